@@ -154,5 +154,5 @@ export class ServedProcess extends Program {
 }
 
 function isPortTaken(error: unknown): boolean {
-  return error instanceof Error && /is taken by another program|EADDRINUSE/.test(error.message)
+  return error instanceof Error && /is used by another program|EADDRINUSE/.test(error.message)
 }

@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { expect, it } from 'vitest'
 
-import { settingRules } from '../../packages/agent-loop/src/settings/setting-rules.ts'
+import { settingRules } from '../../packages/agent-loop/src/rollout-settings.ts'
 import { configRules, type SectionRule } from '../../packages/eval/src/config/config-rules.ts'
 import {
   policySchema,

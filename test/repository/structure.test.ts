@@ -13,7 +13,6 @@ const sources = new Map(
 
 /** Folders that hold more files than can be read as a list at a glance, with how many they may hold. */
 const largeFolders: Readonly<Record<string, number>> = {
-  'packages/agent-loop/src': 9,
   'packages/ai-sdk/src': 11,
   'packages/cli/src/eval': 11,
   'packages/cli/src/eval/run': 9,
@@ -29,8 +28,6 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/eval/src/store': 19,
   'packages/openai-agents/src': 10,
   'packages/runtime/src/backend': 15,
-  'packages/server/src/delivery': 15,
-  'packages/server/src/http': 13,
   'packages/strands/src': 11,
   'packages/testing/kit': 34,
   'packages/testing/src/backend-contract': 9,

@@ -1,13 +1,13 @@
 import { OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
 
-/** What a rollout error is made with besides its message. */
+/** Options of the rollout errors. */
 export interface RolloutErrorOptions {
   cause?: unknown
   status?: number | undefined
   retryAfterMs?: number | undefined
 }
 
-/** What a model call of an agent loop may fail with; the subclasses say how. */
+/** A failed model call of an agent loop; the subclasses describe the failure. */
 export class OsmosisRolloutError extends OsmosisError {
   override readonly name: string = 'OsmosisRolloutError'
 
@@ -17,7 +17,7 @@ export class OsmosisRolloutError extends OsmosisError {
   }
 }
 
-/** There was no answer: refused, reset, broken off. Code `policy_unreachable`. */
+/** There was no complete answer: the connection was refused, reset or closed. Code `policy_unreachable`. */
 export class OsmosisTransportError extends OsmosisRolloutError {
   override readonly name = 'OsmosisTransportError'
 
@@ -36,10 +36,9 @@ export class OsmosisServerError extends OsmosisRolloutError {
 }
 
 /**
- * The request or its answer is not what the protocol asks for: another error status
- * (`policy_http_error`, with `status`), an answer without a message (`policy_stream_error`),
- * parameters that cannot be sent (`invalid_request`), or a trainer that the server may not connect
- * to (`egress_refused`).
+ * The request or its answer violates the protocol: another error status (`policy_http_error`, with
+ * `status`), an answer without a message (`policy_stream_error`), parameters that cannot be sent
+ * (`invalid_request`), or a trainer that the server may not connect to (`egress_refused`).
  */
 export class OsmosisValidationError extends OsmosisRolloutError {
   override readonly name = 'OsmosisValidationError'

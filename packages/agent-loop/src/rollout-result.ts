@@ -1,11 +1,11 @@
 import { OsmosisError } from '@osmosis/core'
 
-/** How a rollout ended: what `ctx.complete` and `ctx.error` give and `run` returns. */
+/** The outcome of a rollout: created by `ctx.complete` and `ctx.error`, returned by `run`. */
 export interface RolloutResult {
   readonly status: 'COMPLETED' | 'ERROR'
   /** The whole conversation, in chat completions form. */
   readonly finalMessages: readonly object[]
-  /** Why it ended: `stop`, `max_turns`, `max_tokens`, `error`, or a word of your own. */
+  /** Why it ended: `stop`, `max_turns`, `max_tokens`, `error`, or a reason of your own. */
   readonly finishReason: string | null
   readonly errorMessage: string | null
   /** A finite number; null: the platform computes it. */
@@ -13,9 +13,9 @@ export interface RolloutResult {
 }
 
 /**
- * What `run` returned, when that can be a result.
+ * Checks the return value of `run`.
  *
- * @throws OsmosisError with code `protocol_error` or `invalid_reward` when not
+ * @throws OsmosisError with code `protocol_error` or `invalid_reward` when it is not a result
  */
 export function checkedResult(returned: unknown): RolloutResult {
   const result = (returned ?? {}) as Partial<RolloutResult>
@@ -23,7 +23,7 @@ export function checkedResult(returned: unknown): RolloutResult {
   if (status !== 'COMPLETED' && status !== 'ERROR') {
     throw new OsmosisError(
       'protocol_error',
-      `run() must return what ctx.complete() or ctx.error() gives, got ${describe(returned)}.`,
+      `run() must return the value of ctx.complete() or ctx.error(), got ${describe(returned)}.`,
     )
   }
   assertMessages(finalMessages)
@@ -45,7 +45,7 @@ export function assertMessages(messages: unknown): asserts messages is readonly 
   if (wrong < 0) return
   throw new OsmosisError(
     'protocol_error',
-    `The final messages must be objects; number ${wrong} is ${describe(messages[wrong])}.`,
+    `The final messages must be objects; the one at index ${wrong} is ${describe(messages[wrong])}.`,
   )
 }
 
@@ -54,7 +54,7 @@ export function assertReward(reward: unknown): asserts reward is number | null {
   if (reward === null || (typeof reward === 'number' && Number.isFinite(reward))) return
   throw new OsmosisError(
     'invalid_reward',
-    `A reward must be a finite number, or null when the platform computes it; got ${describe(reward)}.`,
+    `A reward must be a finite number, or null if the platform computes it; got ${describe(reward)}.`,
   )
 }
 

@@ -2,11 +2,10 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { codeLine, UserCode } from '@osmosis/runtime/containment'
 import type { FunctionTool } from '@osmosis/runtime/wire'
 
-import type { RolloutAgentLoop } from './rollout-agent-loop.ts'
-import type { RolloutRequest } from './rollout-request.ts'
-import { checkTools, formatIssue, type ValidationIssue } from './tools/check-tools.ts'
+import type { RolloutAgentLoop, RolloutRequest } from './rollout-agent-loop.ts'
+import { checkTools, formatIssue, type ValidationIssue } from './tools/function-tool.ts'
 
-/** What a validation found. */
+/** The result of a validation. */
 export interface ValidationReport {
   readonly valid: boolean
   /** Null when the loop has no usable name. */
@@ -32,7 +31,7 @@ export class AgentLoopValidationError extends OsmosisError {
   }
 }
 
-/** The rollout that `getTools` gets when it is called without a real one. */
+/** The argument of `getTools` during a validation. */
 const probe: RolloutRequest = {
   rolloutId: 'validation-test-rollout',
   serverUrl: 'http://localhost:8080',
@@ -45,7 +44,7 @@ const probe: RolloutRequest = {
   idempotencyKey: null,
 }
 
-/** Checks an agent loop the way the server does, with a made-up rollout for its tools. */
+/** Checks an agent loop as the server does, and its tools with a synthetic rollout. */
 export async function validateAgentLoop(loop: RolloutAgentLoop): Promise<ValidationReport> {
   const { tools, issues: toolIssues } = await loadTools(loop, probe)
   const issues = [...shapeIssues(loop), ...toolIssues]
@@ -60,7 +59,7 @@ export async function validateAgentLoop(loop: RolloutAgentLoop): Promise<Validat
   }
 }
 
-/** Asks a loop for the tools of a rollout. Never rejects: a failing `getTools` is an issue. */
+/** Gets the tools of a rollout from a loop. Never rejects: a failing `getTools` is an issue. */
 export async function loadTools(
   loop: RolloutAgentLoop,
   request: RolloutRequest,
@@ -79,7 +78,7 @@ export async function loadTools(
   }
 }
 
-/** What is wrong with a loop before it is asked anything. */
+/** Problems of a loop's own properties. */
 export function shapeIssues(loop: RolloutAgentLoop): ValidationIssue[] {
   return [...nameIssues(loop), ...runIssues(loop)]
 }

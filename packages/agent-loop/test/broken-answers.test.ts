@@ -29,7 +29,7 @@ it.each(['cutAfterBytes', 'endAfterBytes'] as const)(
     expect((whole as ChatResult).toolCalls[0]?.function.arguments).toBe('{"a": 1.0}')
     const code = where === 'cutAfterBytes' ? 'policy_unreachable' : 'policy_stream_error'
     expect(broken).toMatchObject(cuts.map(() => ({ code })))
-    const asked = policy.requests.filter(({ path }) => path.endsWith('/chat/completions'))
-    expect(asked).toHaveLength(outcomes.length)
+    const chats = policy.requests.filter(({ path }) => path.endsWith('/chat/completions'))
+    expect(chats).toHaveLength(outcomes.length)
   },
 )

@@ -170,7 +170,7 @@ describe('an answer', () => {
     ['without a message', { choices: [{}] }],
     ['that is not JSON', (response) => void response.end('<html>')],
     ['with a status but no body', (response) => void response.writeHead(204).end()],
-  ])('%s is an error that names what is wrong, and is not asked for again', async (_, answer) => {
+  ])('%s is an error that names the problem, and is not retried', async (_, answer) => {
     const { outcome, trainer, body } = await ask([answer])
     expect(outcome).toMatchObject({ name: 'OsmosisValidationError', code: 'policy_stream_error' })
     expect(trainer.chats).toHaveLength(1)
@@ -228,10 +228,10 @@ describe('a model call that fails', () => {
     expect(trainer.chats).toHaveLength(3)
   })
 
-  it('because nobody is there says so', async () => {
-    const gone = await new FakeTrainer().start()
-    const { url } = gone
-    await gone[Symbol.asyncDispose]()
+  it('reports an unreachable trainer', async () => {
+    const closed = await new FakeTrainer().start()
+    const { url } = closed
+    await closed[Symbol.asyncDispose]()
     const outcome = Promise.withResolvers<unknown>()
     await using running = await startApp({
       settings: { client: { maxRetries: 0, completeRolloutRetries: 0 } },
@@ -259,7 +259,7 @@ describe('a model call that fails', () => {
       name: 'OsmosisTimeoutError',
       code: 'timeout',
       message: expect.stringMatching(
-        /^The trainer at http:\S+\/v1\/chat\/completions gave no whole answer in 1 s\.$/,
+        /^The trainer at http:\S+\/v1\/chat\/completions gave no complete answer in 1 s\.$/,
       ),
     })
     expect(trainer.chats).toHaveLength(2)
@@ -270,7 +270,7 @@ describe('a model call that fails', () => {
       (response) => void response.writeHead(401).end('{"detail":"Who?"}'),
     ])
     expect((outcome as Error).message).toMatch(
-      /^The policy endpoint http:\S+\/v1\/chat\/completions answered 401: Who\?\. Check the api_key that the rollout was sent with\.$/,
+      /^The policy endpoint http:\S+\/v1\/chat\/completions answered 401: Who\?\. Check the api_key of the rollout request\.$/,
     )
   })
 
@@ -329,7 +329,7 @@ describe('model calls concurrently', () => {
     await running.init()
     await running.trainer.results()
     expect(peak).toBeLessThanOrEqual(3)
-    const kept = running.trainer.chats.filter(({ headers }) => headers.connection !== 'close')
-    expect(kept.map(({ body }) => body['messages'])).toStrictEqual([messages(0)])
+    const reused = running.trainer.chats.filter(({ headers }) => headers.connection !== 'close')
+    expect(reused.map(({ body }) => body['messages'])).toStrictEqual([messages(0)])
   })
 })

@@ -54,7 +54,7 @@ function fail(text: string): never {
 }
 
 // Code at the top of a user's module, which belongs to no rollout.
-process.on('SIGUSR2', () => fail('thrown for nobody'))
+process.on('SIGUSR2', () => fail('thrown outside of rollouts'))
 
 const app = createApp(loop, {
   shutdownGraceSeconds: 30,

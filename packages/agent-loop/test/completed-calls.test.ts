@@ -76,7 +76,7 @@ describe('the completed call', () => {
     })
   })
 
-  it('tells an error that the loop reports', async () => {
+  it('contains an error that the loop reports', async () => {
     expect(await resultsOf((ctx) => ctx.error('Agent failed: no'))).toEqual([
       {
         rollout_id: 'r1',
@@ -139,12 +139,12 @@ describe('the completed call', () => {
     [
       'nothing',
       () => undefined,
-      'run() must return what ctx.complete() or ctx.error() gives, got undefined.',
+      'run() must return the value of ctx.complete() or ctx.error(), got undefined.',
     ],
     [
       'a status of its own',
       () => ({ status: 'DONE', finalMessages: [] }),
-      'run() must return what ctx.complete() or ctx.error() gives, got an object.',
+      'run() must return the value of ctx.complete() or ctx.error(), got an object.',
     ],
     [
       'a reward that is NaN',
@@ -154,10 +154,10 @@ describe('the completed call', () => {
     [
       'a message that is a string',
       (ctx) => ctx.complete(['hi' as unknown as object]),
-      'The final messages must be objects; number 0 is "hi".',
+      'The final messages must be objects; the one at index 0 is "hi".',
     ],
     [
-      'a message that is no JSON',
+      'a message that is not JSON',
       (ctx) => ctx.complete([{ role: 'user', content: 1n }]),
       'Do not know how to serialize a BigInt',
     ],
@@ -249,7 +249,7 @@ describe('delivering the completed call', () => {
     expect(bodies[0]).toStrictEqual(bodies[1])
   })
 
-  it('outlasts a trainer that is away for longer than a few tries, when no number is set', async () => {
+  it('outlasts a trainer that is unreachable for longer than a few attempts, when no number is set', async () => {
     const bodies = await resultsOf((ctx) => ctx.complete([], { reward: 1 }), {
       settings: { client: { completeRolloutRetries: null } },
       answers: [500, 500, 500, 500],
@@ -265,7 +265,7 @@ describe('delivering the completed call', () => {
     expect(bodies).toHaveLength(1)
   })
 
-  it('keeps secrets out of what it tells and logs', async () => {
+  it('removes secrets from results and logs', async () => {
     await using running = await startApp({
       apiKey: 'server-key',
       loop: loopOf(async (ctx) => {
@@ -323,7 +323,9 @@ it('sends what the policy said back to the trainer as it was written', async () 
   await running.init()
   await running.trainer.results()
 
-  const asked = `[{"role":"user","content":"hi"},${message}]`
-  expect(running.trainer.chats[1]?.raw).toContain(`"messages":${asked}`)
-  expect(running.trainer.completed[0]?.raw).toContain(`"final_messages":${asked.slice(0, -1)},`)
+  const sentConversation = `[{"role":"user","content":"hi"},${message}]`
+  expect(running.trainer.chats[1]?.raw).toContain(`"messages":${sentConversation}`)
+  expect(running.trainer.completed[0]?.raw).toContain(
+    `"final_messages":${sentConversation.slice(0, -1)},`,
+  )
 })

@@ -61,16 +61,16 @@ describe('draining', () => {
   })
 
   it('starts no rollout whose tools were not there yet', async () => {
-    const asked = Promise.withResolvers<void>()
+    const requested = Promise.withResolvers<void>()
     const tools = Promise.withResolvers<unknown>()
     await using running = await startApp({
       loop: loopOf(answerOnce, async () => {
-        asked.resolve()
+        requested.resolve()
         return tools.promise
       }),
     })
     const answer = running.init()
-    await asked.promise
+    await requested.promise
     await running.app.drain()
     tools.resolve([])
     expect((await answer).status).toBe(503)
@@ -119,7 +119,7 @@ describe('draining', () => {
     ])
   })
 
-  it('runs its hooks once however often it is asked, and none when nothing was started', async () => {
+  it('runs its hooks once although it is called several times, and none when nothing was started', async () => {
     const events: string[] = []
     const hooks = {
       logger: false,

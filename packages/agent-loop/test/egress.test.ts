@@ -38,7 +38,7 @@ describe('a loop server', () => {
     }
   })
 
-  it('refuses trainers at private addresses when it is told to', async () => {
+  it('refuses trainers at private addresses if configured', async () => {
     await using running = await startApp({ egress: { privateAddresses: 'refuse' } })
     for (const { host, kind } of samples) {
       if (kind === 'private') await expectRefused(running, host, kind)
@@ -60,7 +60,7 @@ describe('a loop server', () => {
     expect(await running.trainer.results()).toMatchObject([{ status: 'COMPLETED' }])
   })
 
-  it('asks no trainer whose name leads to a refused address, and gives up on its result', async () => {
+  it('sends nothing to a trainer whose name resolves to a refused address, and gives up its result', async () => {
     resolveNames({ 'trainer.test': [['169.254.169.254']] })
     const thrown: unknown[] = []
     const loop = loopOf(async (ctx) => {
@@ -81,7 +81,7 @@ describe('a loop server', () => {
     ])
   })
 
-  it('asks nobody at the address that a name is given after its first answer', async () => {
+  it('sends nothing to an address that a name gets after its first resolution', async () => {
     resolveNames({ 'trainer.test': [['127.0.0.1'], ['169.254.169.254']] })
     const loop = loopOf(async (ctx) => {
       await ctx.chat(ctx.request.messages)

@@ -11,33 +11,33 @@ const accepted = (rolloutId: string): unknown => ({
 
 describe('sending a rollout again', () => {
   it('gives twenty requests concurrently one answer and one run, however long the tools take', async () => {
-    let asked = 0
+    let calls = 0
     const release = Promise.withResolvers<void>()
     await using running = await startApp({
       loop: loopOf(answerOnce, async () => {
-        asked += 1
+        calls += 1
         await release.promise
         return []
       }),
     })
     const answers = Promise.all(Array.from({ length: 20 }, async () => told(await running.init())))
-    await expect.poll(() => asked).toBe(1)
+    await expect.poll(() => calls).toBe(1)
     release.resolve()
 
     expect(new Set((await answers).map((answer) => JSON.stringify(answer))).size).toBe(1)
     expect((await answers)[0]).toStrictEqual(accepted('r1'))
     await running.app.drain()
-    expect([asked, running.trainer.completed.length]).toStrictEqual([1, 1])
+    expect([calls, running.trainer.completed.length]).toStrictEqual([1, 1])
   })
 
   it('gives requests that wait for failing tools the same failure, and the next one a new try', async () => {
-    const repeated = 'a repeated request has another body; the first one counts'
-    let asked = 0
+    const repeated = 'a repeated request has another body; the first one is used'
+    let calls = 0
     const release = Promise.withResolvers<void>()
     await using running = await startApp({
       loop: loopOf(answerOnce, async () => {
-        asked += 1
-        if (asked > 1) return []
+        calls += 1
+        if (calls > 1) return []
         await release.promise
         throw new Error('not yet')
       }),
@@ -51,7 +51,7 @@ describe('sending a rollout again', () => {
     release.resolve()
 
     expect((await answers).map(({ status }) => status)).toStrictEqual([500, 500, 500, 500, 500])
-    expect(asked).toBe(1)
+    expect(calls).toBe(1)
     expect((await running.init()).status).toBe(202)
     await running.app.drain()
     expect(running.trainer.completed).toHaveLength(1)
@@ -68,12 +68,12 @@ describe('sending a rollout again', () => {
     expect(running.trainer.completed.map(({ body }) => body['rollout_id'])).toStrictEqual(['a'])
     expect(running.log).toContainEqual({
       level: 'warn',
-      message: 'a repeated request has another body; the first one counts',
+      message: 'a repeated request has another body; the first one is used',
       fields: { rollout_id: 'b', key: 'key k' },
     })
   })
 
-  it('is another rollout with another key, and ids are no keys of others', async () => {
+  it('is another rollout with another key, and an id does not match the key of another rollout', async () => {
     await using running = await startApp()
     await running.init({ rollout_id: 'a', idempotency_key: 'k' })
     await running.init({ rollout_id: 'b', idempotency_key: 'l' })
@@ -102,7 +102,7 @@ describe('sending a rollout again', () => {
       },
     ],
     [
-      'is being told',
+      'is being delivered',
       async (running, held) => {
         running.trainer.completedAnswers.push(held)
         await running.init()

@@ -206,7 +206,7 @@ describe('refusing a rollout', () => {
       { detail: "[MISSING_FUNCTION] tools[0]: Tool must have a 'function' field" },
       {
         detail:
-          "[DUPLICATE_FUNCTION_NAME] tools[1].function.name: Another tool is called 'add' as well; a call could mean either",
+          "[DUPLICATE_FUNCTION_NAME] tools[1].function.name: Another tool has the name 'add', so a call would be ambiguous",
       },
     ])
     await running.app.drain()
@@ -248,7 +248,7 @@ describe('the key of the server', () => {
     await running.app.drain()
   })
 
-  it('is asked for before anything of the body is read, and of the platform, but not of health', async () => {
+  it('is required before the body is read, also from the platform, but not for the health check', async () => {
     await using running = await startApp({ apiKey: 'k-123456' })
     const status = async (path: string, headers = {}): Promise<number> =>
       (await fetch(`${running.url}${path}`, { headers })).status

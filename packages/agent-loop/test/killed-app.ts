@@ -21,8 +21,8 @@ export async function init(
   return [answer.status, await answer.json()]
 }
 
-/** What the trainer was told of a rollout: each different body once. */
-export function told({ completed }: FakeTrainer, rolloutId: string): string[] {
+/** The bodies that the trainer received for a rollout: each different one once. */
+export function receivedBodies({ completed }: FakeTrainer, rolloutId: string): string[] {
   const ends = completed
     .filter(({ body }) => body['rollout_id'] === rolloutId)
     .map(({ body }) => body as { status: string; error_message?: string })

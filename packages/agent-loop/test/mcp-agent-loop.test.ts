@@ -151,7 +151,7 @@ describe('the tools of an MCP server', () => {
       status: 500,
       body: {
         detail:
-          "[GET_TOOLS_EXCEPTION] getTools: getTools() threw OsmosisError: The MCP server's list of tools has no end: nextCursor 'second' came twice; each page must lead to a new one.",
+          "[GET_TOOLS_EXCEPTION] getTools: getTools() threw OsmosisError: The MCP server's list of tools is endless: it repeats nextCursor 'second'; each page must lead to a new one.",
       },
     })
   })
@@ -165,7 +165,7 @@ describe('the tools of an MCP server', () => {
       status: 500,
       body: {
         detail:
-          "[DUPLICATE_FUNCTION_NAME] tools[1].function.name: Another tool is called 'same' as well; a call could mean either",
+          "[DUPLICATE_FUNCTION_NAME] tools[1].function.name: Another tool has the name 'same', so a call would be ambiguous",
       },
     })
   })
@@ -192,18 +192,18 @@ describe('a call of an MCP tool', () => {
       '{"result": 8, "unit": "m"}',
     ],
     [
-      'what is no text',
+      'parts that are not text',
       {
         content: [
           { type: 'text', text: 'see' },
           { type: 'image', data: 'AA==', mimeType: 'image/png' },
           { type: 'audio', data: 'AA==', mimeType: 'audio/wav' },
-          { type: 'resource', resource: { uri: 'file:///a.txt', text: 'words of a file' } },
+          { type: 'resource', resource: { uri: 'file:///a.txt', text: 'text of a file' } },
           { type: 'resource', resource: { uri: 'file:///a.bin', blob: 'AA==' } },
           { type: 'resource_link', uri: 'file:///b.txt', name: 'b' },
         ],
       },
-      'see\n[image: image/png]\n[audio: audio/wav]\nwords of a file\n[resource: file:///a.bin]\n[resource_link: file:///b.txt]',
+      'see\n[image: image/png]\n[audio: audio/wav]\ntext of a file\n[resource: file:///a.bin]\n[resource_link: file:///b.txt]',
     ],
     ['an error', { ...text('no such file'), isError: true }, 'Error: no such file'],
     [
@@ -217,11 +217,11 @@ describe('a call of an MCP tool', () => {
   })
 
   it('gets the arguments of the policy, and what goes wrong is for the policy to read', async () => {
-    const asked: unknown[] = []
+    const calls: unknown[] = []
     const servers = new McpServers((server) => {
       const inputSchema = { a: z.number(), b: z.number() }
       server.registerTool('divide', { inputSchema }, ({ a, b }) => {
-        asked.push([a, b])
+        calls.push([a, b])
         if (b === 0) throw new Error('Division by zero')
         return text(String(a / b))
       })
@@ -241,7 +241,7 @@ describe('a call of an MCP tool', () => {
       tool('5', 'Error: Unknown tool: multiply'),
     ])
     // What the policy made up or could not write never reached the server.
-    expect(asked).toStrictEqual([
+    expect(calls).toStrictEqual([
       [6, 3],
       [6, 0],
     ])
@@ -279,7 +279,7 @@ describe('a call of an MCP tool', () => {
     )
   })
 
-  it('waits its turn when only so many may be made concurrently', async () => {
+  it('waits when the maximum number of concurrent calls is reached', async () => {
     let running = 0
     let peak = 0
     const servers = new McpServers((server) => {

@@ -25,7 +25,7 @@ async function contents(trainer: FakeTrainer): Promise<unknown[]> {
 }
 
 describe('the connections of a rollout with MCP tools', () => {
-  it('are two, for its tools and for itself, both closed when its result is told', async () => {
+  it('are two, for its tools and for its run, both closed before its result is delivered', async () => {
     const servers = new McpServers((server) => {
       server.registerTool('f', {}, () => text(counts(servers).join()))
     })
@@ -47,7 +47,7 @@ describe('the connections of a rollout with MCP tools', () => {
     expect(counts(servers)).toStrictEqual([2, 2])
   })
 
-  it('are closed when the rollout is ended, and the server is told to stop its call', async () => {
+  it('are closed when the rollout is ended, and the call is cancelled on the server', async () => {
     const started = Promise.withResolvers<AbortSignal>()
     const servers = new McpServers((server) => {
       server.registerTool('hang', {}, async ({ signal }) => {

@@ -22,7 +22,7 @@ describe('messages', () => {
     { role: 7 },
   ]
 
-  it('are asked for their role and text', () => {
+  it('return their role and text', () => {
     expect(messages.map(getMessageRole)).toStrictEqual([
       'user',
       'assistant',
@@ -80,7 +80,7 @@ describe('a reward function', () => {
     expect([exact(' 4 ', '4'), exact('5', '4', null), exact.name]).toStrictEqual([1, 0, 'exact'])
   })
 
-  it('is told from other functions, also by another copy of this package', () => {
+  it('is distinguished from other functions, also by another copy of this package', () => {
     const ofAnotherCopy = Object.assign(() => 1, { [Symbol.for('osmosis.reward_function')]: true })
     expect([exact, ofAnotherCopy, () => 1, null, {}].map(isRewardFunction)).toStrictEqual([
       true,

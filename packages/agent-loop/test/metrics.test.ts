@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 import { stoppedClock } from './stopped-clock.ts'
 
-/** Answers the policy after so many milliseconds. */
+/** Makes the policy answer after this many milliseconds. */
 function after(
   pass: (ms: number) => void,
   ms: number,

@@ -2,7 +2,7 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import { z } from 'zod'
 
-/** An MCP server over stdio that remembers what it is told, and can be made to crash. */
+/** An MCP server over stdio that stores notes, and can be made to crash. */
 const server = new McpServer({ name: 'notes', version: '1.0.0' })
 const notes: string[] = []
 

@@ -33,7 +33,7 @@ class Collector extends HttpPeer {
   }
 }
 
-it('a collector is told of each state of each rollout of a loop, with the run that it belongs to', async () => {
+it('a collector receives each state of each rollout of a loop, with the run that it belongs to', async () => {
   await using collector = await new Collector().start()
   await using running = await startApp({
     ownership: { endpoint: collector.url, serverId: 'pod-7', serverName: 'host' },

@@ -23,7 +23,7 @@ type Verdict = number | object | ((response: ServerResponse, request: Registerin
 interface Platform {
   readonly url: string
   readonly received: Registering[]
-  /** What becomes of the next registrations; from then on servers are asked for their health. */
+  /** Answers to the next registrations; later ones check the health of the server. */
   readonly verdicts: Verdict[]
 }
 
@@ -101,7 +101,7 @@ async function failing(...verdicts: Verdict[]): Promise<{ error: Error; platform
 }
 
 describe('registering', () => {
-  it('tells the platform name, place and key, with which it finds the server healthy', async () => {
+  it('sends name, address and key to the platform, which then finds the server healthy', async () => {
     const seen: Registering[] = []
     const platform = await startPlatform((response, request) => {
       seen.push(request)
@@ -131,7 +131,7 @@ describe('registering', () => {
     })
   })
 
-  it('of a server without a key succeeds, and says that it cannot be asked for its health', async () => {
+  it('of a server without a key succeeds, and reports that its health cannot be checked', async () => {
     const platform = await startPlatform()
     await using running = await startApp()
     expect(await register(running, platform)).toStrictEqual({
@@ -195,7 +195,7 @@ describe('registering', () => {
       expect(body).toStrictEqual(first?.body)
       expect(headers['idempotency-key']).toBe(first?.headers['idempotency-key'])
     }
-    const retried = running.log.filter(({ message }) => message.includes('trying again'))
+    const retried = running.log.filter(({ message }) => message.includes('retrying'))
     expect(retried.map(({ fields }) => fields['reason'])).toStrictEqual([
       `The platform ${platform.url}/api/cli/rollout-server/register answered 503: no`,
       expect.stringContaining('No answer from the platform'),
@@ -203,7 +203,7 @@ describe('registering', () => {
     ])
   })
 
-  it('gives up an answer that takes 15 seconds, and asks again', async () => {
+  it('gives up an answer that takes 15 seconds, and retries', async () => {
     const platform = await startPlatform(() => void vi.advanceTimersByTime(15_000))
     await using running = await startApp({ apiKey })
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
@@ -213,7 +213,7 @@ describe('registering', () => {
 
     expect(running.log).toContainEqual({
       level: 'info',
-      message: 'not registered yet; trying again',
+      message: 'not registered yet; retrying',
       fields: { reason: expect.stringMatching(/^The platform .* gave no answer in 15 s\.$/) },
     })
   })
@@ -259,7 +259,7 @@ describe('a registration that fails', () => {
     })
   })
 
-  it('because nobody is there says so after a few tries', async () => {
+  it('reports an unreachable platform after a few attempts', async () => {
     await using running = await startApp({ apiKey })
     await expect(register(running, { url: 'http://127.0.0.1:1' })).rejects.toMatchObject({
       code: 'platform_unreachable',
@@ -267,7 +267,7 @@ describe('a registration that fails', () => {
         /^No answer from the platform http:\/\/127\.0\.0\.1:1\/.*1:1$/,
       ),
     })
-    expect(running.log.filter(({ message }) => message.includes('trying again'))).toHaveLength(3)
+    expect(running.log.filter(({ message }) => message.includes('retrying'))).toHaveLength(3)
     expect(await running.health()).toMatchObject({ status: 'healthy' })
   })
 
@@ -279,7 +279,9 @@ describe('a registration that fails', () => {
     const { error, platform } = await failing(half, half, half, half)
     expect(error).toMatchObject({
       code: 'platform_unreachable',
-      message: expect.stringMatching(/^The answer of the platform .* broke off: /),
+      message: expect.stringMatching(
+        /^The connection closed during the answer of the platform .*: /,
+      ),
     })
     expect(platform.received).toHaveLength(4)
   })
@@ -321,14 +323,14 @@ describe('token and key', () => {
   })
 
   it('are in no registration and no complaint about an answer', async () => {
-    const result = { error: `asked with ${apiKey} of ${token}` }
+    const result = { error: `requested with ${apiKey} of ${token}` }
     const platform = await startPlatform({ id: token, status: apiKey, health_check_result: result })
     platform.verdicts.push((response) => void response.end(`${'x'.repeat(190)}${token}`))
     await using running = await startApp({ apiKey })
     expect(await register(running, platform)).toStrictEqual({
       id: '[redacted]',
       status: '[redacted]',
-      error: 'asked with [redacted] of [redacted]',
+      error: 'requested with [redacted] of [redacted]',
     })
     const error = await failureOf(register(running, platform))
     expect(error).toMatchObject({ code: 'protocol_error' })
@@ -340,11 +342,11 @@ describe('the end of a registration', () => {
   const shutDown = { code: 'server_shutdown', message: 'the server shut down first' }
 
   it('comes with the drain, whatever the platform does', async () => {
-    const asked = Promise.withResolvers<void>()
-    const platform = await startPlatform(() => asked.resolve())
+    const requested = Promise.withResolvers<void>()
+    const platform = await startPlatform(() => requested.resolve())
     await using running = await startApp({ apiKey })
     const failure = failureOf(register(running, platform))
-    await asked.promise
+    await requested.promise
     await running.app.drain()
     expect(await failure).toMatchObject(shutDown)
   })
@@ -354,7 +356,7 @@ describe('the end of a registration', () => {
     const platform = await startPlatform(later)
     await using running = await startApp({ apiKey })
     const failure = failureOf(register(running, platform))
-    await vi.waitFor(() => expect(running.log.at(-1)?.message).toMatch(/trying again/), 60_000)
+    await vi.waitFor(() => expect(running.log.at(-1)?.message).toMatch(/retrying/), 60_000)
     await running.app.drain()
     expect(await failure).toMatchObject(shutDown)
     expect(await failureOf(register(running, platform))).toMatchObject(shutDown)
@@ -362,12 +364,12 @@ describe('the end of a registration', () => {
   })
 
   it('comes with the signal of the caller, who gets the reason', async () => {
-    const asked = Promise.withResolvers<void>()
-    const platform = await startPlatform(() => asked.resolve())
+    const requested = Promise.withResolvers<void>()
+    const platform = await startPlatform(() => requested.resolve())
     await using running = await startApp({ apiKey })
     const controller = new AbortController()
     const failure = failureOf(register(running, platform, { signal: controller.signal }))
-    await asked.promise
+    await requested.promise
     const reason = new Error('enough')
     controller.abort(reason)
     expect(await failure).toBe(reason)
@@ -380,15 +382,12 @@ describe('a registration', () => {
     [{ token: undefined }, /^A registration needs a login token/],
     [{ token: '' }, /^A registration needs a login token/],
     [{ token: 'planted\n' }, /^A registration needs a login token/],
-    [{ host: undefined }, /^A registration needs the host .* got undefined\.$/],
-    [{ host: '' }, /^A registration needs the host .* got ""\.$/],
-    [{ host: 'https://me.example' }, /got "https:\/\/me\.example"\.$/],
+    [{ host: undefined }, /^A registration needs the host .* Got undefined\.$/],
+    [{ host: '' }, /^A registration needs the host .* Got ""\.$/],
+    [{ host: 'https://me.example' }, /Got "https:\/\/me\.example"\.$/],
     [{ host: 'me.example:9000' }, /without scheme, port and path/],
-    [
-      { host: '0.0.0.0' },
-      /^A server listens on 0\.0\.0\.0, but it cannot be reached by that address/,
-    ],
-    [{ host: '::' }, /^A server listens on ::/],
+    [{ host: '0.0.0.0' }, /^A server can listen on 0\.0\.0\.0, but not be reached at that address/],
+    [{ host: '::' }, /^A server can listen on ::/],
     [{ port: undefined }, /^A registration needs the port .* got undefined\.$/],
     [{ port: 0 }, /from 1 to 65535, got 0\.$/],
     [{ port: 70_000 }, /from 1 to 65535, got 70000\.$/],

@@ -10,7 +10,7 @@ import {
 } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { init, restarted, startChild, told } from './killed-app.ts'
+import { init, receivedBodies, restarted, startChild } from './killed-app.ts'
 import { startApp } from './running-app.ts'
 
 // Dozens of processes one after the other: on a busy machine they take their time.
@@ -33,7 +33,7 @@ it(
       const watching = new AbortController()
       const over = async (): Promise<string> => {
         await sent
-        await trainer.until(() => told(trainer, rollout_id).length === 1)
+        await trainer.until(() => receivedBodies(trainer, rollout_id).length === 1)
         while (!watching.signal.aborted && (await keptRollouts(outboxDir)).length > 0)
           await sleep(10)
         return watching.signal.aborted ? never : 'over'
@@ -45,10 +45,12 @@ it(
       // It tidies the folder, and the next one has no step behind it.
       await using next = await startApp({ outboxDir, trainer })
       expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
-      await trainer.until(() => told(trainer, rollout_id).length > 0)
+      await trainer.until(() => receivedBodies(trainer, rollout_id).length > 0)
       await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
       expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
-      expect([[`ERROR ${restarted}`], ['COMPLETED']]).toContainEqual(told(trainer, rollout_id))
+      expect([[`ERROR ${restarted}`], ['COMPLETED']]).toContainEqual(
+        receivedBodies(trainer, rollout_id),
+      )
     }
     const accepting = ['open', 'write', 'datasync', 'sync']
     const keepingAndNoting = ['write', 'datasync', 'write']
@@ -75,8 +77,8 @@ it(
         const body = trainer.initBody({ rollout_id })
         const accepted = [202, { rollout_id, tools: [] }]
         expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
-        await trainer.until(() => told(trainer, rollout_id).length > 0)
-        // Whoever sends it again is told nothing new.
+        await trainer.until(() => receivedBodies(trainer, rollout_id).length > 0)
+        // A repeated request gets the same answer.
         expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
       }
     }
@@ -88,7 +90,7 @@ it(
       .toMatchObject({ undelivered: 0, active_rollouts: 0 })
 
     const right = new Set([`ERROR ${restarted}`, 'COMPLETED'])
-    const ends = ids.map((id) => told(trainer, id).join(' AND '))
+    const ends = ids.map((id) => receivedBodies(trainer, id).join(' AND '))
     const wrong = [...new Set(ends)].filter((end) => !right.has(end))
     expect({ seed, wrong }).toStrictEqual({ seed, wrong: [] })
     expect(new Set(ends)).toContain('COMPLETED')

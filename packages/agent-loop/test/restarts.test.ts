@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { init, restarted, startChild } from './killed-app.ts'
 import { metrics, startApp } from './running-app.ts'
 
-it('tells the trainer that a rollout failed when the server was killed while it ran', async () => {
+it('reports a rollout as failed after the server was killed while it ran', async () => {
   const outboxDir = await temporaryFolder()
   await using trainer = await new FakeTrainer().start()
   trainer.policy = () => hang

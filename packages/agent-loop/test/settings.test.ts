@@ -42,16 +42,16 @@ describe('settings', () => {
     expect(resolveSettings(undefined, environment)).toStrictEqual(defaults)
   })
 
-  it.each(variables)('are read from %s within its bounds', (variable, name, least, most) => {
-    for (const value of [least, most]) {
+  it.each(variables)('are read from %s within its bounds', (variable, name, min, max) => {
+    for (const value of [min, max]) {
       expect(resolveSettings({}, { [variable]: ` ${value} ` })).toHaveProperty(name, value)
     }
-    for (const text of [String(least - 1), String(most + 1), 'many', 'NaN']) {
+    for (const text of [String(min - 1), String(max + 1), 'many', 'NaN']) {
       expect(() => resolveSettings({}, { [variable]: text })).toThrow(
         expect.objectContaining({
           code: 'invalid_config',
           message: expect.stringMatching(
-            new RegExp(`^${variable} must be a (whole )?number from ${least} to ${most}, got `),
+            new RegExp(`^${variable} must be a (whole )?number from ${min} to ${max}, got `),
           ),
         }) as Error,
       )

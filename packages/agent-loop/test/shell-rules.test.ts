@@ -86,7 +86,7 @@ const agentLoop = {
   list: 'messages',
 }
 
-// One shell stands around both protocols, so each of its rules holds for both.
+// Both protocols use the same shell, so each of its rules holds for both.
 describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }) => {
   const accepted = 202
   const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` })
@@ -185,7 +185,7 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
     expect(await told(other)).toStrictEqual({ status: 405, body: { detail: 'Method Not Allowed' } })
   })
 
-  it('turns rollouts away while it ends, and still tells its health', async () => {
+  it('refuses rollouts while it ends, and still answers the health check', async () => {
     await using server = await start({})
     await server.app.drain()
     const answer = await post(server.url + route, body)
@@ -206,7 +206,7 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
     expect(document.paths[route]?.['post']?.responses).toMatchObject({
       401: { description: 'The key is missing or wrong' },
       413: { description: 'The body is too large' },
-      422: { description: 'Not JSON in UTF-8, or not what the schema asks for' },
+      422: { description: 'Not JSON in UTF-8, or not valid for the schema' },
     })
   })
 

@@ -128,7 +128,7 @@ it('what was said is in the trace when the standard variable asks for it', async
   ])
 })
 
-it('a loop that throws, one that gives up and a trainer that refuses are failures', async () => {
+it('a loop that throws, one that reports an error and a trainer that refuses are failures', async () => {
   using spans = new RecordedSpans()
   const ends: Record<string, (ctx: RolloutContext) => ReturnType<typeof askAndExecute>> = {
     thrown: async () => {

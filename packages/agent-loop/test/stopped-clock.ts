@@ -1,6 +1,6 @@
 import { onTestFinished, vi } from 'vitest'
 
-/** Stops the monotonic clock of this process; what it gives lets so many milliseconds pass. */
+/** Stops the monotonic clock of this process; the returned function advances it by this many milliseconds. */
 export function stoppedClock(): (ms: number) => void {
   let time = performance.now()
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => time)

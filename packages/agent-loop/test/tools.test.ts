@@ -39,7 +39,7 @@ describe('reading a tool call', () => {
     ['1.5', /^Expected dict from JSON, got float$/],
     [7, /^Expected str or dict arguments, got int$/],
     [null, /^Expected str or dict arguments, got NoneType$/],
-  ])('refuses %j in the words of the Python SDK, and says whose they are', (args, message) => {
+  ])('refuses %j with the message of the Python SDK, and names the call', (args, message) => {
     expect(() => getToolCallInfo(call(args))).toThrow(message)
     expect(() => getToolCallInfo(call(args))).toThrow(
       expect.objectContaining({
@@ -100,7 +100,7 @@ describe('executing tool calls', () => {
     }
   })
 
-  it('makes no more concurrently than it is told to', async () => {
+  it('respects the limit of concurrent calls', async () => {
     let running = 0
     let peak = 0
     const results = await executeToolCalls(
@@ -182,7 +182,7 @@ describe('the text of a tool result', () => {
     expect(serializeToolResult([12345678901234567890n])).toBe('[12345678901234567890]')
   })
 
-  it('is JavaScript JSON when asked for', () => {
+  it('is JavaScript JSON if requested', () => {
     expect(serializeToolResult({ a: ['é'] }, { style: 'json' })).toBe('{"a":["é"]}')
     expect(serializeToolResult('é', { style: 'json' })).toBe('é')
   })

@@ -116,7 +116,7 @@ describe('the trace of a rollout', () => {
     },
   )
 
-  it('is not kept without a folder, and costs the rollout nothing when it cannot be written', async () => {
+  it('is not written without a folder, and does not affect the rollout when it cannot be written', async () => {
     const none = await tracesOf('r1', (ctx) => ctx.logEvent('e'), undefined)
     expect(none).toStrictEqual({ files: {}, enabled: false, warnings: [] })
 

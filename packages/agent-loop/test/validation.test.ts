@@ -163,7 +163,7 @@ describe('validating an agent loop', () => {
   })
 })
 
-it('finds a run that is no method', async () => {
+it('reports a run that is not a method', async () => {
   const loop = Object.assign(loopOf(answerOnce), { run: 5 }) as never
   expect((await validateAgentLoop(loop)).errors.map(formatIssue)).toStrictEqual([
     "[RUN_NOT_CALLABLE] run: 'run' must be a method",

@@ -231,7 +231,7 @@ describe('osmosis serve refuses', () => {
     })
     const { port } = server.address() as AddressInfo
     expect(await endsWith(1, [echo, '--port', String(port)])).toBe(
-      `error: Port ${port} of 127.0.0.1 is taken by another program. Stop that one, or choose another port; 0 picks a free one.\n`,
+      `error: Port ${port} of 127.0.0.1 is used by another program. Stop it, or choose another port; 0 picks a free one.\n`,
     )
   })
 

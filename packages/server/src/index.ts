@@ -28,9 +28,9 @@ export {
   type ListeningServer,
   type ServableApp,
   type ServeOptions,
-} from './http/serve.ts'
+} from './process/serve.ts'
 export type { LeaseOptions } from './leases/lease-registry.ts'
-export { readServerEnvironment, type ServerEnvironment } from './http/server-environment.ts'
+export { readServerEnvironment, type ServerEnvironment } from './process/server-environment.ts'
 export type { ServerShell, ServerShellOptions } from './http/server-shell.ts'
 export {
   createStderrLogger,
@@ -50,5 +50,5 @@ export {
 export type { OwnershipOptions } from './work/ownership-log.ts'
 export type { PortRouteOptions } from './rollout/port-routes.ts'
 export type { RunAnswerRules } from './run/run-answer.ts'
-export type { RunRouteOptions } from './run/run-options.ts'
+export type { RunRouteOptions } from './run/run-request.ts'
 export type { LifeHooks } from './work/server-life.ts'

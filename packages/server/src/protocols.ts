@@ -4,13 +4,18 @@ export {
   type Callback,
   type CallbackRecord,
 } from './delivery/callback-delivery.ts'
-export { lockName, type ProcessLock } from './delivery/folder-lock.ts'
+export { lockName, type ProcessLock } from './delivery/process-lock.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'
-export { ownProcess } from './http/process-owner.ts'
-export { HttpRefusal } from './http/http-refusal.ts'
-export { reachableUrl } from './http/reachable-url.ts'
-export { jsonAnswer, jsonTextAnswer } from './http/route-answer.ts'
-export { isJsonObject, traceHeadersOf, type ServerRoute } from './http/server-route.ts'
+export { ownProcess } from './process/process-owner.ts'
+export {
+  HttpRefusal,
+  jsonAnswer,
+  jsonTextAnswer,
+  isJsonObject,
+  traceHeadersOf,
+  type ServerRoute,
+} from './http/server-route.ts'
+export { reachableUrl } from './http/request-body.ts'
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
 export type { CountedCall } from './metrics/policy-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
@@ -33,7 +38,7 @@ export {
   deliverGrading,
   type CallbackInParts,
   type CallbackTargets,
-  type CallbackWay,
+  type CallbackContext,
 } from './rollout/rollout-callbacks.ts'
 export { newLease, toRolloutRequest, toTargets } from './rollout/rollout-requests.ts'
 export {

@@ -223,7 +223,7 @@ describe('a draining server', () => {
 
 describe('a body that is wrong', () => {
   it.each([
-    ['is no JSON', '{"rollout_id": sk-secret'],
+    ['is not JSON', '{"rollout_id": sk-secret'],
     ['is empty', ''],
     ['breaks off', '{"a":'],
   ])('answers 422 when it %s', async (_, body) => {
@@ -430,7 +430,7 @@ describe('a body that is too large', () => {
 
 describe('the bearer', () => {
   it.each(['POST /rollout', 'GET /rollout/r1/status', 'POST /rollout/cancel', 'GET /openapi.json'])(
-    'is asked for at %s',
+    'is required at %s',
     async (route) => {
       await using running = await startServer({ apiKey: key })
       const [method = '', path = ''] = route.split(' ')
@@ -452,7 +452,7 @@ describe('the bearer', () => {
     expect((await running.post({}, { authorization: `bearer ${key}` })).status).toBe(202)
   })
 
-  it('is not asked for at /health', async () => {
+  it('is not required at /health', async () => {
     await using running = await startServer({ apiKey: key })
 
     expect((await fetch(`${running.url}/health`)).status).toBe(200)

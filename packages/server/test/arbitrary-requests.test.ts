@@ -22,7 +22,7 @@ describe.each([undefined, 'key'])('a server with the key %s', (apiKey) => {
     // A drain would be for good, so another test drains.
     routes.delete('/drain')
     const leased = controller.rolloutBody({ completion_callback_url: undefined, grade: true })
-    // No body that /run accepts: whoever hangs up before such an answer gets none.
+    // No body that /run accepts: a caller that disconnects before such an answer gets none.
     const bodies = mostlyValid(
       controller.rolloutBody(),
       leased,

@@ -57,7 +57,7 @@ async function deliverTo(
 }
 
 describe('delivering a callback', () => {
-  it('tries no more often than it is told to', async () => {
+  it('makes no more attempts than the limit', async () => {
     const { outcome, received } = await deliverTo([500, 500, 500], { retry: { retries: 1 } })
 
     expect({ outcome, times: received.length }).toStrictEqual({ outcome: 'gave_up', times: 2 })
@@ -135,7 +135,7 @@ describe('delivering a callback', () => {
     })
   })
 
-  it('waits as long as it is asked to', async () => {
+  it('waits as long as the receiver requests', async () => {
     const start = performance.now()
     await deliverTo([askToWait(429, '0.3')])
 
@@ -370,7 +370,7 @@ describe('callbacks of a rollout', () => {
   })
 })
 
-describe('a callback that is kept somewhere else', () => {
+describe('a stored callback', () => {
   const callback: Callback = {
     rolloutId: 'r1',
     kind: 'completion',
@@ -380,14 +380,14 @@ describe('a callback that is kept somewhere else', () => {
     body: '{"status":"failure"}',
   }
 
-  it('is sent as it was kept first, and its acknowledgement is passed on', async () => {
+  it('is sent as it was first stored, and its acknowledgement is passed on', async () => {
     await using controller = await new FakeController().start()
     const delivery = new CallbackDelivery({ logger: recordingLogger([]) })
     const first = { ...callback, url: `${controller.url}/completion`, body: '{"status":"success"}' }
     const outcomes: string[] = []
     const record = {
-      keep: async () => first,
-      told: async (_: Callback, outcome: string) => void outcomes.push(outcome),
+      store: async () => first,
+      settle: async (_: Callback, outcome: string) => void outcomes.push(outcome),
     }
     const acknowledged: string[] = []
     const onAcknowledged = (body: string): void => void acknowledged.push(body)
@@ -404,8 +404,8 @@ describe('a callback that is kept somewhere else', () => {
   it('is not sent again when its fate is known', async () => {
     const delivery = new CallbackDelivery({ logger: recordingLogger([]) })
     const record = {
-      keep: async () => undefined,
-      told: async () => expect.unreachable('there was nothing to tell'),
+      store: async () => undefined,
+      settle: async () => expect.unreachable('there was nothing to deliver'),
     }
 
     expect(await delivery.deliver(callback, { record })).toBe('acknowledged')

@@ -14,7 +14,7 @@ interface Misbehaviour {
   /** What it does to the process, see {@link harms}. */
   harm?: keyof typeof harms
   in?: 'workflow' | 'grader'
-  /** Ends only when other rollouts have done so many harms. */
+  /** Ends only when other rollouts have done this many harms. */
   outlasts?: number
   never?: true
 }
@@ -70,8 +70,8 @@ function fail(text: string): never {
 }
 
 // Code at the top of a user's module, which belongs to no rollout.
-process.on('SIGUSR2', () => fail('thrown for nobody'))
-process.on('SIGHUP', () => void Promise.reject(new Error('rejected for nobody')))
+process.on('SIGUSR2', () => fail('thrown outside of rollouts'))
+process.on('SIGHUP', () => void Promise.reject(new Error('rejected outside of rollouts')))
 
 const server = createRolloutServer({
   backend: new LocalBackend({

@@ -14,8 +14,8 @@ const harms = {
   rejection: 'left a rejection unhandled: forgotten await',
 }
 
-/** What the controller was told of each rollout, by its id and the kind of callback. */
-function told({ controller }: Child): Record<string, Record<string, unknown>> {
+/** The callbacks that the controller received, by rollout id and kind. */
+function received({ controller }: Child): Record<string, Record<string, unknown>> {
   const entries = controller.callbacks.map(({ kind, body }) => {
     const outcome = body as Record<string, unknown>
     return [`${String(outcome['rollout_id'])} ${kind}`, outcome] as const
@@ -43,10 +43,10 @@ it('rollouts that harm the process, some when they are over, fail alone, with th
   await post(`${child.url}/rollout/cancel`, { ids: ['late'] })
   expect(new Set(answers.map(({ status }) => status))).toStrictEqual(new Set([202]))
   await child.controller.until(() => child.controller.callbacks.length >= 2 * (rollouts.length + 1))
-  const late = 'after it had ended, the workflow threw an error that nobody caught: too late'
+  const late = 'after the rollout ended, the workflow threw an error that nobody caught: too late'
   await child.logged(late)
 
-  const outcomes = told(child)
+  const outcomes = received(child)
   for (const { id, part, text } of harmful) {
     const message = expect.stringMatching(new RegExp(`^the ${part} ${text} ${place}$`)) as unknown
     const failure = { status: 'failure', err_message: message, err_category: 'agent_error' }
@@ -99,9 +99,9 @@ describe('an error of no known rollout', () => {
 
     expect(await child.exit).toStrictEqual([1, null])
     const failure = { status: 'failure', err_message: 'rollout server shut down' }
-    const outcomes = told(child)
+    const outcomes = received(child)
     expect(Object.keys(outcomes)).toHaveLength(2 * healthy.length)
     for (const outcome of Object.values(outcomes)) expect(outcome).toMatchObject(failure)
-    await child.logged(`no rollout is known for an error: ${how} for nobody`)
+    await child.logged(`an error belongs to no known rollout: ${how} outside of rollouts`)
   })
 })

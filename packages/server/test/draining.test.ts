@@ -157,7 +157,7 @@ describe('a backend that breaks its promises', () => {
     )
   })
 
-  it('tells what a rollout was lost with, so that it can be told from one that failed by itself', async () => {
+  it('reports what a rollout was lost with, which distinguishes it from a failure of its own', async () => {
     const backend = new BrokenBackend()
     const lost = new OsmosisError('worker_lost', 'the worker was lost')
     backend.execute = () => Promise.reject(lost)

@@ -48,7 +48,7 @@ describe('a server', () => {
     }
   })
 
-  it('refuses rollouts that lead to private addresses when it is told to, and runs them otherwise', async () => {
+  it('refuses rollouts with private addresses if configured, and runs them otherwise', async () => {
     const forms = samples.filter(({ kind }) => kind === 'private')
     await using refusing = await startServer({ egress: { privateAddresses: 'refuse' } })
     for (const form of forms) await expectRefused(refusing, form)

@@ -15,7 +15,7 @@ type Kind = 'completion' | 'grader'
 
 /** What the world has seen of a rollout. */
 interface Seen {
-  readonly fate: 'asked' | 'accepted' | 'refused' | 'lost' | 'ending' | 'over'
+  readonly fate: 'requested' | 'accepted' | 'refused' | 'lost' | 'ending' | 'over'
   /** Callbacks that may have been sent. */
   readonly sent: readonly Kind[]
   /** Those that may not be there any more, because they arrived. */
@@ -27,7 +27,7 @@ interface Moment {
   readonly seen: ReadonlyMap<string, Seen>
   /** What the next process finds when this one is killed. */
   readonly files: Files
-  /** What it finds when the machine loses its power. */
+  /** Its files after the machine lost its power. */
   readonly durable: Files
 }
 
@@ -46,13 +46,13 @@ class Recording {
   }
 
   see(rolloutId: string, change: Partial<Seen>): void {
-    const before = this.#seen.get(rolloutId) ?? { fate: 'asked', sent: [], arrived: [] }
+    const before = this.#seen.get(rolloutId) ?? { fate: 'requested', sent: [], arrived: [] }
     this.#seen.set(rolloutId, { ...before, ...change })
     this.look()
   }
 
   of(rolloutId: string): Seen {
-    return this.#seen.get(rolloutId) ?? { fate: 'asked', sent: [], arrived: [] }
+    return this.#seen.get(rolloutId) ?? { fate: 'requested', sent: [], arrived: [] }
   }
 
   look(): void {
@@ -118,7 +118,7 @@ class Rollout {
   }
 
   async accept(outbox: Outbox): Promise<void> {
-    this.#recording.see(this.id, { fate: 'asked' })
+    this.#recording.see(this.id, { fate: 'requested' })
     const ifInterrupted = [this.#callback('completion', 'cut'), this.#callback('grader', 'cut')]
     const identity = { rolloutId: this.id, key: this.id, digest: 'd', answer: '{}' }
     try {
@@ -130,23 +130,24 @@ class Rollout {
   }
 
   async send(kind: Kind): Promise<void> {
-    const isKept = this.#recording.of(this.id).fate === 'accepted'
+    const isStored = this.#recording.of(this.id).fate === 'accepted'
     const next = kind === 'completion' ? [this.#callback('grader', 'cut')] : []
-    await this.record?.keep(this.#callback(kind, 'real'), next)
-    if (isKept) this.#recording.see(this.id, { sent: [...this.#recording.of(this.id).sent, kind] })
+    await this.record?.store(this.#callback(kind, 'real'), next)
+    if (isStored)
+      this.#recording.see(this.id, { sent: [...this.#recording.of(this.id).sent, kind] })
   }
 
-  /** Has a step that cannot be written: what it says is told, and nothing else by the next process. */
+  /** A step that cannot be written: it is delivered here, and the next process delivers nothing else. */
   async lose(): Promise<void> {
     this.#recording.see(this.id, { fate: 'ending' })
-    await this.record?.keep(this.#callback('grader', 'real'), [])
+    await this.record?.store(this.#callback('grader', 'real'), [])
     this.#recording.see(this.id, { fate: 'lost' })
   }
 
   async arrive(kind: Kind): Promise<void> {
     const { arrived } = this.#recording.of(this.id)
     this.#recording.see(this.id, { arrived: [...arrived, kind] })
-    await this.record?.told(this.#callback(kind, 'real'), 'acknowledged')
+    await this.record?.settle(this.#callback(kind, 'real'), 'acknowledged')
   }
 
   async finish(outbox: Outbox): Promise<void> {
@@ -238,12 +239,12 @@ class NextProcesses {
     mkdirSync(folder)
     for (const [name, bytes] of files) writeFileSync(path.join(folder, name), bytes)
     const [outbox, records] = await openOutbox(folder)
-    const told = records.map((each): [string, string[]] => [
+    const undelivered = records.map((each): [string, string[]] => [
       each.acceptance.rolloutId,
       each.undelivered.map(({ kind, body }) => `${kind} ${body}`),
     ])
     await outbox.close()
-    return { undelivered: new Map(told), records: records.length }
+    return { undelivered: new Map(undelivered), records: records.length }
   }
 }
 
@@ -257,11 +258,11 @@ function contradictions(
   for (const [id, { fate, sent, arrived }] of seen) {
     const said = undelivered.get(id)
     const isOver = fate === 'refused' || fate === 'lost' || (isKilled && fate === 'over')
-    if (isOver && said !== undefined) wrong.push(`${id} is ${fate}, and tells ${said.join()}`)
+    if (isOver && said !== undefined) wrong.push(`${id} is ${fate}, and delivers ${said.join()}`)
     if (isOver) continue
     if (fate === 'accepted' && said === undefined) wrong.push(`${id} is lost`)
     for (const kind of said === undefined ? [] : sent) {
-      if (said?.includes(`${kind} cut`)) wrong.push(`${id} tells another ${kind}`)
+      if (said?.includes(`${kind} cut`)) wrong.push(`${id} delivers another ${kind}`)
       const isThere = said?.includes(`${kind} real`) === true
       if (!isThere && !arrived.includes(kind)) wrong.push(`${id} keeps its ${kind} no more`)
     }
@@ -285,7 +286,7 @@ function between({ files: before }: Moment, { files: after }: Moment, stride: nu
 
 /**
  * Ends a process everywhere in its files, and every `stride` bytes of what it writes; nothing that the
- * next one tells contradicts what was told. Returns in how many places.
+ * next one delivers contradicts what was delivered. Returns the number of checked places.
  */
 export async function endEverywhere(stride: number): Promise<number> {
   const recording = new Recording(await temporaryFolder())

@@ -15,8 +15,8 @@ export interface TerminalBody {
   sample?: { reward: number | null } | null
 }
 
-/** What a controller was told of a rollout: each different body once, in the order of the first of each. */
-export function told(controller: FakeController, rolloutId: string): string[] {
+/** The callback bodies that a controller received for a rollout: each different one once, in order. */
+export function receivedBodies(controller: FakeController, rolloutId: string): string[] {
   const ends = controller.callbacks
     .filter(({ body }) => (body as TerminalBody).rollout_id === rolloutId)
     .map(({ kind, body }) => {

@@ -46,7 +46,7 @@ describe('a group', () => {
     const { controller, url } = running
     await running.post(attemptBody('a', 1))
     await running.post(attemptBody('broken', 2))
-    // Both completions were told, and the group waits for its third attempt.
+    // Both completions were delivered, and the group waits for its third attempt.
     await controller.until(() => controller.callbacks.length === 3)
     expect(gradings(controller)).toStrictEqual({
       broken: ['failure', null, expect.stringMatching(/: the agent broke$/)],

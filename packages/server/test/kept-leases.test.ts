@@ -37,7 +37,7 @@ it('a result is still there after a restart, with the same bytes, for its holder
   expect(health).toMatchObject({ retained_results: 1, lifecycle: { active_rollouts: 0 } })
 })
 
-it('a rollout that a shutdown ended has that end, whoever is asked', async () => {
+it('a rollout that a shutdown ended reports that end on every route', async () => {
   const outboxDir = await temporaryFolder()
   let handle: LeaseHandle
   {

@@ -199,7 +199,7 @@ describe('a leased rollout', () => {
 })
 
 describe('a lease', () => {
-  it('that nobody renews lapses: the rollout is stopped, and what it gives later replaces nothing', async () => {
+  it('that is not renewed lapses: the rollout is stopped, and a later result is ignored', async () => {
     const release = Promise.withResolvers<void>()
     await using running = await leasing({ leases: soon })
     const { controller, url } = running
@@ -255,8 +255,8 @@ describe('a lease', () => {
       workflow: hanging,
       leases: { waitSeconds: 0.05, leaseSeconds: 1 },
     })
-    const [kept, guessed] = await Promise.all([
-      running.start({ rollout_id: 'kept' }),
+    const [polled, guessed] = await Promise.all([
+      running.start({ rollout_id: 'polled' }),
       running.start({ rollout_id: 'guessed' }),
     ])
     const lapsed = (): string[] =>
@@ -265,24 +265,24 @@ describe('a lease', () => {
         .map(({ fields }) => String(fields['rollout_id']))
     while (lapsed().length === 0) {
       expect((await guessed.read(undefined, 'guess')).status).toBe(403)
-      expect((await kept.once()).status).toMatch(/running|queued/)
+      expect((await polled.once()).status).toMatch(/running|queued/)
     }
 
     expect(lapsed()).toStrictEqual(['guessed'])
   })
 
-  it('lets go of a poll whose caller has gone', async () => {
+  it('ends a poll whose caller disconnected', async () => {
     await using running = await leasing({ workflow: hanging })
     const handle = await running.start()
     await handle.until((status) => status === 'running')
-    const gone = new AbortController()
+    const disconnected = new AbortController()
     const poll = running.server.fetch(
       new Request(`${running.url}/rollout/r1/result`, {
         headers: { 'x-osmosis-rollout-lease': handle.accepted.polling_lease_token },
-        signal: gone.signal,
+        signal: disconnected.signal,
       }),
     )
-    gone.abort()
+    disconnected.abort()
     // Otherwise it would wait for 30 s.
     await poll
     await running.client.cancel({ ids: ['r1'] })
@@ -394,7 +394,7 @@ describe('refusals', () => {
     })
   })
 
-  it('of an id that is active or kept are 409, whatever the body and the way of its results', async () => {
+  it('of an id that is active or stored are 409, whatever the body and the delivery', async () => {
     await using running = await leasing({ maxConcurrent: 1 })
     const { url } = running
     const handle = await running.start()
@@ -445,7 +445,7 @@ describe('refusals', () => {
   })
 })
 
-describe('results that are kept', () => {
+describe('stored results', () => {
   it('are forgotten after their time, and the id is free again', async () => {
     await using running = await leasing({
       leases: { waitSeconds: 0.05, leaseSeconds: 5, retentionSeconds: 0.05 },
@@ -458,7 +458,7 @@ describe('results that are kept', () => {
     expect(second.accepted.polling_lease_token).not.toBe(handle.accepted.polling_lease_token)
   })
 
-  it('fill the server when nobody fetches them; those fetched a lease ago make room', async () => {
+  it('fill the server until they are fetched; those fetched a lease ago make room', async () => {
     await using running = await leasing({
       leases: { waitSeconds: 0.05, leaseSeconds: 0.2, maxRetained: 2 },
     })
@@ -475,7 +475,7 @@ describe('results that are kept', () => {
   })
 
   it.each([{ maxRetained: 1 }, { maxRetainedBytes: 100 }])(
-    'that nobody has fetched make no room: %j',
+    'that were not fetched make no room: %j',
     async (bound) => {
       await using running = await leasing({ leases: { ...soon, ...bound } })
       await running.start()
@@ -493,7 +493,7 @@ describe('results that are kept', () => {
     { waitSeconds: 0 },
     { retentionSeconds: Number.POSITIVE_INFINITY },
     { maxRetained: Number.NaN },
-  ])('cannot be kept with %j', async (leases) => {
+  ])('reject the options %j', async (leases) => {
     await expect(leasing({ leases })).rejects.toMatchObject({ code: 'invalid_config' })
   })
 })

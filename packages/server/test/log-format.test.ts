@@ -16,7 +16,7 @@ async function logged(formats: string, env: Record<string, string> = {}): Promis
   return text(child.stderr)
 }
 
-it('the log for people has a line for each event, with the rollout in it and stacks indented', async () => {
+it('the pretty log has a line for each event, with the rollout in it and stacks indented', async () => {
   const lines = (await logged('pretty')).replaceAll(/\d\d:\d\d:\d\d\.\d{3}/g, 'TIME').split('\n')
   expect(lines.join('')).not.toContain('\u001B')
   expect(lines.slice(0, 4)).toStrictEqual([
@@ -30,11 +30,11 @@ it('the log for people has a line for each event, with the rollout in it and sta
   expect(lines.slice(-3)).toStrictEqual(['    caused by', '    a disk is full', ''])
 })
 
-it('the log for people has colours where they are wanted', async () => {
+it('the pretty log has colours if they are enabled', async () => {
   expect(await logged('pretty', { FORCE_COLOR: '1' })).toContain('\u001B[31mERROR\u001B[39m')
 })
 
-it('the log json or auto is JSON lines where nobody sits in front of it', async () => {
+it('the formats json and auto write JSON lines when stderr is not a terminal', async () => {
   const events = [
     { level: 20, msg: 'looked' },
     { level: 30, rollout_id: 'r1', msg: 'rollout accepted', url: 'http://127.0.0.1:8000' },

@@ -21,7 +21,7 @@ function errorOf(body: unknown): string {
   return (body as { err_message: string }).err_message
 }
 
-/** Whether a text is the beginning of the long message, without keys, in at most so many bytes. */
+/** Whether a text is the beginning of the long message, without keys, in at most this many bytes. */
 function isCut(text: string, longestBytes: number): boolean {
   const bytes = Buffer.byteLength(text)
   return cutMessage.test(text) && bytes <= longestBytes && bytes > longestBytes / 4

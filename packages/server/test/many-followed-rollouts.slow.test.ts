@@ -85,7 +85,7 @@ it('the rollout client drives 150 rollouts to one end each, with every tenth pol
       await rollout.waitFor('completed')
     }
     const { status, err_category } = await readAgain(rollout)
-    // Whoever stopped following knows of no end.
+    // A client that stopped following does not know the end.
     expect(rollout.status).toBe(fate === 'lapse' ? 'running' : status)
     ends.set(fate, (ends.get(fate) ?? new Set()).add(`${String(status)} ${String(err_category)}`))
   }

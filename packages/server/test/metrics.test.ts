@@ -195,7 +195,7 @@ it('takes the time of the workflow in seconds', async () => {
   expect(sum).toBeLessThan(10)
 })
 
-it('shows callbacks that nobody answers, and for how long', async () => {
+it('shows callbacks that are not answered, and their age', async () => {
   await using running = await startServer()
   running.controller.answers['completion'] = [() => undefined]
   await running.post()
@@ -210,16 +210,16 @@ it('shows callbacks that nobody answers, and for how long', async () => {
   )
 })
 
-it('shows leases, results that are kept, and leases that nobody kept up', async () => {
+it('shows leases, stored results, and lapsed leases', async () => {
   await using server = await leasing({
     leases: { waitSeconds: 0.05, leaseSeconds: 0.3 },
     workflow: workflowOf(async (ctx) => (ctx.rolloutId === 'lapsing' ? hang(ctx) : askPolicy(ctx))),
   })
-  const handle = await server.start({ rollout_id: 'kept' })
+  const handle = await server.start({ rollout_id: 'stored' })
   await handle.until()
-  const kept = figures(await metricsOf(server.url), 'osmosis_lease')
-  expect(kept).toMatchObject({ osmosis_leases_held: 0, osmosis_lease_results: 1 })
-  expect(kept['osmosis_lease_result_bytes']).toBeGreaterThan(50)
+  const shown = figures(await metricsOf(server.url), 'osmosis_lease')
+  expect(shown).toMatchObject({ osmosis_leases_held: 0, osmosis_lease_results: 1 })
+  expect(shown['osmosis_lease_result_bytes']).toBeGreaterThan(50)
 
   await server.start({ rollout_id: 'lapsing' })
   expect((await metricsOf(server.url)).get('osmosis_leases_held')).toBe(1)

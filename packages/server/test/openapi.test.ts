@@ -93,7 +93,7 @@ it('describes the request of a rollout as its schemas have it', async () => {
   })
 })
 
-it('tells the status that the server accepts with', async () => {
+it('names the status of accepted rollouts', async () => {
   const { paths } = await describedBy({ admissionStatus: 200 })
 
   expect(Object.keys(paths['/rollout']?.['post']?.responses ?? {})).toContain('200')

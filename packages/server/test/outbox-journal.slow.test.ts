@@ -17,9 +17,9 @@ import {
 it('ends a record whose step is longer than a text can be, which contradicts nothing', async () => {
   const folder = await temporaryFolder()
   await using first = await openOutbox(folder)
-  const told = await first.outbox.accept(acceptanceOf('told'))
+  const delivered = await first.outbox.accept(acceptanceOf('delivered'))
   const body = '\u0001'.repeat(90_000_000)
-  await told.keep(callbackOf('told', 'completion', body), [])
+  await delivered.store(callbackOf('delivered', 'completion', body), [])
   expect(first.log).toMatchObject([{ message: 'outbox is out of date: Invalid string length' }])
   expect(await foundAfterKill(folder)).toStrictEqual({})
 })

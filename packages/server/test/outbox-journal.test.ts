@@ -43,14 +43,14 @@ function writeHalfOnce(): void {
 
 const interrupted = ['completion interrupted']
 
-describe('a group that cannot be kept', () => {
+describe('a group that cannot be written', () => {
   const failures = {
     'is written in part': writeHalfOnce,
     'cannot be synced': () =>
       vi.spyOn(operations, 'datasync').mockRejectedValueOnce(failing('EIO')),
   }
   it.each(Object.entries(failures))(
-    '%s: nobody in it is accepted, then or later',
+    '%s: none of its rollouts is accepted, then or later',
     async (_, fail) => {
       const folder = await temporaryFolder()
       await using first = await openOutbox(folder)
@@ -74,7 +74,7 @@ describe('a group that cannot be kept', () => {
     },
   )
 
-  it('stays dead when it cannot even be taken back, as soon as the disk takes something again', async () => {
+  it('remains refused when it cannot even be rolled back, after the disk accepts writes again', async () => {
     const folder = await temporaryFolder()
     await using first = await openOutbox(folder)
     vi.spyOn(operations, 'datasync').mockRejectedValueOnce(failing('EIO'))
@@ -83,7 +83,7 @@ describe('a group that cannot be kept', () => {
     expect(first.log).toMatchObject([
       {
         level: 'error',
-        message: 'what could not be written cannot be taken back: EIO: the disk fails',
+        message: 'a failed write cannot be rolled back: EIO: the disk fails',
       },
     ])
     await first.outbox.accept(acceptanceOf('after'))
@@ -93,16 +93,16 @@ describe('a group that cannot be kept', () => {
   it.each(Object.entries(failures))('%s: a step in it takes its record out', async (_, fail) => {
     const folder = await temporaryFolder()
     await using first = await openOutbox(folder)
-    const [told, other] = await Promise.all([
-      first.outbox.accept(acceptanceOf('told')),
+    const [delivered, other] = await Promise.all([
+      first.outbox.accept(acceptanceOf('delivered')),
       first.outbox.accept(acceptanceOf('other')),
     ])
     fail()
-    await told.keep(callbackOf('told', 'completion', 'success'), [])
+    await delivered.store(callbackOf('delivered', 'completion', 'success'), [])
     expect(await foundAfterKill(folder)).toStrictEqual({ other: interrupted })
     // What follows is not written, and contradicts nothing.
-    await told.keep(callbackOf('told', 'grader', 'reward'), [])
-    await other.keep(callbackOf('other', 'completion', 'success'), [])
+    await delivered.store(callbackOf('delivered', 'grader', 'reward'), [])
+    await other.store(callbackOf('other', 'completion', 'success'), [])
     expect(await foundAfterKill(folder)).toStrictEqual({ other: ['completion success'] })
   })
 
@@ -111,12 +111,12 @@ describe('a group that cannot be kept', () => {
     await using first = await openOutbox(folder)
     const record = await first.outbox.accept(acceptanceOf('noted'))
     const callback = callbackOf('noted', 'completion', 'success')
-    await record.keep(callback, [callbackOf('noted', 'grader', 'interrupted')])
+    await record.store(callback, [callbackOf('noted', 'grader', 'interrupted')])
     writeHalfOnce()
-    await record.told(callback, 'acknowledged')
+    await record.settle(callback, 'acknowledged')
     const again = ['completion success', 'grader interrupted']
     expect(await foundAfterKill(folder)).toStrictEqual({ noted: again })
-    await record.keep(callbackOf('noted', 'grader', 'reward'), [])
+    await record.store(callbackOf('noted', 'grader', 'reward'), [])
     const whole = ['completion success', 'grader reward']
     expect(await foundAfterKill(folder)).toStrictEqual({ noted: whole })
   })
@@ -125,10 +125,10 @@ describe('a group that cannot be kept', () => {
 it('ends a record on a disk that stays full', async () => {
   const folder = await temporaryFolder()
   await using first = await openOutbox(folder)
-  const told = await first.outbox.accept(acceptanceOf('told'))
+  const delivered = await first.outbox.accept(acceptanceOf('delivered'))
   const removed = await first.outbox.accept(acceptanceOf('removed'))
   const full = vi.spyOn(operations, 'writeFile').mockRejectedValue(failing('ENOSPC'))
-  await told.keep(callbackOf('told', 'completion', 'success'), [])
+  await delivered.store(callbackOf('delivered', 'completion', 'success'), [])
   await removed.remove()
   expect(await foundAfterKill(folder)).toStrictEqual({})
   full.mockRestore()
@@ -146,8 +146,8 @@ describe('what is remembered of ended rollouts', () => {
     const record = await first.outbox.accept(acceptanceOf('next'))
     rmSync(file)
     const callback = callbackOf('next', 'completion', 'success')
-    await record.keep(callback)
-    await record.told(callback, 'acknowledged')
+    await record.store(callback)
+    await record.settle(callback, 'acknowledged')
     await first.outbox.finish(record, undefined)
     expect(readFileSync(file, 'utf8')).toContain('"key":"next"')
     expect(await foundAfterKill(folder)).toStrictEqual({})
@@ -165,19 +165,19 @@ describe('the folder', () => {
     expect(bytes).toBeLessThan(100_000)
   })
 
-  it('has no key of a rollout that was told, when the server has ended', async () => {
+  it('contains no key of a delivered rollout when the server has ended', async () => {
     const folder = await temporaryFolder()
     {
       await using first = await openOutbox(folder)
       await first.outbox.accept(acceptanceOf('running'))
-      const told = await first.outbox.accept(acceptanceOf('told'))
-      const callback = callbackOf('told', 'completion', 'success')
-      await told.keep(callback, [])
-      await told.told(callback, 'acknowledged')
-      await first.outbox.finish(told, undefined)
+      const delivered = await first.outbox.accept(acceptanceOf('delivered'))
+      const callback = callbackOf('delivered', 'completion', 'success')
+      await delivered.store(callback, [])
+      await delivered.settle(callback, 'acknowledged')
+      await first.outbox.finish(delivered, undefined)
     }
     const texts = readdirSync(folder).map((name) => readFileSync(path.join(folder, name), 'utf8'))
-    expect(texts.join('')).not.toContain('key-of-told')
+    expect(texts.join('')).not.toContain('key-of-delivered')
     expect(texts.join('')).toContain('key-of-running')
   })
 })
@@ -190,8 +190,8 @@ it('loses nothing but the rollout whose line cannot be read, and leaves that to 
     for (const id of ['a', 'b', 'c', 'd']) records.push(await first.outbox.accept(acceptanceOf(id)))
     for (const record of records) {
       const { rolloutId } = record.acceptance
-      await record.keep(callbackOf(rolloutId, 'completion', 'success'), [])
-      await record.keep(callbackOf(rolloutId, 'grader', 'reward'), [])
+      await record.store(callbackOf(rolloutId, 'completion', 'success'), [])
+      await record.store(callbackOf(rolloutId, 'grader', 'reward'), [])
     }
   }
   const [name = ''] = readdirSync(folder).filter((file) => file.startsWith('journal-'))
@@ -209,7 +209,7 @@ it('loses nothing but the rollout whose line cannot be read, and leaves that to 
   {
     await using second = await openOutbox(folder)
     expect(second.records.map(({ acceptance }) => acceptance.rolloutId)).toStrictEqual(['a', 'd'])
-    const message = 'not all of file can be read; it is left alone'
+    const message = 'the file cannot be read completely; it is not deleted'
     expect(second.log).toStrictEqual([{ level: 'error', message, fields: { file } }])
   }
   expect(readFileSync(file.replace(/jsonl$/, 'unreadable'), 'utf8')).toBe(garbled)
@@ -236,8 +236,8 @@ describe('a journal that is not as it was written is left to people, and named',
       await using first = await openOutbox(folder)
       const over = await first.outbox.accept(acceptanceOf('over'))
       await over.remove()
-      const owed = await first.outbox.accept(acceptanceOf('owed'))
-      await owed.keep(callbackOf('owed', 'completion', 'success'), [])
+      const pending = await first.outbox.accept(acceptanceOf('pending'))
+      await pending.store(callbackOf('pending', 'completion', 'success'), [])
       const [name = ''] = readdirSync(folder).filter((file) => file.startsWith('journal-'))
       // As it is when the process is killed: what is over goes when it is closed.
       cpSync(path.join(folder, name), path.join(folder, 'killed'))
@@ -251,7 +251,7 @@ describe('a journal that is not as it was written is left to people, and named',
     {
       await using second = await openOutbox(folder)
       expect(second.records).toStrictEqual([])
-      const message = 'not all of file can be read; it is left alone'
+      const message = 'the file cannot be read completely; it is not deleted'
       expect(second.log).toStrictEqual([{ level: 'error', message, fields: { file } }])
     }
     expect(readFileSync(file.replace(/jsonl$/, 'unreadable'), 'utf8')).toBe(damaged)

@@ -67,12 +67,12 @@ function copyFolder(from: string, to: string): void {
   }
 }
 
-/** The largest that the folder is while one rollout lives through so many others, and is kept whole. */
+/** The maximum size of the folder while one rollout outlives this many others and remains complete. */
 export async function largestFolder(others: number): Promise<number> {
   const folder = await temporaryFolder()
   await using first = await openOutbox(folder)
   const old = await first.outbox.accept(acceptanceOf('old'))
-  await old.keep(callbackOf('old', 'completion', 'success'), [])
+  await old.store(callbackOf('old', 'completion', 'success'), [])
   let largest = 0
   let next = 0
   const drive = async (): Promise<void> => {
@@ -82,8 +82,8 @@ export async function largestFolder(others: number): Promise<number> {
       if (next % 250 === 0) largest = Math.max(largest, sizeOf(folder))
       const record = await first.outbox.accept(acceptanceOf(rolloutId))
       const callback = callbackOf(rolloutId, 'completion', 'x'.repeat(500))
-      await record.keep(callback, [])
-      await record.told(callback, 'acknowledged')
+      await record.store(callback, [])
+      await record.settle(callback, 'acknowledged')
       expect(await first.outbox.finish(record, undefined)).toBe(true)
     }
   }
@@ -95,7 +95,7 @@ export async function largestFolder(others: number): Promise<number> {
   return largest
 }
 
-/** The journal of a rollout that is kept whole through so many processes. */
+/** The journal of a rollout that remains complete through this many processes. */
 export async function liveThrough(processes: number): Promise<{ files: number; bytes: number }> {
   const random = randomNumbers(7)
   let folder = await temporaryFolder()
@@ -104,15 +104,15 @@ export async function liveThrough(processes: number): Promise<{ files: number; b
     await using first = await openOutbox(folder)
     const old = await first.outbox.accept(acceptanceOf('old'))
     const completion = callbackOf('old', 'completion', 'success')
-    await old.keep(completion, [callbackOf('old', 'grader', 'interrupted')])
-    await old.told(completion, 'acknowledged')
+    await old.store(completion, [callbackOf('old', 'grader', 'interrupted')])
+    await old.settle(completion, 'acknowledged')
   }
   for (let life = 0; life < processes; life += 1) {
     await using opened = await openOutbox(folder)
     const names = opened.records.map(({ acceptance }) => acceptance.rolloutId)
     expect(names[0]).toBe('old')
     expect(opened.records[0]?.undelivered).toMatchObject([{ body: 'interrupted' }])
-    // What the last process did not get to is over, as if it had been told.
+    // Records that the last process did not handle have ended, as if they had been delivered.
     for (const record of opened.records.slice(1)) await record.remove()
     for (let n = random(4); n >= 0; n -= 1) await opened.outbox.accept(acceptanceOf(`r${n}`))
     if (random(2) === 0) continue

@@ -14,7 +14,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { AskOnce, startServer } from './running-server.ts'
 import { startChild } from './start-child.ts'
 
-/** A folder that is gone when the test is over. */
+/** A folder that is removed after the test. */
 async function temporaryFolder(): Promise<{ outboxDir: string } & AsyncDisposable> {
   const folder = await mkdtemp(path.join(tmpdir(), 'outbox-'))
   return {
@@ -23,8 +23,8 @@ async function temporaryFolder(): Promise<{ outboxDir: string } & AsyncDisposabl
   }
 }
 
-/** Names of the files about rollouts that are not told in full, or were not long ago. */
-async function keptFiles(outboxDir: string): Promise<string[]> {
+/** Names of the files about rollouts, except those that must always exist. */
+async function storedFiles(outboxDir: string): Promise<string[]> {
   const names = await readdir(outboxDir)
   return names.filter((name) => name !== 'ended.jsonl' && !name.endsWith('.lock'))
 }
@@ -48,7 +48,7 @@ describe('a server with an outbox', () => {
     await running.controller.bodies()
     await running.server.drain()
 
-    expect(await keptFiles(outboxDir)).toStrictEqual([])
+    expect(await storedFiles(outboxDir)).toStrictEqual([])
   })
 
   it('has a reward delivered by the next process after it was killed', async () => {
@@ -88,7 +88,7 @@ describe('a server with an outbox', () => {
       },
     ])
     expect(bodiesByKey(controller).get('r1/grader')?.size).toBe(1)
-    expect(await keptFiles(outboxDir)).toStrictEqual([])
+    expect(await storedFiles(outboxDir)).toStrictEqual([])
   })
 
   it('contradicts nothing when it is killed among 100 rollouts, and ends with nothing left', async () => {
@@ -112,13 +112,13 @@ describe('a server with an outbox', () => {
       await using _ = await startServer({ outboxDir, controller })
       await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
     }
-    expect(await keptFiles(outboxDir)).toStrictEqual([])
+    expect(await storedFiles(outboxDir)).toStrictEqual([])
     for (const [key, bodies] of bodiesByKey(controller)) {
       expect({ key, bodies: bodies.size }).toStrictEqual({ key, bodies: 1 })
     }
   })
 
-  it('delivers what the controller was not there for when the last process was told to end', async () => {
+  it('delivers what a controller missed while it was down when the last process shut down', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await using controller = await new FakeController().start()
@@ -157,12 +157,12 @@ describe('a server with an outbox', () => {
       await first.post({ grader_callback_url: null })
       await first.controller.bodies(1)
     }
-    const names = await keptFiles(outboxDir)
+    const names = await storedFiles(outboxDir)
     expect(names).toStrictEqual([expect.stringMatching(/\.refused$/)])
     expect(await readFile(path.join(outboxDir, names[0] ?? ''), 'utf8')).toContain('r1/completion')
     await using second = await startServer({ outboxDir })
     expect(second.server.undelivered).toBe(0)
-    expect(await keptFiles(outboxDir)).toStrictEqual(names)
+    expect(await storedFiles(outboxDir)).toStrictEqual(names)
   })
 
   it('has the folder for itself while it runs', async () => {
@@ -198,14 +198,14 @@ describe('a server with an outbox', () => {
       expect(running.log.filter(({ level }) => level === 'error')).toStrictEqual(
         Array.from({ length: complaints }, () => ({
           level: 'error',
-          message: 'not all of file can be read; it is left alone',
+          message: 'the file cannot be read completely; it is not deleted',
           fields: { file },
         })),
       )
       await running.server.drain()
     }
     const left = 'journal-00000007.unreadable'
-    expect((await keptFiles(outboxDir)).toSorted()).toStrictEqual([left, ...others])
+    expect((await storedFiles(outboxDir)).toSorted()).toStrictEqual([left, ...others])
     expect(await readFile(path.join(outboxDir, left), 'utf8')).toBe(garbled)
   })
 
@@ -273,14 +273,14 @@ describe('a server with an outbox', () => {
     await writeFile(folder.outboxDir, '')
     await expect(startServer({ outboxDir: folder.outboxDir })).rejects.toMatchObject({
       code: 'invalid_config',
-      message: expect.stringContaining('The outbox must be a folder') as string,
+      message: expect.stringContaining('The outbox must be a writable folder') as string,
     })
   })
 
   it('is not made with a folder that has no name', () => {
     const backend = new LocalBackend({ workflow: AskOnce })
     expect(() => createRolloutServer({ backend, outboxDir: '' })).toThrow(
-      'outboxDir (--outbox) is empty. Leave it out, or name a folder.',
+      'outboxDir (--outbox) is empty. Omit it, or name a folder.',
     )
   })
 
@@ -297,7 +297,7 @@ describe('a server with an outbox', () => {
     },
   )
 
-  it('can be started when the server that had the folder is gone', async () => {
+  it('can be started when the earlier owner of the folder has exited', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     const backend = new LocalBackend({ workflow: AskOnce })
@@ -316,7 +316,7 @@ describe('a server with an outbox', () => {
     running.controller.otherwise = () => 503
     await running.post()
     await running.controller.bodies(1)
-    const [name = ''] = await keptFiles(outboxDir)
+    const [name = ''] = await storedFiles(outboxDir)
 
     expect((await stat(outboxDir)).mode & 0o777).toBe(0o700)
     expect((await stat(path.join(outboxDir, name))).mode & 0o777).toBe(0o600)
@@ -389,10 +389,10 @@ it('counts a callback as acknowledged that was so when the server was closed', a
   await running.server.drain({ waitSeconds: 0 })
 
   expect(running.server.undelivered).toBe(0)
-  expect(await keptFiles(folder.outboxDir)).toStrictEqual([])
+  expect(await storedFiles(folder.outboxDir)).toStrictEqual([])
 })
 
-it('tells a controller of the completion before the grading, also after a restart', async () => {
+it('sends the completion before the grading, also after a restart', async () => {
   await using folder = await temporaryFolder()
   await using controller = await new FakeController().start()
   controller.otherwise = () => 503

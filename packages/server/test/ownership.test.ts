@@ -46,7 +46,7 @@ class Collector extends HttpPeer {
   }
 }
 
-it('a collector is told of each state of each rollout, with the run that it belongs to', async () => {
+it('a collector receives each state of each rollout, with the run that it belongs to', async () => {
   await using collector = await new Collector().start()
   const ownership = {
     endpoint: collector.url,
@@ -79,7 +79,7 @@ it('a collector is told of each state of each rollout, with the run that it belo
   })
 })
 
-it('a rollout that was cancelled is told as such, and a collector that is away costs one line', async () => {
+it('a cancelled rollout is reported as cancelled, and an unreachable collector causes one log line', async () => {
   await using collector = await new Collector().start()
   const ownership = { endpoint: collector.url, serverId: 'pod-7', serverName: 'host' }
   await using running = await startServer({
@@ -99,7 +99,7 @@ it('a rollout that was cancelled is told as such, and a collector that is away c
   await other.post({ rollout_id: 'b' })
   await other.controller.until(() => other.controller.callbacks.length === 4)
   await other.server.close()
-  expect(other.log.filter(({ message }) => message.startsWith('ownership'))).toHaveLength(1)
+  expect(other.log.filter(({ message }) => message.startsWith('the ownership'))).toHaveLength(1)
 })
 
 class SilentCollector extends HttpPeer {
@@ -117,6 +117,6 @@ it('a collector that never answers holds up the end of the server for three seco
 
   expect(performance.now() - began).toBeLessThan(4000)
   expect(log).toMatchObject([
-    { level: 'warn', message: 'ownership of rollouts not reported: no answer in 3000 ms' },
+    { level: 'warn', message: 'the ownership of rollouts is not reported: no answer in 3000 ms' },
   ])
 })

@@ -22,7 +22,7 @@ interface TerminalBody {
   sample: { reward: number | null } | null
 }
 
-/** What was told of each rollout, by what it was told under: nothing but this test keeps it. */
+/** The reports about each rollout, by their source; only this test has all of them. */
 class Account {
   readonly #bodies = new Map<string, Set<string>>()
 
@@ -30,7 +30,7 @@ class Account {
     this.#bodies.set(key, (this.#bodies.get(key) ?? new Set()).add(body))
   }
 
-  /** The one thing that was told; what else there is, is a contradiction. */
+  /** The first report; a different one is a contradiction. */
   end(key: string): string {
     const ends = [...(this.#bodies.get(key) ?? [])].map((body) => {
       const { status, err_message, sample } = JSON.parse(body) as TerminalBody
@@ -71,14 +71,14 @@ it(
         }
         return graded.has(rollout_id)
       })
-      // Whoever sends it again is told nothing new.
+      // A repeated request gets the same answer.
       await server.persist(async (to) => to.post({ rollout_id }))
     }
 
     async function lease(rollout_id: string): Promise<AcceptedLease | undefined> {
       const { url } = await server.process
       const body = controller.rolloutBody({ rollout_id, completion_callback_url: undefined })
-      // Without an answer it may have been accepted, and nobody has its token.
+      // Without an answer it may have been accepted, and its token is unknown.
       const answer = await post(`${url}/rollout`, body).catch(() => undefined)
       return (await answer?.json().catch(() => undefined)) as AcceptedLease | undefined
     }

@@ -9,7 +9,7 @@ import {
 } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { grading, running, statusOf, told, wholeEnds } from './ends-of-killed.ts'
+import { grading, running, receivedBodies, statusOf, wholeEnds } from './ends-of-killed.ts'
 import { startServer } from './running-server.ts'
 import { startChild } from './start-child.ts'
 
@@ -33,7 +33,7 @@ it(
       const posted = child.post({ rollout_id }).catch(() => undefined)
       const watching = new AbortController()
       const over = posted.then(async () => {
-        await controller.until(() => told(controller, rollout_id).length === 2)
+        await controller.until(() => receivedBodies(controller, rollout_id).length === 2)
         while (!watching.signal.aborted && (await keptRollouts(outboxDir)).length > 0)
           await sleep(10)
         return watching.signal.aborted ? never : 'over'
@@ -47,11 +47,11 @@ it(
       await using next = await startServer({ outboxDir, controller })
       // Accepted before, or not: now it is, and leads to one end.
       expect((await next.post({ rollout_id })).status).toBe(202)
-      await controller.until(() => told(controller, rollout_id).length >= 2)
+      await controller.until(() => receivedBodies(controller, rollout_id).length >= 2)
       await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
       expect((await next.post({ rollout_id })).status).toBe(202)
-      expect(Object.values(wholeEnds)).toContainEqual(told(controller, rollout_id))
-      // Whoever had asked for its status was told of no other end.
+      expect(Object.values(wholeEnds)).toContainEqual(receivedBodies(controller, rollout_id))
+      // Status requests before the restart reported no other end.
       const after = await statusOf(next, rollout_id)
       expect(underWay.has(before.status) ? after : before).toStrictEqual(after)
     }

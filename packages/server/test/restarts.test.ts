@@ -12,7 +12,14 @@ import {
 } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { grading, running, statusOf, told, wholeEnds, type TerminalBody } from './ends-of-killed.ts'
+import {
+  grading,
+  running,
+  receivedBodies,
+  statusOf,
+  wholeEnds,
+  type TerminalBody,
+} from './ends-of-killed.ts'
 import { startServer } from './running-server.ts'
 import { startChild } from './start-child.ts'
 
@@ -99,13 +106,13 @@ it('gives rollouts one end when the server is killed, whatever they were at', as
   }
   await expectKnown()
   const ids = Object.keys(expected)
-  await controller.until(() => ids.every((id) => told(controller, id).length === 2))
+  await controller.until(() => ids.every((id) => receivedBodies(controller, id).length === 2))
   await expect
     .poll(async () => (await keptRollouts(outboxDir)).filter((id) => ids.includes(id)))
     .toStrictEqual([])
   await expectKnown()
   for (const [id, { ends }] of Object.entries(expected)) {
-    expect(told(controller, id)).toStrictEqual(ends)
+    expect(receivedBodies(controller, id)).toStrictEqual(ends)
   }
   expect(controller.policyHeaders.length).toBe(calls)
   for (const { kind, body } of controller.callbacks) {
@@ -126,26 +133,26 @@ it('accepts nothing when the disk is full, and contradicts nothing of what was r
   {
     await using first = await startChild({ outboxDir, controller })
     expect((await first.post({ metadata: { never: true, in: 'grader' } })).status).toBe(202)
-    await controller.until(() => told(controller, 'r1').length === 1)
+    await controller.until(() => receivedBodies(controller, 'r1').length === 1)
     await first.fillDisk()
     const refused = await first.post({ rollout_id: 'r2' })
     expect([refused.status, refused.headers.get('retry-after')]).toStrictEqual([503, '5'])
     await first.logged('rollout not accepted: ENOSPC')
     const cancel = { ids: ['r1'] }
     await post(`${first.url}/rollout/cancel`, cancel)
-    await controller.until(() => told(controller, 'r1').length === 2)
+    await controller.until(() => receivedBodies(controller, 'r1').length === 2)
   }
   await using second = await startServer({ outboxDir, controller })
   expect((await second.post({ rollout_id: 'r2' })).status).toBe(202)
-  await controller.until(() => told(controller, 'r2').length === 2)
-  expect(told(controller, 'r1')).toStrictEqual([
+  await controller.until(() => receivedBodies(controller, 'r2').length === 2)
+  expect(receivedBodies(controller, 'r1')).toStrictEqual([
     'completion success',
     'grader agent_error cancelled',
   ])
   await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
 })
 
-it('knows how rollouts ended that were told before the restart, for as long as it knows them', async () => {
+it('remembers how delivered rollouts ended after a restart, for a limited time', async () => {
   const outboxDir = await temporaryFolder()
   await using controller = await new FakeController().start()
   const ids = ['good', 'bad', 'cancelled']
@@ -156,7 +163,7 @@ it('knows how rollouts ended that were told before the restart, for as long as i
     await first.post({ rollout_id: 'bad', chat_completions_url: 'http://127.0.0.1:1' })
     await first.post({ rollout_id: 'cancelled', metadata: { never: true } })
     await post(`${first.url}/rollout/cancel`, { ids: ['cancelled'] })
-    await controller.until(() => ids.every((id) => told(controller, id).length === 2))
+    await controller.until(() => ids.every((id) => receivedBodies(controller, id).length === 2))
     await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
     before = await Promise.all(ids.map(async (id) => statusOf(first, id)))
     expect(before).toMatchObject([

@@ -23,7 +23,7 @@ async function startMiles(options: Partial<FakeMilesOptions> = {}): Promise<Fake
   return miles
 }
 
-/** Lets a test wait until so many have come somewhere, and then lets them all continue. */
+/** Lets a test wait until this many have arrived, and then lets all of them continue. */
 class Gate {
   #count = 0
   readonly #come = new Set<() => void>()
@@ -69,7 +69,7 @@ const waitingIn = (gate: Gate): ReturnType<typeof workflowOf> =>
   })
 
 describe('POST /flush', () => {
-  it('cancels what its instance has asked for, and nothing else', async () => {
+  it('cancels the rollouts of its instance, and no others', async () => {
     const gate = new Gate()
     await using server = await startServer({ run: true, workflow: waitingIn(gate) })
     const [one, other] = [
@@ -77,7 +77,7 @@ describe('POST /flush', () => {
       await startMiles({ instanceId: 'other', filter: true }),
     ]
     const flushed = one.generate(server.url, [row], { attempts: 2 })
-    const kept = other.generate(server.url, [row], { attempts: 2 })
+    const remaining = other.generate(server.url, [row], { attempts: 2 })
     await gate.reachedBy(4)
     expect(await one.flush(server.url)).toBe(2)
     expect((await flushed).map(({ answer }) => answer)).toMatchObject([
@@ -85,14 +85,14 @@ describe('POST /flush', () => {
       { exit_status: 'cancelled' },
     ])
     gate.open()
-    expect((await kept).map(({ answer }) => answer?.exit_status)).toStrictEqual([
+    expect((await remaining).map(({ answer }) => answer?.exit_status)).toStrictEqual([
       'completed',
       'completed',
     ])
     expect(one.trained()).toStrictEqual([])
     expect(other.trained()).toHaveLength(2)
     expect(await one.flush(server.url)).toBe(0)
-    expect(await one.flush(server.url, 'nobody')).toBe(0)
+    expect(await one.flush(server.url, 'unknown')).toBe(0)
   })
 
   it('refuses a body without an instance', async () => {
@@ -138,7 +138,7 @@ describe('a server that ends', () => {
   })
 
   it.each(['workflow', 'grading', 'queue', 'model call'])(
-    'cancels what outlasts its wait in the %s, and no reward is told',
+    'cancels what outlasts its wait in the %s, and reports no reward',
     async (phase) => {
       const gate = new Gate()
       const forever = new AbortController().signal
@@ -242,7 +242,7 @@ describe('trace', () => {
     }
   })
 
-  it('has nothing to train where there is no reward', async () => {
+  it('contains nothing to train when there is no reward', async () => {
     const { url } = await policy((body) => tokenAnswer(body, { content: 'ab' }))
     await using server = await startServer({
       run: true,

@@ -68,10 +68,10 @@ function asksAndWaits(
 
 describe('POST /run', () => {
   it('runs a row to its end, and answers with the reward that is trained', async () => {
-    const asked: Body[] = []
+    const requests: Body[] = []
     const seen: unknown[] = []
     const miles = await startMiles({
-      model: (body) => (asked.push(body), yes(body, '')),
+      model: (body) => (requests.push(body), yes(body, '')),
       modelName: 'Qwen/Qwen3-4B',
     })
     await using server = await running({
@@ -92,15 +92,15 @@ describe('POST /run', () => {
     expect(miles.trained()).toMatchObject([{ group: 'g1', rolloutId: 'g1-1', reward: 0.25 }])
     expect(String.fromCodePoint(...(miles.trained()[0]?.ids ?? []))).toBe('{"content":"yes"}')
     expect(seen).toStrictEqual([{ level: 3 }, null])
-    expect(asked).toMatchObject([
+    expect(requests).toMatchObject([
       { model: 'Qwen/Qwen3-4B', messages: [{ role: 'user', content: 'Is it?' }], temperature: 1 },
     ])
   })
 
   it('has the last word of the trainer on sampling, in the words of chat completions', async () => {
-    const asked: Body[] = []
+    const requests: Body[] = []
     const miles = await startMiles({
-      model: (body) => (asked.push(body), yes(body, '')),
+      model: (body) => (requests.push(body), yes(body, '')),
       samplingParams: {
         temperature: 0.5,
         max_new_tokens: 7,
@@ -124,7 +124,7 @@ describe('POST /run', () => {
       stream: _s,
       stream_options: _o,
       ...settings
-    } = asked[0] ?? { messages: [] }
+    } = requests[0] ?? { messages: [] }
     expect(model).toBe('model')
     expect(settings).toStrictEqual({
       temperature: 0.5,
@@ -133,7 +133,7 @@ describe('POST /run', () => {
       seed: 4,
       top_k: -1,
     })
-    const dropped = server.log.filter(({ message }) => message.includes('left out'))
+    const dropped = server.log.filter(({ message }) => message.includes('omitted'))
     expect(dropped.map(({ fields }) => fields)).toStrictEqual([
       { names: ['n', 'model', 'tools', 'constructor'] },
     ])
@@ -155,7 +155,7 @@ describe('POST /run', () => {
     const workflow = workflowOf(async (ctx) => {
       await askPolicy(ctx, 'a')
       await askPolicy(ctx, 'b')
-      if (ctx.metadata?.['level'] === 3) throw new Error('the sandbox is gone')
+      if (ctx.metadata?.['level'] === 3) throw new Error('the sandbox has exited')
     })
     const grader = graderOf((ctx: GraderContext) => {
       for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
@@ -167,7 +167,7 @@ describe('POST /run', () => {
       expect(failed?.answer).toStrictEqual({
         exit_status: 'failed',
         eval_report: {
-          err_message: expect.stringContaining('the sandbox is gone') as string,
+          err_message: expect.stringContaining('the sandbox has exited') as string,
           err_category: 'agent_error',
         },
         agent_metrics: { total_time: expect.any(Number) as number },
@@ -284,11 +284,11 @@ describe('POST /run', () => {
 
   it('cancels a rollout whose trainer hangs up, and takes the session for used', async () => {
     const seen: { aborted?: boolean } = {}
-    let asked = 0
+    let requests = 0
     const called = Promise.withResolvers<void>()
     const miles = await startMiles({
       model: (body) => {
-        asked += 1
+        requests += 1
         called.resolve()
         return yes(body, '')
       },
@@ -299,7 +299,7 @@ describe('POST /run', () => {
     await called.promise
     hangUp.abort()
     expect(await generated).toMatchObject([{ answer: null }])
-    // Whoever asks again in the session learns the end of the first rollout, and there is no second.
+    // A repeated request of the session gets the outcome of the first rollout, and no second one runs.
     const again = await post(`${server.url}/run`, {
       question: 'Is it?',
       base_url: `${miles.url}/sessions/g1-1/v1`,
@@ -308,7 +308,7 @@ describe('POST /run', () => {
     })
     expect(await again.json()).toMatchObject({ exit_status: 'cancelled' })
     expect(seen.aborted).toBe(true)
-    expect(asked).toBe(1)
+    expect(requests).toBe(1)
   })
 
   it('answers a session that lost its answer with the same, and runs nothing again', async () => {
@@ -363,7 +363,7 @@ describe('POST /run', () => {
     }
     const workflow = workflowOf(async (ctx) => {
       await askPolicy(ctx)
-      if (ctx.group?.attempt === 2) throw new Error('the sandbox is gone')
+      if (ctx.group?.attempt === 2) throw new Error('the sandbox has exited')
     })
     const run = { groupColumn: 'id', groupSize: 3 }
     await using server = await running({ workflow, grader: BestOfAll, run })
@@ -375,7 +375,7 @@ describe('POST /run', () => {
 
   it('answers each rollout once while model calls are refused and broken off', async () => {
     let runs = 0
-    // Of each call two attempts at most, because it is asked three times at most.
+    // At most two attempts of each call, because it is sent at most three times.
     const plans = [[], ['reset'], [503], [503, 'reset']] as const
     const left = new Map<string, TrainerFault[]>()
     const miles = await startMiles({
@@ -415,7 +415,7 @@ describe('POST /run', () => {
     ['no prompt', { question: undefined }, /The row has no prompt: it needs one of the columns/],
     ['a prompt of another form', { question: 5 }, /The column question must be text or a list/],
     ['no policy', { base_url: undefined }, /Field required/],
-    ['a policy that is no URL', { base_url: 'nowhere' }, /must be an http or https URL/],
+    ['a policy that is not a URL', { base_url: 'nowhere' }, /must be an http or https URL/],
     ['no model', { model: '' }, /must name the model/],
     ['a row with a column trace', { trace: 'of thought' }, /must be true or false/],
     ['wrong parameters', { sampling_params: [] }, /sampling_params/],
@@ -435,14 +435,14 @@ describe('POST /run', () => {
     expect(JSON.stringify(answer.body)).toContain('this server does not connect there')
   })
 
-  it('turns away what there is no room for, and runs it when it comes again', async () => {
+  it('refuses a rollout when the queue is full, and runs it when it is requested again', async () => {
     const release = Promise.withResolvers<void>()
-    let asked = 0
+    let requests = 0
     const miles = await startMiles({
       retries: 60,
       retryMs: 20,
       model: async (body) => {
-        asked += 1
+        requests += 1
         await release.promise
         return yes(body, '')
       },
@@ -461,7 +461,7 @@ describe('POST /run', () => {
       ['completed', 1],
       ['completed', 1],
     ])
-    expect(asked).toBe(3)
+    expect(requests).toBe(3)
   })
 
   it('refuses what is nested too deeply', async () => {
@@ -474,7 +474,7 @@ describe('POST /run', () => {
     expect(await told(answer)).toMatchObject({ status: 422 })
   })
 
-  it('is there only where it is asked for, and asks for the key', async () => {
+  it('is served only if it is enabled, and requires the key', async () => {
     await using closed = await startServer()
     expect((await post(`${closed.url}/run`, row)).status).toBe(404)
     await using guarded = await running({ apiKey: 'key' })
@@ -508,7 +508,7 @@ describe('POST /run', () => {
     expect(JSON.stringify([rollout?.answer, server.log])).not.toContain('key-of-the-server')
   })
 
-  it('leaves nothing in the outbox, which has nobody to tell', async () => {
+  it('leaves nothing in the outbox, because its caller is disconnected after a restart', async () => {
     const outboxDir = await temporaryFolder()
     const miles = await startMiles()
     await using server = await running({ outboxDir })

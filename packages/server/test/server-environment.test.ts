@@ -14,7 +14,7 @@ describe('the environment of a server process', () => {
     })
   })
 
-  it('says everything the server can be told', () => {
+  it('contains all settings of the server', () => {
     expect(
       readServerEnvironment({
         _OSMOSIS_ROLLOUT_PORT: '9001',

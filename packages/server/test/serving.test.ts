@@ -77,7 +77,7 @@ describe('serving', () => {
     )
   })
 
-  it('listens on a free port of this machine and tells where', async () => {
+  it('listens on a free port of this machine and returns its URL', async () => {
     await using listening = await serve(createServer(), { port: 0, ...quiet })
 
     expect(listening.url).toBe(`http://127.0.0.1:${listening.port}`)
@@ -89,7 +89,7 @@ describe('serving', () => {
 
     await expect(serve(createServer(), { port: first.port, ...quiet })).rejects.toMatchObject({
       code: 'port_in_use',
-      message: `Port ${first.port} of 127.0.0.1 is taken by another program. Stop that one, or choose another port; 0 picks a free one.`,
+      message: `Port ${first.port} of 127.0.0.1 is used by another program. Stop it, or choose another port; 0 picks a free one.`,
     })
   })
 
@@ -113,14 +113,14 @@ describe('serving', () => {
 
   it('closes soon although clients keep the connection of an answer that came while closing', async () => {
     const answer = Promise.withResolvers<Response>()
-    const asked = Promise.withResolvers<void>()
+    const requested = Promise.withResolvers<void>()
     const listening = await serve(
       {
         requiresKey: false,
         logger: silentLogger,
         drain: () => Promise.resolve(),
         fetch: () => {
-          asked.resolve()
+          requested.resolve()
           return answer.promise
         },
       },
@@ -128,7 +128,7 @@ describe('serving', () => {
     )
     const agent = new HttpAgent({ keepAlive: true })
     const response = once(get(listening.url, { agent }), 'response')
-    await asked.promise
+    await requested.promise
     const closed = listening.close()
     const start = performance.now()
     setTimeout(() => answer.resolve(new Response('late')), 20)

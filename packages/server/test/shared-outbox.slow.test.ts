@@ -55,7 +55,7 @@ onlyIf(canSeparate, 'root, unshare and ip').it(
 it('ends with exit code 1 when another server has taken over its outbox', async () => {
   const outboxDir = await temporaryFolder()
   await using child = await startChild({ outboxDir })
-  await using _ = await openOutbox(outboxDir, { namespace: 'another container', patienceMs: 30 })
+  await using _ = await openOutbox(outboxDir, { namespace: 'another container', deadAfterMs: 30 })
   expect((await child.post()).status).toBe(503)
   expect(await child.exit).toStrictEqual([1, null])
 })
@@ -76,8 +76,8 @@ onlyIf(canMount, 'root and mount').it(
     await using first = await openOutbox(folder)
     await expect(first.outbox.accept(acceptanceOf('full'))).rejects.toThrow('ENOSPC')
     mount('-o', 'remount,nr_inodes=100')
-    await first.outbox.accept(acceptanceOf('kept'))
+    await first.outbox.accept(acceptanceOf('stored'))
     expect(readdirSync(folder)).toContain('owner-00000001.lock')
-    expect(await foundAfterKill(folder)).toStrictEqual({ kept: ['completion interrupted'] })
+    expect(await foundAfterKill(folder)).toStrictEqual({ stored: ['completion interrupted'] })
   },
 )

@@ -10,14 +10,14 @@ import { AskOnce, startServer, workflowOf } from './running-server.ts'
 /** A server that sees other local sockets, as one in another container does. */
 const elsewhere = { namespace: 'another container' }
 /** It thinks an owner dead before that has had the time to show that it lives. */
-const hasty = { ...elsewhere, patienceMs: 30 }
+const hasty = { ...elsewhere, deadAfterMs: 30 }
 const interrupted = ['completion interrupted']
 
 describe('an outbox on a volume that containers share', () => {
   it('is refused to a second server as long as the first one lives', async () => {
     const folder = await temporaryFolder()
-    await using _ = await openOutbox(folder, { beatMs: 10 })
-    await expect(openOutbox(folder, { ...elsewhere, patienceMs: 3000 })).rejects.toMatchObject({
+    await using _ = await openOutbox(folder, { heartbeatMs: 10 })
+    await expect(openOutbox(folder, { ...elsewhere, deadAfterMs: 3000 })).rejects.toMatchObject({
       code: 'invalid_config',
       message: expect.stringMatching(
         /^Another server \(process \d+ on host .+\) uses the folder .+\. Give each server a folder/,
@@ -35,9 +35,9 @@ describe('an outbox on a volume that containers share', () => {
   it('goes to the next server when the first one has shown nothing for a while', async () => {
     const folder = await temporaryFolder()
     await using first = await openOutbox(folder)
-    await first.outbox.accept(acceptanceOf('owed'))
+    await first.outbox.accept(acceptanceOf('pending'))
     await using second = await openOutbox(folder, hasty)
-    expect(second.records.map(({ acceptance }) => acceptance.rolloutId)).toStrictEqual(['owed'])
+    expect(second.records.map(({ acceptance }) => acceptance.rolloutId)).toStrictEqual(['pending'])
     expect(second.log).toMatchObject([{ level: 'warn', fields: { folder, wait_seconds: 0.03 } }])
   })
 
@@ -45,7 +45,7 @@ describe('an outbox on a volume that containers share', () => {
     const folder = await temporaryFolder()
     await using _ = await openOutbox(folder)
     const waiting = ['a', 'b', 'c'].map(async (namespace) =>
-      openOutbox(folder, { namespace, patienceMs: 30, beatMs: 5 }),
+      openOutbox(folder, { namespace, deadAfterMs: 30, heartbeatMs: 5 }),
     )
     const opened = await Promise.allSettled(waiting)
     const winners = opened.filter(({ status }) => status === 'fulfilled')
@@ -57,7 +57,7 @@ describe('an outbox on a volume that containers share', () => {
 })
 
 describe('a server whose outbox another one has taken over', () => {
-  it('accepts nothing, tells nothing of its rollouts, and ends with an error', async () => {
+  it('accepts nothing, delivers none of its rollouts, and ends with an error', async () => {
     const outboxDir = await temporaryFolder()
     await using controller = await new FakeController().start()
     const going = Promise.withResolvers<void>()
@@ -73,8 +73,8 @@ describe('a server whose outbox another one has taken over', () => {
     await controller.until(() => controller.policyHeaders.length === 2)
 
     await using second = await openOutbox(outboxDir, hasty)
-    const owed = second.records.map(({ acceptance }) => acceptance.rolloutId)
-    expect(owed).toStrictEqual(['sent', 'fetched'])
+    const pending = second.records.map(({ acceptance }) => acceptance.rolloutId)
+    expect(pending).toStrictEqual(['sent', 'fetched'])
     expect((await first.post({ rollout_id: 'late' })).status).toBe(503)
     const polled = lease.once().catch(() => ({ status: 'running' }))
     going.resolve()
@@ -97,7 +97,7 @@ describe('a server whose outbox another one has taken over', () => {
     const folder = await temporaryFolder()
     const lost = Promise.withResolvers<string>()
     await using first = await openOutbox(folder, {
-      beatMs: 200,
+      heartbeatMs: 200,
       onLost: ({ message }) => lost.resolve(message),
     })
     await using _ = await openOutbox(folder, hasty)
@@ -116,7 +116,7 @@ describe('a server whose outbox another one has taken over', () => {
     async (_, ends) => {
       const folder = await temporaryFolder()
       await using first = await openOutbox(folder)
-      const record = await first.outbox.accept(acceptanceOf('owed'))
+      const record = await first.outbox.accept(acceptanceOf('pending'))
       const handle = await open(import.meta.filename)
       await handle.close()
       const operations = Object.getPrototypeOf(handle) as typeof handle
@@ -125,17 +125,17 @@ describe('a server whose outbox another one has taken over', () => {
         next = await openOutbox(folder, hasty)
         await ends()
       })
-      const success = callbackOf('owed', 'completion', 'success')
-      expect(await record.keep(success, [])).toBeUndefined()
+      const success = callbackOf('pending', 'completion', 'success')
+      expect(await record.store(success, [])).toBeUndefined()
       expect(record.undecided).toBe(true)
       await expect(first.outbox.accept(acceptanceOf('late'))).rejects.toMatchObject({
         code: 'storage_error',
       })
-      // What it wrote may be told by the other one, which may have read it already.
+      // The new owner may deliver what it wrote, because it may have read it already.
       expect(next?.records[0]?.undelivered).toMatchObject([{ body: 'success' }])
       await first.outbox.close()
       await next?.outbox.close()
-      expect(await found(folder)).toStrictEqual({ owed: ['completion success'] })
+      expect(await found(folder)).toStrictEqual({ pending: ['completion success'] })
     },
   )
 

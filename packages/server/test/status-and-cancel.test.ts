@@ -172,7 +172,7 @@ describe('cancelling', () => {
 })
 
 describe('/health', () => {
-  it('tells how busy the server is', async () => {
+  it('reports how busy the server is', async () => {
     await using running = await startServer({ maxConcurrent: 1 })
     const { controller, url } = running
     controller.hanging = true

@@ -43,7 +43,7 @@ const answered = [
 
 describe('the trajectory document of a rollout', () => {
   onlyIf(process.platform !== 'win32', 'permissions of files').it(
-    'can be read by nobody but the owner of the process, and neither can its diagnostics',
+    'can be read only by the owner of the process, and so can its diagnostics',
     async () => {
       const failing = graderOf(() => {
         throw new Error('no grade')
@@ -145,7 +145,7 @@ describe('the trajectory document of a rollout', () => {
     expect(running.controller.callbacks.map(({ kind }) => kind)).toEqual(['completion', 'grader'])
   })
 
-  it('is there for a rollout that nobody wanted graded', async () => {
+  it('is written for a rollout without grading', async () => {
     await using running = await startServer()
     await running.post({ grader_callback_url: null })
     await ended(running)
@@ -231,7 +231,7 @@ describe('the document of a rollout that went wrong', () => {
     })
   })
 
-  it('shows what a cancelled rollout asked, also when its code never ends', async () => {
+  it('shows the model calls of a cancelled rollout, also when its code never ends', async () => {
     await using running = await startServer({
       workflow: workflowOf(async (ctx) => {
         await askPolicy(ctx).catch(async () => new Promise(() => undefined))
@@ -317,7 +317,7 @@ describe('a document that cannot be written', () => {
     expect(readdirSync(running.artifactRoot)).toEqual([])
   })
 
-  it('of a source that hangs keeps its results from nobody', async () => {
+  it('of a hanging source does not delay the results', async () => {
     await using running = await startServer({
       workflow: workflowOf(async () => {
         requireRolloutContext('test').registerSampleSource('main', {
@@ -333,7 +333,7 @@ describe('a document that cannot be written', () => {
     expect(read(running).steps).toMatchObject([{ message: 'Is it?' }])
   })
 
-  it('is no reason to refuse samples that nobody can make sense of', async () => {
+  it('does not refuse samples that cannot be converted', async () => {
     await using running = await startServer({
       workflow: workflowOf(() => {
         requireRolloutContext('test').registerSampleSource('main', {
@@ -378,14 +378,14 @@ describe('the document of a leased rollout', () => {
       workflow: workflowOf(async (ctx) => {
         await askPolicy(ctx)
         if (ctx.rolloutId === 'fails') throw new Error('boom')
-        running.controller.note('asked')
+        running.controller.note('requested')
         await new Promise(() => undefined)
       }),
     })
     const failing = await lease(running, { rollout_id: 'fails' })
     expect((await failing.until()).err_message).toMatch(/: boom$/)
     const hanging = await lease(running)
-    await running.controller.until(() => running.controller.events.includes('asked'))
+    await running.controller.until(() => running.controller.events.includes('requested'))
     await post(`${running.url}/rollout/cancel`, { all: true })
     expect((await hanging.until()).status).toBe('cancelled')
     for (const [name, message] of [

@@ -12,10 +12,10 @@ import type { LoopChatRequestBody } from '@osmosis/runtime/wire'
 import type { CountedCall } from '@osmosis/server/protocols'
 
 import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'
-import type { MetricsCounter } from '../rollout-metrics.ts'
-import type { CompletionParams } from '../rollout-request.ts'
+import type { MetricsCounter } from '../server/rollout-metrics.ts'
+import type { CompletionParams } from '../rollout-agent-loop.ts'
 import { assertMessages } from '../rollout-result.ts'
-import type { RolloutClientSettings } from '../settings/rollout-settings.ts'
+import type { RolloutClientSettings } from '../rollout-settings.ts'
 import { toSentParameters, type SentParameters } from './chat-parameters.ts'
 import {
   messageIn,
@@ -35,7 +35,7 @@ import {
 
 const completionsRoute = '/v1/chat/completions'
 
-/** What the model calls of one rollout need. */
+/** Options of {@link ChatClient}. */
 export interface ChatClientInit {
   readonly rolloutId: string
   readonly serverUrl: string
@@ -44,19 +44,19 @@ export interface ChatClientInit {
   readonly egress: EgressPolicy
   readonly signal: AbortSignal
   readonly metrics: MetricsCounter
-  /** Counts a call that has ended. */
+  /** Counts an ended call. */
   readonly onCall: (call: CountedCall) => void
   readonly texts: MessageTexts
-  /** Where calls are traced; undefined when nobody wants traces. */
+  /** Traces the calls; undefined when tracing is off. */
   readonly trace: RolloutTrace | undefined
 }
 
-/** One model call, as it is sent on every try. */
+/** One model call; every attempt sends the same. */
 interface Call {
-  /** How often it was sent so far. */
+  /** Number of attempts so far. */
   attempts: number
   readonly body: string
-  /** That continue the trace at the trainer. */
+  /** They continue the trace at the trainer. */
   readonly traceHeaders: Readonly<Record<string, string>>
   /** From 1 in its rollout. */
   readonly turn: number
@@ -64,7 +64,7 @@ interface Call {
   readonly closeConnection: boolean
 }
 
-/** The way from one rollout to the policy behind its trainer. */
+/** Calls the policy of one rollout through its trainer. */
 export class ChatClient {
   readonly #init: ChatClientInit
   readonly #transport: Transport
@@ -79,7 +79,7 @@ export class ChatClient {
     this.#calls = new ConcurrencyLimiter(init.settings.maxConnections)
   }
 
-  /** The conversation as the latest call left it: a JSON array. */
+  /** The conversation after the latest call: a JSON array. */
   get conversationJson(): string {
     return `[${this.#conversation}]`
   }
@@ -111,7 +111,7 @@ export class ChatClient {
     })
     try {
       this.#conversation = conversation
-      const { result, text, about } = await this.#ask(call)
+      const { result, text, about } = await this.#send(call)
       this.#conversation = conversation === '' ? text : `${conversation},${text}`
       const { finishReason, usage, message } = result
       const ended = { ...measured(), finishReason, usage }
@@ -157,7 +157,7 @@ export class ChatClient {
     return `{${head},${tail.slice(1)}`
   }
 
-  async #ask(call: Call): Promise<{ result: ChatResult; text: string; about: AnswerNames }> {
+  async #send(call: Call): Promise<{ result: ChatResult; text: string; about: AnswerNames }> {
     const { settings, metrics, texts } = this.#init
     const { answer, latencyMs } = await retryRequest(
       async () => {
@@ -184,8 +184,8 @@ export class ChatClient {
   }
 
   /**
-   * Sends the request once. Rejects only as long as no answer has started: from there on asking
-   * again would be a second answer, so what goes wrong then waits in the function it resolves with.
+   * Sends the request once. Rejects only before an answer has started: a retry after that would get a
+   * second answer, so later errors are thrown by the returned function.
    */
   async #attempt({
     body,
@@ -202,7 +202,7 @@ export class ChatClient {
       outer,
       late: () =>
         new OsmosisTimeoutError(
-          `The trainer at ${url} gave no whole answer in ${timeoutSeconds} s.`,
+          `The trainer at ${url} gave no complete answer in ${timeoutSeconds} s.`,
         ),
     }
     return withTimeLimit(limit, async (signal) => {
@@ -210,7 +210,7 @@ export class ChatClient {
         ...traceHeaders,
         'content-type': 'application/json',
         accept: 'application/json',
-        // The same for every attempt: a trainer can see that it is asked for one answer.
+        // The same for every attempt, so that the trainer can recognise a retry.
         'idempotency-key': `${headerSafe(rolloutId)}/chat/${turn}`,
         ...bearer(apiKey),
       }

@@ -1,8 +1,8 @@
 import { OsmosisValidationError } from '../rollout-errors.ts'
-import type { CompletionParams } from '../rollout-request.ts'
+import type { CompletionParams } from '../rollout-agent-loop.ts'
 
 const known = new Set(['temperature', 'top_p', 'max_tokens', 'stop', 'logprobs', 'model'])
-/** These name the call itself. */
+/** Parameters that `ctx.chat` sets itself. */
 const reserved = ['messages', 'rollout_id']
 
 /** The parameters of a model call around its messages, in the order they are sent. */
@@ -16,7 +16,7 @@ export interface SentParameters {
 }
 
 /**
- * What is sent of the parameters that a loop passes.
+ * Converts the parameters that a loop passes.
  *
  * @throws OsmosisValidationError with code `invalid_request` for values of the wrong type
  */
@@ -39,14 +39,14 @@ export function toSentParameters(params: Readonly<CompletionParams>): SentParame
   }
 }
 
-/** The parameters that the protocol has no place for. */
+/** The parameters that the protocol does not have. */
 export function unknownParameters(params: Readonly<CompletionParams>): string[] {
   return Object.keys(params).filter((name) => !known.has(name) && !reserved.includes(name))
 }
 
 /**
- * The `stop` parameter in the form that is sent: a list of strings, or null to leave it out. A
- * string becomes a list of one, other items of a list become text, anything else is left out.
+ * The wire form of `stop`: a list of strings, or null to omit it. A string becomes a list of one, other
+ * items of a list become text, other values are omitted.
  */
 export function normalizeStop(stop: unknown): string[] | null {
   if (typeof stop === 'string') return [stop]

@@ -2,7 +2,7 @@ import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import { OsmosisValidationError } from '../rollout-errors.ts'
 
-/** Tokens of one call; what the trainer did not tell is missing. */
+/** Tokens of one call; counts that the trainer did not report are missing. */
 export interface ChatResultUsage {
   readonly prompt_tokens?: number
   readonly completion_tokens?: number
@@ -15,14 +15,14 @@ export interface ChatResult {
   readonly message: AssistantMessage
   /** Never null: empty when the trainer sent none. */
   readonly usage: ChatResultUsage
-  /** `stop` when the trainer gave none; null when it said null. */
+  /** `stop` when the trainer sent none; null when it sent null. */
   readonly finishReason: string | null
   /** Empty when the trainer sent none. */
   readonly tokenIds: readonly number[]
   /** Empty when the trainer sent none. */
   readonly logprobs: readonly unknown[]
   readonly hasToolCalls: boolean
-  /** Those of the message; none when it has none. */
+  /** Tool calls of the message; may be empty. */
   readonly toolCalls: readonly ChatToolCall[]
   /** Text of the message; null when it only calls tools. */
   readonly content: string | null
@@ -31,17 +31,17 @@ export interface ChatResult {
 /**
  * Reads an answer of the trainer.
  *
- * @throws OsmosisValidationError with code `policy_stream_error` when there is no message in it
+ * @throws OsmosisValidationError with code `policy_stream_error` when it contains no message
  */
 export function toChatResult(answer: unknown): ChatResult {
   const { choices, usage, token_ids: tokenIds, logprobs } = fieldsOf(answer)
   const choice = fieldsOf(Array.isArray(choices) ? choices[0] : undefined)
   const message = messageIn(answer)
   if (message === undefined) {
-    const said = JSON.stringify(answer).slice(0, 200)
+    const received = JSON.stringify(answer).slice(0, 200)
     throw new OsmosisValidationError(
       'policy_stream_error',
-      `The trainer answered a model call without choices[0].message: ${said}`,
+      `The trainer answered a model call without choices[0].message: ${received}`,
     )
   }
   const { finish_reason: finishReason = 'stop' } = choice
@@ -58,7 +58,7 @@ export function toChatResult(answer: unknown): ChatResult {
   }
 }
 
-/** What an answer says of itself, beside what it says. */
+/** The metadata of an answer. */
 export interface AnswerNames {
   readonly id: string | undefined
   readonly model: string | null

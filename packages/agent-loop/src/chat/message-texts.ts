@@ -1,10 +1,10 @@
 /**
- * Remembers how the policy wrote its messages. A message goes back as it came, also where
- * JavaScript would write it differently: `1.0` in arguments that came as an object would become
- * `1`, and the next prompt other tokens than those that were sampled.
+ * Remembers how the policy wrote its messages. A message is sent back exactly as received, also where
+ * JavaScript would write it differently: `1.0` in arguments that were an object would become
+ * `1`, and the next prompt would have other tokens than those that were sampled.
  */
 export class MessageTexts {
-  /** By the text that JavaScript writes; only messages whose own text differs from that. */
+  /** By the text that JavaScript writes; only for messages whose original text differs. */
   readonly #written = new Map<string, string>()
 
   /**
@@ -19,7 +19,7 @@ export class MessageTexts {
   }
 
   /**
-   * Takes down how `answer` wrote its message, and returns that text.
+   * Records how `answer` wrote its message, and returns that text.
    *
    * @param answer - the text of the answer that `message` was parsed from
    * @param find - finds the message in the parsed answer
@@ -42,6 +42,6 @@ function holdsNumber(value: unknown): boolean {
 function keepNumbers(_key: string, value: unknown, context?: { source?: string }): unknown {
   const source = context?.source
   if (typeof value !== 'number' || source === undefined || String(value) === source) return value
-  // Node.js has had JSON.rawJSON since version 21; TypeScript's library for ES2024 does not know it.
+  // JSON.rawJSON exists since Node.js 21; TypeScript's library for ES2024 lacks it.
   return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(source)
 }

@@ -9,9 +9,9 @@ import {
   OsmosisValidationError,
 } from '../rollout-errors.ts'
 
-const keyHint = '. Check the api_key that the rollout was sent with.'
+const keyHint = '. Check the api_key of the rollout request.'
 
-/** The connections of all model calls of this process that may lead to the same places. */
+/** The connections for all model calls of this process with the same egress policy. */
 export const trainerTransport = transportsByEgress({
   name: 'policy endpoint',
   codes: { unreachable: 'policy_unreachable', refused: 'policy_http_error' },
@@ -23,7 +23,7 @@ export const trainerTransport = transportsByEgress({
   isPassingStatus: isRetryableStatus,
 })
 
-/** A failed model call as an error of this package. Whatever ended the rollout stays what it is. */
+/** Converts a failed model call to an error of this package. The error that ended the rollout is not converted. */
 export function toChatError(error: unknown): unknown {
   if (error instanceof OsmosisRolloutError || !isOsmosisError(error)) return error
   const { message, status, retryAfterMs } = error
@@ -35,20 +35,20 @@ export function toChatError(error: unknown): unknown {
     : new OsmosisValidationError(error.code, message, options)
 }
 
-/** An answer that broke off after its status line: asking again would be a second answer. */
+/** An answer that ended early. It is not retried, because that would get a second answer. */
 export function brokenAnswer(error: unknown): OsmosisTransportError {
   return new OsmosisTransportError(
-    `The trainer's answer to a model call broke off: ${errorMessage(error)}`,
+    `The connection closed during the trainer's answer to a model call: ${errorMessage(error)}`,
     { cause: error },
   )
 }
 
-/** Address of a route of the trainer. A base path is kept, slashes at its end are not. */
+/** URL of a route of the trainer. Keeps a base path, without slashes at its end. */
 export function trainerUrl(serverUrl: string, route: string): string {
   return `${serverUrl.replace(/\/+$/, '')}${route}`
 }
 
-/** A rollout id as it can stand in a header: ids are free text, headers are not. */
+/** A rollout id in header form: ids are free text, headers are not. */
 export function headerSafe(rolloutId: string): string {
   return encodeURIComponent(rolloutId.toWellFormed())
 }

@@ -8,45 +8,44 @@ import type {
 } from '@osmosis/server'
 import { createServerShell } from '@osmosis/server/protocols'
 
-import type { Registration } from '../platform/platform-answer.ts'
-import { registerServer, type RegistrationOptions } from '../platform/registration.ts'
+import { type Registration, registerServer, type RegistrationOptions } from '../registration.ts'
 import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
 import {
   resolveSettings,
   type RolloutClientSettings,
   type RolloutSettingsInput,
-} from '../settings/rollout-settings.ts'
+} from '../rollout-settings.ts'
 import { AgentLoopValidationError, shapeIssues } from '../validate-agent-loop.ts'
 import { loopRoutes } from './loop-routes.ts'
 
 /** Options of {@link createApp}. */
 export interface CreateAppOptions extends ServerShellOptions {
-  /** Most rollouts running concurrently; others wait. Default: null, unlimited. */
+  /** Maximum concurrent rollouts; others wait. Default: null, unlimited. */
   maxConcurrent?: number | null | undefined
-  /** Most rollouts that may wait; more are answered 503. Default: null, any number. */
+  /** Maximum waiting rollouts; others are refused with 503. Default: null, unlimited. */
   maxQueued?: number | null | undefined
   /** How long an ended rollout is remembered. Seconds; default 3600. */
   recordTtlSeconds?: number | undefined
-  /** Whatever is left out comes from the environment; see `resolveSettings`. */
+  /** Omitted settings come from the environment; see `resolveSettings`. */
   settings?: RolloutSettingsInput | undefined
-  /** Folder for a trace of each rollout; it is made when needed. Default: no traces. */
+  /** Folder for a trace of each rollout; created when needed. Default: no traces. */
   debugDir?: string | undefined
   /**
-   * Where model calls and results may go. Default: anywhere but to metadata, link-local and similar
-   * addresses, which are never connected to. Tools connect as they like.
+   * Allowed receivers of model calls and results. Default: all except metadata, link-local and similar
+   * addresses, which are always refused. Does not apply to tools.
    */
   egress?: EgressOptions | undefined
-  /** Where it is reported which rollouts this server has; default: nowhere. */
+  /** Where the server reports which rollouts it has; default: nowhere. */
   ownership?: OwnershipOptions | undefined
 }
 
-/** A server for one agent loop, without a port: give it to `serve` of `@osmosis/server`. */
+/** A server for one agent loop, without a port: pass it to `serve` of `@osmosis/server`. */
 export interface AgentLoopApp extends ServerShell {
   /**
-   * Tells the platform where this server is, so that the training cluster finds it. To be called
-   * when the server listens: the platform asks `/platform/health`, with the app's key, before it
-   * answers. What fails for a moment is tried again, for a minute; a drain ends it. Resolves also
-   * when that health check failed; nothing of this touches the serving.
+   * Registers the server with the platform, so that the training cluster finds it. Call it when the
+   * server listens: the platform requests `/platform/health`, with the app's key, before it
+   * answers. Temporary failures are retried for a minute; a drain ends that. It also resolves when the
+   * health check failed, and it never affects serving.
    *
    * @throws OsmosisError with code `invalid_config` for options that are not valid, `unauthorized`
    * for a token that the platform does not accept, `protocol_error` for another refusal or an
@@ -57,8 +56,7 @@ export interface AgentLoopApp extends ServerShell {
 }
 
 /**
- * Puts the Remote Rollout protocol in front of an agent loop. Opens nothing by itself; whoever
- * serves the app closes it.
+ * Serves an agent loop over the Remote Rollout protocol. It opens no port; the caller closes the app.
  *
  * @throws OsmosisError with code `invalid_config` for options or settings that are not valid;
  * AgentLoopValidationError (`invalid_entrypoint`) for a loop without a name
@@ -78,7 +76,7 @@ export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}
     (services) => ({
       title: `Osmosis RolloutServer (${loop.name})`,
       unauthorized: 'Invalid or missing API key',
-      // Trainers send the key as a bearer, or alone.
+      // Trainers send the key with or without `Bearer`.
       acceptsBareKey: true,
       ...loopRoutes(
         {
@@ -112,14 +110,14 @@ function retryOf(client: RolloutClientSettings): CallbackRetryOptions {
     attemptTimeoutMs: client.timeoutSeconds * 1000,
     minDelayMs: client.retryBaseDelaySeconds * 1000,
     maxDelayMs: client.retryMaxDelaySeconds * 1000,
-    // A number of tries is a promise of its own, whatever time they take.
+    // With a number of retries, there is no time limit.
     ...(completeRolloutRetries === null
       ? {}
       : { retries: completeRolloutRetries, budgetMs: Number.POSITIVE_INFINITY }),
   }
 }
 
-/** What the shell does not check. */
+/** Checks the options that the shell does not check. */
 function assertOptions({ maxConcurrent, maxQueued, recordTtlSeconds }: CreateAppOptions): void {
   assertLimit('maxConcurrent', maxConcurrent, (value) => Number.isInteger(value) && value >= 1)
   assertLimit('maxQueued', maxQueued, (value) => Number.isInteger(value) && value >= 0)

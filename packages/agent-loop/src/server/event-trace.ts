@@ -7,7 +7,7 @@ import { toTelemetryJson } from '@osmosis/runtime/http'
 import type { Logger } from '@osmosis/server'
 import type { SecretValues } from '@osmosis/server/protocols'
 
-/** Where the events of rollouts are written. */
+/** Where the traces of rollouts are written. */
 export interface TraceFolder {
   readonly folder: string
   readonly secrets: SecretValues
@@ -15,8 +15,8 @@ export interface TraceFolder {
 }
 
 /**
- * The trace of one rollout: JSON lines in a file of its own, written behind the back of the
- * rollout. Nothing that goes wrong here reaches it.
+ * The trace of one rollout: JSON lines in its own file, written in the background. Errors do not affect
+ * the rollout.
  */
 export class EventTrace {
   readonly #init: TraceFolder
@@ -33,7 +33,7 @@ export class EventTrace {
   }
 
   log(event: string, data: Readonly<Record<string, unknown>>): void {
-    // The names of the line itself come last: data cannot pass for another rollout's.
+    // Data cannot overwrite the fields of the line itself.
     const line = JSON.stringify({
       event,
       rollout_id: this.#rolloutId,
@@ -78,7 +78,7 @@ function withoutReserved(data: Readonly<Record<string, unknown>>): Record<string
   )
 }
 
-/** The id itself where that is a harmless file name, else one made from it. */
+/** The id itself if that is a safe file name, else a name derived from it. */
 function traceFileName(rolloutId: string): string {
   if (/^\w[\w.-]{0,199}$/.test(rolloutId)) return `${rolloutId}.jsonl`
   const readable = rolloutId.replaceAll(/[^\w-]+/g, '_').slice(0, 60)

@@ -24,34 +24,33 @@ import {
 } from '@osmosis/server/protocols'
 import { z } from 'zod'
 
-import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
-import type { RolloutRequest } from '../rollout-request.ts'
-import type { RolloutSettings } from '../settings/rollout-settings.ts'
-import { formatIssue } from '../tools/check-tools.ts'
+import type { RolloutAgentLoop, RolloutRequest } from '../rollout-agent-loop.ts'
+import type { RolloutSettings } from '../rollout-settings.ts'
+import { formatIssue } from '../tools/function-tool.ts'
 import { pythonJson } from '../tools/python-text.ts'
 import { loadTools } from '../validate-agent-loop.ts'
 import type { TraceFolder } from './event-trace.ts'
 import { interruptedCallback, RolloutRun, type AcceptedRollout } from './rollout-run.ts'
 
-/** What the protocol of agent loops is served with. */
+/** Options of the protocol of agent loops. */
 export interface LoopProtocolOptions {
   readonly loop: RolloutAgentLoop
   readonly settings: RolloutSettings
-  /** Hands out the slots. */
+  /** Assigns the slots. */
   readonly limiter: ConcurrencyLimiter
-  /** Null: any number may wait for a slot. */
+  /** Null: no limit for waiting rollouts. */
   readonly maxQueued: number | null
   /** How long an ended rollout is remembered. Milliseconds. */
   readonly rememberMs: number
-  /** Whether callers have to present a key; without, the platform finds no health route. */
+  /** Whether callers must present a key; otherwise `/platform/health` is 404. */
   readonly requiresKey: boolean
-  /** Null: no traces are kept. */
+  /** Null: traces are off. */
   readonly traces: TraceFolder | null
-  /** Where it is reported which rollouts this server has; undefined: nowhere. */
+  /** Where the server reports which rollouts it has; undefined: nowhere. */
   readonly ownership: OwnershipOptions | undefined
 }
 
-/** The routes of the Remote Rollout protocol, and what ends the rollouts they began. */
+/** The routes of the Remote Rollout protocol, and the end of their rollouts. */
 export function loopRoutes(
   options: LoopProtocolOptions,
   services: ServerServices,
@@ -80,7 +79,7 @@ export function loopRoutes(
     rememberMs: options.rememberMs,
   })
 
-  /** Runs a rollout; resolves when its result has been seen to. */
+  /** Runs a rollout; resolves when its result is delivered or stored. */
   async function run(rollout: AcceptedRollout, record: OutboxRecord | undefined): Promise<void> {
     const started = new RolloutRun(shared, rollout)
     running.add(started)
@@ -100,8 +99,8 @@ export function loopRoutes(
     },
     answers: {
       202: { description: 'Accepted, now or before', schema: loopInitResponseSchema },
-      500: { description: 'The agent loop has no usable tools; the rollout may be sent again' },
-      503: { description: 'Shutting down, or full; Retry-After says when to ask again' },
+      500: { description: 'The agent loop has no usable tools; the request may be repeated' },
+      503: { description: 'Shutting down, or full; Retry-After says when to retry' },
     },
     async handle(c, body) {
       const request = toRolloutRequest(body)
@@ -110,7 +109,7 @@ export function loopRoutes(
       const traceHeaders = traceHeadersOf(c)
       const answer = await admission.admit({
         rolloutId,
-        // A rollout id and an idempotency key of the same text are two different keys.
+        // Prefixed, because a rollout id and an idempotency key may have the same text.
         key: idempotencyKey === null ? `rollout ${rolloutId}` : `key ${idempotencyKey}`,
         body,
         secrets: [apiKey],
@@ -148,7 +147,7 @@ export function loopRoutes(
       } satisfies z.infer<typeof healthSchema>),
   }
 
-  /** The platform checks the key with it: without a key there is nothing to check. */
+  /** The platform uses it to check the key; without a key there is nothing to check. */
   const platformHealth: ServerRoute['handle'] = (c) => {
     if (!options.requiresKey) throw new HttpRefusal(404, 'Not found')
     return health.handle(c, undefined)
@@ -178,7 +177,7 @@ const healthSchema = z.object({
   undelivered: z.int(),
 })
 
-/** Rollouts by the thousand pass the same parameters. */
+/** Thousands of rollouts pass the same parameters. */
 function warnOnce({ logger }: Pick<ServerServices, 'logger'>): (names: readonly string[]) => void {
   const warned = new Set<string>()
   return (names) => {
@@ -190,13 +189,12 @@ function warnOnce({ logger }: Pick<ServerServices, 'logger'>): (names: readonly 
   }
 }
 
-/** A schema of bodies of `POST /v1/rollout/init`. */
 type InitSchema = typeof loopInitRequestSchema
 
 /**
- * The schema of one server: with a limit on metadata, and a trainer that it may connect to.
+ * The schema of one server: with a limit on metadata, and only trainers that it may connect to.
  *
- * @param maxMetadataBytes - as Python JSON text, which escapes everything beyond ASCII
+ * @param maxMetadataBytes - as Python JSON text, which escapes all characters beyond ASCII
  */
 function initBodySchema(maxMetadataBytes: number, egress: EgressPolicy): InitSchema {
   const { metadata, server_url } = loopInitRequestSchema.shape
@@ -212,7 +210,7 @@ function initBodySchema(maxMetadataBytes: number, egress: EgressPolicy): InitSch
   })
 }
 
-/** The rollout that a body asks for, as user code sees it: without the key. */
+/** The rollout that a body requests, as user code sees it: without the key. */
 function toRolloutRequest(body: LoopInitRequestBody): RolloutRequest {
   return {
     rolloutId: body.rollout_id,
@@ -232,7 +230,7 @@ function fits(metadata: object, maxBytes: number): boolean {
   try {
     return pythonJson(metadata).length <= maxBytes
   } catch {
-    // Nested too deeply to be walked.
+    // Nested too deeply for the recursion.
     return false
   }
 }

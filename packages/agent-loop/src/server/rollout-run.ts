@@ -17,33 +17,36 @@ import { unknownParameters } from '../chat/chat-parameters.ts'
 import type { ChatResult } from '../chat/chat-result.ts'
 import { MessageTexts } from '../chat/message-texts.ts'
 import { headerSafe, trainerUrl } from '../chat/trainer-transport.ts'
-import type { RolloutAgentLoop } from '../rollout-agent-loop.ts'
-import type { RolloutContext } from '../rollout-context.ts'
-import { MetricsCounter } from '../rollout-metrics.ts'
-import type { RolloutRequest, CompletionParams } from '../rollout-request.ts'
+import type {
+  RolloutAgentLoop,
+  RolloutContext,
+  RolloutRequest,
+  CompletionParams,
+} from '../rollout-agent-loop.ts'
+import { MetricsCounter } from './rollout-metrics.ts'
 import {
   checkedResult,
   type RolloutResult,
   assertMessages,
   assertReward,
 } from '../rollout-result.ts'
-import type { RolloutSettings } from '../settings/rollout-settings.ts'
+import type { RolloutSettings } from '../rollout-settings.ts'
 import { EventTrace, type TraceFolder } from './event-trace.ts'
 
-/** What the context of one running rollout stands on. */
+/** What {@link RunContext} works with. */
 interface RunContextParts {
   readonly request: RolloutRequest
   readonly tools: readonly FunctionTool[]
   readonly signal: AbortSignal
   readonly client: ChatClient
   readonly metrics: MetricsCounter
-  /** Null: no traces are kept. */
+  /** Null: traces are off. */
   readonly trace: EventTrace | null
-  /** Called with the names of parameters that are left out. */
+  /** Called with the names of parameters that are omitted. */
   readonly onUnknownParameters: (names: readonly string[]) => void
 }
 
-/** The context that `run` gets from the server. */
+/** The context that the server passes to `run`. */
 class RunContext implements RolloutContext {
   readonly request: RolloutRequest
   readonly tools: readonly FunctionTool[]
@@ -102,34 +105,34 @@ class RunContext implements RolloutContext {
   }
 }
 
-/** What the runs of one app share. */
+/** Shared by all runs of one app. */
 export interface RunServices {
   readonly loop: RolloutAgentLoop
   readonly settings: RolloutSettings
   readonly limiter: ConcurrencyLimiter
-  /** Where model calls may go. */
+  /** Allowed receivers of model calls. */
   readonly egress: EgressPolicy
   readonly secrets: SecretValues
   readonly logger: Logger
   readonly metrics: ServerMetrics
-  /** Null: no traces are kept. */
+  /** Null: traces are off. */
   readonly traces: TraceFolder | null
   readonly onUnknownParameters: (names: readonly string[]) => void
-  /** Undefined: nobody is told which rollouts this server has. */
+  /** Undefined: the ownership of rollouts is not reported. */
   readonly ownership: OwnershipLog | undefined
 }
 
-/** A rollout that was accepted. */
+/** An accepted rollout. */
 export interface AcceptedRollout {
   readonly request: RolloutRequest
   readonly tools: readonly FunctionTool[]
-  /** Bearer for everything that goes to the trainer. */
+  /** Bearer key for all requests to the trainer. */
   readonly apiKey: string | null
   /** The trace that the request belongs to. */
   readonly traceHeaders: TraceHeaders
 }
 
-/** One rollout from its acceptance to the body of its `completed` call, which is built once. */
+/** One rollout, from its acceptance to the body of its `completed` call, which is built once. */
 export class RolloutRun {
   readonly #services: RunServices
   readonly #rollout: AcceptedRollout
@@ -139,7 +142,7 @@ export class RolloutRun {
   readonly #texts = new MessageTexts()
   readonly #client: ChatClient
   readonly #events: EventTrace | null
-  /** Undefined when nobody wants traces. */
+  /** Undefined when tracing is off. */
   readonly #trace: RolloutTrace | undefined
   readonly #report: (status: RolloutStatus) => void
 
@@ -169,21 +172,21 @@ export class RolloutRun {
     })
   }
 
-  /** Makes the rollout's span that of everything `fn` starts. */
+  /** Runs `fn` in the span of the rollout. */
   inTrace<T>(fn: () => T): T {
     return this.#trace === undefined ? fn() : this.#trace.run(fn)
   }
 
-  /** Ends the rollout early; `reason` is the error that the trainer gets. */
+  /** Ends the rollout early; `reason` is reported to the trainer. */
   abort(reason: OsmosisError): void {
     this.#code.abort(reason)
   }
 
-  /** Runs the loop and resolves with the one message about it. Never rejects. */
+  /** Runs the loop and resolves with its one callback. Never rejects. */
   async finish(): Promise<Callback> {
     const body = await this.#body()
-    // The answers of calls that the loop left behind would go nowhere.
-    this.abort(new OsmosisError('rollout_ended', 'the rollout is over'))
+    // Aborts calls that the loop did not wait for: their answers would be lost.
+    this.abort(new OsmosisError('rollout_ended', 'the rollout has ended'))
     this.#trace?.end()
     await this.#events?.flushed()
     return toCallback(this.#rollout, body)
@@ -192,23 +195,23 @@ export class RolloutRun {
   async #body(): Promise<string> {
     const { rolloutId } = this.#rollout.request
     const { logger, secrets, loop } = this.#services
-    let isOver = false
+    let hasRun = false
     try {
-      const { errorMessage: said, ...result } = await this.#run()
-      isOver = true
-      const shown = said === null ? null : secrets.redactError(said)
+      const { errorMessage: text, ...result } = await this.#run()
+      hasRun = true
+      const shown = text === null ? null : secrets.redactError(text)
       const metrics = this.#metrics.snapshot()
       const parts = { rolloutId, metrics, texts: this.#texts }
       const body = completedBody({ ...result, errorMessage: shown }, parts)
       if (result.reward !== null) this.#trace?.rewardedItself(loop.name, result.reward)
       const failed = result.status === 'ERROR'
-      if (failed) this.#trace?.fail(shown ?? '', givenUp.category)
-      this.#end(failed ? givenUp : null)
+      if (failed) this.#trace?.fail(shown ?? '', loopFailure.category)
+      this.#end(failed ? loopFailure : null)
       return body
     } catch (error) {
       this.#trace?.fail(error)
       this.#end({ category: errorCategory(error), cause: error })
-      const why = isOver ? errorMessage(error) : thrownBy('run()', error)
+      const why = hasRun ? errorMessage(error) : thrownBy('run()', error)
       const message = secrets.redactError(why)
       logger.warn({ rollout_id: rolloutId, error }, `rollout failed: ${message}`)
       const metrics = this.#metrics.snapshot()
@@ -250,10 +253,10 @@ export class RolloutRun {
   }
 }
 
-/** The loop itself says that it did not succeed. */
-const givenUp = { category: 'agent_error', cause: undefined } as const
+/** The loop itself reported that it failed. */
+const loopFailure = { category: 'agent_error', cause: undefined } as const
 
-/** What the trainer is told of a rollout whose server is gone before it has ended. */
+/** The callback for a rollout whose server exited before it ended. */
 export function interruptedCallback(
   rollout: Pick<AcceptedRollout, 'request' | 'apiKey'>,
 ): Callback {
@@ -279,7 +282,7 @@ function toCallback(
   }
 }
 
-/** What a `completed` call tells besides the result. */
+/** What a `completed` call contains besides the result. */
 interface CompletedParts {
   readonly rolloutId: string
   readonly metrics: RolloutMetrics
@@ -296,7 +299,7 @@ function completedBody(result: RolloutResult, parts: CompletedParts): string {
   return encode(`[${messages.join(',')}]`, result, parts)
 }
 
-/** The body for a rollout that failed: with the conversation it got to. */
+/** The body for a failed rollout, with the conversation so far. */
 function failedBody(
   message: string,
   conversationJson: string,

@@ -6,18 +6,18 @@ import { isToolErrorResult } from './tool-results.ts'
 
 /** Options of {@link executeToolCalls}. */
 export interface ExecuteToolCallsOptions {
-  /** Most calls concurrently; default: all of them. */
+  /** Maximum concurrent calls; default: all of them. */
   maxConcurrent?: number | undefined
-  /** Calls that have not started when it aborts are not made; pass `ctx.signal`. */
+  /** Calls that have not started are skipped when it aborts; pass `ctx.signal`. */
   signal?: AbortSignal | undefined
 }
 
 /**
- * Carries out the tool calls of one answer concurrently and resolves with the results in the
- * order of the calls. When `execute` fails for one, the others are still waited for, so that
- * nothing continues unobserved; then the first failure, in the order of the calls, is thrown.
+ * Executes the tool calls of one answer concurrently and resolves with the results in the
+ * order of the calls. When `execute` fails for one, it still waits for the others, so that
+ * nothing continues unobserved; then it throws the first failure, in the order of the calls.
  *
- * @throws whatever `execute` threw; the reason of `signal` when it aborted; RangeError for a
+ * @throws what `execute` threw; the reason of `signal` when it aborted; RangeError for a
  * `maxConcurrent` that is not a whole number of at least 1
  */
 export async function executeToolCalls<Call, Result>(
@@ -46,7 +46,7 @@ export async function executeToolCalls<Call, Result>(
   })
 }
 
-/** Runs a tool in a span of its own, when somebody wants traces of the rollout. */
+/** Runs a tool in its own span if the rollout is traced. */
 async function inSpan<Result>(toolCall: unknown, run: () => Promise<Result>): Promise<Result> {
   const trace = activeTrace()
   if (trace === undefined) return run()

@@ -1,22 +1,20 @@
-import { errorMessage } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import { ToolArgumentError } from './tool-errors.ts'
-
-/** What a tool call of the policy asks for. */
+/** A tool call of the policy. */
 export interface ToolCallInfo {
-  /** Goes back in the tool's result; `unknown` when the policy gave none. */
+  /** Is repeated in the tool's result; `unknown` when the policy sent none. */
   readonly toolCallId: string
-  /** Name of the function; empty when the policy gave none. */
+  /** Name of the function; empty when the policy sent none. */
   readonly name: string
   readonly args: Record<string, unknown>
 }
 
 /**
  * Reads a tool call of an assistant message, in chat completions form. Missing and blank arguments
- * are those of a function that takes none.
+ * become an empty object.
  *
  * @throws ToolArgumentError (code `tool_failed`) when the arguments are not a JSON object; its message
- * is fit for the policy, see `createToolErrorResult`
+ * can be sent to the policy, see `createToolErrorResult`
  */
 export function getToolCallInfo(toolCall: unknown): ToolCallInfo {
   const { function: called } = fieldsOf(toolCall)
@@ -29,7 +27,7 @@ export function getToolCallInfo(toolCall: unknown): ToolCallInfo {
   }
 }
 
-/** What a tool call is known by, as {@link getToolCallInfo} gives it, whatever its arguments are. */
+/** The id and name of a tool call, also when its arguments are invalid. */
 export function namesOfCall(toolCall: unknown): Pick<ToolCallInfo, 'toolCallId' | 'name'> {
   const { id, function: called } = fieldsOf(toolCall)
   const { name } = fieldsOf(called)
@@ -40,7 +38,7 @@ export function namesOfCall(toolCall: unknown): Pick<ToolCallInfo, 'toolCallId' 
 }
 
 /**
- * The arguments of a tool call as an object, whether they came as one or as its JSON text.
+ * The arguments of a tool call as an object, from an object or its JSON text.
  *
  * @throws ToolArgumentError (code `tool_failed`) for anything else
  */
@@ -48,7 +46,7 @@ export function parseToolArguments(written: unknown): Record<string, unknown> {
   if (written === undefined || (typeof written === 'string' && written.trim() === '')) return {}
   if (typeof written !== 'string') {
     if (isRecord(written)) return written
-    // The words of the Python SDK: policies are trained on these texts.
+    // These are the messages of the Python SDK, because policies are trained on them.
     throw new ToolArgumentError(`Expected str or dict arguments, got ${pythonTypeName(written)}`)
   }
   let parsed: unknown
@@ -74,4 +72,30 @@ function pythonTypeName(value: unknown): string {
   if (Array.isArray(value)) return 'list'
   if (typeof value === 'number') return Number.isInteger(value) ? 'int' : 'float'
   return { string: 'str', boolean: 'bool' }[typeof value as string] ?? typeof value
+}
+
+/** The tool call of an error. */
+export interface FailedToolCall {
+  /** Id of the call; `unknown` when the policy sent none. */
+  readonly toolCallId: string
+  /** Name of the function; empty when the policy sent none. */
+  readonly toolName: string
+}
+
+/** A tool call could not be executed. Code `tool_failed`. */
+export class ToolExecutionError extends OsmosisError {
+  override readonly name: string = 'ToolExecutionError'
+  readonly toolCallId: string
+  readonly toolName: string
+
+  constructor(message: string, call: Partial<FailedToolCall> & { cause?: unknown } = {}) {
+    super('tool_failed', message, 'cause' in call ? { cause: call.cause } : {})
+    this.toolCallId = call.toolCallId ?? ''
+    this.toolName = call.toolName ?? ''
+  }
+}
+
+/** The policy wrote arguments that are not a JSON object. Code `tool_failed`. */
+export class ToolArgumentError extends ToolExecutionError {
+  override readonly name = 'ToolArgumentError'
 }

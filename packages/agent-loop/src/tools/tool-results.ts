@@ -7,12 +7,12 @@ export type ToolResultMessage = {
   tool_call_id: string
 }
 
-/** The message that carries the result of a tool. See `serializeToolResult` for other values. */
+/** The message with the result of a tool. See `serializeToolResult` for values that are not text. */
 export function createToolResult(toolCallId: string, content: string): ToolResultMessage {
   return { role: 'tool', content, tool_call_id: toolCallId }
 }
 
-/** The message that tells the policy why a tool gave no result: `Error: <message>`. */
+/** The message that reports to the policy why a tool has no result: `Error: <message>`. */
 export function createToolErrorResult(toolCallId: string, message: string): ToolResultMessage {
   const result = createToolResult(toolCallId, `Error: ${message}`)
   errorResults.add(result)
@@ -21,7 +21,7 @@ export function createToolErrorResult(toolCallId: string, message: string): Tool
 
 const errorResults = new WeakSet<object>()
 
-/** True for what {@link createToolErrorResult} made. */
+/** True for messages of {@link createToolErrorResult}. */
 export function isToolErrorResult(result: unknown): boolean {
   return typeof result === 'object' && result !== null && errorResults.has(result)
 }
@@ -36,8 +36,8 @@ export interface SerializeToolResultOptions {
 }
 
 /**
- * The text of a tool's result. Strings stay as they are; null and undefined are `null`; numbers,
- * lists and objects are JSON in the chosen style. JavaScript does not tell 3.0 from 3: both are
+ * The text of a tool's result. Strings are unchanged; null and undefined become `null`; numbers,
+ * lists and objects become JSON in the chosen style. JavaScript cannot distinguish 3.0 from 3: both become
  * `3`, where Python writes its floats as `3.0`.
  *
  * @throws TypeError for values without a JSON form

@@ -28,7 +28,7 @@ export interface QueuedCallbacksOptions {
  */
 export class QueuedCallbacks implements CallbackRecord {
   /** What this server gives up is sent by the next server that takes the job. */
-  readonly passesOn = true
+  readonly isShared = true
   readonly #options: QueuedCallbacksOptions
   #lastOutcome: DeliveryOutcome | undefined
   #gaveUp = false
@@ -48,7 +48,7 @@ export class QueuedCallbacks implements CallbackRecord {
     return this.#gaveUp
   }
 
-  async keep(callback: Callback): Promise<Callback | undefined> {
+  async store(callback: Callback): Promise<Callback | undefined> {
     const { kind, body } = callback
     const { rolloutId, records } = this.#options
     return this.#try(async () => {
@@ -60,7 +60,7 @@ export class QueuedCallbacks implements CallbackRecord {
     })
   }
 
-  async told({ kind }: Callback, outcome: DeliveryOutcome): Promise<void> {
+  async settle({ kind }: Callback, outcome: DeliveryOutcome): Promise<void> {
     const { last, isLastTry } = this.#options
     if (!isFinal(outcome) && !isLastTry) this.#gaveUp = true
     else if (kind === last) this.#lastOutcome = outcome

@@ -13,102 +13,102 @@ import {
 import { isFinal, type DeliveryOutcome } from '@osmosis/runtime'
 import { boundedText } from '@osmosis/runtime/http'
 
-import type { LogFields, Logger } from '../logging/logger.ts'
-import type { CallbackFigures } from '../metrics/callback-figures.ts'
+import type { Logger } from '../logging/logger.ts'
+import type { CallbackFigures } from '../metrics/server-metrics.ts'
 
-/** How long and how often a callback is tried. All times are milliseconds. */
+/** Limits of the attempts to deliver a callback. All times are milliseconds. */
 export interface CallbackRetryOptions {
   /** Longest time one attempt may take; default 10 s. */
   attemptTimeoutMs?: number | undefined
-  /** Wait before the second attempt, doubling from there, with jitter; default 0.5 s. */
+  /** Delay before the second attempt; doubles with each one, with jitter; default 0.5 s. */
   minDelayMs?: number | undefined
-  /** Longest wait that the receiver did not ask for; default 30 s. */
+  /** Longest delay, unless the receiver requests a longer one; default 30 s. */
   maxDelayMs?: number | undefined
-  /** No attempt starts later than this after the first one; default 10 minutes. */
+  /** No attempt starts later than this after the first; default 10 minutes. */
   budgetMs?: number | undefined
-  /** Most attempts after the first one; default: as many as the budget has time for. */
+  /** Maximum attempts after the first; default: limited only by the budget. */
   retries?: number | undefined
 }
 
-/** One message that has to arrive: built once, never changed on the way. */
+/** A message to deliver: built once, and the same at each attempt. */
 export interface Callback {
-  /** The rollout it is about, for log lines. */
+  /** For log lines. */
   readonly rolloutId: string
-  /** What it is, for log lines: `completion`, `grader`. */
+  /** For log lines: `completion`, `grader`. */
   readonly kind: string
   readonly url: string
-  /** Bearer; none is sent when it is null or empty. */
+  /** Bearer key; none is sent when it is null or empty. */
   readonly apiKey: string | null
-  /** Same for every attempt, so that the receiver can tell a repetition from a second message. */
+  /** The same for every attempt, so that the receiver can recognise a retry. */
   readonly idempotencyKey: string
   /** JSON. */
   readonly body: string
   /**
-   * Gets the body of the acknowledgement, unless it is longer than 64 MiB or breaks off. Not kept:
-   * the next process, which sends what this one could not, has nobody to give it to.
+   * Receives the body of the acknowledgement, unless it is longer than 64 MiB or incomplete. It is not
+   * stored: if the next process delivers the callback, its acknowledgement has no receiver.
    */
   readonly onAcknowledged?: ((body: string) => void) | undefined
 }
 
-/** Bytes. Acknowledgements may hold the token ids of every model call. */
-const longestAcknowledgement = 64 * 1024 * 1024
+/** Bytes. Acknowledgements may contain the token ids of every model call. */
+const maxAcknowledgementBytes = 64 * 1024 * 1024
 
-/** Where the callbacks of a rollout are kept, by whoever tells them. Nothing here rejects. */
+/** Stores the callbacks of a rollout for their delivery. Nothing here rejects. */
 export interface CallbackRecord {
-  /** Whether somebody else sends what was given up; default: it stays with this server. */
-  readonly passesOn?: boolean
+  /** Whether another server sends the callbacks that this one gives up; default false. */
+  readonly isShared?: boolean
   /**
-   * Keeps a callback before it is sent. Resolves with the one that is to be sent, which is the first
-   * one of its name that was kept, or with nothing when its fate is known already.
+   * Stores a callback before it is sent. Resolves with the callback to send, which is the first one stored
+   * with this idempotency key, or with undefined when it has an outcome already.
    *
-   * @param ifInterrupted - what is to follow it when the process ends then; default: what was to
-   * follow before, without this callback
+   * @param ifInterrupted - callbacks to send after it when the process ends then; default: as before,
+   * without this callback
    */
-  keep(callback: Callback, ifInterrupted?: readonly Callback[]): Promise<Callback | undefined>
-  /** Notes what became of a callback. */
-  told(callback: Callback, outcome: DeliveryOutcome): Promise<void>
+  store(callback: Callback, ifInterrupted?: readonly Callback[]): Promise<Callback | undefined>
+  /** Stores the outcome of a callback. */
+  settle(callback: Callback, outcome: DeliveryOutcome): Promise<void>
 }
 
-/** Where a callback is kept until it has arrived. */
-export interface KeptWith {
+/** Where a callback is stored until it is delivered. */
+export interface CallbackStorage {
   readonly record: CallbackRecord
-  /** What is to follow it when the process ends; default: what was to follow before, without it. */
+  /** Callbacks to send after it when the process ends; default: as before, without this callback. */
   readonly ifInterrupted?: readonly Callback[] | undefined
 }
 
 /** Options of {@link CallbackDelivery}. */
 export interface CallbackDeliveryOptions {
   retry?: CallbackRetryOptions | undefined
-  /** Where callbacks may go; default: where a policy without options lets them. */
+  /** Allowed receivers; default: those of a policy without options. */
   egress?: EgressPolicy | undefined
   logger: Logger
-  /** Counts what is sent. Default: nobody does. */
+  /** Counts attempts and outcomes. */
   figures?: CallbackFigures | undefined
 }
 
-/** A callback that is still to be told. Its body is not held: it may be kept on disk alone. */
-interface Undelivered {
-  /** Milliseconds, as `performance.now` says them. */
+/** A pending callback. It does not hold the body, which may be on disk only. */
+interface PendingCallback {
+  /** As `performance.now()`. */
   readonly since: number
-  /** What was given up and is kept is sent again, by the next process or when its rollout is. */
+  /** A stored callback that was given up is sent again by the next process, or when its request is repeated. */
   state: 'sending' | 'gave_up'
 }
 
 /**
- * Posts callbacks until they are acknowledged, refused for good, or out of time. It knows nothing
- * of rollouts: what fails here changes no result. Whoever makes one closes it.
+ * Posts callbacks until they are acknowledged, refused permanently, or out of time. A failed delivery does not
+ * change a result. The caller closes it.
  */
 export class CallbackDelivery {
   readonly #retry: Required<{ [K in keyof CallbackRetryOptions]: number }>
   readonly #logger: Logger
   readonly #transport: Transport
   readonly #closing = new AbortController()
-  /** Those that are in progress. As listeners of one signal each would be looked for among all others. */
+  /** Running attempts. Removing a listener of one shared signal would search through all others. */
   readonly #attempts = new Set<AbortController>()
   readonly #sendings = new Set<Promise<unknown>>()
-  /** Those that were sent before, and given up, count once. */
-  readonly #counted = new WeakMap<Callback, Undelivered>()
-  readonly #undelivered = new Set<Undelivered>()
+  /** A callback that is sent again after it was given up counts once. */
+  readonly #counted = new WeakMap<Callback, PendingCallback>()
+  readonly #undelivered = new Set<PendingCallback>()
   #lost = 0
   readonly #figures: CallbackFigures | undefined
 
@@ -122,7 +122,7 @@ export class CallbackDelivery {
       retries: retry.retries ?? Number.POSITIVE_INFINITY,
     }
     this.#logger = logger
-    // As many connections as one slow controller may hold; further callbacks wait for a free one.
+    // One slow controller may use all connections; further callbacks wait for a free one.
     this.#transport = createTransport({
       name: 'receiver',
       codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
@@ -132,24 +132,23 @@ export class CallbackDelivery {
     })
   }
 
-  /** Callbacks that are still to be told: on their way, or given up for now and kept. */
+  /** Number of pending callbacks: being sent, or given up for now and stored. */
   get undelivered(): number {
     return this.#undelivered.size
   }
 
-  /** Callbacks that never will be told: refused for good, or given up and kept nowhere. */
+  /** Number of callbacks that will never be delivered: refused, or given up and not stored. */
   get lost(): number {
     return this.#lost
   }
 
-  /** Those that are still to be told by what is being done about them. */
-  get undeliveredByState(): Record<Undelivered['state'], number> {
+  get undeliveredByState(): Record<PendingCallback['state'], number> {
     const counts = { sending: 0, gave_up: 0 }
     for (const { state } of this.#undelivered) counts[state] += 1
     return counts
   }
 
-  /** Age of the oldest one that is on its way. Seconds; 0 when none is. */
+  /** Age of the oldest callback that is being sent. Seconds; 0 when there is none. */
   get oldestSeconds(): number {
     for (const { state, since } of this.#undelivered) {
       if (state === 'sending') return (performance.now() - since) / 1000
@@ -158,31 +157,31 @@ export class CallbackDelivery {
   }
 
   /**
-   * Resolves when the fate of the callback is known. Never rejects.
+   * Resolves with the outcome of the callback. Never rejects.
    *
-   * @param kept - where it is kept until then; default: in memory alone
+   * @param storage - where it is stored until then; default: only in memory
    */
-  deliver(callback: Callback, kept?: KeptWith): Promise<DeliveryOutcome> {
+  deliver(callback: Callback, storage?: CallbackStorage): Promise<DeliveryOutcome> {
     this.#count(callback)
-    const sending = this.#keepAndSend(callback, kept)
+    const sending = this.#storeAndSend(callback, storage)
     this.#track(sending)
     return sending
   }
 
   /**
-   * Begins to send all that is still to be told of a rollout, one after the other: a controller
-   * hears of the completion before the grading.
+   * Starts to send all pending callbacks of a rollout, one after the other: a controller
+   * gets the completion before the grading.
    *
-   * @param done - called when the fate of all is known; must not reject, and `close` waits for it
+   * @param done - called when all have an outcome; must not reject, and `close` waits for it
    */
-  deliverRest(
+  deliverPending(
     record: CallbackRecord & { readonly undelivered: readonly Callback[] },
     done: () => Promise<void>,
   ): void {
-    const rest = record.undelivered
-    for (const callback of rest) this.#count(callback)
+    const pending = record.undelivered
+    for (const callback of pending) this.#count(callback)
     const send = async (): Promise<void> => {
-      for (const callback of rest) await this.#keepAndSend(callback, { record })
+      for (const callback of pending) await this.#storeAndSend(callback, { record })
       await done()
     }
     this.#track(send())
@@ -196,22 +195,25 @@ export class CallbackDelivery {
     this.#undelivered.add(counted)
   }
 
-  /** For `close` to wait for. Nothing that is sent ever rejects. */
+  /** Makes `close` wait for it. Sending never rejects. */
   #track(sending: Promise<unknown>): void {
     const tracked = sending.finally(() => this.#sendings.delete(tracked))
     this.#sendings.add(tracked)
   }
 
-  async #keepAndSend(callback: Callback, kept: KeptWith | undefined): Promise<DeliveryOutcome> {
-    const first = kept ? await kept.record.keep(callback, kept.ifInterrupted) : callback
+  async #storeAndSend(
+    callback: Callback,
+    { record, ifInterrupted }: Partial<CallbackStorage> = {},
+  ): Promise<DeliveryOutcome> {
+    const first = record ? await record.store(callback, ifInterrupted) : callback
     if (first === undefined) {
       this.#forget(callback)
       return 'acknowledged'
     }
     const { onAcknowledged } = callback
-    const outcome = await this.#tryUntilKnown({ ...first, onAcknowledged }, kept?.record)
-    this.#note(callback, outcome, kept?.record)
-    await kept?.record.told(callback, outcome)
+    const outcome = await this.#sendUntilSettled({ ...first, onAcknowledged }, record)
+    this.#countOutcome(callback, outcome, record)
+    await record?.settle(callback, outcome)
     return outcome
   }
 
@@ -220,11 +222,11 @@ export class CallbackDelivery {
     if (counted !== undefined) this.#undelivered.delete(counted)
   }
 
-  #note(callback: Callback, outcome: DeliveryOutcome, kept: CallbackRecord | undefined): void {
+  #countOutcome(callback: Callback, outcome: DeliveryOutcome, record?: CallbackRecord): void {
     this.#figures?.ended(callback.kind, outcome)
     const counted = this.#counted.get(callback)
-    const isPending = !isFinal(outcome) && kept !== undefined
-    if (counted !== undefined && isPending && kept.passesOn !== true) {
+    const isPending = !isFinal(outcome) && record !== undefined
+    if (counted !== undefined && isPending && record.isShared !== true) {
       counted.state = outcome
       return
     }
@@ -232,10 +234,7 @@ export class CallbackDelivery {
     if (outcome !== 'acknowledged' && !isPending) this.#lost += 1
   }
 
-  async #tryUntilKnown(
-    callback: Callback,
-    kept: CallbackRecord | undefined,
-  ): Promise<DeliveryOutcome> {
+  async #sendUntilSettled(callback: Callback, record?: CallbackRecord): Promise<DeliveryOutcome> {
     const line = { rollout_id: callback.rolloutId, callback: callback.kind }
     let attempts = 0
     try {
@@ -253,10 +252,10 @@ export class CallbackDelivery {
           signal: this.#closing.signal,
           isRetryable: (error) => {
             if (!this.#isPassing(error)) return false
-            // Once for each callback: a controller that restarts keeps thousands waiting.
+            // At info once per callback: a controller that restarts delays thousands of callbacks.
             this.#logger[attempts === 1 ? 'info' : 'debug'](
               { ...line, attempt: attempts, reason: errorMessage(error) },
-              'callback not acknowledged; trying again',
+              'callback not acknowledged; retrying',
             )
             return true
           },
@@ -265,22 +264,18 @@ export class CallbackDelivery {
     } catch (error) {
       const outcome = this.#isPassing(error) || this.#closing.signal.aborted ? 'gave_up' : 'refused'
       const why = { ...line, attempts, outcome, reason: errorMessage(error) }
-      const isLeft = kept?.passesOn === true && this.#closing.signal.aborted
+      const isLeft = record?.isShared === true && this.#closing.signal.aborted
       if (isLeft) this.#logger.info(why, 'callback left to another server')
       else this.#logger.error(why, 'callback not delivered')
       return outcome
     }
-    return this.#acknowledged({ ...line, attempts })
-  }
-
-  #acknowledged(line: LogFields): DeliveryOutcome {
-    this.#logger.debug(line, 'callback acknowledged')
+    this.#logger.debug({ ...line, attempts }, 'callback acknowledged')
     return 'acknowledged'
   }
 
-  /** Gives up everything that is still on its way, and closes the connections. */
+  /** Gives up all callbacks that are being sent, and closes the connections. */
   async close(): Promise<void> {
-    const reason = new OsmosisError('server_shutdown', 'the server stopped trying')
+    const reason = new OsmosisError('server_shutdown', 'the server stopped retrying')
     this.#closing.abort(reason)
     for (const attempt of this.#attempts) attempt.abort(reason)
     await this.#transport.close()
@@ -288,8 +283,8 @@ export class CallbackDelivery {
   }
 
   /**
-   * Whether the next attempt may fare better: not after 409, which says that there is an answer. Only
-   * the status counts: `x-should-retry` is about model calls, and must not cost a reward.
+   * Whether a retry may succeed: not after 409, which means that the receiver has an answer already. Only the
+   * status counts: `x-should-retry` is for model calls, and must not lose a reward.
    */
   #isPassing(error: unknown): boolean {
     if (!isOsmosisError(error)) return false
@@ -317,9 +312,9 @@ export class CallbackDelivery {
         body,
         signal,
       })
-      // The status is the answer: a body that breaks off takes nothing back.
-      const said = await acknowledgement(answer.body)
-      onAcknowledged?.(said)
+      // The status alone acknowledges: an incomplete body does not matter.
+      const text = await acknowledgement(answer.body)
+      onAcknowledged?.(text)
     } catch (error) {
       signal.throwIfAborted()
       throw error
@@ -330,10 +325,10 @@ export class CallbackDelivery {
   }
 }
 
-/** The body of an acknowledgement; '' when it is too long or breaks off. */
+/** The body of an acknowledgement; '' when it is too long or incomplete. */
 async function acknowledgement(body: HttpAnswer['body']): Promise<string> {
   try {
-    return (await boundedText(body, longestAcknowledgement)) ?? ''
+    return (await boundedText(body, maxAcknowledgementBytes)) ?? ''
   } catch {
     return ''
   }

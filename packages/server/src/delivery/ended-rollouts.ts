@@ -6,17 +6,16 @@ import type { RolloutState } from '@osmosis/runtime'
 import { rolloutStatusSchema } from '@osmosis/runtime/wire'
 import { z } from 'zod'
 
-import { AppendedFile } from './outbox-file.ts'
-import type { OutboxFolder } from './outbox-folder.ts'
-import { WriteGroups } from './outbox-groups.ts'
+import { AppendedFile, WriteGroups } from '../journal/appended-file.ts'
+import type { JournalFolder } from '../journal/journal.ts'
 
-/** A rollout that ended and was told in full, for those who send it again. */
+/** A rollout that ended and was delivered completely, for repeated requests. */
 export interface RememberedRollout {
   readonly key: string
   readonly digest: string
-  /** What a repeated request is answered: JSON. */
+  /** Answer to a repeated request: JSON. */
   readonly answer: string
-  /** How it ended; undefined where nobody can ask. */
+  /** How it ended; undefined where the protocol has no status route. */
   readonly state?: RolloutState | undefined
   /** When it ended: milliseconds since 1970. */
   readonly at: number
@@ -36,16 +35,16 @@ const lineSchema = z.object({
   at: z.number(),
 })
 
-/** As many as are remembered in memory; two files hold at least the last so many. */
+/** Memory holds this many; the two files together contain at least as many. */
 const linesPerFile = 10_000
-/** Of the lines that are written at once. Characters. */
+/** Size of a write. Characters. */
 const groupLength = 1024 * 1024
-/** Of what is read at once. */
+/** Size of a read. */
 const pieceBytes = 1024 * 1024
 
-/** The rollouts that ended lately, in two files that take turns, so that neither has to be rewritten. */
+/** The rollouts that ended recently, in two alternating files, so that neither has to be rewritten. */
 export class EndedRollouts {
-  readonly #folder: OutboxFolder
+  readonly #folder: JournalFolder
   readonly #path: string
   readonly #olderPath: string
   readonly #groups = new WriteGroups<string>(
@@ -57,13 +56,13 @@ export class EndedRollouts {
   #lines = 0
   #isOpen = false
 
-  constructor(folder: OutboxFolder) {
+  constructor(folder: JournalFolder) {
     this.#folder = folder
     this.#path = path.join(folder.path, 'ended.jsonl')
     this.#olderPath = path.join(folder.path, 'ended.older.jsonl')
   }
 
-  /** Reads what earlier processes wrote, in the order of the ends. */
+  /** Reads the entries of earlier processes, in the order of the ends. */
   async read(): Promise<RememberedRollout[]> {
     const older = await readEnded(this.#olderPath)
     const current = await readEnded(this.#path)
@@ -92,13 +91,13 @@ export class EndedRollouts {
       this.#lines = 0
     }
     this.#file ??= new AppendedFile(this.#path)
-    // The newline in front ends what a process that was killed, or a full disk, left half-written.
+    // The newline in front ends a line that a killed process or a full disk left incomplete.
     const text = lines.map((line) => `\n${line}`).join('')
     try {
       await this.#file.append(text, { sync: true })
       this.#lines += lines.length
     } catch (error) {
-      // Somebody may have removed it: it is looked for again.
+      // The file may have been removed: the next write opens it again.
       await this.#closeFile()
       throw error
     }
@@ -111,7 +110,7 @@ export class EndedRollouts {
   }
 }
 
-/** Somebody may have removed the folder, and made it again. */
+/** The folder may have been removed and created again. */
 function unlessMissing(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error
 }
@@ -126,7 +125,7 @@ async function readEnded(file: string): Promise<RememberedRollout[]> {
   return ended
 }
 
-/** One by one: all together may be longer than a string can be. */
+/** Yields lines: the whole file may be longer than the longest string. */
 async function* linesOf(file: string): AsyncGenerator<Buffer> {
   let started: Buffer[] = []
   const pieces: AsyncIterable<Buffer> = createReadStream(file, { highWaterMark: pieceBytes })
@@ -142,7 +141,7 @@ async function* linesOf(file: string): AsyncGenerator<Buffer> {
   yield Buffer.concat(started)
 }
 
-/** Nothing from half a line: the record of the rollout is still there, then. */
+/** Empty for an incomplete line: then the record of the rollout still exists. */
 function toEnded(line: Buffer): RememberedRollout[] {
   try {
     return [lineSchema.parse(JSON.parse(line.toString('utf8')))]

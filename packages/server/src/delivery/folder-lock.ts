@@ -1,64 +1,57 @@
-import { randomUUID, createHash } from 'node:crypto'
-import { once } from 'node:events'
+import { randomUUID } from 'node:crypto'
 import {
   closeSync,
   existsSync,
+  fstatSync,
   openSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
   realpathSync,
   rmSync,
+  writeSync,
 } from 'node:fs'
-import { utimes, rm } from 'node:fs/promises'
-import { connect, createServer, type Server } from 'node:net'
-import { hostname, tmpdir } from 'node:os'
+import { utimes } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { OsmosisError } from '@osmosis/core'
+import { z } from 'zod'
 
-import {
-  fileIn,
-  lookAt,
-  nameOf,
-  numbersIn,
-  overwrite,
-  textOf,
-  type Owner,
-  type OwnerState,
-} from './owner-file.ts'
+import { lockName, type ProcessLock } from './process-lock.ts'
 
 /** Options of {@link FolderLock}. */
 export interface FolderLockOptions {
-  /** How often the owner of a folder shows that it lives. Milliseconds; default 3 s. */
-  readonly beatMs?: number | undefined
-  /** How long an owner may show nothing before it is taken for dead. Milliseconds; default 15 s. */
-  readonly patienceMs?: number | undefined
-  /** Whose local sockets this process sees; default: what the system says. */
+  /** How often the owner of a folder renews its file. Milliseconds; default 3 s. */
+  readonly heartbeatMs?: number | undefined
+  /** After this time without a heartbeat an owner is considered dead. Milliseconds; default 15 s. */
+  readonly deadAfterMs?: number | undefined
+  /** Identifies the local sockets that this process can see; default: from the system. */
   readonly namespace?: string | undefined
   /** Called before the wait for an owner that may be dead. */
-  readonly onWaiting?: ((owner: string, patienceMs: number) => void) | undefined
-  /** Called once, when another process has taken the folder over. */
+  readonly onWaiting?: ((owner: string, deadAfterMs: number) => void) | undefined
+  /** Called once, when another process has taken over the folder. */
   readonly onLost?: ((error: OsmosisError) => void) | undefined
 }
 
 /**
- * A folder that one process may use, wherever the others are: on this machine, in other containers or on
- * other hosts. The file `owner-<n>.lock` with the highest number says who owns it, and its time is renewed for
- * as long as the owner lives. Making the next number takes the folder over: only one process can make it. That
- * process removes the files below, and so an owner that was wrongly taken for dead finds out. Numbers never
- * come again, because the last file stays.
+ * A folder that only one process may use; the others may be on this machine, in other containers or on
+ * other hosts. The file `owner-<n>.lock` with the highest number names the owner, which renews the file's time.
+ * A process takes over the folder by creating the file with the next number, which only one process can do. It
+ * then removes the earlier files, so an owner that was wrongly considered dead notices the loss. The last file
+ * always remains, so no number is used twice.
  *
- * In addition the owner has a local socket, which the system closes with its process. Processes of the same
- * network namespace know by it at once whether the owner lives.
+ * The owner also has a local socket, which the system closes with its process. Processes of the same
+ * network namespace detect with it immediately whether the owner is alive.
  */
 export class FolderLock {
   readonly #folder: string
   readonly #options: FolderLockOptions
   readonly #socket: ProcessLock
-  /** Of the file that says that the folder is owned by this process. */
+  /** Of the file that names this process as the owner. */
   #number = 1
-  /** Undefined: the disk takes nothing, and so nobody writes to the folder. */
+  /** Undefined on a disk that accepts no writes, where no process can write to the folder. */
   #file: { readonly path: string; readonly text: string } | undefined
   #timer: NodeJS.Timeout | undefined
   #beating: Promise<void> | undefined
@@ -72,70 +65,66 @@ export class FolderLock {
   }
 
   /**
-   * Takes an existing folder.
+   * Locks an existing folder.
    *
    * @throws OsmosisError with code `invalid_config` when another process uses it
    */
-  static async take(named: string, options: FolderLockOptions = {}): Promise<FolderLock> {
-    const folder = realpathSync(named)
+  static async acquire(givenPath: string, options: FolderLockOptions = {}): Promise<FolderLock> {
+    const folder = realpathSync(givenPath)
     const { namespace } = options
     const name = namespace === undefined ? folder : `${namespace} ${folder}`
-    const lock = new FolderLock(
-      folder,
-      options,
-      await lockName(name, inUseText('Another server', folder)),
-    )
+    const socket = await lockName(name, inUseMessage('Another server', folder))
+    const lock = new FolderLock(folder, options, socket)
     try {
       await lock.#takeOver()
     } catch (error) {
-      await lock.#socket.release()
+      await socket.release()
       throw error
     }
-    lock.#beatLater()
+    lock.#scheduleHeartbeat()
     return lock
   }
 
-  /** Whether another process has taken the folder over, as far as can be seen. */
+  /** Whether another process is known to have taken over the folder. */
   get isLost(): boolean {
     try {
       this.assertHeld()
     } catch {
-      // Also where the disk does not say.
+      // Also when the disk cannot be read.
     }
     return this.#lost !== undefined
   }
 
   /**
-   * To be called before something in the folder is changed, and before what was kept there is shown.
+   * Call it before the folder is changed, and before its content is shown.
    *
-   * @throws OsmosisError with code `storage_error` when another process has taken the folder over
+   * @throws OsmosisError with code `storage_error` when another process has taken over the folder
    */
   assertHeld(): void {
     if (this.#lost !== undefined) throw this.#lost
     if (this.#isReleased) return
-    // Opened each time: what is known of a file without opening it may be old on a network disk.
-    if (this.#file && textOf(this.#file.path) === this.#file.text) return
-    // What is written to a folder that was removed fails.
+    // Opens the file each time: on a network disk, its attributes may be outdated without that.
+    if (this.#file && readText(this.#file.path) === this.#file.text) return
+    // Writes to a removed folder fail anyway.
     if (!existsSync(this.#folder)) return
-    const [last = 0] = numbersIn(this.#folder)
-    // The disk may take something again; or somebody has made the folder again, and it belongs to whoever is
-    // the first to say so.
+    const [last = 0] = ownerNumbers(this.#folder)
+    // The disk may accept writes again; or the folder was removed and created again, and belongs to the first
+    // process that creates a file.
     const isFree = this.#file === undefined ? last < this.#number : last === 0
-    if (isFree && this.#isMade()) return
-    const other = nameOf(lookAt(fileIn(this.#folder, last))?.owner)
-    const message = `${other} has taken over the folder ${this.#folder}, because this one had given no sign of life for a while. This server ends and tells nothing more: the other one tells what becomes of its rollouts.`
+    if (isFree && this.#createOwnerFile()) return
+    const other = describeOwner(readOwner(ownerFile(this.#folder, last))?.owner)
+    const message = `${other} has taken over the folder ${this.#folder}, because this server's heartbeat was overdue. This server ends and delivers nothing more: the other server delivers the results of its rollouts.`
     this.#lost = new OsmosisError('storage_error', message)
     this.#options.onLost?.(this.#lost)
     throw this.#lost
   }
 
-  /** Lets other processes have the folder. */
   async release(): Promise<void> {
     if (this.#isReleased) return
     this.#isReleased = true
     clearTimeout(this.#timer)
     await this.#beating
-    if (this.#file !== undefined && textOf(this.#file.path) === this.#file.text) {
+    if (this.#file !== undefined && readText(this.#file.path) === this.#file.text) {
       overwrite(this.#file.path, this.#file.text.replace('"held"', '"free"'))
     }
     await this.#socket.release()
@@ -143,37 +132,40 @@ export class FolderLock {
 
   async #takeOver(): Promise<void> {
     for (;;) {
-      const [last = 0] = numbersIn(this.#folder)
-      if (last > 0) await this.#awaitDeath(fileIn(this.#folder, last))
+      const [last = 0] = ownerNumbers(this.#folder)
+      if (last > 0) await this.#waitForDeath(ownerFile(this.#folder, last))
       this.#number = last + 1
-      if (this.#isMade()) return
+      if (this.#createOwnerFile()) return
     }
   }
 
   /**
-   * Resolves when the owner of a file has let the folder go, or is dead.
+   * Resolves when the owner in a file has released the folder, or is dead.
    *
-   * @throws OsmosisError with code `invalid_config` when it lives
+   * @throws OsmosisError with code `invalid_config` when it is alive
    */
-  async #awaitDeath(file: string): Promise<void> {
-    const { patienceMs = 15_000, onWaiting } = this.#options
-    const first = lookAt(file)
-    if (first === undefined || this.#isGone(first)) return
-    onWaiting?.(nameOf(first.owner), patienceMs)
+  async #waitForDeath(file: string): Promise<void> {
+    const { deadAfterMs = 15_000, onWaiting } = this.#options
+    const first = readOwner(file)
+    if (first === undefined || this.#hasLeft(first)) return
+    onWaiting?.(describeOwner(first.owner), deadAfterMs)
     const started = performance.now()
     for (;;) {
-      await sleep(patienceMs / 30)
-      const sign = lookAt(file)
-      if (sign === undefined || this.#isGone(sign)) return
-      if (sign.mark !== first.mark) {
-        throw new OsmosisError('invalid_config', inUseText(nameOf(sign.owner), this.#folder))
+      await sleep(deadAfterMs / 30)
+      const current = readOwner(file)
+      if (current === undefined || this.#hasLeft(current)) return
+      if (current.heartbeat !== first.heartbeat) {
+        throw new OsmosisError(
+          'invalid_config',
+          inUseMessage(describeOwner(current.owner), this.#folder),
+        )
       }
-      if (performance.now() - started >= patienceMs) return
+      if (performance.now() - started >= deadAfterMs) return
     }
   }
 
-  /** Whether an owner has said that it lets go, or cannot live because this process has its socket. */
-  #isGone({ owner }: OwnerState): boolean {
+  /** Whether an owner has released the folder, or is dead because this process has its socket. */
+  #hasLeft({ owner }: OwnerState): boolean {
     if (owner === undefined) return false
     if (owner.state === 'free') return true
     const namespace = this.#namespace
@@ -184,9 +176,9 @@ export class FolderLock {
     return this.#options.namespace ?? ownNamespace()
   }
 
-  /** Makes the file with its number; false when another process was quicker. */
-  #isMade(): boolean {
-    const file = fileIn(this.#folder, this.#number)
+  /** Creates the file with its number; false when another process was faster. */
+  #createOwnerFile(): boolean {
+    const file = ownerFile(this.#folder, this.#number)
     const owner: Owner = {
       state: 'held',
       id: randomUUID(),
@@ -200,23 +192,23 @@ export class FolderLock {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
       if (code === 'EEXIST') return false
-      // What is to be told is told all the same.
+      // Pending results can be delivered without writing.
       if (code === 'EROFS' || code === 'ENOSPC' || code === 'EDQUOT') return true
       throw error
     }
     overwrite(file, `${JSON.stringify(owner)}\n`)
-    // On a full disk a part of it.
-    this.#file = { path: file, text: textOf(file) ?? '' }
-    for (const number of numbersIn(this.#folder)) {
-      if (number < this.#number) rmSync(fileIn(this.#folder, number), { force: true })
+    // A full disk contains only a part of it.
+    this.#file = { path: file, text: readText(file) ?? '' }
+    for (const number of ownerNumbers(this.#folder)) {
+      if (number < this.#number) rmSync(ownerFile(this.#folder, number), { force: true })
     }
     return true
   }
 
-  #beatLater(): void {
+  #scheduleHeartbeat(): void {
     this.#timer = setTimeout(() => {
       this.#beating = this.#beat()
-    }, this.#options.beatMs ?? 3000).unref()
+    }, this.#options.heartbeatMs ?? 3000).unref()
   }
 
   async #beat(): Promise<void> {
@@ -225,17 +217,17 @@ export class FolderLock {
       const now = new Date()
       if (this.#file !== undefined) await utimes(this.#file.path, now, now)
     } catch {
-      // Whoever is about to write finds out what is wrong.
+      // The next write reports the error.
     }
-    if (this.#lost === undefined && !this.#isReleased) this.#beatLater()
+    if (this.#lost === undefined && !this.#isReleased) this.#scheduleHeartbeat()
   }
 }
 
-function inUseText(who: string, folder: string): string {
-  return `${who} uses the folder ${folder}. Give each server a folder of its own.`
+function inUseMessage(owner: string, folder: string): string {
+  return `${owner} uses the folder ${folder}. Give each server a folder of its own.`
 }
 
-/** Equal only where processes see the same local sockets; null where the system does not say. */
+/** Equal only for processes that see the same local sockets; null when unknown. */
 function ownNamespace(): string | null {
   if (process.platform !== 'linux') return hostname()
   try {
@@ -246,70 +238,94 @@ function ownNamespace(): string | null {
   }
 }
 
-/** Something that no other process of this machine or container may use. */
-export interface ProcessLock {
-  release(): Promise<void>
+const ownerSchema = z.object({
+  /** Both values have the same length, because the file is overwritten in place. */
+  state: z.enum(['held', 'free']),
+  id: z.uuid(),
+  host: z.string(),
+  pid: z.number(),
+  /** Identifies the local sockets that the owner can see; null: unknown. */
+  namespace: z.string().nullable(),
+  /** The owner's path of the folder, from which its local socket has its name. */
+  folder: z.string(),
+})
+
+/** The content of an owner file. */
+type Owner = z.output<typeof ownerSchema>
+
+interface OwnerState {
+  /** Undefined when the content cannot be parsed. */
+  readonly owner: Owner | undefined
+  /** Changes with each heartbeat. */
+  readonly heartbeat: string
 }
 
-/**
- * Locks a name by listening on a local socket that belongs to it. The system closes the socket with
- * the process, however that ends, so a lock never outlives its owner. It is seen by processes of the
- * same machine or container.
- *
- * @param inUse - what to say when somebody holds it
- * @throws OsmosisError with code `invalid_config` then
- */
-export async function lockName(name: string, inUse: string): Promise<ProcessLock> {
-  const address = lockAddress(name)
-  const server = (await listen(address)) ?? (await listenAfterCrash(address))
-  if (server === undefined) throw new OsmosisError('invalid_config', inUse)
-  server.unref()
-  return {
-    release: async () => {
-      const closed = once(server, 'close')
-      server.close()
-      await closed
-    },
+const ownerFileName = /^owner-(\d{8,})\.lock$/
+
+/** Numbers of the owner files, the highest first. */
+function ownerNumbers(folder: string): number[] {
+  const names = unlessMissing(() => readdirSync(folder)) ?? []
+  const numbers = names.map((name) => Number(ownerFileName.exec(name)?.[1]))
+  return numbers.filter((number) => !Number.isNaN(number)).toSorted((a, b) => b - a)
+}
+
+function ownerFile(folder: string, number: number): string {
+  return path.join(folder, `owner-${String(number).padStart(8, '0')}.lock`)
+}
+
+/** Undefined when there is no such file. */
+function readOwner(file: string): OwnerState | undefined {
+  return unlessMissing(() => {
+    const fd = openSync(file, 'r')
+    try {
+      const { mtimeMs } = fstatSync(fd)
+      const text = readFileSync(fd, 'utf8')
+      return { owner: parseOwner(text), heartbeat: `${mtimeMs} ${text}` }
+    } finally {
+      closeSync(fd)
+    }
+  })
+}
+
+function parseOwner(text: string): Owner | undefined {
+  try {
+    return ownerSchema.parse(JSON.parse(text))
+  } catch {
+    return undefined
   }
 }
 
-/** Undefined when somebody listens there already. */
-async function listen(address: string): Promise<Server | undefined> {
-  const server = createServer((socket) => socket.destroy())
-  // Not shared with the workers of a cluster.
-  server.listen({ path: address, exclusive: true })
+/** Undefined when there is no such file. */
+function readText(file: string): string | undefined {
+  return unlessMissing(() => readFileSync(file, 'utf8'))
+}
+
+/** Ignores errors such as a full disk: that the file exists is sufficient. */
+function overwrite(file: string, text: string): void {
   try {
-    await once(server, 'listening')
-    return server
+    const fd = openSync(file, 'r+')
+    try {
+      writeSync(fd, text, 0)
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    // See above.
+  }
+}
+
+function unlessMissing<T>(read: () => T): T | undefined {
+  try {
+    return read()
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') return undefined
+    // A network disk reports ESTALE for a file that another machine has removed.
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ESTALE') return undefined
     throw error
   }
 }
 
-/** A process that was killed leaves the name of its socket behind where that is a file. */
-async function listenAfterCrash(address: string): Promise<Server | undefined> {
-  if (!path.isAbsolute(address) || !(await isAbandoned(address))) return undefined
-  await rm(address, { force: true })
-  return listen(address)
-}
-
-async function isAbandoned(address: string): Promise<boolean> {
-  const socket = connect(address)
-  try {
-    await once(socket, 'connect')
-    return false
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ECONNREFUSED'
-  } finally {
-    socket.destroy()
-  }
-}
-
-/** Names of sockets may have about 100 bytes, so it is in no folder of the user's. */
-function lockAddress(locked: string): string {
-  const name = `osmosis-${createHash('sha256').update(locked).digest('hex').slice(0, 32)}`
-  // A name that is no file, and goes with its process.
-  if (process.platform === 'linux') return `\0${name}`
-  return process.platform === 'win32' ? `\\\\.\\pipe\\${name}` : path.join(tmpdir(), `${name}.sock`)
+function describeOwner(owner: Owner | undefined): string {
+  if (owner === undefined) return 'Another server'
+  return `Another server (process ${owner.pid} on host ${owner.host})`
 }

@@ -2,18 +2,18 @@ import { z } from 'zod'
 
 import type { Callback } from './callback-delivery.ts'
 
-/** What is kept of a rollout when it is accepted. */
+/** What is stored when a rollout is accepted. */
 export interface OutboxAcceptance {
   readonly rolloutId: string
   /** What makes two requests the same rollout. */
   readonly key: string
-  /** Of the body that was accepted. */
+  /** Of the accepted body. */
   readonly digest: string
-  /** What a repeated request is answered: JSON. Null: it is not to be repeated. */
+  /** Answer to a repeated request: JSON. Null: requests cannot be repeated. */
   readonly answer: string | null
-  /** What is to be sent, in this order, when the process ends before there is anything else to send. */
+  /** Callbacks to send, in this order, when the process ends before the rollout has an outcome. */
   readonly ifInterrupted: readonly Callback[]
-  /** SHA-256 of the token with which the result is fetched, in base64; null: it is sent. */
+  /** SHA-256 of the lease token, in base64; null: results are sent by callbacks. */
   readonly tokenDigest: string | null
 }
 
@@ -38,7 +38,7 @@ const acceptanceSchema = z.object({
   if_interrupted: z.array(callbackSchema),
 })
 
-/** What has to be on the disk before the world sees it. */
+/** Lines that must be on the disk before their step is visible. */
 const stepSchema = z.discriminatedUnion('line', [
   z.object({
     line: z.literal('callback'),
@@ -55,14 +55,14 @@ const stepSchema = z.discriminatedUnion('line', [
   }),
 ])
 
-/** What does no harm when it is lost. */
+/** Lines whose loss does no harm. */
 const noteSchema = z.discriminatedUnion('line', [
   z.object({
-    line: z.literal('told'),
+    line: z.literal('settled'),
     idempotency_key: z.string(),
     outcome: z.enum(['acknowledged', 'refused']),
   }),
-  /** Its workflow has ended well, and nothing was sent. */
+  /** Its workflow succeeded, and no callback was sent. */
   z.object({ line: z.literal('grading') }),
   z.object({ line: z.literal('fetched') }),
 ])
@@ -72,14 +72,12 @@ const lineSchema = z.union([stepSchema, noteSchema])
 export type Step = z.output<typeof stepSchema>
 export type Note = z.output<typeof noteSchema>
 
-/** Where a line belongs: its record, and how many steps that had before. */
-export interface LinePlace {
-  readonly id: string
-  readonly number: number
-}
-
-/** A line of a record. What {@link LinePlace} has comes first: it is read without the rest. */
-export function toLine({ id, number }: LinePlace, step: Step | Note): string {
+/**
+ * A line of a record. Its head comes first, because it is read without the rest.
+ *
+ * @param number - of steps that the record had before
+ */
+export function toLine(id: string, number: number, step: Step | Note): string {
   return `${JSON.stringify({ id, n: number, ...step })}\n`
 }
 
@@ -99,15 +97,15 @@ export function toFirstLine(id: string, acceptance: OutboxAcceptance): string {
   return `${JSON.stringify({ id, n: 0, ...line })}\n`
 }
 
-/** Says that a record is over, whatever else there is of it. */
+/** The line that ends a record, wherever it is. */
 export function toLastLine(id: string): string {
   return `{"id":"${id}","n":0,"line":"over"}\n`
 }
 
-/** Kinds of those lines that are no steps. */
-export const noteKinds: ReadonlySet<string> = new Set(['told', 'grading', 'fetched'])
+/** Kinds of notes. */
+export const noteKinds: ReadonlySet<string> = new Set(['settled', 'grading', 'fetched'])
 
-/** Those of all lines that say something of a record that is not over. */
+/** Kinds of all lines of live records. */
 export const lineKinds: ReadonlySet<string> = new Set(['accepted', 'callback', 'end', ...noteKinds])
 
 /** @throws the error of the parser, whose text may quote keys */

@@ -3,7 +3,7 @@ import { isFinal, type DeliveryOutcome } from '@osmosis/runtime'
 
 import type { Logger } from '../logging/logger.ts'
 import type { Callback, CallbackRecord } from './callback-delivery.ts'
-import type { OutboxJournal } from './outbox-journal.ts'
+import type { OutboxJournal } from '../journal/journal.ts'
 import {
   fromEntry,
   readFirstLine,
@@ -15,83 +15,82 @@ import {
   type Step,
 } from './outbox-lines.ts'
 
-/** The end of a rollout whose result is fetched. */
-export interface KeptEnd {
+/** The end of a leased rollout. */
+export interface StoredEnd {
   readonly status: 'success' | 'failure' | 'cancelled'
   readonly reward: number | null
   readonly errorMessage: string | null
-  /** The result as it is answered: JSON. */
+  /** The result: JSON. */
   readonly json: string
   /** Milliseconds since 1970. */
   readonly at: number
 }
 
-/** What a record is kept with. */
-export interface RecordPlace {
-  /** Under which its lines are found. */
+/** What stores a record. */
+export interface RecordStorage {
+  /** Identifies its lines. */
   readonly id: string
   readonly journal: OutboxJournal
   readonly logger: Logger
 }
 
 /**
- * What is known on disk of one rollout from its acceptance on, a line for each step, each written
- * before the world can see the step. Nothing here rejects: what cannot be written is logged, and
- * costs the safety of a restart. When another process has taken the folder over, that one tells of the
- * rollout, and no further step may be seen.
+ * The steps of one rollout on disk, from its acceptance on. Each is written before it is visible. Nothing
+ * here rejects: a failed write is logged, and the rollout then does not survive a restart. When another process
+ * has taken over the folder, it delivers the rollout, and no further step may become visible here.
  */
 export class OutboxRecord implements CallbackRecord {
   readonly acceptance: OutboxAcceptance
-  readonly #place: RecordPlace
-  /** Callbacks that were built and have not arrived, in their order. */
+  readonly #storage: RecordStorage
+  /** Callbacks that were built and are not delivered, in their order. */
   readonly #waiting = new Map<string, Callback>()
   #ifInterrupted: readonly Callback[]
   #latest: Callback | undefined
   #refused: readonly Callback[] = []
-  /** How many steps have lines. */
+  /** Number of steps with a line. */
   #steps = 0
-  #gone = false
+  #isRemoved = false
   #grading = false
-  #end: KeptEnd | undefined
+  #end: StoredEnd | undefined
   #fetched = false
 
-  constructor(acceptance: OutboxAcceptance, place: RecordPlace) {
+  constructor(acceptance: OutboxAcceptance, storage: RecordStorage) {
     this.acceptance = acceptance
     this.#ifInterrupted = acceptance.ifInterrupted
-    this.#place = place
+    this.#storage = storage
   }
 
-  /** Under which its lines are found. */
+  /** Identifies its lines. */
   get id(): string {
-    return this.#place.id
+    return this.#storage.id
   }
 
-  /** Callbacks that are still to arrive, when nothing else is found out about the rollout. */
+  /** Pending callbacks if no further step happens. */
   get undelivered(): Callback[] {
     return [...this.#waiting.values(), ...this.#ifInterrupted]
   }
 
-  /** The last callback of all, when nothing else is found out about the rollout. */
+  /** The last of all callbacks if no further step happens. */
   get last(): Callback | undefined {
     return this.#ifInterrupted.at(-1) ?? this.#latest
   }
 
-  /** Whether a restart would end the rollout otherwise than it has ended, or will. */
+  /** Whether the rollout would end differently if the process restarted now. */
   get undecided(): boolean {
     return this.#ifInterrupted.length > 0
   }
 
-  /** Callbacks that the receiver refused for good. */
+  /** Callbacks that the receiver refused permanently. */
   get refused(): readonly Callback[] {
     return this.#refused
   }
 
-  /** Whether a rollout whose result is fetched has got as far as its grading. */
+  /** Whether the grading of a leased rollout has started. */
   get grading(): boolean {
     return this.#grading
   }
 
-  get end(): KeptEnd | undefined {
+  get end(): StoredEnd | undefined {
     return this.#end
   }
 
@@ -99,7 +98,7 @@ export class OutboxRecord implements CallbackRecord {
     return this.#fetched
   }
 
-  async keep(
+  async store(
     callback: Callback,
     ifInterrupted?: readonly Callback[],
   ): Promise<Callback | undefined> {
@@ -111,46 +110,46 @@ export class OutboxRecord implements CallbackRecord {
       this.#ifInterrupted.filter((planned) => planned.idempotencyKey !== idempotencyKey)
     const if_interrupted = next.map(toEntry)
     const step = { line: 'callback', callback: toEntry(callback), if_interrupted } as const
-    if (!(await this.#mayBeSeen(step))) return undefined
+    if (!(await this.#writeStep(step))) return undefined
     this.#waiting.set(idempotencyKey, callback)
     this.#latest = callback
     this.#ifInterrupted = next
     return callback
   }
 
-  /** Notes what became of a callback. Not synced: to send it once more does no harm. */
-  async told(callback: Callback, outcome: DeliveryOutcome): Promise<void> {
+  /** Not synced: sending a callback again does no harm. */
+  async settle(callback: Callback, outcome: DeliveryOutcome): Promise<void> {
     if (!isFinal(outcome)) return
-    const note = { line: 'told', idempotency_key: callback.idempotencyKey, outcome } as const
-    await this.#note(note)
+    const note = { line: 'settled', idempotency_key: callback.idempotencyKey, outcome } as const
+    await this.#writeNote(note)
     this.#apply(note)
   }
 
-  /** Notes how far it has got. Not synced: it only says what the failure of an interrupted one is. */
-  async noteGrading(): Promise<void> {
-    await this.#note({ line: 'grading' })
+  /** Not synced: it only affects the message of an interrupted rollout. */
+  async recordGrading(): Promise<void> {
+    await this.#writeNote({ line: 'grading' })
   }
 
-  /** Keeps a result before it can be fetched; false when it must not be. */
-  async keepEnd(end: Omit<KeptEnd, 'at'>): Promise<boolean> {
+  /** Stores a result before it can be fetched; false when it must not become visible. */
+  async storeEnd(end: Omit<StoredEnd, 'at'>): Promise<boolean> {
     const { status, reward, errorMessage: error_message, json } = end
-    return this.#mayBeSeen({ line: 'end', at: Date.now(), status, reward, error_message, json })
+    return this.#writeStep({ line: 'end', at: Date.now(), status, reward, error_message, json })
   }
 
-  /** Notes that the result was handed out. */
-  async noteFetched(): Promise<void> {
+  /** Stores that the result was fetched. */
+  async recordFetched(): Promise<void> {
     if (this.#fetched) return
     this.#fetched = true
-    await this.#note({ line: 'fetched' })
+    await this.#writeNote({ line: 'fetched' })
   }
 
-  /** It has been told in full, or was never accepted: nothing is left to keep. */
+  /** Removes a rollout that was delivered completely, or never accepted. */
   async remove(): Promise<void> {
-    this.#gone = true
+    this.#isRemoved = true
     await this.#try(async ({ journal, id }) => journal.end(id))
   }
 
-  /** Takes up a line that an earlier process wrote. */
+  /** Applies a line of an earlier process. */
   read(text: string): void {
     const line = readLine(text)
     if (line.line === 'callback' || line.line === 'end') this.#steps += 1
@@ -164,7 +163,7 @@ export class OutboxRecord implements CallbackRecord {
       this.#waiting.set(callback.idempotencyKey, callback)
       this.#latest = callback
       this.#ifInterrupted = line.if_interrupted.map((entry) => fromEntry(entry, rolloutId))
-    } else if (line.line === 'told') this.#applyTold(line.idempotency_key, line.outcome)
+    } else if (line.line === 'settled') this.#applyOutcome(line.idempotency_key, line.outcome)
     else if (line.line === 'end') {
       const { error_message, ...end } = line
       this.#end = { ...end, errorMessage: error_message }
@@ -172,61 +171,61 @@ export class OutboxRecord implements CallbackRecord {
     else this.#fetched = true
   }
 
-  #applyTold(idempotencyKey: string, outcome: 'acknowledged' | 'refused'): void {
+  #applyOutcome(idempotencyKey: string, outcome: 'acknowledged' | 'refused'): void {
     const callback = this.#waiting.get(idempotencyKey)
     if (callback === undefined) return
     this.#waiting.delete(idempotencyKey)
     if (outcome === 'refused') this.#refused = [...this.#refused, callback]
   }
 
-  /** Writes a step, and resolves with whether the world may see it. */
-  async #mayBeSeen(step: Step): Promise<boolean> {
-    if (this.#gone) return true
+  /** Writes a step, and resolves with whether it may become visible. */
+  async #writeStep(step: Step): Promise<boolean> {
+    if (this.#isRemoved) return true
     this.#steps += 1
     const number = this.#steps
     const isWritten = await this.#try(async ({ journal, id }) =>
-      journal.step(id, toLine({ id, number }, step)),
+      journal.step(id, toLine(id, number, step)),
     )
     if (isWritten) return true
-    if (this.#place.journal.isLost) return false
-    // Without this step, what the next process would tell could contradict what is told now.
+    if (this.#storage.journal.isLost) return false
+    // Without this step, the next process could deliver something that contradicts this one.
     await this.remove()
     return true
   }
 
-  async #note(note: Note): Promise<void> {
-    if (this.#gone) return
+  async #writeNote(note: Note): Promise<void> {
+    if (this.#isRemoved) return
     const number = this.#steps
-    await this.#try(async ({ journal, id }) => journal.note(id, toLine({ id, number }, note)))
+    await this.#try(async ({ journal, id }) => journal.note(id, toLine(id, number, note)))
   }
 
-  async #try(act: (place: RecordPlace) => Promise<void>): Promise<boolean> {
+  async #try(act: (storage: RecordStorage) => Promise<void>): Promise<boolean> {
     try {
-      await act(this.#place)
+      await act(this.#storage)
       return true
     } catch (error) {
-      // It was said once, for all rollouts.
-      if (this.#place.journal.isLost) return false
+      // The loss was logged once, for all rollouts.
+      if (this.#storage.journal.isLost) return false
       const line = { rollout_id: this.acceptance.rolloutId, error }
-      this.#place.logger.error(line, `outbox is out of date: ${errorMessage(error)}`)
+      this.#storage.logger.error(line, `outbox is out of date: ${errorMessage(error)}`)
       return false
     }
   }
 }
 
 /**
- * Reads what an earlier process wrote.
+ * Reads a record of an earlier process.
  *
  * @param lines - of a record, at least one
- * @returns the record, and when it was accepted: milliseconds since 1970
+ * @returns the record, and when its rollout was accepted: milliseconds since 1970
  * @throws the error of the parser, whose text may quote keys
  */
 export function readRecord(
   [first = '', ...rest]: readonly string[],
-  place: RecordPlace,
+  storage: RecordStorage,
 ): { record: OutboxRecord; at: number } {
   const { acceptance, at } = readFirstLine(first)
-  const record = new OutboxRecord(acceptance, place)
+  const record = new OutboxRecord(acceptance, storage)
   for (const line of rest) record.read(line)
   return { record, at }
 }

@@ -1,27 +1,29 @@
 import { randomUUID } from 'node:crypto'
+import { access, constants, mkdir, readdir, rm } from 'node:fs/promises'
+import path from 'node:path'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RolloutState } from '@osmosis/runtime'
+import { writeFileAtomically } from '@osmosis/runtime/files'
 
+import { OutboxJournal, type JournalFolder } from '../journal/journal.ts'
 import type { Logger } from '../logging/logger.ts'
 import { EndedRollouts, type RememberedRollout } from './ended-rollouts.ts'
-import type { FolderLockOptions } from './folder-lock.ts'
-import { OutboxFolder } from './outbox-folder.ts'
-import { OutboxJournal } from './outbox-journal.ts'
+import { FolderLock, type FolderLockOptions } from './folder-lock.ts'
 import { toEntry, toFirstLine, type OutboxAcceptance } from './outbox-lines.ts'
 import { readRecord, OutboxRecord } from './outbox-record.ts'
 
-/** What earlier processes left behind. */
+/** What earlier processes left in an outbox. */
 export interface Leftovers {
-  /** Rollouts that are not told in full, in the order in which they were accepted. */
+  /** Rollouts that are not delivered completely, in the order of their acceptance. */
   readonly records: readonly OutboxRecord[]
-  /** Those that were, in the order of their ends. */
+  /** Rollouts that are, in the order of their ends. */
   readonly ended: readonly RememberedRollout[]
 }
 
 /**
- * The rollouts of a server on disk, so that they outlive the process: a record each, from its
- * acceptance until all is told.
+ * Stores the rollouts of a server on disk, so that they survive the process: each has a record from its
+ * acceptance until it is delivered completely.
  */
 export class Outbox {
   readonly #folder: OutboxFolder
@@ -32,30 +34,30 @@ export class Outbox {
   constructor(folder: string, logger: Logger, lock: Omit<FolderLockOptions, 'onWaiting'> = {}) {
     this.#folder = new OutboxFolder(folder, {
       ...lock,
-      onWaiting: (owner, patienceMs) =>
+      onWaiting: (owner, deadAfterMs) =>
         logger.warn(
-          { folder, wait_seconds: patienceMs / 1000 },
-          `${owner} may still use the outbox: waiting until it shows that it lives, or the time is up`,
+          { folder, wait_seconds: deadAfterMs / 1000 },
+          `${owner} may still use the outbox: waiting for its heartbeat until the time is over`,
         ),
     })
     this.#journal = new OutboxJournal(this.#folder, (what, error) => {
-      // That another process has the folder was said once.
+      // The loss of the folder was logged once.
       if (!this.#folder.isLost) logger.error({ error }, `${what}: ${errorMessage(error)}`)
     })
     this.#ended = new EndedRollouts(this.#folder)
     this.#logger = logger
   }
 
-  /** How many rollouts are kept. */
+  /** Number of stored rollouts. */
   get count(): number {
     return this.#journal.count
   }
 
   /**
-   * Takes the folder for this process and resolves with what earlier ones left behind.
+   * Locks the folder and resolves with what earlier processes left.
    *
-   * @throws OsmosisError with code `invalid_config` when it is no folder that can be written to,
-   * another process uses it, or what is in it cannot be read
+   * @throws OsmosisError with code `invalid_config` when it is not a writable folder, another process uses
+   * it, or its content cannot be read
    */
   async open(): Promise<Leftovers> {
     await this.#folder.open()
@@ -63,16 +65,16 @@ export class Outbox {
       return { records: await this.#records(), ended: await this.#ended.read() }
     } catch (error) {
       await this.close()
-      const why = `What is in the outbox ${this.#folder.path} cannot be read: ${errorMessage(error)}`
+      const why = `The content of the outbox ${this.#folder.path} cannot be read: ${errorMessage(error)}`
       throw new OsmosisError('invalid_config', why, { cause: error })
     }
   }
 
   /**
-   * Keeps a rollout that is about to be accepted; when this resolves it survives the process and
+   * Stores a rollout that is about to be accepted; when this resolves it survives the process and
    * the machine.
    *
-   * @throws the error of the file system; nothing is kept then
+   * @throws the error of the file system; nothing is stored then
    */
   async accept(acceptance: OutboxAcceptance): Promise<OutboxRecord> {
     const id = randomUUID()
@@ -81,19 +83,23 @@ export class Outbox {
   }
 
   /**
-   * To be called when a rollout is over. Where everything about it was told, only the memory of it
-   * is left, and what its receiver refused for good, for people; what is still to be told stays.
+   * Call it when a rollout has ended. Without pending callbacks, its record is removed, and it is only
+   * remembered; callbacks that were refused permanently are written to a file for the operator.
    *
-   * @param state - how it ended, for those who ask
-   * @returns whether everything was told
+   * @param state - how it ended, for later status requests
+   * @returns whether no callback is pending
    */
   async finish(record: OutboxRecord, state: RolloutState | undefined): Promise<boolean> {
     if (record.undelivered.length > 0) return false
     const { rolloutId, key, digest, answer } = record.acceptance
     try {
-      // First, so that at no time it is unknown.
+      // Before the removal, so that the rollout is known at all times.
       if (answer !== null) await this.#ended.add({ key, digest, answer, state, at: Date.now() })
-      if (record.refused.length > 0) await this.#setAside(record)
+      if (record.refused.length > 0) {
+        const refused = { rollout_id: rolloutId, refused: record.refused.map(toEntry) }
+        const text = `${JSON.stringify(refused, undefined, 2)}\n`
+        await this.#folder.write(`${record.id}.refused`, text)
+      }
     } catch (error) {
       if (this.#folder.isLost) return true
       const line = { rollout_id: rolloutId, error }
@@ -104,25 +110,79 @@ export class Outbox {
     return true
   }
 
-  /** Finishes what was started, and lets other processes have the folder. */
+  /** Finishes all writes, and releases the folder. */
   async close(): Promise<void> {
     await this.#ended.close()
     await this.#journal.close()
     await this.#folder.close()
   }
 
-  async #setAside({ id, acceptance: { rolloutId }, refused }: OutboxRecord): Promise<void> {
-    const callbacks = refused.map(toEntry)
-    const text = JSON.stringify({ rollout_id: rolloutId, refused: callbacks }, undefined, 2)
-    await this.#folder.setAside(id, `${text}\n`)
-  }
-
   async #records(): Promise<OutboxRecord[]> {
     const found = await this.#journal.open(
       ({ record: { id }, lines }) =>
         readRecord(lines, { id, journal: this.#journal, logger: this.#logger }),
-      (file) => this.#logger.error({ file }, 'not all of file can be read; it is left alone'),
+      (file) =>
+        this.#logger.error({ file }, 'the file cannot be read completely; it is not deleted'),
     )
     return found.toSorted((a, b) => a.at - b.at).map(({ record }) => record)
   }
+}
+
+/** Only files with names of the outbox are touched, because the folder may contain others. */
+const unfinishedName = /^[0-9a-f-]{36}\.refused\.[0-9a-f-]{36}\.tmp$/
+
+/** The folder of an outbox, for one process at a time. Its files contain bearer keys, so only their owner can read them. */
+class OutboxFolder implements JournalFolder {
+  readonly path: string
+  readonly #options: FolderLockOptions
+  #lock: FolderLock | undefined
+
+  constructor(folder: string, options: FolderLockOptions) {
+    this.path = path.resolve(folder)
+    this.#options = options
+  }
+
+  get isLost(): boolean {
+    return this.#lock?.isLost === true
+  }
+
+  /** @throws OsmosisError with code `invalid_config` when it is not a writable folder, or another process uses it */
+  async open(): Promise<void> {
+    try {
+      await mkdir(this.path, { recursive: true, mode: 0o700 })
+      await access(this.path, constants.R_OK | constants.W_OK | constants.X_OK).catch(
+        unlessReadOnly,
+      )
+      this.#lock = await FolderLock.acquire(this.path, this.#options)
+    } catch (cause) {
+      if (isOsmosisError(cause)) throw cause
+      throw new OsmosisError(
+        'invalid_config',
+        `The outbox must be a writable folder: ${errorMessage(cause)}`,
+        { cause },
+      )
+    }
+    for (const name of await readdir(this.path)) {
+      if (unfinishedName.test(name)) await rm(path.join(this.path, name), { force: true })
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#lock?.release()
+  }
+
+  assertHeld(): void {
+    this.#lock?.assertHeld()
+  }
+
+  /** Writes a file; when this resolves it survives the machine. */
+  async write(name: string, text: string): Promise<void> {
+    this.assertHeld()
+    await writeFileAtomically(path.join(this.path, name), text, { mode: 0o600 })
+  }
+}
+
+/** A disk that has become read-only still contains results to deliver. */
+function unlessReadOnly(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EROFS') throw error
 }

@@ -4,8 +4,8 @@ import { assertApiKey, carriesKey } from '@osmosis/core/http'
 import type { SecretValues } from '../logging/secret-values.ts'
 
 /**
- * The keys of which callers must present one. Several at once, so that a key can be changed without
- * an end of service: add the new one, move the callers, take the old one away.
+ * The keys of which callers must present one. Several are valid at once, so that a key can be rotated
+ * without downtime: add the new one, move the callers, remove the old one.
  */
 export class ApiKeys {
   readonly #secrets: SecretValues
@@ -13,7 +13,7 @@ export class ApiKeys {
   #forget: () => void
 
   /**
-   * @param keys - one or several; undefined: none is asked for
+   * @param keys - one or several; undefined: callers need none
    * @throws OsmosisError with code `invalid_config`
    */
   constructor(keys: string | readonly string[] | undefined, secrets: SecretValues) {
@@ -28,15 +28,15 @@ export class ApiKeys {
   }
 
   /**
-   * From now on these count and no others.
+   * Replaces all valid keys.
    *
-   * @throws OsmosisError with code `invalid_config`, also when the server asks for no key: what is open
-   * stays open, and what is closed stays closed
+   * @throws OsmosisError with code `invalid_config`, also when the server requires no key: an open server
+   * stays open, and a closed one stays closed
    */
   replace(keys: string | readonly string[]): void {
     const next = checked(keys)
     if (!this.required) {
-      throw invalid('This server asks for no key. Start it with one to be able to change it.')
+      throw invalid('This server requires no key. Start it with one to be able to change it.')
     }
     const forget = this.#secrets.add(...next)
     this.#forget()
@@ -46,7 +46,7 @@ export class ApiKeys {
 
   /**
    * Whether an `authorization` header carries one of them. Every key is compared, so that the time
-   * tells nothing.
+   * reveals nothing.
    *
    * @param options.bare - accept a key without `Bearer` in front of it as well
    */
@@ -57,7 +57,7 @@ export class ApiKeys {
 
 function checked(keys: string | readonly string[]): readonly string[] {
   const all = typeof keys === 'string' ? [keys] : [...new Set(keys)]
-  if (all.length === 0) throw invalid('apiKey is an empty list. Leave it out, or name a key.')
+  if (all.length === 0) throw invalid('apiKey is an empty list. Omit it, or pass a key.')
   for (const key of all) assertApiKey(key)
   return all
 }

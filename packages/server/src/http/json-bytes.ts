@@ -5,7 +5,7 @@ export const closeBracket = 0x5d
 export const openBrace = 0x7b
 export const closeBrace = 0x7d
 
-/** Where the text ends that begins at `start`, both at their quotes; the length of all when it does not. */
+/** The index of the closing quote of the string that opens at `start`; the length of `json` when there is none. */
 export function endOfText(json: Uint8Array, start: number): number {
   let end = start
   do {

@@ -1,34 +1,22 @@
+import type { EgressPolicy } from '@osmosis/core/http'
 import type { z } from 'zod'
 
-import { HttpRefusal, type BodyProblem } from './http-refusal.ts'
+import { HttpRefusal, type BodyProblem, type ExpectedBody } from './server-route.ts'
 import { endOfText, openBrace, openBracket, quote } from './json-bytes.ts'
 
-/** What the body of a request has to be. */
-export interface ExpectedBody<Body> {
-  readonly schema: z.ZodType<Body>
-  /** The part of `schema` that a body is checked with: problems are those of one part. */
-  readonly schemaFor?: (body: unknown) => z.ZodType<Body>
-  /**
-   * What every element of a named list has to be. A schema reports all wrong elements, and a body
-   * of ordinary size has room for millions: more than the memory has for their reports.
-   */
-  readonly lists?: Readonly<Record<string, (element: unknown) => boolean>>
-}
-
-/** Nobody corrects more mistakes than this at once. */
-const mostProblems = 100
+const maxProblems = 100
 /**
  * Values and keys of a body. Each costs much more memory and time than its bytes: tens of millions
- * have room in a body of ordinary size, and none in the process.
+ * fit into a body of ordinary size, and not into the process.
  */
-const mostValues = 1_000_000
+const maxValues = 1_000_000
 
 /** 1 for the bytes of numbers, `true`, `false` and `null`. */
 const wordBytes = new Uint8Array(256)
 for (const letter of '+-.0123456789aeflnrstuE') wordBytes[letter.charCodeAt(0)] = 1
 
 /**
- * Reads a JSON body, whatever content type it claims.
+ * Reads a JSON body, whatever content type the request declares.
  *
  * @param limit - bytes
  * @throws HttpRefusal 413 when it is larger than `limit` or has more than a million values
@@ -36,12 +24,12 @@ for (const letter of '+-.0123456789aeflnrstuE') wordBytes[letter.charCodeAt(0)] 
  */
 export async function readJsonBody(request: Request, limit: number): Promise<unknown> {
   const bytes = await readBytes(request, limit)
-  if (bytes.byteLength > mostValues && hasTooManyValues(new Uint8Array(bytes))) {
-    throw new HttpRefusal(413, `request body has more than ${mostValues} values and keys`)
+  if (bytes.byteLength > maxValues && hasTooManyValues(new Uint8Array(bytes))) {
+    throw new HttpRefusal(413, `request body has more than ${maxValues} values and keys`)
   }
   let text: string
   try {
-    // Replacing what cannot be read would change what was said.
+    // Replacing invalid bytes would change the content.
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
     throw unreadable('body is not UTF-8')
@@ -49,7 +37,7 @@ export async function readJsonBody(request: Request, limit: number): Promise<unk
   try {
     return JSON.parse(text) as unknown
   } catch {
-    // What the parser says is not passed on: it quotes the body.
+    // The parser's message is not passed on: it quotes the body.
     throw unreadable('JSON decode error')
   }
 }
@@ -64,7 +52,7 @@ export function checkBody<Body>(expected: ExpectedBody<Body>, value: unknown): B
   const schema = schemaFor?.(value) ?? expected.schema
   const result = schema.safeParse(cutAfterFirstMisfit(value, lists))
   if (result.success) return result.data
-  const issues = result.error.issues.slice(0, mostProblems)
+  const issues = result.error.issues.slice(0, maxProblems)
   throw new HttpRefusal(
     422,
     issues.map((issue) => toProblem(issue, value)),
@@ -73,8 +61,8 @@ export function checkBody<Body>(expected: ExpectedBody<Body>, value: unknown): B
 
 function readBytes(request: Request, limit: number): Promise<ArrayBuffer | Uint8Array> {
   const announced = request.headers.get('content-length')
-  // An announced length is kept by the HTTP parser, so the header alone decides and the body can
-  // be read in one go; looking at the stream of every request triples the cost of a small one.
+  // The HTTP parser enforces a declared length, so the header alone decides and the body can be read
+  // at once; reading the stream of every request triples the cost of a small one.
   if (announced !== null && request.headers.get('transfer-encoding') === null) {
     if (Number(announced) > limit) throw tooLarge(limit)
     return request.arrayBuffer().catch(brokenOff)
@@ -109,13 +97,13 @@ function hasTooManyValues(json: Uint8Array): boolean {
       : byte === quote || byte === openBracket || byte === openBrace
     isInWord = isOfWord
     if (begins) values += 1
-    if (values > mostValues) return true
+    if (values > maxValues) return true
     if (byte === quote) at = endOfText(json, at)
   }
   return false
 }
 
-// The client went away, so the answer will not be read.
+// The client disconnected, so the answer will not be read.
 function brokenOff(error: unknown): never {
   if (error instanceof HttpRefusal) throw error
   throw unreadable('body broke off')
@@ -152,4 +140,19 @@ function cutAfterFirstMisfit(
     if (misfit >= 0) cut = { ...cut, [key]: (list as unknown[]).slice(0, misfit + 1) }
   }
   return cut
+}
+
+/**
+ * A schema for a URL that the server will connect to. A URL that is certain to be refused fails with the
+ * request, not later when a caller waits for a result.
+ */
+export function reachableUrl<Schema extends z.ZodType<string | null | undefined>>(
+  schema: Schema,
+  egress: EgressPolicy,
+): Schema {
+  const refusal = (url: unknown): string | undefined =>
+    typeof url === 'string' ? egress.refusal(url) : undefined
+  return schema.refine((url) => refusal(url) === undefined, {
+    error: ({ input }) => `this server does not connect there: ${refusal(input)}`,
+  })
 }

@@ -1,9 +1,21 @@
+import { ServerResponse } from 'node:http'
+
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import { currentTraceHeaders, type TraceHeaders } from '@osmosis/core/http'
 import type { Context } from 'hono'
 import type { z } from 'zod'
 
-import type { ExpectedBody } from './request-body.ts'
-import type { RouteAnswer } from './route-answer.ts'
+/** What the body of a request has to be. */
+export interface ExpectedBody<Body> {
+  readonly schema: z.ZodType<Body>
+  /** The part of `schema` that a body is checked with: problems are those of one part. */
+  readonly schemaFor?: (body: unknown) => z.ZodType<Body>
+  /**
+   * What every element of a named list has to be. A schema reports every wrong element, and the reports
+   * of the millions that fit into an ordinary body would not fit into memory.
+   */
+  readonly lists?: Readonly<Record<string, (element: unknown) => boolean>>
+}
 
 /** An answer of a route, for the OpenAPI document. */
 export interface DescribedAnswer {
@@ -15,9 +27,8 @@ export interface DescribedAnswer {
 }
 
 /**
- * One route of a server: what it takes, what it answers, and the code that does. The shell adds
- * what all routes have in common: the key (401), the body's size, form and schema (413, 422), other
- * methods (405).
+ * One route of a server: its request, its answers, and its handler. The shell adds what all routes
+ * share: the key (401), the body's size, form and schema (413, 422), other methods (405).
  */
 export interface ServerRoute<Body = unknown> {
   readonly method: 'GET' | 'POST'
@@ -29,7 +40,7 @@ export interface ServerRoute<Body = unknown> {
   readonly open?: boolean
   /** Default: the route takes no body. */
   readonly body?: ExpectedBody<Body>
-  /** By status; those that the shell gives are added to them. */
+  /** By status; the shell adds its own. */
   readonly answers: Readonly<Record<number, DescribedAnswer>>
   /**
    * Answers a request. `body` has passed the check.
@@ -39,12 +50,12 @@ export interface ServerRoute<Body = unknown> {
   handle(c: Context, body: Body): RouteAnswer | Promise<RouteAnswer>
 }
 
-/** Whether a value is a JSON object: not null, no array. */
+/** Whether a value is a JSON object: neither null nor an array. */
 export function isJsonObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The trace that a request belongs to: the one it names, or what instruments the server made of it. */
+/** The trace that a request belongs to: the current span of an instrumented server, else the headers of the request. */
 export function traceHeadersOf(c: Context): TraceHeaders {
   const names = ['traceparent', 'tracestate'] as const
   const given = names.flatMap((name) => {
@@ -52,4 +63,68 @@ export function traceHeadersOf(c: Context): TraceHeaders {
     return value === undefined ? [] : [[name, value] as const]
   })
   return { ...Object.fromEntries(given), ...currentTraceHeaders() }
+}
+
+/** The answer to a request. */
+export interface RouteAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array<ArrayBuffer>
+}
+
+/** An answer in JSON. */
+export function jsonAnswer(value: unknown, status = 200): RouteAnswer {
+  return jsonTextAnswer(JSON.stringify(value), status)
+}
+
+/** An answer whose JSON is already encoded. */
+export function jsonTextAnswer(body: RouteAnswer['body'], status = 200): RouteAnswer {
+  return { status, headers: { 'content-type': 'application/json' }, body }
+}
+
+/**
+ * Sends an answer. On Node.js it is written directly: for a small answer, a web `Response`, whose body
+ * is a stream, costs more than all the work before it.
+ */
+export function sendAnswer(c: Context, answer: RouteAnswer): Response {
+  const outgoing = (c.env as { readonly outgoing?: unknown } | undefined)?.outgoing
+  if (!(outgoing instanceof ServerResponse)) return toResponse(answer)
+  const { status, headers, body } = answer
+  outgoing.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body)
+  return RESPONSE_ALREADY_SENT
+}
+
+export function toResponse({ status, headers, body }: RouteAnswer): Response {
+  return new Response(body, { status, headers })
+}
+
+/** One problem of a request body, in the shape that FastAPI peers know. */
+export interface BodyProblem {
+  readonly type: string
+  readonly loc: readonly (string | number)[]
+  readonly msg: string
+}
+
+/** Why a request is not served: thrown by a route, answered with {@link HttpRefusal.toAnswer}. */
+export class HttpRefusal extends Error {
+  override readonly name = 'HttpRefusal'
+  readonly status: number
+  readonly #detail: string | readonly BodyProblem[]
+  readonly #headers: Readonly<Record<string, string>>
+
+  constructor(
+    status: number,
+    detail: string | readonly BodyProblem[],
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    super(`HTTP ${status}`)
+    this.status = status
+    this.#detail = detail
+    this.#headers = headers
+  }
+
+  toAnswer(): RouteAnswer {
+    const answer = jsonAnswer({ detail: this.#detail }, this.status)
+    return { ...answer, headers: { ...answer.headers, ...this.#headers } }
+  }
 }

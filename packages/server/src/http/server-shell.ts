@@ -1,4 +1,4 @@
-import { OpenAPIHono, z } from '@hono/zod-openapi'
+import { OpenAPIHono } from '@hono/zod-openapi'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { EgressPolicy, type EgressOptions } from '@osmosis/core/http'
 import type { Context } from 'hono'
@@ -12,28 +12,24 @@ import { ServerMetrics } from '../metrics/server-metrics.ts'
 import { RunningWork } from '../work/running-work.ts'
 import { ServerLife, type LifeHooks } from '../work/server-life.ts'
 import { ApiKeys } from './api-keys.ts'
-import { HttpRefusal } from './http-refusal.ts'
-import { metricsRoute, showShared } from './metrics-route.ts'
-import { describeRoutes } from './openapi-document.ts'
 import { checkBody, readJsonBody } from './request-body.ts'
-import { giveAnswer, jsonAnswer, type RouteAnswer } from './route-answer.ts'
-import type { ServableApp } from './serve.ts'
-import type { ServerRoute } from './server-route.ts'
+import { HttpRefusal, sendAnswer, type RouteAnswer, type ServerRoute } from './server-route.ts'
+import { describeRoutes, documentRoute, metricsRoute, showShared } from './shell-routes.ts'
+import type { ServableApp } from '../process/serve.ts'
 
 /** Options of every server. */
 export interface ServerShellOptions extends LifeHooks {
   /**
-   * Key that callers must present as a bearer, but for open routes; of several any one. Default: none is
-   * asked for.
+   * Key that callers must present as a bearer, except for open routes; any one of several. Default: callers
+   * need none.
    */
   apiKey?: string | readonly string[] | undefined
   /** Largest request body. Bytes; default 64 MiB. */
   maxBodyBytes?: number | undefined
   /**
-   * Folder that keeps what was accepted until it is told in full: what this process could not
-   * deliver, whatever ended it, the next one with the same folder delivers, and tells of rollouts
-   * that were in progress that they failed. Holds the keys that results are sent with. Default:
-   * rollouts and results end with the process.
+   * Folder that stores accepted rollouts until their results are delivered. The next process with the same
+   * folder delivers what this one could not, and reports rollouts that were in progress as failed. It
+   * contains the keys for delivering results. Default: rollouts and results end with the process.
    */
   outboxDir?: string | undefined
   /** How long a drain waits for running rollouts before it ends them. Seconds; default 30. */
@@ -47,17 +43,17 @@ export interface ServerShellOptions extends LifeHooks {
 /** What a protocol builds on. */
 export interface ServerServices {
   readonly delivery: CallbackDelivery
-  /** Undefined: what was accepted ends with the process. */
+  /** Undefined: accepted rollouts end with the process. */
   readonly outbox: Outbox | undefined
   /** Where the server may connect to. */
   readonly egress: EgressPolicy
   readonly work: RunningWork
   readonly secrets: SecretValues
-  /** Secrets are removed before a line is written. */
+  /** Removes secrets before it writes a line. */
   readonly logger: Logger
   /** What `/metrics` shows. */
   readonly metrics: ServerMetrics
-  /** Aborted when the server begins to end: nothing new is taken from then on. */
+  /** Aborted when the server begins to end: it accepts nothing new from then on. */
   readonly ending: AbortSignal
 }
 
@@ -68,36 +64,36 @@ export interface ServerProtocol {
   readonly routes: readonly ServerRoute[]
   /** Fails everything that is still running because the process is about to end. */
   readonly endWork: () => void
-  /** Takes up what earlier processes left in the outbox; called once, before the first request. */
+  /** Continues with what earlier processes left in the outbox; called once, before the first request. */
   readonly resume: (left: Leftovers) => void
   /**
-   * Waits for results that callers fetch by themselves; the work has ended by then. Default: there
-   * are none.
+   * Waits until callers have fetched their results; the work has ended by then. Default: callers fetch
+   * none.
    */
-  readonly settle?: (longestMs: number) => Promise<void>
+  readonly settle?: (maxWaitMs: number) => Promise<void>
   /** Rollouts that were accepted and are not over, for `/metrics`. Default: those of this process. */
   readonly inFlight?: () => number | Promise<number>
-  /** What callers without the key are answered, beside the status 401. */
+  /** The text of a 401. */
   readonly unauthorized: string
-  /** Whether the key may also come without `Bearer` in front of it; default false. */
+  /** Whether a key without `Bearer` is accepted as well; default false. */
   readonly acceptsBareKey?: boolean
 }
 
 /** A server without a port: a Web-standard handler, and the work behind it. */
 export interface ServerShell extends ServableApp, AsyncDisposable {
-  /** Results that are still to be told: on their way, or given up for now and kept in the outbox. */
+  /** Pending callbacks: being sent, or given up for now and stored in the outbox. */
   readonly undelivered: number
-  /** The server's log; secrets are removed before a line gets there. */
+  /** The server's log, without secrets. */
   readonly logger: Logger
   /** Aborted when the server begins to end. */
   readonly ending: AbortSignal
-  /** Aborted when another server has taken the outbox over; this one ends, and tells nothing more. */
+  /** Aborted when another server has taken over the outbox; this one ends, and delivers nothing more. */
   readonly lost: AbortSignal
   /**
-   * Callers must present one of these keys from now on, and the earlier ones no longer count.
+   * Replaces the keys that callers may present.
    *
-   * @throws OsmosisError with code `invalid_config` for a key that nobody can present, no key at all,
-   * and a server that was made without one
+   * @throws OsmosisError with code `invalid_config` for a key that cannot be sent, an empty list,
+   * and a server that was created without one
    */
   replaceApiKeys(keys: string | readonly string[]): void
   /**
@@ -109,7 +105,7 @@ export interface ServerShell extends ServableApp, AsyncDisposable {
    */
   start(): Promise<void>
   /**
-   * Stops taking rollouts, waits for the running ones, ends those that outlast the wait, delivers
+   * Stops accepting rollouts, waits for the running ones, ends those that outlast the wait, delivers
    * their results, then runs `onShutdown`. Resolves when nothing is left to do; a later call waits
    * for the same end and can only shorten the wait.
    *
@@ -121,13 +117,12 @@ export interface ServerShell extends ServableApp, AsyncDisposable {
 }
 
 /**
- * Everything that servers of all rollout protocols have in common, around the routes of one:
- * key, body limits, JSON, errors, OpenAPI document, start and drain, delivery, log, secrets. Opens
- * nothing by itself; whoever makes one closes it.
+ * What servers of all rollout protocols share, around the routes of one: key, body limits, JSON, errors,
+ * OpenAPI document, start and drain, delivery, log, secrets. It opens no port; the caller closes it.
  *
- * @param toProtocol - builds the protocol on what the shell has
- * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is
- * not a number of at least 0, an outbox without a name, or hosts that cannot be read
+ * @param toProtocol - builds the protocol on the services of the shell
+ * @throws OsmosisError with code `invalid_config` for a key that cannot be sent, a limit that is
+ * not a number of at least 0, an outbox without a name, or hosts that cannot be parsed
  */
 export function createServerShell(
   options: ServerShellOptions & {
@@ -188,7 +183,7 @@ export function createServerShell(
   }
   return {
     fetch: async (request, host) => {
-      // While it ends it still answers: with 503, and to those who ask for its health.
+      // While it ends it still answers: 503 to requests, and the health check as usual.
       if (!ending.signal.aborted) await life.start()
       return app.fetch(request, host)
     },
@@ -221,10 +216,7 @@ function createApp(protocol: ServerProtocol, parts: AppParts): OpenAPIHono {
   const app = new OpenAPIHono()
   const routes = [...protocol.routes, metricsRoute(metrics), documentRoute(app, protocol.title)]
 
-  /**
-   * Everything around a route is in its one handler: with middleware, Hono would put several promises
-   * and objects around each.
-   */
+  // One handler does everything: with middleware, Hono would create several promises and objects per request.
   const answering = (
     { path, open = false }: Pick<ServerRoute, 'path' | 'open'>,
     toAnswer: (c: Context) => RouteAnswer | Promise<RouteAnswer>,
@@ -241,17 +233,17 @@ function createApp(protocol: ServerProtocol, parts: AppParts): OpenAPIHono {
         answer = toRefusal(error, logger).toAnswer()
       }
       metrics.requestAnswered(path, answer.status)
-      return giveAnswer(c, answer)
+      return sendAnswer(c, answer)
     }
   }
   for (const route of routes) {
     const { method, body: expected } = route
-    // Whatever its method, so that it is the only handler of its path.
+    // For all methods, so that it is the only handler of its path.
     app.all(
       route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       answering(route, async (c) => {
-        const asked = c.req.method
-        if (asked !== method && !(asked === 'HEAD' && method === 'GET')) {
+        const used = c.req.method
+        if (used !== method && !(used === 'HEAD' && method === 'GET')) {
           throw new HttpRefusal(405, 'Method Not Allowed', { allow: method })
         }
         if (expected === undefined) return route.handle(c, undefined)
@@ -274,22 +266,11 @@ function toRefusal(error: unknown, logger: Logger): HttpRefusal {
   return new HttpRefusal(500, 'Internal Server Error')
 }
 
-function documentRoute(app: OpenAPIHono, title: string): ServerRoute {
-  return {
-    method: 'GET',
-    path: '/openapi.json',
-    summary: 'This document',
-    answers: { 200: { description: 'OpenAPI 3.1', schema: z.looseObject({}) } },
-    handle: () =>
-      jsonAnswer(app.getOpenAPI31Document({ openapi: '3.1.0', info: { title, version: '1' } })),
-  }
-}
-
 function assertOptions(options: ServerShellOptions): void {
   if (options.outboxDir === '') {
     throw new OsmosisError(
       'invalid_config',
-      'outboxDir (--outbox) is empty. Leave it out, or name a folder.',
+      'outboxDir (--outbox) is empty. Omit it, or name a folder.',
     )
   }
   for (const name of ['maxBodyBytes', 'drainSeconds', 'shutdownGraceSeconds'] as const) {

@@ -4,36 +4,36 @@ import { startTimer } from '@osmosis/core/http'
 import { RunningWork } from '../work/running-work.ts'
 import { LeasedRollout, type LeasedEnd, type LeaseIdentity } from './leased-rollout.ts'
 
-/** How results are kept for callers that fetch them. */
+/** How results are stored for callers that fetch them. */
 export interface LeaseOptions {
-  /** Longest time a request for a result waits for news. Seconds; default 30. */
+  /** Longest wait of a request for a result. Seconds; default 30. */
   waitSeconds?: number | undefined
   /**
-   * A rollout ends when its result was not asked for during this time. Seconds, more than
+   * A rollout ends when no caller polls for its result during this time. Seconds, more than
    * `waitSeconds`; default 120.
    */
   leaseSeconds?: number | undefined
-  /** How long a result is kept after the end. Seconds; default 900. */
+  /** How long a result is stored after the end. Seconds; default 900. */
   retentionSeconds?: number | undefined
   /**
-   * Most rollouts, running and kept ones, at a time; default 10 000. When there are as many, results
-   * that were fetched a lease ago make room, or else no rollout is taken.
+   * Maximum number of rollouts, running and ended ones; default 10 000. At the limit, results that were
+   * fetched at least one lease ago are removed; if there are none, no rollout is accepted.
    */
   maxRetained?: number | undefined
-  /** Most bytes of kept results, with the same rule. Default 1 GiB. */
+  /** Maximum bytes of stored results, with the same rule. Default 1 GiB. */
   maxRetainedBytes?: number | undefined
 }
 
-/** An end that an earlier process kept. */
+/** An end that an earlier process stored. */
 export interface RestoredEnd extends LeasedEnd {
   /** Milliseconds since 1970. */
   readonly at: number
 }
 
-/** Longest delay that a timer of Node.js can hold. */
-const longestTimerMs = 2 ** 31 - 1
+/** Longest delay of a timer in Node.js. */
+const maxTimerMs = 2 ** 31 - 1
 
-/** The leased rollouts of a server: those that are in progress, and the results of those that ended. */
+/** The leased rollouts of a server: those in progress, and the results of ended ones. */
 export class LeaseRegistry {
   readonly waitSeconds: number
   readonly leaseSeconds: number
@@ -42,7 +42,7 @@ export class LeaseRegistry {
   readonly #maxBytes: number
   readonly #rollouts = new Map<string, LeasedRollout>()
   readonly #writes = new RunningWork()
-  /** When each result is forgotten, in the order of their ends. */
+  /** When each result is removed, in the order of their ends. */
   readonly #expiries = new Map<LeasedRollout, number>()
   #bytes = 0
   #sweep: NodeJS.Timeout | undefined
@@ -59,7 +59,7 @@ export class LeaseRegistry {
     this.#maxBytes = settings.maxRetainedBytes
   }
 
-  /** Number of results that are kept. */
+  /** Number of stored results. */
   get retainedCount(): number {
     return this.#expiries.size
   }
@@ -73,35 +73,35 @@ export class LeaseRegistry {
     return this.#rollouts.get(rolloutId)
   }
 
-  /** Those whose end is not decided, or whose cancelling is in progress. */
+  /** Those whose end is not decided, and those being cancelled. */
   get live(): LeasedRollout[] {
     return [...this.#rollouts.values()].filter(({ end }) => end === undefined)
   }
 
-  /** Begins a lease. */
+  /** Starts a lease. */
   begin(identity: LeaseIdentity, lapsed: (rollout: LeasedRollout) => void): LeasedRollout {
     return this.#add(identity, 0, lapsed)
   }
 
   /**
-   * Takes up a result that an earlier process kept. To be called in the order of the ends, and before
+   * Restores a result that an earlier process stored. Call it in the order of the ends, and before
    * `begin`.
    *
-   * @returns false when it has been kept long enough
+   * @returns false when its retention time is over
    */
   restore(identity: LeaseIdentity, { at, ...end }: RestoredEnd, fetched: boolean): boolean {
     const ageMs = Math.max(Date.now() - at, 0)
     if (ageMs >= this.#retentionMs) return false
     const rollout = this.#add(identity, ageMs, () => undefined)
     rollout.restore(end)
-    if (fetched) rollout.noteFetched()
+    if (fetched) rollout.recordFetched()
     return true
   }
 
-  /** Whether one more rollout has room, if need be in the place of a result that was fetched. */
+  /** Whether there is room for one more rollout; removes a fetched result if necessary. */
   makeRoom(): boolean {
     if (this.#hasRoom()) return true
-    // Whoever fetched one later than that may ask once more: the answer may have been lost.
+    // A recent answer may have been lost: its caller may request the result again.
     const before = performance.now() - this.leaseSeconds * 1000
     for (const rollout of this.#expiries.keys()) {
       if ((rollout.fetchedAt ?? Number.POSITIVE_INFINITY) > before) continue
@@ -112,20 +112,21 @@ export class LeaseRegistry {
   }
 
   /**
-   * Waits until the results that somebody still asks for were fetched, then forgets when to forget:
-   * nothing of it keeps the process or its timers going.
+   * Waits until callers that still poll have fetched their results, then stops the timers.
    *
-   * @param longestMs - how long the wait may take
+   * @param maxMs - longest wait
    */
-  async close(longestMs: number): Promise<void> {
+  async close(maxMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<undefined>()
-    const look = (): void => {
-      const kept = [...this.#expiries.keys()]
-      if (kept.every(({ held, fetchedAt }) => !held || fetchedAt !== undefined)) resolve(undefined)
+    const check = (): void => {
+      const results = [...this.#expiries.keys()]
+      if (results.every(({ held, fetchedAt }) => !held || fetchedAt !== undefined)) {
+        resolve(undefined)
+      }
     }
-    const timer = startTimer(longestMs, () => resolve(undefined))
-    this.#onFetched = look
-    look()
+    const timer = startTimer(maxMs, () => resolve(undefined))
+    this.#onFetched = check
+    check()
     await promise
     timer.clear()
     this.#onFetched = undefined
@@ -143,7 +144,7 @@ export class LeaseRegistry {
       lapsed: () => lapsed(rollout),
       ended: () => this.#retain(rollout, this.#retentionMs - ageMs),
       fetched: () => {
-        if (record !== undefined) this.#writes.start(async () => record.noteFetched())
+        if (record !== undefined) this.#writes.start(async () => record.recordFetched())
         this.#onFetched?.()
       },
     })
@@ -161,10 +162,10 @@ export class LeaseRegistry {
     this.#arm(ms)
   }
 
-  /** One timer for all: they are forgotten in the order of their ends. */
+  /** One timer for all results: they are removed in the order of their ends. */
   #arm(ms: number): void {
     if (this.#closed || this.#sweep !== undefined) return
-    this.#sweep = setTimeout(() => this.#forgetExpired(), Math.min(Math.ceil(ms), longestTimerMs))
+    this.#sweep = setTimeout(() => this.#forgetExpired(), Math.min(Math.ceil(ms), maxTimerMs))
     this.#sweep.unref()
   }
 
@@ -189,7 +190,7 @@ export class LeaseRegistry {
   }
 }
 
-/** How results are kept, defaults included. */
+/** Lease options with defaults. */
 export type LeaseSettings = Required<{ [K in keyof LeaseOptions]: number }>
 
 /** @throws OsmosisError with code `invalid_config` */
@@ -206,7 +207,7 @@ export function leaseSettings(options: LeaseOptions = {}): LeaseSettings {
   if (leaseSeconds > waitSeconds) return settings
   throw new OsmosisError(
     'invalid_config',
-    `leases.leaseSeconds (${leaseSeconds}) must be more than leases.waitSeconds (${waitSeconds}): a caller that waits would lose its lease.`,
+    `leases.leaseSeconds (${leaseSeconds}) must be more than leases.waitSeconds (${waitSeconds}). Otherwise a waiting caller loses its lease.`,
   )
 }
 

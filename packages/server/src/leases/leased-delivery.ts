@@ -14,19 +14,19 @@ import {
 } from '../rollout/result-delivery.ts'
 import type { LeasedEnd, LeasedRollout } from './leased-rollout.ts'
 
-/** What the delivery of a leased result works with. */
+/** What a leased delivery works with. */
 export interface LeasedDeliveryOptions {
-  /** Whether the result is that of the grading. */
+  /** Whether the rollout is graded; if so, its result is that of the grading. */
   readonly graded: boolean
-  /** Writes what has to be there when the result is; in bounded time, and never rejects. */
-  readonly keep: () => Promise<void>
+  /** Writes what must exist before the result is published; takes bounded time, and never rejects. */
+  readonly save: () => Promise<void>
   readonly logger: Logger
   readonly secrets: SecretValues
-  /** Asks the backend to stop a rollout whose end is decided. */
+  /** Stops the execution of a rollout whose end is decided. */
   readonly stop: (rolloutId: string) => void
 }
 
-/** The end of the phase that the result is of. */
+/** The outcome of the last phase. */
 type EndedPhase = Pick<GradingOutcome, 'status' | 'failure' | 'samples'>
 
 interface LeasedOutcome {
@@ -96,16 +96,16 @@ export class LeasedDelivery implements ResultDelivery {
     await this.#publish(resultOf(ended, this.#lease.cancelled, this.#log))
   }
 
-  /** The first result is the only one. What has to be kept with it is kept before it is published. */
+  /** Only the first result counts. `save` ends before it is published. */
   async #publish(outcome: LeasedOutcome): Promise<void> {
     if (!this.#lease.decide()) return
-    // Encoded before anything is waited for: user code may still hold the samples.
+    // Encoded before the first await: user code may still hold the samples.
     const end = toLoggedEnd(this.#lease.rolloutId, outcome, this.#log)
-    await this.#options.keep()
+    await this.#options.save()
     await this.#lease.publish(end)
   }
 
-  /** A backend that did not know the rollout when it was to be stopped knows it by now. */
+  /** Stops again: the backend may not have known the rollout at the first stop. */
   #stopWhenOver(): void {
     const { cancelled, decided, rolloutId } = this.#lease
     if (cancelled !== undefined || decided) this.#options.stop(rolloutId)
@@ -115,7 +115,7 @@ export class LeasedDelivery implements ResultDelivery {
 /**
  * The result of a leased rollout that has ended.
  *
- * @param cancelled - what the first request to cancel it was answered
+ * @param cancelled - the answer to the first cancel request
  */
 export function leasedResult(
   { rolloutId, cancelled }: Pick<LeasedRollout, 'rolloutId' | 'cancelled'>,
@@ -134,7 +134,7 @@ export function leasedResult(
   return toLoggedEnd(rolloutId, resultOf(ended, cancelled, log), log)
 }
 
-/** What the caller is told of an outcome: a cancelled rollout is no failure, and one sample has room. */
+/** The outcome for the caller: a cancelled rollout is not a failure, and there is room for one sample. */
 function resultOf(
   { status, failure, samples }: EndedPhase,
   cancelled: LeasedRollout['cancelled'],
@@ -180,5 +180,5 @@ export function toLeasedEnd(
 
 function tooManySamples(samples: SamplesById): string {
   const names = [...samples.keys()].join(', ')
-  return `The rollout has ${samples.size} samples (${names}), and a result that is fetched has room for one. Register one sample, or have the results sent to callback URLs.`
+  return `The rollout has ${samples.size} samples (${names}), and a fetched result has room for one. Register one sample, or have the results sent to callback URLs.`
 }

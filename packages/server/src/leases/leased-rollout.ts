@@ -15,62 +15,62 @@ export interface LeasedEnd {
   readonly status: 'success' | 'failure' | 'cancelled'
   readonly reward: number | null
   readonly errorMessage: string | null
-  /** The result as it is answered, each time with the same bytes: JSON. */
+  /** The result: JSON. Every answer has the same bytes. */
   readonly json: string
 }
 
-/** Where a lease is kept on disk. */
+/** Stores a lease on disk. */
 export interface LeaseRecord {
   /**
-   * Resolves when the end survives the process, or with false when another process tells it. Never
-   * rejects.
+   * Resolves when the end survives the process, or with false when another process has taken over the
+   * outbox. Never rejects.
    */
-  keepEnd(end: LeasedEnd): Promise<boolean>
-  /** Resolves when the next process knows that it is being graded. Never rejects. */
-  noteGrading(): Promise<void>
+  storeEnd(end: LeasedEnd): Promise<boolean>
+  /** Resolves when the next process will know that grading has started. Never rejects. */
+  recordGrading(): Promise<void>
   /** Never rejects. */
-  noteFetched(): Promise<void>
+  recordFetched(): Promise<void>
   /** Never rejects. */
   remove(): Promise<void>
 }
 
-/** What makes a lease. */
+/** What identifies a lease. */
 export interface LeaseIdentity {
   readonly rolloutId: string
   /** SHA-256 of the token, in base64. */
   readonly tokenDigest: string
-  /** Undefined: it is kept in memory alone. */
+  /** Undefined: the lease is only in memory. */
   readonly record: LeaseRecord | undefined
 }
 
-/** What a leased rollout reports to those who keep it. */
+/** Events of a leased rollout, for its registry. */
 export interface LeaseEvents {
-  /** Nobody asked for the result in time. */
+  /** No caller polled in time. */
   readonly lapsed: () => void
   readonly ended: () => void
-  /** The result was handed out for the first time. */
+  /** The result was fetched for the first time. */
   readonly fetched: () => void
 }
 
 /**
- * A rollout whose result is fetched. Whoever holds its token keeps it going by asking for the
- * result; its end is decided once, and then published.
+ * A rollout whose result is fetched. The holder of its token renews the lease by polling. Its end is
+ * decided once, and then published.
  */
 export class LeasedRollout {
   readonly rolloutId: string
-  /** Undefined: it is kept in memory alone. */
+  /** Undefined: the lease is only in memory. */
   readonly record: LeaseRecord | undefined
   readonly #tokenDigest: Buffer
   readonly #leaseMs: number
   readonly #events: LeaseEvents
   readonly #waiters = new Set<() => void>()
   #status: LifecycleState = 'queued'
-  /** The status that was answered last. */
-  #told: LifecycleState = 'queued'
-  #heardAt = performance.now()
+  /** The status in the last answer. */
+  #reported: LifecycleState = 'queued'
+  #polledAt = performance.now()
   #timer: LongTimer
   #state: LeaseState = 'open'
-  /** What has to be on the disk before the end. */
+  /** The write that must be durable before the end is stored. */
   #noted: Promise<void> | undefined
   #end: Omit<LeasedEnd, 'json'> | undefined
   #result: Uint8Array<ArrayBuffer> | undefined
@@ -94,7 +94,7 @@ export class LeasedRollout {
     return this.#status
   }
 
-  /** Absent until the result is published. */
+  /** Undefined until the result is published. */
   get end(): Omit<LeasedEnd, 'json'> | undefined {
     return this.#end
   }
@@ -104,24 +104,24 @@ export class LeasedRollout {
     return this.#result?.byteLength ?? 0
   }
 
-  /** Whether how it ends is known; the result may still have to be published. */
+  /** Whether its end is decided; the result may still have to be published. */
   get decided(): boolean {
     return this.#state !== 'open'
   }
 
-  /** What the first request to cancel it was answered. */
+  /** The answer to the first cancel request. */
   get cancelled(): Exclude<CancelDisposition, 'not_found'> | undefined {
     return this.#cancelled
   }
 
-  /** When the result was handed out for the first time, in the time of `performance.now()`. */
+  /** When the result was first fetched, as `performance.now()`. */
   get fetchedAt(): number | undefined {
     return this.#fetchedAt
   }
 
-  /** Whether its holder was heard of within the time of a lease. */
+  /** Whether its holder polled within the lease time. */
   get held(): boolean {
-    return performance.now() < this.#heardAt + this.#leaseMs
+    return performance.now() < this.#polledAt + this.#leaseMs
   }
 
   /** Takes equally long for every wrong token. */
@@ -130,67 +130,67 @@ export class LeasedRollout {
   }
 
   /**
-   * Renews the lease, then waits until the status differs from the one that was answered last, the
-   * time is up, or `signal` aborts. Resolves with the body of the answer: JSON.
+   * Renews the lease, then waits until the status differs from the last answer, the time is over, or
+   * `signal` aborts. Resolves with the body of the answer: JSON.
    */
-  async read(longestMs: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer> | string> {
-    // Too late, although the timer has not fired.
+  async read(maxWaitMs: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer> | string> {
+    // The lease is over, although the timer has not fired.
     if (!this.held && !this.decided) this.#events.lapsed()
-    this.#heardAt = performance.now()
-    await this.#change(longestMs, signal)
+    this.#polledAt = performance.now()
+    await this.#change(maxWaitMs, signal)
     if (signal.aborted) return ''
-    this.#told = this.#status
+    this.#reported = this.#status
     if (this.#result === undefined) return this.#progress()
-    this.noteFetched()
+    this.recordFetched()
     return this.#result
   }
 
-  /** With a record, that it is being graded is seen when it survives the process. */
+  /** Continues with the next phase. With a record, grading is visible when that survives the process. */
   advance(phase: 'running' | 'grading'): void {
     if (this.decided) return
-    if (phase === 'grading') this.#noted = this.record?.noteGrading()
+    if (phase === 'grading') this.#noted = this.record?.recordGrading()
     if (this.#noted === undefined) this.#show(phase)
     else this.#noted.then(() => this.#show(phase)).catch(() => {})
   }
 
-  /** Makes what the caller is about to publish the end; false when another one was decided on. */
+  /** Reserves the end for the caller, which then publishes it; false when it is decided already. */
   decide(): boolean {
     if (!this.#step('decide')) return false
     this.#timer.clear()
     return true
   }
 
-  /** Publishes the end that was decided on; with a record, as soon as that survives the process. */
+  /** Publishes the decided end; with a record, after storing it. */
   async publish(end: LeasedEnd): Promise<void> {
     if (this.record !== undefined) {
       await this.#noted
-      if (!(await this.record.keepEnd(end))) return
+      if (!(await this.record.storeEnd(end))) return
     }
     this.#publish(end)
   }
 
-  /** Takes up the end that an earlier process kept. */
+  /** Restores the end that an earlier process stored. */
   restore(end: LeasedEnd): void {
     if (this.decide()) this.#publish(end)
   }
 
-  /** Notes that the result was handed out. */
-  noteFetched(): void {
+  /** Notes that the result was fetched. */
+  recordFetched(): void {
     if (!this.#step('fetch')) return
     this.#fetchedAt = performance.now()
     this.#events.fetched()
   }
 
   /**
-   * Answers every request to cancel it like the first one.
+   * Cancels it once; later requests get the answer to the first one.
    *
-   * @param stop - called by the first one; what the execution says of it, if anything, is the answer
+   * @param stop - stops the execution; its disposition, unless not_found, is the answer
    */
   cancel(stop: () => CancelDisposition): CancelDisposition {
     if (this.#cancelled !== undefined) return this.#cancelled
     const answer = cancelDispositions[this.#status]
     if (this.decided || answer === 'not_found') return 'not_found'
-    // Known before the execution is stopped: what that reports at once is a cancelled rollout.
+    // Set before the execution stops, because that may report a cancelled rollout at once.
     this.#cancelled = answer
     const stopped = stop()
     if (stopped !== 'not_found') this.#cancelled = stopped
@@ -218,11 +218,11 @@ export class LeasedRollout {
     this.#wake()
   }
 
-  async #change(longestMs: number, signal: AbortSignal): Promise<void> {
-    if (this.#end !== undefined || this.#status !== this.#told || signal.aborted) return
+  async #change(maxWaitMs: number, signal: AbortSignal): Promise<void> {
+    if (this.#end !== undefined || this.#status !== this.#reported || signal.aborted) return
     const { promise, resolve } = Promise.withResolvers<undefined>()
     const wake = (): void => resolve(undefined)
-    const timer = startTimer(longestMs, wake)
+    const timer = startTimer(maxWaitMs, wake)
     this.#waiters.add(wake)
     signal.addEventListener('abort', wake, { once: true })
     try {
@@ -248,20 +248,20 @@ export class LeasedRollout {
     } satisfies LeasedResultBody)
   }
 
-  /** Renewing moves no timer: the one that fires looks how much of the lease is left. */
+  /** Renewing does not restart the timer: when it fires, it is started again for the remaining time. */
   #lapseWhenDue(): void {
-    const leftMs = this.#heardAt + this.#leaseMs - performance.now()
+    const leftMs = this.#polledAt + this.#leaseMs - performance.now()
     if (leftMs > 0) this.#timer = startTimer(leftMs, () => this.#lapseWhenDue())
     else this.#events.lapsed()
   }
 }
 
-/** A token that nobody can guess. */
+/** A token with 256 random bits. */
 export function newLeaseToken(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** SHA-256 of a token, in base64: all that is kept of it. */
+/** SHA-256 of a token, in base64. The token itself is not stored. */
 export function digestOfToken(token: string): string {
   return createHash('sha256').update(token).digest('base64')
 }

@@ -10,14 +10,14 @@ import { LeasedDelivery, toLeasedEnd, type LeasedDeliveryOptions } from './lease
 import { LeaseRegistry, type LeaseOptions } from './lease-registry.ts'
 import type { LeasedRollout, LeaseIdentity } from './leased-rollout.ts'
 
-/** What leases work with. */
+/** What leases need. */
 export interface LeaseServices {
   readonly backend: Pick<ExecutionBackend, 'cancel'>
   readonly logger: Logger
   readonly secrets: SecretValues
 }
 
-/** The leased rollouts of a server, and what ends them before they end by themselves. */
+/** Ends the leased rollouts of a server that do not end on their own. */
 export class Leases {
   readonly registry: LeaseRegistry
   readonly #services: LeaseServices
@@ -30,15 +30,15 @@ export class Leases {
     this.#services = services
   }
 
-  /** How many rollouts have ended because nobody asked for their result in time. */
+  /** How many rollouts ended because no caller polled for their result in time. */
   get lapsedCount(): number {
     return this.#lapsed
   }
 
-  /** Begins a lease, and says where the results of its rollout go. */
+  /** Starts a lease, and returns the delivery for its results. */
   begin(
     identity: LeaseIdentity,
-    delivered: Pick<LeasedDeliveryOptions, 'graded' | 'keep'>,
+    delivered: Pick<LeasedDeliveryOptions, 'graded' | 'save'>,
   ): LeasedDelivery {
     const lease = this.registry.begin(identity, (lapsed) => this.#lapse(lapsed))
     const { logger, secrets } = this.#services
@@ -46,8 +46,8 @@ export class Leases {
   }
 
   /**
-   * Takes up the leases of an earlier process: results are kept for the rest of their time, and what
-   * had not ended has failed.
+   * Restores the leases of an earlier process: results are stored for the rest of their time, and
+   * rollouts that had not ended have failed.
    */
   restore(records: readonly OutboxRecord[]): void {
     for (const record of records.toSorted((a, b) => (endOf(a) < endOf(b) ? -1 : 1))) {
@@ -65,8 +65,8 @@ export class Leases {
   }
 
   /**
-   * Cancels leased rollouts. The result has every leased one of an `ids` selector, and for other
-   * selectors those that had not ended.
+   * Cancels leased rollouts. For `ids`, the result has every leased one; for other selectors, those
+   * that had not ended.
    */
   cancel(selector: RolloutSelector): Map<string, CancelDisposition> {
     const dispositions = new Map<string, CancelDisposition>()
@@ -78,22 +78,23 @@ export class Leases {
   }
 
   /**
-   * Ends what is left when the server ends, and waits for those who are about to fetch their result.
+   * Ends the remaining rollouts when the server ends, and waits for callers that are about to fetch their
+   * result.
    *
-   * @param longestMs - how long the wait may take
+   * @param maxWaitMs - longest wait
    */
-  async close(longestMs: number): Promise<void> {
+  async close(maxWaitMs: number): Promise<void> {
     const failure = { message: 'rollout server shut down', category: 'agent_error' } as const
     for (const lease of this.registry.live) this.#end(lease, failure)
-    await this.#publishing.idleWithin(longestMs)
-    await this.registry.close(longestMs)
+    await this.#publishing.idleWithin(maxWaitMs)
+    await this.registry.close(maxWaitMs)
   }
 
   #select(selector: RolloutSelector): LeasedRollout[] {
     if ('ids' in selector) {
       return selector.ids.map((id) => this.registry.get(id)).filter((lease) => lease !== undefined)
     }
-    // One whose end is decided has ended, although what is kept with it may still be written.
+    // A decided rollout has ended, although its files may still be written.
     const live = this.registry.live.filter(({ decided }) => !decided)
     if ('all' in selector) return live
     return live.filter(({ rolloutId }) => rolloutId.startsWith(selector.prefix))
@@ -121,7 +122,7 @@ export class Leases {
     this.#services.backend.cancel({ ids: [rolloutId] }, reason).get(rolloutId) ?? 'not_found'
 }
 
-/** When its rollout ended; milliseconds since 1970. */
+/** When the rollout ended; milliseconds since 1970. */
 function endOf({ end }: OutboxRecord): number {
   return end?.at ?? Number.POSITIVE_INFINITY
 }

@@ -4,21 +4,21 @@ import { styleText } from 'node:util'
 import { pino } from 'pino'
 
 const stderr = 2
-/** What a pipe takes at once on Linux; less is written where it is smaller. */
+/** Bytes that a pipe accepts at once on Linux; smaller pipes accept fewer. */
 const pipeBytes = 64 * 1024
-/** Characters that wait at the most, for a reader who does not read. */
-const mostWaiting = 8 * 1024 * 1024
-/** When a full pipe is tried again. Milliseconds. */
-const fullMs = 5
-/** A write that has not come back by then waits for a reader. Milliseconds. */
+/** Characters that wait for a slow reader. */
+const maxWaiting = 8 * 1024 * 1024
+/** When a write to a full pipe is retried. Milliseconds. */
+const retryMs = 5
+/** A write that takes longer than this waits for a reader. Milliseconds. */
 const stuckMs = 1000
-/** How long a process that ends lets a write that is on its way finish. Milliseconds. */
+/** How long an ending process waits for a write in progress. Milliseconds. */
 const lastWaitMs = 50
 
 /**
- * Lines on stderr. A file or a terminal takes them at once. Whoever is at the other end of a pipe may
- * stop reading, and a full pipe would then hold up the whole process, so lines for one are written
- * beside the event loop, wait in memory when they must, and are dropped and counted when too many wait.
+ * Lines on stderr. Files and terminals are written synchronously. The reader of a pipe may stop reading, and a
+ * synchronous write to a full pipe would then block the whole process. Lines for a pipe are therefore written
+ * asynchronously, wait in memory if necessary, and are dropped and counted when too many wait.
  */
 class StderrLines {
   readonly #isPipe: boolean
@@ -39,18 +39,18 @@ class StderrLines {
       try {
         writeSync(stderr, line)
       } catch {
-        // The disk is full, or the terminal is gone: a log line is not worth a process.
+        // The disk is full, or the terminal was closed: a log line must not end the process.
       }
-    } else if (this.#waitingLength + line.length > mostWaiting) {
+    } else if (this.#waitingLength + line.length > maxWaiting) {
       this.#dropped += 1
     } else {
       this.#waiting.push(line)
       this.#waitingLength += line.length
-      if (this.#writingSince === undefined) this.#writeOn()
+      if (this.#writingSince === undefined) this.#writeNext()
     }
   }
 
-  #writeOn(): void {
+  #writeNext(): void {
     if (this.#left.length === 0) this.#left = Buffer.from(this.#taken())
     if (this.#left.length === 0) {
       this.#writingSince = undefined
@@ -58,11 +58,11 @@ class StderrLines {
     }
     this.#writingSince = performance.now()
     write(stderr, this.#left, 0, Math.min(this.#left.length, pipeBytes), null, (error, written) => {
-      if (isFull(error)) setTimeout(() => this.#writeOn(), fullMs).unref()
-      // Any other error ends the log: nobody will read it.
+      if (isFull(error)) setTimeout(() => this.#writeNext(), retryMs).unref()
+      // Any other error ends the log: it has no reader.
       if (error) return
       this.#left = this.#left.subarray(written)
-      this.#writeOn()
+      this.#writeNext()
     })
   }
 
@@ -71,7 +71,7 @@ class StderrLines {
     this.#waiting = []
     this.#waitingLength = 0
     if (this.#dropped === 0) return text
-    const msg = `${this.#dropped} lines of the log were dropped: nobody read them`
+    const msg = `${this.#dropped} log lines were dropped: stderr was not read`
     this.#dropped = 0
     return `${text}${JSON.stringify({ level: 40, time: Date.now(), msg })}\n`
   }
@@ -80,7 +80,7 @@ class StderrLines {
     let started = 0
     if (this.#writingSince !== undefined) {
       if (performance.now() - this.#writingSince > stuckMs) return
-      // A thread writes while this one sleeps; whether it was done is not to be learned any more.
+      // A thread writes while this one sleeps; its result cannot be received any more.
       sleep(lastWaitMs)
       started = pipeBytes
     }
@@ -88,24 +88,24 @@ class StderrLines {
     for (let waited = 0; rest.length > 0 && waited < stuckMs;) {
       const written = writtenNow(rest)
       rest = rest.subarray(written)
-      waited = written > 0 ? 0 : waited + fullMs
+      waited = written > 0 ? 0 : waited + retryMs
     }
   }
 }
 
-/** How many bytes of it the pipe took; a little later none, when it is full. */
+/** Writes to the pipe and returns the number of bytes; if it is full, waits a little and returns 0. */
 function writtenNow(bytes: Buffer): number {
   try {
     return writeSync(stderr, bytes)
   } catch (error) {
-    // Of any other error the end is the same: nobody reads.
+    // After any other error nothing can be written.
     if (!isFull(error as NodeJS.ErrnoException)) return bytes.length
-    sleep(fullMs)
+    sleep(retryMs)
     return 0
   }
 }
 
-/** Whether a pipe that does not block, as those are that Node.js gives its children, is full. */
+/** Whether a non-blocking pipe, such as Node.js gives its children, is full. */
 function isFull(error: NodeJS.ErrnoException | null): boolean {
   return error?.code === 'EAGAIN'
 }
@@ -131,10 +131,10 @@ const levels: Readonly<Record<number, readonly [string, Parameters<typeof styleT
 }
 
 /**
- * A line of the log for people: time, importance, the rollout, what happened, then the other fields. The
+ * A readable log line: time, level, the rollout, the message, then the other fields. The
  * stack of an error follows, indented. Coloured for a terminal, unless `NO_COLOR` is set.
  *
- * @param json - the line as it is written for programs; what is none stays as it is
+ * @param json - the line in JSON; anything else is returned unchanged
  */
 function prettyLine(json: string): string {
   const fields = fieldsOf(json)
@@ -165,7 +165,7 @@ function clock(time: unknown): string {
   return styled('gray', Number.isNaN(local.getTime()) ? '' : local.toISOString().slice(11, 23))
 }
 
-/** Text of others cannot begin a line of its own, or move the cursor. */
+/** Escapes control characters: foreign text must not start a line, or move the cursor. */
 function oneLine(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
   // oxlint-disable-next-line no-control-regex
@@ -191,7 +191,7 @@ function styled(format: Parameters<typeof styleText>[0], text: string): string {
 /** Data of a log line: plain values that have a JSON form, or errors. */
 export type LogFields = Readonly<Record<string, unknown>>
 
-/** What the server writes its log to. A pino logger fits; so does an object of four functions. */
+/** Where the server writes its log. A pino logger fits, and so does an object of four functions. */
 export interface Logger {
   debug(fields: LogFields, message: string): void
   info(fields: LogFields, message: string): void
@@ -199,10 +199,10 @@ export interface Logger {
   error(fields: LogFields, message: string): void
 }
 
-/** From which importance on lines are written. */
+/** The lowest level that is written. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
-/** How lines are written: for people, for programs, or for whoever reads stderr: a terminal is a person. */
+/** `pretty` is human-readable, `json` machine-readable; `auto` is pretty on a terminal. */
 export type LogFormat = 'pretty' | 'json' | 'auto'
 
 /** Options of {@link createStderrLogger}. */
@@ -211,15 +211,16 @@ export interface StderrLoggerOptions {
   level?: LogLevel | undefined
   /** Default: `auto`. */
   format?: LogFormat | undefined
-  /** Where lines go instead of stderr, one by one as they are written. */
+  /** Where lines go instead of stderr, one per call. */
   output?: { write(line: string): unknown; readonly isTTY?: boolean } | undefined
 }
 
 let lines: StderrLines | undefined
 
 /**
- * Lines on stderr, one for each event, as JSON or readable: stdout belongs to the program the server runs in. A reader who stops reading
- * holds up nothing: lines wait in memory, up to 8 MiB, and are then dropped and counted.
+ * Writes one line for each event to stderr, as JSON or human-readable; stdout belongs to the program that runs the
+ * server. A reader that stops reading blocks nothing: lines wait in memory, up to 8 MiB, and are then dropped and
+ * counted.
  */
 export function createStderrLogger(options: StderrLoggerOptions = {}): Logger {
   const { level = 'info', format = 'auto', output } = options

@@ -3,15 +3,15 @@ import { errorTextBytes } from '@osmosis/core/http'
 import type { LogFields, Logger } from './logger.ts'
 import type { SecretValues } from './secret-values.ts'
 
-/** Errors nest, and so do the fields of some; deeper than this nobody reads. */
-const deepest = 6
-/** Nor more values than this: what user code throws may hold all that it has, or itself. */
-const mostValues = 200
+/** Maximum depth of nested errors and fields. */
+const maxDepth = 6
+/** Maximum number of values in a line: a thrown value may contain itself, or all data of the user. */
+const maxValues = 200
 const cut = '…'
 
 /**
- * A logger that writes to `logger` what is left of a line without the secrets in it: of each text its
- * first 8 KiB, and so many values. A log must not hold up what it is about.
+ * A logger that removes secrets, then writes to `logger`. It keeps the first 8 KiB of each text and a limited
+ * number of values, because logging must not block the server.
  */
 export function redactingLogger(logger: Logger, secrets: SecretValues): Logger {
   const at = (level: keyof Logger): Logger[keyof Logger] => {
@@ -20,17 +20,17 @@ export function redactingLogger(logger: Logger, secrets: SecretValues): Logger {
         const clean = new Line(secrets).redacted(fields) as LogFields
         logger[level](clean, secrets.redactError(message))
       } catch {
-        // A log line is not worth a rollout.
+        // A log line must not fail a rollout.
       }
     }
   }
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-/** What has been written of one line. */
+/** Redacts one line, and counts its values. */
 class Line {
   readonly #secrets: SecretValues
-  #left = mostValues
+  #left = maxValues
 
   constructor(secrets: SecretValues) {
     this.#secrets = secrets
@@ -42,14 +42,14 @@ class Line {
     if (typeof value !== 'object' || value === null) {
       return typeof value === 'function' || typeof value === 'symbol' ? typeof value : value
     }
-    if (depth === deepest) return cut
+    if (depth === maxDepth) return cut
     try {
       if (value instanceof Error) return this.redacted(describeError(value), depth + 1)
       if (Array.isArray(value)) return this.#list(value, depth)
       if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`
       return this.#record(value, depth)
     } catch {
-      // What user code throws may refuse it; the rest of the line counts all the same.
+      // A thrown value may refuse to be read; the rest of the line is still logged.
       return '[cannot be read]'
     }
   }
@@ -63,7 +63,7 @@ class Line {
     return clean
   }
 
-  /** Names can be secrets, too: of something that is kept by key, for example. */
+  /** Names can be secrets, too: for example those of a map by key. */
   #record(values: object, depth: number): Record<string, unknown> {
     const clean: [string, unknown][] = []
     for (const name of Object.keys(values)) {
@@ -78,8 +78,8 @@ class Line {
   }
 }
 
-// Not its other fields: errors of HTTP clients carry whole requests, headers included. A stack begins
-// with the message, so that of a long one has nothing to add before it is cut, and is as long.
+// Other fields are omitted: errors of HTTP clients contain whole requests, headers included. A stack starts
+// with the message, so the stack of a long message would add nothing before it is cut.
 function describeError(error: Error): Record<string, unknown> {
   const { name, message, cause } = error
   const stack = message.length < errorTextBytes ? { stack: error.stack } : {}

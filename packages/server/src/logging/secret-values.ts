@@ -1,19 +1,17 @@
 import { beginningOf, cutEnd, errorTextBytes } from '@osmosis/core/http'
 import { LRUCache } from 'lru-cache'
 
-import { shortestValue, ValueIndex } from './value-index.ts'
-
 /**
- * The forms in which a key turns up in text: as it is, in a URL, in JSON, also in JSON that is a
- * string of JSON, in HTML, and in base64, also within a longer value such as the `user:key` of basic
- * authentication. Most keys are the same in the first few of them, and cost no more.
+ * The forms in which a key appears in text: as it is, in a URL, in JSON, in JSON inside a JSON
+ * string, in HTML, and in base64, also as part of a longer value such as the `user:key` of basic
+ * authentication. For most keys the first few forms are equal, and cost nothing extra.
  */
 function formsOf(secret: string): string[] {
   const inJson = inString(secret)
   const forms = new Set([secret, inJson, inString(inJson), inHtml(secret)])
   const component = encoded(secret, encodeURIComponent)
   const query = new URLSearchParams({ '': secret }).toString().slice(1)
-  // Python leaves slashes as they are, and the user of a URL has rules of its own.
+  // Python does not escape slashes, and the user part of a URL has rules of its own.
   const python = component.replaceAll('%2F', '/')
   for (const inUrl of [component, python, encoded(secret, encodeURI), query, asUser(secret)]) {
     forms.add(inUrl)
@@ -51,7 +49,7 @@ function asUser(secret: string): string {
   return url.username
 }
 
-/** Half of a surrogate pair has no form in a URL. */
+/** An unpaired surrogate has no form in a URL. */
 function encoded(secret: string, encode: (text: string) => string): string {
   try {
     return encode(secret)
@@ -61,8 +59,8 @@ function encoded(secret: string, encode: (text: string) => string): string {
 }
 
 /**
- * What base64 makes of `bytes` behind `before` others: the letters that no byte outside has a part
- * in. A letter has 6 bits.
+ * The part of the base64 form of `bytes` that does not depend on other bytes around it, when `before` bytes
+ * precede it. A letter has 6 bits.
  */
 function innerBase64(bytes: Buffer, before: number): string {
   const letters = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64')
@@ -71,30 +69,31 @@ function innerBase64(bytes: Buffer, before: number): string {
   return letters.slice(first, end)
 }
 
-const replacement = '[redacted]'
+const redacted = '[redacted]'
 
 /**
- * The keys this server was trusted with, and their removal from text. By value: a key also turns
- * up where no field name announces it, such as in the message of somebody else's error. Keys of less
- * than six characters are words, and hiding them would garble what is said.
+ * The keys that this server received, and their removal from text. It searches by value: a key also
+ * appears where no field name marks it, such as in the message of a foreign error. Keys shorter than
+ * six characters are ordinary words, and redacting them would garble the text.
  */
 export class SecretValues {
   readonly #uses = new Map<string, number>()
   readonly #hidden = new Set<string>()
   readonly #index = new ValueIndex()
-  // What a rollout leaves behind may still speak of its keys: stray rejections, its status.
+  // Late messages of an ended rollout may still contain its keys: unhandled rejections, its status.
   readonly #recent = new LRUCache<string, true>({
     max: 10_000,
     ttl: 16 * 60_000,
     dispose: (_, secret, reason) => {
-      if (reason !== 'set' && !this.#uses.has(secret)) this.#hideNoMore(secret)
+      if (reason !== 'set' && !this.#uses.has(secret)) this.#unhide(secret)
     },
   })
 
-  /** Hides `secrets` from now on; null and empty ones are ignored. Returns what ends their use. */
+  /** Hides `secrets` from now on; null and empty ones are ignored. Returns a function that ends their use. */
   add(...secrets: readonly (string | null | undefined)[]): () => void {
-    const kept = secrets.filter((secret) => typeof secret === 'string')
-    const used = kept.filter((secret) => secret.length >= shortestValue)
+    const used = secrets.filter(
+      (secret): secret is string => typeof secret === 'string' && secret.length >= shortestValue,
+    )
     for (const secret of used) {
       this.#uses.set(secret, (this.#uses.get(secret) ?? 0) + 1)
       this.#hide(secret)
@@ -104,26 +103,26 @@ export class SecretValues {
     }
   }
 
-  /** `text` without the secrets in it, in whatever form they are there. */
+  /** `text` without the secrets in it, in any of their forms. */
   redact(text: string): string {
-    return this.#index.replaceAll(text, replacement)
+    return this.#index.replaceAll(text, redacted)
   }
 
   /**
-   * The text of an error as it may be said: without secrets, and its beginning only.
+   * The text of an error for output: without secrets, and only its beginning.
    *
-   * @param longestBytes - bytes of UTF-8; default 8 KiB
+   * @param maxBytes - bytes of UTF-8; default 8 KiB
    */
-  redactError(text: string, longestBytes: number = errorTextBytes): string {
-    // What is not looked at costs nothing.
-    const started = beginningOf(text, longestBytes)
+  redactError(text: string, maxBytes: number = errorTextBytes): string {
+    // Only the part that is returned is searched.
+    const started = beginningOf(text, maxBytes)
     const end = cutEnd(started)
     const clean =
       end === undefined
         ? this.redact(started)
-        : // A cut may have left a piece of a key, which nobody would know for one.
-          this.#index.withoutStarted(this.redact(started.slice(0, -end.length))) + end
-    return beginningOf(clean, longestBytes)
+        : // The cut may have left a part of a key, which the search for whole keys misses.
+          this.#index.withoutPartialEnd(this.redact(started.slice(0, -end.length))) + end
+    return beginningOf(clean, maxBytes)
   }
 
   #release(secret: string): void {
@@ -142,8 +141,92 @@ export class SecretValues {
     for (const form of formsOf(secret)) this.#index.add(form)
   }
 
-  #hideNoMore(secret: string): void {
+  #unhide(secret: string): void {
     this.#hidden.delete(secret)
     for (const form of formsOf(secret)) this.#index.delete(form)
+  }
+}
+
+/** Minimum length of a value that can be found. Characters. */
+const shortestValue = 6
+
+/** How often each value was added, by its length. */
+type Counts = Map<number, Map<string, number>>
+
+/** Finds any of thousands of values in a text, by their first characters. */
+class ValueIndex {
+  /** By the first six characters. */
+  readonly #byStart = new Map<string, Counts>()
+  /** Length of the longest value so far. */
+  #longest = 1
+
+  add(value: string): void {
+    this.#longest = Math.max(this.#longest, value.length)
+    const start = value.slice(0, shortestValue)
+    const byLength = this.#byStart.get(start) ?? new Map<number, Map<string, number>>()
+    const counts = byLength.get(value.length) ?? new Map<string, number>()
+    counts.set(value, (counts.get(value) ?? 0) + 1)
+    byLength.set(value.length, counts)
+    this.#byStart.set(start, byLength)
+  }
+
+  /** Reverts one `add`. */
+  delete(value: string): void {
+    const start = value.slice(0, shortestValue)
+    const byLength = this.#byStart.get(start)
+    const counts = byLength?.get(value.length)
+    const count = counts?.get(value)
+    if (byLength === undefined || counts === undefined || count === undefined) return
+    if (count > 1) {
+      counts.set(value, count - 1)
+      return
+    }
+    counts.delete(value)
+    if (counts.size === 0) byLength.delete(value.length)
+    if (byLength.size === 0) this.#byStart.delete(start)
+  }
+
+  /** Replaces every value in `text`; of several that start at the same position, the longest. */
+  replaceAll(text: string, replacement: string): string {
+    if (this.#byStart.size === 0) return text
+    let replaced = ''
+    let done = 0
+    for (let at = 0; at + shortestValue <= text.length;) {
+      const length = this.#lengthAt(text, at)
+      if (length > 0) replaced += text.slice(done, at) + replacement
+      at += length || 1
+      if (length > 0) done = at
+    }
+    return done === 0 ? text : replaced + text.slice(done)
+  }
+
+  /**
+   * Cuts `text`, which is the beginning of a longer text, before a value that may continue after its end. The last
+   * five characters are always removed: they may be the beginning of any value.
+   */
+  withoutPartialEnd(text: string): string {
+    const end = Math.max(text.length - shortestValue + 1, 0)
+    for (let at = Math.max(text.length - this.#longest, 0); at < end; at += 1) {
+      if (this.#begins(text.slice(at))) return text.slice(0, at)
+    }
+    return text.slice(0, end)
+  }
+
+  #begins(rest: string): boolean {
+    for (const [length, counts] of this.#byStart.get(rest.slice(0, shortestValue)) ?? []) {
+      if (length <= rest.length) continue
+      for (const value of counts.keys()) if (value.startsWith(rest)) return true
+    }
+    return false
+  }
+
+  /** The length of the longest value that starts at this position; 0 when none does. */
+  #lengthAt(text: string, at: number): number {
+    const byLength = this.#byStart.get(text.slice(at, at + shortestValue))
+    let longest = 0
+    for (const [length, counts] of byLength ?? []) {
+      if (length > longest && counts.has(text.slice(at, at + length))) longest = length
+    }
+    return longest
   }
 }

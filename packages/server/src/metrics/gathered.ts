@@ -1,9 +1,9 @@
-/** So few that they are gone before they get old. */
-const most = 100
+/** Batches this small are garbage before V8 promotes them. */
+const batchSize = 100
 
 /**
- * Gathers what is to be counted, and counts it when somebody looks or when there is much of it: counting is
- * cheap while it is done again and again, and several times as dear in the middle of other work.
+ * Collects what is to be counted, and counts it at a scrape or when a batch is full: counting is cheap in a
+ * loop, and costs several times as much between other work.
  */
 export class Gathered<T> {
   readonly #count: (one: T) => void
@@ -15,10 +15,10 @@ export class Gathered<T> {
   }
 
   add(one: T): void {
-    if (this.#gathered.push(one) >= most) this.count()
+    if (this.#gathered.push(one) >= batchSize) this.count()
   }
 
-  /** To be the `collect` of whatever it is counted in. */
+  /** Pass it as `collect` of the metrics that count. */
   readonly count = (): void => {
     const gathered = this.#gathered
     this.#gathered = []

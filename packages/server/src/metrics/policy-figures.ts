@@ -3,7 +3,7 @@ import { Counter, Histogram, type Registry } from 'prom-client'
 
 import { Gathered } from './gathered.ts'
 
-/** What is counted of a model call. */
+/** The part of a model call that is counted. */
 export interface CountedCall extends Pick<
   PolicyCall,
   'durationMs' | 'timeToFirstChunkMs' | 'attempts' | 'finishReason' | 'error'
@@ -14,10 +14,10 @@ export interface CountedCall extends Pick<
 /** Seconds: from a small model next door to a long answer of a busy one. */
 const buckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]
 
-/** Finish reasons by themselves; endpoints may invent others. */
+/** Finish reasons with a label of their own; endpoints may invent others. */
 const knownReasons = new Set(['stop', 'length', 'tool_calls', 'content_filter'])
 
-/** A model call as far as it is counted: seconds that it did not tell are NaN, tokens 0. */
+/** A model call as it is counted. Unknown seconds are NaN, unknown tokens 0. */
 interface CallFigures {
   readonly outcome: string
   readonly retries: number
@@ -41,20 +41,20 @@ export class PolicyFigures {
     const collect = this.#gathered.count
     this.#calls = new Counter({
       name: 'osmosis_policy_calls_total',
-      help: 'Model calls by how they ended: the finish reason (other: an unknown one, or none), or error.',
+      help: 'Model calls by outcome: the finish reason (other: unknown or missing), or error.',
       labelNames: ['outcome'],
       registers,
       collect,
     })
     this.#retries = new Counter({
       name: 'osmosis_policy_retries_total',
-      help: 'Requests of model calls that were sent again.',
+      help: 'Retries of model calls.',
       registers,
       collect,
     })
     this.#tokens = new Counter({
       name: 'osmosis_policy_tokens_total',
-      help: 'Tokens that the policy read (input) and wrote (output), as it says itself.',
+      help: 'Tokens that the policy read (input) and wrote (output), as it reports them.',
       labelNames: ['direction'],
       registers,
       collect,
@@ -73,7 +73,7 @@ export class PolicyFigures {
       registers,
       collect,
     })
-    // Prometheus sees no increase to a first figure.
+    // Prometheus sees no increase to a first value.
     for (const outcome of [...knownReasons, 'other', 'error']) this.#calls.inc({ outcome }, 0)
     for (const direction of ['input', 'output']) this.#tokens.inc({ direction }, 0)
   }
@@ -102,7 +102,7 @@ export class PolicyFigures {
   }
 }
 
-/** Endpoints say what they like, and a counter takes no negative number. */
-function positive(said: unknown): number {
-  return typeof said === 'number' && Number.isFinite(said) && said > 0 ? said : 0
+/** Endpoints may report anything, and a counter rejects negative numbers. */
+function positive(reported: unknown): number {
+  return typeof reported === 'number' && Number.isFinite(reported) && reported > 0 ? reported : 0
 }

@@ -12,7 +12,7 @@ export type MeasuredPhase = (typeof phases)[number]
 /** How long a rollout was in its phases. */
 export type PhaseSeconds = Readonly<Partial<Record<MeasuredPhase, number>>>
 
-/** A phase that is over. */
+/** An ended phase. */
 interface PhaseTime {
   readonly phase: MeasuredPhase
   readonly seconds: number
@@ -40,11 +40,11 @@ export class RolloutFigures {
     const registers = [registry]
     this.#ended = new Counter({
       name: 'osmosis_rollouts_ended_total',
-      help: 'Rollouts by how they ended: outcome success, failure or cancelled, the category of the error, and the phase that was the last one.',
+      help: 'Ended rollouts by outcome (success, failure or cancelled), category of the error, and last phase.',
       labelNames: ['outcome', 'category', 'phase'],
       registers,
     })
-    // Those that there can be: Prometheus sees no increase to a first figure.
+    // All combinations that can occur: Prometheus sees no increase to a first value.
     for (const phase of ['workflow', 'grading'] as const) {
       this.#ended.inc({ outcome: 'success', category: 'none', phase }, 0)
     }
@@ -57,7 +57,7 @@ export class RolloutFigures {
     })
     const durations = new Histogram({
       name: 'osmosis_rollout_phase_seconds',
-      help: 'Time of rollouts in the queue, in their workflow or loop, and in grading with the wait for a slot of the grader and for the rest of their group.',
+      help: 'Time of rollouts in the queue, in their workflow or loop, and in grading, which includes the wait for a grader slot and for the rest of the group.',
       labelNames: ['phase'],
       buckets,
       registers,
@@ -66,9 +66,9 @@ export class RolloutFigures {
   }
 
   /**
-   * Counts a rollout that ran somewhere else.
+   * Counts a rollout that ran in another process.
    *
-   * @param seconds - how long it was in each phase that it went through, in their order
+   * @param seconds - the duration of each phase, in the order of the phases
    */
   count(failure: Pick<RolloutFailure, 'category' | 'cause'> | null, seconds: PhaseSeconds): void {
     let last: MeasuredPhase = 'queue'
@@ -79,13 +79,13 @@ export class RolloutFigures {
     this.#ended.inc({ outcome: outcomeOf(failure), category: categoryOf(failure), phase: last })
   }
 
-  /** Begins the clock of a rollout, in the queue. */
+  /** Starts the clock of a rollout, in the queue. */
   begin(): RolloutClock {
     return new RolloutClock(this.#ended, this.#durations)
   }
 }
 
-/** Takes the time of one rollout, and counts its end. */
+/** Measures the phases of one rollout, and counts its outcome. */
 export class RolloutClock {
   readonly #ended: Counter
   readonly #durations: Gathered<PhaseTime>
@@ -105,7 +105,7 @@ export class RolloutClock {
     this.#since = performance.now()
   }
 
-  /** The phase is over, and the next one has not started: somebody else is waited for. */
+  /** Ends the phase without starting the next one. */
   leave(): void {
     if (this.#since === undefined) return
     const seconds = (performance.now() - this.#since) / 1000
@@ -113,7 +113,7 @@ export class RolloutClock {
     this.#since = undefined
   }
 
-  /** The rollout is over; only the first end counts. Returns how it ended, if this is the first. */
+  /** Ends the rollout. Returns its outcome at the first call, then undefined. */
   end(failure: Pick<RolloutFailure, 'category' | 'cause'> | null): RolloutOutcomeName | undefined {
     if (this.#over) return undefined
     this.#over = true

@@ -2,18 +2,17 @@ import { monitorEventLoopDelay, type IntervalHistogram } from 'node:perf_hooks'
 
 import { Counter, Gauge, Registry } from 'prom-client'
 
-import { CallbackFigures } from './callback-figures.ts'
 import { PolicyFigures } from './policy-figures.ts'
 import { RolloutFigures } from './rollout-figures.ts'
 
-/** How often the event loop is looked at. Milliseconds. */
+/** Resolution of the event loop delay. Milliseconds. */
 const resolutionMs = 10
 
-/** Figures of the process, under the names that dashboards for Node.js know. */
+/** Figures of the process, under the names that Node.js dashboards use. */
 class ProcessFigures {
   #delay: IntervalHistogram | undefined
   #closed = false
-  #lastLook = performance.eventLoopUtilization()
+  #lastUtilization = performance.eventLoopUtilization()
 
   constructor(registry: Registry) {
     const registers = [registry]
@@ -30,12 +29,12 @@ class ProcessFigures {
     })
     const utilization: Gauge = new Gauge({
       name: 'nodejs_eventloop_utilization',
-      help: 'Share of the time since the last scrape in which the event loop was busy.',
+      help: 'Fraction of the time since the last scrape in which the event loop was busy.',
       registers,
       collect: () => {
         const now = performance.eventLoopUtilization()
-        utilization.set(performance.eventLoopUtilization(now, this.#lastLook).utilization)
-        this.#lastLook = now
+        utilization.set(performance.eventLoopUtilization(now, this.#lastUtilization).utilization)
+        this.#lastUtilization = now
       },
     })
     const cpu: Counter = new Counter({
@@ -66,7 +65,7 @@ class ProcessFigures {
     })
     const buffers = new Gauge({
       name: 'nodejs_external_memory_bytes',
-      help: 'Memory outside of the heap that JavaScript holds.',
+      help: 'Memory outside of the heap that JavaScript objects hold.',
       registers,
     })
     const start = new Gauge({
@@ -82,7 +81,7 @@ class ProcessFigures {
     this.#delay?.disable()
   }
 
-  /** Measured from the first scrape on: where nobody scrapes, nobody pays. */
+  /** Measures from the first scrape on: servers without a scraper do not pay for it. */
   #showDelays(p50: Gauge, p99: Gauge): void {
     if (this.#delay === undefined) {
       if (this.#closed) return
@@ -96,16 +95,56 @@ class ProcessFigures {
   }
 }
 
-/** The time between two looks, less the one that was asked for. */
+/** The delay beyond the interval between two measurements. */
 function delaySeconds(histogram: IntervalHistogram, percentile: number): number {
   return Math.max(histogram.percentile(percentile) / 1e9 - resolutionMs / 1000, 0)
+}
+
+const callbackOutcomes = ['acknowledged', 'refused', 'gave_up'] as const
+
+/** Attempts and outcomes of callbacks. */
+export class CallbackFigures {
+  readonly #attempts: Counter
+  readonly #outcomes: Counter
+
+  constructor(registry: Registry) {
+    const registers = [registry]
+    this.#attempts = new Counter({
+      name: 'osmosis_callback_attempts_total',
+      help: 'Attempts to send callbacks, retries included.',
+      labelNames: ['kind'],
+      registers,
+    })
+    this.#outcomes = new Counter({
+      name: 'osmosis_callbacks_total',
+      help: 'Callbacks by outcome: acknowledged, refused, or gave_up when the time for retries was over.',
+      labelNames: ['kind', 'outcome'],
+      registers,
+    })
+  }
+
+  /** Starts callbacks of these kinds at 0: Prometheus sees no increase to a first value. */
+  expect(...kinds: readonly string[]): void {
+    for (const kind of kinds) {
+      this.#attempts.inc({ kind }, 0)
+      for (const outcome of callbackOutcomes) this.#outcomes.inc({ kind, outcome }, 0)
+    }
+  }
+
+  attempted(kind: string): void {
+    this.#attempts.inc({ kind })
+  }
+
+  ended(kind: string, outcome: string): void {
+    this.#outcomes.inc({ kind, outcome })
+  }
 }
 
 /** Figures by the value of one label, as they are now. */
 export type LabelledFigures = Readonly<Record<string, number>>
 
 /**
- * What `/metrics` shows of one server. Labels take few values, all of them known here: no ids, no
+ * What `/metrics` shows of one server. Labels have few values, all of them known in advance: no ids, no
  * addresses, no names that user code chose.
  */
 export class ServerMetrics {
@@ -113,7 +152,7 @@ export class ServerMetrics {
   readonly #process = new ProcessFigures(this.#registry)
   readonly #requests = new Counter({
     name: 'osmosis_http_requests_total',
-    help: 'Requests that were answered, by route and status; route * is no route of the server.',
+    help: 'Answered requests by route and status; the route of unknown paths is *.',
     labelNames: ['route', 'status'],
     registers: [this.#registry],
   })
@@ -126,14 +165,14 @@ export class ServerMetrics {
     return this.#registry.contentType
   }
 
-  /** Shows a figure that is looked up when somebody asks. */
+  /** Registers a figure that is read at each scrape. */
   gauge(name: string, help: string, read: () => number | Promise<number>): void {
     const registers = [this.#registry]
     const collect = async (): Promise<void> => gauge.set(await read())
     const gauge: Gauge = new Gauge({ name, help, registers, collect })
   }
 
-  /** The same for one figure each of some values of a label. */
+  /** The same, with a label. */
   gauges(
     name: string,
     help: string,
@@ -153,7 +192,7 @@ export class ServerMetrics {
     })
   }
 
-  /** The same for a figure that only grows. */
+  /** The same for a figure that only increases. */
   counter(name: string, help: string, read: () => number): void {
     const counter: Counter = new Counter({
       name,
@@ -166,7 +205,7 @@ export class ServerMetrics {
     })
   }
 
-  /** The same for one such figure each of some values of a label. */
+  /** The same for an increasing figure, with a label. */
   counters(name: string, help: string, label: string, read: () => LabelledFigures): void {
     const counter: Counter = new Counter({
       name,
@@ -186,12 +225,12 @@ export class ServerMetrics {
     this.#requests.inc({ route, status })
   }
 
-  /** All figures as Prometheus reads them. */
+  /** All figures in Prometheus's text format. */
   async text(): Promise<string> {
     return this.#registry.metrics()
   }
 
-  /** Stops measuring; what was measured stays. */
+  /** Stops measuring; the figures remain readable. */
   close(): void {
     this.#process.close()
   }

@@ -11,19 +11,19 @@ import {
   type SampleBody,
 } from '@osmosis/runtime/wire'
 
-/** A body in pieces: in the place of each conversation is the key of the sample that has it. */
+/** A body in pieces. Each conversation is represented by the key of its sample. */
 export type BodyParts = readonly (string | { readonly sample: string })[]
 
 /** A callback body, ready to be sent. */
 export interface EncodedBody {
   readonly json: string
-  /** The same, for whoever keeps conversations elsewhere: each is what `conversationJson` makes of it. */
+  /** The same, for a store that has the conversations already: each is what `conversationJson` returns. */
   readonly parts: BodyParts
-  /** What had to be left out of it, one sentence; null when it is complete. */
+  /** What had to be omitted, one sentence; null when the body is complete. */
   readonly warning: string | null
 }
 
-/** The body that says how the workflow ended. */
+/** The body with the outcome of the workflow. */
 export function completionBody(
   rolloutId: string,
   { status, failure }: WorkflowOutcome,
@@ -38,7 +38,7 @@ export function completionBody(
   return { json, parts: [json], warning: null }
 }
 
-/** The body that carries the rewards, in the form that both callback generations read. */
+/** The body with the rewards, in the form that both generations of callbacks read. */
 export function graderBody(rolloutId: string, outcome: GradingOutcome): EncodedBody {
   const loss = lossFields(outcome.failure)
   return encodeSamples(
@@ -60,7 +60,7 @@ type SampleBodies = ReadonlyMap<string, Required<SampleBody>>
 /**
  * Encodes a body with samples in it.
  *
- * @param outcome - rewards are shown when it is a success
+ * @param outcome - rewards are included when it is a success
  */
 export function encodeSamples(
   outcome: { readonly status: string; readonly samples: ReadonlyMap<string, RolloutSample> },
@@ -96,12 +96,12 @@ export function encodeSamples(
   }
 }
 
-/** The same text for the same conversation, whoever encodes it. Throws for what has no JSON. */
+/** Deterministic: equal conversations have equal text. Throws for values without a JSON form. */
 export function conversationJson(messages: unknown): string {
   return (Array.isArray(messages) ? JSON.stringify(messages) : undefined) ?? '[]'
 }
 
-// Conversations are long, and bodies repeat them: each is encoded once, and put where a body has its place.
+// Conversations are long, and bodies repeat them: each is encoded once, and inserted at its placeholders.
 const place = randomUUID()
 
 function placeOf(key: string): string {
@@ -128,7 +128,7 @@ function sampleBodies(
 ): SampleBodies {
   const bodies = new Map<string, Required<SampleBody>>()
   for (const [id, sample] of samples) {
-    // Sources are user code: what they leave out must not be missing from the body.
+    // Sources are user code: fields that they omit must not be missing from the body.
     const { label = null, removeSample = false } = sample as Partial<RolloutSample>
     bodies.set(id, {
       id,
@@ -149,7 +149,7 @@ export function onlyOne(bodies: SampleBodies): Omit<Required<SampleBody>, 'id'> 
   return sample
 }
 
-// Consumers take any number they see for a reward, so none is shown that was not earned.
+// Consumers train on any number, so only an earned reward is included.
 function earnedReward({ reward, removeSample }: RolloutSample): number | null {
   return typeof reward === 'number' && Number.isFinite(reward) && !removeSample ? reward : null
 }
@@ -160,7 +160,7 @@ function failureFields(
   return { err_message: failure?.message ?? null, err_category: failure?.category ?? null }
 }
 
-/** Null for a failure of the rollout's own. */
+/** Null for a failure of the rollout itself. */
 function lossFields(failure: RolloutFailure | null): { lost_with: RolloutLoss } | null {
   const cause = failure?.cause
   const loss = rolloutLossSchema.safeParse(isOsmosisError(cause) ? cause.code : undefined)

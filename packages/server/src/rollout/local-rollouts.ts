@@ -22,7 +22,7 @@ import type {
 } from './port-routes.ts'
 import type { RolloutRequests } from './rollout-requests.ts'
 
-/** What rollouts of this process are looked after with. */
+/** What {@link LocalRollouts} works with. */
 export interface LocalRolloutsParts {
   readonly backend: ExecutionBackend
   readonly requests: RolloutRequests
@@ -41,9 +41,9 @@ export class LocalRollouts implements RolloutAdmission, LeaseResults, RolloutCon
 
   accept({ kind, body }: RolloutBody, trace: TraceHeaders): Promise<string> {
     const { requests, admission } = this.#parts
-    const requested =
-      kind === 'lease' ? requests.withLease(body, trace) : requests.withCallbacks(body, trace)
-    return admission.admit(requested)
+    return admission.admit(
+      kind === 'lease' ? requests.withLease(body, trace) : requests.withCallbacks(body, trace),
+    )
   }
 
   get waitSeconds(): number {
@@ -57,7 +57,7 @@ export class LocalRollouts implements RolloutAdmission, LeaseResults, RolloutCon
   status(rolloutId: string): RolloutState {
     const { leases, admission, backend } = this.#parts
     const lease = leases.registry.get(rolloutId)
-    // An end that a restart could still contradict is none yet, whatever the execution says.
+    // An end that a restart could still contradict is not reported yet, whatever the execution says.
     if (lease) return lease.end ?? { status: lease.status, reward: null, errorMessage: null }
     const state = admission.endOf(rolloutId) ?? backend.status(rolloutId)
     if (!isEnded(state.status) || !admission.isUndecided(rolloutId)) return state
@@ -69,7 +69,7 @@ export class LocalRollouts implements RolloutAdmission, LeaseResults, RolloutCon
     const leased = leases.cancel(selector)
     const others =
       'ids' in selector ? { ids: selector.ids.filter((id) => !leased.has(id)) } : selector
-    // What leases answer counts: they know their rollouts for longer than the backend does.
+    // The leases' answers win: they remember their rollouts for longer than the backend does.
     return new Map([...backend.cancel(others), ...leased])
   }
 
@@ -95,7 +95,7 @@ export class LocalRollouts implements RolloutAdmission, LeaseResults, RolloutCon
   }
 }
 
-/** Shows how busy a backend is. */
+/** Registers the figures of a backend. */
 export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): void {
   metrics.gauges(
     'osmosis_rollouts',
@@ -112,10 +112,10 @@ export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): 
     () => backend.load().maxConcurrent ?? Number.POSITIVE_INFINITY,
   )
   if (backend.workers === undefined) return
-  metrics.gauge('osmosis_workers', 'Worker processes there are.', () => workersOf(backend).running)
+  metrics.gauge('osmosis_workers', 'Worker processes.', () => workersOf(backend).running)
   metrics.counters(
     'osmosis_worker_restarts_total',
-    'Worker processes that were replaced, by why they ended.',
+    'Replaced worker processes, by why they ended.',
     'reason',
     () => workersOf(backend).restarts,
   )
@@ -126,12 +126,12 @@ export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): 
   )
   metrics.counter(
     'osmosis_worker_cpu_seconds_total',
-    'CPU time of all worker processes there have been, user and system.',
+    'CPU time of all worker processes so far, user and system.',
     () => workersOf(backend).cpuSeconds,
   )
 }
 
-/** Shows how leases stand. */
+/** Registers the figures of leases. */
 export function showLeases(metrics: ServerMetrics, leases: Leases): void {
   const { registry } = leases
   metrics.gauge(
@@ -141,17 +141,17 @@ export function showLeases(metrics: ServerMetrics, leases: Leases): void {
   )
   metrics.gauge(
     'osmosis_lease_results',
-    'Results that are kept for their callers.',
+    'Results that are stored for their callers.',
     () => registry.retainedCount,
   )
   metrics.gauge(
     'osmosis_lease_result_bytes',
-    'Size of the results that are kept for their callers.',
+    'Size of the results that are stored for their callers.',
     () => registry.retainedBytes,
   )
   metrics.counter(
     'osmosis_leases_lapsed_total',
-    'Rollouts that ended because nobody asked for their result in time.',
+    'Rollouts that ended because no caller polled for their result in time.',
     () => leases.lapsedCount,
   )
 }

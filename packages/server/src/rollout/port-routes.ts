@@ -27,74 +27,79 @@ import {
 } from '@osmosis/runtime/wire'
 import { z } from 'zod'
 
-import { HttpRefusal } from '../http/http-refusal.ts'
-import { reachableUrl } from '../http/reachable-url.ts'
-import { jsonAnswer, jsonTextAnswer } from '../http/route-answer.ts'
-import { isJsonObject, traceHeadersOf, type ServerRoute } from '../http/server-route.ts'
+import {
+  HttpRefusal,
+  jsonAnswer,
+  jsonTextAnswer,
+  isJsonObject,
+  traceHeadersOf,
+  type ServerRoute,
+} from '../http/server-route.ts'
+import { reachableUrl } from '../http/request-body.ts'
 import type { ServerServices } from '../http/server-shell.ts'
 
-// What the routes of the rollout protocol know of rollouts. Behind it they are in this process, or
-// somewhere that several servers share, which is why everything here may have to be waited for.
+// How the routes of the rollout protocol access rollouts, which are in this process or in a queue that
+// several servers share. Therefore everything here may be asynchronous.
 
-/** A body of `POST /rollout`, by the way that its results take. */
+/** A body of `POST /rollout`, by how its results are delivered. */
 export type RolloutBody =
   | { readonly kind: 'callbacks'; readonly body: RolloutRequestBody }
   | { readonly kind: 'lease'; readonly body: LeasedRolloutRequestBody }
 
-/** Takes rollouts in. */
+/** Accepts rollouts. */
 export interface RolloutAdmission {
   /**
    * Accepts a rollout, once, and resolves with the body of the answer: JSON.
    *
    * @throws HttpRefusal when it is not accepted
    */
-  accept(asked: RolloutBody, trace: TraceHeaders): Promise<string>
+  accept(requested: RolloutBody, trace: TraceHeaders): Promise<string>
 }
 
 /** A rollout whose result is fetched. */
 export interface LeaseReader {
-  /** Whether this is the token of its lease. Takes equally long for every wrong one. */
+  /** Whether this is the token of its lease. Takes equally long for every wrong token. */
   carries(token: string): boolean
   /**
-   * Renews the lease, then waits until the status differs from the one that was answered last, the
-   * time is up, or `signal` aborts. Resolves with the body of the answer: JSON.
+   * Renews the lease, then waits until the status differs from the last answer, the time is over, or
+   * `signal` aborts. Resolves with the body of the answer: JSON.
    */
-  read(longestMs: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer> | string>
+  read(maxWaitMs: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer> | string>
 }
 
-/** Where results are fetched. */
+/** Finds leased rollouts. */
 export interface LeaseResults {
-  /** Longest time a request for a result waits for news. Seconds. */
+  /** Longest wait of a request for a result. Seconds. */
   readonly waitSeconds: number
   find(rolloutId: string): LeaseReader | undefined | Promise<LeaseReader | undefined>
 }
 
-/** What `/health` says of rollouts. */
+/** The figures of `/health`. */
 export interface RolloutCounts {
   readonly load: BackendLoad
-  /** Callbacks that are still to be told. */
+  /** Pending callbacks. */
   readonly undelivered: number
-  /** Results that are kept for their callers. */
+  /** Results that are stored for their callers. */
   readonly retainedResults: number
 }
 
-/** Looks after rollouts, whatever way their results take. */
+/** Shows and cancels rollouts, however their results are delivered. */
 export interface RolloutControl {
   status(rolloutId: string): RolloutState | Promise<RolloutState>
-  /** The result has every id of an `ids` selector, and for others those that were cancelled. */
+  /** For `ids`, the result has every id; for other selectors, those that were cancelled. */
   cancel(
     selector: RolloutSelector,
   ): Map<string, CancelDisposition> | Promise<Map<string, CancelDisposition>>
   counts(): RolloutCounts | Promise<RolloutCounts>
   /** Whether this server accepts rollouts. */
   readonly accepting: boolean
-  /** This server accepts nothing from now on. */
+  /** Makes this server refuse new rollouts. */
   fence(): void
   /** Ids of the rollouts that this server accepted. */
   readonly admittedIds: readonly string[]
 }
 
-/** All that the routes of the rollout protocol stand on. */
+/** Everything that the routes of the rollout protocol need. */
 export interface RolloutPorts {
   readonly admission: RolloutAdmission
   readonly results: LeaseResults
@@ -112,7 +117,7 @@ export interface PortRouteOptions {
   instanceId?: string | undefined
 }
 
-/** The routes of the rollout protocol: each translates between the wire and one port behind it. */
+/** The routes of the rollout protocol: each translates between the wire and one port. */
 export function portRoutes(
   { admission, results, control }: RolloutPorts,
   { admissionStatus = 202, instanceId }: PortRouteOptions,
@@ -126,10 +131,10 @@ export function portRoutes(
   ]
 }
 
-/** What the route hands bodies to, and how it answers. */
+/** What {@link acceptRoute} works with. */
 interface AcceptParts {
   readonly admission: RolloutAdmission
-  /** Of rollouts with callbacks. */
+  /** Status of an accepted rollout with callbacks. */
   readonly admissionStatus: 200 | 202
   readonly egress: EgressPolicy
 }
@@ -157,21 +162,21 @@ function acceptRoute({
         schema: z.union([leasedRolloutAcceptedSchema, z.object({})]),
       },
       409: { description: 'The rollout_id is in use with another body, or leased' },
-      429: { description: 'The queue is full; Retry-After says when to ask again' },
-      503: { description: 'Draining or shutting down; Retry-After says when to ask again' },
+      429: { description: 'The queue is full; Retry-After says when to retry' },
+      503: { description: 'Draining or shutting down; Retry-After says when to retry' },
     },
     async handle(c, body) {
-      const asked: RolloutBody = hasCallbacks(body)
+      const requested: RolloutBody = hasCallbacks(body)
         ? { kind: 'callbacks', body }
         : { kind: 'lease', body }
-      const answer = await admission.accept(asked, traceHeadersOf(c))
-      const status = asked.kind === 'callbacks' ? admissionStatus : 202
+      const answer = await admission.accept(requested, traceHeadersOf(c))
+      const status = requested.kind === 'callbacks' ? admissionStatus : 202
       return jsonTextAnswer(answer, status)
     },
   }
 }
 
-/** The schemas of the protocol, for this server: with URLs that it may connect to. */
+/** The schemas of the protocol, with URLs that this server may connect to. */
 function bodySchemas(egress: EgressPolicy): {
   callbackSchema: typeof rolloutRequestSchema
   leasedSchema: typeof leasedRolloutRequestSchema
@@ -188,17 +193,17 @@ function bodySchemas(egress: EgressPolicy): {
   }
 }
 
-/** Whether a body names the receiver of its results; otherwise they are leased. */
+/** Whether a body names the receiver of its results; otherwise the rollout is leased. */
 function hasCallbacks(body: unknown): body is RolloutRequestBody {
   return isJsonObject(body) && Object.hasOwn(body as object, 'completion_callback_url')
 }
 
-/** As it is written; what is read is more lenient. */
+/** The schema for writing; reading is more lenient. */
 const answerSchema = leasedResultSchema.extend({
   err_category: leasedErrorCategorySchema.nullable(),
 })
 
-/** The route at which the holder of a lease asks for the result, and so renews the lease. */
+/** The route that callers poll for the result of a leased rollout, which renews the lease. */
 function resultRoute(results: LeaseResults): ServerRoute {
   return {
     method: 'GET',
@@ -207,8 +212,8 @@ function resultRoute(results: LeaseResults): ServerRoute {
     answers: {
       200: { description: 'The status, and the result once there is one', schema: answerSchema },
       403: { description: `The ${leaseHeader} header is not the lease of this rollout` },
-      404: { description: 'No such leased rollout, or its result is no longer kept' },
-      422: { description: `The id is no path segment, or the ${leaseHeader} header is missing` },
+      404: { description: 'No such leased rollout, or its result is no longer stored' },
+      422: { description: `The id is not a path segment, or the ${leaseHeader} header is missing` },
     },
     async handle(c) {
       const rolloutId = c.req.param('rollout_id') ?? ''
@@ -233,7 +238,7 @@ function resultRoute(results: LeaseResults): ServerRoute {
 const processId = randomUUID()
 
 /**
- * The routes that look after rollouts, whatever way their results take.
+ * The routes that show and cancel rollouts, however their results are delivered.
  *
  * @param instanceId - default: the id of the process
  */
@@ -247,7 +252,7 @@ function controlRoutes(
   const status: ServerRoute = {
     method: 'GET',
     path: '/rollout/{rollout_id}/status',
-    summary: 'Where a rollout stands',
+    summary: 'The state of a rollout',
     answers: { 200: { description: 'Unknown rollouts included', schema: statusResponseSchema } },
     async handle(c) {
       const rolloutId = c.req.param('rollout_id') ?? ''
@@ -267,7 +272,7 @@ function controlRoutes(
     path: '/rollout/cancel',
     summary: 'Cancel rollouts by ids, by prefix, or all of them',
     body: { schema: cancelRequestSchema, lists: { ids: (id) => typeof id === 'string' } },
-    answers: { 200: { description: 'What became of each', schema: cancelResponseSchema } },
+    answers: { 200: { description: 'The result for each', schema: cancelResponseSchema } },
     async handle(_, body) {
       const dispositions = await control.cancel(toSelector(body))
       logger.info({ rollouts: dispositions.size }, 'cancel requested')
@@ -278,7 +283,7 @@ function controlRoutes(
   const drain: ServerRoute<DrainRequestBody> = {
     method: 'POST',
     path: '/drain',
-    summary: 'Take no more rollouts, and wait for those that are in progress; cancels nothing',
+    summary: 'Refuse new rollouts, and wait for those that are in progress; cancels nothing',
     body: { schema: drainRequestSchema },
     answers: { 200: { description: 'What is still in progress', schema: drainResponseSchema } },
     async handle(c, { timeout_sec }) {
@@ -318,7 +323,7 @@ function controlRoutes(
   return [status, cancel, drain, health]
 }
 
-/** The selector in a cancel request, which its schema has found to hold exactly one. */
+/** The selector of a cancel request; its schema ensures that there is exactly one. */
 function toSelector({ ids, prefix }: CancelRequestBody): RolloutSelector {
   if (ids) return { ids }
   return prefix ? { prefix } : { all: true }

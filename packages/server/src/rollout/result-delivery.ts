@@ -14,22 +14,22 @@ import type { SecretValues } from '../logging/secret-values.ts'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 
 /**
- * The way of one rollout's results to whoever asked for it. Execution reports to it and knows no
- * more of it; nothing here rejects.
+ * Delivers the results of one rollout to its caller. The backend reports to it through the observer;
+ * nothing here rejects.
  */
 export interface ResultDelivery extends RolloutObserver {
   /** Whether all that the caller waits for has been reported. */
   readonly complete: boolean
-  /** Reports what the backend did not: it broke, or came back without a result. */
+  /** Called when the backend failed, or returned without a result. */
   backendEnded(error: unknown): Promise<void>
 }
 
-/** What a rollout has come to, and has to be delivered. */
+/** The outcomes of a rollout that have to be delivered. */
 export interface PendingDelivery {
   readonly workflow: WorkflowOutcome
-  /** What the workflow gave. */
+  /** The samples of the workflow. */
   readonly samples: SamplesById
-  /** Undefined until there is one, and when nobody waits for it. */
+  /** Undefined while there is none, and when the caller does not need it. */
   readonly grading: GradingOutcome | undefined
 }
 
@@ -54,7 +54,7 @@ export class OutcomeLog {
     this.#logger.warn({ rollout_id: this.#rolloutId, warning }, 'rollout warning')
   }
 
-  /** The failure with its secrets removed: messages of HTTP clients have been seen to carry keys. */
+  /** Logs the failure, and returns it with secrets removed: messages of HTTP clients may contain keys. */
   failure(phase: 'workflow' | 'grading', failure: RolloutFailure | null): RolloutFailure | null {
     if (failure === null) return null
     const { category, cause } = failure
@@ -65,7 +65,7 @@ export class OutcomeLog {
   }
 }
 
-/** Reports to whoever waits in this process, with secrets removed. */
+/** Reports to a caller that waits in this process, with secrets removed. */
 export class AwaitedDelivery implements ResultDelivery {
   readonly #observer: RolloutObserver
   readonly #log: OutcomeLog
@@ -97,7 +97,7 @@ export class AwaitedDelivery implements ResultDelivery {
 
   async gradingFinished(outcome: GradingOutcome): Promise<void> {
     this.complete = true
-    // A workflow that failed is reported again as the reason why nothing was graded.
+    // A workflow failure is reported again as the reason why nothing was graded.
     const failure = this.#failed ? outcome.failure : this.#log.failure('grading', outcome.failure)
     await this.#observer.gradingFinished({ ...outcome, failure })
   }
@@ -109,7 +109,7 @@ export class AwaitedDelivery implements ResultDelivery {
   }
 }
 
-/** Counts what is reported of one rollout, and tells who has it, before it passes it on. */
+/** Counts the outcomes of one rollout and reports its ownership, then passes them on. */
 export class CountedDelivery implements ResultDelivery {
   readonly #delivery: ResultDelivery
   readonly #metrics: Pick<ServerMetrics, 'policy'>
@@ -183,20 +183,17 @@ export function countModelCalls(
       for (const call of calls) policy.count(call)
     }
   } catch {
-    // Sources are user code, and a figure is not worth a rollout.
+    // Sources are user code, and counting must not fail a rollout.
   }
 }
 
-/** What the log says when step rewards go no further. */
+/** The warning about dropped step rewards. */
 export const stepRewardsDropped =
   'the grader sets step rewards, which are dropped on the way to this trainer: it trains all model calls of a sample with the one reward of the sample'
 
 const warned = new WeakSet<Logger>()
 
-/**
- * Warns of step rewards that whoever gets the result does not take. Once for each log: a grader that sets
- * them does so in every rollout.
- */
+/** Warns of step rewards that the receiver does not support, once per log: such a grader sets them in every rollout. */
 export function warnOfStepRewards(
   rolloutId: string,
   samples: Iterable<Pick<RolloutSample, 'stepRewards'>>,

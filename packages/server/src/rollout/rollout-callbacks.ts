@@ -21,7 +21,7 @@ import {
 
 const warnedOfSeveral = new WeakSet<Logger>()
 
-/** Where the results of one rollout go. */
+/** Where the results of one rollout are sent. */
 export interface CallbackTargets {
   readonly rolloutId: string
   readonly completionUrl: string
@@ -32,46 +32,52 @@ export interface CallbackTargets {
   readonly onAcknowledged?: ((body: string) => void) | undefined
 }
 
-/** What callbacks are sent with. */
+/** What sends the callbacks. */
 interface CallbackServices {
   readonly delivery: CallbackDelivery
   readonly logger: Logger
   readonly secrets: SecretValues
 }
 
-/** The way of the callbacks of one rollout. */
-export interface CallbackWay {
+/** How the callbacks of one rollout are delivered. */
+export interface CallbackContext {
   readonly targets: CallbackTargets
   readonly services: CallbackServices
-  /** Where the callbacks are kept; undefined: in memory alone. */
+  /** Stores the callbacks; undefined: they are only in memory. */
   readonly record: CallbackRecord | undefined
 }
 
-/** Delivers the end of a workflow: one body, built once. What becomes of it on its way changes nothing here. */
-export async function deliverCompletion(way: CallbackWay, outcome: WorkflowOutcome): Promise<void> {
-  const { targets, services } = way
+/** Delivers the outcome of a workflow: one body, built once. A failed delivery does not change it. */
+export async function deliverCompletion(
+  context: CallbackContext,
+  outcome: WorkflowOutcome,
+): Promise<void> {
+  const { targets, services } = context
   const log = new OutcomeLog(targets.rolloutId, services)
   for (const warning of outcome.warnings) log.warn(warning)
   const failure = log.failure('workflow', outcome.failure)
-  await deliver(way, log, toCompletion(targets, { ...outcome, failure }), () =>
+  await deliver(context, log, toCompletion(targets, { ...outcome, failure }), () =>
     gradingFailed(targets, failure ?? interrupted('grading')),
   )
 }
 
-/** The same for the end of a grading; nothing where nobody waits for it. */
-export async function deliverGrading(way: CallbackWay, outcome: GradingOutcome): Promise<void> {
-  const { targets, services } = way
+/** Delivers the outcome of a grading, unless the caller requested none. */
+export async function deliverGrading(
+  context: CallbackContext,
+  outcome: GradingOutcome,
+): Promise<void> {
+  const { targets, services } = context
   const { rolloutId, graderUrl } = targets
   if (graderUrl === null) return
   warnOfSeveral(rolloutId, outcome.samples.size, services.logger)
   warnOfStepRewards(rolloutId, outcome.samples.values(), services.logger)
   const log = new OutcomeLog(rolloutId, services)
   const failure = log.failure('grading', outcome.failure)
-  await deliver(way, log, toGrader(targets, graderUrl, { ...outcome, failure }), () => [])
+  await deliver(context, log, toGrader(targets, graderUrl, { ...outcome, failure }), () => [])
 }
 
 async function deliver(
-  { services, record }: CallbackWay,
+  { services, record }: CallbackContext,
   log: OutcomeLog,
   { callback, warning }: BuiltCallback,
   next: () => readonly Callback[],
@@ -92,24 +98,24 @@ function warnOfSeveral(rolloutId: string, samples: number, logger: Logger): void
 
 /** Delivers what a backend of this process reports, each outcome once. Nothing here rejects. */
 export class RolloutCallbacks implements ResultDelivery {
-  readonly #way: CallbackWay
+  readonly #context: CallbackContext
   #workflowReported = false
   #gradingReported = false
 
-  constructor(way: CallbackWay) {
-    this.#way = way
+  constructor(context: CallbackContext) {
+    this.#context = context
   }
 
   async workflowFinished(outcome: WorkflowOutcome): Promise<void> {
     if (this.#workflowReported) return
     this.#workflowReported = true
-    await deliverCompletion(this.#way, outcome)
+    await deliverCompletion(this.#context, outcome)
   }
 
   async gradingFinished(outcome: GradingOutcome): Promise<void> {
     if (this.#gradingReported) return
     this.#gradingReported = true
-    await deliverGrading(this.#way, outcome)
+    await deliverGrading(this.#context, outcome)
   }
 
   async backendEnded(error: unknown): Promise<void> {
@@ -119,26 +125,26 @@ export class RolloutCallbacks implements ResultDelivery {
   }
 
   get complete(): boolean {
-    const isGraded = this.#way.targets.graderUrl !== null
+    const isGraded = this.#context.targets.graderUrl !== null
     return this.#workflowReported && (this.#gradingReported || !isGraded)
   }
 }
 
-/** What is told of a rollout whose server is gone before its workflow has ended. */
+/** The callbacks of a rollout whose server exited before its workflow ended. */
 export function ifInterrupted(targets: CallbackTargets): Callback[] {
   const failure = interrupted('running')
   const completion = toCompletion(targets, { status: 'failure', failure, warnings: [] })
   return [completion.callback, ...gradingFailed(targets, failure)]
 }
 
-/** Where the rollout stands whose last callback this is. */
+/** The state of a rollout after this last callback. */
 export function toState({ body }: Callback): RolloutState {
   const { status, err_message, sample } = JSON.parse(body) as CompletionCallbackBody &
     Pick<GraderCallbackBody, 'sample'>
   return { status, reward: sample?.reward ?? null, errorMessage: err_message ?? null }
 }
 
-/** A callback as it is built here. */
+/** A callback that was built here. */
 export interface CallbackInParts extends Callback {
   /** Its body. */
   readonly parts: BodyParts
@@ -157,7 +163,7 @@ function toGrader(targets: CallbackTargets, url: string, outcome: GradingOutcome
   return toCallback(targets, 'grader', url, graderBody(targets.rolloutId, outcome))
 }
 
-/** Nothing where nobody waits for a grading. */
+/** Empty when the caller requested no grading. */
 function gradingFailed(targets: CallbackTargets, failure: RolloutFailure): Callback[] {
   const { graderUrl } = targets
   if (graderUrl === null) return []

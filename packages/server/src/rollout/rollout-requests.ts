@@ -26,17 +26,17 @@ import type { RolloutBody } from './port-routes.ts'
 import { ifInterrupted, RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
 import type { RolloutTrajectory, TrajectoryFiles } from './trajectory-files.ts'
 
-/** What requested rollouts are run with. */
+/** What runs requested rollouts. */
 interface RolloutParts {
   readonly backend: ExecutionBackend
   readonly files: TrajectoryFiles
   readonly leases: Leases
-  /** Undefined: nobody is told which rollouts this server has. */
+  /** Undefined: the ownership of rollouts is not reported. */
   readonly ownership: OwnershipLog | undefined
   readonly services: ServerServices
 }
 
-/** Makes of the bodies of `POST /rollout` what can be admitted and run. */
+/** Turns the bodies of `POST /rollout` into rollouts that can be admitted and run. */
 export class RolloutRequests {
   readonly #parts: RolloutParts
 
@@ -44,7 +44,7 @@ export class RolloutRequests {
     this.#parts = parts
   }
 
-  /** With callbacks: what is sent again is answered as it was. */
+  /** With callbacks: a repeated request gets the first answer. */
   withCallbacks(body: RolloutRequestBody, traceHeaders: TraceHeaders): AdmissionRequest {
     const rolloutId = body.rollout_id ?? randomUUID()
     const request = toRolloutRequest({ kind: 'callbacks', body }, rolloutId, traceHeaders)
@@ -83,7 +83,7 @@ export class RolloutRequests {
       secrets: [apiKey],
       prepare: () => {
         const trajectory = files.begin(request, body.extra_fields ?? null)
-        const keep = (): Promise<void> => trajectory.write()
+        const save = (): Promise<void> => trajectory.write()
         const { answer, tokenDigest } = newLease(rolloutId, registry)
         return {
           answer,
@@ -91,7 +91,7 @@ export class RolloutRequests {
           tokenDigest,
           run: (record) => {
             const identity = { rolloutId, tokenDigest, record }
-            const delivery = leases.begin(identity, { graded: grade, keep })
+            const delivery = leases.begin(identity, { graded: grade, save })
             return this.#run(request, delivery, trajectory)
           },
         }
@@ -99,19 +99,19 @@ export class RolloutRequests {
     }
   }
 
-  /** For a caller that waits: runs it to its end. Never rejects. */
+  /** Runs a rollout to its end, for a caller that waits. Never rejects. */
   async toEnd(
     request: RolloutRequest,
     observer: Pick<RolloutObserver, 'phaseChanged'>,
   ): Promise<RolloutEnd> {
     const { files, services } = this.#parts
     const trajectory = files.begin(request, null)
-    const execute = async (asked: RolloutRequest, results: RolloutObserver): Promise<void> =>
-      this.#run(asked, new AwaitedDelivery(asked.rolloutId, results, services), trajectory)
+    const execute = async (started: RolloutRequest, results: RolloutObserver): Promise<void> =>
+      this.#run(started, new AwaitedDelivery(started.rolloutId, results, services), trajectory)
     return runToEnd({ execute }, request, observer)
   }
 
-  /** Hands a rollout to the backend; resolves when its results have been seen to. */
+  /** Executes a rollout; resolves when its results are delivered or stored. */
   async #run(
     request: RolloutRequest,
     results: ResultDelivery,
@@ -137,7 +137,7 @@ export class RolloutRequests {
   }
 }
 
-/** A lease nobody has heard of: what its holder is answered, and what is kept of its token. */
+/** A new lease: the answer to its caller, and the digest of its token. */
 export function newLease(
   rolloutId: string,
   { waitSeconds, leaseSeconds }: Pick<LeaseRegistry, 'waitSeconds' | 'leaseSeconds'>,
@@ -153,14 +153,14 @@ export function newLease(
   return { answer: JSON.stringify(answer), tokenDigest: digestOfToken(token) }
 }
 
-/** What a body asks a backend for. */
+/** The rollout that a body requests. */
 export function toRolloutRequest(
-  asked: RolloutBody,
+  requested: RolloutBody,
   rolloutId: string,
   traceHeaders: TraceHeaders,
 ): RolloutRequest {
-  const { body } = asked
-  const key = asked.kind === 'lease' ? null : asked.body.controller_api_key
+  const { body } = requested
+  const key = requested.kind === 'lease' ? null : requested.body.controller_api_key
   return {
     rolloutId,
     initialMessages: body.initial_messages as PromptMessage[],
@@ -171,13 +171,15 @@ export function toRolloutRequest(
     graderTimeoutSeconds: body.grader_timeout_sec ?? null,
     apiKey: body.llm_api_key ?? key ?? undefined,
     grade:
-      asked.kind === 'lease' ? asked.body.grade : (asked.body.grader_callback_url ?? null) !== null,
+      requested.kind === 'lease'
+        ? requested.body.grade
+        : (requested.body.grader_callback_url ?? null) !== null,
     traceHeaders,
     group: body.group ? { ...body.group, size: body.group.size ?? undefined } : undefined,
   }
 }
 
-/** Where the results go that a body asks to have sent. */
+/** The callback targets that a body names. */
 export function toTargets(rolloutId: string, body: RolloutRequestBody): CallbackTargets {
   return {
     rolloutId,

@@ -10,9 +10,8 @@ import {
 } from '../http/server-shell.ts'
 import type { LeaseOptions } from '../leases/lease-registry.ts'
 import { Leases } from '../leases/leases.ts'
-import type { RunRouteOptions } from '../run/run-options.ts'
-import { runRoutes } from '../run/run-routes.ts'
-import { Runs } from '../run/runs.ts'
+import type { RunRouteOptions } from '../run/run-request.ts'
+import { runRoutes, Runs } from '../run/run-routes.ts'
 import { Admission } from '../work/admission.ts'
 import { LocalRollouts, showBackend, showLeases } from './local-rollouts.ts'
 import { OwnershipLog, type OwnershipOptions } from '../work/ownership-log.ts'
@@ -21,13 +20,13 @@ import { toState } from './rollout-callbacks.ts'
 import { RolloutRequests } from './rollout-requests.ts'
 import { TrajectoryFiles } from './trajectory-files.ts'
 
-/** What the rollout protocol is served with. */
+/** Options of the rollout protocol. */
 export interface RolloutProtocolOptions extends PortRouteOptions {
-  /** Executes the rollouts; the caller made it, and the server shuts it down when it drains. */
+  /** Executes the rollouts; the caller creates it, and the server shuts it down when it drains. */
   backend: ExecutionBackend
-  /** Where it is reported which rollouts this server has; default: nowhere. */
+  /** Where the server reports which rollouts it has; default: nowhere. */
   ownership?: OwnershipOptions | undefined
-  /** How results are kept for callers that fetch them. */
+  /** How results are stored for callers that fetch them. */
   leases?: LeaseOptions | undefined
   /**
    * Whether a trajectory document of each rollout is written below the backend's `artifactRoot`,
@@ -47,14 +46,14 @@ export interface RolloutServerOptions extends ServerShellOptions, RolloutProtoco
   callbackRetry?: CallbackRetryOptions | undefined
 }
 
-/** A rollout server without a port: give it to {@link serve}, or its `fetch` to another host. */
+/** A rollout server without a port: pass it to {@link serve}, or its `fetch` to another host. */
 export interface RolloutServer extends ServerShell {}
 
 /**
- * Puts HTTP in front of a backend. Whoever makes a server closes it.
+ * Serves a backend over HTTP. The caller closes the server.
  *
- * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is
- * not a number of at least 0, or times of leases that do not fit together
+ * @throws OsmosisError with code `invalid_config` for a key that cannot be sent, a limit that is
+ * not a number of at least 0, or lease times that contradict each other
  */
 export function createRolloutServer(options: RolloutServerOptions): RolloutServer {
   const { backend } = options
@@ -66,12 +65,7 @@ export function createRolloutServer(options: RolloutServerOptions): RolloutServe
   }))
 }
 
-/**
- * The rollout protocol for a backend of this process.
- *
- * @returns the routes, what takes up the rollouts of an earlier process, and what waits for callers
- * that fetch their results when the server ends
- */
+/** The rollout protocol for a backend of this process. */
 function rolloutRoutes(
   options: RolloutProtocolOptions,
   services: ServerServices,
@@ -91,7 +85,7 @@ function rolloutRoutes(
     isTaken: (rolloutId) => registry.get(rolloutId) !== undefined,
     endOf({ acceptance, last }) {
       const state = backend.status(acceptance.rolloutId)
-      // The backend of another process ran it, or it took long to be told.
+      // Another process ran it, or the backend has forgotten it by now.
       if (state.status === 'unknown' && last !== undefined) return toState(last)
       const { errorMessage } = state
       return { ...state, errorMessage: errorMessage && secrets.redactError(errorMessage) }
@@ -103,19 +97,19 @@ function rolloutRoutes(
     run === false
       ? undefined
       : new Runs(run === true ? {} : run, { backend, admission, requests, logger })
-  const own = new LocalRollouts({ backend, requests, admission, leases, delivery })
+  const local = new LocalRollouts({ backend, requests, admission, leases, delivery })
 
   return {
     routes: [
-      ...portRoutes({ admission: own, results: own, control: own }, options, services),
+      ...portRoutes({ admission: local, results: local, control: local }, options, services),
       ...(runs === undefined ? [] : runRoutes(runs, services.egress)),
     ],
     resume(left) {
       leases.restore(left.records)
       admission.resume(left)
     },
-    async settle(longestMs) {
-      await leases.close(longestMs)
+    async settle(maxWaitMs) {
+      await leases.close(maxWaitMs)
       await ownership?.close()
     },
   }

@@ -20,36 +20,36 @@ import {
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 
-/** What trajectory documents are written with. */
+/** What trajectory documents need. */
 export interface TrajectoryServices {
   readonly logger: Logger
   readonly secrets: SecretValues
 }
 
-/** Results may end by the thousand at once, and files that can be open are few. */
-const writesAtOnce = 8
-/** Results and a server that ends wait for documents no longer than this. */
-const longestWaitMs = 10_000
+/** Thousands of results may end at once, and few files can be open. */
+const maxWrites = 8
+/** Longest time that results and an ending server wait for documents. */
+const maxWaitMs = 10_000
 const never = new AbortController().signal
 
-/** The trajectory documents of a server. What goes wrong with them is logged, and nothing more. */
+/** The trajectory documents of a server. Failures to write them are only logged. */
 export class TrajectoryFiles {
   readonly #root: string | undefined
   readonly #services: TrajectoryServices
-  readonly #slots = new ConcurrencyLimiter(writesAtOnce)
+  readonly #slots = new ConcurrencyLimiter(maxWrites)
 
-  /** @param root - the folder that holds those of all rollouts; undefined: none are written */
+  /** @param root - the folder for those of all rollouts; undefined: none are written */
   constructor(root: string | undefined, services: TrajectoryServices) {
     this.#root = root
     this.#services = services
   }
 
-  /** Whether there are any. */
+  /** Whether documents are written. */
   get areWritten(): boolean {
     return this.#root !== undefined
   }
 
-  /** @param extraFields - those of the request; callers find their rows again by them */
+  /** @param extraFields - those of the request, by which callers identify their rows */
   begin(request: DocumentedRequest, extraFields: EndedRollout['extraFields']): RolloutTrajectory {
     const root = this.#root
     const write =
@@ -69,19 +69,19 @@ export class TrajectoryFiles {
   }
 }
 
-/** What documents have of a request. */
+/** The part of a request that documents contain. */
 type DocumentedRequest = Pick<
   RolloutRequest,
   'rolloutId' | 'initialMessages' | 'label' | 'metadata'
 >
 
-// Shared, because most rollouts change none of them before they end.
+// Shared, because most rollouts do not change them before they end.
 const none: readonly never[] = []
 const noSamples = Promise.resolve<EndedRollout['samples']>(new Map())
 
 type WriteFiles = (rollout: EndedRollout) => Promise<void>
 
-/** What the documents of one rollout will say, taken down while it continues. Nothing here throws. */
+/** Collects what the documents of one rollout will contain. Nothing here throws. */
 export class RolloutTrajectory {
   readonly #request: DocumentedRequest
   readonly #extraFields: EndedRollout['extraFields']
@@ -106,7 +106,7 @@ export class RolloutTrajectory {
     this.#writeFiles = writeFiles
   }
 
-  /** Passes on what a backend reports, and takes it down. */
+  /** Records what a backend reports, and passes it on. */
   observing(observer: RolloutObserver): RolloutObserver {
     if (this.#writeFiles === undefined) return observer
     return {
@@ -131,11 +131,11 @@ export class RolloutTrajectory {
 
   gradingEnded({ failure, samples }: GradingOutcome): void {
     this.#failed('grading', failure)
-    // A rollout that was not graded has none here, and had some before.
+    // Without grading there are no samples here, but the workflow may have reported some.
     if (samples.size > 0) this.#samples = Promise.resolve(samples)
   }
 
-  /** The backend broke, or came back without a result. */
+  /** The backend failed, or returned without a result. */
   backendEnded(error: unknown): void {
     this.#failed('workflow', {
       message: errorMessage(error),
@@ -144,7 +144,7 @@ export class RolloutTrajectory {
     })
   }
 
-  /** Takes what a controller measured from its acknowledgement; the latest report counts. */
+  /** Reads a controller's measurements from its acknowledgement; the latest report counts. */
   acknowledged(body: string): void {
     try {
       this.#report = readTrajectoryReport(body) ?? this.#report
@@ -155,16 +155,19 @@ export class RolloutTrajectory {
   }
 
   /**
-   * Writes the documents, once: what comes to be known later is not in them. Waits for a slow disk no
-   * longer than a result may be kept waiting.
+   * Writes the documents, once; later information is not in them. Stops waiting for a slow disk after
+   * a limit, because the result must not wait for it.
    */
   async write(): Promise<void> {
     if (this.#writeFiles === undefined) return
     const written = (this.#written ??= this.#writeOnce(this.#writeFiles))
-    const limit = { limitMs: longestWaitMs, outer: never, late: () => new Error('too slow') }
+    const limit = { limitMs: maxWaitMs, outer: never, late: () => new Error('too slow') }
     await withTimeLimit(limit, async (signal) => untilAborted(signal, () => written)).catch(() => {
       const line = { rollout_id: this.#request.rolloutId }
-      this.#services.logger.warn(line, 'trajectory still being written; not waited for')
+      this.#services.logger.warn(
+        line,
+        'trajectory is still being written; the result does not wait',
+      )
     })
   }
 
@@ -190,7 +193,7 @@ export class RolloutTrajectory {
   }
 
   #failed(phase: PhaseFailure['phase'], failure: RolloutFailure | null): void {
-    // A workflow that failed is reported again as the reason why nothing was graded.
+    // A workflow failure is reported again as the reason why nothing was graded.
     if (failure === null || failure === this.#lastFailure) return
     this.#lastFailure = failure
     const { category, message } = failure
@@ -198,7 +201,7 @@ export class RolloutTrajectory {
     this.#failures = [...this.#failures, { phase, category, message: shown }]
   }
 
-  /** Errors of HTTP clients have been seen to carry keys. */
+  /** Errors of HTTP clients may contain keys. */
   #redacted(sample: RolloutSample): RolloutSample {
     const { secrets } = this.#services
     const calls = sample.calls.map((call) =>

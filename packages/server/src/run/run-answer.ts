@@ -2,21 +2,21 @@ import { errorMessage, type PolicyCall, type RolloutSample } from '@osmosis/core
 import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/runtime'
 import type { RunCallBody, RunResponseBody, RunSampleBody } from '@osmosis/runtime/wire'
 
-/** How the end of a rollout becomes one number. */
+/** How the outcome of a rollout becomes one number. */
 export interface RunAnswerRules {
-  /** What the reward of a rollout with several samples is; default: it must keep exactly one. */
+  /** The reward of a rollout with several samples; default: exactly one sample must remain. */
   reward?: RewardRule | undefined
 }
 
-/** What an answer is made with besides. */
+/** What {@link toRunAnswer} also needs. */
 interface RunAnswerParts extends RunAnswerRules {
   /** From the request to the end of the rollout. */
   readonly seconds: number
   readonly traced: boolean
 }
 
-/** Most token ids and logprobs of an answer, which are some 80 MB of JSON. */
-const mostNumbers = 8_000_000
+/** Maximum number of token ids and logprobs in an answer: about 80 MB of JSON. */
+const maxNumbers = 8_000_000
 
 /** The body that answers `POST /run`: JSON. */
 export function toRunAnswer(end: RolloutEnd, { seconds, reward, traced }: RunAnswerParts): string {
@@ -60,14 +60,14 @@ function toTrace(samples: ReadonlyMap<string, RolloutSample>): RunSampleBody[] {
     for (const { promptTokenIds, completionTokenIds } of answered) {
       numbers += (promptTokenIds?.length ?? 0) + 2 * (completionTokenIds?.length ?? 0)
     }
-    if (numbers > mostNumbers) {
+    if (numbers > maxNumbers) {
       throw new RangeError(
-        `The trace of this rollout has more than ${mostNumbers} token ids and logprobs, which is all that an answer has room for. Make fewer model calls, or train with an endpoint that records them itself.`,
+        `The trace of this rollout has more than ${maxNumbers} token ids and logprobs, which is the limit of an answer. Make fewer model calls, or train with an endpoint that records them itself.`,
       )
     }
     return {
       sample_id: id,
-      // Kept samples have one: the end of the rollout says so.
+      // Remaining samples have a reward: `RolloutEnd` guarantees it.
       reward: reward ?? 0,
       calls: answered.map((call, at) => toCall(call, stepRewards?.[at] ?? null)),
     }

@@ -5,10 +5,28 @@ import type { TraceHeaders } from '@osmosis/core/http'
 import type { RolloutRequest } from '@osmosis/runtime'
 import type { RunRequestBody } from '@osmosis/runtime/wire'
 
-import { HttpRefusal } from '../http/http-refusal.ts'
-import type { RunRouteOptions } from './run-options.ts'
+import { HttpRefusal } from '../http/server-route.ts'
+import type { RunAnswerRules } from './run-answer.ts'
 
-/** What a rollout gets of a row of somebody else's dataset. */
+/** Options of `POST /run`. */
+export interface RunRouteOptions extends RunAnswerRules {
+  /**
+   * Column of the row that names its group: rollouts with the same value are attempts of one group, in
+   * the order of their requests. Default: they belong to no group.
+   */
+  groupColumn?: string | undefined
+  /**
+   * Attempts of a group; after this many the next group with its own id starts. Default: unknown, and all
+   * rows with the same value are one group.
+   */
+  groupSize?: number | undefined
+  /** Time limit of the workflow. Seconds; default: as long as the trainer waits. */
+  agentTimeoutSeconds?: number | undefined
+  /** Time limit of the grader. Seconds; default: as long as the trainer waits. */
+  graderTimeoutSeconds?: number | undefined
+}
+
+/** What a rollout uses of a row of a trainer's dataset. */
 export interface TrainerRow {
   readonly messages: readonly PromptMessage[]
   readonly label: string | null
@@ -26,9 +44,9 @@ const promptColumns = [
 const labelColumns = ['label', 'answer', 'ground_truth', 'result'] as const
 
 /**
- * Reads a row whose columns nobody has agreed on: the first column that can be the prompt is it, text
- * being what a user says, and the first that can be the label is that. The rest is metadata; what is
- * in a column `metadata` of its own is found there directly, as evaluations have it.
+ * Reads a row with unknown columns. The first column with a known prompt name is the prompt (text is a
+ * user message), the first with a known label name is the label. The rest is metadata; the entries of a
+ * column `metadata` are merged into it, as in evaluations.
  *
  * @throws OsmosisError with code `invalid_dataset` for a row without a prompt, or one that is neither
  * text nor messages
@@ -63,9 +81,7 @@ function systemMessages(system: unknown): PromptMessage[] {
 function toMessages(prompt: unknown, column: string): readonly PromptMessage[] {
   if (typeof prompt === 'string') return [{ role: 'user', content: prompt }]
   if (Array.isArray(prompt) && prompt.length > 0 && prompt.every(isMessage)) return prompt
-  throw invalid(
-    `The column ${column} must be text or a list of messages, each with a role, and is neither.`,
-  )
+  throw invalid(`The column ${column} must be text or a list of messages, each with a role.`)
 }
 
 function isMessage(value: unknown): value is PromptMessage {
@@ -88,7 +104,7 @@ function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_dataset', message)
 }
 
-/** Names that inference servers have for settings of chat completions. */
+/** Names of inference servers for settings of chat completions. */
 const otherNames = new Map([
   ['max_new_tokens', 'max_tokens'],
   ['min_new_tokens', 'min_tokens'],
@@ -96,8 +112,8 @@ const otherNames = new Map([
 ])
 
 /**
- * What a trainer may say about sampling: settings of chat completions, and those that vLLM and SGLang
- * add to them. What is asked, and with which tools, is the agent's; one answer is all it reads.
+ * The sampling settings that a trainer may set: those of chat completions, and those that vLLM and SGLang
+ * add. The agent decides about messages and tools, and reads only one answer (`n` is not allowed).
  */
 const chatSettings = new Set([
   'chat_template_kwargs',
@@ -131,11 +147,11 @@ const chatSettings = new Set([
   'truncate_prompt_tokens',
 ])
 
-/** The sampling parameters of a trainer, by what becomes of them. */
+/** The sampling parameters of a trainer. */
 interface SamplingSettings {
   /** For the body of each model call. */
   readonly body: Readonly<Record<string, unknown>>
-  /** Names of those that chat completions do not have. */
+  /** Names that chat completions do not have. */
   readonly dropped: readonly string[]
 }
 
@@ -148,26 +164,26 @@ function toSamplingSettings(
   for (const [name, value] of Object.entries(given ?? {})) {
     const ours = otherNames.get(name) ?? name
     if (!chatSettings.has(ours)) dropped.push(name)
-    // The name of chat completions counts where both are given.
-    else if (isSaid(value) && !(ours !== name && isSaid(given?.[ours]))) body[ours] = value
+    // If both names are given, that of chat completions wins.
+    else if (isSet(value) && !(ours !== name && isSet(given?.[ours]))) body[ours] = value
   }
   return { body, dropped }
 }
 
-/** Null means that the server of the model decides. */
-function isSaid(value: unknown): boolean {
+/** Null leaves the decision to the model's server. */
+function isSet(value: unknown): boolean {
   return value !== undefined && value !== null
 }
 
-/** What a model call has to ask for so that its answer can be trained. */
+/** What a model call must request so that its answer can be trained. */
 const recorded = { logprobs: true, return_token_ids: true }
 
-/** The rollout that a body of `POST /run` asks for. */
+/** The rollout that a body of `POST /run` requests. */
 export interface RunRequest {
   readonly request: RolloutRequest
-  /** What is in the body beside what the protocol names. */
+  /** The fields that the protocol does not define. */
   readonly row: Readonly<Record<string, unknown>>
-  /** Sampling parameters that are left out. */
+  /** Sampling parameters that are omitted. */
   readonly dropped: readonly string[]
 }
 
@@ -206,7 +222,7 @@ export function toRunRequest(
     wire: {
       model: model.replace(/^openai\//, ''),
       body: trace === true ? { ...settings.body, ...recorded } : settings.body,
-      // Who asks for a trace has a policy that others ask as well: its 404 is about the model.
+      // With a trace, the policy is shared by several callers: its 404 means that the model is unknown.
       ownRoute: trace !== true,
     },
   }

@@ -1,4 +1,7 @@
-import type { EgressPolicy } from '@osmosis/core/http'
+import type { RolloutGroup } from '@osmosis/core'
+import type { EgressPolicy, TraceHeaders } from '@osmosis/core/http'
+import type { ExecutionBackend, RolloutRequest } from '@osmosis/runtime'
+import { RolloutMemory } from '@osmosis/runtime/http'
 import {
   flushRequestSchema,
   flushResponseSchema,
@@ -9,17 +12,26 @@ import {
   type RunRequestBody,
 } from '@osmosis/runtime/wire'
 
-import { reachableUrl } from '../http/reachable-url.ts'
-import { jsonAnswer, jsonTextAnswer } from '../http/route-answer.ts'
-import { traceHeadersOf, type ServerRoute } from '../http/server-route.ts'
-import type { Runs } from './runs.ts'
+import { reachableUrl } from '../http/request-body.ts'
+import {
+  jsonAnswer,
+  jsonTextAnswer,
+  traceHeadersOf,
+  type ServerRoute,
+} from '../http/server-route.ts'
+import type { Logger } from '../logging/logger.ts'
+import { warnOfStepRewards } from '../rollout/result-delivery.ts'
+import type { RolloutRequests } from '../rollout/rollout-requests.ts'
+import type { Admission } from '../work/admission.ts'
+import { toRunAnswer } from './run-answer.ts'
+import { toRunRequest, type RunRouteOptions } from './run-request.ts'
 
 /** `POST /run` and `POST /flush`. */
 export function runRoutes(runs: Runs, egress: EgressPolicy): ServerRoute[] {
   const run: ServerRoute<RunRequestBody> = {
     method: 'POST',
     path: '/run',
-    summary: 'Run a rollout to its end, and answer with what came of it; hanging up cancels it',
+    summary: 'Run a rollout to its end, and answer with its outcome; disconnecting cancels it',
     body: {
       schema: runRequestSchema.extend({
         base_url: reachableUrl(runRequestSchema.shape.base_url, egress),
@@ -27,11 +39,11 @@ export function runRoutes(runs: Runs, egress: EgressPolicy): ServerRoute[] {
     },
     answers: {
       200: {
-        description: 'The rollout has ended, well or not: exit_status says how',
+        description: 'The rollout has ended; exit_status is its outcome',
         schema: runResponseSchema,
       },
-      429: { description: 'The queue is full; Retry-After says when to ask again' },
-      503: { description: 'Draining or shutting down; Retry-After says when to ask again' },
+      429: { description: 'The queue is full; Retry-After says when to retry' },
+      503: { description: 'Draining or shutting down; Retry-After says when to retry' },
     },
     async handle(c, body) {
       return jsonTextAnswer(await runs.run(body, traceHeadersOf(c), c.req.raw.signal))
@@ -40,12 +52,178 @@ export function runRoutes(runs: Runs, egress: EgressPolicy): ServerRoute[] {
   const flush: ServerRoute<FlushRequestBody> = {
     method: 'POST',
     path: '/flush',
-    summary: 'Cancel the rollouts that one instance of a session server has asked for',
+    summary: 'Cancel the rollouts that one instance of a session server has requested',
     body: { schema: flushRequestSchema },
-    answers: { 200: { description: 'How many that were', schema: flushResponseSchema } },
+    answers: {
+      200: { description: 'The number of cancelled rollouts', schema: flushResponseSchema },
+    },
     handle(_, { session_server_instance_id: instance }) {
       return jsonAnswer({ flushed: runs.flush(instance) } satisfies FlushResponseBody)
     },
   }
   return [run, flush]
+}
+
+/** Maximum number of groups whose attempts are counted. */
+const maxGroups = 10_000
+
+/** Counts the attempts of groups, because requests do not number them. */
+class RunGroups {
+  readonly #options: RunRouteOptions
+  /** By the value of the column, the most recent last. */
+  readonly #attempts = new Map<string, number>()
+
+  constructor(options: RunRouteOptions) {
+    this.#options = options
+  }
+
+  /** The group and attempt of a row; undefined when it belongs to no group. */
+  next(row: Readonly<Record<string, unknown>>): RolloutGroup | undefined {
+    const { groupColumn, groupSize: size } = this.#options
+    const value = groupColumn === undefined ? undefined : row[groupColumn]
+    if (typeof value !== 'string' && typeof value !== 'number') return undefined
+    const name = String(value)
+    const before = this.#attempts.get(name) ?? 0
+    this.#attempts.delete(name)
+    this.#attempts.set(name, before + 1)
+    const [oldest] = this.#attempts.keys()
+    if (this.#attempts.size > maxGroups && oldest !== undefined) this.#attempts.delete(oldest)
+    if (size === undefined) return { id: name, attempt: before + 1 }
+    return { id: `${name}/${Math.floor(before / size) + 1}`, attempt: (before % size) + 1, size }
+  }
+}
+
+/** What runs the rollouts of `POST /run`. */
+export interface RunRouteParts {
+  readonly backend: Pick<ExecutionBackend, 'cancel'>
+  readonly admission: Admission
+  readonly requests: RolloutRequests
+  readonly logger: Logger
+}
+
+/** The rollouts whose trainer waits for the answer on the connection of its request. */
+export class Runs {
+  readonly #options: RunRouteOptions
+  readonly #parts: RunRouteParts
+  /** Ids of running rollouts, by the instance that requested them. */
+  readonly #instances = new Map<string, Set<string>>()
+  readonly #groups: RunGroups
+  readonly #sessions = new RolloutMemory<Promise<string>>()
+  readonly #droppedNames = new Set<string>()
+
+  constructor(options: RunRouteOptions, parts: RunRouteParts) {
+    this.#options = options
+    this.#parts = parts
+    this.#groups = new RunGroups(options)
+  }
+
+  /**
+   * Runs a rollout to its end, and resolves with the body of the answer: JSON. A session that repeats its
+   * request did not receive the answer, and gets the first one: the session would record a second rollout
+   * after the first.
+   *
+   * @param disconnected - aborted when the caller disconnects: the rollout is cancelled
+   * @throws HttpRefusal when it is not accepted
+   */
+  async run(body: RunRequestBody, trace: TraceHeaders, disconnected: AbortSignal): Promise<string> {
+    const { base_url: url } = body
+    if (!isSession(body)) return this.#run(body, trace, disconnected)
+    const known = this.#sessions.get(url)
+    if (known !== undefined) {
+      this.#parts.logger.warn({ url }, 'a session repeated its request; it gets the first answer')
+      return known
+    }
+    const answer = this.#run(body, trace, disconnected)
+    this.#sessions.begin(url, answer)
+    try {
+      await answer
+      this.#sessions.end(url)
+    } catch {
+      this.#sessions.drop(url)
+    }
+    return answer
+  }
+
+  async #run(
+    body: RunRequestBody,
+    trace: TraceHeaders,
+    disconnected: AbortSignal,
+  ): Promise<string> {
+    const { backend, admission, requests } = this.#parts
+    const startedAt = performance.now()
+    const { request: requested, row, dropped } = toRunRequest(body, trace, this.#options)
+    this.#warnOfDropped(dropped)
+    const { rolloutId } = requested
+    const { promise: answer, resolve } = Promise.withResolvers<string>()
+    // The backend may not know the rollout yet: then it is cancelled when it starts.
+    const cancelIfDisconnected = (): void => {
+      if (disconnected.aborted) backend.cancel({ ids: [rolloutId] })
+    }
+    const run = async (request: RolloutRequest): Promise<void> => {
+      const end = await requests.toEnd(request, { phaseChanged: cancelIfDisconnected })
+      const seconds = (performance.now() - startedAt) / 1000
+      const traced = body.trace === true
+      if (end.kind === 'rewarded' && !traced) {
+        warnOfStepRewards(rolloutId, end.samples.values(), this.#parts.logger)
+      }
+      resolve(toRunAnswer(end, { ...this.#options, seconds, traced }))
+    }
+    const forget = this.#note(body.session_server_instance_id, rolloutId)
+    disconnected.addEventListener('abort', cancelIfDisconnected)
+    try {
+      await admission.admit({
+        rolloutId,
+        body,
+        repeatable: false,
+        stored: false,
+        secrets: [body.api_key],
+        prepare: () => {
+          // A refused request is not an attempt.
+          const request = { ...requested, group: this.#groups.next(row) }
+          return { answer: '', ifInterrupted: () => [], run: async () => run(request) }
+        },
+      })
+      cancelIfDisconnected()
+      return await answer
+    } finally {
+      disconnected.removeEventListener('abort', cancelIfDisconnected)
+      forget()
+    }
+  }
+
+  /** Cancels the rollouts of an instance; returns how many were cancelled. */
+  flush(instance: string): number {
+    const ids = [...(this.#instances.get(instance) ?? [])]
+    const dispositions = [...this.#parts.backend.cancel({ ids }).values()]
+    const flushed = dispositions.filter((disposition) => disposition !== 'not_found').length
+    this.#parts.logger.info({ instance, rollouts: flushed }, 'flush requested')
+    return flushed
+  }
+
+  /** Records that an instance requested a rollout; returns a function that removes the record. */
+  #note(instance: string | null | undefined, rolloutId: string): () => void {
+    if (instance === null || instance === undefined) return () => undefined
+    const ids = this.#instances.get(instance) ?? new Set()
+    this.#instances.set(instance, ids.add(rolloutId))
+    return () => {
+      ids.delete(rolloutId)
+      if (ids.size === 0) this.#instances.delete(instance)
+    }
+  }
+
+  /** Once for each name: all requests of a trainer have the same. */
+  #warnOfDropped(names: readonly string[]): void {
+    const dropped = names.filter((name) => !this.#droppedNames.has(name))
+    if (dropped.length === 0 || this.#droppedNames.size > maxNames) return
+    for (const name of dropped) this.#droppedNames.add(name)
+    const message = 'sampling parameters that chat completions do not have are omitted'
+    this.#parts.logger.warn({ names: dropped.slice(0, maxNames) }, message)
+  }
+}
+
+const maxNames = 100
+
+/** Whether the policy of a rollout is a session of a session server, which records that rollout alone. */
+function isSession({ session_server_instance_id: instance, trace }: RunRequestBody): boolean {
+  return trace !== true && instance !== null && instance !== undefined
 }

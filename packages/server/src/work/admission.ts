@@ -8,19 +8,19 @@ import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.t
 import type { Leftovers, Outbox } from '../delivery/outbox.ts'
 import type { OutboxAcceptance } from '../delivery/outbox-lines.ts'
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
-import { HttpRefusal } from '../http/http-refusal.ts'
+import { HttpRefusal } from '../http/server-route.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import type { RunningWork } from './running-work.ts'
 
-/** Seconds after which a caller that was turned away may ask again. */
+/** Seconds after which a refused caller may retry. */
 const retryAfter = { 'retry-after': '5' }
 
-/** Why a rollout is not accepted: callers act on the status, and people read the text. */
+/** Why a rollout is not accepted. Callers act on the status; the text is for their logs. */
 export const refusals = {
   ending: () => new HttpRefusal(503, 'rollout server is shutting down', retryAfter),
   drained: () => new HttpRefusal(503, 'rollout admissions are drained', retryAfter),
-  /** @param what - is not there now, as in `the outbox cannot be written to` */
+  /** @param what - the outage, as in `the outbox cannot be written to` */
   unavailable: (what: string) => new HttpRefusal(503, `${what}; retry later`, retryAfter),
   full: (status: 429 | 503) =>
     new HttpRefusal(status, 'rollout queue is full; retry later', retryAfter),
@@ -29,10 +29,10 @@ export const refusals = {
     new HttpRefusal(409, 'rollout_id is already in use by a rollout with another body'),
 } as const
 
-/** What an admission asks, and hands rollouts to. */
+/** What an admission works with. */
 export interface AdmissionParts {
-  readonly delivery: Pick<CallbackDelivery, 'deliverRest'>
-  /** Undefined: what was accepted ends with the process. */
+  readonly delivery: Pick<CallbackDelivery, 'deliverPending'>
+  /** Undefined: accepted rollouts end with the process. */
   readonly outbox: Outbox | undefined
   readonly work: RunningWork
   readonly secrets: SecretValues
@@ -45,13 +45,13 @@ export interface AdmissionParts {
 export interface AdmissionRules {
   /** Whether there is no room for one more rollout. */
   readonly isFull: () => boolean
-  /** What a caller is answered then. */
+  /** The status of the refusal then. */
   readonly fullStatus: 429 | 503
-  /** A repeated request with another body: refused with 409, or answered like the first one. */
+  /** A repeated request with another body is refused with 409, or answered like the first one. */
   readonly otherBody: 'refuse' | 'ignore'
-  /** Whether an id is in use although its rollout is over; default: none is. */
+  /** Whether the id of an ended rollout is still in use; default: none is. */
   readonly isTaken?: (rolloutId: string) => boolean
-  /** How a rollout with an outbox ended, without secrets; default: nobody asks. */
+  /** How a rollout in the outbox ended, without secrets; default: its state cannot be requested. */
   readonly endOf?: (record: OutboxRecord) => RolloutState
   /** How long an ended rollout is remembered. Milliseconds; default 15 minutes. */
   readonly rememberMs?: number | undefined
@@ -62,70 +62,71 @@ export interface AdmissionRequest {
   readonly rolloutId: string
   /** What makes two requests the same rollout; default: its id. */
   readonly key?: string
-  /** As the schema left it: what makes a repetition a repetition. */
+  /** The parsed body: a repeated request must have an equal one. */
   readonly body: unknown
   /**
-   * Whether a repetition is answered like the first request (default). Otherwise it is refused, and
-   * its id is free again when the rollout is over, unless somebody else has taken it.
+   * Whether a repeated request is answered like the first one (default). Otherwise it is refused, and
+   * the id is free again when the rollout ends, unless `isTaken` reports another use.
    */
   readonly repeatable?: boolean
   /**
-   * Whether an outbox keeps it, where there is one (default). What is answered on the connection that
-   * asks for it ends with the process, and nobody is left to tell.
+   * Whether the outbox stores it (default). A rollout that is answered on the connection of its request
+   * ends with the process, because its caller is then disconnected.
    */
-  readonly kept?: boolean
-  /** Whether its result has room; default: it needs none. */
+  readonly stored?: boolean
+  /** Whether there is room for its result; default: it needs none. */
   readonly hasRoom?: () => boolean
-  /** Keys that came with it, kept out of everything that is written while it runs. */
+  /** Keys of the request, which are redacted from all output while it runs. */
   readonly secrets: readonly (string | null | undefined)[]
   /**
-   * Gets the rollout ready. What is ready at once is started at once, before another request can be
+   * Prepares the rollout. If this is synchronous, the rollout starts before another request is
+   * handled.
    * looked at.
    *
-   * @throws HttpRefusal when it cannot be run: the request is answered with it, and forgotten
+   * @throws HttpRefusal when it cannot be run: that is the answer, and the request is forgotten
    */
   readonly prepare: () => PreparedExecution | Promise<PreparedExecution>
 }
 
 /** A rollout that is ready to run. */
 interface PreparedExecution {
-  /** Body of the answer that accepts it: JSON. */
+  /** Body of the 2xx answer: JSON. */
   readonly answer: string
-  /** What is to be sent, in this order, when the process ends while it runs. */
+  /** Callbacks to send, in this order, when the process ends while the rollout runs. */
   readonly ifInterrupted: () => readonly Callback[]
-  /** SHA-256 of the token with which its result is fetched, in base64; default: it is sent. */
+  /** SHA-256 of the lease token, in base64; default: results are sent by callbacks. */
   readonly tokenDigest?: string
   /**
    * Runs it and delivers its results. Never rejects.
    *
-   * @param record - where its results are kept; undefined: in memory alone
+   * @param record - stores the results; undefined: they are only in memory
    */
   readonly run: (record: OutboxRecord | undefined) => Promise<void>
 }
 
 interface AdmissionEntry {
-  /** Of the body that began it. */
+  /** Of the first request's body. */
   readonly digest: string
   /** Rejects when the rollout was not accepted after all. */
   readonly answer: Promise<string>
-  /** How it ended, where that is known for longer than its backend knows it. */
+  /** How it ended, for longer than its backend remembers it. */
   readonly state?: RolloutState | undefined
-  /** Where its delivery was given up: tries once more. */
-  readonly again?: () => void
-  /** Where it is kept while it runs; undefined: in memory alone. */
+  /** Retries its delivery, if that was given up. */
+  readonly retry?: () => void
+  /** Where a running rollout is stored; undefined: only in memory. */
   record?: OutboxRecord
 }
 
 const defaultRememberMs = 15 * 60_000
 
-/** More ids than this are not listed: a server may run for months. */
-const mostIds = 100_000
+/** Maximum number of ids that are listed: a server may run for months. */
+const maxIds = 100_000
 
 /**
- * Decides which rollouts are accepted, and starts those, each once. Checks, in this order: whether
+ * Decides which rollouts are accepted, and starts each of them once. Checks, in this order: whether
  * the server is ending or fenced (503), whether the rollout is known already, whether there is room.
- * For those that cannot be repeated room comes first, then whether the id is in use (409). With an
- * outbox, what is accepted is on the disk before it is started, and known after a restart.
+ * For rollouts that cannot be repeated it checks room first, then whether the id is in use (409). With an
+ * outbox, an accepted rollout is on the disk before it starts, and is known after a restart.
  */
 export class Admission {
   readonly #parts: AdmissionParts
@@ -150,17 +151,17 @@ export class Admission {
     return !this.#fenced && !this.#parts.ending.aborted
   }
 
-  /** The ids of all rollouts that were accepted, the last 100 000 of them. */
+  /** The ids of accepted rollouts, the last 100 000 of them. */
   get admittedIds(): string[] {
-    return [...this.#ids].slice(-mostIds)
+    return [...this.#ids].slice(-maxIds)
   }
 
-  /** How a rollout ended that an outbox remembers, by what makes two requests the same rollout. */
+  /** How a rollout ended that the outbox remembers, by its key. */
   endOf(key: string): RolloutState | undefined {
     return this.#admitted.get(key)?.state
   }
 
-  /** Whether a restart would end the rollout otherwise than it has ended, or will. */
+  /** Whether the rollout would end differently if the process restarted now. */
   isUndecided(key: string): boolean {
     return this.#admitted.get(key)?.record?.undecided === true
   }
@@ -171,9 +172,8 @@ export class Admission {
   }
 
   /**
-   * Accepts a rollout and resolves with the body of the answer: when it does, the rollout has been
-   * started, now or by an earlier request. Requests for one rollout, however many come at the same
-   * time, lead to one run.
+   * Accepts a rollout and resolves with the body of the answer. By then the rollout has been started, by
+   * this or an earlier request. Concurrent requests for one rollout lead to one run.
    *
    * @throws HttpRefusal 409, 422, 429 or 503, the last also when the outbox cannot be written to; or
    * what `prepare` throws
@@ -189,11 +189,11 @@ export class Admission {
       if (known !== undefined || taken) throw refusals.registered()
     } else if (known !== undefined) {
       if (known.digest !== digest) this.#contradicted(rolloutId, key)
-      known.again?.()
+      known.retry?.()
       return known.answer
     } else if (taken) throw refusals.registered()
     else this.#refuseWhenFull(requested)
-    // Nothing has been waited for since the first check, so no other request came in between.
+    // No await since the first check, so no other request was handled in between.
     const { promise: answer, resolve, reject } = Promise.withResolvers<string>()
     const admitted = { digest, answer }
     this.#admitted.begin(key, admitted)
@@ -202,8 +202,8 @@ export class Admission {
   }
 
   /**
-   * Takes up what earlier processes accepted: what ended is remembered, what is still to be told is
-   * told, and the rollout is known meanwhile. Leased rollouts are none of its business.
+   * Continues with rollouts that earlier processes accepted: remembers those that ended, and delivers
+   * pending results. `Leases` restores the leased ones.
    */
   resume({ records, ended }: Leftovers): void {
     const oldest = Date.now() - (this.#rules.rememberMs ?? defaultRememberMs)
@@ -217,20 +217,20 @@ export class Admission {
     for (const record of sent) {
       const { digest, answer } = record.acceptance
       const state = this.#rules.endOf?.(record)
-      this.#tellRest(record, { digest, answer: Promise.resolve(answer ?? ''), state })
+      this.#deliverPending(record, { digest, answer: Promise.resolve(answer ?? ''), state })
     }
   }
 
-  #tellRest(record: OutboxRecord, known: AdmissionEntry): void {
+  #deliverPending(record: OutboxRecord, known: AdmissionEntry): void {
     this.#admitted.begin(record.acceptance.key, known)
     const forgetSecrets = this.#parts.secrets.add(...record.undelivered.map(({ apiKey }) => apiKey))
-    this.#parts.delivery.deliverRest(record, async () => {
+    this.#parts.delivery.deliverPending(record, async () => {
       await this.#finish(record, known)
       forgetSecrets()
     })
   }
 
-  /** A rollout whose results were given up is known until they have arrived. */
+  /** Ends the rollout, unless its delivery was given up: it then stays known until it is delivered. */
   async #finish(
     record: OutboxRecord,
     { digest, answer, state: end }: AdmissionEntry,
@@ -239,23 +239,26 @@ export class Admission {
     const state = end ?? this.#rules.endOf?.(record)
     const known = { digest, answer, state }
     if ((await this.#parts.outbox?.finish(record, state)) !== false) this.#admitted.end(key, known)
-    else this.#admitted.begin(key, { ...known, again: () => this.#tellRest(record, known) })
+    else this.#admitted.begin(key, { ...known, retry: () => this.#deliverPending(record, known) })
   }
 
   async #start(key: string, known: AdmissionEntry, requested: AdmissionRequest): Promise<string> {
-    const { rolloutId, secrets, prepare, repeatable = true, kept = true } = requested
+    const { rolloutId, secrets, prepare, repeatable = true, stored = true } = requested
     const { logger, work, outbox } = this.#parts
     const forgetSecrets = this.#parts.secrets.add(...secrets)
     let record: OutboxRecord | undefined
     try {
       const preparing = prepare()
       const prepared = isPromise(preparing) ? await preparing : preparing
-      if (outbox !== undefined && kept) {
-        record = await this.#keep(outbox, { key, digest: known.digest }, requested, prepared)
+      if (outbox !== undefined && stored) {
+        record = await this.#store(outbox, { key, digest: known.digest }, requested, prepared)
         known.record = record
       }
-      // Others may have been started, or the end started, while this one got ready.
-      if (isPromise(preparing) || record !== undefined) this.#refuseWhenUnwelcome(requested)
+      // Other rollouts may have started, or the server's end begun, during the preparation.
+      if (isPromise(preparing) || record !== undefined) {
+        this.#refuseWhenEnding()
+        this.#refuseWhenFull(requested)
+      }
       logger.info({ rollout_id: rolloutId }, 'rollout accepted')
       this.#list(rolloutId)
       const run = async (): Promise<void> => {
@@ -278,7 +281,7 @@ export class Admission {
   }
 
   /** Resolves when a rollout that is about to be accepted survives the process. */
-  async #keep(
+  async #store(
     outbox: Outbox,
     identity: Pick<OutboxAcceptance, 'key' | 'digest'>,
     { rolloutId, repeatable = true }: AdmissionRequest,
@@ -302,24 +305,19 @@ export class Admission {
   #contradicted(rolloutId: string, key: string): void {
     if (this.#rules.otherBody === 'refuse') throw refusals.contradicted()
     const line = { rollout_id: rolloutId, key }
-    this.#parts.logger.warn(line, 'a repeated request has another body; the first one counts')
+    this.#parts.logger.warn(line, 'a repeated request has another body; the first one is used')
   }
 
   #list(rolloutId: string): void {
     this.#ids.add(rolloutId)
-    // Many at once: the first of a set is found by going past all that were deleted before it.
-    let surplus = this.#ids.size - mostIds
-    if (surplus < mostIds / 10) return
+    // Deletes many at once: finding the first entry of a set skips all entries deleted before it.
+    let surplus = this.#ids.size - maxIds
+    if (surplus < maxIds / 10) return
     for (const oldest of this.#ids) {
       this.#ids.delete(oldest)
       surplus -= 1
       if (surplus === 0) return
     }
-  }
-
-  #refuseWhenUnwelcome(requested: AdmissionRequest): void {
-    this.#refuseWhenEnding()
-    this.#refuseWhenFull(requested)
   }
 
   #refuseWhenFull({ hasRoom }: AdmissionRequest): void {
@@ -336,13 +334,13 @@ export class Admission {
 /**
  * Equal JSON values have equal digests, whatever the order of their keys.
  *
- * @throws HttpRefusal 422 for what is nested too deeply
+ * @throws HttpRefusal 422 for a body that is nested too deeply
  */
 export function digestOf(body: unknown): string {
   try {
     return hash('sha256', JSON.stringify(withSortedKeys(body)), 'base64')
   } catch {
-    // The walk through it overflowed the stack.
+    // The recursion overflowed the stack.
     throw new HttpRefusal(422, [
       { type: 'value_error', loc: ['body'], msg: 'is nested too deeply' },
     ])

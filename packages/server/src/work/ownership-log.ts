@@ -6,7 +6,7 @@ import { createTransport, startTimer, withTimeLimit, type Transport } from '@osm
 
 import type { Logger } from '../logging/logger.ts'
 
-/** Where it is reported which server has which rollout. */
+/** Where the server reports which rollouts it has. */
 export interface OwnershipOptions {
   /** Base URL of an OTLP/HTTP collector; `/v1/logs` is appended. */
   readonly endpoint: string
@@ -15,20 +15,20 @@ export interface OwnershipOptions {
   readonly namespace?: string | undefined
 }
 
-const mostWaiting = 1024
-const mostAtOnce = 128
+const maxWaiting = 1024
+const batchSize = 128
 const pauseMs = 1000
 const limitMs = 3000
-/** Bytes; nobody looks at it. */
-const longestAnswer = 64 * 1024
-/** Characters of what a caller says of its run. */
-const longestField = 512
-/** The importance INFO, as OTLP counts. */
+/** Bytes of an answer, whose content is ignored. */
+const maxAnswerBytes = 64 * 1024
+/** Characters of the caller's fields about its run. */
+const maxFieldLength = 512
+/** The severity number INFO of OTLP. */
 const info = 9
 
 /**
- * Tells a collector of each state of each rollout, so that a platform knows who has it. Best effort: what
- * does not arrive, or is too much, is dropped, and no rollout waits for it.
+ * Reports each state of each rollout to a collector, so that a platform knows which server has it. Best
+ * effort: records that cannot be sent, or are too many, are dropped, and no rollout waits for them.
  */
 export class OwnershipLog {
   readonly #options: OwnershipOptions
@@ -51,7 +51,7 @@ export class OwnershipLog {
     })
   }
 
-  /** Begins the report of a rollout: call what it returns with each state. */
+  /** Starts reporting a rollout: call the returned function with each state. */
   begin({
     rolloutId,
     metadata,
@@ -78,7 +78,7 @@ export class OwnershipLog {
     }
   }
 
-  /** Sends what is left, within three seconds. */
+  /** Sends the remaining records, within three seconds. */
   async close(): Promise<void> {
     const timer = startTimer(limitMs, () => this.#closing.abort(late()))
     this.#send()
@@ -88,7 +88,7 @@ export class OwnershipLog {
   }
 
   #add(fields: Readonly<Record<string, string | number | undefined>>): void {
-    if (this.#waiting.length === mostWaiting) return
+    if (this.#waiting.length === maxWaiting) return
     this.#waiting.push({
       timeUnixNano: `${Date.now()}000000`,
       severityNumber: info,
@@ -96,11 +96,11 @@ export class OwnershipLog {
       body: { stringValue: 'Rollout ownership' },
       attributes: toAttributes(fields),
     })
-    if (this.#waiting.length >= mostAtOnce) this.#send()
+    if (this.#waiting.length >= batchSize) this.#send()
     else this.#timer ??= setTimeout(() => this.#send(), pauseMs).unref()
   }
 
-  /** One request after the other: the order of the states stays. */
+  /** One request after the other, which preserves the order of the states. */
   #send(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -108,7 +108,7 @@ export class OwnershipLog {
     this.#sending = (async () => {
       await before
       while (this.#waiting.length > 0 && !this.#closing.signal.aborted) {
-        await this.#post(this.#waiting.splice(0, mostAtOnce))
+        await this.#post(this.#waiting.splice(0, batchSize))
       }
     })()
   }
@@ -122,12 +122,15 @@ export class OwnershipLog {
     try {
       await withTimeLimit(limit, async (signal) => {
         const answer = await this.#transport.post(this.#url, { headers, body, signal })
-        await boundedText(answer.body, longestAnswer)
+        await boundedText(answer.body, maxAnswerBytes)
       })
     } catch (error) {
       if (this.#warned) return
       this.#warned = true
-      this.#logger.warn({ error }, `ownership of rollouts not reported: ${errorMessage(error)}`)
+      this.#logger.warn(
+        { error },
+        `the ownership of rollouts is not reported: ${errorMessage(error)}`,
+      )
     }
   }
 }
@@ -137,7 +140,7 @@ function late(): Error {
 }
 
 function shortText(value: unknown): string | undefined {
-  return typeof value === 'string' ? value.slice(0, longestField) : undefined
+  return typeof value === 'string' ? value.slice(0, maxFieldLength) : undefined
 }
 
 function toAttributes(fields: Readonly<Record<string, string | number | undefined>>): object[] {

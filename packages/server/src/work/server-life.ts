@@ -6,44 +6,41 @@ import type { Leftovers, Outbox } from '../delivery/outbox.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { RunningWork } from './running-work.ts'
 
-/** What begins and ends with a server. */
+/** The parts that start and end with a server. */
 export interface LivingParts {
   readonly delivery: Pick<CallbackDelivery, 'close' | 'undelivered' | 'lost'>
   readonly outbox: Pick<Outbox, 'open' | 'close'> | undefined
-  /** Takes up what earlier processes left in the outbox. */
+  /** Continues with what earlier processes left in the outbox. */
   readonly resume: (left: Leftovers) => void
-  /** Ends by itself, or soon after `endWork`. */
+  /** Ends on its own, or soon after `endWork`. */
   readonly work: RunningWork
   /** Fails everything that is still running. */
   readonly endWork: () => void
-  /** Waits for results that callers fetch by themselves. */
-  readonly settle?: ((longestMs: number) => Promise<void>) | undefined
+  /** Waits until callers have fetched their results. */
+  readonly settle?: ((maxWaitMs: number) => Promise<void>) | undefined
   readonly logger: Logger
 }
 
 /** How long the end may take. Seconds. */
 export interface EndingTimes {
-  /** For running work to end by itself. */
+  /** For running work to end on its own. */
   readonly waitSeconds: number
-  /** For the results of what was ended. */
+  /** For delivering the results of work that was ended. */
   readonly graceSeconds: number
 }
 
-/** Code of the user around the life of a server. */
+/** User code that runs at the start and the end of a server. */
 export interface LifeHooks {
-  /** Awaited before the first rollout is taken; when it rejects, nothing is served. */
+  /** Awaited before the first rollout is accepted; when it rejects, nothing is served. */
   onStartup?: (() => Promise<void> | void) | undefined
-  /** Awaited when the last rollout is over and its result delivered. */
+  /** Awaited when the last rollout has ended and its result is delivered. */
   onShutdown?: (() => Promise<void> | void) | undefined
 }
 
-/** After the delivery was closed, all that is left is to notice it. */
+/** After the delivery has closed, the remaining work only has to notice it. */
 const lastWaitMs = 1000
 
-/**
- * The one way into and out of a server. Out: take no more work, let what runs finish, end the rest,
- * deliver what is to say about it.
- */
+/** The start and the end of a server. The end: accept no work, let running work finish, end the rest, deliver its results. */
 export class ServerLife {
   readonly #parts: LivingParts
   readonly #times: EndingTimes
@@ -63,7 +60,7 @@ export class ServerLife {
     this.#ending = ending
   }
 
-  /** Opens the outbox and runs `onStartup`, once; after a failed outbox it may be tried again. */
+  /** Opens the outbox and runs `onStartup`, once; a failed opening can be retried. */
   async start(): Promise<void> {
     if (this.#started) return
     this.#opening ??= this.#open().catch((error: unknown) => {
@@ -75,7 +72,7 @@ export class ServerLife {
     await this.#starting
   }
 
-  /** Ends once; later calls wait for the same end, and one with less time cuts the wait short. */
+  /** Ends once; later calls wait for the same end, and a call with less time shortens the wait. */
   async end(waitSeconds: number = this.#times.waitSeconds): Promise<void> {
     if (this.#ended === undefined) {
       this.#ending.abort(new OsmosisError('server_shutdown', 'the server shut down first'))
@@ -114,12 +111,12 @@ export class ServerLife {
     await settle?.(graceMs)
     await delivery.close()
     await work.idleWithin(lastWaitMs)
-    // Whoever has the folder next finds all that this process kept.
+    // The next owner of the folder must find everything that this process stored.
     await this.#opening?.catch(() => undefined)
     await outbox?.close()
     const { undelivered, lost } = delivery
     logger.info({ undelivered, lost, running: work.count }, 'drained')
-    // What never began has nothing to shut down; what is just beginning has.
+    // A server that never started has nothing to shut down; one that is starting has.
     await this.#starting?.catch(() => undefined)
     if (this.#started) await this.#hooks.onShutdown?.()
   }

@@ -116,7 +116,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     does: { workflow: 'asks twice' },
     ...graded({ a: sample(), b: sample() }),
     leased: failure(
-      'The rollout has 2 samples (a, b), and a result that is fetched has room for one. Register one sample, or have the results sent to callback URLs.',
+      'The rollout has 2 samples (a, b), and a fetched result has room for one. Register one sample, or have the results sent to callback URLs.',
       'validation_error',
     ),
   },

@@ -1,18 +1,18 @@
 import type { ChatMessage } from '@osmosis/core/policy'
 
-/** The tool calls of a message; none when it has no list of them. */
+/** The tool calls of a message; empty when it has no list of them. */
 export function parseToolCalls(message: Pick<ChatMessage, 'tool_calls'>): unknown[] {
   const calls: unknown = message.tool_calls
   return Array.isArray(calls) ? (calls as unknown[]) : []
 }
 
-/** The content of a message when that is text, else an empty string. */
+/** The content of a message if that is text, else an empty string. */
 export function getMessageContent(message: Readonly<Record<string, unknown>>): string {
   const { content } = message
   return typeof content === 'string' ? content : ''
 }
 
-/** The role of a message, `unknown` when it has none. */
+/** The role of a message; `unknown` when it has none. */
 export function getMessageRole(message: Readonly<Record<string, unknown>>): string {
   const { role } = message
   return typeof role === 'string' ? role : 'unknown'
@@ -30,7 +30,7 @@ export function isUserMessage(message: Readonly<Record<string, unknown>>): boole
   return getMessageRole(message) === 'user'
 }
 
-/** How many messages there are of each role. */
+/** The number of messages of each role. */
 export function countMessagesByRole(
   messages: readonly Readonly<Record<string, unknown>>[],
 ): Record<string, number> {

@@ -10,7 +10,7 @@ type Close = (options?: { waitSeconds?: number }) => Promise<void>
 /** What servers of this process do on SIGHUP. */
 const hangUps = new WeakSet<NodeJS.SignalsListener>()
 
-/** User code may hold the process open with a timer or a socket that nobody ends. */
+/** User code may keep the process alive with a timer or a socket that it never closes. */
 const exitAfterCloseMs = 2000
 
 /**
@@ -45,7 +45,7 @@ export function ownProcess(close: Close, logger: Logger, lost?: AbortSignal): ()
     stop()
   }
 
-  // A terminal that is gone may say so more than once. Whoever else listens means something else by it.
+  // A closed terminal may send it more than once. Other listeners give the signal another meaning.
   const onHangUp = (): void => {
     const isOurs = process.listeners('SIGHUP').every((listener) => hangUps.has(listener))
     if (isOurs && !signalled) onSignal('SIGHUP')
@@ -65,18 +65,21 @@ export function ownProcess(close: Close, logger: Logger, lost?: AbortSignal): ()
   process.on('SIGHUP', onHangUp)
   const stopContaining = containUserCode({
     onUnattributed(error, origin) {
-      logger.error({ error, origin }, `no rollout is known for an error: ${errorMessage(error)}`)
-      // What is left behind must not turn a clean end into a failed one.
+      logger.error(
+        { error, origin },
+        `an error belongs to no known rollout: ${errorMessage(error)}`,
+      )
+      // An error after the end must not turn a clean exit into a failure.
       if (closed || exitCode !== undefined) return
-      // The process may be in any state, so nothing is waited for but the failure callbacks.
+      // The process may be in any state, so it waits only for the failure callbacks.
       fail()
     },
     onLate(rolloutId, error) {
-      logger.warn({ rollout_id: rolloutId, error }, `after it had ended, ${error.message}`)
+      logger.warn({ rollout_id: rolloutId, error }, `after the rollout ended, ${error.message}`)
     },
   })
   return () => {
-    // What is left of ended rollouts is contained until the process is gone.
+    // Code of ended rollouts is contained until the process exits.
     if (ending) return
     lost?.removeEventListener('abort', fail)
     process.off('SIGTERM', onSignal)

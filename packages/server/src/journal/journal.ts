@@ -1,76 +1,92 @@
-import type { OutboxFolder } from './outbox-folder.ts'
-import { WriteGroups } from './outbox-groups.ts'
-import { KeptRecords, type KeptRecord } from './outbox-kept.ts'
-import { toLastLine } from './outbox-lines.ts'
-import { findRecords, type FoundRecord } from './outbox-reading.ts'
-import { findSegments, Segment } from './outbox-segment.ts'
-import { JournalTidying } from './outbox-tidying.ts'
+import { toLastLine } from '../delivery/outbox-lines.ts'
+import { WriteGroups } from './appended-file.ts'
+import { JournalCompaction } from './journal-compaction.ts'
+import {
+  findRecords,
+  JournalRecords,
+  type FoundRecord,
+  type JournalRecord,
+} from './journal-records.ts'
+import { findSegments, Segment } from './journal-segment.ts'
 
-/** A segment takes no further group when it has this size. Bytes. */
+/** A segment of this size gets no further group. Bytes. */
 const segmentBytes = 1024 * 1024
-/** A group takes no further line when it has this size: a few thousand acceptances wait for one sync. Characters. */
+/** A group of this size gets no further line: a few thousand acceptances share one sync. Characters. */
 const groupLength = 4 * 1024 * 1024
 
-/** A line on its way to the disk. */
+/** The folder of a journal. */
+export interface JournalFolder {
+  readonly path: string
+  /** Whether another process has taken it over, to which its content then belongs. */
+  readonly isLost: boolean
+  /**
+   * Call it before the folder is changed, and before its content is shown.
+   *
+   * @throws OsmosisError with code `storage_error` when another process has taken over the folder
+   */
+  assertHeld(): void
+}
+
+/** A line that is to be written. */
 interface JournalLine {
-  readonly record: KeptRecord
-  /** A note does no harm when it is lost. What is copied is still where it was. */
+  readonly record: JournalRecord
+  /** The loss of a note does no harm. A copied line still exists in its old segment. */
   readonly kind: 'acceptance' | 'step' | 'note' | 'copy'
   readonly isAcceptance: boolean
   readonly text: string
 }
 
 /**
- * The lines of all rollouts of an outbox, behind one another in files that are called segments. All
- * that come while the disk is busy are written and synced together. What an earlier process, or a write
- * that failed, has left is never appended to.
+ * The lines of all rollouts of an outbox, appended to files that are called segments. Lines that arrive while
+ * the disk is busy are written and synced together. Segments of an earlier process, or with a failed write, are
+ * never appended to.
  */
 export class OutboxJournal {
-  readonly #folder: Pick<OutboxFolder, 'path' | 'isLost' | 'assertHeld'>
+  readonly #folder: JournalFolder
   readonly #groups = new WriteGroups<JournalLine | undefined>(
     async (group) => this.#write(group.filter((line) => line !== undefined)),
     (line) => line?.text.length ?? 0,
     groupLength,
   )
-  readonly #records = new KeptRecords()
-  readonly #tidying: JournalTidying
-  readonly #onTrouble: (what: string, error: unknown) => void
+  readonly #records = new JournalRecords()
+  readonly #compaction: JournalCompaction
+  readonly #onError: (what: string, error: unknown) => void
   #segments: Segment[] = []
   #current: Segment | undefined
   #lastNumber = 0
   #isSealing = false
   #isOpen = false
 
-  /** @param onTrouble - called with what fails while nobody waits for it */
-  constructor(folder: OutboxFolder, onTrouble: (what: string, error: unknown) => void) {
+  /** @param onError - called with errors of background work */
+  constructor(folder: JournalFolder, onError: (what: string, error: unknown) => void) {
     this.#folder = folder
-    this.#onTrouble = onTrouble
-    this.#tidying = new JournalTidying(
+    this.#onError = onError
+    this.#compaction = new JournalCompaction(
       {
         segments: () => this.#segments,
         liveBytes: () => this.#records.bytes,
         seal: async () => this.#seal(),
-        retire: async (segment) => this.#retire(segment),
+        remove: async (segment) => this.#remove(segment),
       },
-      (error) => onTrouble('the outbox cannot be tidied', error),
+      (error) => onError('the outbox cannot be compacted', error),
     )
   }
 
-  /** Whether another process continues with what is kept. */
+  /** Whether another process has taken over the folder. */
   get isLost(): boolean {
     return this.#folder.isLost
   }
 
-  /** How many records are kept. */
+  /** Number of live records. */
   get count(): number {
     return this.#records.count
   }
 
   /**
-   * Reads what earlier processes left.
+   * Reads the records of earlier processes.
    *
-   * @param read - makes something of a record; throws when that cannot be done
-   * @param onUnreadable - called with each file that is not understood as a whole
+   * @param read - converts a record; throws when that is not possible
+   * @param onUnreadable - called with each file that cannot be read completely
    */
   async open<T>(
     read: (record: FoundRecord) => T,
@@ -84,9 +100,9 @@ export class OutboxJournal {
     for (const found of records) {
       try {
         results.push(read(found))
-        this.#records.take(found.record)
+        this.#records.restore(found.record)
       } catch {
-        // What the parser says quotes the line, keys included.
+        // The parser's message is ignored: it quotes the line, keys included.
         for (const segment of found.record.segments) segment.isUnreadable = true
       }
     }
@@ -94,17 +110,17 @@ export class OutboxJournal {
       segment.isStale = true
       if (segment.isUnreadable) onUnreadable(segment.path)
     }
-    // Their other lines may be in segments that outlive the one in which they were struck out.
-    for (const id of struckOut) this.#records.forget(this.#records.begin(id))
+    // Their other lines may be in segments that exist longer than the one with the struck-out line.
+    for (const id of struckOut) this.#records.end(this.#records.begin(id))
     this.#isOpen = true
-    this.#tidying.consider(this.count)
+    this.#compaction.schedule(this.count)
     return results
   }
 
   /**
-   * Keeps the first line of a record; when this resolves it survives the machine.
+   * Writes the first line of a record; when this resolves it survives the machine.
    *
-   * @throws the error of the file system; the record is over then, for the next process as well
+   * @throws the error of the file system; the record has then ended, for the next process as well
    */
   async accept(id: string, text: string): Promise<void> {
     this.#assertOpen()
@@ -112,13 +128,13 @@ export class OutboxJournal {
     await this.#groups.add({ record, kind: 'acceptance', isAcceptance: true, text })
   }
 
-  /** Keeps a line of a record, as `accept` does. */
+  /** Writes a line of a record, as `accept` does. */
   async step(id: string, text: string): Promise<void> {
     await this.#add(id, 'step', text)
   }
 
   /**
-   * Keeps a line that does no harm when it is lost; when this resolves it survives the process.
+   * Writes a line whose loss does no harm; when this resolves it survives the process.
    *
    * @throws the error of the file system
    */
@@ -129,38 +145,38 @@ export class OutboxJournal {
   /**
    * Ends a record. When this resolves, no later process of this machine finds it.
    *
-   * @throws the error of the file system; it is said when something can be written again
+   * @throws the error of the file system; the end is written with the next group
    */
   async end(id: string): Promise<void> {
     this.#assertOpen()
     const record = this.#records.get(id)
     if (record === undefined) return
-    this.#records.forget(record)
+    this.#records.end(record)
     await this.#groups.add(undefined)
   }
 
-  /** Finishes what was started. */
+  /** Finishes all writes. */
   async close(): Promise<void> {
     if (!this.#isOpen) return
     this.#isOpen = false
     await this.#groups.idle()
-    await this.#tidying.close()
+    await this.#compaction.close()
     await this.#current?.close()
   }
 
   async #add(id: string, kind: JournalLine['kind'], text: string): Promise<void> {
     this.#assertOpen()
     const record = this.#records.get(id)
-    if (record === undefined) throw new Error('the record of the rollout is gone')
+    if (record === undefined) throw new Error('the record of the rollout has ended')
     await this.#groups.add({ record, kind, isAcceptance: false, text })
   }
 
   async #write(group: readonly JournalLine[]): Promise<void> {
     if (this.#isSealing || (this.#current?.size ?? 0) >= segmentBytes) await this.#closeCurrent()
-    // No line comes after the one that says that its record is over.
-    const lines = group.filter(({ record }) => !record.isOver)
-    const over = this.#records.unsaid
-    const lastLines = over.map(({ id }) => toLastLine(id)).join('')
+    // No line follows the end of its record.
+    const lines = group.filter(({ record }) => !record.hasEnded)
+    const ended = this.#records.unwrittenEnds
+    const lastLines = ended.map(({ id }) => toLastLine(id)).join('')
     const text = lastLines + lines.map((line) => line.text).join('')
     if (text === '') return
     const segment = (this.#current ??= this.#begin())
@@ -168,19 +184,19 @@ export class OutboxJournal {
     try {
       this.#folder.assertHeld()
       await segment.append(text, { sync: lines.some(({ kind }) => kind !== 'note') })
-      // While the disk was waited for, another process may have started to tell what it found there.
+      // During the write, another process may have taken over the folder and started to deliver.
       this.#folder.assertHeld()
     } catch (error) {
-      if (!this.#folder.isLost) await this.#takeBack(segment, lines)
+      if (!this.#folder.isLost) await this.#rollBack(segment, lines)
       throw error
     }
-    if (over.length > 0) segment.isStale = true
-    for (const record of over) this.#records.letGo(record)
+    if (ended.length > 0) segment.isStale = true
+    for (const record of ended) this.#records.endWritten(record)
     for (const line of lines) offset = this.#place(line, segment, offset)
-    this.#tidying.consider(this.count)
+    this.#compaction.schedule(this.count)
   }
 
-  /** Notes where a line is that was written, and says where the next one is. */
+  /** Notes the position of a written line, and returns that of the next one. */
   #place(
     { record, text, kind, isAcceptance }: JournalLine,
     segment: Segment,
@@ -189,45 +205,44 @@ export class OutboxJournal {
     const bytes = Buffer.byteLength(text)
     this.#records.place(record, segment)
     if (isAcceptance) record.accepted = { segment, offset }
-    // What is copied was counted where it was.
+    // A copied line is counted already.
     if (kind !== 'copy') this.#records.grow(record, bytes)
     return offset + bytes
   }
 
   /**
-   * A group failed: nobody knows what of it is on the disk. All of it is taken from there, and the
-   * records of its steps are ended: what the next process would make of them without that step could
-   * contradict what is told now.
+   * A part of a failed group may be on the disk. All of it is removed, and the records of its steps are ended:
+   * without that step, the next process could deliver something that contradicts this one.
    */
-  async #takeBack(segment: Segment, lines: readonly JournalLine[]): Promise<void> {
+  async #rollBack(segment: Segment, lines: readonly JournalLine[]): Promise<void> {
     this.#current = undefined
     for (const { record, kind } of lines) {
-      if (kind === 'acceptance' || kind === 'step') this.#records.forget(record)
+      if (kind === 'acceptance' || kind === 'step') this.#records.end(record)
     }
     try {
       await segment.cut()
-      // Nothing is left of what was to be accepted.
-      for (const record of this.#records.unsaid) {
-        if (record.segments.length === 0) this.#records.letGo(record)
+      // No line of the new records is left.
+      for (const record of this.#records.unwrittenEnds) {
+        if (record.segments.length === 0) this.#records.endWritten(record)
       }
       if (segment.size === 0) {
-        // Not later: as long as nothing can be written, there is one for each attempt.
+        // At once: while nothing can be written, each attempt creates one.
         this.#segments = this.#segments.filter((other) => other !== segment)
-        await segment.retire()
+        await segment.remove()
       }
       await segment.close()
     } catch (error) {
       segment.isStale = true
-      this.#onTrouble('what could not be written cannot be taken back', error)
+      this.#onError('a failed write cannot be rolled back', error)
     }
     await this.#strikeOut()
-    this.#tidying.consider(this.count)
+    this.#compaction.schedule(this.count)
   }
 
-  /** Ends records where nothing can be appended. The next group that is written says so as well. */
+  /** Ends records where nothing can be appended. The next group contains their ends as well. */
   async #strikeOut(): Promise<void> {
     const offsets = new Map<Segment, number[]>()
-    for (const record of this.#records.unsaid) {
+    for (const record of this.#records.unwrittenEnds) {
       if (record.accepted === undefined) continue
       const { segment, offset } = record.accepted
       record.accepted = undefined
@@ -239,7 +254,7 @@ export class OutboxJournal {
       try {
         await segment.strikeOut(each)
       } catch (error) {
-        this.#onTrouble('the next process may find rollouts that are over', error)
+        this.#onError('the next process may find rollouts that have ended', error)
       }
     }
   }
@@ -255,18 +270,20 @@ export class OutboxJournal {
     const current = this.#current
     this.#current = undefined
     this.#isSealing = false
-    // What others wait for is on the disk, and is no less so when this fails.
-    await current?.close().catch((error: unknown) => this.#onTrouble('a file stays open', error))
+    // The lines are on the disk, even if this fails.
+    await current
+      ?.close()
+      .catch((error: unknown) => this.#onError('a file cannot be closed', error))
   }
 
-  /** From now on the segments that there are have all that they will ever have. */
+  /** Appends nothing more to the existing segments. */
   async #seal(): Promise<void> {
     this.#isSealing = true
     await this.#groups.add(undefined)
   }
 
-  /** Removes the oldest segment, with its live lines copied to the current one. */
-  async #retire(segment: Segment): Promise<void> {
+  /** Removes the oldest segment, and copies its live lines to the current one. */
+  async #remove(segment: Segment): Promise<void> {
     if (segment === this.#current) await this.#seal()
     if (segment.live > 0) {
       const records = await this.#copyLive(segment)
@@ -275,12 +292,12 @@ export class OutboxJournal {
       }
     }
     this.#folder.assertHeld()
-    await segment.retire()
+    await segment.remove()
     this.#segments = this.#segments.filter((other) => other !== segment)
   }
 
-  async #copyLive(segment: Segment): Promise<ReadonlySet<KeptRecord>> {
-    const copied = new Set<KeptRecord>()
+  async #copyLive(segment: Segment): Promise<ReadonlySet<JournalRecord>> {
+    const copied = new Set<JournalRecord>()
     const copies: Promise<void>[] = []
     for (const { head, text } of await segment.lines()) {
       const record = head && this.#records.get(head.id)

@@ -1,28 +1,29 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import { RolloutAgentLoop } from '../rollout-agent-loop.ts'
-import type { RolloutContext } from '../rollout-context.ts'
-import type { RolloutRequest } from '../rollout-request.ts'
-import type { RolloutResult } from '../rollout-result.ts'
-import { executeToolCalls } from '../tools/execute-tool-calls.ts'
-import type { ToolInput } from '../tools/function-tool.ts'
-import { getToolCallInfo, type ToolCallInfo } from '../tools/tool-call-info.ts'
-import { ToolArgumentError, ToolExecutionError } from '../tools/tool-errors.ts'
+import { RolloutAgentLoop, type RolloutContext, type RolloutRequest } from './rollout-agent-loop.ts'
+import type { RolloutResult } from './rollout-result.ts'
+import { executeToolCalls } from './tools/execute-tool-calls.ts'
+import type { ToolInput } from './tools/function-tool.ts'
+import {
+  getToolCallInfo,
+  type ToolCallInfo,
+  ToolArgumentError,
+  ToolExecutionError,
+} from './tools/tool-call-info.ts'
 import {
   createToolErrorResult,
   createToolResult,
   serializeToolResult,
   type ToolResultMessage,
-} from '../tools/tool-results.ts'
-import type { McpClient, McpContent, McpToolResult } from './mcp-client.ts'
+} from './tools/tool-results.ts'
 
-/** The longest time a timer of Node.js can wait: 24 days. Milliseconds. */
-const longestTimerMs = 2 ** 31 - 1
+/** Longest delay of a timer in Node.js: 24 days. Milliseconds. */
+const maxTimerMs = 2 ** 31 - 1
 
-/** How long a result waits for the end of the connection it came over. Milliseconds. */
-const longestCloseMs = 5000
+/** How long a result waits until its connection is closed. Milliseconds. */
+const maxCloseMs = 5000
 
-/** A connection to an MCP server that is open as long as the work it was opened for. */
+/** A connection to an MCP server that is open during one piece of work. */
 class McpConnection {
   readonly #client: McpClient
 
@@ -30,7 +31,7 @@ class McpConnection {
     this.#client = client
   }
 
-  /** Opens a connection for `work`, and closes it whatever comes of that. */
+  /** Opens a connection for `work`, and closes it also when `work` fails. */
   static async during<T>(
     open: () => Promise<McpClient>,
     work: (connection: McpConnection) => Promise<T>,
@@ -44,20 +45,22 @@ class McpConnection {
   }
 
   /**
-   * The tools of all pages of the server's list. Their schemas stay as they are.
+   * The tools of all pages of the server's list, with unchanged schemas.
    *
-   * @throws OsmosisError with code `protocol_error` when the list leads back to a page it had
+   * @throws OsmosisError with code `protocol_error` when the list returns to an earlier page
    */
   async tools(): Promise<ToolInput[]> {
     const tools: ToolInput[] = []
-    const asked = new Set<string | undefined>()
+    const visited = new Set<string | undefined>()
     let cursor: string | undefined
     do {
-      if (asked.has(cursor)) {
-        const said = `The MCP server's list of tools has no end: nextCursor '${cursor}' came twice`
-        throw new OsmosisError('protocol_error', `${said}; each page must lead to a new one.`)
+      if (visited.has(cursor)) {
+        throw new OsmosisError(
+          'protocol_error',
+          `The MCP server's list of tools is endless: it repeats nextCursor '${cursor}'; each page must lead to a new one.`,
+        )
       }
-      asked.add(cursor)
+      visited.add(cursor)
       const page = await this.#client.listTools({ cursor })
       for (const { name, description, inputSchema } of page.tools) {
         const text = description || `Tool: ${name}`
@@ -71,28 +74,28 @@ class McpConnection {
     return tools
   }
 
-  /** Calls a tool. It may take as long as its rollout: clients have a time limit of their own. */
+  /** Calls a tool. It may run as long as its rollout, so the client's own time limit is disabled. */
   async call(
     name: string,
     args: Record<string, unknown>,
     signal: AbortSignal,
   ): Promise<McpToolResult> {
-    const options = { signal, timeout: longestTimerMs }
+    const options = { signal, timeout: maxTimerMs }
     return this.#client.callTool({ name, arguments: args }, undefined, options)
   }
 }
 
-/** Never rejects: a connection that does not end well takes nothing back of what came over it. */
+/** Never rejects: an error while closing does not affect the result. */
 async function close(client: McpClient): Promise<void> {
-  const { promise: enough, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, longestCloseMs).unref()
-  // A function of its own, because a client may also throw right away.
+  const { promise: timeout, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, maxCloseMs).unref()
+  // An async function, because a client may also throw synchronously.
   const closed = (async () => client.close())().catch(() => undefined)
-  await Promise.race([closed, enough])
+  await Promise.race([closed, timeout])
   clearTimeout(timer)
 }
 
-/** Carries out the tool calls of one rollout, each counted and timed. */
+/** Executes the tool calls of one rollout, counted and timed. */
 class McpToolCalls {
   readonly #ctx: RolloutContext
   readonly #connection: McpConnection
@@ -105,10 +108,9 @@ class McpToolCalls {
   }
 
   /**
-   * Resolves with the message that answers the call. What goes wrong with a tool is for the policy
-   * to read.
+   * Resolves with the message that answers the call. Errors of a tool are reported to the policy.
    *
-   * @throws ToolExecutionError when the server gave no answer, or none that is valid
+   * @throws ToolExecutionError when the server sent no valid answer
    */
   async execute(toolCall: unknown): Promise<ToolResultMessage> {
     const started = performance.now()
@@ -131,14 +133,14 @@ class McpToolCalls {
     try {
       const result = await this.#connection.call(name, args, signal)
       if (!result.isError) return createToolResult(toolCallId, resultText(result))
-      const said = contentText(result.content) || 'The tool failed and gave no reason'
-      return createToolErrorResult(toolCallId, said)
+      const reason = contentText(result.content) || 'The tool failed and gave no reason'
+      return createToolErrorResult(toolCallId, reason)
     } catch (error) {
       const message = errorMessage(error)
-      // A call that its own rollout ended says nothing about the server.
+      // A call that its own rollout aborted is not an error of the server.
       if (isAnsweredError(error) || signal.aborted)
         return createToolErrorResult(toolCallId, message)
-      // The policy did nothing to deserve this, and cannot do better next time.
+      // The policy did not cause this, and cannot avoid it next time.
       throw new ToolExecutionError(
         `The MCP server gave no valid answer to a call of ${name}: ${message}`,
         { toolCallId, toolName: name, cause: error },
@@ -148,8 +150,8 @@ class McpToolCalls {
 }
 
 /**
- * What a tool gave, as text for the policy: its data where it gave some, otherwise its content.
- * Data with the only key `result` stands for that value: servers wrap what is not an object that way.
+ * The result of a tool as text for the policy: its structured data if it has some, else its content.
+ * Data with the single key `result` is unwrapped: servers wrap values that are not objects that way.
  */
 function resultText({ structuredContent, content }: McpToolResult): string {
   if (!structuredContent) return contentText(content)
@@ -158,26 +160,23 @@ function resultText({ structuredContent, content }: McpToolResult): string {
   return serializeToolResult(wrapped ? structuredContent['result'] : structuredContent)
 }
 
-/** The parts of a result, one below the other. */
+/** The parts of a result, one per line. */
 function contentText(content: readonly McpContent[] = []): string {
   return content.map(partText).join('\n')
 }
 
-/** Policies read text: another kind of part is named, so that they know it was there. */
+/** Policies read text: a part of another kind is only named. */
 function partText({ type, text, resource, uri, mimeType }: McpContent): string {
   return text ?? resource?.text ?? `[${type}: ${resource?.uri ?? uri ?? mimeType ?? 'no text'}]`
 }
 
-/**
- * Codes of JSON-RPC with which clients report what no server said: that the connection was closed,
- * and that an answer took too long.
- */
+/** JSON-RPC codes that clients use for their own errors: connection closed, and timeout. */
 const codesOfClients: ReadonlySet<unknown> = new Set([-32_000, -32_001])
 
 /**
- * True for an error that an MCP server gave as its answer, and not one of the way to it. Such an
- * error has the `code` and `data` of JSON-RPC, though there may be nothing in `data`. The number
- * alone would not do: errors of HTTP have their status there.
+ * True for an error that an MCP server sent as its answer, as opposed to a connection error. It has the `code`
+ * and `data` of JSON-RPC, although `data` may be undefined. The number alone is not sufficient: HTTP errors
+ * have their status there.
  */
 function isAnsweredError(error: unknown): boolean {
   if (!(error instanceof Error && 'code' in error && 'data' in error)) return false
@@ -186,36 +185,36 @@ function isAnsweredError(error: unknown): boolean {
 
 /** Options of {@link mcpAgentLoop}. */
 export interface McpAgentLoopOptions {
-  /** Says which agent this is, in health answers and logs. Not empty. */
+  /** Identifies the agent in health answers and logs. Not empty. */
   readonly name: string
   /**
-   * Connects to the server: once to ask for the tools of a rollout, and once more to run it. Each
-   * connection is closed when that is done, so each must be one of its own.
+   * Connects to the server: once for the tools of a rollout, and once to run it. Each connection is
+   * closed after that, so `connect` must create a new one each time.
    */
   readonly connect: (request: RolloutRequest) => Promise<McpClient>
-  /** Most tool calls of one answer concurrently; default: all of them. */
+  /** Maximum concurrent tool calls of one answer; default: all of them. */
   readonly maxConcurrentTools?: number | undefined
 }
 
 /**
- * An agent loop with the tools of an MCP server: it asks the policy, has the server carry out what
- * that calls for, and ends when there are no more calls or a limit of the rollout is reached. It
- * gives no reward.
+ * An agent loop with the tools of an MCP server. It calls the policy, executes the tool calls of the answer
+ * on the server, and ends when there are no more calls or a limit of the rollout is reached. It
+ * sets no reward.
  *
  * @throws RangeError for a `maxConcurrentTools` that is not a whole number of at least 1
  */
 export function mcpAgentLoop(options: McpAgentLoopOptions): RolloutAgentLoop {
-  const { maxConcurrentTools: most = 1 } = options
-  if (!(Number.isInteger(most) && most >= 1)) {
-    throw new RangeError(`maxConcurrentTools must be a whole number of at least 1, got ${most}`)
+  const { maxConcurrentTools: max = 1 } = options
+  if (!(Number.isInteger(max) && max >= 1)) {
+    throw new RangeError(`maxConcurrentTools must be a whole number of at least 1, got ${max}`)
   }
   return new McpAgentLoop(options)
 }
 
 /**
- * The two connections of a rollout have nothing to do with each other. A rollout may wait for its
- * turn between them, or never get it: a connection that was kept in the meantime would be one
- * server process for every rollout in the queue, and left open by those that are not accepted.
+ * The two connections of a rollout are independent. A rollout may wait in the queue between them, or
+ * never start: an open connection would be one server process for every queued rollout, and those of
+ * refused rollouts would never be closed.
  */
 class McpAgentLoop extends RolloutAgentLoop {
   readonly name: string
@@ -269,4 +268,55 @@ class McpAgentLoop extends RolloutAgentLoop {
     }
     return end('max_turns')
   }
+}
+
+/** A tool as an MCP server lists it. */
+export interface McpTool {
+  readonly name: string
+  readonly description?: string | undefined
+  /** JSON Schema of its arguments. */
+  readonly inputSchema: Readonly<Record<string, unknown>>
+}
+
+/** The result of an MCP tool. */
+export interface McpToolResult {
+  readonly content?: readonly McpContent[] | undefined
+  /** The same as data, from tools that declare an output schema. */
+  readonly structuredContent?: Readonly<Record<string, unknown>> | undefined
+  readonly isError?: boolean | undefined
+  readonly [key: string]: unknown
+}
+
+/** A part of a result. Parts that are not text are described by their URI or type. */
+export interface McpContent {
+  /** `text`, `image`, `audio`, `resource`, `resource_link`. */
+  readonly type: string
+  readonly text?: string | undefined
+  readonly resource?: { readonly uri: string; readonly text?: string | undefined } | undefined
+  readonly uri?: string | undefined
+  readonly mimeType?: string | undefined
+}
+
+/**
+ * An open connection to an MCP server, with the methods that an agent loop needs. `Client` of
+ * `@modelcontextprotocol/sdk` implements it.
+ */
+export interface McpClient {
+  listTools(params?: { cursor?: string | undefined }): Promise<{
+    readonly tools: readonly McpTool[]
+    /** Cursor of the next page; missing on the last one. */
+    readonly nextCursor?: string | undefined
+  }>
+  /**
+   * If the server answers with a JSON-RPC error, rejects with an `Error` that has its `code`
+   * and `data`; the policy reads its message. Every other rejection ends the rollout. `timeout` is in
+   * milliseconds.
+   */
+  callTool(
+    params: { name: string; arguments: Record<string, unknown> },
+    resultSchema: undefined,
+    options: { signal: AbortSignal; timeout: number },
+  ): Promise<McpToolResult>
+  /** Closes the connection. The loop waits at most 5 seconds for it. */
+  close(): Promise<void>
 }

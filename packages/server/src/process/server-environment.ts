@@ -4,14 +4,14 @@ import { OsmosisError } from '@osmosis/core'
 
 import type { OwnershipOptions } from '../work/ownership-log.ts'
 
-/** What the environment of a server process says. */
+/** The settings in the environment of a server process. */
 export interface ServerEnvironment {
   readonly port: number
   readonly apiKey: string | undefined
   readonly instanceId: string | undefined
   /** Where rollouts keep files. */
   readonly artifactRoot: string | undefined
-  /** Where it is reported which rollouts the server has. */
+  /** Where the server reports which rollouts it has. */
   readonly ownership: OwnershipOptions | undefined
 }
 
@@ -19,7 +19,8 @@ export interface ServerEnvironment {
  * Reads the variables that an operator or the hosting platform sets: `_OSMOSIS_ROLLOUT_PORT`,
  * else `ROLLOUT_PORT`, else `defaultPort` (8000); `OSMOSIS_ROLLOUT_SERVER_API_KEY`;
  * `_OSMOSIS_ROLLOUT_INSTANCE_ID`; `_OSMOSIS_ROLLOUT_ARTIFACT_ROOT`; `OSMOSIS_ROLLOUT_OTLP_ENDPOINT` with
- * `OSMOSIS_ROLLOUT_SERVER_ID` and `OSMOSIS_ROLLOUT_NAMESPACE`. An empty value counts as unset. Nothing else in this package looks at the environment.
+ * `OSMOSIS_ROLLOUT_SERVER_ID` and `OSMOSIS_ROLLOUT_NAMESPACE`. An empty value counts as unset. No other code of
+ * this package reads the environment.
  *
  * @throws OsmosisError with code `invalid_config` when the port is not a port number or the
  * endpoint not a URL

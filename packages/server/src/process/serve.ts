@@ -6,11 +6,10 @@ import { getRequestListener } from '@hono/node-server'
 import { OsmosisError } from '@osmosis/core'
 
 import type { Logger } from '../logging/logger.ts'
-import { HttpRefusal } from './http-refusal.ts'
+import { HttpRefusal, toResponse } from '../http/server-route.ts'
 import { ownProcess } from './process-owner.ts'
-import { toResponse } from './route-answer.ts'
 
-/** What one client may cost a server. */
+/** What one client may use of a server. */
 export interface HttpLimits {
   /** For the headers of a request to arrive. Default 30; never more than `requestSeconds`. */
   headersSeconds?: number | undefined
@@ -19,7 +18,7 @@ export interface HttpLimits {
   /** For a connection without a request. Default 75: more than load balancers keep theirs (60). */
   keepAliveSeconds?: number | undefined
   /**
-   * Connections concurrently; more are closed at once. Default 10 000, which is what callers need
+   * Maximum concurrent connections; more are closed at once. Default 10 000, enough for callers
    * that wait for 10 000 results.
    */
   maxConnections?: number | undefined
@@ -31,39 +30,39 @@ const defaults = {
   keepAliveSeconds: 75,
   maxConnections: 10_000,
 }
-/** A connection in which nothing moves is probed after this time. */
+/** An idle connection is probed after this time. */
 const probeAfterMs = 60_000
 /** How often a refused connection is logged. */
 const warnEveryMs = 60_000
 
 /**
- * What `createServer` is made with.
+ * The timeouts that `createServer` gets.
  *
  * @throws OsmosisError with code `invalid_config`
  */
 function timesOf(limits: HttpLimits = {}): ServerOptions {
   const { headersSeconds, requestSeconds, keepAliveSeconds } = checked(limits)
-  // Node.js refuses more time for a part of a request than for the whole.
+  // Node.js rejects a longer time for the headers than for the whole request.
   const shortest = Math.min(headersSeconds, requestSeconds)
   return {
     headersTimeout: milliseconds(shortest),
     requestTimeout: milliseconds(requestSeconds),
     keepAliveTimeout: milliseconds(keepAliveSeconds),
-    // An answer may take an hour: routers must not forget its connection, and a caller that is gone
-    // without a word is noticed.
+    // An answer may take an hour: routers must not drop its connection, and the server must notice a
+    // caller that disappeared.
     keepAlive: true,
     keepAliveInitialDelay: probeAfterMs,
-    // Late requests are looked for this often.
+    // How often Node.js looks for late requests.
     connectionsCheckingInterval: milliseconds(Math.min(5, shortest / 2)),
   }
 }
 
-/** Whole ones, which Node.js insists on. */
+/** Rounded up: Node.js requires whole milliseconds. */
 function milliseconds(seconds: number): number {
   return Math.ceil(seconds * 1000)
 }
 
-/** Bounds the connections of a server that does not listen yet. */
+/** Limits the connections of a server that does not listen yet. */
 function boundConnections(http: Server, limits: HttpLimits = {}, logger: Logger): void {
   const { maxConnections } = checked(limits)
   http.maxConnections = maxConnections
@@ -71,7 +70,7 @@ function boundConnections(http: Server, limits: HttpLimits = {}, logger: Logger)
   http.on('drop', () => {
     if (performance.now() - warned < warnEveryMs) return
     warned = performance.now()
-    logger.warn({ max_connections: maxConnections }, 'connections refused: there are too many')
+    logger.warn({ max_connections: maxConnections }, 'connections refused: too many are open')
   })
 }
 
@@ -81,13 +80,13 @@ function checked(limits: HttpLimits): typeof defaults {
     if (typeof value === 'number' && value > 0 && Number.isFinite(value)) continue
     throw new OsmosisError(
       'invalid_config',
-      `limits.${name} must be a number above 0, got ${String(value)}. Leave it out for the default.`,
+      `limits.${name} must be a number above 0, got ${String(value)}. Omit it for the default.`,
     )
   }
   return { ...defaults, ...Object.fromEntries(given) }
 }
 
-/** What {@link serve} gives a port to: a rollout server, or anything that ends like one. */
+/** What {@link serve} listens for: a rollout server, or an app with the same lifecycle. */
 export interface ServableApp {
   /**
    * Answers one request.
@@ -98,11 +97,11 @@ export interface ServableApp {
   /** Whether callers have to present a key. */
   readonly requiresKey: boolean
   readonly logger: Logger
-  /** Aborted when it cannot continue serving, whatever the reason is: it is closed then. Default: never. */
+  /** Aborted when the app cannot continue serving; it is closed then. Default: never. */
   readonly lost?: AbortSignal
-  /** Takes no new work and resolves when the old one is done. */
+  /** Accepts no new work and resolves when the running work has ended. */
   drain(options?: { waitSeconds?: number | undefined }): Promise<void>
-  /** Gets ready; called before the port is opened. When it rejects, nothing is served. */
+  /** Prepares the app; called before the port is opened. When it rejects, nothing is served. */
   start?(): Promise<void>
 }
 
@@ -116,13 +115,13 @@ export interface ServeOptions {
   signal?: AbortSignal | undefined
   /**
    * Makes the server the owner of its process (default true): SIGTERM and SIGINT drain and close
-   * it, a second one ends the process at once. SIGHUP, of a terminal that is closed, drains and
-   * closes it as well where nobody else listens for that, however often it comes. User code that
+   * it, a second one ends the process at once. SIGHUP, which a closed terminal sends, also drains and
+   * closes it, unless the process has another listener for it. User code that
    * calls `process.exit`, throws from a callback or leaves a rejection unhandled fails its own
-   * rollout; an error of no known rollout fails what is running and ends the process with 1.
+   * rollout; an error that belongs to no known rollout fails all running ones and ends the process with 1.
    */
   handleSignals?: boolean | undefined
-  /** What one client may cost; they have defaults for servers that strangers reach. */
+  /** What one client may use; the defaults suit servers that strangers can reach. */
   limits?: HttpLimits | undefined
   /** Lets a server without a key listen on an address that other machines can reach. */
   allowUnauthenticated?: boolean | undefined
@@ -133,7 +132,7 @@ export interface ListeningServer extends AsyncDisposable {
   /** Where it listens, without a slash at the end. */
   readonly url: string
   readonly port: number
-  /** Resolves when it has been closed, whoever asked for that. */
+  /** Resolves when it has been closed, by a call or by a signal. */
   readonly closed: Promise<void>
   /**
    * Drains the rollout server, then closes the port. A later call waits for the same end.
@@ -143,16 +142,16 @@ export interface ListeningServer extends AsyncDisposable {
   close(options?: { waitSeconds?: number | undefined }): Promise<void>
 }
 
-/** How many clients may be waiting to be let in; a burst of a whole batch fits. */
+/** Connections that may wait to be accepted: enough for a burst of a whole batch. */
 const backlog = 4096
-/** Idle connections are looked for this often while closing. */
+/** How often idle connections are closed while the server closes. */
 const idleCheckMs = 100
-/** A client that neither reads nor hangs up does not hold the end of the process. */
+/** A client that neither reads nor disconnects delays the end of the process by at most this time. */
 const closeMs = 5000
 
 /**
- * Serves HTTP on Node. Resolves when it listens; the caller closes it, or a signal does. When it
- * rejects, the app is still the caller's to close.
+ * Serves HTTP on Node. Resolves when it listens; the caller or a signal closes it. When it rejects,
+ * the caller still has to close the app.
  *
  * @throws OsmosisError with code `port_in_use`, or `invalid_config` for an open address without
  * a key
@@ -203,9 +202,9 @@ export async function serve(
 
 function createHttpServer(app: ServableApp, limits: HttpLimits | undefined): Server {
   const listener = getRequestListener((request, host) => app.fetch(request, host), {
-    // User code of any kind runs in this process and may rely on the real Request and Response.
+    // User code runs in this process and may rely on the real Request and Response.
     overrideGlobalObjects: false,
-    // Probes of load balancers speak HTTP/1.0, and need not name a host.
+    // Probes of load balancers use HTTP/1.0, which needs no Host header.
     hostname: 'localhost',
     errorHandler: () => toResponse(new HttpRefusal(400, 'Bad Request').toAnswer()),
   })
@@ -231,7 +230,7 @@ async function listen(http: Server, host: string, port: number): Promise<void> {
 async function closeHttpServer(http: Server): Promise<void> {
   const closed = once(http, 'close')
   http.close()
-  // A connection whose answer ends after close() would otherwise stay for its keep-alive time.
+  // A connection whose answer ends after close() would otherwise stay open for its keep-alive time.
   const idle = setInterval(() => http.closeIdleConnections(), idleCheckMs)
   const late = setTimeout(() => http.closeAllConnections(), closeMs)
   try {
@@ -242,7 +241,7 @@ async function closeHttpServer(http: Server): Promise<void> {
   }
 }
 
-/** Whether only programs of this machine can reach a server on this address. */
+/** Whether only programs on this machine can reach a server at this address. */
 function isLoopback(host: string): boolean {
   const name = host.toLowerCase()
   return name === 'localhost' || name === '::1' || /^127(?:\.\d{1,3}){3}$/.test(name)
@@ -256,16 +255,16 @@ function assertGuarded(host: string, requiresKey: boolean): void {
   if (requiresKey || isLoopback(host)) return
   throw new OsmosisError(
     'invalid_config',
-    `Refusing to listen on ${host} without an API key: anybody who reaches it could start rollouts. Set apiKey (--api-key-file, OSMOSIS_ROLLOUT_SERVER_API_KEY), listen on 127.0.0.1, or say allowUnauthenticated (--no-auth) if something else guards the server.`,
+    `Refusing to listen on ${host} without an API key: anyone who reaches it could start rollouts. Set apiKey (--api-key-file, OSMOSIS_ROLLOUT_SERVER_API_KEY), listen on 127.0.0.1, or pass allowUnauthenticated (--no-auth) if something else protects the server.`,
   )
 }
 
-/** The error of a server that cannot listen, as something a person can act on. */
+/** Explains why a server cannot listen. */
 function toListenError(error: Error & { code?: string }, host: string, port: number): Error {
   if (error.code !== 'EADDRINUSE') return error
   return new OsmosisError(
     'port_in_use',
-    `Port ${port} of ${host} is taken by another program. Stop that one, or choose another port; 0 picks a free one.`,
+    `Port ${port} of ${host} is used by another program. Stop it, or choose another port; 0 picks a free one.`,
     { cause: error },
   )
 }

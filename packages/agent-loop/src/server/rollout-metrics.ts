@@ -1,6 +1,6 @@
 import type { RolloutMetrics } from '@osmosis/runtime/wire'
 
-/** Counts what a rollout costs, from the moment it is made. */
+/** Counts the calls and tokens of a rollout; its time starts with the constructor. */
 export class MetricsCounter {
   readonly #start = performance.now()
   #llmMs = 0
@@ -22,7 +22,6 @@ export class MetricsCounter {
     this.#toolMs += latencyMs
   }
 
-  /** As of now. */
   snapshot(): RolloutMetrics {
     return {
       total_latency_ms: performance.now() - this.#start,

@@ -11,45 +11,45 @@ import {
   openBracket,
   quote,
 } from '../http/json-bytes.ts'
-import { AppendedFile } from './outbox-file.ts'
+import { AppendedFile } from './appended-file.ts'
 
-/** What the beginning of a line says. */
+/** The first fields of a line. */
 interface LineHead {
   /** Of its record. */
   readonly id: string
-  /** How many steps its record had before: steps and what is noted behind them are in order by it. */
+  /** The number of earlier steps of its record, which orders steps and notes. */
   readonly number: number
   readonly kind: string
 }
 
 /** A line of a segment. */
 export interface SegmentLine {
-  /** Undefined: something there makes no sense. */
+  /** Undefined when it cannot be read. */
   readonly head: LineHead | undefined
   /** Without its newline. */
   readonly text: string
-  /** Where it begins. Bytes. */
+  /** Position in the file. Bytes. */
   readonly offset: number
 }
 
-/** Those that cannot be read are left to people under the second name. */
+/** Unreadable segments get the second name, and are left for an operator. */
 const segmentName = /^journal-(\d{8,})\.(jsonl|unreadable)$/
 const headOfLine = /([{-])"id":"([0-9a-f-]{36})","n":(\d+),"line":"(\w+)"/g
-/** In the place of the first byte of an acceptance. */
+/** Replaces the first byte of an acceptance. */
 const struckOut = '-'
 
-/** One of the files that the journal of an outbox consists of. */
+/** One file of a journal. */
 export class Segment {
   readonly number: number
   readonly #file: AppendedFile
-  /** How many records have lines in it and are not over. */
+  /** Number of live records with lines in it. */
   live = 0
-  /** Whether there is something in it about records that are over, or nothing at all. */
+  /** Whether it contains lines of ended records, or nothing at all. */
   isStale = false
-  /** Whether a part of it makes no sense: it is left to people, then. */
+  /** Whether a part cannot be read: then it is not deleted. */
   isUnreadable = false
 
-  /** @param size - of the file, where there is one. Bytes */
+  /** @param size - of an existing file. Bytes */
   constructor(folder: string, number: number, size = 0) {
     this.number = number
     const name = `journal-${String(number).padStart(8, '0')}.jsonl`
@@ -77,8 +77,8 @@ export class Segment {
   }
 
   /**
-   * Its lines in their order. Half a line at its end is left out: the process was killed, or the disk
-   * full, before anybody could see that step.
+   * All lines in order. An incomplete last line is omitted: the process was killed, or the disk full, before
+   * that step was visible.
    */
   async lines(): Promise<SegmentLine[]> {
     const bytes = await readFile(this.path).catch(unlessMissing)
@@ -90,13 +90,13 @@ export class Segment {
       offset = end + 1
     }
     const rest = bytes.subarray(offset)
-    if (rest.length > 0 && shapeOf(rest) === 'senseless') lines.push(...toLines(rest, offset))
+    if (rest.length > 0 && shapeOf(rest) === 'damaged') lines.push(...toLines(rest, offset))
     return lines
   }
 
   /**
-   * Marks acceptances as those of records that are over. It overwrites one byte of each, so it needs
-   * no room: it can be done on a full disk.
+   * Marks the records of these acceptances as ended. Overwriting one byte of each needs no space, so it works
+   * on a full disk.
    */
   async strikeOut(offsets: readonly number[]): Promise<void> {
     const handle = await open(this.path, 'r+')
@@ -108,41 +108,41 @@ export class Segment {
     }
   }
 
-  /** When this resolves, it is gone for good, or has a name for people. */
-  async retire(): Promise<void> {
+  /** Deletes the file; an unreadable one is renamed. When this resolves, that survives the machine. */
+  async remove(): Promise<void> {
     await this.close()
     if (this.isUnreadable) {
       await rename(this.path, this.path.replace(/jsonl$/, 'unreadable')).catch(unlessMissing)
     } else await rm(this.path, { force: true })
-    // What is said in later segments about records in this one may go only when this one has gone.
+    // Later segments contain the ends of records in this one, and may be removed only after it.
     await syncFolder(path.dirname(this.path))
   }
 }
 
-/** Whether bytes are a line, the beginning of one, or nothing that was ever written here. */
-function shapeOf(bytes: Uint8Array): 'whole' | 'started' | 'senseless' {
+/** Whether bytes are a line, the beginning of one, or were not written by a journal. */
+function shapeOf(bytes: Uint8Array): 'complete' | 'incomplete' | 'damaged' {
   const [first] = bytes
-  if (first !== openBrace && first !== struckOut.charCodeAt(0)) return 'senseless'
+  if (first !== openBrace && first !== struckOut.charCodeAt(0)) return 'damaged'
   let depth = 1
   for (let at = 1; at < bytes.length; at += 1) {
     const byte = bytes[at]
     if (byte === quote) at = endOfText(bytes, at)
     else if (byte === openBrace || byte === openBracket) depth += 1
     else if (byte === closeBrace || byte === closeBracket) depth -= 1
-    // Something follows: where a line break was, there is something else now.
-    if (depth === 0) return at === bytes.length - 1 ? 'whole' : 'senseless'
+    // Something else follows where the line break was.
+    if (depth === 0) return at === bytes.length - 1 ? 'complete' : 'damaged'
   }
-  return 'started'
+  return 'incomplete'
 }
 
 /**
- * One line, or where line breaks are lost one for each that begins in it: what it says cannot be read, but
- * whose it was.
+ * One line. A damaged line may have lost line breaks: it gives an entry for each line that starts in it, because
+ * the heads still name the records.
  */
 function toLines(bytes: Buffer, offset: number): SegmentLine[] {
   const text = bytes.toString()
   const heads = [...text.matchAll(headOfLine)]
-  if (heads[0]?.index === 0 && shapeOf(bytes) === 'whole') {
+  if (heads[0]?.index === 0 && shapeOf(bytes) === 'complete') {
     return [{ head: toHead(heads[0]), text, offset }]
   }
   return [undefined, ...heads.map(toHead)].map((head) => ({ head, text, offset }))
@@ -156,7 +156,7 @@ function unlessMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }
 
-/** The segments that earlier processes left, the oldest first, and the number that was given last. */
+/** The segments of earlier processes, the oldest first, and the highest number so far. */
 export async function findSegments(
   folder: string,
 ): Promise<{ segments: Segment[]; lastNumber: number }> {
