@@ -1,0 +1,1104 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch==2.13.*", "transformers==5.18.*", "peft==0.21.*"]
+# ///
+"""Serves a policy as a chat-completions endpoint on loopback, and trains it.
+
+    OSMOSIS_LEARNER_KEY=secret uv run learner.py --model Qwen/Qwen3-0.6B
+
+It prints one JSON line on stdout when it listens (`url`, `model`, `device`, `weights`, `memory_bytes`, …) and ends when
+its stdin closes. Every request carries `Authorization: Bearer <key>`. Bodies are JSON.
+
+| route                       | body                                                | answer                                          |
+| --------------------------- | --------------------------------------------------- | ----------------------------------------------- |
+| `GET /health`               |                                                     | `version`, `busy`, `rewritten`                  |
+| `GET /v1/models`            |                                                     | the current version as a model                  |
+| `POST /v1/chat/completions` | `messages`, `tools`, `temperature`, `max_tokens`, … | with `prompt_token_ids`, `token_ids`, logprobs  |
+| `POST /update`              | `loss`, `sequences` and settings, see `Trainer`     | `version` and figures; 409 leaves the policy as it was |
+| `POST /logprobs`            | `sequences`: `[{ids, temperature}]`                 | `logprobs` per id                               |
+| `POST /save`, `POST /load`  | `folder`                                            | trained weights, optimizer, version, random state |
+| `POST /export`              | `folder`                                            | a PEFT (or whole model) folder for vLLM and transformers |
+
+Errors are `{"error": {"message", "type", "code"}}`: 400 wrong request, 401 wrong key, 409 `drift` or `not_finite`,
+507 out of memory.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import hmac
+import importlib.util
+import json
+import math
+import os
+import queue
+import random
+import re
+import select
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+import uuid
+from array import array
+from collections import OrderedDict
+from functools import lru_cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+
+class Problem(Exception):
+    """An error answer."""
+
+    def __init__(self, status, message, code=None, **details):
+        super().__init__(message)
+        types = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 409: "conflict"}
+        self.status = status
+        self.body = {"error": {"message": message, "type": types.get(status, "server_error"), "code": code, **details}}
+
+
+# --- The model -------------------------------------------------------------------------------------------------------
+
+
+class Policy:
+    """A causal language model with its tokenizer and chat template. Subclass it for another kind of model (`--policy-class`).
+
+    `activation_bytes` and `cache_bytes` are per token; they only serve the estimate of memory.
+    """
+
+    name: str
+    module: torch.nn.Module
+    device = torch.device("cpu")
+    dtype = torch.float32
+    max_length: int
+    vocabulary_size: int
+    end_ids: set[int]  # each of them ends an answer
+    template: str  # its text says how the model calls tools
+    activation_bytes = 0
+    cache_bytes = 0
+
+    def render(self, messages, tools, answer, **settings):
+        """The conversation as text; with `answer`, up to where the model's answer begins."""
+        raise NotImplementedError
+
+    def encode(self, text):
+        raise NotImplementedError
+
+    def decode(self, ids):
+        raise NotImplementedError
+
+    def hidden(self, ids, lengths):
+        """Last hidden states [rows, width, size] of right-padded rows. The mask comes from the lengths, because the padding id can be sampled."""
+        raise NotImplementedError
+
+    def head(self, hidden):
+        raise NotImplementedError
+
+    def start(self, prompts):
+        """Logits [rows, vocabulary] after each prompt, and a state for `step`."""
+        raise NotImplementedError
+
+    def step(self, state, rows, tokens):
+        """Logits after one more token for each of these rows of the state; the other rows have ended."""
+        raise NotImplementedError
+
+    def reference(self):
+        """Context in which `hidden` and `head` use the weights of the start."""
+        raise NotImplementedError
+
+    def export(self, folder):
+        raise NotImplementedError
+
+    @property
+    def trained(self):
+        return {name: weight for name, weight in self.module.named_parameters() if weight.requires_grad}
+
+
+class TransformersPolicy(Policy):
+    """A model of a folder or of the Hugging Face hub; trains LoRA weights, or all weights where the rank is 0."""
+
+    def __init__(self, options, weights=True):
+        import transformers
+        from peft import LoraConfig, get_peft_model
+
+        folder = Path(options.model)
+        self.name = str(folder.resolve()) if folder.is_dir() else options.model
+        self.device = torch.device(pick_device(options.device))
+        self.lora = options.lora_rank > 0
+        # Small updates are lost when bfloat16 weights are trained themselves.
+        auto = "bfloat16" if self.device.type == "cuda" and self.lora else "float32"
+        self.dtype = getattr(torch, auto if options.dtype == "auto" else options.dtype)
+        try:
+            config = transformers.AutoConfig.from_pretrained(self.name)
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(self.name)
+            self.causal = self._load(config, weights)
+        except (OSError, ValueError) as error:
+            fail(f"cannot load the model {options.model}: {str(error).splitlines()[0]} "
+                 "Without a connection to the hub, put the model into a folder on this machine and pass --model <folder>.")
+        self.template = self.tokenizer.get_chat_template()
+        self.tokenizing = threading.Lock()
+        torch.manual_seed(options.seed)
+        self.module = self.causal
+        if self.lora:
+            lora = LoraConfig(r=options.lora_rank, lora_alpha=2 * options.lora_rank, lora_dropout=0.0,
+                              target_modules="all-linear", task_type="CAUSAL_LM")
+            self.module = get_peft_model(self.causal, lora)
+        self.module.eval()  # no dropout, in training neither: sampled and trained logprobs must agree
+        if weights:
+            self.module.to(self.device)
+
+        self.config = config.get_text_config()
+        self.max_length = min(options.max_length, getattr(self.config, "max_position_embeddings", options.max_length))
+        self.vocabulary_size = self.config.vocab_size
+        self.end_ids = self._find_end_ids()
+        size, layers = self.config.hidden_size, self.config.num_hidden_layers
+        heads = self.config.num_attention_heads
+        head_size = getattr(self.config, "head_dim", None) or size // heads
+        width = torch.finfo(self.dtype).bits // 8
+        self.cache_bytes = 2 * layers * (getattr(self.config, "num_key_value_heads", None) or heads) * head_size * width
+        self.activation_bytes = layers * (16 * size + 5 * getattr(self.config, "intermediate_size", 4 * size)) * width
+        self.start_model = None
+
+    def _load(self, config, weights):
+        import transformers
+
+        if weights:
+            return transformers.AutoModelForCausalLM.from_pretrained(self.name, dtype=self.dtype)
+        with torch.device("meta"):
+            return transformers.AutoModelForCausalLM.from_config(config, dtype=self.dtype)
+
+    def _find_end_ids(self):
+        configured = [self.tokenizer.eos_token_id, getattr(self.causal.generation_config, "eos_token_id", None)]
+        ids = {i for some in configured for i in (some if isinstance(some, list) else [some]) if i is not None}
+        # What the template writes after an answer ends it, too: for some models another token than the configured one.
+        text = self.render([{"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"}], None, False)
+        after = self.encode(text.rsplit("answer", 1)[1])
+        return ids | {i for i in after[:1] if i in self.tokenizer.added_tokens_decoder}
+
+    def render(self, messages, tools, answer, **settings):
+        import jinja2
+
+        messages = [dict(message, **_with_objects(message)) for message in messages]
+        try:
+            with self.tokenizing:
+                return self.tokenizer.apply_chat_template(
+                    messages, tools=tools or None, add_generation_prompt=answer, tokenize=False, **settings)
+        except jinja2.TemplateError as error:
+            raise Problem(400, f"The chat template of {self.name} refuses these messages: {error}") from error
+
+    def encode(self, text):
+        with self.tokenizing:
+            return self.tokenizer.encode(text, add_special_tokens=False)
+
+    def decode(self, ids):
+        with self.tokenizing:
+            return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+    def hidden(self, ids, lengths):
+        mask = torch.arange(ids.shape[1], device=ids.device)[None] < lengths[:, None]
+        return self.causal.base_model(input_ids=ids, attention_mask=mask.long(), use_cache=False).last_hidden_state
+
+    def head(self, hidden):
+        # What some families do to their logits (Granite, Cohere, Gemma 2). A family that is missing here fails the drift check.
+        logits = self.causal.get_output_embeddings()(hidden)
+        logits = logits / getattr(self.config, "logits_scaling", 1) * getattr(self.config, "logit_scale", 1)
+        cap = getattr(self.config, "final_logit_softcapping", None)
+        return torch.tanh(logits / cap) * cap if cap else logits
+
+    def start(self, prompts):
+        width = max(map(len, prompts))
+        ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=self.device)
+        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.device)
+        return self._sampling_step(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), None)
+
+    def step(self, state, rows, tokens):
+        cache, mask, position = state
+        if len(rows) < len(mask):
+            cache.reorder_cache(rows)
+        mask = torch.cat([mask[rows], mask.new_ones(len(rows), 1)], 1)
+        return self._sampling_step(tokens[:, None], mask, position[rows] + 1, cache)
+
+    def _sampling_step(self, ids, mask, positions, cache):
+        out = self.module(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache,
+                          use_cache=True, logits_to_keep=1)
+        return out.logits[:, -1], (out.past_key_values, mask, positions[:, -1:])
+
+    @contextlib.contextmanager
+    def reference(self):
+        if self.lora:
+            with self.module.disable_adapter():
+                yield
+            return
+        if self.start_model is None:
+            self.start_model = self._load(self.causal.config, True).to(self.device).eval().requires_grad_(False)
+        trained, self.causal = self.causal, self.start_model
+        try:
+            yield
+        finally:
+            self.causal = trained
+
+    def export(self, folder):
+        self.module.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def _with_objects(message):
+    """Templates expect the arguments of calls as objects."""
+    calls = []
+    for call in message.get("tool_calls") or []:
+        function = dict(call["function"])
+        with contextlib.suppress(ValueError, TypeError):
+            function["arguments"] = json.loads(function["arguments"])
+        calls.append({**call, "function": function})
+    return {"tool_calls": calls} if calls else {}
+
+
+def pick_device(wanted):
+    if wanted != "auto":
+        return wanted
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+# --- Conversations: what the model wrote, as messages and as tokens ----------------------------------------------------
+
+
+def parse_answer(text, tools, template):
+    """The assistant message that the model wrote."""
+    message, content = {"role": "assistant"}, text
+    if "</think>" in template:
+        # Some templates open the block in the prompt already.
+        thinking = re.match(r"\s*<think>(.*?)(?:</think>(.*)|\Z)", text, re.DOTALL)
+        if thinking:
+            message["reasoning_content"] = thinking[1].strip("\n")
+            content = (thinking[2] or "").lstrip("\n")
+    calls = []
+    parse = tool_format(template) if tools else None
+    if parse:
+        content, calls = parse(content, {tool["function"]["name"]: tool["function"] for tool in tools})
+    message["content"] = content if content.strip() or not calls else None
+    if calls:
+        message["tool_calls"] = [
+            {"id": f"call_{uuid.uuid4().hex[:24]}", "type": "function", "function": {"name": name, "arguments": arguments}}
+            for name, arguments in calls]
+    return message
+
+
+def tool_format(template):
+    """The function that finds tool calls in an answer: (content, tools) -> (content without calls, [(name, arguments)])."""
+    if "<function=" in template:
+        return lambda text, tools: _tagged_calls(text, lambda body: _xml_call(body, tools))
+    if "<tool_call>" in template:
+        return lambda text, tools: _tagged_calls(text, lambda body: _json_call(body, "arguments"))
+    if '"parameters": ' in template:
+        return _bare_calls
+    return None
+
+
+def _tagged_calls(text, parse):
+    calls, kept, at = [], [], 0
+    for match in re.finditer(r"<tool_call>(.*?)</tool_call>", text, re.DOTALL):
+        call = parse(match[1])
+        if call:  # otherwise it stays in the content, so that the agent sees what the model wrote
+            calls.append(call)
+            kept.append(text[at : match.start()])
+            at = match.end()
+    kept.append(text[at:])
+    return (text, calls) if not calls else ("".join(part.rstrip("\n") for part in kept), calls)
+
+
+def _json_call(text, key):
+    """A call in JSON; its arguments are the text that the model wrote."""
+    try:
+        call = json.loads(text)
+        name, arguments = call["name"], call.get(key, {})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    for match in re.finditer(rf'"{key}"\s*:\s*', text):
+        with contextlib.suppress(ValueError):
+            value, end = json.JSONDecoder().raw_decode(text, match.end())
+            if value == arguments:
+                return name, text[match.end() : end]
+    return name, "{}"
+
+
+def _xml_call(text, tools):
+    """Qwen3-Coder: <function=name><parameter=key>value</parameter></function>."""
+    function = re.fullmatch(r"\s*<function=([^>\n]+)>(.*)</function>\s*", text, re.DOTALL)
+    if not function:
+        return None
+    properties = (tools.get(function[1], {}).get("parameters") or {}).get("properties") or {}
+    arguments = {}
+    for key, value in re.findall(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", function[2], re.DOTALL):
+        arguments[key] = value
+        if properties.get(key, {}).get("type") != "string":
+            with contextlib.suppress(ValueError):
+                arguments[key] = json.loads(value)
+    return function[1], json.dumps(arguments, ensure_ascii=False)
+
+
+def _bare_calls(text, tools):
+    """Llama 3: the whole answer is {"name": …, "parameters": …}, several are separated by semicolons."""
+    body = text.strip().removeprefix("<|python_tag|>")
+    calls = [_json_call(part, "parameters") for part in re.split(r"(?<=\})\s*;\s*(?=\{)", body)]
+    return ("", calls) if all(call and call[0] in tools for call in calls) else (text, [])
+
+
+class Conversations:
+    """Remembers the tokens of answers, so that a next turn extends what was sampled instead of encoding its text again."""
+
+    EMPTY_THINKING = re.compile(r"<think>\s*</think>\s*")
+
+    def __init__(self, policy, most=16_384):
+        self.policy, self.most = policy, most
+        self.answers = OrderedDict()
+        self.lock = threading.Lock()
+        self.rewritten = 0
+
+    def prompt(self, messages, tools, settings):
+        messages, known, last = list(messages), None, 0
+        with self.lock:
+            for at, key in enumerate(_keys(messages, tools, settings)):
+                if key in self.answers:
+                    self.answers.move_to_end(key)
+                    # A client may leave the reasoning out.
+                    known, messages[at] = self.answers[key]
+                    last = at + 1
+        whole = self.policy.render(messages, tools, True, **settings)
+        if known is None:
+            return self.policy.encode(whole)
+        more = self._continuation(self.policy.render(messages[:last], tools, False, **settings), whole, known)
+        if more is None:
+            self.rewritten += 1
+            return self.policy.encode(whole)
+        return [*known, *more]
+
+    def _continuation(self, before, whole, ids):
+        """The tokens between the end of an answer and the next one; None where the template changes what came before."""
+        # Qwen3 writes an empty block into the last answer, and leaves it out once a message follows.
+        before = next((text for text in (before, self.EMPTY_THINKING.sub("", before)) if whole.startswith(text)), None)
+        if before is None:
+            return None
+        ends = [self.policy.decode([i]) for i in self.policy.end_ids]
+        at = max(before.rfind(end) for end in ends)
+        end = next((end for end in ends if at >= 0 and before.startswith(end, at)), "")
+        if at < 0 or before[at + len(end) :].strip():
+            at = len(before)  # in some templates the next message's first token ends the answer
+        more = self.policy.encode(whole[at:])
+        if ids[-1] in self.policy.end_ids:
+            if not more or more[0] not in self.policy.end_ids:
+                return None
+            return more[1:]
+        return more
+
+    def remember(self, messages, tools, settings, message, ids):
+        without = {key: value for key, value in message.items() if key != "reasoning_content"}
+        with self.lock:
+            for answer in (without, message):
+                *_, key = _keys([*messages, answer], tools, settings)
+                self.answers[key] = (array("i", ids), message)
+                self.answers.move_to_end(key)
+            while len(self.answers) > self.most:
+                self.answers.popitem(last=False)
+
+
+def _keys(messages, tools, settings):
+    """For each message a hash of the conversation up to it. Null, "" and [] are the same as a missing field."""
+    digest = hashlib.sha256(json.dumps([tools or None, settings], sort_keys=True).encode())
+    for message in messages:
+        fields = {key: value for key, value in message.items() if value not in (None, "", [])}
+        if message["role"] == "assistant":
+            fields = {key: fields.get(key) for key in ("role", "content", "reasoning_content")}
+            fields["calls"] = [
+                [call.get("id"), call["function"]["name"], call["function"]["arguments"]]
+                for call in message.get("tool_calls") or []]
+        digest.update(json.dumps(fields, sort_keys=True).encode())
+        yield digest.hexdigest()
+
+
+# --- Sampling ----------------------------------------------------------------------------------------------------------
+
+
+class Request:
+    def __init__(self, prompt, temperature, most, stop, seed):
+        self.prompt, self.temperature, self.most, self.stop = prompt, temperature, most, stop
+        self.random = random.Random(seed)
+        self.ids, self.logprobs = [], []
+        self.version = self.finish = self.error = None
+        self.cancelled = False
+        self.done = threading.Event()
+
+
+class Sampler(threading.Thread):
+    """Samples the requests that arrive together, or while a batch runs, in batches."""
+
+    def __init__(self, policy, trainer, lock, batch, seed):
+        super().__init__(daemon=True)
+        self.policy, self.trainer, self.lock, self.batch = policy, trainer, lock, batch
+        self.seeds = random.Random(seed)  # for requests without a seed of their own
+        self.queue = queue.Queue()
+
+    def run(self):
+        while True:
+            waiting = [self.queue.get()]
+            with contextlib.suppress(queue.Empty):
+                while len(waiting) < 8 * self.batch:
+                    waiting.append(self.queue.get(timeout=0.005))
+            waiting.sort(key=lambda request: len(request.prompt))
+            for at in range(0, len(waiting), self.batch):
+                batch = [request for request in waiting[at : at + self.batch] if not request.cancelled]
+                try:
+                    if batch:
+                        with self.lock:
+                            self.sample(batch)
+                except Exception as error:
+                    for request in batch:
+                        request.error = error
+                        request.done.set()
+
+    @torch.no_grad()
+    def sample(self, live):
+        device, greedy_at_1 = self.policy.device, [request.temperature or 1.0 for request in live]
+        temperature = torch.tensor(greedy_at_1, device=device)
+        logits, state = self.policy.start([request.prompt for request in live])
+        while True:
+            logprobs = torch.log_softmax(logits.float() / temperature[:, None], -1)
+            draws = torch.tensor([request.random.random() for request in live], dtype=torch.float64)
+            tokens = _pick(logprobs, draws)
+            greedy = torch.tensor([request.temperature == 0 for request in live], device=device)
+            tokens = torch.where(greedy, logprobs.argmax(-1), tokens)
+            chosen = logprobs.gather(-1, tokens[:, None])[:, 0]
+            if not bool(torch.isfinite(chosen).all()):
+                raise Problem(500, "The model's logits are not finite: its weights are broken. Load an earlier state.", "not_finite")
+            rows = []
+            for row, (request, token, logprob) in enumerate(zip(live, tokens.tolist(), chosen.tolist())):
+                request.ids.append(token)
+                request.logprobs.append(logprob)
+                request.finish = self._finish(request)
+                if request.finish or request.cancelled:
+                    request.version = self.trainer.version
+                    request.done.set()
+                else:
+                    rows.append(row)
+            if not rows:
+                return
+            live = [live[row] for row in rows]
+            rows = torch.tensor(rows, device=device)
+            temperature = temperature[rows]
+            logits, state = self.policy.step(state, rows, tokens[rows])
+
+    def _finish(self, request):
+        if request.ids[-1] in self.policy.end_ids:
+            return "stop"
+        if request.stop:
+            text = self.policy.decode(request.ids)
+            if any(stop in text for stop in request.stop):
+                return "stop"
+        return "length" if len(request.ids) >= request.most else None
+
+
+def _pick(logprobs, draws):
+    """One token of each row: the first whose cumulated probability exceeds the draw."""
+    wide = torch.float32 if logprobs.device.type == "mps" else torch.float64
+    sums = logprobs.to(wide).exp().cumsum(-1)
+    draws = draws.to(logprobs.device, wide)[:, None] * sums[:, -1:]
+    return torch.searchsorted(sums, draws, right=True)[:, 0].clamp(max=sums.shape[1] - 1)
+
+
+# --- Training ----------------------------------------------------------------------------------------------------------
+
+
+class Sequence:
+    """Token ids, and for those that were sampled (`at`) their logprobs and advantages."""
+
+    def __init__(self, ids, mask, logprobs, advantages, temperature):
+        self.ids, self.temperature = ids, temperature or 1.0
+        self.at = [at for at, trained in enumerate(mask) if trained]
+        self.recorded = torch.tensor([logprobs[at] for at in self.at])
+        self.advantages = torch.tensor([advantages[at] for at in self.at])
+        self.start = self.reference = None
+
+
+class Trainer:
+    """AdamW on the trained weights: clipped policy gradient, or cross-entropy.
+
+    With `start` for the trainer's own logprobs before the update, a policy-gradient update minimizes
+    -sum(weight * min(ratio * advantage, clamp(ratio, 1 - clip_low, 1 + clip_high) * advantage)) / divisor + kl * KL to the
+    weights of the start, where ratio = exp(logprob - start) and weight = min(exp(start - recorded), importance_cap).
+    """
+
+    HEAD_TOKENS = 1024  # logits of so many tokens are in memory at once
+
+    def __init__(self, policy, learning_rate, micro_batch_tokens):
+        self.policy, self.learning_rate, self.micro_batch_tokens = policy, learning_rate, micro_batch_tokens
+        self.optimizer = torch.optim.AdamW(policy.trained.values(), lr=learning_rate, weight_decay=0.0)
+        self.version = 0
+
+    def logprobs(self, batch):
+        """Logprob and entropy of each sampled token of these sequences, one after the other."""
+        device = self.policy.device
+        lengths = torch.tensor([len(s.ids) for s in batch], device=device)
+        width = max(len(s.ids) for s in batch)
+        ids = torch.tensor([s.ids + [0] * (width - len(s.ids)) for s in batch], device=device)
+        rows = torch.tensor([row for row, s in enumerate(batch) for _ in s.at], device=device)
+        at = torch.tensor([at for s in batch for at in s.at], device=device)
+        temperature = torch.tensor([s.temperature for s in batch], device=device)[rows]
+        hidden = self.policy.hidden(ids, lengths)[rows, at - 1]
+        parts = zip(*(part.split(self.HEAD_TOKENS) for part in (hidden, ids[rows, at], temperature)))
+        # The backward pass computes the logits again: with a large vocabulary they would take most of the memory.
+        scored = [checkpoint(self._score, *part, use_reentrant=False) for part in parts]
+        return torch.cat([logprobs for logprobs, _ in scored]), torch.cat([entropy for _, entropy in scored])
+
+    def _score(self, hidden, targets, temperature):
+        logprobs = torch.log_softmax(self.policy.head(hidden).float() / temperature[:, None], -1)
+        with torch.no_grad():
+            entropy = torch.special.entr(logprobs.exp()).sum(-1)
+        return logprobs.gather(-1, targets[:, None])[:, 0], entropy
+
+    def micro_batches(self, sequences):
+        batch = []
+        for sequence in sorted((s for s in sequences if s.at), key=lambda s: -len(s.ids)):
+            if batch and len(batch[0].ids) * (len(batch) + 1) > self.micro_batch_tokens:
+                yield batch
+                batch = []
+            batch.append(sequence)
+        if batch:
+            yield batch
+
+    @torch.no_grad()
+    def measure(self, sequences, name="start"):
+        """Puts the own logprobs of the sampled tokens into each sequence."""
+        for batch in self.micro_batches(sequences):
+            values, _ = self.logprobs(batch)
+            for sequence, part in zip(batch, values.split([len(s.at) for s in batch])):
+                setattr(sequence, name, part)
+
+    def update(self, loss, sequences, learning_rate, epochs, minibatches, clip_low, clip_high, kl, importance_cap,
+               max_grad_norm, divisor, max_drift, seed):
+        began, sequences = time.monotonic(), [s for s in sequences if s.at]
+        tokens = sum(len(s.at) for s in sequences)
+        drift = torch.zeros(1)
+        if loss == "policy_gradient":
+            self.measure(sequences)
+            drift = torch.cat([(s.start.cpu() - s.recorded).abs() for s in sequences])
+            self._check_drift(drift, max_drift)
+        if kl:
+            with self.policy.reference():
+                self.measure(sequences, "reference")
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        sums = dict.fromkeys(("loss", "entropy", "clip_fraction", "kl", "grad_norm"), 0.0)
+        shuffled, order, steps = random.Random(seed), list(sequences), 0
+        before = self.state("cpu") if epochs * minibatches > 1 else None
+        try:
+            for _ in range(epochs):
+                shuffled.shuffle(order)
+                parts = [part for part in (order[at::minibatches] for at in range(minibatches)) if part]
+                for part in parts:
+                    for batch in self.micro_batches(part):
+                        value, figures = self._loss(loss, batch, clip_low, clip_high, kl, importance_cap)
+                        (value * len(parts) / divisor).backward()
+                        for name, figure in figures.items():
+                            sums[name] += float(figure)
+                        sums["loss"] += float(value.detach()) / divisor
+                    norm = torch.nn.utils.clip_grad_norm_(self.policy.trained.values(), max_grad_norm)
+                    if not (math.isfinite(sums["loss"]) and bool(torch.isfinite(norm))):
+                        raise Problem(409, "The loss or its gradient is not finite, so nothing was changed. Lower the learning rate, "
+                                      "or look for extreme advantages.", "not_finite")
+                    self.optimizer.step()
+                    self.optimizer.zero_grad(set_to_none=True)
+                    sums["grad_norm"] += float(norm)
+                    steps += 1
+        except BaseException:
+            self.optimizer.zero_grad(set_to_none=True)
+            if steps:
+                self.restore(before)
+            raise
+        self.version += 1
+        per_token = {name: sums[name] / (epochs * tokens) for name in ("entropy", "clip_fraction", "kl")}
+        return {
+            "version": self.version, "loss": sums["loss"] / epochs, "drift_mean": drift.mean().item(),
+            "drift_max": drift.max().item(), **per_token, "grad_norm": sums["grad_norm"] / steps, "tokens": tokens,
+            "sequences": len(sequences), "seconds": round(time.monotonic() - began, 3)}
+
+    def _loss(self, loss, batch, clip_low, clip_high, kl, importance_cap):
+        """The summed loss of these sequences, and sums of figures."""
+        logprobs, entropy = self.logprobs(batch)
+        advantages = torch.cat([s.advantages for s in batch]).to(logprobs.device)
+        figures = {"entropy": entropy.sum()}
+        if loss == "cross_entropy":
+            value = -(logprobs * advantages).sum()
+        else:
+            start = torch.cat([s.start for s in batch])
+            recorded = torch.cat([s.recorded for s in batch]).to(logprobs.device)
+            ratio, weight = (logprobs - start).exp(), (start - recorded).exp().clamp(max=importance_cap)
+            free, clipped = ratio * advantages, ratio.clamp(1 - clip_low, 1 + clip_high) * advantages
+            value = -(weight * torch.min(free, clipped)).sum()
+            figures["clip_fraction"] = (clipped < free).sum()
+        if kl:
+            gap = torch.cat([s.reference for s in batch]) - logprobs
+            penalty = (gap.exp() - gap - 1).sum()
+            value = value + kl * penalty
+            figures["kl"] = penalty.detach()
+        return value, figures
+
+    def _check_drift(self, drift, limit):
+        mean, most = drift.mean().item(), drift.max().item()
+        if not math.isfinite(mean):
+            raise Problem(409, "The model's logprobs are not finite, so nothing was changed. Load an earlier state.", "not_finite")
+        if mean > limit:
+            raise Problem(
+                409, f"The trainer's logprobs of the sampled tokens differ from the recorded ones by {mean:.3g} on average "
+                f"(at most {most:.3g}; the limit of the mean is {limit:g}), so nothing was changed. Usual causes: another chat "
+                "template, temperature or precision, dropout, a mask that hides the wrong tokens, padding, or wrong token ids.",
+                "drift", drift_mean=mean, drift_max=most)
+
+    def state(self, device=None):
+        def copied(value):
+            if isinstance(value, torch.Tensor):
+                return value.detach().to(device or value.device, copy=True)
+            return {key: copied(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+        moments = self.optimizer.state_dict()["state"]
+        return copied({"version": self.version, "weights": self.policy.trained, "moments": moments})
+
+    def restore(self, state):
+        weights = self.policy.trained
+        shapes = [{name: tuple(w.shape) for name, w in some.items()} for some in (weights, state["weights"])]
+        if shapes[0] != shapes[1]:
+            raise Problem(400, "The saved weights belong to another model or another LoRA rank.", "wrong_model")
+        with torch.no_grad():
+            for name, weight in weights.items():
+                weight.copy_(state["weights"][name])
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["moments"]})
+        self.version = state["version"]
+
+
+# --- The routes --------------------------------------------------------------------------------------------------------
+
+
+class Learner:
+    def __init__(self, policy, options):
+        self.policy, self.lock = policy, threading.Lock()  # held while a batch is sampled and during an update
+        self.trainer = Trainer(policy, options.learning_rate, options.micro_batch_tokens)
+        self.sampler = Sampler(policy, self.trainer, self.lock, options.batch, options.seed)
+        self.conversations = Conversations(policy)
+        self.token_text = lru_cache(65_536)(lambda token: policy.decode([token]))
+        self.sampler.start()
+
+    def health(self, body, client):
+        busy = self.lock.locked() or not self.sampler.queue.empty()
+        return {"version": self.trainer.version, "busy": busy, "rewritten": self.conversations.rewritten}
+
+    def models(self, body, client):
+        model = {"id": f"policy-{self.trainer.version}", "object": "model", "created": 0, "owned_by": "osmosis"}
+        return {"object": "list", "data": [model]}
+
+    def chat(self, body, client):
+        messages, tools = _read_messages(body.get("messages")), body.get("tools") or []
+        settings = body.get("chat_template_kwargs") or {}
+        if tools and tool_format(self.policy.template) is None:
+            raise Problem(400, f"How {self.policy.name} calls tools is not known from its chat template.", "tools_unsupported")
+        if body.get("n") not in (None, 1):
+            raise Problem(400, "`n` must be 1: send one request per answer.")
+        if body.get("top_p") not in (None, 1) or body.get("top_k") not in (None, 0, -1) or body.get("min_p") not in (None, 0):
+            raise Problem(400, "The logprobs of a truncated distribution cannot be trained; leave out `top_p`, `top_k` and `min_p`.")
+        temperature = _number(body, "temperature", 1.0, 0, 100)
+        stop = body.get("stop") or []
+        stop = [stop] if isinstance(stop, str) else stop
+        prompt = self.conversations.prompt(messages, tools, settings)
+        room = self.policy.max_length - len(prompt)
+        if room < 1:
+            raise Problem(400, f"The prompt has {len(prompt)} tokens, and the context length is {self.policy.max_length}.",
+                          "context_length_exceeded")
+        most = min(room, int(_number(body, "max_completion_tokens", _number(body, "max_tokens", room, 1), 1)))
+        seed = body.get("seed")
+        request = Request(prompt, temperature, most, stop, self.sampler.seeds.getrandbits(64) if seed is None else seed)
+        self.sampler.queue.put(request)
+        while not request.done.wait(0.5):
+            if client.gone():
+                request.cancelled = True
+                raise ConnectionAbortedError
+        if request.error:
+            raise request.error
+        answer = self._answer(request, messages, tools, settings)
+        return _stream(answer, body) if body.get("stream") else answer
+
+    def _answer(self, request, messages, tools, settings):
+        ended = request.ids[-1] in self.policy.end_ids
+        text = self.policy.decode(request.ids[:-1] if ended else request.ids)
+        cuts = [text.index(stop) for stop in request.stop if stop in text]
+        text = text[: min(cuts)] if cuts else text
+        opened = self.policy.decode(request.prompt[-4:]).rstrip().endswith("<think>")
+        message = parse_answer("<think>" + text if opened else text, tools, self.policy.template)
+        self.conversations.remember(messages, tools, settings, message, request.prompt + request.ids)
+        finish = "tool_calls" if message.get("tool_calls") and request.finish == "stop" else request.finish
+        pieces = [(self.token_text(token), logprob) for token, logprob in zip(request.ids, request.logprobs)]
+        return {
+            "id": f"chatcmpl-{uuid.uuid4().hex}", "object": "chat.completion", "created": int(time.time()),
+            "model": f"policy-{request.version}", "prompt_token_ids": request.prompt,
+            "choices": [{
+                "index": 0, "message": message, "finish_reason": finish, "token_ids": request.ids,
+                "logprobs": {"content": [
+                    # A token can be a part of a character: then its bytes are not known from its text.
+                    {"token": token, "logprob": logprob, "bytes": None if "\ufffd" in token else list(token.encode()), "top_logprobs": []}
+                    for token, logprob in pieces]}}],
+            "usage": {"prompt_tokens": len(request.prompt), "completion_tokens": len(request.ids),
+                      "total_tokens": len(request.prompt) + len(request.ids)}}
+
+    def update(self, body, client):
+        loss = body.get("loss")
+        if loss not in ("policy_gradient", "cross_entropy"):
+            raise Problem(400, f'`loss` must be "policy_gradient" or "cross_entropy"; it is {loss!r}.')
+        sequences = [self._read_sequence(at, data, loss) for at, data in enumerate(_read_list(body, "sequences"))]
+        tokens = sum(len(s.at) for s in sequences)
+        if tokens == 0:
+            raise Problem(400, "There is no token to train: no mask has a 1.")
+        settings = {
+            "learning_rate": _number(body, "learning_rate", self.trainer.learning_rate, 0),
+            "epochs": int(_number(body, "epochs", 1, 1)), "minibatches": int(_number(body, "minibatches", 1, 1)),
+            "clip_low": _number(body, "clip_low", 0.2, 0, 1), "clip_high": _number(body, "clip_high", 0.28, 0),
+            "kl": _number(body, "kl", 0, 0), "importance_cap": _number(body, "importance_cap", 2, 0),
+            "max_grad_norm": _number(body, "max_grad_norm", 1, 0), "divisor": _number(body, "divisor", tokens, 1e-9),
+            "max_drift": _number(body, "max_drift", 0.3, 0), "seed": int(_number(body, "seed", 0, -2**63))}
+        with self.lock:
+            return self.trainer.update(loss, sequences, **settings)
+
+    def logprobs(self, body, client):
+        sequences = []
+        for at, data in enumerate(_read_list(body, "sequences")):
+            zeros = [0] * len(self._read_ids(at, data))
+            data = {**data, "mask": [0] + [1] * (len(zeros) - 1), "logprobs": zeros, "advantage": 0}
+            sequences.append(self._read_sequence(at, data, "policy_gradient"))
+        with self.lock:
+            self.trainer.measure(sequences)
+        return {"logprobs": [[0.0] + ([] if s.start is None else s.start.tolist()) for s in sequences]}
+
+    def _read_ids(self, index, data):
+        ids = data.get("ids") if isinstance(data, dict) else None
+        if not isinstance(ids, list) or not ids or not all(type(i) is int and 0 <= i < self.policy.vocabulary_size for i in ids):
+            raise Problem(400, f"sequences[{index}].ids must be a list of token ids below {self.policy.vocabulary_size}.")
+        if len(ids) > self.policy.max_length:
+            raise Problem(400, f"sequences[{index}] has {len(ids)} tokens, and the context length is {self.policy.max_length}.",
+                          "context_length_exceeded")
+        return ids
+
+    def _read_sequence(self, index, data, loss):
+        ids = self._read_ids(index, data)
+
+        def numbers(name, default=None):
+            values = data.get(name, default)
+            if isinstance(values, list) and len(values) == len(ids) and all(map(_is_number, values)):
+                return [float(value) for value in values]
+            raise Problem(400, f"sequences[{index}].{name} must be a list of {len(ids)} finite numbers, one per id.")
+
+        same = data.get("advantage", 1 if loss == "cross_entropy" else None)
+        mask, advantages = numbers("mask"), numbers("advantages", [same] * len(ids))
+        if set(mask) - {0, 1} or mask[0]:
+            raise Problem(400, f"sequences[{index}].mask must consist of 0 and 1, and begin with 0: nothing predicts the first token.")
+        recorded = numbers("logprobs") if loss == "policy_gradient" else [0.0] * len(ids)
+        return Sequence(ids, mask, recorded, advantages, _number(data, "temperature", 1.0, 0))
+
+    def save(self, body, client):
+        with self.lock:
+            state = {**self.trainer.state(), "seeds": self.sampler.seeds.getstate()}
+            with _replacing(_read_folder(body)) as folder, open(folder / "state.pt", "wb") as file:
+                torch.save(state, file)
+                file.flush()
+                os.fsync(file.fileno())
+        return {"version": state["version"]}
+
+    def load(self, body, client):
+        folder = _read_folder(body)
+        file = next((f / "state.pt" for f in (folder, _aside(folder)) if (f / "state.pt").is_file()), None)
+        if file is None:
+            raise Problem(400, f"{folder} has no saved state: it has no file state.pt.", "not_found")
+        with self.lock:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+            self.trainer.restore(state)
+            self.sampler.seeds.setstate(state["seeds"])
+        return {"version": self.trainer.version}
+
+    def export(self, body, client):
+        with self.lock, _replacing(_read_folder(body)) as folder:
+            self.policy.export(folder)
+            return {"version": self.trainer.version}
+
+
+def _stream(answer, body):
+    """The answer as vLLM streams it; it comes all at once, after sampling."""
+    choice = answer["choices"][0]
+    message = choice["message"]
+    calls = [{"index": at, **call} for at, call in enumerate(message.get("tool_calls", []))]
+    delta = {key: message[key] for key in ("reasoning_content", "content") if message.get(key)}
+    delta = {**delta, "tool_calls": calls} if calls else delta
+    shared = {"id": answer["id"], "object": "chat.completion.chunk", "created": answer["created"], "model": answer["model"]}
+
+    def chunk(delta, finish=None, **more):
+        return {"index": 0, "delta": delta, "finish_reason": finish, **more}
+
+    parts = [
+        {**shared, "prompt_token_ids": answer["prompt_token_ids"], "choices": [chunk({"role": "assistant", "content": ""})]},
+        {**shared, "choices": [chunk(delta, token_ids=choice["token_ids"], logprobs=choice["logprobs"])]},
+        {**shared, "choices": [chunk({}, choice["finish_reason"])]}]
+    if (body.get("stream_options") or {}).get("include_usage"):
+        parts.append({**shared, "choices": [], "usage": answer["usage"]})
+    return "".join(f"data: {json.dumps(part)}\n\n" for part in parts) + "data: [DONE]\n\n"
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _number(body, name, default, low, high=math.inf):
+    value = body.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not _is_number(value) or not low <= value <= high:
+        limits = f"at least {low}" if high == math.inf else f"from {low} to {high}"
+        raise Problem(400, f"`{name}` must be a number, {limits}; it is {value!r}.")
+    return value
+
+
+def _read_list(body, name):
+    if not isinstance(body.get(name), list) or not body[name]:
+        raise Problem(400, f"`{name}` must be a list with at least one element.")
+    return body[name]
+
+
+def _read_folder(body):
+    if not isinstance(body.get("folder"), str) or not os.path.isabs(body["folder"]):
+        raise Problem(400, "`folder` must be an absolute path.")
+    return Path(os.path.normpath(body["folder"]))
+
+
+def _read_messages(messages):
+    if not isinstance(messages, list) or not messages:
+        raise Problem(400, "`messages` must be a list with at least one message.")
+    read = []
+    for at, message in enumerate(messages):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise Problem(400, f"messages[{at}] must be an object with a `role`.")
+        content = message.get("content")
+        if isinstance(content, list):
+            if any(part.get("type") != "text" for part in content):
+                raise Problem(400, f"messages[{at}] has content that is not text.")
+            content = "".join(part["text"] for part in content)
+        read.append({**message, "content": content or ""})
+        if not message.get("tool_calls"):
+            read[-1].pop("tool_calls", None)
+    return read
+
+
+def _aside(folder):
+    return folder.with_name(folder.name + ".previous")
+
+
+@contextlib.contextmanager
+def _replacing(folder):
+    """A temporary folder that takes the place of `folder` once it is whole."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}.partial")
+    temporary.mkdir()
+    try:
+        yield temporary
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    if folder.exists():
+        shutil.rmtree(_aside(folder), ignore_errors=True)
+        folder.rename(_aside(folder))
+    temporary.rename(folder)
+    shutil.rmtree(_aside(folder), ignore_errors=True)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    routes = {
+        "GET /health": Learner.health, "GET /v1/models": Learner.models, "POST /v1/chat/completions": Learner.chat,
+        "POST /update": Learner.update, "POST /logprobs": Learner.logprobs, "POST /save": Learner.save,
+        "POST /load": Learner.load, "POST /export": Learner.export}
+
+    def do_GET(self):
+        status, answer = 200, None
+        try:
+            answer = self._handle()
+        except Problem as problem:
+            status, answer = problem.status, problem.body
+        except ConnectionError:
+            self.close_connection = True
+            return
+        except Exception as error:
+            problem = _out_of_memory(error)
+            if problem is None:
+                traceback.print_exc()
+                problem = Problem(500, f"{type(error).__name__}: {error}")
+            status, answer = problem.status, problem.body
+        stream = isinstance(answer, str)
+        data = (answer if stream else json.dumps(answer)).encode()
+        self.send_response(status)
+        self.send_header("content-type", "text/event-stream" if stream else "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_POST = do_GET
+
+    def _handle(self):
+        if self.headers.get("transfer-encoding"):
+            self.close_connection = True
+            raise Problem(411, "Send the body with a content-length.")
+        data = self.rfile.read(int(self.headers.get("content-length") or 0))
+        wanted = f"Bearer {self.server.key}".encode()
+        if not hmac.compare_digest((self.headers.get("authorization") or "").encode("latin-1"), wanted):
+            raise Problem(401, "The key is missing or wrong: send OSMOSIS_LEARNER_KEY as `authorization: Bearer <key>`.", "invalid_api_key")
+        route = self.routes.get(f"{self.command} {self.path.split('?')[0]}")
+        if route is None:
+            raise Problem(404, f"There is no route {self.command} {self.path}.")
+        try:
+            body = json.loads(data or b"{}")
+        except ValueError as error:
+            raise Problem(400, f"The body is not JSON: {error}") from error
+        if not isinstance(body, dict):
+            raise Problem(400, "The body must be a JSON object.")
+        return route(self.server.learner, body, self)
+
+    def gone(self):
+        """Whether the client has closed the connection."""
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
+
+    def log_message(self, *args):
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 1024
+    daemon_threads = True
+
+    def __init__(self, port, learner, key):
+        super().__init__(("127.0.0.1", port), Handler)
+        self.learner, self.key = learner, key
+
+
+def _out_of_memory(error):
+    text = str(error).lower()
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)):
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return Problem(507, "Out of memory, so nothing was changed. Lower --batch when it happens while sampling, --micro-batch-tokens "
+                       f"when it happens in an update, or --max-length. ({str(error).splitlines()[0] if text else 'MemoryError'})", "out_of_memory")
+    return None
+
+
+# --- The command line --------------------------------------------------------------------------------------------------
+
+
+def fail(message):
+    print(f"error: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def memory(policy, options):
+    """Bytes that are needed at most, and free now. Only an estimate."""
+    weights = sum(w.numel() * w.element_size() for w in policy.module.parameters())
+    trained = sum(w.numel() * w.element_size() for w in policy.trained.values())
+    optimizer = 3 * trained  # two moments and the gradient
+    activations = options.micro_batch_tokens * policy.activation_bytes + 4 * 4 * Trainer.HEAD_TOKENS * policy.vocabulary_size
+    cache = options.batch * policy.max_length * policy.cache_bytes
+    # Sampling and updates do not overlap.
+    return {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache,
+            "needed": weights + optimizer + max(activations, cache), "free": free_memory(policy.device)}
+
+
+def free_memory(device):
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info()[0]
+    if device.type == "mps":
+        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+    with contextlib.suppress(OSError):
+        return 1024 * int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1])
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def policy_class(place):
+    if place is None:
+        return TransformersPolicy
+    file, _, name = place.rpartition(":")
+    sys.modules["learner"] = sys.modules[__name__]  # so that `from learner import Policy` there is this file
+    sys.path.insert(0, str(Path(file).resolve().parent))
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Serves a policy on loopback and trains it.")
+    parser.add_argument("--model", required=True, help="folder, or name on the Hugging Face hub")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda", "mps"], default="auto")
+    parser.add_argument("--dtype", choices=["auto", "float32", "bfloat16"], default="auto")
+    parser.add_argument("--lora-rank", type=int, default=16, help="0 trains all weights")
+    parser.add_argument("--learning-rate", type=float, default=1e-5, help="of updates that name none")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--max-length", type=int, default=4096, help="tokens of a prompt and its answer")
+    parser.add_argument("--batch", type=int, default=256, help="answers that are sampled at once")
+    parser.add_argument("--micro-batch-tokens", type=int, default=8192, help="tokens that are trained at once")
+    parser.add_argument("--threads", type=int, help="CPU threads of torch")
+    parser.add_argument("--policy-class", help="file.py:Class, a subclass of Policy")
+    parser.add_argument("--estimate", action="store_true", help="print the line without loading weights, and exit")
+    options = parser.parse_args()
+    key = os.environ.get("OSMOSIS_LEARNER_KEY")
+    if not key and not options.estimate:
+        fail("set OSMOSIS_LEARNER_KEY: the key that requests have to carry.")
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    # Only the line below goes to stdout, whatever the libraries print.
+    stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    make = policy_class(options.policy_class)
+    policy = make(options, weights=False)
+    line = {
+        "model": policy.name, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
+        "weights": sum(w.numel() for w in policy.module.parameters()),
+        "trained_weights": sum(w.numel() for w in policy.trained.values()),
+        "max_length": policy.max_length, "memory_bytes": memory(policy, options)}
+    if not options.estimate:
+        end_with_parent()
+        server = Server(options.port, Learner(make(options), options), key)
+        line = {"url": f"http://127.0.0.1:{server.server_port}", **line}
+    print(json.dumps(line), file=stdout, flush=True)
+    if not options.estimate:
+        server.serve_forever()
+
+
+def end_with_parent():
+    def wait():
+        while sys.stdin.buffer.read(4096):
+            pass
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    if not sys.stdin.isatty():
+        # Ctrl-C reaches the whole group of processes, and the parent may want to save first.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    main()

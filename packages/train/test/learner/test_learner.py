@@ -1,0 +1,398 @@
+"""Tests of learner.py over HTTP, with the tiny policy: python3 test_learner.py"""
+import http.client
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from learner_process import HERE, KEY, READ_NOTE, LearnerProcess, question, sequence
+
+
+def start(policy="tiny_policy.py:TinyPolicy", *flags):
+    return LearnerProcess("--model", "tiny", "--policy-class", str(HERE / policy), "--max-length", "512", *flags)
+
+
+def setUpModule():
+    global shared, folder
+    shared, folder = start(), tempfile.TemporaryDirectory()
+    shared.post("/save", {"folder": f"{folder.name}/start"})
+
+
+def tearDownModule():
+    shared.close()
+    folder.cleanup()
+
+
+class WithPolicy(unittest.TestCase):
+    """Each test begins with the weights of the start."""
+
+    def setUp(self):
+        self.learner = shared
+        self.learner.post("/load", {"folder": f"{folder.name}/start"})
+
+
+class Answers(WithPolicy):
+    def test_prints_what_it_serves(self):
+        ready = self.learner.ready
+        self.assertEqual((ready["device"], ready["dtype"], ready["max_length"]), ("cpu", "float32", 512))
+        self.assertEqual(ready["weights"], ready["trained_weights"])
+        self.assertEqual(set(ready["memory_bytes"]), {"weights", "optimizer", "activations", "cache", "needed", "free"})
+
+    def test_answers_with_ids_and_logprobs(self):
+        answer = self.learner.chat([question(3)], seed=1)
+        self.assertEqual(answer["model"], "policy-0")
+        choice, usage = answer["choices"][0], answer["usage"]
+        content = choice["logprobs"]["content"]
+        self.assertEqual(len(content), len(choice["token_ids"]))
+        self.assertEqual((usage["prompt_tokens"], usage["completion_tokens"]), (len(answer["prompt_token_ids"]), len(content)))
+        text = "".join(token["token"] for token in content)
+        self.assertEqual(text, bytes(b for token in content for b in token["bytes"]).decode())
+        self.assertTrue(all(token["logprob"] <= 0 and token["top_logprobs"] == [] for token in content))
+        own = self.learner.post("/logprobs", {"sequences": [sequence(answer)]})["logprobs"][0]
+        for mine, token in zip(own[-len(content):], content):
+            self.assertAlmostEqual(mine, token["logprob"], delta=1e-4)
+
+    def test_same_seed_gives_the_same_tokens(self):
+        conversations = [[question(door)] for door in range(16)]
+        first, second = (
+            [answer["choices"][0]["token_ids"] for answer in self.learner.chats(conversations, seed=7)] for _ in range(2))
+        self.assertEqual(first, second)
+        other = [answer["choices"][0]["token_ids"] for answer in self.learner.chats(conversations, seed=8)]
+        self.assertNotEqual(first, other)
+
+    def test_samples_concurrent_requests_in_batches(self):
+        began = time.monotonic()
+        for door in range(16):
+            self.learner.chat([question(door)], max_tokens=8)
+        alone = time.monotonic() - began
+        began = time.monotonic()
+        answers = self.learner.chats([[question(at % 16)] for at in range(128)], max_tokens=8)
+        self.assertLess(time.monotonic() - began, 4 * alone)  # one by one they would take eight times as long
+        self.assertEqual(len({answer["id"] for answer in answers}), 128)
+        for at, answer in enumerate(answers):
+            self.assertEqual(answer["prompt_token_ids"], answers[at % 16]["prompt_token_ids"])
+
+    def test_logprobs_are_those_of_the_temperature(self):
+        for temperature in (0.5, 2.0):
+            answers = self.learner.chats([[question(door)] for door in range(16)], temperature=temperature)
+            sequences = [sequence(answer, advantage=0.0, temperature=temperature) for answer in answers]
+            self.assertLess(self.learner.post("/update", {"loss": "policy_gradient", "sequences": sequences, "learning_rate": 0})["drift_max"], 1e-4)
+
+    def test_greedy_answers_are_the_same_with_the_logprobs_of_temperature_1(self):
+        first, second = (self.learner.chat([question(1)], temperature=0) for _ in range(2))
+        self.assertEqual(first["choices"][0]["token_ids"], second["choices"][0]["token_ids"])
+        own = self.learner.post("/logprobs", {"sequences": [sequence(first)]})["logprobs"][0]
+        self.assertAlmostEqual(own[-1], first["choices"][0]["logprobs"]["content"][-1]["logprob"], delta=1e-4)
+
+    def test_max_tokens_ends_an_answer_with_length(self):
+        choice = self.learner.chat([question(1)], max_tokens=1)["choices"][0]
+        self.assertEqual((choice["finish_reason"], len(choice["token_ids"])), ("length", 1))
+
+    def test_streams_in_chunks_with_ids_and_logprobs(self):
+        body = {"messages": [question(3)], "tools": [READ_NOTE], "seed": 5}
+        whole = self.learner.post("/v1/chat/completions", body)
+        status, text = self.learner.request("/v1/chat/completions", {**body, "stream": True, "stream_options": {"include_usage": True}})
+        self.assertEqual(status, 200)
+        *events, done, _ = text.split("\n\n")
+        self.assertEqual(done, "data: [DONE]")
+        chunks = [json.loads(event.removeprefix("data: ")) for event in events]
+        self.assertEqual(chunks[0]["prompt_token_ids"], whole["prompt_token_ids"])
+        choice = whole["choices"][0]
+        self.assertEqual(chunks[1]["choices"][0]["token_ids"], choice["token_ids"])
+        self.assertEqual(len(chunks[1]["choices"][0]["logprobs"]["content"]), len(choice["token_ids"]))
+        self.assertEqual(chunks[1]["choices"][0]["delta"].get("content"), choice["message"]["content"])
+        self.assertEqual(chunks[2]["choices"][0]["finish_reason"], choice["finish_reason"])
+        self.assertEqual(chunks[3]["usage"], whole["usage"])
+
+    def test_refuses_requests_without_the_key(self):
+        for path, body in (("/health", None), ("/v1/chat/completions", {"messages": [question(1)]})):
+            status, answer = self.learner.request(path, body, key="wrong")
+            self.assertEqual((status, answer["error"]["code"]), (401, "invalid_api_key"))
+
+    def test_refuses_what_it_cannot_do(self):
+        ids = [1, 2, 3]
+        good = {"ids": ids, "mask": [0, 1, 1], "logprobs": [0, -1, -1], "advantage": 1}
+
+        def update(**changes):
+            return "/update", {"loss": "policy_gradient", "sequences": [{**good, **changes}]}
+
+        cases = [
+            ("/v1/chat/completions", {"messages": []}, "messages"),
+            ("/v1/chat/completions", {"messages": [question(1)], "top_p": 0.9}, "top_p"),
+            ("/v1/chat/completions", {"messages": [question(1)], "top_k": 5}, "top_k"),
+            ("/v1/chat/completions", {"messages": [question(1)], "n": 2}, "`n`"),
+            ("/v1/chat/completions", {"messages": [question(1)], "temperature": -1}, "temperature"),
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "not text"),
+            ("/update", {"loss": "other", "sequences": [good]}, "loss"),
+            ("/update", {"loss": "policy_gradient", "sequences": []}, "sequences"),
+            (*update(mask=[0, 1]), "mask"),
+            (*update(mask=[1, 1, 1]), "first token"),
+            (*update(mask=[0, 0, 0]), "no token"),
+            (*update(logprobs=[0, -1, float("nan")]), "logprobs"),
+            (*update(advantage=None), "advantages"),
+            (*update(ids=[1, 2, 10**6]), "sequences[0].ids"),
+            ("/update", {"loss": "policy_gradient", "sequences": [good, {**good, "ids": ids * 300}]}, "sequences[1]"),
+            ("/save", {"folder": "relative"}, "folder"),
+            ("/load", {"folder": "/nowhere"}, "state.pt"),
+        ]
+        for path, body, words in cases:
+            status, answer = self.learner.request(path, body)
+            self.assertEqual(status, 400, (path, body, answer))
+            self.assertIn(words, answer["error"]["message"])
+        status, answer = self.learner.request("/v1/chat/completions", {"messages": [{"role": "user", "content": "1" * 600}]})
+        self.assertEqual((status, answer["error"]["code"]), (400, "context_length_exceeded"))
+        self.assertIn("512", answer["error"]["message"])
+        self.assertEqual(self.learner.request("/nothing")[0], 404)
+
+    def test_a_client_that_disconnects_is_dropped(self):
+        connection = http.client.HTTPConnection(self.learner.address)
+        body = json.dumps({"messages": [question(1)], "stop": ["never said"]})
+        connection.request("POST", "/v1/chat/completions", body, {"authorization": f"Bearer {KEY}"})
+        connection.close()
+        deadline = time.monotonic() + 60
+        while self.learner.request("/health")[1]["busy"]:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        self.learner.chat([question(1)])
+
+
+class Conversations(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.learner = start("forced_policy.py:ForcedPolicy")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.learner.close()
+
+    def two_turns(self, said, follow, echo=lambda message: message, tools=(READ_NOTE,), **settings):
+        """Answers of two turns, where the policy says `said` and then "done"."""
+        user = {"role": "user", "content": f"answer: {json.dumps(said)}\nanswer: {json.dumps('done')}"}
+        first = self.learner.chat([user], tools, **settings)
+        message = first["choices"][0]["message"]
+        second = self.learner.chat([user, echo(message), *follow(message)], tools)
+        self.assertEqual(second["choices"][0]["message"]["content"], "done")
+        return first, second
+
+    def read(self, message):
+        return [{"role": "tool", "tool_call_id": call["id"], "content": "ab"} for call in message.get("tool_calls", [])]
+
+    def assertExtends(self, first, second):
+        ids = first["prompt_token_ids"] + first["choices"][0]["token_ids"]
+        self.assertEqual(second["prompt_token_ids"][: len(ids)], ids)
+
+    def rewritten(self):
+        return self.learner.request("/health")[1]["rewritten"]
+
+    def test_a_second_turn_extends_the_tokens_of_the_first(self):
+        call = '<tool_call>\n{"name": "read_note", "arguments": {}}\n</tool_call>'
+        before = self.rewritten()
+        for said, calls in [
+            (call, 1),
+            (f"I read it.  \n\n {call}", 1),
+            (f"<think>\nLet me see.\n\n</think>\n\n{call}", 1),
+            (f"{call}\n{call}\n", 2),
+            ('  <tool_call>{"arguments":  { "page" : 1.0 , "größe":"ü\\u00fc" },"name":"read_note"}</tool_call>\t', 1),
+        ]:
+            first, second = self.two_turns(said, self.read)
+            self.assertEqual(first["choices"][0]["finish_reason"], "tool_calls")
+            self.assertEqual(len(first["choices"][0]["message"]["tool_calls"]), calls)
+            self.assertExtends(first, second)
+        self.assertEqual(self.rewritten(), before)
+
+    def test_white_space_survives(self):
+        for said in ("  two spaces  ", "\n\nlines\r\n\t\n", "\u00a0\ufeffmarks \u2028", "emoji 👩‍👩‍👧", "", " "):
+            first, second = self.two_turns(said, lambda message: [{"role": "user", "content": " again \n"}])
+            self.assertEqual(first["choices"][0]["message"]["content"], said)
+            self.assertExtends(first, second)
+
+    def test_arguments_are_the_text_that_the_model_wrote(self):
+        arguments = '{ "page" :1.0,  "größe":"ü\\u00fc", "n":12345678901234567890 }'
+        first, _ = self.two_turns(f'<tool_call>{{"name": "read_note", "arguments": {arguments}}}</tool_call>', self.read)
+        self.assertEqual(first["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], arguments)
+        self.assertIsNone(first["choices"][0]["message"]["content"])
+
+    def test_a_call_that_is_not_json_stays_in_the_content(self):
+        said = '<tool_call>\n{"name": "read_note", "arguments": {]}\n</tool_call>'
+        first, second = self.two_turns(said, lambda message: [{"role": "user", "content": "What?"}])
+        self.assertEqual(first["choices"][0]["message"], {"role": "assistant", "content": said})
+        self.assertEqual(first["choices"][0]["finish_reason"], "stop")
+        self.assertExtends(first, second)
+
+    def test_a_client_may_leave_out_the_reasoning_and_write_empty_fields_otherwise(self):
+        said = '<think>\nHm.\n</think>\n\n<tool_call>\n{"name": "read_note", "arguments": {}}\n</tool_call>'
+
+        def echo(message):
+            self.assertEqual(message["reasoning_content"], "Hm.")
+            return {"role": "assistant", "content": "", "refusal": None, "tool_calls": message["tool_calls"]}
+
+        first, second = self.two_turns(said, self.read, echo)
+        self.assertExtends(first, second)
+
+    def test_an_answer_that_was_cut_off_gets_its_end(self):
+        first, second = self.two_turns("a long answer", lambda message: [{"role": "user", "content": "Go on."}], max_tokens=6)
+        self.assertEqual(first["choices"][0]["message"]["content"], "a long")
+        self.assertExtends(first, second)
+        at = len(first["prompt_token_ids"]) + 6
+        self.assertIn(second["prompt_token_ids"][at], [second["choices"][0]["token_ids"][-1]])
+
+    def test_a_conversation_is_rendered_anew_where_the_template_drops_earlier_thinking(self):
+        before = self.rewritten()
+        first, second = self.two_turns("<think>\nHm.\n</think>\n\nYes.", lambda message: [{"role": "user", "content": "Sure?"}])
+        self.assertEqual(self.rewritten(), before + 1)
+        self.assertEqual(first["choices"][0]["message"], {"role": "assistant", "content": "Yes.", "reasoning_content": "Hm."})
+        thinking = first["choices"][0]["token_ids"][0]
+        self.assertEqual(second["prompt_token_ids"].count(thinking), 1)  # the one in the question
+
+    def test_a_changed_answer_is_not_taken_for_the_recorded_one(self):
+        first, second = self.two_turns(
+            "Yes.", lambda message: [{"role": "user", "content": "Sure?"}], lambda message: {**message, "content": "No."})
+        ids = first["prompt_token_ids"] + first["choices"][0]["token_ids"]
+        self.assertNotEqual(second["prompt_token_ids"][: len(ids)], ids)
+
+    def test_stop_texts_cut_the_answer(self):
+        first, second = self.two_turns("one STOP two", lambda message: [{"role": "user", "content": "again"}], stop=["STOP"])
+        choice = first["choices"][0]
+        self.assertEqual((choice["message"]["content"], choice["finish_reason"]), ("one ", "stop"))
+        self.assertEqual(len(choice["token_ids"]), len("one STOP"))
+        self.assertExtends(first, second)
+
+
+class Updates(WithPolicy):
+    def sampled(self, count=64, **settings):
+        return self.learner.chats([[question(at % 16)] for at in range(count)], **settings)
+
+    def update(self, sequences, **settings):
+        return self.learner.post("/update", {"loss": "policy_gradient", "sequences": sequences, **settings})
+
+    def logprob(self, answer):
+        return sum(self.learner.post("/logprobs", {"sequences": [sequence(answer)]})["logprobs"][0][len(answer["prompt_token_ids"]):])
+
+    def test_makes_a_rewarded_answer_more_likely(self):
+        good, bad = self.sampled(2, seed=3, temperature=2.0)
+        before = self.logprob(good), self.logprob(bad)
+        for loss, tell in (("policy_gradient", [1, -1]), ("cross_entropy", [1, 0])):
+            sequences = [sequence(answer, advantage=by, temperature=2.0) for answer, by in zip((good, bad), tell)]
+            body = {"loss": loss, "sequences": sequences, "learning_rate": 1e-3, "epochs": 2}
+            figures = self.learner.post("/update", body)
+            after = self.logprob(good), self.logprob(bad)
+            self.assertGreater(after[0], before[0])
+            if loss == "policy_gradient":
+                self.assertLess(after[1], before[1])
+                good, bad = self.sampled(2, seed=4, temperature=2.0)
+                after = self.logprob(good), self.logprob(bad)
+            before = after
+        self.assertEqual(figures["version"], 2)
+        self.assertEqual(self.sampled(1)[0]["model"], "policy-2")
+        self.assertEqual(self.learner.request("/v1/models")[1]["data"][0]["id"], "policy-2")
+
+    def test_trainer_and_sampler_agree_also_in_padded_batches(self):
+        sequences = [sequence(answer, advantage=0.5) for answer in self.sampled(64)]
+        sequences += [sequence(self.learner.chat([{"role": "user", "content": "x 1 " * n}], max_tokens=20), advantage=0.5) for n in (1, 30, 90)]
+        figures = self.update(sequences, learning_rate=0, kl=0.1)
+        self.assertLess(figures["drift_max"], 1e-4)
+        self.assertLess(abs(figures["kl"]), 1e-6)
+        self.assertEqual(figures["clip_fraction"], 0)
+        self.assertEqual(figures["sequences"], 67)
+        self.assertEqual(figures["tokens"], sum(sum(s["mask"]) for s in sequences))
+        self.assertGreater(figures["entropy"], 0)
+        self.assertEqual(set(figures), {"version", "loss", "drift_mean", "drift_max", "entropy", "clip_fraction", "kl", "grad_norm", "tokens", "sequences", "seconds"})
+
+    def test_drift_changes_nothing(self):
+        sequences = [sequence(answer, advantage=1.0) for answer in self.sampled()]
+        before = self.learner.post("/logprobs", {"sequences": sequences})
+
+        def shifted(s):
+            return {**s, "ids": s["ids"][1:] + [1]}
+
+        def changed(s):
+            return {**s, "logprobs": [logprob - 0.4 * on for logprob, on in zip(s["logprobs"], s["mask"])]}
+
+        for wrong in (shifted, changed):
+            status, answer = self.learner.request("/update", {"loss": "policy_gradient", "sequences": [wrong(s) for s in sequences]})
+            self.assertEqual((status, answer["error"]["code"]), (409, "drift"))
+            self.assertGreater(answer["error"]["drift_mean"], 0.3)
+            self.assertIn("template", answer["error"]["message"])
+        self.assertEqual(self.learner.post("/logprobs", {"sequences": sequences}), before)
+        self.assertEqual(self.learner.request("/health")[1]["version"], 0)
+
+    def test_an_update_that_is_not_finite_changes_nothing(self):
+        sequences = [sequence(answer, advantage=1.0) for answer in self.sampled()]
+        before = self.learner.post("/logprobs", {"sequences": sequences})
+        extreme = [{**s, "advantage": 3e38} for s in sequences]
+        for wrong, settings in ((extreme, {}), (sequences, {"learning_rate": 1e30, "epochs": 4, "minibatches": 2})):
+            status, answer = self.learner.request("/update", {"loss": "policy_gradient", "sequences": wrong, **settings})
+            self.assertEqual((status, answer["error"]["code"]), (409, "not_finite"), answer)
+        self.assertEqual(self.learner.post("/logprobs", {"sequences": sequences}), before)
+        self.assertEqual(self.learner.request("/health")[1]["version"], 0)
+        self.assertEqual(self.update(sequences)["version"], 1)
+
+    def test_micro_batches_change_nothing_but_memory(self):
+        sequences = [sequence(answer, advantage=1.0 if at % 2 else -1.0) for at, answer in enumerate(self.sampled())]
+        body = {"loss": "policy_gradient", "sequences": sequences, "learning_rate": 1e-3, "epochs": 2, "minibatches": 2}
+        small = start("tiny_policy.py:TinyPolicy", "--micro-batch-tokens", "100")
+        results = [(learner.post("/update", body), learner.post("/logprobs", {"sequences": sequences[:4]})["logprobs"])
+                   for learner in (self.learner, small)]
+        self.assertEqual(small.close(), 0)  # it ends when its stdin closes
+        for name in ("loss", "grad_norm", "entropy"):
+            self.assertAlmostEqual(results[0][0][name], results[1][0][name], delta=1e-3)
+        for one, other in zip(results[0][1], results[1][1]):
+            self.assertLess(max(abs(a - b) for a, b in zip(one, other)), 2e-2)
+
+    def test_continues_exactly_after_saving_and_loading(self):
+        def train(seed, learner=self.learner):
+            answers = [learner.chat([question(door)], seed=seed) for door in range(8)]
+            sequences = [sequence(a, advantage=(-1.0) ** at) for at, a in enumerate(answers)]
+            figures = learner.post("/update", {"loss": "policy_gradient", "sequences": sequences, "learning_rate": 1e-3, "epochs": 2, "seed": seed})
+            return [a["choices"][0]["token_ids"] for a in answers], {**figures, "seconds": 0}
+
+        train(1)
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):  # the second takes the place of the first
+                self.learner.post("/save", {"folder": f"{folder}/state"})
+            self.assertEqual(os.listdir(folder), ["state"])
+            expected = [train(2), train(3), self.learner.chat([question(1)], temperature=2.0)["choices"][0]["token_ids"]]
+            self.assertEqual(self.learner.post("/load", {"folder": f"{folder}/state"}), {"version": 1})
+            again = [train(2), train(3), self.learner.chat([question(1)], temperature=2.0)["choices"][0]["token_ids"]]
+            self.assertEqual(again, expected)
+            other = start()
+            other.post("/load", {"folder": f"{folder}/state"})
+            again = [train(2, other), train(3, other), other.chat([question(1)], temperature=2.0)["choices"][0]["token_ids"]]
+            other.close()
+            self.assertEqual(again, expected)
+            self.assertEqual(expected[1][1]["version"], 3)
+
+    def test_learns_to_read_the_note(self):
+        """Sixteen doors, eight attempts at each; the reward is the share of letters that are right."""
+        rewards = []
+        for step in range(9):
+            reward, sequences = self.attempts()
+            rewards.append(reward)
+            if step < 8:
+                self.assertLess(self.update(sequences, learning_rate=1e-3, epochs=2, minibatches=2, seed=step)["drift_max"], 1e-4)
+        self.assertLess(rewards[0], 0.6, rewards)
+        self.assertGreater(max(rewards), rewards[0] + 0.25, rewards)
+
+    def attempts(self):
+        from doors import attempt_doors
+
+        return attempt_doors(self.learner)
+
+
+class Process(unittest.TestCase):
+    def test_ends_on_sigterm_and_not_on_ctrl_c(self):
+        learner = start()
+        learner.process.send_signal(signal.SIGINT)
+        self.assertEqual(learner.request("/health")[0], 200)
+        learner.process.send_signal(signal.SIGTERM)
+        self.assertEqual(learner.process.wait(timeout=60), 0)
+        learner.close()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
