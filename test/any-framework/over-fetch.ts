@@ -20,7 +20,7 @@ export function overFetch(
 export function overModel(run: (run: ContractRun) => Promise<string>): AdapterUnderTest {
   return {
     ...overFetch(run, {
-      'names-unasked': 'a model is known to the rollout from its first call on',
+      'names-agents-without-calls': 'a model is known to the rollout from its first call on',
       'refuses-duplicates': 'models of one name are one sample',
     }),
     construct: () => requireRolloutContext('The agent'),

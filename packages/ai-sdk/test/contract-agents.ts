@@ -33,7 +33,7 @@ export const agentClass: AdapterUnderTest = {
 
 // A model alone is made wherever it is needed, any number of times with one name.
 const noConstruction = {
-  'names-unasked': 'a model is known to the rollout from its first call on',
+  'names-agents-without-calls': 'a model is known to the rollout from its first call on',
   'refuses-duplicates': 'models of one name are one sample',
 }
 

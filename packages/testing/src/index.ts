@@ -1,15 +1,20 @@
 export {
   type AdapterUnderTest,
+  type ContractRule,
+  contractRules,
   type ContractRun,
   type ContractTool,
-} from './adapter-contract/adapter-under-test.ts'
-export { type ContractRule, contractRules } from './adapter-contract/contract-rules.ts'
+} from './adapter-contract/adapter-rules.ts'
 export {
   type ContractTestRunner,
   runAdapterContract,
 } from './adapter-contract/run-adapter-contract.ts'
-export { type BackendUnderTest, type ClosableBackend } from './backend-contract/backend-case.ts'
-export { type BackendRule, backendRules } from './backend-contract/backend-rules.ts'
+export {
+  type BackendRule,
+  backendRules,
+  type BackendUnderTest,
+  type ClosableBackend,
+} from './backend-contract/backend-rules.ts'
 export {
   type ContractEntrypoint,
   contractEntrypoints,

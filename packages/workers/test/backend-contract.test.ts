@@ -6,7 +6,7 @@ import { afterAll, describe, it } from 'vitest'
 
 const module = path.join(import.meta.dirname, 'contract-worker.ts')
 /** They need pools of their own. These and all others, with two workers, run among the slow tests. */
-const costly = new Set<string>([backendRules['names-what-is-missing'], backendRules['shuts-down']])
+const costly = new Set<string>([backendRules['names-missing-parts'], backendRules['shuts-down']])
 const declare: BackendTestRunner['it'] = it
 const runner = {
   describe,

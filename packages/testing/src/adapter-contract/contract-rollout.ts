@@ -9,9 +9,10 @@ import {
 import { type GradingOutcome, LocalBackend, type WorkflowOutcome } from '@osmosis/runtime'
 import type { ChatMessage } from '@osmosis/core/policy'
 
+import { expectRequests } from '../contract-expectations.ts'
 import type { PolicyServer } from '../policy-server.ts'
 import type { ReceivedRequest } from '../received-request.ts'
-import type { ContractTool } from './adapter-under-test.ts'
+import type { ContractTool } from './adapter-rules.ts'
 
 /** Bearer of every rollout of the suite. */
 export const contractKey = 'contract-key'
@@ -26,12 +27,27 @@ export function contractRollout(server: PolicyServer, rolloutId = 'rollout-1'): 
   })
 }
 
+/** Runs an agent in `rollout`, whose policy is `server` and expects this number of requests. */
+export async function runWithRequests<T>(
+  server: PolicyServer,
+  expected: number,
+  rollout: RolloutContext,
+  run: () => Promise<T>,
+): Promise<T> {
+  const [settled] = await Promise.allSettled([rollout.run(run)])
+  if (settled.status === 'fulfilled' || server.requests.length > expected) {
+    expectRequests(server, expected)
+  }
+  if (settled.status === 'rejected') throw settled.reason
+  return settled.value
+}
+
 /** The messages of a request, as they came over the wire. */
 export function messagesOf(request: ReceivedRequest | undefined): ChatMessage[] {
   return (request?.body['messages'] ?? []) as ChatMessage[]
 }
 
-/** Adds two numbers; what else the policy passes is ignored. */
+/** Adds two numbers and ignores other arguments. */
 export const addTool: ContractTool = {
   name: 'add',
   description: 'Adds two numbers.',
@@ -47,7 +63,7 @@ export const addTool: ContractTool = {
   },
 }
 
-/** The {@link OsmosisError} that a framework was given to wrap or to pass on. */
+/** The {@link OsmosisError} that a framework passed on or wrapped. */
 export function osmosisErrorIn(error: unknown): OsmosisError | undefined {
   let link = error
   for (let depth = 0; depth < 8 && link instanceof Error; depth += 1) {
@@ -57,7 +73,7 @@ export function osmosisErrorIn(error: unknown): OsmosisError | undefined {
   return undefined
 }
 
-/** How a rollout ended that was executed by a backend, with a grader that rewards every sample. */
+/** The outcome of a rollout that a backend executed with a grader that rewards every sample. */
 export interface ContractOutcome {
   readonly workflow: WorkflowOutcome
   readonly grading: GradingOutcome

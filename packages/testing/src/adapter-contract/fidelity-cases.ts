@@ -1,14 +1,12 @@
-import assert from 'node:assert/strict'
-
 import type { ScriptedToolCall } from '@osmosis/controller'
 import { lastAssistantText, type RolloutSample } from '@osmosis/core'
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
+import { expectEqual, expectMatch, expectThat } from '../contract-expectations.ts'
 import { fault, type Reply } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
-import type { AdapterUnderTest, ContractCase } from './adapter-under-test.ts'
-import { addTool, contractRollout, messagesOf } from './contract-rollout.ts'
-import type { ContractRule } from './contract-rules.ts'
+import type { AdapterUnderTest, ContractCase, ContractRule } from './adapter-rules.ts'
+import { addTool, contractRollout, messagesOf, runWithRequests } from './contract-rollout.ts'
 
 /** What the policy said is what goes back to it, and what is recorded. */
 export const fidelityCases = {
@@ -18,18 +16,18 @@ export const fidelityCases = {
       'It is 3.',
     ])
     const [first, second] = requests
-    assert.deepEqual(sample.trajectoryMessages, [
+    expectEqual('trajectoryMessages', sample.trajectoryMessages, [
       ...(second ?? []),
       { role: 'assistant', content: 'It is 3.' },
     ])
-    assert.deepEqual(
+    expectEqual(
+      'the roles that the second request adds',
       second?.slice(first?.length).map(({ role }) => role),
       ['assistant', 'tool'],
     )
-    assert.match(JSON.stringify(second?.at(-1)), /sum: 3/)
-    assert.equal(sample.calls.length, 2)
-    assert.ok(sample.calls.every(({ extendsPrevious }) => extendsPrevious))
-    assert.equal(lastAssistantText(sample), 'It is 3.')
+    expectMatch('the last message of the second request', JSON.stringify(second?.at(-1)), /sum: 3/)
+    expectCallsExtend(sample, 2)
+    expectEqual('the last text of the sample', lastAssistantText(sample), 'It is 3.')
   },
 
   'echoes-arguments': async (adapter) => {
@@ -42,8 +40,8 @@ export const fidelityCases = {
       ...written.map((text, index) => call(`call-${index}`, text)),
       'done',
     ])
-    assertAppendOnly(requests)
-    assert.deepEqual(argumentsIn(requests.at(-1)), written)
+    expectAppendOnly(requests)
+    expectEqual(returnedArguments, argumentsIn(requests.at(-1)), written)
   },
 
   'echoes-text-beside-calls': async (adapter) => {
@@ -51,8 +49,8 @@ export const fidelityCases = {
       call('call-1', '{"a":1,"b":2}', { content: 'Let me add  that up.\n' }),
       'done',
     ])
-    assertAppendOnly(requests)
-    assert.deepEqual(turnsIn(requests.at(-1)), [
+    expectAppendOnly(requests)
+    expectEqual(lastTurns, turnsIn(requests.at(-1)), [
       {
         role: 'assistant',
         content: 'Let me add  that up.\n',
@@ -69,17 +67,14 @@ export const fidelityCases = {
       arguments: text,
     }))
     const { requests } = await converse(adapter, [{ toolCalls }, 'done'])
-    assertAppendOnly(requests)
+    expectAppendOnly(requests)
     const turns = turnsIn(requests.at(-1))
-    assert.deepEqual(
+    expectEqual(
+      'the tool calls of each turn in the last request',
       turns.map(({ tool_calls }) => tool_calls),
       [written.map((text, index) => wireCall(`call-${index}`, text))],
     )
-    const results = requests.at(-1)?.filter(({ role }) => role === 'tool') ?? []
-    assert.deepEqual(
-      results.map(({ tool_call_id }) => tool_call_id),
-      ['call-0', 'call-1', 'call-2'],
-    )
+    expectEqual(resultIds, resultIdsIn(requests.at(-1)), ['call-0', 'call-1', 'call-2'])
   },
 
   'names-calls': async (adapter) => {
@@ -87,22 +82,17 @@ export const fidelityCases = {
     const toolCalls = written.map((text): ScriptedToolCall => ({ name: 'add', arguments: text }))
     const nameless = fault.on({ toolCalls }, { omit: ['toolCallIds'] })
     const { requests, sample } = await converse(adapter, [nameless, 'done'])
-    assertAppendOnly(requests)
+    expectAppendOnly(requests)
     const calls = turnsIn(requests.at(-1)).flatMap(({ tool_calls = [] }) => tool_calls)
     const ids = calls.map(({ id }) => id)
-    assert.deepEqual(
-      calls,
-      written.map((text, index) => wireCall(ids[index] ?? '', text)),
-    )
-    assert.equal(new Set(ids).size, 2)
-    assert.ok(ids.every(Boolean))
-    const results = requests.at(-1)?.filter(({ role }) => role === 'tool') ?? []
-    assert.deepEqual(
-      results.map(({ tool_call_id }) => tool_call_id),
-      ids,
-    )
-    assert.deepEqual(sample.trajectoryMessages?.slice(0, requests.at(-1)?.length), requests.at(-1))
-    assert.ok(sample.calls.every(({ extendsPrevious }) => extendsPrevious))
+    const expected = written.map((text, index) => wireCall(ids[index] ?? '', text))
+    expectEqual('the tool calls in the last request', calls, expected)
+    const areUnique = new Set(ids).size === 2 && ids.every(Boolean)
+    expectThat(areUnique, 'an id of its own for each tool call', ids)
+    expectEqual(resultIds, resultIdsIn(requests.at(-1)), ids)
+    const recorded = sample.trajectoryMessages?.slice(0, requests.at(-1)?.length)
+    expectEqual('trajectoryMessages up to the last request', recorded, requests.at(-1))
+    expectCallsExtend(sample, 2)
   },
 
   'echoes-reasoning': async (adapter) => {
@@ -110,8 +100,8 @@ export const fidelityCases = {
       call('call-1', '{"a":1,"b":2}', { reasoning: 'I should add.' }),
       { content: 'It is 3.', reasoning: 'That was easy.' },
     ])
-    assertAppendOnly(requests)
-    assert.deepEqual(turnsIn(requests.at(-1)), [
+    expectAppendOnly(requests)
+    expectEqual(lastTurns, turnsIn(requests.at(-1)), [
       {
         role: 'assistant',
         content: null,
@@ -119,7 +109,7 @@ export const fidelityCases = {
         tool_calls: [wireCall('call-1', '{"a":1,"b":2}')],
       },
     ])
-    assert.deepEqual(sample.trajectoryMessages?.at(-1), {
+    expectEqual('the last of trajectoryMessages', sample.trajectoryMessages?.at(-1), {
       role: 'assistant',
       content: 'It is 3.',
       reasoning_content: 'That was easy.',
@@ -128,11 +118,16 @@ export const fidelityCases = {
 
   'empties-malformed-arguments': async (adapter) => {
     const { requests, sample } = await converse(adapter, [call('call-1', '{"a": 1, "b'), 'sorry'])
-    assertAppendOnly(requests)
-    assert.deepEqual(argumentsIn(requests.at(-1)), ['{}'])
-    assert.deepEqual(argumentsIn(sample.trajectoryMessages ?? []), ['{"a": 1, "b'])
+    expectAppendOnly(requests)
+    expectEqual(returnedArguments, argumentsIn(requests.at(-1)), ['{}'])
+    const recorded = argumentsIn(sample.trajectoryMessages ?? [])
+    expectEqual('the recorded tool arguments', recorded, ['{"a": 1, "b'])
   },
 } satisfies Partial<Record<ContractRule, ContractCase>>
+
+const returnedArguments = 'the tool arguments in the last request'
+const lastTurns = 'the assistant messages in the last request'
+const resultIds = 'the tool_call_id of each result in the last request'
 
 interface Conversation {
   /** The messages of each request. */
@@ -146,10 +141,11 @@ async function converse(
 ): Promise<Conversation> {
   await using server = await startPolicyServer(replies, adapter)
   const rollout = contractRollout(server)
-  await rollout.run(async () => adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }))
-  assert.equal(server.requests.length, replies.length)
+  await runWithRequests(server, replies.length, rollout, async () =>
+    adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }),
+  )
   const sample = (await rollout.getSamples()).get('solver')
-  assert.ok(sample, 'the agent is not a sample of its rollout')
+  expectThat(sample !== undefined, 'the agent to be a sample of its rollout', sample)
   return { requests: server.requests.map(messagesOf), sample }
 }
 
@@ -166,15 +162,17 @@ function wireCall(id: string, text: string): ChatToolCall {
 }
 
 /** Each request is the one before it, one turn of the policy, and the results of its calls. */
-function assertAppendOnly(requests: readonly (readonly ChatMessage[])[]): void {
+function expectAppendOnly(requests: readonly (readonly ChatMessage[])[]): void {
   for (const [index, messages] of requests.entries()) {
     const before = requests[index - 1]
     if (before === undefined) continue
-    const prefix = messages.slice(0, before.length)
-    assert.equal(JSON.stringify(prefix), JSON.stringify(before))
-    const [turn, ...results] = messages.slice(before.length)
-    assert.equal(turn?.role, 'assistant')
-    assert.ok(results.every(({ role }) => role === 'tool'))
+    const prefix = JSON.stringify(messages.slice(0, before.length))
+    const request = `request ${index + 1}`
+    expectEqual(`the beginning of ${request}`, prefix, JSON.stringify(before))
+    const [turn, ...results] = messages.slice(before.length).map(({ role }) => role)
+    expectEqual(`the first role that ${request} adds`, turn, 'assistant')
+    const areResults = results.every((role) => role === 'tool')
+    expectThat(areResults, `${request} to add only tool results after it`, results)
   }
 }
 
@@ -186,4 +184,13 @@ function argumentsIn(messages: readonly ChatMessage[] = []): string[] {
   return turnsIn(messages).flatMap(({ tool_calls = [] }) =>
     tool_calls.map((toolCall) => toolCall.function.arguments),
   )
+}
+
+function resultIdsIn(messages: readonly ChatMessage[] = []): unknown[] {
+  return messages.flatMap(({ role, tool_call_id }) => (role === 'tool' ? [tool_call_id] : []))
+}
+
+function expectCallsExtend({ calls }: RolloutSample, count: number): void {
+  const extend = calls.map(({ extendsPrevious }) => extendsPrevious)
+  expectEqual('extendsPrevious of each call', extend, Array(count).fill(true))
 }

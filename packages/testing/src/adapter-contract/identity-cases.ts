@@ -1,50 +1,47 @@
-import assert from 'node:assert/strict'
-
+import { errorMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 
-import { startPolicyServer } from '../policy-server.ts'
+import {
+  expectEqual,
+  expectMatch,
+  expectRejection,
+  expectRequests,
+  expectThat,
+} from '../contract-expectations.ts'
+import { type PolicyServer, startPolicyServer } from '../policy-server.ts'
 import type { ReceivedRequest } from '../received-request.ts'
-import type { AdapterUnderTest, ContractCase } from './adapter-under-test.ts'
+import type { AdapterUnderTest, ContractCase, ContractRule } from './adapter-rules.ts'
 import {
   addTool,
   contractKey,
   contractRollout,
   messagesOf,
   osmosisErrorIn,
+  runWithRequests,
 } from './contract-rollout.ts'
-import type { ContractRule } from './contract-rules.ts'
 
 /** Which rollout and which sample a call belongs to. */
 export const identityCases = {
-  'gives-sample': async (adapter) => {
-    await using server = await startPolicyServer(['done'], adapter)
-    const rollout = contractRollout(server)
-    await rollout.run(async () => adapter.run({ name: 'solver', prompt: 'go' }))
-    const samples = await rollout.getSamples()
-    assert.deepEqual([...samples.keys()], ['solver'])
-    assert.equal(samples.get('solver')?.id, 'solver')
-  },
-
   'carries-identity': async (adapter) => {
     await using server = await startPolicyServer([callAdd, 'done'], adapter)
-    await contractRollout(server).run(async () =>
+    await runWithRequests(server, 2, contractRollout(server), async () =>
       adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }),
     )
-    assert.equal(server.requests.length, 2)
     for (const { headers, body, path } of server.requests) {
-      assert.equal(path, '/v1/chat/completions')
-      assert.equal(headers['x-rollout-id'], 'rollout-1')
-      assert.equal(headers['x-sample-id'], 'solver')
-      assert.equal(headers['authorization'], `Bearer ${contractKey}`)
-      assert.equal(body['model'], 'osmosis-rollout')
-      assert.equal(body['stream'], server.streams)
+      const { authorization } = headers
+      expectEqual('the path of a request', path, '/v1/chat/completions')
+      expectEqual('x-rollout-id of a request', headers['x-rollout-id'], 'rollout-1')
+      expectEqual('x-sample-id of a request', headers['x-sample-id'], 'solver')
+      expectEqual('authorization of a request', authorization, `Bearer ${contractKey}`)
+      expectEqual('the model of a request', body['model'], 'osmosis-rollout')
+      expectEqual('stream of a request', body['stream'], server.streams)
     }
   },
 
   'keeps-agents-apart': async (adapter) => {
     await using server = await startPolicyServer(answerOwnName, adapter)
     await contractRollout(server).run(async () => runPair(adapter, 'rollout-1'))
-    assertNothingCrossed(server.requests, 4)
+    expectNothingCrossed(server, 4)
   },
 
   'refuses-duplicates': async (adapter) => {
@@ -54,23 +51,19 @@ export const identityCases = {
       await adapter.construct('solver')
       await adapter.construct('solver')
     })
-    await assert.rejects(constructTwice, (error: Error) => {
-      assert.equal(osmosisErrorIn(error)?.code, 'duplicate_sample')
-      assert.match(error.message, /"solver"/)
-      return true
-    })
+    const error = await expectRejection('the second agent of this name', constructTwice)
+    const isDuplicate = osmosisErrorIn(error)?.code === 'duplicate_sample'
+    expectThat(isDuplicate, 'an error with the code duplicate_sample', error)
+    expectMatch('the error message', errorMessage(error), /"solver"/)
   },
 
   'refuses-outside': async (adapter) => {
-    await assert.rejects(
-      async () => adapter.callPlaceholder(),
-      (error: unknown) => {
-        const { code, message = '' } = osmosisErrorIn(error) ?? {}
-        assert.ok(code === 'no_rollout_context' || code === 'placeholder_model', String(error))
-        assert.match(message, /inside AgentWorkflow\.run\(\)|placeholder/)
-        return true
-      },
-    )
+    const calling = (async () => adapter.callPlaceholder())()
+    const error = await expectRejection('the placeholder', calling)
+    const { code, message } = osmosisErrorIn(error) ?? {}
+    const isRefusal = code === 'no_rollout_context' || code === 'placeholder_model'
+    expectThat(isRefusal, 'the code no_rollout_context or placeholder_model', error)
+    expectMatch('the error message', message, /inside AgentWorkflow\.run\(\)|placeholder/)
   },
 
   'never-crosses': async (adapter) => {
@@ -85,8 +78,8 @@ export const identityCases = {
       ),
     )
     const expected = rollouts.map((id) => [`${id}/planner`, `${id}/executor`])
-    assert.deepEqual(texts, expected)
-    assertNothingCrossed(server.requests, rollouts.length * 4)
+    expectEqual('the texts of all runs', texts, expected)
+    expectNothingCrossed(server, rollouts.length * 4)
   },
 } satisfies Partial<Record<ContractRule, ContractCase>>
 
@@ -106,11 +99,12 @@ function answerOwnName(request: ReceivedRequest): typeof callAdd | string {
   return messages.some(({ role }) => role === 'tool') ? promptOf(messages) : callAdd
 }
 
-function assertNothingCrossed(requests: readonly ReceivedRequest[], expected: number): void {
-  assert.equal(requests.length, expected)
-  for (const request of requests) {
+function expectNothingCrossed(server: PolicyServer, expected: number): void {
+  expectRequests(server, expected)
+  for (const request of server.requests) {
     const { 'x-rollout-id': rolloutId, 'x-sample-id': sampleId } = request.headers
-    assert.equal(`${String(rolloutId)}/${String(sampleId)}`, promptOf(messagesOf(request)))
+    const ids = `${String(rolloutId)}/${String(sampleId)}`
+    expectEqual('rollout and sample of a request', ids, promptOf(messagesOf(request)))
   }
 }
 

@@ -1,9 +1,14 @@
-import type { AdapterUnderTest, ContractCase } from './adapter-under-test.ts'
-import { contractRules, type ContractRule } from './contract-rules.ts'
+import { proveRule } from '../contract-expectations.ts'
+import {
+  type AdapterUnderTest,
+  type ContractCase,
+  type ContractRule,
+  contractRules,
+} from './adapter-rules.ts'
 import { fidelityCases } from './fidelity-cases.ts'
 import { failureCases } from './failure-cases.ts'
 import { identityCases } from './identity-cases.ts'
-import { unaskedCases } from './unasked-cases.ts'
+import { sampleCases } from './sample-cases.ts'
 
 /** The part of a test runner that the suite needs; vitest and `node:test` both have it. */
 export interface ContractTestRunner {
@@ -15,16 +20,16 @@ export interface ContractTestRunner {
 }
 
 const cases: Readonly<Record<ContractRule, ContractCase>> = {
+  ...sampleCases,
   ...identityCases,
   ...fidelityCases,
   ...failureCases,
-  ...unaskedCases,
 }
 
 /**
  * Declares one test per rule of {@link contractRules}, each against a policy server of its own on
- * the loopback interface. The suite every adapter passes. Give tests 30 seconds: one of them runs
- * 800 agents.
+ * the loopback interface. Every adapter passes this suite. Give each test 30 seconds: one of them
+ * runs 800 agents. An error names the rule, what was expected and what was received.
  */
 export function runAdapterContract(
   runner: ContractTestRunner,
@@ -34,7 +39,8 @@ export function runAdapterContract(
   runner.describe(`adapter contract: ${adapterName}`, () => {
     for (const [rule, sentence] of Object.entries(contractRules) as [ContractRule, string][]) {
       const reason = adapter.exempt?.[rule]
-      const prove = async (): Promise<void> => cases[rule](adapter)
+      const prove = async (): Promise<void> =>
+        proveRule(rule, sentence, async () => cases[rule](adapter))
       if (reason === undefined) runner.it(sentence, prove)
       else runner.it.skip(`${sentence} (exempt: ${reason})`, prove)
     }

@@ -1,41 +1,58 @@
+import type { ExecutionBackend } from '@osmosis/runtime'
+
+import type { ContractEntrypoint } from './contract-entrypoints.ts'
+
 /** What every backend promises, wherever user code runs. Each rule has exactly one case. */
 export const backendRules = {
-  'tells-phases':
-    'an observer hears of each phase, then of its outcome, and of the samples between',
-  'skips-phases': 'phases that are skipped are not reported, and nobody grades unasked',
-  'waits-before-asking':
-    'an observer is waited for once, before the first model call leaves, and may refuse it',
-  'fails-workflows': 'a workflow that fails does so with its text, category and cause, twice',
-  'fails-gradings': 'a grading that fails keeps the samples without a reward',
-  'names-what-is-missing': 'what cannot be graded says what is missing',
-  'keeps-samples': 'samples are reported as they are, and as the grader left them',
-  'survives-uncloneable': 'what cannot leave a process costs no more than itself',
-  'keeps-calls': 'a conversation that cannot be sent costs no model call of its sample',
-  'keeps-removed': 'a sample that is removed needs no reward',
-  'keeps-conversations': 'samples have the conversation and the calls of their agent',
-  'keeps-steps':
-    'a grader may say what each answered model call was worth, and no other number of them',
-  'asks-as-wired':
-    'the policy is asked as the request says, and what it gives to learn from is kept',
+  'reports-phases':
+    'an observer receives each phase, then its outcome, and the samples between them',
+  'skips-phases': 'a skipped phase is not reported, and nothing is graded that was not requested',
+  'waits-before-first-call':
+    'the first model call waits once for the observer, which may refuse it',
+  'fails-workflows': 'a failing workflow fails both phases with its message, category and cause',
+  'fails-gradings': 'a failing grader leaves the samples without a reward',
+  'names-missing-parts': 'a rollout that cannot be graded fails with what is missing',
+  'keeps-samples': 'samples are reported unchanged, and with the changes of the grader',
+  'survives-uncloneable': 'a value that cannot leave the process is the only one that is lost',
+  'keeps-calls': 'a sample keeps its model calls when its conversation cannot be sent',
+  'keeps-removed': 'a removed sample needs no reward',
+  'keeps-conversations': 'a sample has the conversation and the model calls of its agent',
+  'keeps-steps': 'a grader sets one step reward per answered model call, and no other number',
+  'follows-wire-settings': 'model calls follow the request, and keep the token data of the answer',
   'knows-groups': 'workflow and grader see the group of the rollout',
-  'keeps-partial': 'a workflow that fails shows what was said until then',
-  warns: 'what looks wrong but fails nothing is a warning',
-  'ends-workflows': 'the deadline of a workflow holds, whatever its code does',
-  'ends-withdrawn':
-    'a policy route that was its own and is gone ends a rollout, whatever its code does',
-  'counts-queue': 'time in the queue is part of the deadline, and the text names it',
-  'ends-graders': 'the deadline of a grader is its own, and keeps the samples',
-  'cancels-workflows':
-    'cancelling ends what is queued and what runs, says which was which, and why',
-  'cancels-between': 'cancelling while a controller is waited for fails the grading only',
+  'keeps-partial': 'a failed workflow reports the conversation so far',
+  warns: 'an unusual rollout that does not fail has a warning',
+  'ends-workflows': 'the deadline ends a workflow that never returns or blocks',
+  'ends-withdrawn': 'a 410 from its own policy route ends a rollout that ignores the error',
+  'counts-queue': 'the deadline counts time in the queue, and the message names it',
+  'ends-graders': 'a grader has a deadline of its own, which keeps the samples',
+  'cancels-workflows': 'cancelling ends queued and running workflows and tells them apart',
+  'cancels-between': 'cancelling before the grading fails only the grading',
   'cancels-gradings': 'cancelling ends a grading, and the workflow stays a success',
-  'selects-rollouts': 'rollouts are selected by id, prefix, or all of them',
-  'holds-slots': 'slots are handed out in order, held by workflows alone, and make a queue full',
+  'selects-rollouts': 'a cancel selects rollouts by id, by prefix, or all of them',
+  'holds-slots': 'only workflows hold slots, in order of arrival, up to a full queue',
   'holds-grader-slots': 'graders have slots of their own',
-  'knows-states': 'the state of a rollout is known while it runs and when it has ended',
-  'repeats-ids': 'an id may be used again when its rollout has ended, or waits for its controller',
-  'shuts-down': 'a shutdown fails what is in progress with that reason',
+  'knows-states': 'the state of an ended rollout can be read',
+  'repeats-ids': 'an id may be reused once its rollout has ended or waits for its observer',
+  'shuts-down': 'a shutdown fails running and queued rollouts with that reason',
 } as const
 
 /** Id of a rule of the contract. */
 export type BackendRule = keyof typeof backendRules
+
+/** A backend that holds something, e.g. processes, is closed by the suite. */
+export type ClosableBackend = ExecutionBackend & { close?(): Promise<void> }
+
+/** What a backend brings to `runBackendContract`. */
+export interface BackendUnderTest {
+  /** Opens a backend of one of the `contractEntrypoints`. */
+  open(entrypoint: ContractEntrypoint): Promise<ClosableBackend>
+}
+
+/** Tests one rule. `open` returns the same backend for the same name, unless it is to be fresh. */
+export type BackendCase = (
+  open: (
+    entrypoint: ContractEntrypoint,
+    options?: { readonly fresh?: boolean },
+  ) => Promise<ExecutionBackend>,
+) => Promise<void>

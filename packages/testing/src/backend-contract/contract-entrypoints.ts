@@ -13,7 +13,7 @@ import { graderScripts, workflowScripts } from './contract-scripts.ts'
 // One entrypoint plays every workflow and grader of the contract, so that a backend whose start is
 // costly, because it starts processes, is opened once for many cases.
 
-/** Does what the first message of its prompt names. */
+/** Runs the script that the first message of its prompt names. */
 class ContractWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const [message] = ctx.prompt
@@ -22,7 +22,7 @@ class ContractWorkflow extends AgentWorkflow {
   }
 }
 
-/** Grades as its label says. */
+/** Runs the script that its label names. */
 class ContractGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
     const scripts: Scripts<GraderContext> = graderScripts
@@ -38,12 +38,12 @@ function scriptOf<T>(scripts: Scripts<T>, name: unknown): Scripts<T>[string] {
   return script
 }
 
-/** What the backends of a contract are made of. */
+/** The configurations that backends of the contract are opened with. */
 export type ContractEntrypoint = 'unlimited' | 'narrow' | 'ungraded'
 
 /**
- * Workflow, grader and limits by name. A backend that loads user code in another process imports this
- * there.
+ * Workflow, grader and limits by name. A backend that runs user code in another process imports
+ * this there.
  */
 export const contractEntrypoints: Readonly<
   Record<ContractEntrypoint, LocalBackendOptions<unknown, unknown>>

@@ -9,39 +9,39 @@ import {
 
 const never = new Promise<void>(() => {})
 
-/** What workflows of the contract do, by name. Whatever waits for the test asks its policy. */
+/** What workflows of the contract do, by name. A workflow that waits for the test calls its policy. */
 export const workflowScripts = {
   'one-sample': () => register('main'),
   'two-samples': () => register('a', 'b'),
   'no-sample': () => {},
-  asks: async () => {
+  calls: async () => {
     register('main')
-    await ask('main', 'q1')
+    await callPolicy('main', 'q1')
   },
-  'asks-twice': async () => {
+  'calls-twice': async () => {
     register('main')
-    await ask('main', 'q1')
-    await ask('main', 'q2')
+    await callPolicy('main', 'q1')
+    await callPolicy('main', 'q2')
   },
-  'asks-thrice': async () => {
+  'calls-three-times': async () => {
     register('main')
-    for (const question of ['q1', 'q2', 'q3']) await ask('main', question)
+    for (const question of ['q1', 'q2', 'q3']) await callPolicy('main', question)
   },
   'nests-too-deeply': async () => {
     let nested: unknown[] = []
     for (let depth = 0; depth < 2_000; depth += 1) nested = [nested]
     registerAs('main', { messages: [nested] })
-    await ask('main', 'q1')
+    await callPolicy('main', 'q1')
   },
-  'asks-and-forgives': async () => {
+  'ignores-failed-call': async () => {
     register('main')
-    await ask('main', 'q1').catch(() => {})
+    await callPolicy('main', 'q1').catch(() => {})
   },
-  'asks-and-throws': async () => {
-    await ask('main', 'q1')
+  'calls-and-throws': async () => {
+    await callPolicy('main', 'q1')
     throw new Error('after the answer')
   },
-  'forgets-to-ask': () => {
+  'never-calls': () => {
     requireRolloutContext('contract').registerSampleSource('agent', {
       getSample: (id) => toRolloutSample({ id, messages: [] }),
       requiresModelCall: true,
@@ -50,7 +50,7 @@ export const workflowScripts = {
   throws: () => {
     throw new Error('boom')
   },
-  'throws-nothing-to-say': () => {
+  'throws-without-message': () => {
     throw new RangeError()
   },
   'throws-text': () => {
@@ -68,7 +68,7 @@ export const workflowScripts = {
   'throws-uncloneable': () => {
     throw Object.assign(new Error('holds a socket'), { socket: { write: () => {} } })
   },
-  'names-twice': () => register('main', 'main'),
+  'repeats-name': () => register('main', 'main'),
   'source-throws': () => {
     requireRolloutContext('contract').registerSampleSource('main', {
       getSample: () => {
@@ -81,7 +81,7 @@ export const workflowScripts = {
     await never
   },
   blocks: () => block(150),
-  'notes-group': ({ group }) =>
+  'records-group': ({ group }) =>
     registerAs('main', { messages: [{ role: 'user', content: group }] }),
   'rich-sample': () => registerAs('main', richSample),
   'uncloneable-sample': () => registerAs('main', uncloneableSample()),
@@ -101,14 +101,14 @@ export const graderScripts = {
     ctx.setReward(1)
     ctx.setStepRewards('main', [0.5, null])
   },
-  'notes-group': (ctx) => {
+  'records-group': (ctx) => {
     ctx.sample.metrics['group'] = ctx.group
     ctx.setReward(1)
   },
-  notes: (ctx) => {
+  'records-input': (ctx) => {
     ctx.sample.metrics['seen'] = ctx.sample.messages.length
     ctx.sample.extraFields['by'] = ctx.rolloutId
-    ctx.sample.label = 'noted'
+    ctx.sample.label = 'recorded'
     ctx.setReward(0.25)
   },
   throws: () => {
@@ -122,7 +122,7 @@ export const graderScripts = {
     block(150)
     ctx.setReward(1)
   },
-  // Nothing of the rollout's own leads to the policy here: the address is in the row.
+  // A grader has no policy, so the address comes with the row.
   'waits-for-test': async (ctx) => {
     const { gate } = ctx.metadata as { gate: string }
     await fetch(`${gate}/chat/completions`, {
@@ -135,7 +135,7 @@ export const graderScripts = {
   },
 } satisfies Record<string, (ctx: GraderContext) => unknown>
 
-/** A sample with everything that has a form of its own in another process. */
+/** A sample with every kind of value that changes on the way to another process. */
 export const richSample = {
   messages: [
     {
@@ -204,7 +204,7 @@ function registerAs(name: string, init: Omit<RolloutSampleInit, 'id'>): void {
   })
 }
 
-async function ask(sampleId: string, content: string): Promise<void> {
+async function callPolicy(sampleId: string, content: string): Promise<void> {
   const policy = requireRolloutContext('contract').policy(sampleId)
   await policy.complete({ messages: [{ role: 'user', content }] })
 }

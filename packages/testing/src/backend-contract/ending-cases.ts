@@ -1,12 +1,10 @@
-import assert from 'node:assert/strict'
-
 import { OsmosisError } from '@osmosis/core'
 
 import { fault } from '../policy-reply.ts'
+import { expectEqual, expectRequests, eventually } from '../contract-expectations.ts'
 import { startPolicyServer } from '../policy-server.ts'
-import { executeScripted, type BackendCase } from './backend-case.ts'
-import type { BackendRule } from './backend-rules.ts'
-import { assertFailure } from './outcome-cases.ts'
+import type { BackendCase, BackendRule } from './backend-rules.ts'
+import { expectFailure, executeScripted } from './scripted-rollout.ts'
 
 const lateWorkflow = /^workflow exceeded its 0\.1s deadline( \(\d+\.\ds of it spent queued\))?$/
 
@@ -14,71 +12,75 @@ const lateWorkflow = /^workflow exceeded its 0\.1s deadline( \(\d+\.\ds of it sp
 export const endingCases = {
   'ends-workflows': async (open) => {
     const backend = await open('unlimited')
-    for (const does of ['never', 'blocks'] as const) {
+    for (const workflow of ['never', 'blocks'] as const) {
       const { completion, grading } = await executeScripted(backend, {
-        does,
+        workflow,
         agentTimeoutSeconds: 0.1,
       })
-      assertFailure(completion.failure, lateWorkflow, 'timeout')
-      assert.equal(grading?.failure?.message, completion.failure?.message)
+      expectFailure('the workflow', completion.failure, lateWorkflow, 'timeout')
+      const { message = '' } = completion.failure ?? {}
+      expectFailure('the grading', grading?.failure, message, 'timeout')
     }
     for (const agentTimeoutSeconds of [0, -5]) {
-      const { completion } = await executeScripted(backend, { does: 'throws', agentTimeoutSeconds })
+      const { completion } = await executeScripted(backend, {
+        workflow: 'throws',
+        agentTimeoutSeconds,
+      })
       const message = `workflow exceeded its ${agentTimeoutSeconds}s deadline`
-      assertFailure(completion.failure, message, 'timeout')
+      expectFailure('the workflow', completion.failure, message, 'timeout')
     }
     await using server = await startPolicyServer(() => new Promise(() => {}))
-    const asking = await executeScripted(backend, {
-      does: 'asks',
+    const calling = await executeScripted(backend, {
+      workflow: 'calls',
       chatCompletionsUrl: server.url,
       agentTimeoutSeconds: 1,
     })
-    assert.equal(asking.completion.failure?.category, 'timeout')
+    expectEqual('the failure category', calling.completion.failure?.category, 'timeout')
     const [call] = server.requests
-    if (call) await call.closed
+    if (call) await eventually('the model call to be closed', call.closed)
   },
 
   'ends-withdrawn': async (open) => {
     await using server = await startPolicyServer(() => fault.status(410))
     const { completion } = await executeScripted(await open('unlimited'), {
-      does: 'asks-and-forgives',
+      workflow: 'ignores-failed-call',
       chatCompletionsUrl: server.url,
       wire: { ownRoute: true },
     })
     const withdrawn = /^The trainer withdrew the rollout: .* answered 410\.$/
-    assertFailure(completion.failure, withdrawn, 'agent_error')
+    expectFailure('the workflow', completion.failure, withdrawn, 'agent_error')
     const { code, status } = (completion.failure?.cause ?? {}) as Partial<OsmosisError>
-    assert.deepEqual([code, status], ['withdrawn', 410])
-    assert.equal(server.requests.length, 1)
+    expectEqual('code and status of the cause', [code, status], ['withdrawn', 410])
+    expectRequests(server, 1)
   },
 
   'counts-queue': async (open) => {
     const backend = await open('narrow')
     const [, second] = await Promise.all([
-      executeScripted(backend, { does: 'never', agentTimeoutSeconds: 1 }),
-      executeScripted(backend, { does: 'never', agentTimeoutSeconds: 0.3 }),
+      executeScripted(backend, { workflow: 'never', agentTimeoutSeconds: 1 }),
+      executeScripted(backend, { workflow: 'never', agentTimeoutSeconds: 0.3 }),
     ])
     const queued = /^workflow exceeded its 0\.3s deadline \(\d+\.\ds of it spent queued\)$/
-    assertFailure(second.completion.failure, queued, 'timeout')
+    expectFailure('the workflow', second.completion.failure, queued, 'timeout')
     const elsewhere = await executeScripted(backend, {
-      does: 'never',
+      workflow: 'never',
       agentTimeoutSeconds: 70.1,
       queuedSeconds: 70,
     })
     const longAgo = /^workflow exceeded its 70\.1s deadline \(70\.\ds of it spent queued\)$/
-    assertFailure(elsewhere.completion.failure, longAgo, 'timeout')
+    expectFailure('the workflow', elsewhere.completion.failure, longAgo, 'timeout')
   },
 
   'ends-graders': async (open) => {
     const backend = await open('unlimited')
-    for (const grades of ['never', 'blocks'] as const) {
+    for (const grader of ['never', 'blocks'] as const) {
       const { completion, grading } = await executeScripted(backend, {
-        grades,
+        grader,
         graderTimeoutSeconds: 0.1,
       })
-      assert.equal(completion.status, 'success')
-      assertFailure(grading?.failure, 'grader exceeded its 0.1s deadline', 'timeout')
-      assert.deepEqual([...(grading?.samples.keys() ?? [])], ['main'])
+      expectEqual('the status of the workflow', completion.status, 'success')
+      expectFailure('the grading', grading?.failure, 'grader exceeded its 0.1s deadline', 'timeout')
+      expectEqual('the graded samples', [...(grading?.samples.keys() ?? [])], ['main'])
     }
   },
 
@@ -86,43 +88,44 @@ export const endingCases = {
     await using server = await startPolicyServer(() => new Promise(() => {}))
     const backend = await open('narrow')
     const policy = { chatCompletionsUrl: server.url }
-    const running = executeScripted(backend, { does: 'asks', rolloutId: 'first', ...policy })
-    const queued = executeScripted(backend, { does: 'asks', rolloutId: 'second', ...policy })
-    const call = await server.waitForRequest(0)
+    const running = executeScripted(backend, { workflow: 'calls', rolloutId: 'first', ...policy })
+    const queued = executeScripted(backend, { workflow: 'calls', rolloutId: 'second', ...policy })
+    const call = await eventually('a model call', server.waitForRequest(0), running)
     const dispositions = backend.cancel({ ids: ['first', 'second', 'third'] })
-    assert.deepEqual(Object.fromEntries(dispositions), {
+    expectEqual('the cancelled rollouts', Object.fromEntries(dispositions), {
       first: 'cancelled_running',
       second: 'cancelled_queued',
       third: 'not_found',
     })
     for (const { completion, grading } of await Promise.all([running, queued])) {
-      assertFailure(completion.failure, 'cancelled', 'agent_error')
-      assertFailure(grading?.failure, 'cancelled', 'agent_error')
+      expectFailure('the workflow', completion.failure, 'cancelled', 'agent_error')
+      expectFailure('the grading', grading?.failure, 'cancelled', 'agent_error')
     }
-    await call.closed
-    assert.equal(server.requests.length, 1)
-    assert.equal(backend.status('first').status, 'cancelled')
-    assert.deepEqual(Object.fromEntries(backend.cancel({ ids: ['first'] })), {
+    await eventually('the model call to be closed', call.closed)
+    expectRequests(server, 1)
+    expectEqual('the state of "first"', backend.status('first').status, 'cancelled')
+    expectEqual('the cancelled rollouts', Object.fromEntries(backend.cancel({ ids: ['first'] })), {
       first: 'not_found',
     })
-    const leased = executeScripted(backend, { does: 'asks', rolloutId: 'leased', ...policy })
-    await server.waitForRequest(1)
+    const leased = executeScripted(backend, { workflow: 'calls', rolloutId: 'leased', ...policy })
+    await eventually('a model call of "leased"', server.waitForRequest(1), leased)
     backend.cancel({ all: true }, new OsmosisError('lease_expired', 'polling lease expired'))
     const { failure } = (await leased).completion
-    assertFailure(failure, 'polling lease expired', 'agent_error')
-    assert.equal((failure?.cause as Partial<OsmosisError> | undefined)?.code, 'lease_expired')
+    expectFailure('the workflow', failure, 'polling lease expired', 'agent_error')
+    const { code } = (failure?.cause ?? {}) as Partial<OsmosisError>
+    expectEqual('the code of the cause', code, 'lease_expired')
   },
 
   'cancels-between': async (open) => {
     const backend = await open('unlimited')
     const { completion, grading } = await executeScripted(
       backend,
-      { rolloutId: 'between', grades: 'never' },
+      { rolloutId: 'between', grader: 'never' },
       { workflowFinished: async () => void backend.cancel({ ids: ['between'] }) },
     )
-    assert.equal(completion.status, 'success')
-    assertFailure(grading?.failure, 'cancelled', 'agent_error')
-    assert.equal(backend.status('between').status, 'cancelled')
+    expectEqual('the status of the workflow', completion.status, 'success')
+    expectFailure('the grading', grading?.failure, 'cancelled', 'agent_error')
+    expectEqual('the state of "between"', backend.status('between').status, 'cancelled')
   },
 
   'cancels-gradings': async (open) => {
@@ -130,49 +133,49 @@ export const endingCases = {
     const backend = await open('unlimited')
     const ended = executeScripted(backend, {
       rolloutId: 'graded',
-      grades: 'waits-for-test',
+      grader: 'waits-for-test',
       metadata: { gate: server.url },
     })
-    await server.waitForRequest(0)
-    assert.equal(backend.status('graded').status, 'grading')
-    assert.deepEqual(Object.fromEntries(backend.cancel({ prefix: 'grad' })), {
+    await eventually('the request of the grader', server.waitForRequest(0), ended)
+    expectEqual('the state of "graded"', backend.status('graded').status, 'grading')
+    expectEqual('the cancelled rollouts', Object.fromEntries(backend.cancel({ prefix: 'grad' })), {
       graded: 'cancelled_running',
     })
     const { completion, grading } = await ended
-    assert.equal(completion.status, 'success')
-    assertFailure(grading?.failure, 'cancelled', 'agent_error')
-    assert.deepEqual([...(grading?.samples.keys() ?? [])], ['main'])
+    expectEqual('the status of the workflow', completion.status, 'success')
+    expectFailure('the grading', grading?.failure, 'cancelled', 'agent_error')
+    expectEqual('the graded samples', [...(grading?.samples.keys() ?? [])], ['main'])
   },
 
   'selects-rollouts': async (open) => {
     await using server = await startPolicyServer(() => new Promise(() => {}))
     const backend = await open('unlimited')
     const ended = ['a-1', 'a-2', 'b-1'].map(async (rolloutId) =>
-      executeScripted(backend, { does: 'asks', rolloutId, chatCompletionsUrl: server.url }),
+      executeScripted(backend, { workflow: 'calls', rolloutId, chatCompletionsUrl: server.url }),
     )
-    await server.waitForRequest(2)
-    assert.deepEqual(Object.fromEntries(backend.cancel({ prefix: 'a-' })), {
+    await eventually('three model calls', server.waitForRequest(2), Promise.all(ended))
+    expectEqual('the cancelled rollouts', Object.fromEntries(backend.cancel({ prefix: 'a-' })), {
       'a-1': 'cancelled_running',
       'a-2': 'cancelled_running',
     })
     await Promise.all(ended.slice(0, 2))
-    assert.deepEqual(Object.fromEntries(backend.cancel({ all: true })), {
+    expectEqual('the cancelled rollouts', Object.fromEntries(backend.cancel({ all: true })), {
       'b-1': 'cancelled_running',
     })
     await Promise.all(ended)
-    assert.equal(backend.cancel({ all: true }).size, 0)
+    expectEqual('the number of cancelled rollouts', backend.cancel({ all: true }).size, 0)
   },
 
   'shuts-down': async (open) => {
     await using server = await startPolicyServer(() => new Promise(() => {}))
     const backend = await open('narrow', { fresh: true })
     const policy = { chatCompletionsUrl: server.url }
-    const ended = [1, 2].map(async () => executeScripted(backend, { does: 'asks', ...policy }))
-    await server.waitForRequest(0)
+    const ended = [1, 2].map(async () => executeScripted(backend, { workflow: 'calls', ...policy }))
+    await eventually('a model call', server.waitForRequest(0), Promise.race(ended))
     backend.shutdown()
     for (const { completion, grading } of await Promise.all(ended)) {
-      assertFailure(completion.failure, 'rollout server shut down', 'agent_error')
-      assertFailure(grading?.failure, 'rollout server shut down', 'agent_error')
+      expectFailure('the workflow', completion.failure, 'rollout server shut down', 'agent_error')
+      expectFailure('the grading', grading?.failure, 'rollout server shut down', 'agent_error')
     }
   },
 } satisfies Partial<Record<BackendRule, BackendCase>>

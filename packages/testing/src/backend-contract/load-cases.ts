@@ -1,11 +1,10 @@
-import assert from 'node:assert/strict'
-
 import type { Reply } from '../policy-reply.ts'
+import { expectEqual, expectRequests, eventually } from '../contract-expectations.ts'
 import { startPolicyServer } from '../policy-server.ts'
-import { executeScripted, type BackendCase, type ObservedOutcomes } from './backend-case.ts'
-import type { BackendRule } from './backend-rules.ts'
+import type { BackendCase, BackendRule } from './backend-rules.ts'
+import { executeScripted, type ObservedOutcomes } from './scripted-rollout.ts'
 
-/** How many rollouts are where. */
+/** Slots, queues and the states of rollouts. */
 export const loadCases = {
   'holds-slots': async (open) => {
     const backend = await open('narrow')
@@ -13,35 +12,31 @@ export const loadCases = {
     await using server = await startPolicyServer(async (_request, n) => answers[n]?.promise ?? 'no')
     const execute = async (rolloutId: string): Promise<ObservedOutcomes> =>
       executeScripted(backend, {
-        does: 'asks',
+        workflow: 'calls',
         grade: false,
         rolloutId,
         chatCompletionsUrl: server.url,
       })
-    assert.equal(backend.hasCapacity(), true)
+    expectEqual('hasCapacity()', backend.hasCapacity(), true)
     const first = execute('one')
-    assert.equal(backend.hasCapacity(), true)
+    expectEqual('hasCapacity()', backend.hasCapacity(), true)
     const second = execute('two')
-    assert.equal(backend.hasCapacity(), false)
-    await server.waitForRequest(0)
-    assert.deepEqual(backend.load(), { maxConcurrent: 1, queued: 1, running: 1 })
-    assert.deepEqual(
-      ['one', 'two'].map((id) => backend.status(id).status),
-      ['running', 'queued'],
-    )
+    expectEqual('hasCapacity()', backend.hasCapacity(), false)
+    await eventually('a model call of "one"', server.waitForRequest(0), first)
+    expectEqual('load()', backend.load(), { maxConcurrent: 1, queued: 1, running: 1 })
+    expectEqual('the state of "one"', backend.status('one').status, 'running')
+    expectEqual('the state of "two"', backend.status('two').status, 'queued')
     answers[0]?.resolve('yes')
     await first
-    await server.waitForRequest(1)
-    assert.equal(backend.hasCapacity(), true)
-    assert.deepEqual(
-      server.requests.map(({ headers }) => headers['x-rollout-id']),
-      ['one', 'two'],
-    )
+    await eventually('a model call of "two"', server.waitForRequest(1), second)
+    expectEqual('hasCapacity()', backend.hasCapacity(), true)
+    const ids = server.requests.map(({ headers }) => headers['x-rollout-id'])
+    expectEqual('x-rollout-id of each request', ids, ['one', 'two'])
     answers[1]?.resolve('yes')
     await second
-    assert.deepEqual(backend.load(), { maxConcurrent: 1, queued: 0, running: 0 })
+    expectEqual('load()', backend.load(), { maxConcurrent: 1, queued: 0, running: 0 })
 
-    const noted = Promise.withResolvers<void>()
+    const acknowledged = Promise.withResolvers<void>()
     const finished = Promise.withResolvers<void>()
     const waiting = executeScripted(
       backend,
@@ -49,15 +44,16 @@ export const loadCases = {
       {
         workflowFinished: async () => {
           finished.resolve()
-          await noted.promise
+          await acknowledged.promise
         },
       },
     )
     await finished.promise
-    assert.deepEqual(backend.load(), { maxConcurrent: 1, queued: 0, running: 0 })
-    assert.equal((await executeScripted(backend)).grading?.status, 'success')
-    noted.resolve()
-    assert.equal((await waiting).grading?.status, 'success')
+    expectEqual('load()', backend.load(), { maxConcurrent: 1, queued: 0, running: 0 })
+    const meanwhile = await executeScripted(backend)
+    expectEqual('the status of a grading meanwhile', meanwhile.grading?.status, 'success')
+    acknowledged.resolve()
+    expectEqual('the status of the grading', (await waiting).grading?.status, 'success')
   },
 
   'holds-grader-slots': async (open) => {
@@ -67,40 +63,45 @@ export const loadCases = {
     const ended = ['g1', 'g2'].map(async (rolloutId) =>
       executeScripted(backend, {
         rolloutId,
-        grades: 'waits-for-test',
+        grader: 'waits-for-test',
         metadata: { gate: server.url },
       }),
     )
-    await server.waitForRequest(0)
-    // A third one passes through the same workflow slot, so the second is at its grader by now.
-    await executeScripted(backend, { does: 'no-sample' })
-    assert.equal(server.requests.length, 1)
-    const open1 = answer
+    await eventually('the request of a grader', server.waitForRequest(0), Promise.race(ended))
+    // A third rollout passes through the same workflow slot, so the second waits for its grader by now.
+    await executeScripted(backend, { workflow: 'no-sample' })
+    expectRequests(server, 1)
+    const firstAnswer = answer
     answer = Promise.withResolvers<Reply>()
-    open1.resolve('continue')
-    await server.waitForRequest(1)
+    firstAnswer.resolve('continue')
+    await eventually(
+      'the request of the second grader',
+      server.waitForRequest(1),
+      Promise.all(ended),
+    )
     answer.resolve('continue')
-    for (const { grading } of await Promise.all(ended)) assert.equal(grading?.status, 'success')
+    for (const { grading } of await Promise.all(ended))
+      expectEqual('the status of the grading', grading?.status, 'success')
   },
 
   'knows-states': async (open) => {
     const backend = await open('unlimited')
     const unknown = { status: 'unknown', reward: null, errorMessage: null }
-    assert.deepEqual(backend.status('never-seen'), unknown)
+    expectEqual('the status of "never-seen"', backend.status('never-seen'), unknown)
     await executeScripted(backend, { rolloutId: 'rewarded' })
-    assert.deepEqual(backend.status('rewarded'), {
+    expectEqual('the status of "rewarded"', backend.status('rewarded'), {
       status: 'success',
       reward: 1,
       errorMessage: null,
     })
-    await executeScripted(backend, { rolloutId: 'failed', does: 'throws' })
-    assert.deepEqual(backend.status('failed'), {
+    await executeScripted(backend, { rolloutId: 'failed', workflow: 'throws' })
+    expectEqual('the status of "failed"', backend.status('failed'), {
       status: 'failure',
       reward: null,
       errorMessage: 'thrown by run(): boom',
     })
-    await executeScripted(backend, { rolloutId: 'several', does: 'two-samples' })
-    assert.deepEqual(backend.status('several'), {
+    await executeScripted(backend, { rolloutId: 'several', workflow: 'two-samples' })
+    expectEqual('the status of "several"', backend.status('several'), {
       status: 'success',
       reward: null,
       errorMessage: null,
@@ -109,21 +110,23 @@ export const loadCases = {
 
   'repeats-ids': async (open) => {
     const backend = await open('unlimited')
-    await executeScripted(backend, { rolloutId: 'same', does: 'throws' })
-    assert.equal(backend.status('same').status, 'failure')
+    await executeScripted(backend, { rolloutId: 'same', workflow: 'throws' })
+    expectEqual('the state of "same"', backend.status('same').status, 'failure')
     const first = await executeScripted(
       backend,
-      { rolloutId: 'same', grades: 'removes-first', does: 'two-samples' },
+      { rolloutId: 'same', grader: 'removes-first', workflow: 'two-samples' },
       {
         workflowFinished: async () => {
           const again = await executeScripted(backend, { rolloutId: 'same' })
-          assert.deepEqual([...(again.grading?.samples.keys() ?? [])], ['main'])
-          assert.equal(backend.status('same').reward, 1)
+          const ids = [...(again.grading?.samples.keys() ?? [])]
+          expectEqual('the graded samples of the second rollout', ids, ['main'])
+          expectEqual('the reward of "same"', backend.status('same').reward, 1)
         },
       },
     )
-    assert.deepEqual([...(first.grading?.samples.keys() ?? [])], ['a', 'b'])
-    assert.equal(first.grading?.status, 'success')
-    assert.equal(backend.status('same').status, 'success')
+    const { status, samples } = first.grading ?? {}
+    expectEqual('the graded samples of the first rollout', [...(samples?.keys() ?? [])], ['a', 'b'])
+    expectEqual('the status of its grading', status, 'success')
+    expectEqual('the state of "same"', backend.status('same').status, 'success')
   },
 } satisfies Partial<Record<BackendRule, BackendCase>>

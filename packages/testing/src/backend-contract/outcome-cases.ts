@@ -1,152 +1,157 @@
-import assert from 'node:assert/strict'
-
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
-import type { RolloutFailure } from '@osmosis/runtime'
 
+import { expectEqual, expectMatch, expectRequests, expectThat } from '../contract-expectations.ts'
 import { startPolicyServer } from '../policy-server.ts'
-import { executeScripted, type BackendCase, type ScriptedRequest } from './backend-case.ts'
-import type { BackendRule } from './backend-rules.ts'
+import type { BackendCase, BackendRule } from './backend-rules.ts'
+import { expectFailure, executeScripted, type ScriptedRequest } from './scripted-rollout.ts'
 
 /** How rollouts end. */
 export const outcomeCases = {
-  'tells-phases': async (open) => {
-    const reported = await executeScripted(await open('unlimited'), { does: 'two-samples' })
-    assert.deepEqual(reported.events, ['running', 'grading', 'workflow success', 'grading success'])
-    assert.deepEqual([...(reported.samples?.keys() ?? [])], ['a', 'b'])
-    assert.deepEqual(rewardsOf(reported.grading?.samples), { a: 1, b: 1 })
-    assert.equal(reported.completion.failure, null)
-    assert.equal(reported.grading?.failure, null)
+  'reports-phases': async (open) => {
+    const reported = await executeScripted(await open('unlimited'), { workflow: 'two-samples' })
+    expectEqual('the reports', reported.events, [
+      'running',
+      'grading',
+      'workflow success',
+      'grading success',
+    ])
+    expectEqual('the reported samples', [...(reported.samples?.keys() ?? [])], ['a', 'b'])
+    expectEqual('the rewards', rewardsOf(reported.grading?.samples), { a: 1, b: 1 })
+    expectEqual('the failure of the workflow', reported.completion.failure, null)
+    expectEqual('the failure of the grading', reported.grading?.failure, null)
   },
 
   'skips-phases': async (open) => {
     const backend = await open('unlimited')
     const ungraded = await executeScripted(backend, { grade: false })
-    assert.deepEqual(ungraded.events, ['running', 'workflow success'])
-    assert.deepEqual([...(ungraded.samples?.keys() ?? [])], ['main'])
-    const failed = await executeScripted(backend, { does: 'throws' })
-    assert.deepEqual(failed.events, ['running', 'workflow failure', 'grading failure'])
+    expectEqual('the reports without grading', ungraded.events, ['running', 'workflow success'])
+    expectEqual('the reported samples', [...(ungraded.samples?.keys() ?? [])], ['main'])
+    const failed = await executeScripted(backend, { workflow: 'throws' })
+    expectEqual('the reports of a failed workflow', failed.events, [
+      'running',
+      'workflow failure',
+      'grading failure',
+    ])
     const late = await executeScripted(backend, { agentTimeoutSeconds: 0 })
-    assert.deepEqual(late.events, ['workflow failure', 'grading failure'])
+    expectEqual('the reports after the deadline', late.events, [
+      'workflow failure',
+      'grading failure',
+    ])
   },
 
-  'waits-before-asking': async (open) => {
+  'waits-before-first-call': async (open) => {
     const backend = await open('unlimited')
     await using server = await startPolicyServer(() => 'yes')
-    const asks = { does: 'asks-twice', chatCompletionsUrl: server.url } as const
-    const callers = (): unknown[] => server.requests.map(({ headers }) => headers['x-sample-id'])
-    const waiting = await executeScripted(backend, asks, {
+    const calls = { workflow: 'calls-twice', chatCompletionsUrl: server.url } as const
+    const sampleIds = (): unknown[] => server.requests.map(({ headers }) => headers['x-sample-id'])
+    const waiting = await executeScripted(backend, calls, {
       beforeFirstModelCall: async () => {
-        // Each of these would be overtaken by a call that does not wait.
-        for (let n = 0; n < 3; n += 1) await askAs('observer', server.url)
+        // A model call that does not wait would arrive before the last of these.
+        for (let n = 0; n < 3; n += 1) await callPolicyAs('observer', server.url)
       },
     })
-    assert.equal(waiting.completion.failure, null)
-    assert.deepEqual(callers(), ['observer', 'observer', 'observer', 'main', 'main'])
-    const refused = await executeScripted(backend, asks, {
+    expectEqual('the failure of the workflow', waiting.completion.failure, null)
+    expectEqual('x-sample-id of each request', sampleIds(), [
+      'observer',
+      'observer',
+      'observer',
+      'main',
+      'main',
+    ])
+    const refused = await executeScripted(backend, calls, {
       beforeFirstModelCall: async () => {
-        throw new OsmosisError('invalid_request', 'no note can be taken')
+        throw new OsmosisError('invalid_request', 'the mark cannot be written')
       },
     })
-    assertFailure(refused.completion.failure, 'no note can be taken', 'validation_error')
-    assert.equal(callers().length, 5)
-    await executeScripted(
-      backend,
-      { does: 'one-sample' },
-      {
-        beforeFirstModelCall: async () => assert.fail('nothing was asked'),
-      },
+    expectFailure(
+      'the workflow',
+      refused.completion.failure,
+      'the mark cannot be written',
+      'validation_error',
     )
+    expectRequests(server, 5)
+    let wasCalled = false
+    const hooks = { beforeFirstModelCall: async () => void (wasCalled = true) }
+    await executeScripted(backend, { workflow: 'one-sample' }, hooks)
+    expectEqual('beforeFirstModelCall without a model call', wasCalled, false)
   },
 
   'fails-workflows': async (open) => {
     const backend = await open('unlimited')
-    const failures: [ScriptedRequest['does'], string | RegExp, string][] = [
+    const failures: [ScriptedRequest['workflow'], string | RegExp, string][] = [
       ['throws', 'thrown by run(): boom', 'agent_error'],
-      ['throws-nothing-to-say', 'thrown by run(): RangeError', 'validation_error'],
+      ['throws-without-message', 'thrown by run(): RangeError', 'validation_error'],
       ['throws-text', 'thrown by run(): just a text', 'agent_error'],
       ['throws-own-timeout', 'thrown by run(): the tool took too long', 'timeout'],
       ['throws-status', 'the judge failed', 'http_error'],
       ['throws-uncloneable', 'thrown by run(): holds a socket', 'agent_error'],
-      ['names-twice', /"main" is already registered/, 'validation_error'],
+      ['repeats-name', /"main" is already registered/, 'validation_error'],
       ['source-throws', 'thrown by a sample source: no messages', 'agent_error'],
     ]
-    for (const [does, message, category] of failures) {
-      const { completion, grading } = await executeScripted(backend, { does })
-      assertFailure(completion.failure, message, category)
-      assertFailure(grading?.failure, message, category)
-      assert.deepEqual(completion.warnings, [])
-      assert.equal(grading?.samples.size, 0)
+    for (const [workflow, message, category] of failures) {
+      const { completion, grading } = await executeScripted(backend, { workflow })
+      expectFailure('the workflow', completion.failure, message, category)
+      expectFailure('the grading', grading?.failure, message, category)
+      expectEqual('the warnings', completion.warnings, [])
+      expectEqual('the number of graded samples', grading?.samples.size, 0)
     }
-    const thrown = (await executeScripted(backend, { does: 'throws-status' })).completion.failure
-    assert.ok(thrown?.cause instanceof Error && thrown.cause.message === 'the judge failed')
-    const { cause } = thrown.cause
-    assert.match(thrown.cause.stack ?? '', /contract-scripts/)
-    assert.ok(isOsmosisError(cause) && cause.code === 'policy_http_error' && cause.status === 503)
-    const text = (await executeScripted(backend, { does: 'throws-text' })).completion.failure
-    assert.equal(text?.cause, 'just a text')
+    const thrown = (await executeScripted(backend, { workflow: 'throws-status' })).completion
+      .failure
+    const wrapper = thrown?.cause
+    expectThat(wrapper instanceof Error, 'the thrown error as cause of the failure', wrapper)
+    expectEqual('the message of the cause', wrapper.message, 'the judge failed')
+    expectMatch('the stack of the cause', wrapper.stack, /contract-scripts/)
+    const { cause } = wrapper
+    const { code, status } = isOsmosisError(cause) ? cause : {}
+    expectEqual('code and status of its cause', [code, status], ['policy_http_error', 503])
+    const text = (await executeScripted(backend, { workflow: 'throws-text' })).completion.failure
+    expectEqual('the cause of the failure', text?.cause, 'just a text')
   },
 
   'fails-gradings': async (open) => {
     const backend = await open('unlimited')
-    const failures: [ScriptedRequest['grades'], string | RegExp, string][] = [
+    const failures: [ScriptedRequest['grader'], string | RegExp, string][] = [
       ['throws', 'thrown by grade(): gboom', 'agent_error'],
       ['nothing', /Sample "main" has no reward/, 'validation_error'],
       ['not-a-number', /must be a finite number, got NaN/, 'validation_error'],
       ['unknown', /no sample "nope".*main/, 'validation_error'],
     ]
-    for (const [grades, message, category] of failures) {
-      const { completion, grading } = await executeScripted(backend, { grades })
-      assert.equal(completion.status, 'success')
-      assertFailure(grading?.failure, message, category)
-      assert.deepEqual(rewardsOf(grading?.samples), { main: null })
+    for (const [grader, message, category] of failures) {
+      const { completion, grading } = await executeScripted(backend, { grader })
+      expectEqual('the status of the workflow', completion.status, 'success')
+      expectFailure('the grading', grading?.failure, message, category)
+      expectEqual('the rewards', rewardsOf(grading?.samples), { main: null })
     }
   },
 
-  'names-what-is-missing': async (open) => {
-    const missing = async (
+  'names-missing-parts': async (open) => {
+    const expectMissing = async (
       entrypoint: Parameters<typeof open>[0],
       request: ScriptedRequest,
+      message: RegExp,
       samples = 0,
-    ): Promise<string | undefined> => {
+    ): Promise<void> => {
       const { completion, grading } = await executeScripted(await open(entrypoint), request)
-      assert.equal(completion.status, 'success')
-      assert.equal(grading?.failure?.category, 'validation_error')
-      assert.equal(grading.samples.size, samples)
-      return grading.failure.message
+      expectEqual('the status of the workflow', completion.status, 'success')
+      expectFailure('the grading', grading?.failure, message, 'validation_error')
+      expectEqual('the number of graded samples', grading?.samples.size, samples)
     }
-    assert.match(
-      (await missing('unlimited', { does: 'no-sample' })) ?? '',
-      /registered no sample source/,
-    )
-    assert.match((await missing('unlimited', { does: 'forgets-to-ask' })) ?? '', /"agent".*`await`/)
-    assert.match(
-      (await missing('unlimited', { label: null })) ?? '',
-      /neither a label nor metadata/,
-    )
-    // Somebody else may score them.
-    assert.match((await missing('ungraded', {}, 1)) ?? '', /There is no grader/)
+    await expectMissing('unlimited', { workflow: 'no-sample' }, /registered no sample source/)
+    await expectMissing('unlimited', { workflow: 'never-calls' }, /"agent".*`await`/)
+    await expectMissing('unlimited', { label: null }, /neither a label nor metadata/)
+    // The samples remain, because the controller may score them.
+    await expectMissing('ungraded', {}, /There is no grader/, 1)
   },
 
   warns: async (open) => {
     const backend = await open('unlimited')
     const { completion } = await executeScripted(backend)
-    assert.equal(completion.warnings.length, 1)
-    assert.match(completion.warnings[0] ?? '', /made no model call/)
-    const empty = await executeScripted(backend, { does: 'no-sample' })
-    assert.match(empty.completion.warnings[0] ?? '', /no sample source/)
+    expectEqual('the number of warnings', completion.warnings.length, 1)
+    expectMatch('the warning', completion.warnings[0], /made no model call/)
+    const empty = await executeScripted(backend, { workflow: 'no-sample' })
+    expectMatch('the warning', empty.completion.warnings[0], /no sample source/)
   },
 } satisfies Partial<Record<BackendRule, BackendCase>>
-
-export function assertFailure(
-  failure: RolloutFailure | null | undefined,
-  message: string | RegExp,
-  category: string,
-): void {
-  const said = failure?.message ?? ''
-  if (typeof message === 'string') assert.equal(said, message)
-  else assert.match(said, message)
-  assert.equal(failure?.category, category)
-}
 
 function rewardsOf(
   samples: ReadonlyMap<string, { readonly reward: number | null }> | undefined,
@@ -154,7 +159,7 @@ function rewardsOf(
   return Object.fromEntries([...(samples ?? [])].map(([id, { reward }]) => [id, reward]))
 }
 
-async function askAs(sampleId: string, url: string): Promise<void> {
+async function callPolicyAs(sampleId: string, url: string): Promise<void> {
   const answer = await fetch(`${url}/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-sample-id': sampleId },

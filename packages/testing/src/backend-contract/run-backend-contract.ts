@@ -1,5 +1,11 @@
-import type { BackendCase, BackendUnderTest, ClosableBackend } from './backend-case.ts'
-import { backendRules, type BackendRule } from './backend-rules.ts'
+import { proveRule } from '../contract-expectations.ts'
+import {
+  backendRules,
+  type BackendCase,
+  type BackendRule,
+  type BackendUnderTest,
+  type ClosableBackend,
+} from './backend-rules.ts'
 import type { ContractEntrypoint } from './contract-entrypoints.ts'
 import { endingCases } from './ending-cases.ts'
 import { loadCases } from './load-cases.ts'
@@ -21,8 +27,9 @@ const cases: Readonly<Record<BackendRule, BackendCase>> = {
 }
 
 /**
- * Declares one test per rule of {@link backendRules}: the suite that everything which executes
- * rollouts passes, in this process or in others. The backends are closed when all tests are over.
+ * Declares one test per rule of {@link backendRules}. Every backend passes this suite, in this process
+ * or in others. It closes the backends after the last test. An error names the rule, what was expected
+ * and what was received.
  */
 export function runBackendContract(
   runner: BackendTestRunner,
@@ -40,7 +47,7 @@ export function runBackendContract(
       return ready
     }
     for (const [rule, sentence] of Object.entries(backendRules) as [BackendRule, string][]) {
-      runner.it(sentence, async () => cases[rule](opening))
+      runner.it(sentence, async () => proveRule(rule, sentence, async () => cases[rule](opening)))
     }
     runner.afterAll(async () => {
       for (const one of opened) await (await one).close?.()

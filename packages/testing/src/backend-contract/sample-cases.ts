@@ -1,18 +1,17 @@
-import assert from 'node:assert/strict'
-
 import { toTelemetryJson } from '@osmosis/runtime/http'
 
 import { fault } from '../policy-reply.ts'
+import { expectEqual, expectThat } from '../contract-expectations.ts'
 import { startPolicyServer } from '../policy-server.ts'
-import { executeScripted, type BackendCase } from './backend-case.ts'
-import type { BackendRule } from './backend-rules.ts'
+import type { BackendCase, BackendRule } from './backend-rules.ts'
+import { expectFailure, executeScripted } from './scripted-rollout.ts'
 import { richSample } from './contract-scripts.ts'
 
-/** What comes out of rollouts. */
+/** The samples of rollouts. */
 export const sampleCases = {
   'keeps-samples': async (open) => {
     const backend = await open('unlimited')
-    const rich = await executeScripted(backend, { does: 'rich-sample' })
+    const rich = await executeScripted(backend, { workflow: 'rich-sample' })
     const expected = {
       id: 'main',
       ...richSample,
@@ -21,38 +20,44 @@ export const sampleCases = {
       stepRewards: null,
       removeSample: false,
     }
-    assert.deepEqual(rich.samples?.get('main')?.messages, richSample.messages)
-    assert.deepEqual(rich.grading?.samples.get('main'), { ...expected, reward: 1 })
-    const noted = await executeScripted(backend, { rolloutId: 'noted', grades: 'notes' })
-    assert.deepEqual(noted.grading?.samples.get('main'), {
+    const reported = rich.samples?.get('main')?.messages
+    expectEqual('the reported messages', reported, richSample.messages)
+    const graded = rich.grading?.samples.get('main')
+    expectEqual('the graded sample', graded, { ...expected, reward: 1 })
+    const recorded = await executeScripted(backend, {
+      rolloutId: 'recorded',
+      grader: 'records-input',
+    })
+    expectEqual('the changed sample', recorded.grading?.samples.get('main'), {
       id: 'main',
       messages: [{ role: 'assistant', content: 'answer of main' }],
       trajectoryMessages: null,
       calls: [],
       reward: 0.25,
       stepRewards: null,
-      label: 'noted',
+      label: 'recorded',
       removeSample: false,
       metrics: { seen: 1 },
-      extraFields: { by: 'noted' },
+      extraFields: { by: 'recorded' },
     })
   },
 
   'survives-uncloneable': async (open) => {
     const { completion, grading } = await executeScripted(await open('unlimited'), {
-      does: 'uncloneable-sample',
+      workflow: 'uncloneable-sample',
     })
-    assert.equal(completion.failure, null)
+    expectEqual('the failure of the workflow', completion.failure, null)
     const sample = grading?.samples.get('main')
-    assert.equal(sample?.reward, 1)
-    // What is sent of it is the same, wherever it came from.
-    assert.equal(
+    expectThat(sample?.reward === 1, 'the sample "main" with the reward 1', sample?.reward)
+    // Both forms of the sample, cloned or not, have the same JSON.
+    expectEqual(
+      'the JSON of the messages',
       JSON.stringify(sample.messages),
       '[{"role":"assistant","content":"hi"},{"role":"user","content":"x","cost":"5 ct"}]',
     )
     const dropped = new Set<string>()
-    assert.deepEqual(toTelemetryJson(sample.metrics, dropped), { fine: 1 })
-    assert.deepEqual(toTelemetryJson(sample.extraFields, dropped), {
+    expectEqual('the JSON of the metrics', toTelemetryJson(sample.metrics, dropped), { fine: 1 })
+    expectEqual('the JSON of extraFields', toTelemetryJson(sample.extraFields, dropped), {
       cost: '7 ct',
       proxy: { a: 1 },
       list: [null, 2],
@@ -63,26 +68,30 @@ export const sampleCases = {
   'keeps-calls': async (open) => {
     await using server = await startPolicyServer(['a1'])
     const { grading } = await executeScripted(await open('unlimited'), {
-      does: 'nests-too-deeply',
+      workflow: 'nests-too-deeply',
       chatCompletionsUrl: server.url,
     })
     const [call] = grading?.samples.get('main')?.calls ?? []
-    assert.deepEqual([call?.error, call?.finishReason], [null, 'stop'])
+    expectEqual(
+      'error and finishReason of the call',
+      [call?.error, call?.finishReason],
+      [null, 'stop'],
+    )
   },
 
   'keeps-removed': async (open) => {
     const backend = await open('unlimited')
     const { grading } = await executeScripted(backend, {
-      does: 'two-samples',
-      grades: 'removes-first',
+      workflow: 'two-samples',
+      grader: 'removes-first',
     })
-    assert.equal(grading?.status, 'success')
-    const kept = [...grading.samples.values()].map(({ id, reward, removeSample }) => [
+    expectEqual('the status of the grading', grading?.status, 'success')
+    const graded = [...(grading?.samples.values() ?? [])].map(({ id, reward, removeSample }) => [
       id,
       reward,
       removeSample,
     ])
-    assert.deepEqual(kept, [
+    expectEqual('id, reward and removeSample of each sample', graded, [
       ['a', null, true],
       ['b', 0.5, false],
     ])
@@ -91,24 +100,29 @@ export const sampleCases = {
   'keeps-conversations': async (open) => {
     await using server = await startPolicyServer(['a1', 'a2'])
     const { completion, grading } = await executeScripted(await open('unlimited'), {
-      does: 'asks-twice',
+      workflow: 'calls-twice',
       rolloutId: 'conversation',
       chatCompletionsUrl: server.url,
       apiKey: 'the-key',
     })
-    assert.deepEqual(completion.warnings, [])
+    expectEqual('the warnings', completion.warnings, [])
     const sample = grading?.samples.get('main')
-    assert.deepEqual(sample?.trajectoryMessages, [
+    expectEqual('trajectoryMessages', sample?.trajectoryMessages, [
       { role: 'user', content: 'q2' },
       { role: 'assistant', content: 'a2' },
     ])
-    assert.deepEqual(
-      sample.calls.map(({ attempts, error, finishReason }) => ({ attempts, error, finishReason })),
-      Array.from({ length: 2 }, () => ({ attempts: 1, error: null, finishReason: 'stop' })),
-    )
+    const calls = sample?.calls.map(({ attempts, error, finishReason }) => [
+      attempts,
+      error,
+      finishReason,
+    ])
+    expectEqual('attempts, error and finishReason of each call', calls, [
+      [1, null, 'stop'],
+      [1, null, 'stop'],
+    ])
     for (const { headers } of server.requests) {
-      assert.equal(headers['x-rollout-id'], 'conversation')
-      assert.equal(headers['authorization'], 'Bearer the-key')
+      expectEqual('x-rollout-id', headers['x-rollout-id'], 'conversation')
+      expectEqual('authorization', headers['authorization'], 'Bearer the-key')
     }
   },
 
@@ -116,26 +130,28 @@ export const sampleCases = {
     await using server = await startPolicyServer(() => 'answer')
     const backend = await open('unlimited')
     const { grading } = await executeScripted(backend, {
-      does: 'asks-twice',
-      grades: 'rewards-steps',
+      workflow: 'calls-twice',
+      grader: 'rewards-steps',
       chatCompletionsUrl: server.url,
     })
     const sample = grading?.samples.get('main')
-    assert.deepEqual([sample?.reward, sample?.stepRewards], [1, [0.5, null]])
-    for (const does of ['asks', 'asks-thrice'] as const) {
+    expectEqual('the reward', sample?.reward, 1)
+    expectEqual('the step rewards', sample?.stepRewards, [0.5, null])
+    for (const workflow of ['calls', 'calls-three-times'] as const) {
       const { grading: wrong } = await executeScripted(backend, {
-        does,
-        grades: 'rewards-steps',
+        workflow,
+        grader: 'rewards-steps',
         chatCompletionsUrl: server.url,
       })
-      assert.equal(wrong?.failure?.category, 'validation_error')
-      assert.match(wrong.failure.message, /has [13] answered model calls, got 2 step rewards/)
+      const message = /has [13] answered model calls, got 2 step rewards/
+      expectFailure('the grading', wrong?.failure, message, 'validation_error')
     }
-    const unasked = await executeScripted(backend, { grades: 'rewards-steps' })
-    assert.equal(unasked.grading?.samples.get('main')?.stepRewards, null)
+    const uncalled = await executeScripted(backend, { grader: 'rewards-steps' })
+    const { stepRewards } = uncalled.grading?.samples.get('main') ?? {}
+    expectEqual('the step rewards without a model call', stepRewards, null)
   },
 
-  'asks-as-wired': async (open) => {
+  'follows-wire-settings': async (open) => {
     const logprobs = { content: [{ token: 'a1', logprob: -0.25 }] }
     const message = { role: 'assistant', content: 'a1' }
     const choice = { index: 0, message, finish_reason: 'stop', logprobs, token_ids: [7, 8] }
@@ -146,14 +162,20 @@ export const sampleCases = {
         : fault.status(200, { body: { ...completion, created: 1, object: 'chat.completion' } }),
     )
     const { grading } = await executeScripted(await open('unlimited'), {
-      does: 'asks',
+      workflow: 'calls',
       chatCompletionsUrl: server.url,
       wire: { stream: false, model: 'weights', body: { temperature: 0.5, logprobs: true } },
     })
-    const { messages: _, ...asked } = server.requests[0]?.body ?? {}
-    assert.deepEqual(asked, { model: 'weights', stream: false, temperature: 0.5, logprobs: true })
+    const { messages: _, ...settings } = server.requests[0]?.body ?? {}
+    expectEqual('the request without its messages', settings, {
+      model: 'weights',
+      stream: false,
+      temperature: 0.5,
+      logprobs: true,
+    })
     const [call] = grading?.samples.get('main')?.calls ?? []
-    assert.deepEqual(
+    expectEqual(
+      'id, token ids and logprobs of the call',
       [call?.id, call?.promptTokenIds, call?.completionTokenIds, call?.logprobs],
       ['answer-1', [1, 2], [7, 8], logprobs],
     )
@@ -162,30 +184,31 @@ export const sampleCases = {
   'knows-groups': async (open) => {
     const backend = await open('unlimited')
     const group = { id: 'row-7', attempt: 2, size: 4 }
-    const asked = { does: 'notes-group', grades: 'notes-group' } as const
-    const { grading } = await executeScripted(backend, { ...asked, group })
-    assert.deepEqual(grading?.samples.get('main')?.messages, [{ role: 'user', content: group }])
-    assert.deepEqual(grading.samples.get('main')?.metrics, { group })
-    const alone = await executeScripted(backend, asked)
-    assert.deepEqual(alone.grading?.samples.get('main')?.messages, [
-      { role: 'user', content: null },
-    ])
-    assert.deepEqual(alone.grading.samples.get('main')?.metrics, { group: null })
+    const scripts = { workflow: 'records-group', grader: 'records-group' } as const
+    const { grading } = await executeScripted(backend, { ...scripts, group })
+    const sample = grading?.samples.get('main')
+    expectEqual('the messages', sample?.messages, [{ role: 'user', content: group }])
+    expectEqual('the metrics', sample?.metrics, { group })
+    const alone = await executeScripted(backend, scripts)
+    const single = alone.grading?.samples.get('main')
+    expectEqual('the messages without a group', single?.messages, [{ role: 'user', content: null }])
+    expectEqual('the metrics without a group', single?.metrics, { group: null })
   },
 
   'keeps-partial': async (open) => {
     await using server = await startPolicyServer(['a1'])
     const { completion, grading } = await executeScripted(await open('unlimited'), {
-      does: 'asks-and-throws',
+      workflow: 'calls-and-throws',
       chatCompletionsUrl: server.url,
     })
-    assert.equal(completion.failure?.message, 'thrown by run(): after the answer')
-    assert.equal(grading?.samples.size, 0)
-    const said = await completion.partialSamples
-    assert.deepEqual(said?.get('main')?.trajectoryMessages, [
+    const { message } = completion.failure ?? {}
+    expectEqual('the failure of the workflow', message, 'thrown by run(): after the answer')
+    expectEqual('the number of graded samples', grading?.samples.size, 0)
+    const partial = (await completion.partialSamples)?.get('main')
+    expectEqual('trajectoryMessages of the partial sample', partial?.trajectoryMessages, [
       { role: 'user', content: 'q1' },
       { role: 'assistant', content: 'a1' },
     ])
-    assert.equal(said?.get('main')?.calls.length, 1)
+    expectEqual('the number of its calls', partial?.calls.length, 1)
   },
 } satisfies Partial<Record<BackendRule, BackendCase>>

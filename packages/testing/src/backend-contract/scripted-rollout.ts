@@ -1,41 +1,25 @@
 import type {
   ExecutionBackend,
   GradingOutcome,
+  RolloutFailure,
   RolloutObserver,
   RolloutRequest,
   WorkflowOutcome,
 } from '@osmosis/runtime'
 import type { RolloutSample } from '@osmosis/core'
 
-import type { ContractEntrypoint } from './contract-entrypoints.ts'
+import { expectEqual, expectMatch, expectThat } from '../contract-expectations.ts'
 import type { graderScripts, workflowScripts } from './contract-scripts.ts'
 
-/** A backend that holds something, e.g. processes, is closed by the suite. */
-export type ClosableBackend = ExecutionBackend & { close?(): Promise<void> }
-
-/** What a backend brings to `runBackendContract`. */
-export interface BackendUnderTest {
-  /** Opens a backend of one of the `contractEntrypoints`. */
-  open(entrypoint: ContractEntrypoint): Promise<ClosableBackend>
-}
-
-/** Proves one rule. `open` gives the same backend again for the same name, unless a fresh one is asked for. */
-export type BackendCase = (
-  open: (
-    entrypoint: ContractEntrypoint,
-    options?: { readonly fresh?: boolean },
-  ) => Promise<ExecutionBackend>,
-) => Promise<void>
-
-/** What a rollout of the contract does, besides fields of its request. */
+/** The scripts of a rollout and fields of its request. */
 export type ScriptedRequest = Partial<RolloutRequest> & {
   /** The script of its workflow. Default: `one-sample`. */
-  readonly does?: keyof typeof workflowScripts | undefined
+  readonly workflow?: keyof typeof workflowScripts | undefined
   /** The script of its grader. Default: `rewards`. */
-  readonly grades?: keyof typeof graderScripts | undefined
+  readonly grader?: keyof typeof graderScripts | undefined
 }
 
-/** What an observer was told of a rollout. */
+/** What an observer received of a rollout. */
 export interface ObservedOutcomes {
   /** Phases and statuses, in order. */
   readonly events: readonly string[]
@@ -46,12 +30,12 @@ export interface ObservedOutcomes {
 
 let rollouts = 0
 
-function scripted({ does, grades, ...overrides }: ScriptedRequest = {}): RolloutRequest {
+function scripted({ workflow, grader, ...overrides }: ScriptedRequest = {}): RolloutRequest {
   rollouts += 1
   return {
     rolloutId: `rollout-${rollouts}`,
-    initialMessages: [{ role: 'user', content: does ?? 'one-sample' }],
-    label: grades ?? 'rewards',
+    initialMessages: [{ role: 'user', content: workflow ?? 'one-sample' }],
+    label: grader ?? 'rewards',
     metadata: null,
     chatCompletionsUrl: 'http://127.0.0.1:9/v1',
     apiKey: undefined,
@@ -62,7 +46,7 @@ function scripted({ does, grades, ...overrides }: ScriptedRequest = {}): Rollout
   }
 }
 
-/** Executes one rollout; `hooks` are called as an observer, and waited for. */
+/** Executes one rollout; `hooks` are called as an observer and awaited. */
 export async function executeScripted(
   backend: ExecutionBackend,
   request: ScriptedRequest = {},
@@ -78,11 +62,11 @@ export async function executeScripted(
       events.push(phase)
       hooks.phaseChanged?.(phase)
     },
-    workflowFinished: async (outcome, given) => {
+    workflowFinished: async (outcome, reported) => {
       events.push(`workflow ${outcome.status}`)
       completion = outcome
-      samples = given
-      await hooks.workflowFinished?.(outcome, given)
+      samples = reported
+      await hooks.workflowFinished?.(outcome, reported)
     },
     gradingFinished: async (outcome) => {
       events.push(`grading ${outcome.status}`)
@@ -90,6 +74,22 @@ export async function executeScripted(
       await hooks.gradingFinished?.(outcome)
     },
   })
-  if (completion === undefined) throw new Error('The backend reported no outcome of the workflow.')
+  expectThat(
+    completion !== undefined,
+    'the backend to report an outcome of the workflow',
+    completion,
+  )
   return { events, completion, samples, grading }
+}
+
+/** Compares message and category of a failure. */
+export function expectFailure(
+  what: string,
+  failure: RolloutFailure | null | undefined,
+  message: string | RegExp,
+  category: string,
+): void {
+  if (typeof message === 'string') expectEqual(`the failure of ${what}`, failure?.message, message)
+  else expectMatch(`the failure of ${what}`, failure?.message, message)
+  expectEqual(`the failure category of ${what}`, failure?.category, category)
 }

@@ -1,0 +1,72 @@
+/** What every adapter promises, whatever its framework. The sentences are the titles of the tests. */
+export const contractRules = {
+  'gives-sample': 'an agent that called the policy is a sample under its name',
+  'omits-agents-without-calls': 'an agent without a model call gives no sample',
+  'names-agents-without-calls': 'a rollout whose agents made no model call fails and names them',
+  'fails-unawaited-runs': 'a run that is not awaited never succeeds without its answer',
+  'carries-identity': 'model calls carry rollout, sample and key, name the policy and stream',
+  'keeps-agents-apart': 'two parallel agents never mix their ids',
+  'refuses-duplicates': 'the same name twice in a rollout is an error that names it',
+  'refuses-outside': 'outside a rollout the placeholder throws and says what to do',
+  'records-conversation': 'the sample is the conversation that the policy had',
+  'echoes-arguments': 'tool arguments return to the policy byte for byte',
+  'echoes-text-beside-calls': 'text beside tool calls returns in the same turn',
+  'echoes-parallel-calls': 'three tool calls in one turn return in one turn',
+  'names-calls': 'a tool call without an id gets one id that everybody sees',
+  'echoes-reasoning': 'the thinking of the policy returns with its turn',
+  'empties-malformed-arguments': 'malformed arguments are sent as {} and recorded unchanged',
+  'retries-before-answer': 'a 503 before the answer is retried',
+  'refused-once': 'a 401 is not retried and fails the run as http_error',
+  'stays-within-egress': 'an address that the egress policy forbids is never reached',
+  'refuses-cut-answers': 'a broken answer is not retried, fails the run and earns no reward',
+  'keeps-failed-runs': 'a failed run yields the conversation so far',
+  'aborts-for-real': 'an aborted run closes the socket and yields the conversation so far',
+  'ends-at-deadline': 'the deadline ends a call that hangs',
+  'never-crosses': 'many concurrent rollouts of two agents never mix',
+} as const
+
+/** Id of a rule of the contract. */
+export type ContractRule = keyof typeof contractRules
+
+/** A tool the way every framework has it in some form. */
+export interface ContractTool {
+  readonly name: string
+  readonly description: string
+  /** JSON schema of an object. What the policy sends may violate it; do not make it strict. */
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly execute: (input: unknown) => string
+}
+
+/** One run of an agent. */
+export interface ContractRun {
+  /** Name of the sample. */
+  readonly name: string
+  /** The only message of the user. */
+  readonly prompt: string
+  readonly tools?: readonly ContractTool[]
+  /** The user's own signal, to be passed to the framework in its own way. */
+  readonly signal?: AbortSignal
+}
+
+/** What an adapter brings to {@link runAdapterContract}. */
+export interface AdapterUnderTest {
+  /**
+   * Builds an agent inside the current rollout, as a user of the framework would, and runs it to
+   * its end; a run may need ten model calls. Resolves with its last text; rejects with
+   * what the framework throws.
+   */
+  run(run: ContractRun): Promise<string>
+  /** Makes an agent (or session) of this name in the current rollout, without a model call. */
+  construct(name: string): unknown
+  /** Uses the placeholder model outside of a rollout, as a new user may do. */
+  callPlaceholder(): unknown
+  /** Rules that the framework cannot follow, each with the reason; their cases are skipped. */
+  readonly exempt?: Readonly<Partial<Record<ContractRule, string>>>
+  /** Whether the policy of the suite streams. Default: true. */
+  readonly streams?: boolean
+  /** How many rollouts of two agents run at once to prove `never-crosses`. Default: 400. */
+  readonly concurrentRollouts?: number
+}
+
+/** The test of one rule: resolves when the adapter follows it. */
+export type ContractCase = (adapter: AdapterUnderTest) => Promise<void>

@@ -1,0 +1,60 @@
+import { isOsmosisError, lastAssistantText } from '@osmosis/core'
+import type { GradingOutcome } from '@osmosis/runtime'
+
+import { expectEqual, expectMatch, expectThat } from '../contract-expectations.ts'
+import { startPolicyServer } from '../policy-server.ts'
+import type { ContractCase, ContractRule } from './adapter-rules.ts'
+import { contractRollout, executeRollout, runWithRequests } from './contract-rollout.ts'
+
+/** An agent that called the policy is a sample, any other is not. */
+export const sampleCases = {
+  'gives-sample': async (adapter) => {
+    await using server = await startPolicyServer(['done'], adapter)
+    const rollout = contractRollout(server)
+    await runWithRequests(server, 1, rollout, async () =>
+      adapter.run({ name: 'solver', prompt: 'go' }),
+    )
+    const samples = await rollout.getSamples()
+    expectEqual('the sample ids of the rollout', [...samples.keys()], ['solver'])
+    expectEqual('the id of the sample', samples.get('solver')?.id, 'solver')
+  },
+
+  'omits-agents-without-calls': async (adapter) => {
+    await using server = await startPolicyServer(['done'], adapter)
+    const { grading } = await executeRollout(server, async () => {
+      await adapter.construct('critic')
+      await adapter.run({ name: 'solver', prompt: 'go' })
+    })
+    expectEqual('the status of the grading', grading.status, 'success')
+    expectEqual('the graded samples', [...grading.samples.keys()], ['solver'])
+  },
+
+  'names-agents-without-calls': async (adapter) => {
+    await using server = await startPolicyServer([], adapter)
+    const { grading } = await executeRollout(server, async () => {
+      await adapter.construct('solver')
+      await adapter.construct('critic')
+    })
+    expectNoSamples(grading, /"solver", "critic".*`await`/)
+  },
+
+  'fails-unawaited-runs': async (adapter) => {
+    await using server = await startPolicyServer(['done'], adapter)
+    let left: Promise<unknown> = Promise.resolve()
+    const { grading } = await executeRollout(server, async () => {
+      left = Promise.allSettled([adapter.run({ name: 'solver', prompt: 'go' })])
+    })
+    await left
+    // A framework that reads every answer to its end may have it before the workflow is over.
+    const sample = grading.samples.get('solver')
+    if (sample) expectEqual('the last text of the sample', lastAssistantText(sample), 'done')
+    else expectNoSamples(grading, /`await`/)
+  },
+} satisfies Partial<Record<ContractRule, ContractCase>>
+
+function expectNoSamples({ failure, status }: GradingOutcome, message: RegExp): void {
+  const { cause } = failure ?? {}
+  const hasCode = isOsmosisError(cause) && cause.code === 'no_samples'
+  expectThat(hasCode, 'the grading to fail with the code no_samples', failure?.message ?? status)
+  expectMatch('the failure message of the grading', failure?.message, message)
+}

@@ -1,0 +1,226 @@
+import { requireRolloutContext, type RolloutContext } from '@osmosis/core'
+import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
+import { LocalBackend } from '@osmosis/runtime'
+import {
+  type AdapterUnderTest,
+  backendRules,
+  contractEntrypoints,
+  contractRules,
+  type ContractRun,
+  runAdapterContract,
+  runBackendContract,
+} from '@osmosis/testing'
+import { describe, expect, it } from 'vitest'
+
+// A small adapter and a backend are broken in one way each; the rule that notices says what is wrong.
+
+class Agent {
+  readonly #name: string
+  readonly #rollout: RolloutContext
+  readonly #messages: ChatMessage[] = []
+
+  constructor(name: string) {
+    this.#name = name
+    this.#rollout = requireRolloutContext('Agent')
+    this.#rollout.registerSampleSource(name, {
+      getSample: async (id) => ({ id, messages: this.#messages }) as never,
+      requiresModelCall: true,
+    })
+  }
+
+  async run({ prompt, tools = [], signal }: ContractRun): Promise<string> {
+    this.#messages.push({ role: 'user', content: prompt })
+    for (;;) {
+      const message = await this.#call(signal)
+      this.#messages.push(message)
+      const calls = message.tool_calls ?? []
+      if (calls.length === 0) return typeof message.content === 'string' ? message.content : ''
+      for (const call of calls) this.#messages.push(resultOf(call, tools))
+    }
+  }
+
+  async #call(signal: AbortSignal | undefined): Promise<ChatMessage> {
+    const policy = this.#rollout.policy(this.#name)
+    const { choices } = await policy.complete({ messages: this.#messages }, { signal })
+    const [choice] = choices
+    if (choice === undefined) throw new Error('The policy returned no choice.')
+    return choice.message
+  }
+}
+
+function resultOf(
+  { id, function: called }: ChatToolCall,
+  tools: ContractRun['tools'],
+): ChatMessage {
+  return { role: 'tool', tool_call_id: id, content: runTool(called, tools) }
+}
+
+function runTool(called: ChatToolCall['function'], tools: ContractRun['tools'] = []): string {
+  const tool = tools.find(({ name }) => name === called.name)
+  try {
+    return tool?.execute(JSON.parse(called.arguments)) ?? 'unknown tool'
+  } catch (error) {
+    return String(error)
+  }
+}
+
+const working: AdapterUnderTest = {
+  run: async (run) => new Agent(run.name).run(run),
+  construct: (name) => new Agent(name),
+  callPlaceholder: () => new Agent('outside'),
+  concurrentRollouts: 2,
+}
+
+/** Runs one rule of the contract and resolves with the message of its failure. */
+async function adapterFailure(
+  rule: keyof typeof contractRules,
+  broken: Partial<AdapterUnderTest> = {},
+): Promise<string> {
+  let failure = Promise.resolve('')
+  const declare = (title: string, body: () => Promise<void>): void => {
+    if (title === contractRules[rule]) failure = failureOf(body)
+  }
+  const runner = {
+    describe: (_: string, body: () => void) => body(),
+    it: Object.assign(declare, { skip: () => {} }),
+  }
+  runAdapterContract(runner, 'broken', { ...working, ...broken })
+  return failure
+}
+
+async function backendFailure(
+  rule: keyof typeof backendRules,
+  breakBackend: (backend: LocalBackend) => void,
+): Promise<string> {
+  let failure = Promise.resolve('')
+  const runner = {
+    describe: (_: string, body: () => void) => body(),
+    it: (title: string, body: () => Promise<void>) => {
+      if (title === backendRules[rule]) failure = failureOf(body)
+    },
+    afterAll: () => {},
+  }
+  runBackendContract(runner, 'broken', {
+    open: async (entrypoint) => {
+      const backend = new LocalBackend(contractEntrypoints[entrypoint])
+      breakBackend(backend)
+      return backend
+    },
+  })
+  return failure
+}
+
+async function failureOf(body: () => Promise<void>): Promise<string> {
+  return body().then(
+    () => 'no failure',
+    (error: Error) => error.message,
+  )
+}
+
+const rules = Object.keys(contractRules) as (keyof typeof contractRules)[]
+
+it.each(rules)('a correct adapter passes %s', async (rule) => {
+  expect(await adapterFailure(rule)).toBe('no failure')
+})
+
+describe('the failure of an adapter names the rule, what was expected and what was received', () => {
+  it('when it calls the policy too often', async () => {
+    const run = async (given: ContractRun): Promise<string> => {
+      await working.run({ ...given, name: `${given.name}-again` })
+      return working.run(given)
+    }
+    expect(await adapterFailure('gives-sample', { run })).toMatchInlineSnapshot(
+      `"rule "an agent that called the policy is a sample under its name" (gives-sample): expected 1 request to the policy, received 4 (x-sample-id "solver-again", "solver", "solver", "solver")"`,
+    )
+  })
+
+  it('when it turns an error into an answer', async () => {
+    const run = async (given: ContractRun): Promise<string> =>
+      working.run(given).catch(() => 'sorry')
+    expect(await adapterFailure('refused-once', { run })).toMatchInlineSnapshot(
+      `"rule "a 401 is not retried and fails the run as http_error" (refused-once): expected the run to reject, received the result "sorry""`,
+    )
+    expect(await adapterFailure('refuses-cut-answers', { run })).toMatchInlineSnapshot(
+      `"rule "a broken answer is not retried, fails the run and earns no reward" (refuses-cut-answers): expected the failure category of the workflow to be "http_error", received nothing"`,
+    )
+  })
+
+  it('when it accepts what it must refuse', async () => {
+    const broken = { construct: () => {}, callPlaceholder: () => 'an agent' }
+    expect(await adapterFailure('refuses-duplicates', broken)).toMatchInlineSnapshot(
+      `"rule "the same name twice in a rollout is an error that names it" (refuses-duplicates): expected the second agent of this name to reject, received the result nothing"`,
+    )
+    expect(await adapterFailure('refuses-outside', broken)).toMatchInlineSnapshot(
+      `"rule "outside a rollout the placeholder throws and says what to do" (refuses-outside): expected the placeholder to reject, received the result "an agent""`,
+    )
+  })
+
+  it('when it ends before the request that the rule waits for', async () => {
+    const run = async (): Promise<string> => 'done'
+    expect(await adapterFailure('aborts-for-real', { run })).toMatchInlineSnapshot(
+      `"rule "an aborted run closes the socket and yields the conversation so far" (aborts-for-real): expected a second request, received the end of the run with "done""`,
+    )
+  })
+
+  it('when it throws an error of its own', async () => {
+    const run = async (): Promise<string> => {
+      throw new TypeError('no such model')
+    }
+    expect(await adapterFailure('echoes-arguments', { run })).toMatchInlineSnapshot(
+      `"rule "tool arguments return to the policy byte for byte" (echoes-arguments): expected no error, received TypeError: no such model"`,
+    )
+  })
+})
+
+describe('the failure of a backend names the rule, what was expected and what was received', () => {
+  it('when it reports no samples', async () => {
+    const dropSamples = (backend: LocalBackend): void => {
+      const execute = backend.execute.bind(backend)
+      backend.execute = async (request, observer) =>
+        execute(request, {
+          ...observer,
+          workflowFinished: async (outcome) => observer.workflowFinished(outcome, new Map()),
+        })
+    }
+    expect(await backendFailure('reports-phases', dropSamples)).toMatchInlineSnapshot(
+      `"rule "an observer receives each phase, then its outcome, and the samples between them" (reports-phases): expected the reported samples to be [ 'a', 'b' ], received []"`,
+    )
+  })
+
+  it('when it replaces the message of a failure', async () => {
+    const replaceMessage = (backend: LocalBackend): void => {
+      const execute = backend.execute.bind(backend)
+      backend.execute = async (request, observer) =>
+        execute(request, {
+          ...observer,
+          workflowFinished: async (outcome, samples) => {
+            const failure = outcome.failure && { ...outcome.failure, message: 'it failed' }
+            return observer.workflowFinished({ ...outcome, failure }, samples)
+          },
+        })
+    }
+    expect(await backendFailure('fails-workflows', replaceMessage)).toMatchInlineSnapshot(
+      `"rule "a failing workflow fails both phases with its message, category and cause" (fails-workflows): expected the failure of the workflow to be "thrown by run(): boom", received "it failed""`,
+    )
+  })
+
+  it('when it rejects instead of executing a rollout', async () => {
+    const refuse = (backend: LocalBackend): void => {
+      backend.execute = async () => {
+        throw new Error('the queue is full')
+      }
+    }
+    expect(await backendFailure('cancels-gradings', refuse)).toMatchInlineSnapshot(
+      `"rule "cancelling ends a grading, and the workflow stays a success" (cancels-gradings): expected the request of the grader, received the end of the run with Error: the queue is full"`,
+    )
+  })
+
+  it('when it reports the wrong state', async () => {
+    const forget = (backend: LocalBackend): void => {
+      backend.status = () => ({ status: 'unknown', reward: null, errorMessage: null })
+    }
+    expect(await backendFailure('knows-states', forget)).toMatchInlineSnapshot(
+      `"rule "the state of an ended rollout can be read" (knows-states): expected the status of "rewarded" at status to be "success", received "unknown""`,
+    )
+  })
+})
