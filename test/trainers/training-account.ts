@@ -41,7 +41,7 @@ function trainedEnd({ row, calls }: Judged): string {
 function untrainedEnd({ row, isKilled }: Judged, rollout: RolloutOnGateway): string {
   const { state, errorMessage } = rollout
   const why = errorMessage ?? ''
-  if (isKilled && why.includes('worker that ran it is gone'))
+  if (isKilled && why.includes('worker that executed it has exited'))
     return 'not trained: its worker was killed'
   if (/deadline|timed out|timeout/i.test(why)) return tooLate
   if (/No answer from the policy|policy endpoint .* answered (5|429)/.test(why)) return unreachable

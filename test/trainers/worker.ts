@@ -34,7 +34,7 @@ function broken(whole: TrainerLink): TrainerLink {
     claim: async (free, signal) => whole.claim(free, signal),
     watch: async (task, signal) => whole.watch?.(task, signal),
     retry: async (task, end) => whole.retry?.(task, end) ?? null,
-    asTold: (end) => whole.asTold?.(end) ?? end,
+    acceptedEnd: (end) => whole.acceptedEnd?.(end) ?? end,
     async complete(task, end) {
       count += 1
       if (breaks === 'forgets' && count % 5 === 0) return

@@ -32,7 +32,7 @@ it.each([
   {
     name: 'a trainer without a URL',
     args: ['worker', echo, '--agent-lightning', 'gateway:8080'],
-    said: 'The gateway of Agent Lightning is at no http or https URL: "gateway:8080". Write it like http://127.0.0.1:8080.',
+    said: 'The URL of the gateway of Agent Lightning is not an http or https URL: "gateway:8080". Write it like http://127.0.0.1:8080.',
   },
   {
     name: 'a flag of Trinity beside Agent Lightning',

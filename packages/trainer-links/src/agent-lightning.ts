@@ -18,22 +18,22 @@ export interface AgentLightningOptions {
   readonly url: string
   /** Its key, which model calls carry as well; default: none. */
   readonly apiKey?: string | undefined
-  /** How often a rollout is run again after an error of the gateway or the network; default 1. */
+  /** How often a rollout is executed again after an error of the gateway or the network; default 1. */
   readonly retries?: number | undefined
   /** The one reward of a rollout with several samples; default: there must be exactly one. */
   readonly reward?: RewardRule | undefined
   /**
-   * What a rollout gets of the trainer's row; default: the usual names of columns are known. Without a
-   * label there is none, without metadata they are empty.
+   * Converts a row of the trainer; default: the usual names of columns are recognised. The label defaults
+   * to null, the metadata to an empty object.
    */
   readonly rows?:
     | ((
         input: Readonly<Record<string, unknown>>,
       ) => Pick<TrainerRow, 'messages'> & Partial<TrainerRow>)
     | undefined
-  /** Between two looks for rollouts that wait. Seconds; default 1. */
+  /** How often the gateway is polled for queued rollouts. Seconds; default 1. */
   readonly lookSeconds?: number | undefined
-  /** Between two looks for rollouts that were withdrawn or abandoned. Seconds; default 10. */
+  /** How often it is polled for withdrawn or abandoned rollouts. Seconds; default 10. */
   readonly watchSeconds?: number | undefined
   /** How long after its deadline a running rollout counts as abandoned. Seconds; default 60. */
   readonly abandonedAfterSeconds?: number | undefined
@@ -42,8 +42,8 @@ export interface AgentLightningOptions {
 }
 
 /**
- * Rollouts of the gateway of Agent Lightning v1. Only rewarded rollouts are trained: the end of any other
- * names an attempt without recorded calls, because the trainer would fill its missing reward with 0.
+ * Rollouts of the gateway of Agent Lightning v1. Only rewarded rollouts are trained: every other outcome
+ * names an attempt without recorded calls, because the trainer would replace a missing reward with 0.
  *
  * @throws OsmosisError with code `invalid_config` for a URL or a key that cannot be used
  */
@@ -55,7 +55,7 @@ class AgentLightningLink implements TrainerLink {
   readonly #options: AgentLightningOptions
   readonly #logger: Logger
   readonly #client: TrainerClient
-  /** Ends the names of all attempts of this worker, so that it knows its own. */
+  /** The suffix of this worker's attempts, by which it recognises them. */
   readonly #worker = randomBytes(4).toString('hex')
   readonly #held = new Map<string, HeldRollout>()
   readonly #watch: GatewayWatch
@@ -128,14 +128,14 @@ class AgentLightningLink implements TrainerLink {
     held.tries += 1
     held.attempt = this.#attempt(held.tries)
     const request = patch(task.key, { last_attempt_id: held.attempt })
-    const told = await this.#client.tell(request)
-    // The gateway takes this of rollouts that have ended, too: an attempt without calls trains nothing.
-    if (told === undefined || gatewayRollout(told).state !== 'running') return null
-    this.#logger.info({ rollout_id: task.key, error: end.message }, 'rollout is run again')
+    const updated = await this.#client.report(request)
+    // The gateway also accepts this for an ended rollout; an attempt without calls trains nothing.
+    if (updated === undefined || gatewayRollout(updated).state !== 'running') return null
+    this.#logger.info({ rollout_id: task.key, error: end.message }, 'rollout is executed again')
     return this.#toTask(held)
   }
 
-  asTold(end: RolloutEnd): RolloutEnd {
+  acceptedEnd(end: RolloutEnd): RolloutEnd {
     if (end.kind !== 'rewarded') return end
     try {
       oneReward(end, this.#options.reward)
@@ -150,15 +150,15 @@ class AgentLightningLink implements TrainerLink {
     if (held === undefined) return
     try {
       if (end.kind === 'rewarded') {
-        this.#warnOfRepetition(key, end)
+        this.#warnOfRepeatedPrompts(key, end)
         const path = `${pathOf(key)}/attempt/${held.attempt}/events`
         const body = {
           event_type: 'reward',
           data: { value: oneReward(end, this.#options.reward) },
         }
-        if ((await this.#client.tell({ method: 'POST', path, body })) === undefined) return
+        if ((await this.#client.report({ method: 'POST', path, body })) === undefined) return
       }
-      await this.#client.tell(patch(key, finalStatus(end, held.attempt)))
+      await this.#client.report(patch(key, finalStatus(end, held.attempt)))
     } finally {
       this.#held.delete(key)
     }
@@ -169,8 +169,8 @@ class AgentLightningLink implements TrainerLink {
     if (held === undefined) return undefined
     const { timeoutSeconds } = held.rollout
     const { abandonedAfterSeconds = 60 } = this.#options
-    // Agent and grader have limits of their own; both together must end before others take the rollout
-    // for abandoned.
+    // Agent and grader have a limit each. Both together must end before another worker considers the
+    // rollout abandoned.
     const spentMs = performance.now() - held.claimedAt
     const leftMs = (timeoutSeconds + abandonedAfterSeconds / 2) * 1000 - spentMs
     const late = wait(leftMs, signal).then(
@@ -190,7 +190,7 @@ class AgentLightningLink implements TrainerLink {
   }
 
   /** The trainer drops all but the last of several calls with the same prompt. */
-  #warnOfRepetition(id: string, { samples }: Extract<RolloutEnd, { kind: 'rewarded' }>): void {
+  #warnOfRepeatedPrompts(id: string, { samples }: Extract<RolloutEnd, { kind: 'rewarded' }>): void {
     if (this.#warned) return
     const prompts = [...samples.values()]
       .flatMap(({ calls }) => calls)
@@ -199,7 +199,7 @@ class AgentLightningLink implements TrainerLink {
     this.#warned = true
     this.#logger.warn(
       { rollout_id: id },
-      'a rollout has several model calls with the same prompt: Agent Lightning trains only the last of them (said once)',
+      'a rollout has several model calls with the same prompt: Agent Lightning trains only the last of them (logged once)',
     )
   }
 }
@@ -215,7 +215,7 @@ function isLate({ claimedAt, rollout }: HeldRollout): boolean {
   return performance.now() - claimedAt >= rollout.timeoutSeconds * 1000
 }
 
-/** @throws OsmosisError with code `invalid_dataset` for what a function of rows must not return */
+/** @throws OsmosisError with code `invalid_dataset` when `rows` returned something else than a row */
 function checkedRow(made: unknown): TrainerRow {
   if (!isObject(made))
     throw wrongRow(`must return { messages, label, metadata }, got ${kindOf(made)}`)

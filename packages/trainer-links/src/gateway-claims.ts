@@ -15,36 +15,36 @@ import { statusOf, type TrainerClient } from './trainer-client.ts'
 import type { TrainerTask } from './trainer-link.ts'
 import { WakeUp } from './wake-up.ts'
 
-/** Rollouts that are known to wait are asked for again after this. Milliseconds. */
-const stockMs = 2_000
-/** How long one rollout is asked for, while others continue. Milliseconds. */
+/** The age after which the list of queued rollouts is fetched again. Milliseconds. */
+const maxListAgeMs = 2_000
+/** How long one rollout may take to be claimed. Milliseconds. */
 const claimMs = 60_000
-/** For a last look at a gateway that does not answer, when the worker ends. Milliseconds. */
-const lastLookMs = 10_000
-/** More than one worker takes, so that several do not all want the same. */
-const mostListed = 500
+/** How long an ending worker waits for the gateway to confirm a claim. Milliseconds. */
+const confirmationMs = 10_000
+/** More than one worker claims, so that several workers choose different rollouts. */
+const maxListed = 500
 
 interface GatewayClaimsOptions {
   readonly client: TrainerClient
-  /** Gets those of this worker, before they are claimed. */
+  /** The rollouts of this worker; one is added before it is claimed. */
   readonly held: Map<string, HeldRollout>
-  /** Under which they are claimed. */
+  /** The name of the attempt with which rollouts are claimed. */
   readonly attempt: string
-  /** Throws for a row that cannot be run. */
+  /** Throws for a row that cannot be executed. */
   readonly toTask: (held: HeldRollout) => TrainerTask
   readonly lookSeconds: number
   readonly logger: Logger
 }
 
-/** Takes rollouts that wait at the gateway, several at a time, beside any number of other workers. */
+/** Claims queued rollouts of the gateway, several concurrently, in competition with other workers. */
 export class GatewayClaims {
   readonly #options: GatewayClaimsOptions
-  /** Those that are known to wait. */
-  #stock: GatewayRollout[] = []
-  #lookedAt = Number.NEGATIVE_INFINITY
+  /** Rollouts that were queued when the list was fetched. */
+  #queued: GatewayRollout[] = []
+  #listedAt = Number.NEGATIVE_INFINITY
   readonly #claiming = new Set<Promise<void>>()
   readonly #ready: TrainerTask[] = []
-  /** After which nothing is taken any more. */
+  /** Set once claiming has failed; nothing is claimed after that. */
   #failure: { readonly error: unknown } | undefined
   readonly #claimed = new WakeUp()
 
@@ -62,21 +62,21 @@ export class GatewayClaims {
         if (!signal.aborted) this.#failure = { error }
       }
     }
-    // What is taken until then is handed out, so that it can be given back.
+    // Rollouts claimed by then are returned, so that the worker can give them back.
     if (signal.aborted || this.#failure) await Promise.all(this.#claiming)
     if (this.#failure && this.#ready.length === 0) throw this.#failure.error
     return this.#ready.splice(0)
   }
 
-  /** Begins as many as wanted, of those that are known to wait; asks for them when none are. */
+  /** Starts as many claims as wanted; fetches the list of queued rollouts when it is empty or old. */
   async #beginClaims(wanted: number, signal: AbortSignal): Promise<void> {
     if (wanted <= 0) return
     const { lookSeconds } = this.#options
-    const ageMs = performance.now() - this.#lookedAt
-    const isDue = this.#stock.length === 0 ? ageMs >= lookSeconds * 1000 : ageMs > stockMs
-    if (isDue) await this.#look(signal)
-    for (let n = 0; n < wanted && this.#stock.length > 0; n += 1) {
-      const [rollout] = this.#stock.splice(Math.floor(Math.random() * this.#stock.length), 1)
+    const ageMs = performance.now() - this.#listedAt
+    const isDue = this.#queued.length === 0 ? ageMs >= lookSeconds * 1000 : ageMs > maxListAgeMs
+    if (isDue) await this.#list(signal)
+    for (let n = 0; n < wanted && this.#queued.length > 0; n += 1) {
+      const [rollout] = this.#queued.splice(Math.floor(Math.random() * this.#queued.length), 1)
       if (rollout === undefined) return
       const claiming = this.#take(rollout, signal)
         .catch((error: unknown) => {
@@ -90,7 +90,7 @@ export class GatewayClaims {
     }
   }
 
-  /** Waits for a claim, but not for one that takes long: more may be wanted by then. */
+  /** Waits for a claim, but not longer than `lookSeconds`: the worker may have more room by then. */
   async #claimedOrLate(signal: AbortSignal): Promise<void> {
     if (this.#ready.length > 0) return
     const { lookSeconds } = this.#options
@@ -101,23 +101,23 @@ export class GatewayClaims {
     late.abort()
   }
 
-  async #look(signal: AbortSignal): Promise<void> {
-    const path = `/api/rollouts?state_in=queuing&limit=${mostListed}`
+  async #list(signal: AbortSignal): Promise<void> {
+    const path = `/api/rollouts?state_in=queuing&limit=${maxListed}`
     const onRetry = (error: unknown): void =>
       this.#options.logger.warn(
         { error: errorMessage(error) },
-        'the gateway of Agent Lightning does not answer: the worker asks again',
+        'the gateway of Agent Lightning does not answer: the worker retries',
       )
     const listed = gatewayRollouts(
-      await this.#options.client.ask({ method: 'GET', path }, signal, onRetry),
+      await this.#options.client.fetch({ method: 'GET', path }, signal, onRetry),
     )
-    this.#lookedAt = performance.now()
-    this.#stock = listed.filter(
+    this.#listedAt = performance.now()
+    this.#queued = listed.filter(
       ({ id, state }) => state === 'queuing' && !this.#options.held.has(id),
     )
   }
 
-  /** Takes a rollout, unless somebody else has. */
+  /** Claims a rollout, unless another worker has. */
   async #take(rollout: GatewayRollout, signal: AbortSignal): Promise<void> {
     const held: HeldRollout = {
       rollout,
@@ -126,7 +126,7 @@ export class GatewayClaims {
       claimedAt: performance.now(),
       withdrawn: Promise.withResolvers(),
     }
-    // Before it is asked for: whoever watches must not take it for one that nobody runs.
+    // Before the request, so that the watch does not consider the rollout abandoned.
     this.#options.held.set(rollout.id, held)
     try {
       if (!(await this.#claim(held, signal))) {
@@ -135,7 +135,7 @@ export class GatewayClaims {
       }
     } catch (error) {
       this.#options.held.delete(rollout.id)
-      this.#log(error, rollout.id, 'a rollout could not be taken')
+      this.#log(error, rollout.id, 'a rollout could not be claimed')
       return
     }
     try {
@@ -145,20 +145,20 @@ export class GatewayClaims {
     }
   }
 
-  /** Its row cannot be run, here or anywhere. */
+  /** Reports that no worker can execute this row. */
   async #refuse({ rollout: { id }, attempt }: HeldRollout, message: string): Promise<void> {
-    this.#options.logger.error({ rollout_id: id, error: message }, 'a row cannot be run')
+    this.#options.logger.error({ rollout_id: id, error: message }, 'a row cannot be executed')
     const end = { kind: 'failed', category: 'validation_error', message } as const
     try {
-      await this.#options.client.tell(patch(id, finalStatus(end, attempt)))
+      await this.#options.client.report(patch(id, finalStatus(end, attempt)))
     } catch (error) {
-      this.#log(error, id, 'the gateway was not told of a row that cannot be run')
+      this.#log(error, id, 'a row that cannot be executed could not be reported to the gateway')
     } finally {
       this.#options.held.delete(id)
     }
   }
 
-  /** What concerns one rollout ends nothing else; a wrong key does. */
+  /** An error of one rollout is logged; a wrong key ends the worker. */
   #log(error: unknown, id: string, message: string): void {
     if (isOsmosisError(error) && error.code === 'unauthorized') throw error
     this.#options.logger.error({ rollout_id: id, error: errorMessage(error) }, message)
@@ -171,8 +171,8 @@ export class GatewayClaims {
       const onRetry = (): void => {
         tries += 1
       }
-      const patience = AbortSignal.any([signal, AbortSignal.timeout(claimMs)])
-      await this.#options.client.ask(request, patience, onRetry)
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(claimMs)])
+      await this.#options.client.fetch(request, limit, onRetry)
       return true
     } catch (error) {
       const status = statusOf(error)
@@ -182,16 +182,16 @@ export class GatewayClaims {
     }
   }
 
-  /** A try to claim it whose answer was lost may have arrived. */
+  /** A claim whose answer was lost may have succeeded. */
   async #isOurs(id: string, attempt: string, ending: AbortSignal): Promise<boolean> {
-    const patience = AbortSignal.timeout(ending.aborted ? lastLookMs : 2 ** 31 - 1)
+    const limit = AbortSignal.timeout(ending.aborted ? confirmationMs : 2 ** 31 - 1)
     try {
-      const told = await this.#options.client.tell({ method: 'GET', path: pathOf(id) }, patience)
-      const now = told === undefined ? undefined : gatewayRollout(told)
+      const found = await this.#options.client.report({ method: 'GET', path: pathOf(id) }, limit)
+      const now = found === undefined ? undefined : gatewayRollout(found)
       return now?.state === 'running' && now.attempt === attempt
     } catch (error) {
-      // Whatever worker is left gives it up when its time is over.
-      if (patience.aborted) return false
+      // Another worker ends the rollout as abandoned.
+      if (limit.aborted) return false
       throw error
     }
   }

@@ -4,23 +4,23 @@ import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import type { TrainerRequest } from './trainer-client.ts'
 
-/** A rollout as the gateway of Agent Lightning keeps it. */
+/** A rollout of the gateway of Agent Lightning. */
 export interface GatewayRollout {
   readonly id: string
   readonly input: unknown
   readonly isTrain: boolean
   readonly timeoutSeconds: number
   readonly state: string
-  /** The attempt that is exported; undefined until somebody named one. */
+  /** The attempt that is exported; undefined until a worker has named one. */
   readonly attempt: string | undefined
   /** When its status was last changed. Seconds since the epoch, by the gateway's clock. */
   readonly updatedAt: number
 }
 
-/** An attempt under which nothing is ever recorded. What names it as its last one trains nothing. */
+/** An attempt without recorded calls. A rollout whose last attempt it is trains nothing. */
 const voidAttempt = '0-void'
 
-/** What is changed of the status of a rollout. The gateway refuses names that it does not know. */
+/** A change of a rollout's status. The gateway refuses unknown fields. */
 export interface StatusChange {
   readonly state?: 'running' | 'succeeded' | 'failed'
   readonly last_attempt_id?: string
@@ -36,8 +36,8 @@ export function patch(id: string, status: StatusChange): TrainerRequest {
 }
 
 /**
- * How a rollout ended, for the gateway. Its trainer looks at no state: it trains what is recorded under the
- * last attempt, with 0 when that has no reward.
+ * The status that reports an outcome. The trainer ignores the state: it trains the calls of the last attempt,
+ * with 0 when that has no reward.
  */
 export function finalStatus(end: RolloutEnd, attempt: string): StatusChange {
   if (end.kind === 'rewarded') return { state: 'succeeded', last_attempt_id: attempt }
@@ -51,12 +51,12 @@ const defaultTimeoutSeconds = 3600
 
 /** @throws OsmosisError with code `protocol_error` */
 export function gatewayRollouts(json: unknown): GatewayRollout[] {
-  if (!Array.isArray(json)) throw unexpected('no list of rollouts')
+  if (!Array.isArray(json)) throw unexpected('is not a list of rollouts')
   return json.map(gatewayRollout)
 }
 
 /**
- * A rollout, or one with its attempts beside it.
+ * Parses a rollout, alone or beside its attempts.
  *
  * @throws OsmosisError with code `protocol_error`
  */
@@ -66,7 +66,7 @@ export function gatewayRollout(json: unknown): GatewayRollout {
   const { rollout_id: id, input, is_train: isTrain, config, status } = rollout
   const { state, last_attempt_id: attempt, updated_at: updatedAt } = objectOf(status)
   const { timeout_seconds: timeoutSeconds } = objectOf(config)
-  if (typeof id !== 'string' || typeof state !== 'string') throw unexpected('no rollout')
+  if (typeof id !== 'string' || typeof state !== 'string') throw unexpected('is not a rollout')
   return {
     id,
     input,
@@ -85,6 +85,6 @@ function objectOf(value: unknown): Readonly<Record<string, unknown>> {
 function unexpected(what: string): OsmosisError {
   return new OsmosisError(
     'protocol_error',
-    `The answer of the gateway has ${what} in it: is it one of Agent Lightning v1?`,
+    `The answer of the gateway ${what}. Check that the URL is a gateway of Agent Lightning v1.`,
   )
 }

@@ -12,23 +12,23 @@ import {
 } from './gateway-rollout.ts'
 import type { TrainerClient } from './trainer-client.ts'
 
-/** A rollout from before it is claimed until the gateway was told how it ended. */
+/** A rollout of this worker, from before its claim until its outcome has been delivered. */
 export interface HeldRollout {
   readonly rollout: GatewayRollout
-  /** Under which its calls are recorded. */
+  /** The attempt under which the gateway records its calls. */
   attempt: string
-  /** How often it was run again. */
+  /** How often it was executed again. */
   tries: number
-  /** Milliseconds, as `performance.now` says them. */
+  /** On the clock of `performance.now()`. Milliseconds. */
   readonly claimedAt: number
   readonly withdrawn: PromiseWithResolvers<void>
 }
 
 interface GatewayWatchOptions {
   readonly client: TrainerClient
-  /** Those of this worker, by their ids. */
+  /** The rollouts of this worker, by id. */
   readonly held: ReadonlyMap<string, HeldRollout>
-  /** What the attempts of this worker end with. */
+  /** The suffix of this worker's attempts. */
   readonly worker: string
   readonly watchSeconds: number
   readonly abandonedAfterSeconds: number
@@ -36,60 +36,64 @@ interface GatewayWatchOptions {
 }
 
 /** More than any gateway runs concurrently; its own default is 500. */
-const mostRunning = 100_000
+const maxRunning = 100_000
 
 /**
- * Looks at all running rollouts of the gateway, once for all that this worker holds: the gateway does not
- * say when one was withdrawn, and never ends those of workers that are gone, which a trainer waits for.
+ * Polls the list of running rollouts, in one request for all rollouts of this worker. The gateway does not
+ * report a withdrawal, and never ends the rollouts of workers that have exited, although its trainer waits
+ * for them.
  */
 export class GatewayWatch {
   readonly #options: GatewayWatchOptions
   readonly #closing = new AbortController()
-  #looking: Promise<void> | undefined
+  #polling: Promise<void> | undefined
 
   constructor(options: GatewayWatchOptions) {
     this.#options = options
   }
 
   start(): void {
-    this.#looking ??= this.#look()
+    this.#polling ??= this.#poll()
   }
 
   async close(): Promise<void> {
     this.#closing.abort()
-    await this.#looking
+    await this.#polling
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const { watchSeconds, logger } = this.#options
     const { signal } = this.#closing
     while (!signal.aborted) {
       try {
-        await this.#lookOnce()
+        await this.#pollOnce()
         await wait(watchSeconds * 1000, signal)
       } catch (error) {
         if (signal.aborted) return
-        logger.debug({ error: errorMessage(error) }, 'running rollouts could not be looked at')
+        logger.debug(
+          { error: errorMessage(error) },
+          'the list of running rollouts could not be fetched',
+        )
         await wait(watchSeconds * 1000, signal).catch(() => {})
       }
     }
   }
 
-  async #lookOnce(): Promise<void> {
+  async #pollOnce(): Promise<void> {
     const { client, held } = this.#options
-    const path = `/api/rollouts?state_in=running&limit=${mostRunning}`
-    const askedAt = performance.now()
+    const path = `/api/rollouts?state_in=running&limit=${maxRunning}`
+    const requestedAt = performance.now()
     const listed = gatewayRollouts(await client.send({ method: 'GET', path }, this.#closing.signal))
     const running = new Set(listed.map(({ id }) => id))
     for (const rollout of listed) {
-      if (!held.has(rollout.id) && this.#isAbandoned(rollout)) await this.#giveUp(rollout)
+      if (!held.has(rollout.id) && this.#isAbandoned(rollout)) await this.#endAbandoned(rollout)
     }
     for (const one of held.values()) {
-      if (one.claimedAt < askedAt && !running.has(one.rollout.id)) await this.#lookAt(one)
+      if (one.claimedAt < requestedAt && !running.has(one.rollout.id)) await this.#check(one)
     }
   }
 
-  /** Nobody runs it: its worker is gone, or is this one, which could not tell how it ended. */
+  /** Whether its worker has exited, or is this one, which could not deliver the outcome. */
   #isAbandoned({ attempt, updatedAt, timeoutSeconds, state }: GatewayRollout): boolean {
     const { client, worker, abandonedAfterSeconds } = this.#options
     if (state !== 'running') return false
@@ -97,21 +101,21 @@ export class GatewayWatch {
     return client.now() > updatedAt + timeoutSeconds + abandonedAfterSeconds
   }
 
-  async #giveUp({ id, attempt = '' }: GatewayRollout): Promise<void> {
+  async #endAbandoned({ id, attempt = '' }: GatewayRollout): Promise<void> {
     const { client, logger } = this.#options
-    const message = 'The worker that ran it is gone.'
+    const message = 'The worker that executed it has exited.'
     logger.warn({ rollout_id: id }, 'an abandoned rollout is ended, so that its trainer continues')
     const end = { kind: 'failed', category: 'agent_error', message } as const
-    await client.tell(patch(id, finalStatus(end, attempt)), this.#closing.signal)
+    await client.report(patch(id, finalStatus(end, attempt)), this.#closing.signal)
   }
 
-  /** It was not among the running ones; it may also have been claimed since. */
-  async #lookAt(one: HeldRollout): Promise<void> {
+  /** A rollout that is not in the list may also have been claimed after it was fetched. */
+  async #check(one: HeldRollout): Promise<void> {
     const { client, held } = this.#options
     const { id } = one.rollout
-    const told = await client.tell({ method: 'GET', path: pathOf(id) }, this.#closing.signal)
-    const state = told === undefined ? undefined : gatewayRollout(told).state
-    const isGoingOn = state === 'running' || state === 'queuing'
-    if (held.get(id) === one && !isGoingOn) one.withdrawn.resolve()
+    const found = await client.report({ method: 'GET', path: pathOf(id) }, this.#closing.signal)
+    const state = found === undefined ? undefined : gatewayRollout(found).state
+    const isOpen = state === 'running' || state === 'queuing'
+    if (held.get(id) === one && !isOpen) one.withdrawn.resolve()
   }
 }

@@ -7,5 +7,4 @@ export {
   type WorkerSummary,
 } from './trainer-worker.ts'
 export type { TrainerLink, TrainerTask } from './trainer-link.ts'
-export { trinity } from './trinity/trinity.ts'
-export { type TrinityOptions, type TrinityRow } from './trinity/trinity-link.ts'
+export { trinity, type TrinityOptions, type TrinityRow } from './trinity/trinity-link.ts'

@@ -11,9 +11,9 @@ import {
 } from '@osmosis/core/http'
 import { boundedText } from '@osmosis/runtime/http'
 
-/** Where a trainer is. */
+/** The address of a trainer's API. */
 export interface TrainerClientOptions {
-  /** The trainer, as it stands behind "the" in messages. */
+  /** The trainer, as messages name it after "the". */
   readonly name: string
   /** Base URL, without a slash at the end. */
   readonly url: string
@@ -26,23 +26,23 @@ export interface TrainerClientOptions {
 /** A request to a trainer. */
 export interface TrainerRequest {
   readonly method: 'GET' | 'POST' | 'PATCH'
-  /** With the query. */
+  /** Path and query. */
   readonly path: string
   readonly body?: unknown
 }
 
 const never = new AbortController().signal
-/** Bytes. Lists have the rows of thousands of rollouts. */
-const longestAnswer = 512 * 1024 * 1024
-/** Milliseconds. No try to tell a trainer something starts later than this after the first one. */
-const tellingMs = 600_000
+/** Bytes. A list may hold the rows of thousands of rollouts. */
+const maxAnswerBytes = 512 * 1024 * 1024
+/** How long a report is retried. Milliseconds. */
+const reportMs = 600_000
 
-/** Requests to the API of a trainer, whose answers are JSON. Whoever opens one closes it. */
+/** Requests to the JSON API of a trainer. The caller that opens a client closes it. */
 export class TrainerClient {
   readonly #options: TrainerClientOptions
   readonly #headers: Readonly<Record<string, string>>
   readonly #transport: Transport
-  /** What has to be added to our clock for the trainer's. */
+  /** The trainer's clock minus our own. */
   #clockOffsetMs = 0
 
   /** @throws OsmosisError with code `invalid_config` for a URL or a key that cannot be sent */
@@ -51,7 +51,7 @@ export class TrainerClient {
     if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
       throw new OsmosisError(
         'invalid_config',
-        `The ${name} is at no http or https URL: "${url}". Write it like http://127.0.0.1:8080.`,
+        `The URL of the ${name} is not an http or https URL: "${url}". Write it like http://127.0.0.1:8080.`,
       )
     }
     assertApiKey(apiKey)
@@ -60,7 +60,7 @@ export class TrainerClient {
     this.#transport = createTransport({
       name,
       codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
-      // Thousands of rollouts may end at once; those that find no connection wait for one.
+      // Thousands of rollouts may end at once; their requests wait for a free connection.
       maxConnections: 64,
     })
   }
@@ -72,7 +72,7 @@ export class TrainerClient {
   /**
    * Sends a request once.
    *
-   * @param outer - breaks it off
+   * @param outer - aborts it
    * @throws OsmosisError with code `unauthorized`, `protocol_error`
    */
   async send({ method, path, body }: TrainerRequest, outer: AbortSignal = never): Promise<unknown> {
@@ -88,7 +88,7 @@ export class TrainerClient {
           signal,
         })
         this.#readClock(answer)
-        const text = await boundedText(answer.body, longestAnswer)
+        const text = await boundedText(answer.body, maxAnswerBytes)
         if (text === undefined) throw new OsmosisError('protocol_error', `${name}: answer too long`)
         return text === '' ? null : this.#parsed(text)
       })
@@ -103,12 +103,12 @@ export class TrainerClient {
   }
 
   /**
-   * Asks until there is an answer that is worth something.
+   * Sends a request until the trainer answers it.
    *
-   * @param signal - ends the waiting between two tries, and breaks off a GET
-   * @param onRetry - called with what went wrong before each further try
+   * @param signal - ends the wait between two tries, and aborts a GET
+   * @param onRetry - called with the error before each retry
    */
-  async ask(
+  async fetch(
     request: TrainerRequest,
     signal: AbortSignal,
     onRetry: (error: unknown) => void = () => {},
@@ -117,21 +117,21 @@ export class TrainerClient {
   }
 
   /**
-   * Tells the trainer something, for up to ten minutes.
+   * Sends a report, and retries it for up to ten minutes.
    *
-   * @param signal - ends the waiting between two tries, and breaks off a GET; default: nothing does
-   * @returns its answer; undefined when it no longer wants to know, which 404 and 409 mean
+   * @param signal - ends the wait between two tries, and aborts a GET; default: none
+   * @returns the answer; undefined for 404 and 409, after which the trainer no longer needs the report
    */
-  async tell(request: TrainerRequest, signal?: AbortSignal): Promise<unknown> {
+  async report(request: TrainerRequest, signal?: AbortSignal): Promise<unknown> {
     try {
-      return await this.#retried(request, { totalMs: tellingMs, signal })
+      return await this.#retried(request, { totalMs: reportMs, signal })
     } catch (error) {
       if (statusOf(error) === 404 || statusOf(error) === 409) return undefined
       throw error
     }
   }
 
-  /** The time of the trainer, by its latest answer; our own until there is one. Seconds since the epoch. */
+  /** The trainer's time by its latest answer, or ours before the first one. Seconds since the epoch. */
   now(): number {
     return (Date.now() + this.#clockOffsetMs) / 1000
   }
@@ -154,7 +154,7 @@ export class TrainerClient {
       onRetry?: (error: unknown) => void
     },
   ): Promise<unknown> {
-    // Of all others nobody would know whether they have taken effect.
+    // Aborting any other request would leave open whether it took effect.
     const outer = request.method === 'GET' ? options.signal : undefined
     return retryRequest(async () => this.send(request, outer), {
       ...options,
@@ -169,7 +169,7 @@ export class TrainerClient {
     })
   }
 
-  /** Whether the same request may go well later. */
+  /** Whether the same request may succeed later. */
   isPassing(error: unknown): boolean {
     if (!isOsmosisError(error)) return true
     return !(error.cause instanceof SyntaxError) && this.#transport.isPassing(error)
@@ -180,14 +180,14 @@ export class TrainerClient {
       return JSON.parse(text) as unknown
     } catch (cause) {
       const { name, url } = this.#options
-      const said = beginningOf(text, 200)
-      const why = `What answers at ${url} is not the ${name}: it sent no JSON: "${said}".`
+      const beginning = beginningOf(text, 200)
+      const why = `The server at ${url} is not the ${name}: its answer is not JSON: "${beginning}".`
       throw new OsmosisError('protocol_error', why, { cause })
     }
   }
 }
 
-/** The status that an error is about, if it is about one. */
+/** The HTTP status of an error; undefined when it has none. */
 export function statusOf(error: unknown): number | undefined {
   return isOsmosisError(error) ? error.status : undefined
 }

@@ -7,13 +7,13 @@ import { SecretValues, warnOfStepRewards } from '@osmosis/server/protocols'
 import type { TrainerLink, TrainerTask } from './trainer-link.ts'
 import { WakeUp } from './wake-up.ts'
 
-/** What a worker has done. */
+/** Figures of a worker. */
 export interface WorkerSummary {
   /** Rollouts by how they ended. */
   readonly ends: Readonly<Record<RolloutEnd['kind'], number>>
-  /** Rollouts that were run more than once. */
+  /** Rollouts that were executed more than once. */
   readonly retried: number
-  /** Rollouts whose end the trainer could not be told. */
+  /** Rollouts whose outcome could not be delivered. */
   readonly undelivered: number
   /** Samples that got a reward. */
   readonly samples: number
@@ -25,7 +25,7 @@ export interface WorkerSummary {
   readonly cutOff: number
 }
 
-/** Counts what a worker does. */
+/** Counts outcomes. */
 class WorkerFigures implements WorkerSummary {
   readonly ends = { rewarded: 0, removed: 0, failed: 0, cancelled: 0 }
   retried = 0
@@ -68,30 +68,31 @@ function share(part: number, whole: number): number {
 
 /** Options of {@link runTrainerWorker}. */
 export interface TrainerWorkerOptions {
-  /** Runs the rollouts. Whoever opened it closes it. */
+  /** Executes the rollouts. The caller that opened it closes it. */
   readonly backend: ExecutionBackend
   readonly link: TrainerLink
   /**
-   * Most rollouts concurrently, those included whose end is being told. Those that the backend has
-   * no slot for wait in it, while their deadline runs.
+   * Maximum number of concurrent rollouts, including those whose outcome is being delivered. Rollouts
+   * beyond the slots of the backend wait in its queue, where their deadline counts.
    */
   readonly concurrency: number
-  /** Ends the worker: it takes no more, lets rollouts continue for a while, and cancels the rest. */
+  /** Ends the worker: it claims no more, lets rollouts continue for `drainSeconds`, and cancels the rest. */
   readonly signal?: AbortSignal | undefined
-  /** How long rollouts may continue after that. Seconds; default 30. */
+  /** How long rollouts may continue after `signal` aborts. Seconds; default 30. */
   readonly drainSeconds?: number | undefined
   /** Default: nothing is logged. */
   readonly logger?: Logger | undefined
-  /** How often what was done so far is logged. Seconds; default 60. */
+  /** How often figures are logged. Seconds; default 60. */
   readonly summarySeconds?: number | undefined
 }
 
 /**
- * Runs rollouts that a trainer hands out and tells it how they end, until there are no more or the
- * signal aborts. Whatever ends it, no rollout is left open that the trainer can still be told of.
+ * Executes the rollouts that a trainer assigns and delivers their outcomes, until there are no more or the
+ * signal aborts. It resolves or rejects only after every claimed rollout was reported, as far as the trainer
+ * can be reached.
  *
- * @throws OsmosisError with code `unauthorized` when the trainer refuses the key, and what `claim` of
- * the link throws; everything that was running has been cancelled then. Code `invalid_config` for a
+ * @throws OsmosisError with code `unauthorized` when the trainer refuses the key, and any error that `claim`
+ * of the link throws, both after all running rollouts were cancelled. Code `invalid_config` for a
  * concurrency that is not a whole number of at least 1
  */
 export async function runTrainerWorker(options: TrainerWorkerOptions): Promise<WorkerSummary> {
@@ -105,7 +106,7 @@ export async function runTrainerWorker(options: TrainerWorkerOptions): Promise<W
 
 interface RunningTask {
   task: TrainerTask
-  /** Who wants it to end; undefined while nobody does. */
+  /** What cancelled it; undefined while nothing has. */
   cancelledBy: 'trainer' | 'shutdown' | undefined
 }
 
@@ -113,11 +114,11 @@ class TrainerWorker {
   readonly #options: TrainerWorkerOptions
   readonly #logger: Logger
   readonly #figures = new WorkerFigures()
-  /** Keys of the policy: messages of user code have been seen to carry them. */
+  /** Keys of the policy, which error messages of user code may contain. */
   readonly #secrets = new SecretValues()
   readonly #running = new Set<RunningTask>()
   readonly #ending = new AbortController()
-  /** What made the worker end by itself. */
+  /** The error that ended the worker. */
   #fatal: { readonly error: unknown } | undefined
   readonly #ended = new WakeUp()
 
@@ -149,7 +150,7 @@ class TrainerWorker {
     while (!this.#ending.signal.aborted) {
       const free = concurrency - this.#running.size
       if (free <= 0) {
-        await this.#oneMoreEnded()
+        await this.#nextEnd()
         continue
       }
       try {
@@ -162,7 +163,7 @@ class TrainerWorker {
     }
   }
 
-  async #oneMoreEnded(): Promise<void> {
+  async #nextEnd(): Promise<void> {
     const ending = this.#ending.signal
     ending.addEventListener('abort', this.#ended.now)
     await this.#ended.next
@@ -172,12 +173,15 @@ class TrainerWorker {
   #start(task: TrainerTask): void {
     const running: RunningTask = { task, cancelledBy: undefined }
     this.#running.add(running)
-    this.#runAndTell(running)
+    this.#runAndDeliver(running)
       .catch((error: unknown) => {
         this.#figures.undelivered += 1
         if (isOsmosisError(error) && error.code === 'unauthorized') this.#fail(error)
         const line = { rollout_id: task.request.rolloutId, error: errorMessage(error) }
-        this.#logger.error(line, `${this.#options.link.name} was not told how a rollout ended`)
+        this.#logger.error(
+          line,
+          `the outcome of a rollout was not delivered to ${this.#options.link.name}`,
+        )
       })
       .finally(() => {
         this.#running.delete(running)
@@ -185,11 +189,11 @@ class TrainerWorker {
       })
   }
 
-  async #runAndTell(running: RunningTask): Promise<void> {
+  async #runAndDeliver(running: RunningTask): Promise<void> {
     const { link } = this.#options
     let end = await this.#runOnce(running)
     while (!this.#ending.signal.aborted && running.cancelledBy === undefined) {
-      const again = await this.#again(running.task, end)
+      const again = await this.#retry(running.task, end)
       if (again === null) break
       this.#figures.retried += 1
       running.task = again
@@ -203,22 +207,22 @@ class TrainerWorker {
     await link.complete(running.task, end)
   }
 
-  /** A rollout that cannot be run again has ended, which the trainer has to be told of in any case. */
-  async #again(task: TrainerTask, end: RolloutEnd): Promise<TrainerTask | null> {
+  /** An error of the retry is logged: the outcome of the first execution must be delivered anyway. */
+  async #retry(task: TrainerTask, end: RolloutEnd): Promise<TrainerTask | null> {
     try {
       return (await this.#options.link.retry?.(task, end)) ?? null
     } catch (error) {
       const line = { rollout_id: task.request.rolloutId, error: errorMessage(error) }
-      this.#logger.warn(line, 'a rollout cannot be run again')
+      this.#logger.warn(line, 'a rollout cannot be executed again')
       return null
     }
   }
 
-  /** One run of a task, from now until its end is known. */
+  /** One execution of a task. */
   async #runOnce(running: RunningTask): Promise<RolloutEnd> {
     const { backend, link } = this.#options
     const { task } = running
-    // It was taken while the worker was told to end.
+    // It was claimed while the worker was ending.
     if (this.#ending.signal.aborted) return shutdown
     const over = new AbortController()
     link
@@ -237,7 +241,7 @@ class TrainerWorker {
       'message' in end ? { ...end, message: this.#secrets.redactError(end.message) } : end
     forget()
     if (clean.kind === 'cancelled' && running.cancelledBy === 'shutdown') return shutdown
-    return link.asTold?.(clean) ?? clean
+    return link.acceptedEnd?.(clean) ?? clean
   }
 
   #cancel(running: RunningTask, by: 'trainer' | 'shutdown', reason?: OsmosisError): void {
@@ -245,19 +249,19 @@ class TrainerWorker {
     this.#options.backend.cancel({ ids: [running.task.request.rolloutId] }, reason)
   }
 
-  /** Waits for what is running, and no longer than `drainSeconds`; then cancels it and tells that. */
+  /** Waits up to `drainSeconds` for running rollouts, then cancels the rest and delivers that. */
   async #drain(): Promise<void> {
     const { drainSeconds = 30 } = this.#options
     const isOver = new AbortController()
-    const patience = this.#patience(drainSeconds, isOver.signal)
+    const cancelling = this.#cancelAfter(drainSeconds, isOver.signal)
     while (this.#running.size > 0) await this.#ended.next
     isOver.abort()
-    await patience
+    await cancelling
   }
 
-  async #patience(drainSeconds: number, isOver: AbortSignal): Promise<void> {
+  async #cancelAfter(drainSeconds: number, isOver: AbortSignal): Promise<void> {
     try {
-      // There will be no more of them: what is running may take as long as it does.
+      // The trainer has no more rollouts: those that run may take as long as they need.
       if (!this.#ending.signal.aborted)
         await aborted(AbortSignal.any([this.#ending.signal, isOver]))
       if (!this.#fatal) await wait(drainSeconds * 1000, isOver)
@@ -266,7 +270,7 @@ class TrainerWorker {
     }
     if (isOver.aborted) return
     const line = { running: this.#running.size }
-    this.#logger.info(line, 'what has not ended is cancelled, and the trainer is told')
+    this.#logger.info(line, 'rollouts that still run are cancelled')
     for (const running of this.#running) this.#cancel(running, 'shutdown')
   }
 
@@ -295,7 +299,7 @@ class TrainerWorker {
 const shutdown: RolloutEnd = {
   kind: 'cancelled',
   by: 'shutdown',
-  message: 'The worker was told to end.',
+  message: 'The worker is shutting down.',
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

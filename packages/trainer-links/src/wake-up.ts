@@ -1,4 +1,4 @@
-/** Lets any number of waiters know that something has changed, so that they look again. */
+/** Wakes all waiters when something has changed. */
 export class WakeUp {
   #next = Promise.withResolvers<void>()
 

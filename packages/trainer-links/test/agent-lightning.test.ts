@@ -50,7 +50,7 @@ describe('what is trained of each end', () => {
     await fake.allEnded()
     const [first] = ids.map((id) => fake.rollout(id))
     expect(first).toMatchObject({ state: 'failed', errorMessage: /has no prompt/ })
-    expect(log.filter(({ message }) => message === 'a row cannot be run')).toHaveLength(2)
+    expect(log.filter(({ message }) => message === 'a row cannot be executed')).toHaveLength(2)
   })
 
   test('what a failure says is cut, and its end is told', async () => {

@@ -3,19 +3,19 @@ import type { RolloutSample } from '@osmosis/core'
 
 import type { CallReward, EndedGroup } from './trinity-journal.ts'
 
-/** What the explorer is told of a rollout: the rewards of its samples' answered calls. */
+/** The rewards of the answered calls of a rollout. */
 export function rewardsOf(end: RolloutEnd): CallReward[] {
   return end.kind === 'rewarded' ? [...end.samples.values()].flatMap(sampleRewards) : []
 }
 
-/** How many answered calls of a rollout have no id, so that no reward can name them. */
+/** The number of answered calls without an id, which cannot be rewarded. */
 export function callsWithoutId(end: RolloutEnd): number {
   if (end.kind !== 'rewarded') return 0
   const calls = [...end.samples.values()].flatMap((sample) => sample.calls)
   return calls.filter(({ id, error }) => error === null && id === null).length
 }
 
-/** Calls that the grader gave no reward of their own have that of the sample. */
+/** A call without a step reward has the reward of the sample. */
 function sampleRewards({ calls, reward, stepRewards }: RolloutSample): CallReward[] {
   const byReward = new Map<number, string[]>()
   for (const [step, { id }] of calls.filter(({ error }) => error === null).entries()) {
@@ -28,7 +28,7 @@ function sampleRewards({ calls, reward, stepRewards }: RolloutSample): CallRewar
   return [...byReward].map(([own, ids]) => ({ ids, reward: own }))
 }
 
-/** The same groups without ids that occur more than once, and these: nobody knows which call has them. */
+/** The groups without ids that occur more than once, which name no single call, and these ids. */
 export function withoutRepeatedIds(
   groups: readonly EndedGroup[],
   isUsed: (id: string) => boolean,

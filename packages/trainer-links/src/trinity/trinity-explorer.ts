@@ -4,7 +4,7 @@ import type { Logger } from '@osmosis/server'
 import { statusOf, TrainerClient, type TrainerRequest } from '../trainer-client.ts'
 import type { CallReward } from './trinity-journal.ts'
 
-/** A commit may last as long as the explorer needs to hand everything on. */
+/** A commit lasts as long as the explorer needs to pass on all calls. Milliseconds. */
 const requestMs = 600_000
 
 /** The serve API of Trinity-RFT. */
@@ -13,7 +13,7 @@ export class TrinityExplorer {
   readonly #logger: Logger
   readonly #closing = new AbortController()
 
-  /** @throws OsmosisError with code `invalid_config` for a URL that is none */
+  /** @throws OsmosisError with code `invalid_config` for an invalid URL */
   constructor(url: string, logger: Logger) {
     this.#client = new TrainerClient({ name: 'Trinity explorer', url, requestMs })
     this.#logger = logger
@@ -23,22 +23,22 @@ export class TrinityExplorer {
     return this.#client.url
   }
 
-  /** The only name under which the model answers. Waits until the explorer is there. */
+  /** The only name under which the model answers. Waits until the explorer answers. */
   async modelName(signal: AbortSignal): Promise<string> {
     let tries = 0
     const onRetry = (error: unknown): void => {
       if (tries === 0) this.#logger.warn({ error }, 'the Trinity explorer does not answer yet')
       tries += 1
     }
-    const answer = await this.#client.ask({ method: 'GET', path: '/v1/models' }, signal, onRetry)
+    const answer = await this.#client.fetch({ method: 'GET', path: '/v1/models' }, signal, onRetry)
     const [model] = (answer as { data?: readonly { id?: unknown }[] } | null)?.data ?? []
     if (typeof model?.id === 'string') return model.id
     throw this.#notTrinity('its GET /v1/models names no model')
   }
 
   /**
-   * Finds out whether this is an explorer at all, with a reward for a call that does not exist: any server of
-   * models has the other route, and would only be found out when a whole batch is lost.
+   * Checks that this is an explorer by rewarding a call that does not exist. Every model server has the other
+   * route, and the mistake would otherwise show only after a whole batch.
    */
   async assertTakesFeedback(): Promise<void> {
     await this.#post(
@@ -47,20 +47,20 @@ export class TrinityExplorer {
     )
   }
 
-  /** Rewards calls. Ids that it does not know, or that have a reward, are ignored: it may be repeated. */
+  /** Rewards calls. May be repeated: the explorer ignores unknown ids and those with a reward. */
   async reward(taskId: string, runId: number, calls: CallReward): Promise<void> {
     try {
       await this.#post('/feedback', feedbackBody(taskId, runId, calls))
     } catch (error) {
       const status = statusOf(error)
-      // Of these calls alone: the others are worth their rewards.
+      // Only these calls are refused; the others can still be rewarded.
       if (status !== 400 && status !== 422) throw error
       const line = { task_id: taskId, run_id: runId, calls: calls.ids.length, error }
       this.#logger.error(line, 'the Trinity explorer refused a reward: these calls are not trained')
     }
   }
 
-  /** Hands all calls that have a reward to the training. */
+  /** Passes all calls with a reward on to the training. */
   async commit(): Promise<void> {
     await this.#post('/commit', {})
   }
@@ -72,7 +72,7 @@ export class TrinityExplorer {
 
   async #post(path: string, body: object): Promise<void> {
     const request: TrainerRequest = { method: 'POST', path, body }
-    if ((await this.#client.tell(request)) === undefined)
+    if ((await this.#client.report(request)) === undefined)
       throw this.#notTrinity(`it has no ${path}`)
   }
 

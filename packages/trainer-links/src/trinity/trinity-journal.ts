@@ -16,13 +16,13 @@ export interface CallReward {
 export interface EndedGroup {
   /** Counted over all epochs, from 0. */
   readonly group: number
-  /** What the explorer is to be told of each attempt, the first one first; empty where that is nothing. */
+  /** The rewards of each attempt, in order; empty for an attempt without a reward. */
   readonly attempts: readonly (readonly CallReward[])[]
 }
 
-/** What has to be the same for a run to continue. */
+/** What must be unchanged for a run to resume. */
 export interface RunIdentity {
-  /** Of all rows, in their order. */
+  /** Hash of all rows, in their order. */
   readonly digest: string
   readonly rows: number
   readonly attempts: number
@@ -30,24 +30,23 @@ export interface RunIdentity {
 
 interface JournalHead extends RunIdentity {
   readonly trinity_journal: 1
-  /** Of the run, in the ids of its rollouts and groups. */
+  /** The name of the run, part of the ids of its rollouts and groups. */
   readonly name: string
-  /** How often the run was started or gone on with. */
+  /** How often the run was started or resumed. */
   readonly starts: number
-  /** How many groups had been committed by then; those of a run are committed in their order. */
+  /** How many groups were committed before this start; groups are committed in order. */
   readonly committed: number
 }
 
 /**
- * How far a run has come: a line for each group that has ended, and for each commit. A line is on the disk
- * before anything follows from it. What a kill leaves of a last line is dropped, and what was committed
- * goes, with the next start.
+ * The progress of a run: a line for each ended group and for each commit. A line is on the disk before the
+ * run acts on it. The next start drops an incomplete last line and the groups that were committed.
  */
 export class TrinityJournal {
   readonly name: string
   readonly starts: number
   committed: number
-  /** Those that are not committed, by their number. */
+  /** Ended groups that are not committed, by number. */
   readonly ended: Map<number, EndedGroup>
   readonly #file: FileHandle | undefined
   readonly #lock: ProcessLock | undefined
@@ -68,12 +67,12 @@ export class TrinityJournal {
   }
 
   /**
-   * Opens the journal of a run, or begins one.
+   * Opens the journal of a run, or starts one.
    *
-   * @param file - without one, nothing is kept
-   * @param name - of a run that begins; default: a random one
-   * @throws OsmosisError with code `invalid_config` when another process has it, or it is that of another
-   * run; `storage_error` when it cannot be read or written
+   * @param file - without one, nothing is stored
+   * @param name - the name of a new run; default: a random one
+   * @throws OsmosisError with code `invalid_config` when another process uses the journal or it belongs to
+   * another run; `storage_error` when it cannot be read or written
    */
   static async open(
     file: string | undefined,
@@ -119,7 +118,7 @@ export class TrinityJournal {
     this.ended.set(group.group, group)
   }
 
-  /** @param committed - how many groups are, from the first one on */
+  /** @param committed - the number of committed groups, counted from the first */
   async batchCommitted(committed: number): Promise<void> {
     await this.#append({ committed })
     this.committed = committed
@@ -132,7 +131,7 @@ export class TrinityJournal {
     await this.#lock?.release()
   }
 
-  /** After a line that could not be written none follows: it could stand behind half of one. */
+  /** After a failed write no line follows, because it could continue an incomplete one. */
   async #append(entry: object): Promise<void> {
     const file = this.#file
     if (file === undefined) return
@@ -169,7 +168,7 @@ function readJournal(
   text: string,
   file: string,
 ): { head: JournalHead; ended: Map<number, EndedGroup> } {
-  // Behind the last line feed there is nothing, or what a kill has left.
+  // The text after the last line feed is empty or an incomplete line.
   const [first, ...lines] = text.split('\n').slice(0, -1)
   const head = parsed(first, 1, file) as unknown as JournalHead
   if (head.trinity_journal !== 1) throw damaged(file, 'its first line is not that of a journal')
@@ -179,7 +178,7 @@ function readJournal(
     const entry = parsed(line, index + 2, file)
     if (typeof entry.committed === 'number') committed = entry.committed
     else if (typeof entry.group === 'number') ended.set(entry.group, entry as EndedGroup)
-    else throw damaged(file, `line ${index + 2} says nothing that is known`)
+    else throw damaged(file, `line ${index + 2} is neither a group nor a commit`)
   }
   for (const group of ended.keys()) if (group < committed) ended.delete(group)
   return { head: { ...head, committed }, ended }
@@ -196,7 +195,7 @@ function parsed(line: string | undefined, number: number, file: string): Journal
 }
 
 function damaged(file: string, why: string): OsmosisError {
-  return new OsmosisError('invalid_config', `${file} is not a journal that can be read: ${why}.`)
+  return new OsmosisError('invalid_config', `${file} is not a valid journal: ${why}.`)
 }
 
 function assertSameRun(head: JournalHead, run: RunIdentity, file: string): void {
@@ -209,6 +208,6 @@ function assertSameRun(head: JournalHead, run: RunIdentity, file: string): void 
   if (other === undefined) return
   throw new OsmosisError(
     'invalid_config',
-    `The run that the journal ${file} belongs to ${other}. Continue with what it was started with, or begin a new run with another journal.`,
+    `The run that the journal ${file} belongs to ${other}. Use the inputs that it was started with, or start a new run with another journal.`,
   )
 }

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+
 import { OsmosisError } from '@osmosis/core'
 import type { RolloutEnd, RolloutRequest } from '@osmosis/runtime'
 import { untilAborted } from '@osmosis/core/http'
@@ -13,25 +15,25 @@ import { TrinityJournal, type CallReward, type RunIdentity } from './trinity-jou
 /** One row of a dataset, as `readDataset` of `@osmosis/eval` gives it. */
 export type TrinityRow = Pick<RolloutRequest, 'initialMessages' | 'label' | 'metadata'>
 
-/** Options of `trinity`. */
+/** Options of {@link trinity}. */
 export interface TrinityOptions {
   /** Where the explorer of Trinity-RFT serves. */
   readonly url: string
   readonly dataset: readonly TrinityRow[]
-  /** How often each row is run in an epoch; its attempts are a group. At least 1. */
+  /** How often each row is executed per epoch; its attempts are a group. At least 1. */
   readonly attempts: number
-  /** How many rows are handed to the training at a time. At least 1. */
+  /** The number of groups per commit. At least 1. */
   readonly groupsPerCommit: number
-  /** How often the dataset is gone through. Default: 1. */
+  /** The number of passes over the dataset. Default: 1. */
   readonly epochs?: number | undefined
   /**
-   * Where it is kept how far the run has come, so that the next start continues from there. Default: nowhere;
-   * each start begins with the first row.
+   * The file that stores the progress of the run, from which the next start resumes. Default: none; each
+   * start begins with the first row.
    */
   readonly journalFile?: string | undefined
-  /** What the ids of the run's rollouts begin with. Default: random, or what the journal says. */
+  /** The prefix of the run's rollout ids. Default: the name in the journal, or a random one. */
   readonly runName?: string | undefined
-  /** Settings of model calls, such as `temperature`; they win over the agent's. */
+  /** Settings of model calls, such as `temperature`; they override the agent's. */
   readonly body?: Readonly<Record<string, unknown>> | undefined
   /** How long a workflow may take. Seconds; default 3600, null for any time. */
   readonly agentTimeoutSeconds?: number | null | undefined
@@ -42,33 +44,56 @@ export interface TrinityOptions {
 }
 
 interface Attempt {
-  /** Of its group, counted over all epochs, from 0. */
+  /** The number of its group over all epochs, from 0. */
   readonly group: number
   /** From 1. */
   readonly attempt: number
   readonly isSecondTry: boolean
 }
 
-/** A group that is run. */
+/** A group whose attempts are executed. */
 interface OpenGroup {
-  /** What is told of each attempt; undefined while it has not ended. */
+  /** The rewards of each attempt; undefined until it has ended. */
   readonly attempts: (readonly CallReward[] | undefined)[]
   left: number
 }
 
-/** Everything that is open while the link is. */
+/** What the link holds open after its first claim. */
 interface OpenRun {
   readonly journal: TrinityJournal
   readonly lock: ProcessLock
 }
 
-/** Endpoints that repeat ids do so soon: these are the latest ones. */
-const mostUsedIds = 200_000
+/** How many of the latest ids are remembered; endpoints that repeat ids do so soon. */
+const maxUsedIds = 200_000
 
 const everyFailure = ['timeout', 'validation_error', 'http_error', 'agent_error'] as const
 
-/** See `trinity`. */
-export class TrinityLink implements TrainerLink {
+/**
+ * Trains over a dataset with an explorer of Trinity-RFT in serve mode. Rows are executed in order, in groups of
+ * attempts. Each sample's answers get its reward, and a batch is committed when all of its groups have ended.
+ * A commit takes every call that has a reward, so rewards are sent right before it, and only one worker may
+ * use an explorer.
+ *
+ * Calls without a reward are never trained, so a failed attempt is executed once more. A group that a restart
+ * interrupted is executed again as a whole, because its attempts are compared with one another.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function trinity(options: TrinityOptions): TrainerLink {
+  const { dataset, attempts, groupsPerCommit, epochs = 1 } = options
+  for (const [name, value] of Object.entries({ attempts, groupsPerCommit, epochs })) {
+    if (Number.isInteger(value) && value >= 1) continue
+    throw new OsmosisError(
+      'invalid_config',
+      `${name} must be a whole number of at least 1, got ${value}.`,
+    )
+  }
+  if (dataset.length === 0) throw new OsmosisError('invalid_config', 'The dataset has no rows.')
+  return new TrinityLink(options, { digest: digestOf(dataset), rows: dataset.length, attempts })
+}
+
+class TrinityLink implements TrainerLink {
   readonly name: string
   readonly takesStepRewards = true
   readonly #options: TrinityOptions
@@ -78,11 +103,11 @@ export class TrinityLink implements TrainerLink {
   readonly #groups: number
   #run: OpenRun | undefined
   #modelName = ''
-  /** Of the batch: what has not been handed out yet. */
+  /** Attempts of the batch that are not assigned yet. */
   #queue: Attempt[] = []
-  readonly #handedOut = new Map<string, Attempt>()
+  readonly #assigned = new Map<string, Attempt>()
   readonly #open = new Map<number, OpenGroup>()
-  /** The first group behind the batch; that of the first one begins where commits end. */
+  /** The first group after the batch; 0 before the first batch. */
   #batchEnd = 0
   readonly #usedIds = new Set<string>()
   /** Aborted while the worker is ending. */
@@ -90,7 +115,7 @@ export class TrinityLink implements TrainerLink {
   #failure: { readonly error: unknown } | undefined
   readonly #changed = new WakeUp()
 
-  /** @throws OsmosisError with code `invalid_config` for a URL that is none */
+  /** @throws OsmosisError with code `invalid_config` for an invalid URL */
   constructor(options: TrinityOptions, identity: RunIdentity) {
     const { url, dataset, epochs = 1, logger = silentLogger } = options
     this.#options = options
@@ -119,27 +144,27 @@ export class TrinityLink implements TrainerLink {
 
   /** Safe here: calls without a reward are never trained. */
   async retry(task: TrainerTask, end: RolloutEnd): Promise<TrainerTask | null> {
-    const attempt = this.#handedOut.get(task.key)
+    const attempt = this.#assigned.get(task.key)
     if (end.kind !== 'failed' || attempt === undefined || attempt.isSecondTry) return null
-    if (end.category === 'http_error') await this.#untilThere()
+    if (end.category === 'http_error') await this.#untilReachable()
     return this.#task({ ...attempt, isSecondTry: true })
   }
 
-  /** An explorer that is away for some minutes would cost each attempt both of its tries. */
-  async #untilThere(): Promise<void> {
+  /** While the explorer is unreachable for some minutes, an attempt would use up both tries. */
+  async #untilReachable(): Promise<void> {
     const signal = this.#ending ?? AbortSignal.abort()
     try {
       this.#modelName = await untilAborted(signal, async () => this.#explorer.modelName(signal))
     } catch {
-      // The worker is ending, or the second try will tell what is wrong.
+      // The worker is ending, or the second try reports the error.
     }
   }
 
   async complete(task: TrainerTask, end: RolloutEnd): Promise<void> {
-    const attempt = this.#handedOut.get(task.key)
+    const attempt = this.#assigned.get(task.key)
     const open = attempt && this.#open.get(attempt.group)
     if (!this.#run || !attempt || !open) return
-    this.#handedOut.delete(task.key)
+    this.#assigned.delete(task.key)
     if (this.#isInterrupted(end)) return
     open.attempts[attempt.attempt - 1] = this.#rewards(task, end)
     open.left -= 1
@@ -199,7 +224,7 @@ export class TrinityLink implements TrainerLink {
         this.#queue.push({ group, attempt, isSecondTry: false })
       }
     }
-    // A former start has run all of it, and was ended before its commit.
+    // An earlier start executed the whole batch and ended before the commit.
     if (this.#open.size === 0) await untilAborted(signal, async () => this.#commit(journal))
   }
 
@@ -210,7 +235,7 @@ export class TrinityLink implements TrainerLink {
     if (row === undefined) throw new RangeError(`there is no row for group ${attempt.group}`)
     const groupId = `${this.#runName}-${this.#taskId(attempt.group)}`
     const key = `${groupId}-${attempt.attempt}`
-    this.#handedOut.set(key, attempt)
+    this.#assigned.set(key, attempt)
     const request: RolloutRequest = {
       rolloutId: attempt.isSecondTry ? `${key}-again` : key,
       initialMessages: row.initialMessages,
@@ -228,7 +253,7 @@ export class TrinityLink implements TrainerLink {
     return { key, request }
   }
 
-  /** Each start has a name of its own: what a former one began may still be known somewhere by its ids. */
+  /** Each start has its own name, because rollouts of an earlier start may still exist under their ids. */
   get #runName(): string {
     const { name = '', starts = 1 } = this.#run?.journal ?? {}
     return starts === 1 ? name : `${name}.${starts}`
@@ -240,10 +265,10 @@ export class TrinityLink implements TrainerLink {
     return `${Math.floor(group / length)}-${group % length}`
   }
 
-  /** The worker is ending, so the group stays open: the next start runs it again. */
+  /** Whether the ending worker interrupted it: then the group stays open, and the next start repeats it. */
   #isInterrupted(end: RolloutEnd): boolean {
     if (end.kind === 'cancelled') return end.by === 'shutdown'
-    // A second try would have followed, and what it asked may have been told to end as well.
+    // A second try would have followed; the endpoint may have been shut down with the worker.
     return end.kind === 'failed' && this.#ending?.aborted === true
   }
 
@@ -258,7 +283,7 @@ export class TrinityLink implements TrainerLink {
       const line = { rollout_id: rolloutId, samples: [...end.samples.keys()] }
       this.#logger.error(
         line,
-        'a rewarded rollout has no model calls of its samples: nothing of it is trained',
+        'a rewarded rollout has no model calls in its samples: nothing of it is trained',
       )
     }
     return rewards
@@ -270,12 +295,12 @@ export class TrinityLink implements TrainerLink {
     { attempts }: OpenGroup,
   ): Promise<void> {
     await journal.groupEnded({ group, attempts: attempts.map((calls) => calls ?? []) })
-    // The last one is open until the commit is done, so that no batch begins before.
+    // The last group stays open until the commit is done, so that no batch starts before.
     if (this.#open.size === 1) await this.#commit(journal)
     this.#open.delete(group)
   }
 
-  /** Everything in here may be repeated by the next start: rewards that were told are ignored. */
+  /** The next start may repeat all of this: the explorer ignores rewards that it has. */
   async #commit(journal: TrinityJournal): Promise<void> {
     const ended = [...journal.ended.values()].filter(({ group }) => group < this.#batchEnd)
     const { groups, repeated } = withoutRepeatedIds(ended, (id) => this.#usedIds.has(id))
@@ -307,7 +332,7 @@ export class TrinityLink implements TrainerLink {
   #remember(id: string): void {
     this.#usedIds.add(id)
     const [oldest = id] = this.#usedIds
-    if (this.#usedIds.size > mostUsedIds) this.#usedIds.delete(oldest)
+    if (this.#usedIds.size > maxUsedIds) this.#usedIds.delete(oldest)
   }
 
   #logStart({ starts, committed }: TrinityJournal): void {
@@ -325,4 +350,12 @@ export class TrinityLink implements TrainerLink {
       this.#logger.info(line, 'resuming where the last start ended')
     }
   }
+}
+
+function digestOf(dataset: readonly TrinityRow[]): string {
+  const hash = createHash('sha256')
+  for (const { initialMessages, label, metadata } of dataset) {
+    hash.update(`${JSON.stringify([initialMessages, label, metadata])}\n`)
+  }
+  return hash.digest('hex').slice(0, 16)
 }

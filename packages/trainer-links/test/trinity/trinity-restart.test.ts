@@ -169,7 +169,7 @@ test('refuses the journal of a run over other rows, with other attempts, or that
     train(explorer, { journalFile, ...options }).catch((error: unknown) => error)
   expect(await refusal({ dataset: rowsOf(5) })).toMatchObject({
     code: 'invalid_config',
-    message: `The run that the journal ${journalFile} belongs to is over other rows (4; there are 5 now). Continue with what it was started with, or begin a new run with another journal.`,
+    message: `The run that the journal ${journalFile} belongs to is over other rows (4; there are 5 now). Use the inputs that it was started with, or start a new run with another journal.`,
   })
   expect(await refusal({ attempts: 2 })).toMatchObject({
     message: expect.stringContaining('has 3 attempts of each row, not 2') as string,
@@ -177,7 +177,7 @@ test('refuses the journal of a run over other rows, with other attempts, or that
   await writeFile(journalFile, 'a note\n')
   expect(await refusal({})).toMatchObject({
     code: 'invalid_config',
-    message: `${journalFile} is not a journal that can be read: line 1 is not JSON.`,
+    message: `${journalFile} is not a valid journal: line 1 is not JSON.`,
   })
   expect(await readFile(journalFile, 'utf8')).toBe('a note\n')
 })

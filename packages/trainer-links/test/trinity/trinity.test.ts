@@ -291,7 +291,7 @@ test('says so when the calls of a rewarded rollout are not those of its sample',
   expect(lines.filter(({ level }) => level === 'error')).toEqual([
     {
       level: 'error',
-      message: 'a rewarded rollout has no model calls of its samples: nothing of it is trained',
+      message: 'a rewarded rollout has no model calls in its samples: nothing of it is trained',
       fields: { rollout_id: 'run-0-0-1', samples: ['sample'] },
     },
   ])
