@@ -133,7 +133,7 @@ const streams = {
 }
 
 it.each(Object.entries(streams))(
-  'streams of %s are recorded with usage that nobody asked for',
+  'streams of %s are recorded with usage that the client did not request',
   async (_, run) => {
     await using server = await startPolicyServer(['streamed'])
     const rollout = rolloutOn(server)

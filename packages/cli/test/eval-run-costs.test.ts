@@ -96,7 +96,7 @@ describe('osmosis eval run asks a model once before it spends', () => {
     const { code, stderr } = await evalRun(upstream.url)
     expect([code, stderr.slice(stderr.indexOf('error:'))]).toEqual([
       1,
-      `error: The policy at ${upstream.url}/v1 answered 200 with text/html, which is no chat completion: Welcome. Check the base URL.\n`,
+      `error: The policy at ${upstream.url}/v1 answered 200 with text/html, which is not a chat completion: Welcome. Check the base URL.\n`,
     ])
   })
 

@@ -4,8 +4,7 @@ const maxLength = 256
 const printableAscii = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/
 
 /**
- * Ids travel as HTTP header values (`x-rollout-id`, `x-sample-id`), so only printable ASCII
- * survives unchanged.
+ * Ids are sent as HTTP headers (`x-rollout-id`, `x-sample-id`), which preserve only printable ASCII.
  *
  * @throws OsmosisError with code `invalid_id`
  */

@@ -1,10 +1,17 @@
-export { causes, errorCategory, errorMessage, type ErrorCategory } from './error-category.ts'
-export { isOsmosisError, OsmosisError, type OsmosisErrorCode } from './errors.ts'
+export {
+  causes,
+  errorCategory,
+  type ErrorCategory,
+  errorMessage,
+  isOsmosisError,
+  OsmosisError,
+  type OsmosisErrorCode,
+} from './errors.ts'
 export type { EgressOptions } from './http/egress-policy.ts'
 export type { PolicyLimits } from './policy/answer-limits.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
-export type { BeginningModelCall, PolicyClient } from './policy/policy-client.ts'
+export type { StartingModelCall, PolicyClient } from './policy/policy-client.ts'
 export { createPolicyProxy, type PolicyProxy } from './policy/policy-proxy.ts'
 export type { PolicyCallOptions, PolicyStream } from './policy/policy-stream.ts'
 export type { PolicyWire } from './policy/policy-wire.ts'
@@ -14,10 +21,20 @@ export {
   RolloutContext,
   type RolloutContextInit,
 } from './rollout-context.ts'
-export { toRolloutSample, type RolloutSample, type RolloutSampleInit } from './rollout-sample.ts'
+export {
+  lastAssistantText,
+  type RolloutSample,
+  type RolloutSampleInit,
+  toRolloutSample,
+} from './rollout-sample.ts'
 export type { SampleSource } from './sample-registry.ts'
-export { defineReward, isRewardFunction, type RewardFunction } from './scoring/define-reward.ts'
-export { type EvalFunction, type EvalInput } from './scoring/eval-function.ts'
+export {
+  defineReward,
+  type EvalFunction,
+  type EvalInput,
+  isRewardFunction,
+  type RewardFunction,
+} from './workflow/scoring-functions.ts'
 export {
   AgentWorkflow,
   type AgentWorkflowClass,
@@ -45,7 +62,6 @@ export {
   type GroupGraderContext,
   type GroupMember,
 } from './workflow/group-grader.ts'
-export { lastAssistantText } from './workflow/last-assistant-text.ts'
 export {
   metadataProblems,
   parseMetadata,

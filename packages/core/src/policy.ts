@@ -1,4 +1,10 @@
-export { CallLog, type CallRecorder, type PolicyCall } from './policy/call-log.ts'
+export {
+  CallLog,
+  type CallRecorder,
+  type PolicyCall,
+  wireTranscript,
+  type WireTranscript,
+} from './policy/call-log.ts'
 export type {
   AssistantMessage,
   ChatCompletion,
@@ -16,5 +22,4 @@ export { PassingAnswer, type AnswerListener } from './policy/passing-answer.ts'
 export type { PolicyClient } from './policy/policy-client.ts'
 export type { PolicyCallOptions } from './policy/policy-stream.ts'
 export { policyModelName, type PolicyWire } from './policy/policy-wire.ts'
-export { wireTranscript, type WireTranscript } from './policy/transcript.ts'
-export { isRetryableStatus } from './policy/transport.ts'
+export { isRetryableStatus } from './policy/policy-endpoint.ts'

@@ -4,9 +4,9 @@ import { OsmosisError } from './errors.ts'
 import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { type PolicyLimits, policyLimits } from './policy/answer-limits.ts'
-import type { PolicyCall, CallLog } from './policy/call-log.ts'
+import { type CallLog, type PolicyCall, wireTranscript } from './policy/call-log.ts'
 import {
-  type BeginningModelCall,
+  type StartingModelCall,
   createPolicyClient,
   type PolicyClient,
   type PolicyRoute,
@@ -15,21 +15,20 @@ import { policyEndpoint } from './policy/policy-endpoint.ts'
 import { createPolicyFetch } from './policy/policy-fetch.ts'
 import type { PolicyStream } from './policy/policy-stream.ts'
 import type { PolicyWire } from './policy/policy-wire.ts'
-import { wireTranscript } from './policy/transcript.ts'
 import { toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 import { type SampleSource, SampleRegistry } from './sample-registry.ts'
 import { traces } from './tracing/rollout-trace.ts'
 
-/** A sample whose messages are what goes over the wire, for frameworks without an adapter. */
+/** A sample made of the messages on the wire, for frameworks without an adapter. */
 class PolicySample implements SampleSource {
   readonly requiresModelCall = true
-  /** The way to the policy, for the framework. */
+  /** For the framework. */
   readonly policy: PolicyClient
   readonly #log: CallLog
-  /** The signals of the calls that have not ended. */
+  /** The signals of the calls in progress. */
   readonly #open = new Set<AbortSignal | undefined>()
-  /** `seenUpTo`: how many calls had started by then. */
-  #failed: { error: Error; seenUpTo: number } | undefined
+  /** `startedBefore`: how many calls had started when it failed. */
+  #failed: { error: Error; startedBefore: number } | undefined
   #started = 0
 
   constructor(policy: PolicyClient, log: CallLog) {
@@ -44,8 +43,8 @@ class PolicySample implements SampleSource {
   }
 
   /**
-   * Frameworks make a text of an error that happens in a tool, and an empty answer of one that happens in a
-   * stream; and nobody has to read a stream.
+   * Frameworks turn an error inside a tool into a text and one inside a stream into an empty answer, and they
+   * need not read a stream.
    */
   unnoticedError(): Error | undefined {
     if (this.#failed) return this.#failed.error
@@ -65,13 +64,13 @@ class PolicySample implements SampleSource {
         try {
           const result = await chunks.next()
           if (result.done) this.#open.delete(signal)
-          // A call that began before another failed is no recovery from that failure.
-          if (result.done && number > (this.#failed?.seenUpTo ?? 0)) this.#failed = undefined
+          // Only a call that started after the failure can recover from it.
+          if (result.done && number > (this.#failed?.startedBefore ?? 0)) this.#failed = undefined
           return result
         } catch (error) {
           this.#open.delete(signal)
           if (!signal?.aborted && error instanceof Error) {
-            this.#failed = { error, seenUpTo: this.#started }
+            this.#failed = { error, startedBefore: this.#started }
           }
           throw error
         }
@@ -90,47 +89,47 @@ const storageKey = Symbol.for('osmosis.rollout-context')
 const holder = globalThis as { [storageKey]?: AsyncLocalStorage<RolloutContext> }
 const storage = (holder[storageKey] ??= new AsyncLocalStorage<RolloutContext>())
 
-/** How long the sources of a failed rollout may take to say what they have. */
+/** How long the sources of a failed rollout may take to return their samples. */
 const partialSamplesMs = 1000
 
-/** What a {@link RolloutContext} is made of. */
+/** Options of a {@link RolloutContext}. */
 export interface RolloutContextInit {
   rolloutId: string
   /** Base URL of the policy; `/chat/completions` is appended. */
   chatCompletionsUrl: string
   /** Bearer of the policy endpoint. */
   apiKey?: string | undefined
-  /** How the policy endpoint wants to be asked. Default: streaming, see {@link PolicyWire}. */
+  /** What the policy endpoint expects. Default: streaming, see {@link PolicyWire}. */
   wire?: PolicyWire | undefined
   /** Aborts at the rollout's deadline or cancellation; default: never. */
   signal?: AbortSignal | undefined
   /**
-   * For backends: awaited once, before the first model call leaves. When it rejects, model calls fail
-   * with that.
+   * For backends: awaited once, before the first model call is sent. If it rejects, model calls fail with
+   * its error.
    */
   beforeFirstModelCall?: (() => Promise<void>) | undefined
   /**
-   * For backends: awaited before each model call. When it rejects, the call fails with that. What it
-   * returns is called once, when nothing more is read of the answer.
+   * For backends: awaited before each model call. If it rejects, the call fails with its error. The function
+   * that it returns is called once, when the call has ended.
    */
-  modelCallBegins?: ((call: BeginningModelCall) => Promise<() => void>) | undefined
-  /** For backends: called when the endpoint says that the trainer withdrew the rollout, which has to end then. */
+  modelCallBegins?: ((call: StartingModelCall) => Promise<() => void>) | undefined
+  /** For backends: called when the endpoint reports that the trainer withdrew the rollout, which has to end then. */
   onWithdrawn?: ((reason: OsmosisError) => void) | undefined
-  /** Where model calls may go; default: anywhere but where {@link EgressOptions} never lets them. */
+  /** Where model calls may connect to. Default: the defaults of {@link EgressOptions}. */
   egress?: EgressOptions | undefined
-  /** Limits of an answer of the policy. */
+  /** Limits on an answer of the policy. */
   policyLimits?: PolicyLimits | undefined
 }
 
 /**
- * One rollout in flight: where its policy is, whose samples belong to it. Agents built inside
- * {@link RolloutContext.run} find it by themselves.
+ * One rollout in progress: its policy and its samples. Agents that are built inside
+ * {@link RolloutContext.run} find it without further arguments.
  */
 export class RolloutContext {
   readonly rolloutId: string
-  /** Aborted when the rollout's deadline passed, or somebody cancelled it, or it is over. */
+  /** Aborted at the rollout's deadline, cancellation or end. */
   readonly signal: AbortSignal
-  // A private field: the key in it appears in no log line, no JSON and no inspected object.
+  // Private, so that logs, JSON and inspection do not show the key in it.
   readonly #route: PolicyRoute
   readonly #registry = new SampleRegistry()
   readonly #clients = new Map<string, PolicyClient>()
@@ -158,8 +157,8 @@ export class RolloutContext {
   }
 
   /**
-   * Base URL of the policy, without `/chat/completions`. Whoever reads it may ask the policy past
-   * {@link RolloutContext.policy}, so it counts as a model call that is about to leave.
+   * Base URL of the policy, without `/chat/completions`. Reading it counts as a model call, because the
+   * reader can call the policy without {@link RolloutContext.policy}.
    */
   get chatCompletionsUrl(): string {
     const { beforeCall, endpoint } = this.#route
@@ -168,7 +167,7 @@ export class RolloutContext {
   }
 
   /**
-   * The context that a process was started for, from `OSMOSIS_CHAT_COMPLETIONS_URL`,
+   * The context for which a process was started, from `OSMOSIS_CHAT_COMPLETIONS_URL`,
    * `OSMOSIS_API_KEY` (optional) and `OSMOSIS_ROLLOUT_ID`.
    *
    * @throws OsmosisError with code `no_rollout_context` when a variable is missing
@@ -187,7 +186,7 @@ export class RolloutContext {
     return new RolloutContext({ chatCompletionsUrl, rolloutId, apiKey: env['OSMOSIS_API_KEY'] })
   }
 
-  /** Makes this the ambient rollout of everything that `fn` starts, and restores the outer one. */
+  /** Makes this the current rollout of everything that `fn` starts. */
   run<T>(fn: () => T): T {
     return storage.run(this, fn)
   }
@@ -202,10 +201,10 @@ export class RolloutContext {
   }
 
   /**
-   * Adds a sample whose messages are what goes over the wire under its name, in chat completions form, and
-   * gives the way to the policy for it. For frameworks without an adapter: hand them the client's
-   * `fetch` and `baseUrl`. An agent that never asked gives no sample. A call of that `fetch` that failed, and
-   * after which none was answered, fails the rollout, whatever the framework made of the error.
+   * Adds a sample that consists of the messages on the wire under its name, in chat completions form, and
+   * returns the client that calls the policy for it. For frameworks without an adapter: pass them the client's
+   * `fetch` and `baseUrl`. An agent that never called the policy gives no sample. The rollout fails if a call of
+   * that `fetch` failed and no later one was answered, even if the framework handled the error.
    *
    * @throws OsmosisError with code `duplicate_sample` or `invalid_id`
    */
@@ -215,33 +214,32 @@ export class RolloutContext {
     return sample.policy
   }
 
-  /** The names registered so far, in order, whether or not their sources give a sample. */
+  /** The names registered so far, in order, also those of sources without a sample. */
   get sampleSourceNames(): readonly string[] {
     return this.#registry.names
   }
 
   /**
-   * Asks every source for its sample, in the order they were registered. Agents that never asked
-   * the policy give none; see {@link SampleSource.requiresModelCall}.
+   * The samples of all sources, in the order they were registered. Agents that never called the policy give
+   * none; see {@link SampleSource.requiresModelCall}.
    */
   getSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
     return this.#registry.samples()
   }
 
   /**
-   * For backends, when the workflow failed: what was said until then, for people to see. Sources get
-   * a second to answer. Never rejects, and is no substitute for `getSamples`: what is here was
-   * not completed.
+   * For backends, when the workflow failed: the incomplete samples, to be shown to users. Sources have a
+   * second to return them. Never rejects.
    */
   async getPartialSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
     return this.#registry.partialSamples(AbortSignal.timeout(partialSamplesMs))
   }
 
   /**
-   * For backends, to be called when the workflow has ended and its samples are collected: a model
-   * call that failed inside a stream which nobody read must not look like an empty success.
+   * For backends, to be called when the workflow has ended and its samples are collected. A model call that
+   * failed inside an unread stream must not look like an empty success.
    *
-   * @throws the error of that call, as the sample source gives it
+   * @throws the error of that call, as the sample source returns it
    */
   throwUnnoticedError(): void {
     const error = this.#registry.unnoticedError()
@@ -249,7 +247,7 @@ export class RolloutContext {
   }
 
   /**
-   * The way to the policy for one sample; the same client each time.
+   * The client that calls the policy for one sample; the same object each time.
    *
    * @throws OsmosisError with code `invalid_id`
    */
@@ -262,12 +260,12 @@ export class RolloutContext {
     return client
   }
 
-  /** For backends: the model calls under ids that gave none of these samples. */
+  /** For backends: the model calls under ids other than those of `samples`. */
   callsOutside(samples: ReadonlyMap<string, RolloutSample>): readonly PolicyCall[] {
     return this.#registry.callsOutside(samples)
   }
 
-  /** For backends: what the endpoint said to a model call that waits because it was asked to. */
+  /** For backends: the error of the endpoint that paused a model call; undefined when none is paused. */
   get pausedBy(): OsmosisError | undefined {
     const [first] = this.#route.paused
     return first
@@ -278,7 +276,7 @@ export class RolloutContext {
     return this.#registry.busyIds
   }
 
-  /** How many model calls went through this rollout so far. */
+  /** How many model calls the rollout has made so far. */
   get policyCallCount(): number {
     return this.#registry.callCount
   }
@@ -292,7 +290,7 @@ export function getRolloutContext(): RolloutContext | undefined {
 /**
  * The rollout this code runs in.
  *
- * @param who - what needs it, as the first words of the error message
+ * @param who - what needs it: the start of the error message
  * @throws OsmosisError with code `no_rollout_context`
  */
 export function requireRolloutContext(who: string): RolloutContext {
@@ -309,7 +307,7 @@ function once(work: () => Promise<void>): () => Promise<void> {
   return () => (result ??= work())
 }
 
-// Only fromEnv reads the environment: a server must never fall back to what its host has set.
+// For fromEnv only: a server must not use the environment of its host.
 function readEnvironment(): NodeJS.ProcessEnv {
   // oxlint-disable-next-line node/no-process-env
   return process.env

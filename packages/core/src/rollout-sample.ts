@@ -2,14 +2,14 @@ import { OsmosisError } from './errors.ts'
 import type { PolicyCall } from './policy/call-log.ts'
 import type { ChatMessage } from './policy/chat-completion.ts'
 
-/** One conversation with the policy inside a rollout: what a grader judges and a reward is for. */
+/** One conversation with the policy inside a rollout. The grader gives it a reward. */
 export interface RolloutSample {
   readonly id: string
-  /** The conversation as the agent framework keeps it; its form is the framework's own. */
+  /** The conversation in the form of the agent framework. */
   readonly messages: readonly unknown[]
   /**
-   * The conversation as the policy saw and wrote it, in chat completions form; null when no model
-   * call was made under this id. Never sent in a callback.
+   * The conversation as the policy received and wrote it, in chat completions form; null when no model call
+   * was made under this id. Never sent in a callback.
    */
   readonly trajectoryMessages: readonly ChatMessage[] | null
   /** The model calls of the sample, in the order they were made. Never sent in a callback. */
@@ -17,17 +17,17 @@ export interface RolloutSample {
   /** Set through the grader's context; null until then. */
   readonly reward: number | null
   /**
-   * What each answered model call in `calls` was worth, where the grader said so: as many as there are
-   * calls without an error, in their order. Null without. Never sent in a callback.
+   * Rewards of the answered model calls, if the grader set them: one for each of `calls` without an error, in
+   * their order. Null without. Never sent in a callback.
    */
   readonly stepRewards: readonly (number | null)[] | null
-  /** A label of the sample's own; the row's label is the grader's. */
+  /** A label of the sample; the label of the row is in the grader's context. */
   label: string | null
-  /** True keeps the sample out of training: it needs no reward, and none is reported. */
+  /** True removes the sample from training: it needs no reward, and none is reported. */
   removeSample: boolean
-  /** Numbers to be shown next to the reward. */
+  /** Numbers to show next to the reward. */
   metrics: Record<string, unknown>
-  /** Anything else that is worth keeping with the sample; must have a JSON form. */
+  /** Any other JSON data to store with the sample. */
   extraFields: Record<string, unknown>
 }
 
@@ -35,7 +35,7 @@ export interface RolloutSample {
 export type RolloutSampleInit = Pick<RolloutSample, 'id' | 'messages'> &
   Partial<Pick<RolloutSample, 'trajectoryMessages' | 'label' | 'metrics' | 'extraFields'>>
 
-/** Builds a sample with nothing but what is given. For sample sources. */
+/** Builds a sample, with defaults for missing fields. For sample sources. */
 export function toRolloutSample(init: RolloutSampleInit): RolloutSample {
   return {
     id: init.id,
@@ -52,8 +52,8 @@ export function toRolloutSample(init: RolloutSampleInit): RolloutSample {
 }
 
 /**
- * A copy of metrics or extra fields. Getters of the user's may throw when they are read: then they
- * are copied as getters, and whoever sends the fields drops them. The rollout continues either way.
+ * A copy of metrics or extra fields. If a getter of the user throws, the getters are copied instead, and
+ * the sender of the fields drops them: they must not fail the rollout.
  */
 export function copyOfFields(
   fields: Readonly<Record<string, unknown>> = {},
@@ -66,7 +66,7 @@ export function copyOfFields(
 }
 
 /**
- * A reward is a finite number: JSON turns NaN into null, which trainers read as "no reward".
+ * Rewards are finite numbers: JSON turns NaN into null, which means "no reward".
  *
  * @throws OsmosisError with code `invalid_reward`
  */
@@ -79,7 +79,7 @@ export function assertReward(sampleId: string, reward: unknown): asserts reward 
 }
 
 /**
- * Step rewards are finite numbers or null, one for each answered model call.
+ * Step rewards are finite numbers or null: one for each answered model call.
  *
  * @throws OsmosisError with code `invalid_reward`
  */
@@ -88,12 +88,36 @@ export function assertStepRewards(
   rewards: readonly unknown[],
 ): void {
   const answered = calls.filter(({ error }) => error === null).length
-  // Of a conversation that is graded again the calls are not known.
+  // A conversation that is graded again has no calls.
   if (calls.length > 0 && rewards.length !== answered) {
     throw new OsmosisError(
       'invalid_reward',
-      `Sample "${id}" has ${answered} answered model calls, got ${rewards.length} step rewards. Give one for each call without an error, in their order; null says nothing about a step.`,
+      `Sample "${id}" has ${answered} answered model calls, got ${rewards.length} step rewards. Give one for each call without an error, in their order; null gives a step no reward.`,
     )
   }
   for (const reward of rewards) if (reward !== null) assertReward(id, reward)
+}
+
+/** The text of one content block of any framework; '' for other blocks. */
+function blockText(block: unknown): string {
+  if (typeof block !== 'object' || block === null) return ''
+  const { type, text } = block as { type?: unknown; text?: unknown }
+  // OpenAI and AI SDK mark text blocks by type, Strands (Bedrock) by the key alone. Thinking has another type.
+  const isText = type === undefined || type === 'text' || type === 'output_text'
+  return isText && typeof text === 'string' ? text : ''
+}
+
+/**
+ * The last text of the assistant in a sample of any framework: strings, chat completions parts, Responses
+ * items, AI SDK and Strands blocks. Messages without text (tool calls only) are skipped; '' without any text.
+ */
+export function lastAssistantText(sample: { readonly messages: readonly unknown[] }): string {
+  for (const message of sample.messages.toReversed()) {
+    if (typeof message !== 'object' || message === null) continue
+    const { role, content } = message as { role?: unknown; content?: unknown }
+    if (role !== 'assistant') continue
+    const text = Array.isArray(content) ? content.map(blockText).join('') : content
+    if (typeof text === 'string' && text !== '') return text
+  }
+  return ''
 }

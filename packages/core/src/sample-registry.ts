@@ -1,29 +1,28 @@
 import { OsmosisError } from './errors.ts'
-import { untilAborted } from './http/until-aborted.ts'
+import { untilAborted } from './http/waiting.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
-import { CallLog, type PolicyCall } from './policy/call-log.ts'
-import { wireTranscript, type WireTranscript } from './policy/transcript.ts'
+import { CallLog, type PolicyCall, wireTranscript, type WireTranscript } from './policy/call-log.ts'
 import { copyOfFields, toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 
-/** Holds a conversation and returns it as a sample when asked; adapters register one per agent. */
+/** Returns a conversation as a sample. Adapters register one per agent. */
 export interface SampleSource {
-  /** Called when the workflow has ended; the sample may hold everything up to then. */
+  /** Called when the workflow has ended. */
   getSample(sampleId: string): RolloutSample | Promise<RolloutSample>
   /**
-   * True for a source that stands for an agent, as those of adapters do: it gives a sample only when
-   * a model call under its id has ended, be it with an error. An agent that was made and never ran
-   * would otherwise count as a wrong answer. Default: false, the source always gives a sample.
+   * True for the source of an agent, as in adapters: it gives a sample only when a model call under its id
+   * has ended, also with an error. Otherwise an agent that never ran would count as a wrong answer.
+   * Default: false, the source always gives a sample.
    */
   readonly requiresModelCall?: boolean
   /**
-   * For frameworks whose streams may be left unread: the error that the latest model call of the
-   * sample ended with inside a stream, where the workflow may not have noticed it. Asked after
-   * `getSample`, when the workflow is done; the rollout fails with what is returned.
+   * For frameworks whose streams may be left unread: the error of the latest model call of the sample, if it
+   * failed inside a stream where the workflow may not have noticed it. Called after `getSample`, when the
+   * workflow has ended; the rollout fails with the returned error.
    */
   unnoticedError?(): Error | undefined
 }
 
-/** The samples of one rollout: who can produce them, and what was said under each id. */
+/** The samples of one rollout: their sources, and the model calls under each id. */
 export class SampleRegistry {
   readonly #sources = new Map<string, SampleSource>()
   readonly #logs = new Map<string, CallLog>()
@@ -60,7 +59,7 @@ export class SampleRegistry {
     return [...this.#logs].flatMap(([id, log]) => (log.isBusy ? [id] : []))
   }
 
-  /** The finished calls under ids that gave none of these samples. */
+  /** The finished calls under ids other than those of `samples`. */
   callsOutside(samples: ReadonlyMap<string, RolloutSample>): PolicyCall[] {
     const outside: PolicyCall[] = []
     for (const [sampleId, { calls }] of this.#logs) {
@@ -80,7 +79,7 @@ export class SampleRegistry {
     const samples = new Map<string, RolloutSample>()
     for (const [sampleId, source] of this.#sources) {
       const sample = await source.getSample(sampleId)
-      // Only now: the source may have waited for a stream to end.
+      // Checked after getSample, which may have waited for a stream to end.
       if (source.requiresModelCall && !this.#logs.get(sampleId)?.calls.length) continue
       samples.set(sampleId, this.#withTranscript(complete(sampleId, sample)))
     }
@@ -88,8 +87,8 @@ export class SampleRegistry {
   }
 
   /**
-   * What there is of the samples when the workflow did not get to its end: what sources still
-   * answer until `limit` aborts, and for the others what went over the wire. Never rejects.
+   * The incomplete samples of a workflow that failed: those that sources return until `limit` aborts, and
+   * for the others the messages on the wire. Never rejects.
    */
   async partialSamples(limit: AbortSignal): Promise<Map<string, RolloutSample>> {
     const ids = [...new Set([...this.#sources.keys(), ...this.#logs.keys()])]
@@ -97,7 +96,7 @@ export class SampleRegistry {
     return new Map(samples.flatMap((sample) => (sample ? [[sample.id, sample]] : [])))
   }
 
-  /** The first error that a source has and that the workflow may not have noticed. */
+  /** The first error of a source that the workflow may not have noticed. */
   unnoticedError(): Error | undefined {
     for (const source of this.#sources.values()) {
       const error = source.unnoticedError?.()
@@ -108,15 +107,15 @@ export class SampleRegistry {
 
   async #partialSample(id: string, limit: AbortSignal): Promise<RolloutSample | undefined> {
     const source = this.#sources.get(id)
-    const wasAsked = (this.#logs.get(id)?.size ?? 0) > 0
-    if (!wasAsked && (source === undefined || source.requiresModelCall)) return undefined
+    const hasCalls = (this.#logs.get(id)?.size ?? 0) > 0
+    if (!hasCalls && (source === undefined || source.requiresModelCall)) return undefined
     let sample = toRolloutSample({ id, messages: [] })
     try {
       if (source) sample = complete(id, await untilAborted(limit, async () => source.getSample(id)))
     } catch {
-      // The workflow has failed already, and what went over the wire says as much.
+      // The workflow has already failed; the messages on the wire remain.
     }
-    // Code that outlives its rollout may still write into its lists.
+    // A copy, because code that outlives its rollout may modify its lists.
     return this.#withTranscript({ ...sample, messages: [...sample.messages] })
   }
 
@@ -127,7 +126,7 @@ export class SampleRegistry {
     return {
       ...sample,
       trajectoryMessages: sample.trajectoryMessages ?? transcript.messages,
-      // In messages of the source's own the answers have other places.
+      // The indexes are not valid in the source's own messages.
       calls: sample.trajectoryMessages
         ? transcript.calls.map((call) => ({ ...call, answerIndex: null }))
         : transcript.calls,
@@ -136,7 +135,7 @@ export class SampleRegistry {
   }
 }
 
-/** What is not a plain continuation is told beside the user's own fields, which win. */
+/** Adds fields for rewritten histories and other conversations. The user's own fields override them. */
 function withHistory(
   fields: RolloutSample['extraFields'],
   { otherConversations, historyRewritten }: WireTranscript,
@@ -148,12 +147,12 @@ function withHistory(
       ...(historyRewritten ? { history_rewritten: true } : {}),
       ...(otherConversations.length > 0 ? { other_conversations: otherConversations } : {}),
     },
-    // Not read here: a getter of the user's may throw.
+    // Not read, because a getter of the user may throw.
     Object.getOwnPropertyDescriptors(own),
   )
 }
 
-/** Sources are user code: values without messages are refused, missing fields are filled in. */
+/** Sources are user code: refuses values without messages, and fills in missing fields. */
 function complete(id: string, sample: RolloutSample): RolloutSample {
   if (Array.isArray((sample as RolloutSample | null | undefined)?.messages)) {
     return { ...toRolloutSample({ id, messages: [] }), ...sample, id }

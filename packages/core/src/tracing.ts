@@ -1,4 +1,4 @@
-// How adapters, and what runs rollouts, add to the trace of a rollout.
+// For adapters and backends, which add spans to the trace of a rollout.
 import { traces, type RolloutTrace } from './tracing/rollout-trace.ts'
 
 export {
@@ -10,12 +10,12 @@ export {
   type TracedTool,
 } from './tracing/rollout-trace.ts'
 
-/** The trace of a rollout by its context; undefined when nobody wants traces. */
+/** The trace of a rollout by its context; undefined when tracing is off. */
 export function traceOf(context: object | undefined): RolloutTrace | undefined {
   return context && traces.get(context)
 }
 
-/** Makes a trace that of a context, for {@link traceOf}. */
+/** Sets the trace of a context, for {@link traceOf}. */
 export function setTrace(context: object, trace: RolloutTrace): void {
   traces.set(context, trace)
 }

@@ -1,4 +1,4 @@
-// How workflows, graders and their configs are recognised and checked by what runs them.
+// For backends, which recognise and check workflows, graders and their configs.
 export { assertReward, assertStepRewards } from './rollout-sample.ts'
 export { isAgentWorkflowClass } from './workflow/agent-workflow.ts'
 export { cloneConfig, configKind, groupSettings } from './workflow/config.ts'

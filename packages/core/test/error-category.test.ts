@@ -61,7 +61,7 @@ it.each<[string, unknown, string]>([
   ['a wrapped TypeError', new Error('tool failed', { cause: new TypeError('x') }), 'agent_error'],
   ['a missing file', Object.assign(new Error('ENOENT'), { code: 'ENOENT' }), 'agent_error'],
   ['a cancellation', new OsmosisError('cancelled', 'cancelled'), 'agent_error'],
-  ['something that is no error', 'boom', 'agent_error'],
+  ['a thrown value that is not an error', 'boom', 'agent_error'],
   ['something that throws when it is looked at', unreadable, 'agent_error'],
 ])('sorts %s', (_what, error, category) => {
   expect(errorCategory(error)).toBe(category)

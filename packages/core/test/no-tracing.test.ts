@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 
 import { expect, it } from 'vitest'
 
-it('OpenTelemetry is not loaded by a process in which nobody registered a provider', async () => {
+it('OpenTelemetry is not loaded by a process without a registered provider', async () => {
   const program = `
     import { LocalBackend } from '@osmosis/runtime'
     import { AgentWorkflow } from '@osmosis/core'

@@ -54,7 +54,7 @@ it('has the messages that went over the wire, and the ids of their tokens', asyn
   expect(sample?.calls).toMatchObject([{ promptTokenIds: [1, 2], completionTokenIds: [3] }])
 })
 
-it('is no sample as long as nobody asked, and has a name of its own', async () => {
+it('gives no sample before the first model call, and its name must be unique', async () => {
   const rollout = new RolloutContext({
     rolloutId: 'r',
     chatCompletionsUrl: 'http://127.0.0.1:9/v1',
@@ -66,7 +66,7 @@ it('is no sample as long as nobody asked, and has a name of its own', async () =
   )
 })
 
-it('fails the rollout when a stream failed and its reader kept silent about it', async () => {
+it('fails the rollout when a stream failed and its reader ignored the error', async () => {
   const policy = await startPolicyEndpoint((response) => sendStream(response, cut))
   const { workflow } = await execute(policy, async () => {
     const { fetch } = requireRolloutContext('The test').registerPolicySample('solver')

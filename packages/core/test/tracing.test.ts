@@ -229,7 +229,7 @@ it('spans of user code belong to the rollout, and nothing of it is left behind',
   expect(trace.getActiveSpan()).toBeUndefined()
 })
 
-it('the trace of whoever sent the rollout continues', async () => {
+it('the trace of the sender of the rollout continues', async () => {
   const { url } = await answering()
   const traceId = 'a'.repeat(32)
   await run(url, { traceHeaders: { traceparent: `00-${traceId}-${'b'.repeat(16)}-01` } })
@@ -271,7 +271,7 @@ it('an error that cannot be read, or is long, fails its rollout and no more than
   const unreadable = new Proxy(new Error(), { get: refuse, getPrototypeOf: refuse })
   // Its cut would go through a key.
   const long = Object.assign(new Error('llm-key'.repeat(4000)), { name: 'n'.repeat(10_000) })
-  const told: unknown[] = []
+  const causes: unknown[] = []
   for (const error of [unreadable, long]) {
     class Fails extends AgentWorkflow {
       async run(): Promise<void> {
@@ -280,11 +280,11 @@ it('an error that cannot be read, or is long, fails its rollout and no more than
     }
     await new LocalBackend({ workflow: Fails }).execute(requestTo('http://127.0.0.1:1', {}), {
       ...silent,
-      workflowFinished: async ({ failure }) => void told.push(failure?.cause),
+      workflowFinished: async ({ failure }) => void causes.push(failure?.cause),
     })
   }
   expect(
-    told.map((cause) => [unreadable, long].findIndex((error) => error === cause)),
+    causes.map((cause) => [unreadable, long].findIndex((error) => error === cause)),
   ).toStrictEqual([0, 1])
   const [first, second] = exporter.getFinishedSpans()
   expect(first?.attributes['error.type']).toBe('_OTHER')
@@ -312,7 +312,7 @@ it('without a provider nothing is traced, and no header is added', async () => {
   expect(exporter.getFinishedSpans()).toStrictEqual([])
 })
 
-it('says what the policy was asked for: the model, the settings and the streaming of its wire', async () => {
+it('records the request to the policy: the model, the settings and the streaming of its wire', async () => {
   const { url } = await startPolicyEndpoint((response) => {
     const message = { role: 'assistant', content: 'ok' }
     const choices = [{ index: 0, message, finish_reason: 'stop', logprobs: null }]

@@ -7,7 +7,7 @@ export {
   keepListeners,
 } from './containment/contain-user-code.ts'
 export { inScope, type RolloutScope } from './containment/rollout-scope.ts'
-export { outsideOfRollouts } from '@osmosis/core/http'
+export { runOutsideRollout } from '@osmosis/core/http'
 export { thrownBy } from './containment/thrown-by.ts'
 export { goOnUnread } from './containment/unread-output.ts'
 export { UserCode } from './containment/user-code.ts'

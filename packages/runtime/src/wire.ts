@@ -12,19 +12,6 @@ export {
   type LoopInitResponseBody,
   type RolloutMetrics,
 } from './wire/agent-loop-protocol.ts'
-export type {
-  AssistantMessage,
-  ChatCompletion,
-  ChatCompletionChunk,
-  ChatCompletionRequest,
-  ChatContentPart,
-  ChatDelta,
-  ChatLogprobs,
-  ChatMessage,
-  ChatToolCall,
-  ChatToolCallDelta,
-  ChatUsage,
-} from '@osmosis/core/policy'
 export {
   drainRequestSchema,
   drainResponseSchema,

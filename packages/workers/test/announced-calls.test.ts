@@ -1,4 +1,4 @@
-import type { BeginningModelCall } from '@osmosis/core'
+import type { StartingModelCall } from '@osmosis/core'
 import { expect, it } from 'vitest'
 
 import { openPolicy, runRollout, sharedPool } from './pool-under-test.ts'
@@ -9,7 +9,7 @@ const shared = sharedPool()
 function callCounter(mayBegin: (nth: number) => Promise<void> = async () => undefined) {
   const seen: string[] = []
   let going = 0
-  const modelCallBegins = async ({ endpoint }: BeginningModelCall): Promise<() => void> => {
+  const modelCallBegins = async ({ endpoint }: StartingModelCall): Promise<() => void> => {
     seen.push(endpoint)
     going += 1
     const end = (): void => void (going -= 1)

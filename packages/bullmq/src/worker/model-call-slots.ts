@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-import type { BeginningModelCall } from '@osmosis/core'
+import type { StartingModelCall } from '@osmosis/core'
 import { startTimer, untilAborted, type LongTimer } from '@osmosis/core/http'
 import type { Redis } from 'ioredis'
 
@@ -76,7 +76,7 @@ export class ModelCallSlots {
    *
    * @throws the reason of the call's signal
    */
-  async begin({ endpoint: url, signal }: BeginningModelCall): Promise<() => void> {
+  async begin({ endpoint: url, signal }: StartingModelCall): Promise<() => void> {
     const endpoint = this.#endpoint(new URL(url).origin)
     const started = Promise.withResolvers<undefined>()
     const waiting = { slot: randomUUID(), begin: () => started.resolve(undefined) }

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { OsmosisError, type BeginningModelCall } from '@osmosis/core'
+import { OsmosisError, type StartingModelCall } from '@osmosis/core'
 import { lossError, type ExecutionBackend } from '@osmosis/runtime'
 import type { Logger } from '@osmosis/server'
 import { Worker, type Job } from 'bullmq'
@@ -289,7 +289,7 @@ export class RolloutWorker implements AsyncDisposable {
   /** @param isMarked - whether the mark was set, which counts what has started before */
   async #callBegins(
     of: QueuedExecution,
-    call: BeginningModelCall,
+    call: StartingModelCall,
     isMarked: boolean,
   ): Promise<() => void> {
     // Nothing was heard for so long that others may have taken over.

@@ -1,4 +1,4 @@
-import { isOsmosisError, OsmosisError, type BeginningModelCall } from '@osmosis/core'
+import { isOsmosisError, OsmosisError, type StartingModelCall } from '@osmosis/core'
 import {
   type SamplesById,
   type ExecutionBackend,
@@ -28,7 +28,7 @@ export interface WorkerExecutionParts {
   /** Called before each model call, see {@link RolloutObserver.modelCallBegins}. */
   readonly callBegins: (
     of: QueuedExecution,
-    call: BeginningModelCall,
+    call: StartingModelCall,
     isMarked: boolean,
   ) => Promise<() => void>
 }

@@ -2,8 +2,8 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 
 import { OsmosisError } from '../errors.ts'
 
-/** Servers take 16 KiB for all headers of a request together. Characters. */
-const longestKey = 8192
+/** Servers accept 16 KiB for all headers of a request together. Characters. */
+const maxKeyLength = 8192
 
 /** The `authorization` header that presents `key`; none without a key, or with an empty one. */
 export function bearer(key: string | null | undefined): { authorization?: string } {
@@ -11,10 +11,10 @@ export function bearer(key: string | null | undefined): { authorization?: string
 }
 
 /**
- * Whether an `authorization` header carries `key`; takes equally long for every wrong guess. No
- * header carries no key, whatever the key is, and nothing carries an empty one.
+ * Whether an `authorization` header carries `key`, compared in constant time. A missing header carries no
+ * key, and no header carries an empty one.
  *
- * @param options.bare - accept the key without `Bearer` in front of it as well
+ * @param options.bare - accept the key without `Bearer`, too
  */
 export function carriesKey(
   header: string | null | undefined,
@@ -27,17 +27,17 @@ export function carriesKey(
 }
 
 /**
- * Refuses a key that no caller could present: a server would look protected and serve nobody.
+ * Refuses a key that no caller could send: the server would refuse every request.
  *
- * @param name - what the key is called where it was given
- * @throws OsmosisError with code `invalid_config`; the key is not repeated
+ * @param name - the name of the setting
+ * @throws OsmosisError with code `invalid_config`, without the key
  */
 export function assertApiKey(apiKey: string | undefined, name = 'apiKey'): void {
   if (apiKey === undefined) return
-  if (apiKey.length > longestKey) {
+  if (apiKey.length > maxKeyLength) {
     throw new OsmosisError(
       'invalid_config',
-      `${name} has ${apiKey.length} characters, and ${longestKey} at most fit into a header. Use a shorter key.`,
+      `${name} has ${apiKey.length} characters, and at most ${maxKeyLength} fit into a header. Use a shorter key.`,
     )
   }
   if (/^[\x21-\x7E]+$/.test(apiKey)) return
@@ -48,7 +48,7 @@ export function assertApiKey(apiKey: string | undefined, name = 'apiKey'): void 
   throw new OsmosisError('invalid_config', advice)
 }
 
-// Digests have one length, which the comparison needs and which hides the key's own.
+// timingSafeEqual needs equal lengths, which digests have.
 function isSame(given: string, key: string): boolean {
   return timingSafeEqual(sha256(given), sha256(key))
 }

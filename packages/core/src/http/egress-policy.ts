@@ -16,15 +16,15 @@ interface Target {
   /** As {@link hostOf} gives it. */
   readonly host: string
   readonly port: number
-  /** Undefined as long as the host is a name that was not looked up. */
+  /** Undefined while the host is a name that was not looked up. */
   readonly address: IpAddress | undefined
 }
 
-/** Which hosts somebody named. */
+/** One entry of `allowedHosts`. */
 interface HostPattern {
-  /** Names one host, address or subnet, and not all that have a suffix. */
+  /** Names one host, address or subnet: not a wildcard. */
   readonly isExplicit: boolean
-  /** Whether it names the target; for a name that was not looked up, whether it may. */
+  /** Whether it matches the target; for a name that was not looked up, whether it may. */
   readonly fits: (target: Target) => boolean
 }
 
@@ -50,12 +50,12 @@ function parseHostPattern(text: unknown): HostPattern {
   return { isExplicit, fits: (target) => onPort(target.port) && fits(target) }
 }
 
-/** The host of a URL in the one form that all its spellings have. */
+/** The host of a URL in its canonical spelling. */
 function hostOf(url: URL): string {
   return url.hostname.replace(/^\[|\]$|\.$/g, '')
 }
 
-/** A name as DNS and containers have them; a URL takes more, of which nothing would ever be allowed. */
+/** A host name of DNS or of a container. URLs allow more, which would never match. */
 const hostName = /^\w(?:[\w-]*\w)?(?:\.\w(?:[\w-]*\w)?)*$/
 
 function portRule(text: string | undefined): ((port: number) => boolean) | undefined {
@@ -79,7 +79,7 @@ function hostRule(text: string, isBracketed: boolean): HostPattern | undefined {
   return { isExplicit: true, fits: ({ host }) => host === name }
 }
 
-// A name may lead into any subnet: its addresses decide, once they are known.
+// A name may have an address in any subnet: the lookup decides.
 function subnetRule(subnet: Subnet | undefined): HostPattern | undefined {
   return (
     subnet && {
@@ -89,19 +89,16 @@ function subnetRule(subnet: Subnet | undefined): HostPattern | undefined {
   )
 }
 
-/**
- * What an address leads to: the internet, a network of somebody's own (this machine included), or
- * something that no rollout has any business with.
- */
+/** Where an address leads: to the internet, to a private network or this machine, or where no rollout may connect. */
 type AddressKind = 'public' | 'private' | 'forbidden'
 
-/** A kind, or the addresses of IPv4 behind one of IPv6: then the worst of theirs counts. */
+/** A kind, or the strictest kind of the IPv4 addresses inside an IPv6 address. */
 type Rule = AddressKind | ((address: IpAddress) => AddressKind)
 
-// The first that contains an address decides.
+// The first range that contains an address decides.
 const rules: readonly (readonly [Subnet, Rule])[] = (
   [
-    // Services of clouds that hand out credentials, outside of the link-local range.
+    // Metadata services of clouds, which issue credentials, outside of the link-local range.
     ['100.100.100.200', 'forbidden'], // Alibaba
     ['192.0.0.192', 'forbidden'], // Oracle
     ['168.63.129.16', 'forbidden'], // Azure
@@ -140,7 +137,7 @@ const rules: readonly (readonly [Subnet, Rule])[] = (
     ['2001::/32', (address) => worst('private', kindOfIPv4(address >> 64n), kindOfIPv4(~address))],
     ['2001:db8::/32', 'private'],
     ['3fff::/20', 'private'],
-    // All that is routed on the internet; the rest is local by definition, or not in use.
+    // Everything that is routed on the internet; the rest is local or unassigned.
     ['2000::/3', 'public'],
     ['::/0', 'private'],
   ] satisfies [string, Rule][]
@@ -167,20 +164,20 @@ function subnetOf(text: string): Subnet {
 }
 
 /**
- * Where a server may connect to: for model calls, callbacks and everything else whose address comes
- * from a caller. Addresses that are link-local, multicast, unspecified or of a cloud's metadata
- * service are never connected to. A plain object, so that it can be passed to other processes.
+ * Where a server may connect to, for model calls, callbacks and everything else whose address comes from
+ * a caller. It never connects to link-local, multicast, unspecified and metadata addresses. A plain object,
+ * so that it can be sent to other processes.
  */
 export interface EgressOptions {
   /**
-   * The only hosts that are connected to: `trainer:8080`, `*.example.com`, `10.0.0.5`,
-   * `10.0.0.0/8:*`, `[fd00::1]:443`. Without a port any port will do. `*.` stands for one or more
-   * labels. Subnets and addresses also name the hosts that have an address in them. Default: all.
+   * The only hosts to connect to: `trainer:8080`, `*.example.com`, `10.0.0.5`, `10.0.0.0/8:*`,
+   * `[fd00::1]:443`. Without a port any port matches. `*.` matches one or more labels. Subnets and
+   * addresses also match names whose address is in them. Default: all.
    */
   readonly allowedHosts?: readonly string[] | undefined
   /**
-   * Whether loopback and private networks are connected to; default `allow`. With `refuse` only
-   * where `allowedHosts` has the host, the address or its subnet, and not by a wildcard.
+   * Whether to connect to loopback and private networks; default `allow`. With `refuse` only where
+   * `allowedHosts` has the host, the address or its subnet. A wildcard is not enough.
    */
   readonly privateAddresses?: 'allow' | 'refuse' | undefined
 }
@@ -196,13 +193,12 @@ export class EgressRefusal extends Error {
   override readonly name = 'EgressRefusal'
 }
 
-/** So many origins are remembered at most. */
-const mostVerdicts = 1000
+const maxVerdicts = 1000
 
 const policies = new WeakMap<EgressOptions, EgressPolicy>()
 const everywhere: EgressOptions = {}
 
-/** The one place that decides where a server may connect to. */
+/** Decides where a server may connect to. */
 export class EgressPolicy {
   readonly #allowed: readonly HostPattern[] | undefined
   readonly #refusesPrivate: boolean
@@ -221,7 +217,7 @@ export class EgressPolicy {
   }
 
   /**
-   * The policy of these options; the same for the same object, so that its connections are too.
+   * The policy of these options. The same object gives the same policy, so that connections are shared.
    *
    * @throws OsmosisError with code `invalid_config`
    */
@@ -234,8 +230,8 @@ export class EgressPolicy {
   }
 
   /**
-   * Why a request to `url` is known to be refused, as a clause about "it". Undefined when it is
-   * allowed, when only a lookup can tell, and for what is not a URL.
+   * Why a request to `url` is refused, as a clause about "it". Undefined when it is allowed, when the
+   * lookup decides, and for a text that is not a URL.
    */
   refusal(url: string | URL): string | undefined {
     const parsed = typeof url === 'string' ? URL.parse(url) : url
@@ -243,8 +239,7 @@ export class EgressPolicy {
     const { protocol, host: place } = parsed
     const origin = `${protocol}//${place}`
     if (!this.#verdicts.has(origin)) {
-      // Callers name the same few places again and again.
-      if (this.#verdicts.size === mostVerdicts) this.#verdicts.clear()
+      if (this.#verdicts.size === maxVerdicts) this.#verdicts.clear()
       this.#verdicts.set(origin, this.#judge(targetOf(parsed)))
     }
     return this.#verdicts.get(origin)
@@ -256,9 +251,8 @@ export class EgressPolicy {
   }
 
   /**
-   * A lookup for connections to one origin. It gives the addresses that may be connected to, so
-   * what was checked is what is connected to, whatever a later lookup would say. It is not asked
-   * for a literal address: for those {@link EgressPolicy.refusal} has the last word.
+   * The lookup for connections to one origin. It returns allowed addresses only, so a connection goes to an
+   * address that was checked. Literal addresses are not looked up: {@link EgressPolicy.refusal} decides.
    */
   lookupFor(origin: URL): LookupFunction {
     const { host, port } = targetOf(origin)
@@ -295,7 +289,7 @@ function targetOf(url: URL): { host: string; port: number } {
   return { host: hostOf(url), port: Number(url.port) || (url.protocol === 'https:' ? 443 : 80) }
 }
 
-/** Undefined stands for what only a lookup can tell. */
+/** Undefined for a name, whose addresses the lookup finds. */
 function knownAddresses(host: string): (IpAddress | undefined)[] {
   if (/(^|\.)localhost$/.test(host)) return [parseAddress('127.0.0.1'), parseAddress('::1')]
   return [parseAddress(host)]

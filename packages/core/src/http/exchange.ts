@@ -1,40 +1,30 @@
 import type { Dispatcher } from 'undici'
 
-import { AnswerBody } from './answer-body.ts'
+import { AnswerBody, headerOf, type HttpAnswer } from './answer.ts'
 import type { AnswerReceiver } from './plain-connections.ts'
-import { type AnswerHeaders, headerOf } from './retry-after.ts'
 
 /** One request. */
 export interface HttpRequest {
-  /** Default: POST, or GET when there is no body. */
+  /** Default: POST with a body, GET without one. */
   readonly method?: 'GET' | 'POST' | 'PATCH' | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | Uint8Array | undefined
-  /** The only limit of how long the answer may take. */
+  /** The only limit on how long the answer may take. */
   readonly signal: AbortSignal
-  /** Closes the connection behind the answer instead of keeping it for the next request. */
+  /** Closes the connection after the answer instead of reusing it. */
   readonly closeConnection?: boolean | undefined
 }
 
-/** An answer whose status line and headers are here. Its body has to be read, drained or destroyed. */
-export interface HttpAnswer {
-  readonly status: number
-  readonly headers: AnswerHeaders
-  /** '' when the answer does not say. */
-  readonly contentType: string
-  readonly body: AnswerBody
-}
-
-/** What requests go out over. */
+/** Connections that requests are sent over. */
 export interface Connections {
   dispatch(request: Dispatcher.DispatchOptions, receiver: AnswerReceiver): unknown
 }
 
 /**
- * Sends one request and resolves with its answer when the headers are here. Undici's `request` does
- * the same around a `Readable`, which costs as much as all the rest of a small exchange.
+ * Sends one request and resolves with its answer when the headers have arrived. Undici's `request` does
+ * the same with a `Readable`, which doubles the cost of a small exchange.
  *
- * Rejects with what undici fails with, or with the reason of the signal.
+ * Rejects with the error of undici, or with the reason of the signal.
  */
 export function exchange(
   connections: Connections,
@@ -60,7 +50,7 @@ export function exchange(
   return receiver.answer
 }
 
-/** Turns the calls of undici into an answer and its body, until the signal ends both. */
+/** Turns the events of undici into an answer and its body, until the signal ends both. */
 class Receiver implements AnswerReceiver {
   readonly #signal: AbortSignal
   readonly answer: Promise<HttpAnswer>
@@ -82,7 +72,7 @@ class Receiver implements AnswerReceiver {
 
   onRequestStart(connection: Dispatcher.DispatchController): void {
     this.#connection = connection
-    // It may have waited for a connection until nobody wanted its answer any more.
+    // The signal may have aborted while the request waited for a connection.
     if (this.#signal.aborted) connection.abort(this.#signal.reason as Error)
   }
 
@@ -91,7 +81,7 @@ class Receiver implements AnswerReceiver {
     status: number,
     headers: HttpAnswer['headers'],
   ): void {
-    // Those below are notices before the answer.
+    // Informational, sent before the answer.
     if (status < 200) return
     const body = new AnswerBody(connection)
     this.#body = body

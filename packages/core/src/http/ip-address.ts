@@ -1,9 +1,9 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** The 128 bits of an address. Those of IPv4 are the bits of its IPv4-mapped form: it is one place. */
+/** The 128 bits of an address; of IPv4 those of its IPv4-mapped form, which leads to the same host. */
 export type IpAddress = bigint
 
-/** Addresses that begin with the same bits. */
+/** Addresses that share their first bits. */
 export interface Subnet {
   readonly base: IpAddress
   /** How many bits, of 128. */
@@ -12,25 +12,25 @@ export interface Subnet {
 
 const mapped = 0xff_ffn << 32n
 
-/** Reads an address as the system and `URL` write them, with or without a zone; undefined for others. */
+/** Parses an address as the system and `URL` write it, with or without a zone; undefined for other text. */
 export function parseAddress(text: string): IpAddress | undefined {
   if (isIPv4(text)) return mappedAddress(fromQuad(text))
   const [plain = ''] = text.split('%')
   return isIPv6(plain) ? fromGroups(plain) : undefined
 }
 
-/** The address of IPv4 that has these 32 bits; higher ones are left out. */
+/** The IPv4 address of the lower 32 bits. */
 export function mappedAddress(bits: bigint): IpAddress {
   return mapped | (bits & 0xff_ff_ff_ffn)
 }
 
-/** Reads `10.0.0.0/8`, `fc00::/7` or a single address; undefined for anything else. */
+/** Parses `10.0.0.0/8`, `fc00::/7` or a single address; undefined for anything else. */
 export function parseSubnet(text: string): Subnet | undefined {
   const [, host = '', length] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
   const base = parseAddress(host)
-  const most = isIPv4(host) ? 32 : 128
-  const bits = length === undefined ? most : Number(length)
-  return base === undefined || bits > most ? undefined : { base, bits: bits + 128 - most }
+  const maxBits = isIPv4(host) ? 32 : 128
+  const bits = length === undefined ? maxBits : Number(length)
+  return base === undefined || bits > maxBits ? undefined : { base, bits: bits + 128 - maxBits }
 }
 
 export function contains({ base, bits }: Subnet, address: IpAddress): boolean {

@@ -2,24 +2,24 @@ import { AsyncResource } from 'node:async_hooks'
 
 import type { Client, Dispatcher } from 'undici'
 
-/** Somebody who waits for an answer. */
+/** Receives the answer to one request. */
 export interface AnswerReceiver extends Dispatcher.DispatchHandler {
-  /** Whether it waits no more: the answer has ended, or will not come. */
+  /** Whether the answer has ended, or will not come. */
   readonly isOver: boolean
 }
 
 /** Options of {@link PlainConnections}. */
 export interface PlainConnectionsOptions {
-  /** Looks at an origin once, throwing where nobody may connect to it, and gives what makes its clients. */
+  /** Checks an origin once and returns the factory of its clients. Throws when connections to it are refused. */
   readonly clientOf: (origin: URL) => () => Client
-  /** Connections to one origin at most; requests beyond them wait. Default: no limit. */
-  readonly most?: number | undefined
+  /** Most connections to one origin; further requests wait. Default: no limit. */
+  readonly maxConnections?: number | undefined
 }
 
 /**
- * Connections without TLS, one for each request in progress, kept for later ones. Undici's pool does the same
- * by looking through all its connections twice for each request, which with a thousand of them in progress
- * costs more than to send it. With TLS one connection may serve many requests, so that is left to it.
+ * Connections without TLS, one per request in progress, reused for later ones. Undici's pool searches all its
+ * connections twice per request, which costs more than sending it when there are a thousand. It is used for
+ * TLS, where one connection may serve many requests.
  */
 export class PlainConnections {
   readonly #options: PlainConnectionsOptions
@@ -34,15 +34,15 @@ export class PlainConnections {
     const origin = String(request.origin)
     let connections = this.#origins.get(origin)
     if (connections === undefined) {
-      const { clientOf, most } = this.#options
+      const { clientOf, maxConnections } = this.#options
       const onEmpty = (): void => void this.#origins.delete(origin)
-      connections = new OriginConnections(clientOf(new URL(origin)), most, onEmpty)
+      connections = new OriginConnections(clientOf(new URL(origin)), maxConnections, onEmpty)
       this.#origins.set(origin, connections)
     }
     connections.dispatch(request, receiver)
   }
 
-  /** Breaks off what is in progress. */
+  /** Aborts what is in progress. */
   async destroy(): Promise<void> {
     await Promise.all([...this.#origins.values()].map(async (origin) => origin.destroy()))
   }
@@ -60,19 +60,23 @@ interface Waiting {
   readonly send: (connection: Connection) => void
 }
 
-/** Those that lead to one place. */
+/** The connections to one origin. */
 class OriginConnections {
   readonly #makeClient: () => Client
-  readonly #most: number
+  readonly #maxConnections: number
   readonly #onEmpty: () => void
   readonly #all = new Set<Connection>()
-  /** The one used last is the next: what it needs is at hand, and those not needed any more get closed. */
+  /** A stack: the connection used last is reused first, so that the others time out. */
   readonly #idle: Connection[] = []
   #waiting: Waiting[] = []
 
-  constructor(makeClient: () => Client, most = Number.POSITIVE_INFINITY, onEmpty: () => void) {
+  constructor(
+    makeClient: () => Client,
+    maxConnections = Number.POSITIVE_INFINITY,
+    onEmpty: () => void,
+  ) {
     this.#makeClient = makeClient
-    this.#most = most
+    this.#maxConnections = maxConnections
     this.#onEmpty = onEmpty
   }
 
@@ -101,12 +105,12 @@ class OriginConnections {
   ): void {
     connection.busy = true
     connection.client.dispatch(request, receiver)
-    // Refused before it was taken, as for a header that cannot be sent: no event follows.
+    // Undici refused the request, for example a header that cannot be sent: no event follows.
     if (receiver.isOver) this.#free(connection)
   }
 
   #add(): Connection | undefined {
-    if (this.#all.size >= this.#most) return undefined
+    if (this.#all.size >= this.#maxConnections) return undefined
     const connection: Connection = { client: this.#makeClient(), busy: false, broken: false }
     connection.client
       .on('connect', () => (connection.broken = false))
@@ -115,7 +119,7 @@ class OriginConnections {
         connection.broken = true
         if (!connection.busy) this.#drop(connection)
       })
-      // It would take another request.
+      // Ready for another request.
       .on('drain', () => {
         this.#free(connection)
         this.#sendWaiting()
@@ -141,8 +145,8 @@ class OriginConnections {
   }
 
   #drop(connection: Connection): void {
-    const place = this.#idle.indexOf(connection)
-    if (place !== -1) this.#idle.splice(place, 1)
+    const index = this.#idle.indexOf(connection)
+    if (index !== -1) this.#idle.splice(index, 1)
     this.#all.delete(connection)
     connection.client.destroy().catch(() => {})
     if (this.#all.size === 0 && this.#waiting.length === 0) this.#onEmpty()

@@ -1,38 +1,37 @@
-/** What the map holds of an entry. It is emptied with it. */
-interface Held<V> {
+/** Emptied when its entry is deleted. */
+interface Cell<V> {
   value: V | undefined
 }
 
 /**
- * A map for what comes and goes by the thousand and is large. V8 moves a `Map` that entries come to and go
- * from into a new table again and again. The old table refers to the new one and to what it held, and only a
- * full garbage collection frees it once it is old: whatever was in a plain `Map` at such a time stays in
- * memory as long, however long ago it was deleted.
+ * A map for large values of which thousands come and go. V8 moves a `Map` to a new table when entries come and
+ * go. The old table refers to everything it held, and only a full garbage collection frees it once it is old:
+ * values of a plain `Map` would stay in memory that long after they were deleted.
  */
 export class ReleasingMap<K, V> {
-  readonly #held = new Map<K, Held<V>>()
+  readonly #cells = new Map<K, Cell<V>>()
 
   get(key: K): V | undefined {
-    return this.#held.get(key)?.value
+    return this.#cells.get(key)?.value
   }
 
   set(key: K, value: V): void {
     this.delete(key)
-    this.#held.set(key, { value })
+    this.#cells.set(key, { value })
   }
 
   delete(key: K): boolean {
-    const held = this.#held.get(key)
-    if (held === undefined) return false
-    held.value = undefined
-    return this.#held.delete(key)
+    const cell = this.#cells.get(key)
+    if (cell === undefined) return false
+    cell.value = undefined
+    return this.#cells.delete(key)
   }
 
   keys(): MapIterator<K> {
-    return this.#held.keys()
+    return this.#cells.keys()
   }
 
   *values(): Generator<V> {
-    for (const { value } of this.#held.values()) yield value as V
+    for (const { value } of this.#cells.values()) yield value as V
   }
 }

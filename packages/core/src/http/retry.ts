@@ -1,29 +1,30 @@
 import { isOsmosisError } from '../errors.ts'
-import { wait } from './long-timer.ts'
+import { headerOf, type AnswerHeaders } from './answer.ts'
+import { wait } from './waiting.ts'
 
-/** A server may not make us wait longer than this. */
-const longestRetryAfterMs = 60_000
+/** Longest wait that an answer can request. */
+const maxRetryAfterMs = 60_000
 
 /** Options of {@link retryRequest}. All times are milliseconds. */
 export interface RetryOptions {
-  /** Tries after the first one. */
+  /** Attempts after the first one. */
   retries: number
   /** Longest wait before the first retry; doubles each time. Waits are random up to it. */
   minDelayMs: number
-  /** Longest wait between two tries that the server did not ask for. */
+  /** Longest wait between two attempts, unless an answer requested a longer one. */
   maxDelayMs: number
-  /** No retry starts later than this after the first try; default: no limit. */
+  /** No retry starts later than this after the first attempt; default: no limit. */
   totalMs?: number
   /** Ends waiting and retrying; the promise rejects with its reason. */
   signal?: AbortSignal | undefined
   isRetryable: (error: unknown) => boolean
-  /** Asked first after a failure: waits and resolves with true where that counts as no try. */
+  /** Called first after a failure. Resolves with true after a wait that does not count as a retry. */
   pause?: (error: unknown) => Promise<boolean>
 }
 
 /**
- * Sends a request again while it fails for reasons that pass: the one retry loop for model calls
- * and callbacks. An `OsmosisError` with `retryAfterMs` is honoured, up to a minute.
+ * Sends a request again while its failure is transient. The only retry loop, for model calls and
+ * callbacks. Waits as long as the `retryAfterMs` of an `OsmosisError` says, up to a minute.
  */
 export async function retryRequest<T>(
   attempt: (attemptNumber: number) => Promise<T>,
@@ -39,9 +40,9 @@ export async function retryRequest<T>(
 }
 
 /**
- * The same for a request that was sent once and failed.
+ * The same for a request whose first attempt has failed.
  *
- * @param startedAt - when that was, as `performance.now` has it; default: now
+ * @param startedAt - when it started, by `performance.now`; default: now
  */
 export async function retryFailed<T>(
   failure: unknown,
@@ -69,18 +70,47 @@ export async function retryFailed<T>(
   }
 }
 
-/** Spread over the whole interval, as it takes to let an overloaded server recover. */
+/** Random over the whole interval, so that clients of an overloaded server spread out. */
 function delayBefore(
   attemptNumber: number,
   error: unknown,
   { minDelayMs, maxDelayMs }: RetryOptions,
 ): number {
   const cap = Math.min(minDelayMs * 2 ** (attemptNumber - 1), maxDelayMs)
-  const asked = isOsmosisError(error) ? (error.retryAfterMs ?? 0) : 0
-  return Math.max(Math.random() * cap, Math.min(asked, longestRetryAfterMs))
+  const requestedMs = isOsmosisError(error) ? (error.retryAfterMs ?? 0) : 0
+  return Math.max(Math.random() * cap, Math.min(requestedMs, maxRetryAfterMs))
 }
 
-/** Whether the same request may be answered differently later than with this status. */
+/** Whether a status can be transient: the same request may succeed later. */
 export function isPassingStatus(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500
+}
+
+/**
+ * How long an answer asks to wait before the next attempt: `retry-after-ms`, or `Retry-After` in seconds or
+ * as an HTTP date. Milliseconds, unlimited; undefined without a valid value and for a date in the past.
+ */
+export function retryAfterMs(headers: AnswerHeaders, now: number = Date.now()): number | undefined {
+  return (
+    duration(headerOf(headers, 'retry-after-ms'), 1) ??
+    duration(headerOf(headers, 'retry-after'), 1000) ??
+    untilDate(headerOf(headers, 'retry-after'), now)
+  )
+}
+
+/** The value of `x-should-retry`; undefined without a valid one. */
+export function shouldRetry(headers: AnswerHeaders): boolean | undefined {
+  const value = headerOf(headers, 'x-should-retry').toLowerCase()
+  return value === 'true' || value === 'false' ? value === 'true' : undefined
+}
+
+function duration(text: string, unitMs: number): number | undefined {
+  const number = text === '' ? Number.NaN : Number(text)
+  return Number.isFinite(number) ? Math.max(number, 0) * unitMs : undefined
+}
+
+function untilDate(text: string, now: number): number | undefined {
+  // Date.parse also accepts text like `junk 5`; every HTTP date ends in GMT.
+  const ms = text.endsWith('GMT') ? Date.parse(text) - now : Number.NaN
+  return ms > 0 ? ms : undefined
 }

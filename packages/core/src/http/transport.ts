@@ -4,42 +4,41 @@ import type { buildConnector, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
-import { exchange, type Connections, type HttpAnswer, type HttpRequest } from './exchange.ts'
+import type { HttpAnswer } from './answer.ts'
+import { exchange, type Connections, type HttpRequest } from './exchange.ts'
 import { PlainConnections } from './plain-connections.ts'
-import { contentText } from './readable-answer.ts'
-import { refusalText } from './refusal-text.ts'
-import { retryAfterMs, shouldRetry } from './retry-after.ts'
-import { isPassingStatus } from './retry.ts'
+import { contentText, refusalText } from './answer-text.ts'
+import { isPassingStatus, retryAfterMs, shouldRetry } from './retry.ts'
 
 /**
- * Runs what belongs to the process, although some rollout needed it first: it finds no ambient rollout, and
- * keeps none alive. A connection, for one, has the async context it was opened in for as long as it is open.
+ * Runs a function outside of the rollout that calls it. For what outlives the rollout: a connection, for
+ * example, keeps the async context in which it was opened alive.
  */
-export const outsideOfRollouts = AsyncLocalStorage.snapshot()
+export const runOutsideRollout = AsyncLocalStorage.snapshot()
 
 /** Options of {@link createTransport}. */
 export interface TransportOptions {
-  /** Who is asked, as it stands behind "the" in messages: `policy endpoint`. */
+  /** The kind of server, to be put after "the" in messages: `policy endpoint`. */
   readonly name: string
-  /** Codes of errors: there was no answer at all, or one that refuses. */
+  /** Error codes for a missing answer and for an error status. */
   readonly codes: { readonly unreachable: OsmosisErrorCode; readonly refused: OsmosisErrorCode }
-  /** What to do about an error status, put behind what the other side said. */
+  /** Advice on an error status, appended to the message. */
   readonly hints?: Readonly<Record<number, string>> | undefined
   /** Error statuses after which the same request may succeed; default: {@link isPassingStatus}. */
   readonly isPassingStatus?: ((status: number) => boolean) | undefined
-  /** Where connections may lead; default: anywhere, for addresses that no caller has a say in. */
+  /** Where connections may lead. Default: anywhere, for addresses that no caller chooses. */
   readonly egress?: EgressPolicy | undefined
   /** How long connecting may take. Milliseconds; default 10 s. */
   readonly connectTimeoutMs?: number | undefined
-  /** Connections to one origin at most; requests beyond them wait. Default: no limit. */
+  /** Most connections to one origin; further requests wait. Default: no limit. */
   readonly maxConnections?: number | undefined
-  /** How long a connection that nobody uses is kept. Milliseconds; default 30 s. */
+  /** How long an idle connection stays open. Milliseconds; default 30 s. */
   readonly keepAliveMs?: number | undefined
-  /** Takes the place of connections of the transport's own; whoever made it closes it. */
+  /** Replaces the transport's own connections. The caller closes it. */
   readonly dispatcher?: Dispatcher | undefined
 }
 
-/** Connections to one kind of server, and the words for what can go wrong with them. */
+/** Connections to one kind of server, and its errors. */
 export interface Transport {
   /**
    * Sends a request once and resolves with the answer, whatever its status.
@@ -49,15 +48,15 @@ export interface Transport {
    */
   send(url: string | URL, request: HttpRequest): Promise<HttpAnswer>
   /**
-   * The same, for those who can use a success only.
+   * The same for callers that need a success status.
    *
    * @throws OsmosisError also with the code for `refused`, with `status`, `retryAfterMs` and
    * `shouldRetry`
    */
   post(url: string | URL, request: HttpRequest): Promise<HttpAnswer>
-  /** Whether sending the request again can help after this error of `send` or `post`. */
+  /** Whether an error of `send` or `post` is transient: sending the request again can help. */
   readonly isPassing: (error: unknown) => boolean
-  /** Breaks off what is in progress. Requests after that fail. */
+  /** Aborts what is in progress. Later requests fail. */
   close(): Promise<void>
 }
 
@@ -66,10 +65,9 @@ interface OpenConnections extends Connections {
 }
 
 /**
- * Opens connections, with the first request. An answer may take as long as it likes: only the
- * signal of a request ends it, never a silence of the server (undici and Node's fetch would give
- * up after 300 s). Redirects are answers like others and not followed. A transport that lives as
- * long as the process need not be closed: idle connections do not keep a process alive.
+ * Opens connections with the first request. An answer has no time limit but the signal of its request
+ * (undici and Node's fetch give up after 300 s). Redirects are returned, not followed. A transport that
+ * lives as long as the process need not be closed: idle connections do not keep a process alive.
  */
 export function createTransport(options: TransportOptions): Transport {
   const { codes, name, hints = {} } = options
@@ -79,21 +77,25 @@ export function createTransport(options: TransportOptions): Transport {
   let closed = false
 
   /**
-   * One function for `send` and `post`, and no asynchronous one: it holds what it needs for as long as a
-   * policy takes to answer, for thousands of requests at a time.
+   * Sends a request for `send` and `post`. Not an async function, whose frame would live as long as the
+   * policy takes to answer, for each of thousands of requests.
    */
-  function ask(url: string | URL, asked: HttpRequest, any: boolean): Promise<HttpAnswer> {
-    return exchanged(url, asked).then(
-      (answer) => (any || isSuccess(answer) ? answer : refused(answer, url, asked)),
+  function sendRequest(
+    url: string | URL,
+    request: HttpRequest,
+    anyStatus: boolean,
+  ): Promise<HttpAnswer> {
+    return exchanged(url, request).then(
+      (answer) => (anyStatus || isSuccess(answer) ? answer : refused(answer, url, request)),
       (cause: unknown) => {
-        throw unanswered(cause, url, asked)
+        throw unanswered(cause, url, request)
       },
     )
   }
 
-  function exchanged(url: string | URL, asked: HttpRequest): Promise<HttpAnswer> {
-    if (opened !== undefined && !closed) return exchange(opened, url, asked)
-    return openFirst().then((connections) => exchange(connections, url, asked))
+  function exchanged(url: string | URL, request: HttpRequest): Promise<HttpAnswer> {
+    if (opened !== undefined && !closed) return exchange(opened, url, request)
+    return openFirst().then((connections) => exchange(connections, url, request))
   }
 
   async function openFirst(): Promise<OpenConnections> {
@@ -105,8 +107,8 @@ export function createTransport(options: TransportOptions): Transport {
   function unanswered(cause: unknown, url: string | URL, { signal }: HttpRequest): unknown {
     if (signal.aborted) return signal.reason
     if (cause instanceof EgressRefusal) {
-      const why = `The ${name} ${shown(url)} was not asked: ${cause.message}.`
-      return new OsmosisError('egress_refused', why)
+      const message = `The ${name} ${shown(url)} was not called: ${cause.message}.`
+      return new OsmosisError('egress_refused', message)
     }
     const message = `No answer from the ${name} ${shown(url)}: ${describeNetworkError(cause)}`
     return new OsmosisError(codes.unreachable, message, { cause })
@@ -115,21 +117,21 @@ export function createTransport(options: TransportOptions): Transport {
   async function refused(
     answer: HttpAnswer,
     url: string | URL,
-    asked: HttpRequest,
+    request: HttpRequest,
   ): Promise<never> {
     const { status, headers } = answer
-    const said = await refusalText(answer, asked.headers['authorization'])
-    asked.signal.throwIfAborted()
+    const text = await refusalText(answer, request.headers['authorization'])
+    request.signal.throwIfAborted()
     throw new OsmosisError(
       codes.refused,
-      `The ${name} ${shown(url)} answered ${status}${contentText(answer)}${said && `: ${said}`}${hints[status] ?? ''}`,
+      `The ${name} ${shown(url)} answered ${status}${contentText(answer)}${text && `: ${text}`}${hints[status] ?? ''}`,
       { status, retryAfterMs: retryAfterMs(headers), shouldRetry: shouldRetry(headers) },
     )
   }
 
   return {
-    send: (url, asked) => ask(url, asked, true),
-    post: (url, asked) => ask(url, asked, false),
+    send: (url, request) => sendRequest(url, request, true),
+    post: (url, request) => sendRequest(url, request, false),
     isPassing(error) {
       if (!isOsmosisError(error)) return false
       const { code, status, cause } = error
@@ -145,8 +147,8 @@ export function createTransport(options: TransportOptions): Transport {
 }
 
 /**
- * Transports that differ only in where they may connect to. A connection that was made under one
- * policy is never used under another.
+ * Transports that differ only in where they may connect to. A connection of one egress policy is never used
+ * under another.
  */
 export function transportsByEgress(
   options: Omit<TransportOptions, 'egress'>,
@@ -165,14 +167,14 @@ function isSuccess({ status }: HttpAnswer): boolean {
   return status >= 200 && status <= 299
 }
 
-/** An address without what may hold keys: user info and query. */
+/** A URL without user info and query, which may hold keys. */
 function shown(url: string | URL): string {
   if (!URL.canParse(String(url))) return String(url)
   const { protocol, host, pathname } = new URL(url)
   return `${protocol}//${host}${pathname}`
 }
 
-/** undici's words for a request that cannot be sent at all, such as a key with a line break. */
+/** undici's codes for a request that cannot be sent, such as one with a line break in its key. */
 const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED'])
 
 async function openConnections(options: TransportOptions): Promise<OpenConnections> {
@@ -184,15 +186,15 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
       destroy: async () => {},
     }
   }
-  // Loaded with the first request: undici is most of what importing this package would cost.
+  // Loaded with the first request, because importing undici is slow.
   const { Agent, buildConnector, Client, Pool } = await import('undici')
   const connectorTo = (url: URL): buildConnector.connector => {
-    // Literal addresses are connected to without a lookup.
+    // Literal addresses are not looked up.
     const refusal = egress?.refusal(url)
     if (refusal !== undefined) throw new EgressRefusal(refusal)
     const lookup = egress?.lookupFor(url)
     const connect = buildConnector({ timeout, ...(lookup && { lookup }) })
-    return (asked, done) => outsideOfRollouts(connect, asked, done)
+    return (target, done) => runOutsideRollout(connect, target, done)
   }
   const settings = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: keepAliveMs }
   const plain = new PlainConnections({
@@ -200,7 +202,7 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
       const connect = connectorTo(url)
       return () => new Client(url, { ...settings, connect })
     },
-    most: maxConnections,
+    maxConnections,
   })
   const connections = maxConnections ?? null
   const secure = new Agent({

@@ -1,10 +1,10 @@
 import { OsmosisError } from '../errors.ts'
 
-/** Limits of an answer of the policy. A call whose answer exceeds one fails with code `policy_stream_error`. */
+/** Limits on an answer of the policy. A call whose answer exceeds one fails with code `policy_stream_error`. */
 export interface PolicyLimits {
   /**
-   * How long the policy may send no byte once its answer has started. Seconds; default 600. `Infinity` leaves
-   * it to the deadline of the rollout.
+   * Longest time without a byte once the answer has started. Seconds; default 600. `Infinity`: only the
+   * deadline of the rollout counts.
    */
   readonly silenceSeconds?: number
   /** The longest line of a streamed answer, and the longest JSON answer. Bytes; default 32 MiB. */
@@ -19,7 +19,7 @@ export const defaultPolicyLimits: Required<PolicyLimits> = {
 /**
  * The limits with their defaults.
  *
- * @param of - whose limits they are, for the message of an error
+ * @param of - the owner of the limits, for error messages
  * @throws OsmosisError with code `invalid_config`
  */
 export function policyLimits(of: string, limits: PolicyLimits | undefined): Required<PolicyLimits> {

@@ -1,35 +1,33 @@
 import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser'
 
-import { errorMessage } from '../error-category.ts'
-import { isOsmosisError, OsmosisError } from '../errors.ts'
-import type { AnswerBody } from '../http/answer-body.ts'
-import { type LongTimer, startTimer } from '../http/long-timer.ts'
-import { bodyText, contentText, readableText } from '../http/readable-answer.ts'
-import type { HttpAnswer } from '../http/exchange.ts'
+import { errorMessage, isOsmosisError, OsmosisError } from '../errors.ts'
+import type { AnswerBody, HttpAnswer } from '../http/answer.ts'
+import { type LongTimer, startTimer } from '../http/waiting.ts'
+import { bodyText, contentText, readableText } from '../http/answer-text.ts'
 import type { ChatCompletion, ChatCompletionChunk } from './chat-completion.ts'
 import { defaultPolicyLimits, type PolicyLimits } from './answer-limits.ts'
 import { chunkFromCompletion } from './completion-accumulator.ts'
 
-/** Of an answer that is none, for its error. Bytes. */
-const mostOfBeginning = 4096
+/** How much of an unexpected answer its error can quote. Bytes. */
+const maxQuotedBytes = 4096
 
 /**
- * The chunks of one answer, streamed or as a single JSON object; those that came together are
- * handed out together. Not a generator: each that a chunk goes through costs as much as reading it.
- * Whoever opens one closes it.
+ * The chunks of one answer, streamed or as a single JSON object, in the batches in which they arrive. Not a
+ * generator: each generator that a chunk passes through costs as much as parsing it. The caller closes it.
  */
 export class PolicyAnswer {
   readonly #body: AnswerBody
   readonly #reader: AnswerReader
   readonly #silenceMs: number
   #silence: LongTimer
-  /** Since when the next bytes are awaited; undefined while nobody awaits them. */
+  /** When the reader started to wait for bytes; undefined while it does not. */
   #waitingSince: number | undefined
-  /** What is wrong with it, behind everything that was said before. */
+  /** Thrown after the chunks before it have been read. */
   #error: OsmosisError | undefined
-  /** What it says before its first chunk, where its type is another than that of answers. */
+  /** The bytes before the first chunk, of an answer with an unexpected content type. */
   #beginning: AnswerBeginning | undefined
-  #said = false
+  /** Whether all bytes have been read. */
+  #ended = false
   #complete = false
 
   constructor(answer: HttpAnswer, limits: Required<PolicyLimits> = defaultPolicyLimits) {
@@ -41,31 +39,31 @@ export class PolicyAnswer {
     this.#silence = startTimer(this.#silenceMs, () => this.#checkSilence())
   }
 
-  /** Whether it was read to its end, which comes only when the policy said that it was done. */
+  /** Whether it was read to its end, which needs a finish reason or `[DONE]`. */
   get complete(): boolean {
     return this.#complete
   }
 
   /**
-   * The chunks that have come since the last time; at the end there may be none.
+   * The chunks that have arrived since the last call; at the end there may be none.
    *
    * @throws OsmosisError with code `policy_stream_error`
    */
   async next(): Promise<readonly ChatCompletionChunk[]> {
     try {
       if (this.#error !== undefined) throw this.#error
-      const pieces = this.#reader.ended || this.#said ? undefined : await this.#nextPieces()
+      const pieces = this.#reader.ended || this.#ended ? undefined : await this.#nextPieces()
       if (pieces !== undefined) return this.#add(pieces)
-      if (!this.#said) this.#reader.end()
+      if (!this.#ended) this.#reader.end()
     } catch (error) {
       throw this.#explained(toStreamError(error))
     }
-    this.#said = true
+    this.#ended = true
     const last = this.#reader.take()
     if (last.length > 0) return last
     this.#complete = true
     this.#silence.clear()
-    // Left open, so that the connection serves the next call.
+    // Not closed, so that the next call can use the connection.
     this.#body.drain()
     return last
   }
@@ -85,7 +83,7 @@ export class PolicyAnswer {
     }
   }
 
-  /** One timer for the whole answer: to start one for each piece costs more than to look again. */
+  /** One timer for the whole answer, which rearms itself: starting one for each piece costs more. */
   #checkSilence(): void {
     const waited = this.#waitingSince === undefined ? 0 : performance.now() - this.#waitingSince
     if (waited >= this.#silenceMs) this.#body.destroy(silent(this.#silenceMs / 1000))
@@ -104,14 +102,14 @@ export class PolicyAnswer {
     return chunks
   }
 
-  /** An answer of another type, without a single chunk, is no answer that broke off. */
+  /** The error of an answer with another content type and without chunks quotes the answer instead. */
   #explained(error: OsmosisError): OsmosisError {
-    const said = this.#beginning?.text
-    return said ? new OsmosisError('policy_stream_error', said, { cause: error }) : error
+    const text = this.#beginning?.text
+    return text ? new OsmosisError('policy_stream_error', text, { cause: error }) : error
   }
 }
 
-/** The first bytes of an answer whose type is another than that of answers. */
+/** The first bytes of an answer with an unexpected content type. */
 class AnswerBeginning {
   readonly #answer: HttpAnswer
   readonly #pieces: Uint8Array[] = []
@@ -123,28 +121,29 @@ class AnswerBeginning {
 
   add(pieces: readonly Uint8Array[]): void {
     for (const piece of pieces) {
-      if (this.#bytes >= mostOfBeginning) return
+      if (this.#bytes >= maxQuotedBytes) return
       this.#pieces.push(piece)
       this.#bytes += piece.length
     }
   }
 
-  /** Undefined without any. */
+  /** A sentence that quotes them; undefined when there are none. */
   get text(): string | undefined {
-    const said = readableText(bodyText(Buffer.concat(this.#pieces), this.#answer))
-    if (said === '') return undefined
-    return `The policy answered ${this.#answer.status}${contentText(this.#answer)}, which is no chat completion: ${said}`
+    const text = readableText(bodyText(Buffer.concat(this.#pieces), this.#answer))
+    if (text === '') return undefined
+    return `The policy answered ${this.#answer.status}${contentText(this.#answer)}, which is not a chat completion: ${text}`
   }
 }
 
-/** Takes the bytes of an answer in, and gives out the chunks that were whole so far. */
+/** Parses the bytes of an answer into chunks. */
 export interface AnswerReader {
-  /** Whether the policy said that nothing follows. */
+  /** Whether `[DONE]` has arrived. */
   readonly ended: boolean
-  /** @throws OsmosisError with code `policy_stream_error`; what was whole before can be taken */
+  /** @throws OsmosisError with code `policy_stream_error`; `take` still returns the chunks before the error */
   add(pieces: readonly Uint8Array[]): void
-  /** Nothing follows. Throws as `add` does, also for an answer that was not complete. */
+  /** To be called after the last piece. Throws as `add` does, also for an incomplete answer. */
   end(): void
+  /** The chunks that have been parsed since the last call. */
   take(): readonly ChatCompletionChunk[]
 }
 
@@ -162,7 +161,7 @@ export function answerReader(
     : new AnswerEvents(maxLineBytes)
 }
 
-/** An answer as server-sent events, however its bytes were split. */
+/** An answer as server-sent events. */
 class AnswerEvents implements AnswerReader {
   readonly #text = new AnswerText()
   readonly #parser: EventSourceParser
@@ -175,7 +174,7 @@ class AnswerEvents implements AnswerReader {
       maxBufferSize: Math.min(maxLineBytes, Number.MAX_SAFE_INTEGER),
       onEvent: (event) => this.#read(event),
       onError: ({ type }) => {
-        // Lines of other fields are of no interest.
+        // Unknown fields are ignored.
         if (type === 'max-buffer-size-exceeded') throw tooLong('a line', maxLineBytes)
       },
     })
@@ -186,12 +185,12 @@ class AnswerEvents implements AnswerReader {
   }
 
   end(): void {
-    // Some servers close right behind the last line, without the empty line that ends an event.
+    // Some servers omit the empty line that ends the last event.
     if (!this.ended) this.#parser.feed(`${this.#text.rest()}\n\n`)
     if (this.ended || this.#finished) return
     throw new OsmosisError(
       'policy_stream_error',
-      'The answer of the policy ended before its finish_reason: half an answer is not used.',
+      'The answer of the policy ended before its finish_reason: an incomplete answer is not used.',
     )
   }
 
@@ -207,8 +206,8 @@ class AnswerEvents implements AnswerReader {
     const chunk = parseObject(data) as ChatCompletionChunk
     if (event === 'error' || chunk.error) throw reportedError(chunk.error ?? chunk)
     const choices: unknown = chunk.choices
-    // Whoever puts the answer together complains of a chunk that is not made as it should be.
-    this.#finished ||= Array.isArray(choices) && chunk.choices.some(saysFinished)
+    // The accumulator reports malformed chunks.
+    this.#finished ||= Array.isArray(choices) && chunk.choices.some(hasFinishReason)
     this.#chunks.push(chunk)
   }
 }
@@ -252,7 +251,7 @@ class JsonAnswer implements AnswerReader {
   }
 }
 
-/** UTF-8 whose characters may be split; bytes that are not UTF-8 are not guessed at. */
+/** Decodes UTF-8 whose characters may be split. Other bytes are an error. */
 class AnswerText {
   readonly #decoder = new TextDecoder('utf-8', { fatal: true })
 
@@ -264,7 +263,7 @@ class AnswerText {
     }
   }
 
-  /** Nothing, unless the text ended within a character. */
+  /** Always empty: throws when the text ended within a character. */
   rest(): string {
     try {
       return this.#decoder.decode()
@@ -274,17 +273,17 @@ class AnswerText {
   }
 }
 
-function saysFinished(choice: ChatCompletionChunk['choices'][number] | null): boolean {
+function hasFinishReason(choice: ChatCompletionChunk['choices'][number] | null): boolean {
   return Boolean(choice?.finish_reason)
 }
 
-/** What it holds is looked at by whoever puts the answer together. */
+/** The accumulator checks what it contains. */
 function parseObject(text: string): object {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
-    // Said below, with the text.
+    // Reported below, with the text.
   }
   if (typeof value === 'object' && value !== null) return value
   throw new OsmosisError(
@@ -293,7 +292,7 @@ function parseObject(text: string): object {
   )
 }
 
-/** For a part of an answer that does not have the shape it should have. */
+/** The error of a malformed part of an answer. */
 export function unreadable(what: string, sent: object, cause: unknown): OsmosisError {
   if (isOsmosisError(cause)) return cause
   return new OsmosisError(
@@ -313,14 +312,14 @@ function tooLong(what: string, maxBytes: number): OsmosisError {
 function silent(seconds: number): OsmosisError {
   return new OsmosisError(
     'policy_stream_error',
-    `The policy sent nothing for ${seconds} s in the middle of its answer: half an answer is not used. policyLimits.silenceSeconds in the workflow's config sets this limit.`,
+    `The policy sent nothing for ${seconds} s in the middle of its answer: an incomplete answer is not used. policyLimits.silenceSeconds in the workflow's config sets this limit.`,
   )
 }
 
-function notUtf8(said: string, cause: unknown): OsmosisError {
+function notUtf8(text: string, cause: unknown): OsmosisError {
   return new OsmosisError(
     'policy_stream_error',
-    `The policy sent bytes that are not UTF-8 text: ${said.slice(0, 200)}`,
+    `The policy sent bytes that are not UTF-8 text: ${text.slice(0, 200)}`,
     { cause },
   )
 }
@@ -335,9 +334,9 @@ function toStreamError(error: unknown): OsmosisError {
 }
 
 function reportedError(error: unknown): OsmosisError {
-  const said = (error as { message?: unknown } | null)?.message ?? error
+  const message = (error as { message?: unknown } | null)?.message ?? error
   return new OsmosisError(
     'policy_stream_error',
-    `The policy reported an error in its answer: ${typeof said === 'string' ? said : JSON.stringify(said)}`,
+    `The policy reported an error in its answer: ${typeof message === 'string' ? message : JSON.stringify(message)}`,
   )
 }

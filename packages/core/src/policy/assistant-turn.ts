@@ -3,9 +3,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AssistantMessage, ChatMessage, ChatToolCall } from './chat-completion.ts'
 
 /**
- * An assistant message in the form that goes over the wire, when it is not one that the policy is
- * known to have written: text parts are joined to the plain string that chat templates expect, and
- * arguments that are not a JSON object become `{}`, because templates parse them again.
+ * The wire form of an assistant message that is not an echo of a recorded answer: text parts are joined to
+ * the plain string that chat templates expect, and arguments that are not a JSON object become `{}`, because
+ * templates parse them.
  */
 export function toWireAssistant(message: ChatMessage): ChatMessage {
   const wire: ChatMessage = { ...message }
@@ -17,63 +17,59 @@ export function toWireAssistant(message: ChatMessage): ChatMessage {
 }
 
 /**
- * Whether `echo` is the turn `said` after a framework carried it through its own data model:
- * arguments re-serialised, text in parts or dropped when it is nothing but white space, a refusal
- * among the text, thinking dropped or all but its end.
+ * Whether `echo` is the recorded `answer` as a framework sends it back: with re-serialised arguments, text
+ * in parts or without text that is only white space, a refusal within the text, without its thinking or with
+ * only the end of it.
  *
  * @param ids - false: tool calls may have other ids, because the policy gave them none
  */
-export function isEchoOf(said: AssistantMessage, echo: ChatMessage, ids = true): boolean {
-  if (visibleText(echo) !== visibleText(said)) return false
+export function isEchoOf(answer: AssistantMessage, echo: ChatMessage, ids = true): boolean {
+  if (visibleText(echo) !== visibleText(answer)) return false
   // The stream helper of the openai client keeps the last piece of fields that it does not know.
-  if (!(thinking(said) ?? '').endsWith(thinking(echo) ?? '')) return false
+  if (!(thinking(answer) ?? '').endsWith(thinking(echo) ?? '')) return false
 
-  const saidCalls = said.tool_calls ?? []
+  const answerCalls = answer.tool_calls ?? []
   const echoCalls = echo.tool_calls ?? []
   return (
-    saidCalls.length === echoCalls.length &&
-    saidCalls.every((call, index) => isSameCall(call, echoCalls[index], ids))
+    answerCalls.length === echoCalls.length &&
+    answerCalls.every((call, index) => isSameCall(call, echoCalls[index], ids))
   )
 }
 
-/** Whether an echo of a turn has all of its thinking. */
-export function hasWholeThinking(said: AssistantMessage, echo: ChatMessage): boolean {
-  return (thinking(said) ?? '') === (thinking(echo) ?? '')
+/** Whether an echo of an answer has all of its thinking. */
+export function hasWholeThinking(answer: AssistantMessage, echo: ChatMessage): boolean {
+  return (thinking(answer) ?? '') === (thinking(echo) ?? '')
 }
 
-/**
- * What a turn is looked up by: the ids of its tool calls, or its text when it has none. Different turns may
- * have the same.
- */
+/** The lookup key of an answer: the ids of its tool calls, or else its text. Different answers may share one. */
 export function turnKey(message: ChatMessage): string {
   const { tool_calls: calls } = message
   if (calls && calls.length > 0) return calls.map(({ id }) => id).join(' ')
-  // As it is: a copy of a long text costs more than the few turns that are found with it.
+  // Not normalised: a copy of a long text costs more than comparing a few more answers.
   return visibleText(message) ?? ''
 }
 
-function isSameCall(said: ChatToolCall, echo: ChatToolCall | undefined, ids: boolean): boolean {
+function isSameCall(call: ChatToolCall, echo: ChatToolCall | undefined, ids: boolean): boolean {
   return (
     echo !== undefined &&
-    (!ids || said.id === echo.id) &&
-    said.function.name === echo.function.name &&
-    isSameArguments(said.function.arguments, echo.function.arguments, ids)
+    (!ids || call.id === echo.id) &&
+    call.function.name === echo.function.name &&
+    isSameArguments(call.function.arguments, echo.function.arguments, ids)
   )
 }
 
 /** @param ids - whether the calls have the same id */
-function isSameArguments(said: string, echo: unknown, ids: boolean): boolean {
-  if (said === echo) return true
-  const parsed = parseObject(said)
+function isSameArguments(written: string, echo: unknown, ids: boolean): boolean {
+  if (written === echo) return true
+  const parsed = parseObject(written)
   const echoed = parseObject(echo)
   if (echoed === undefined) return false
-  // Frameworks that cannot carry malformed arguments replace them: by an empty object, or by what can
-  // be read of them.
+  // Frameworks replace malformed arguments by an empty object, or by what they can parse of them.
   if (parsed === undefined) return ids || isDeepStrictEqual(echoed, {})
   return isDeepStrictEqual(parsed, echoed) || isDeepStrictEqual(jsonForm(parsed), jsonForm(echoed))
 }
 
-/** Writing it again is what turns `-0` into `0` and `1e999` into `null`. */
+/** Re-serialising turns `-0` into `0` and `1e999` into `null`. */
 function jsonForm(value: object): unknown {
   return JSON.parse(JSON.stringify(value))
 }
@@ -101,21 +97,21 @@ function parseObject(value: unknown): object | undefined {
 }
 
 /**
- * What a message says, refusal included, '' when that is white space only; undefined when it has
- * parts that are no text.
+ * The text of a message, refusal included, '' when that is only white space; undefined when it has other
+ * parts than text.
  */
 function visibleText({ content, refusal }: ChatMessage): string | undefined {
   const text = plainText(content ?? '')
   if (text === undefined) return undefined
-  const said = text + (refusal ?? '')
-  return said.trim() === '' ? '' : said
+  const whole = text + (refusal ?? '')
+  return whole.trim() === '' ? '' : whole
 }
 
 function thinking({ reasoning_content, reasoning }: ChatMessage): string | undefined {
   return reasoning_content || reasoning
 }
 
-/** The text of a content that is nothing but text; undefined for null and for other parts. */
+/** The text of a content that has only text; undefined for null and for other parts. */
 function plainText(content: ChatMessage['content']): string | undefined {
   if (typeof content === 'string') return content
   if (!Array.isArray(content) || content.length === 0) return undefined

@@ -1,11 +1,11 @@
-import { errorMessage } from '../error-category.ts'
+import { errorMessage } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { ChatCompletion, ChatLogprobs, ChatMessage, ChatUsage } from './chat-completion.ts'
-import { ConversationTree, pathTo, type MessageNode } from './conversation-tree.ts'
+import { ConversationTree, messagesUpTo, pathTo, type MessageNode } from './conversation-tree.ts'
 
-/** One model call of a sample, measured. */
+/** One model call of a sample. */
 export interface PolicyCall {
-  /** Id of the answer; null when there is none, or it has no id. */
+  /** Id of the answer; null without an answer or id. */
   readonly id: string | null
   /** When the request was made. Milliseconds since the epoch. */
   readonly startedAt: number
@@ -16,8 +16,8 @@ export interface PolicyCall {
   /** How often the request was sent. */
   readonly attempts: number
   /**
-   * Whether the request continued a conversation of this sample as it stood, or was its first.
-   * False where history was rewritten or another conversation was started: trainers split there.
+   * Whether the request continued a conversation of this sample unchanged, or was its first one. False where
+   * history was rewritten or another conversation started: trainers split there.
    */
   readonly extendsPrevious: boolean
   readonly finishReason: string | null
@@ -26,13 +26,13 @@ export interface PolicyCall {
   readonly promptTokenIds: readonly number[] | null
   readonly completionTokenIds: readonly number[] | null
   readonly logprobs: ChatLogprobs | null
-  /** Why there is no answer; null when there is one. */
+  /** Why the call failed; null when it was answered. */
   readonly error: string | null
-  /** Where the answer is in the sample's `trajectoryMessages`; null when it is not in them. */
+  /** Index of the answer in the sample's `trajectoryMessages`; null when it is not in them. */
   readonly answerIndex: number | null
 }
 
-/** A call as it was measured, before anybody asks for the conversation it belongs to. */
+/** A call without its place in a conversation. */
 export type MeasuredCall = Omit<PolicyCall, 'answerIndex'>
 
 interface LoggedCall {
@@ -47,12 +47,12 @@ export interface SettledCall extends Readonly<LoggedCall> {
   readonly settled: MeasuredCall
 }
 
-/** Everything the policy was asked and said under one sample id. */
+/** All model calls under one sample id, with their messages. */
 export class CallLog {
   readonly #tree = new ConversationTree()
   readonly #calls: LoggedCall[] = []
 
-  /** Notes a call that is about to be made. */
+  /** Records the start of a call. */
   begin(messages: readonly ChatMessage[]): CallRecorder {
     const end = this.#tree.follow(messages)
     let extendsPrevious = this.#calls.length === 0
@@ -71,7 +71,7 @@ export class CallLog {
     return this.#calls.length
   }
 
-  /** Whether a call has started that has not ended. */
+  /** Whether a call is in progress. */
   get isBusy(): boolean {
     return this.#calls.some(({ settled }) => settled === undefined)
   }
@@ -82,8 +82,8 @@ export class CallLog {
   }
 
   /**
-   * The last message of each conversation, in the order of their latest calls. Most samples hold
-   * one; rewritten histories, sub-agents and repeated sampling make more.
+   * The last message of each conversation, in the order of their latest calls. Most samples have one;
+   * rewritten histories, sub-agents and repeated sampling make more.
    */
   conversationEnds(): MessageNode[] {
     const ends = new Set<MessageNode>()
@@ -98,14 +98,14 @@ export class CallLog {
   }
 }
 
-/** Takes down how one call went. */
+/** Records one call. */
 export class CallRecorder {
   readonly #tree: ConversationTree
   readonly #logged: LoggedCall
   readonly #startedAt = Date.now()
   readonly #start = performance.now()
   #firstChunkMs: number | null = null
-  /** How often the request was sent so far. */
+  /** How often the request has been sent. */
   attempts = 0
 
   constructor(tree: ConversationTree, logged: LoggedCall) {
@@ -113,19 +113,18 @@ export class CallRecorder {
     this.#logged = logged
   }
 
-  /** Whether it is known how the call ended. */
   get settled(): boolean {
     return this.measured !== undefined
   }
 
-  /** How it went; undefined until it has ended. */
+  /** Undefined until the call has ended. */
   get measured(): MeasuredCall | undefined {
     return this.#logged.settled
   }
 
-  /** The request's messages as a JSON array, with the policy's turns in its own words. Until it has ended. */
+  /** The request's messages as a JSON array, with the policy's answers word for word. Not to be called after the call. */
   messagesJson(): string {
-    // By `+`, which copies nothing yet: the body as a whole is copied once, when it is sent.
+    // `+` copies nothing yet: the whole body is copied once, when it is sent.
     let json = ''
     for (const node of pathTo(this.#logged.end)) json += json === '' ? node.json : `,${node.json}`
     return `[${json}]`
@@ -135,7 +134,7 @@ export class CallRecorder {
     this.#firstChunkMs ??= performance.now() - this.#start
   }
 
-  /** `hasOwnIds`: the agent knows the tool calls of the answer by other ids. */
+  /** `hasOwnIds`: the agent has other ids for the tool calls of the answer. */
   succeed(completion: ChatCompletion, hasOwnIds = false): void {
     const [choice] = completion.choices
     if (choice === undefined) return
@@ -166,5 +165,36 @@ export class CallRecorder {
       logprobs: choice?.logprobs ?? null,
       error,
     }
+  }
+}
+
+/** The messages of one sample as they went over the wire, in chat completions form. */
+export interface WireTranscript {
+  /** The conversation of the latest call, with its answer if there was one. */
+  readonly messages: ChatMessage[]
+  /** Other conversations of the sample, oldest first: rewritten histories, sub-agents, repeated sampling. */
+  readonly otherConversations: ChatMessage[][]
+  /** Whether a call did not continue a conversation unchanged. */
+  readonly historyRewritten: boolean
+  readonly calls: readonly PolicyCall[]
+}
+
+/** The transcript of a call log; undefined when no call was made. */
+export function wireTranscript(log: CallLog): WireTranscript | undefined {
+  const ends = log.conversationEnds()
+  const latest = ends.at(-1)
+  if (latest === undefined) return undefined
+  const path = pathTo(latest)
+  const calls = log.calls.map(({ end, settled }): PolicyCall => {
+    const index = end.depth - 1
+    // A failed call ends with its request.
+    const isOnPath = settled.error === null && path[index] === end
+    return { ...settled, answerIndex: isOnPath ? index : null }
+  })
+  return {
+    messages: messagesUpTo(latest),
+    otherConversations: ends.slice(0, -1).map(messagesUpTo),
+    historyRewritten: calls.some(({ extendsPrevious }) => !extendsPrevious),
+    calls,
   }
 }

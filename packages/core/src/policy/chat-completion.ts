@@ -1,6 +1,6 @@
 /**
- * The part of the OpenAI chat completions format that crosses between agents and policies.
- * Names are the wire's own (snake_case); endpoints send more than this, and all of it is kept.
+ * The part of the OpenAI chat completions format that agents and policies exchange, under its wire names
+ * (snake_case). Other fields are preserved.
  * Source: https://platform.openai.com/docs/api-reference/chat
  */
 
@@ -16,7 +16,7 @@ export interface ChatToolCall {
   type: 'function'
   function: {
     name: string
-    /** Whatever the policy wrote; usually, but not surely, the text of a JSON object. */
+    /** As the policy wrote it; usually the text of a JSON object. */
     arguments: string
   }
 }
@@ -36,7 +36,7 @@ export interface ChatMessage {
   [key: string]: unknown
 }
 
-/** A message as it stands in the record of what the policy said. */
+/** An answer of the policy. */
 export interface AssistantMessage extends ChatMessage {
   role: 'assistant'
   content: string | null

@@ -14,55 +14,55 @@ import type {
 interface StreamedToolCall {
   readonly index: number | undefined
   readonly call: ChatToolCall
-  /** The first id that the server gave it; not the call's own where it came late. */
+  /** The first id that the server gave it. The call has another one if this came late. */
   serverId: string | undefined
 }
 
 /**
- * Puts the tool calls of one streamed answer together. They need an id, because their results point
- * to it; one that comes without gets it here, in the delta itself: the chunk is handed out after
- * that, so all who read it know the call by the same id.
+ * Assembles the tool calls of one streamed answer. Tool results refer to the id of a call, so a call without
+ * an id gets one here. It is written into the delta itself before the chunk is passed on, so that all readers
+ * see the same id.
  */
 class StreamedToolCalls {
   readonly #entries: StreamedToolCall[] = []
 
-  /** New objects each time. */
+  /** Copies. */
   get toolCalls(): ChatToolCall[] {
     return this.#entries.map(({ call }) => ({ ...call, function: { ...call.function } }))
   }
 
-  /** Whether one of them came without an id so far. */
+  /** Whether the server gave one of them no id so far. */
   get hasOwnIds(): boolean {
     return this.#entries.some(({ serverId }) => serverId === undefined)
   }
 
-  /** Takes the list of one chunk. */
+  /** Adds the list of one chunk. */
   add(deltas: readonly ChatToolCallDelta[]): void {
     const named = new Set<StreamedToolCall>()
     for (const delta of deltas) this.#addDelta(delta, named)
   }
 
-  /** `named` are the calls that the same list has named already: it names each only once. */
+  /** `named`: the calls that this list has named. A list names each call once. */
   #addDelta(delta: ChatToolCallDelta, named: Set<StreamedToolCall>): void {
     assertShape(delta)
     const name = delta.function?.name
     const known = this.#latestCall(delta)
-    const begins = !known || (name && named.has(known)) || isAnotherCall(known, delta)
-    const entry = begins ? this.#beginCall(delta) : known
+    const isNew = !known || (name && named.has(known)) || isAnotherCall(known, delta)
+    const entry = isNew ? this.#startCall(delta) : known
     if (name) named.add(entry)
 
     const { call } = entry
     entry.serverId ??= delta.id || undefined
-    // The id that readers saw first stays: one that comes late or changes would be a second one.
-    if ((begins || delta.id) && delta.id !== call.id) delta.id = call.id
-    // Some servers repeat id and name in every delta, so they are taken once and not appended.
+    // Readers have seen the first id, so later ones are replaced by it.
+    if ((isNew || delta.id) && delta.id !== call.id) delta.id = call.id
+    // Some servers repeat id and name in every delta, so they are not appended.
     call.function.name ||= name ?? ''
     const text: unknown = delta.function?.arguments
     if (typeof text === 'string') call.function.arguments += text
     else if (text !== undefined && text !== null) call.function.arguments += JSON.stringify(text)
   }
 
-  /** The call that `delta` continues, unless it begins another. */
+  /** The call that `delta` continues, unless it starts a new one. */
   #latestCall(delta: ChatToolCallDelta): StreamedToolCall | undefined {
     const calls = isNumbered(delta)
       ? this.#entries.filter(({ index }) => index === delta.index)
@@ -70,7 +70,7 @@ class StreamedToolCalls {
     return calls.findLast(({ serverId }) => serverId && serverId === delta.id) ?? calls.at(-1)
   }
 
-  #beginCall({ index, id }: ChatToolCallDelta): StreamedToolCall {
+  #startCall({ index, id }: ChatToolCallDelta): StreamedToolCall {
     const call: ChatToolCall = {
       id: id || `call_${randomUUID().replaceAll('-', '')}`,
       type: 'function',
@@ -82,10 +82,10 @@ class StreamedToolCalls {
   }
 }
 
-/** Arguments as an object are those of servers that parse what the policy wrote. */
+/** Some servers parse the arguments that the policy wrote and send an object. */
 function assertShape({ index, id, function: called }: ChatToolCallDelta): void {
-  const isPlace = index === undefined || index === null || (Number.isInteger(index) && index >= 0)
-  if (!isPlace) throw new TypeError('expected the index of a tool call')
+  const isIndex = index === undefined || index === null || (Number.isInteger(index) && index >= 0)
+  if (!isIndex) throw new TypeError('expected the index of a tool call')
   asText(id)
   if (called === undefined || called === null) return
   asText(asObject(called).name)
@@ -94,8 +94,8 @@ function assertShape({ index, id, function: called }: ChatToolCallDelta): void {
 }
 
 /**
- * Whether `delta` begins a call behind the `known` one of the same index: some servers number every
- * call 0 or none at all, others change the id within a call. Only a delta with a name begins one.
+ * Whether `delta` starts a new call after the `known` one of the same index: some servers give every call the
+ * index 0 or none, others change the id within a call. Only a delta with a name starts one.
  */
 function isAnotherCall({ call, serverId }: StreamedToolCall, delta: ChatToolCallDelta): boolean {
   const known = call.function
@@ -103,7 +103,7 @@ function isAnotherCall({ call, serverId }: StreamedToolCall, delta: ChatToolCall
   if (!name || !known.name) return false
   if (delta.id && serverId) return delta.id !== serverId
   if (name !== known.name) return true
-  // The name again: repeated, perhaps with an id that comes late, or a second call of the tool.
+  // The same name again: repeated, perhaps with a late id, or a second call of the same tool.
   return (Boolean(delta.id) || !isNumbered(delta)) && isJson(known.arguments)
 }
 
@@ -121,8 +121,8 @@ function isJson(text: string): boolean {
 }
 
 /**
- * Puts the chunks of one streamed answer together. Servers differ: a chunk may hold one token or
- * the whole answer, tool calls may lack their `index`, roles and usage may never come.
+ * Assembles the chunks of one streamed answer. Servers differ: a chunk may have one token or the whole
+ * answer, tool calls may have no `index`, roles and usage may be missing.
  */
 export class CompletionAccumulator {
   #id: string | undefined
@@ -140,22 +140,22 @@ export class CompletionAccumulator {
   #finishReason: string | undefined
   #sawChoice = false
 
-  /** Why the policy stopped; undefined until it said so. */
+  /** Undefined until the policy has sent it. */
   get finishReason(): string | undefined {
     return this.#finishReason
   }
 
-  /** Whether any chunk carried a choice: an answer without one is no answer. */
+  /** Whether any chunk had a choice. */
   get sawChoice(): boolean {
     return this.#sawChoice
   }
 
-  /** Whether tool calls have ids that the policy did not give them. */
+  /** Whether tool calls have ids that were generated here. */
   get hasOwnIds(): boolean {
     return this.#toolCalls.hasOwnIds
   }
 
-  /** Takes the next chunk. Tool calls in it get the ids they lack, see `StreamedToolCalls`. */
+  /** Adds a chunk. Sets missing ids of its tool calls, see `StreamedToolCalls`. */
   add(chunk: ChatCompletionChunk): void {
     this.#id ??= chunk.id
     this.#created ??= chunk.created
@@ -174,8 +174,8 @@ export class CompletionAccumulator {
   }
 
   /**
-   * The answer as one object, as an endpoint gives it that does not stream. A new one each time:
-   * what one reader does to it is not seen by another.
+   * The answer as one object, as an endpoint without streaming sends it. A new object each time, so that
+   * readers may modify it.
    */
   completion(): ChatCompletion {
     const choice: ChatCompletion['choices'][number] = {
@@ -201,7 +201,7 @@ export class CompletionAccumulator {
     const { toolCalls } = this.#toolCalls
     const message: AssistantMessage = {
       role: 'assistant',
-      // Streams open with an empty text even when only tool calls follow; that is not an answer's text.
+      // Streams start with an empty text even when only tool calls follow.
       content: this.#content || toolCalls.length === 0 ? (this.#content ?? '') : null,
     }
     if (this.#reasoningContent !== undefined) message.reasoning_content = this.#reasoningContent
@@ -212,11 +212,11 @@ export class CompletionAccumulator {
   }
 
   #addDelta(delta: ChatDelta): void {
-    // Empty deltas, the finish reason once more and usage do come behind the finish reason.
-    if (this.#finishReason !== undefined && saysSomething(delta)) {
+    // Empty deltas, a repeated finish reason and usage may follow the finish reason.
+    if (this.#finishReason !== undefined && hasContent(delta)) {
       throw new OsmosisError(
         'policy_stream_error',
-        `The policy said more behind its finish_reason, which would be a second answer: ${JSON.stringify(delta).slice(0, 200)}`,
+        `The policy sent more after its finish_reason, which would be a second answer: ${JSON.stringify(delta).slice(0, 200)}`,
       )
     }
     this.#content = joined(this.#content, delta.content)
@@ -230,7 +230,7 @@ export class CompletionAccumulator {
 /**
  * A whole answer as the single chunk of a stream, for endpoints that do not stream.
  *
- * @throws TypeError when it is not made as it should be
+ * @throws TypeError when it is malformed
  */
 export function chunkFromCompletion(completion: ChatCompletion): ChatCompletionChunk {
   return {
@@ -254,37 +254,29 @@ function isFirst({ index }: ChatCompletionChunk['choices'][number]): boolean {
   return (index ?? 0) === 0
 }
 
-function saysSomething(delta: ChatDelta): boolean {
+function hasContent(delta: ChatDelta): boolean {
   const { content, refusal, reasoning, reasoning_content, tool_calls } = delta
   return Boolean(content || refusal || reasoning || reasoning_content || tool_calls?.length)
 }
 
-/** Text in another form, such as a list of parts, must not turn into an empty answer. */
+/** Other forms of text, such as a list of parts, are an error: they must not become an empty answer. */
 function joined(text: string | undefined, more: unknown): string | undefined {
   const next = asText(more)
   return next === undefined || next === null ? text : (text ?? '') + next
 }
 
-// Answers hold tens of thousands of tokens; spreading that many arguments overflows the stack.
+// Answers have tens of thousands of tokens; that many arguments of `push` overflow the stack.
 function append<T>(list: T[], items: readonly T[]): void {
   for (const item of items) list.push(item)
 }
 
-/**
- * A text of an answer, which may be missing.
- *
- * @throws TypeError when it is something else
- */
+/** Returns a text of an answer, which may be missing. Throws a TypeError for anything else. */
 function asText(value: unknown): string | null | undefined {
   if (typeof value === 'string' || value === null || value === undefined) return value
   throw new TypeError('expected a text')
 }
 
-/**
- * An object of an answer.
- *
- * @throws TypeError when it is something else
- */
+/** Returns an object of an answer. Throws a TypeError for anything else. */
 function asObject<T extends object>(value: T): T {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
   throw new TypeError('expected an object')

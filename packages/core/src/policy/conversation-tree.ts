@@ -1,7 +1,7 @@
 import { hasWholeThinking, isEchoOf, toWireAssistant, turnKey } from './assistant-turn.ts'
 import type { AssistantMessage, ChatMessage } from './chat-completion.ts'
 
-/** What a plain JSON value was at one time, whatever becomes of it: a copy that shares its texts. */
+/** A copy of a plain JSON value that shares its strings. */
 type JsonSnapshot =
   | string
   | number
@@ -11,22 +11,22 @@ type JsonSnapshot =
   | readonly JsonSnapshot[]
   | { readonly [key: string]: JsonSnapshot }
 
-const notPlain = Symbol('has a JSON form of its own, or none')
+const notPlain = Symbol('has its own JSON form, or none')
 
-/** Takes a snapshot; undefined of what is not plain data. */
+/** Undefined for a value that is not plain data. */
 function snapshotOf(value: object): JsonSnapshot {
   const taken = take(value)
   return taken === notPlain ? undefined : taken
 }
 
 /**
- * Whether the JSON of `value` is known to be that of the time of the snapshot. Much cheaper than
- * writing it: texts that a program passes on are the same object in memory, and are not read.
+ * Whether the JSON of `value` is that of the snapshot; false when unsure. Much cheaper than writing the JSON:
+ * strings that a program passes on are the same object in memory, and need not be compared.
  */
 function isAsIn(snapshot: JsonSnapshot, value: unknown): boolean {
   if (typeof snapshot !== 'object' || snapshot === null) return snapshot === value
   if (typeof value !== 'object' || value === null) return false
-  // Loops, because all of a long conversation goes through here with each call.
+  // Loops, because a whole conversation is compared with each call.
   if (isList(snapshot)) {
     if (!isList(value) || value.length !== snapshot.length) return false
     for (let n = 0; n < snapshot.length; n += 1) if (!isAsIn(snapshot[n], value[n])) return false
@@ -73,7 +73,7 @@ function takeList(list: readonly unknown[]): JsonSnapshot | typeof notPlain {
 
 function takeRecord(record: object): JsonSnapshot | typeof notPlain {
   if (!isPlain(record)) return notPlain
-  // One object of the same shape, for as long as the rollout lives.
+  // Spread preserves the shape of the object, which saves memory.
   const copy = { ...record } as Record<string, JsonSnapshot>
   for (const key of Object.keys(copy)) {
     const value = copy[key]
@@ -93,24 +93,24 @@ function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null
 }
 
-/** One message at one place of a conversation. */
+/** One message of a conversation, with its history as the parents. */
 export class MessageNode {
   readonly parent: MessageNode | undefined
   /** The message as it goes over the wire. */
   readonly json: string
-  /** How many messages the conversation has up to this one. */
+  /** Number of messages up to this one. */
   readonly depth: number
-  /** The message as it was last given at this place; undefined when it was not, or is no plain data. */
-  given: JsonSnapshot = undefined
-  /** What the policy wrote, where this node is its answer. */
-  said: AssistantMessage | undefined = undefined
-  /** Whether ids of its tool calls were made up here: whoever else reads the answer has other ones. */
+  /** The message as the latest request had it; undefined for an answer and for data that is not plain. */
+  received: JsonSnapshot = undefined
+  /** The policy's message, if this node is its answer. */
+  answer: AssistantMessage | undefined = undefined
+  /** Whether ids of its tool calls were generated here: other readers of the answer have other ids. */
   hasOwnIds = false
-  /** Whether a call ended here that no later one has continued yet. */
+  /** Whether a call ended here that no later call continued. */
   isTip = false
-  /** What was said next, by its JSON; undefined as long as there is one child at most, the latest. */
+  /** The next messages by their JSON; undefined while there is at most one, `latest`. */
   children: Map<string, MessageNode> | undefined = undefined
-  /** The child that the latest path goes through. */
+  /** The child on the latest path. */
   latest: MessageNode | undefined = undefined
 
   constructor(parent: MessageNode | undefined, json: string) {
@@ -121,41 +121,40 @@ export class MessageNode {
 }
 
 /**
- * Everything that was said under one sample id, each message kept once: every request is a path
- * from the root, so a conversation that grows by two messages per call costs two nodes per call.
+ * All messages under one sample id, each stored once. A request is a path from the root, so a conversation that
+ * grows by two messages per call costs two nodes per call.
  *
- * The tree is also the memory of what the policy wrote. Frameworks re-serialise a turn when they
- * send it back (`1.0` becomes `1`, spaces vanish, thinking is dropped); a message that is an echo
- * of a turn the policy wrote at this place goes out in the policy's own words.
+ * The tree also records what the policy wrote. Frameworks re-serialise an answer when they send it back (`1.0`
+ * becomes `1`, spaces vanish, thinking is dropped). A message that echoes an answer is sent as the policy wrote it.
  */
 export class ConversationTree {
   readonly #root = new MessageNode(undefined, '')
-  /** What the policy wrote, in its order. */
+  /** The answers of the policy, in their order. */
   readonly #answers: MessageNode[] = []
-  /** The same by their keys, those that were there when one was last looked for. */
-  #turns: Map<string, Set<MessageNode>> | undefined
+  /** The first `#indexed` answers by their keys. */
+  #index: Map<string, Set<MessageNode>> | undefined
   #indexed = 0
 
-  /** The place of the last message of a request, which the answer will follow. */
+  /** Adds the messages of a request, and returns the node of the last one. */
   follow(messages: readonly ChatMessage[]): MessageNode {
     let node = this.#root
     for (const message of messages) {
       const { latest } = node
-      // A long conversation is nearly all of this: what was given with the last request.
-      if (latest?.given !== undefined && isAsIn(latest.given, message)) {
+      // The usual case: the previous request had the same message.
+      if (latest?.received !== undefined && isAsIn(latest.received, message)) {
         node = latest
         continue
       }
       node = message.role === 'assistant' ? this.#assistant(node, message) : child(node, message)
-      node.given = snapshotOf(message)
+      node.received = snapshotOf(message)
     }
     return node
   }
 
-  /** Adds the policy's answer behind the last message of its request. */
-  answer(parent: MessageNode, said: AssistantMessage, hasOwnIds = false): MessageNode {
-    const node = child(parent, toWireAssistant(said))
-    node.said ??= said
+  /** Adds the policy's answer after the last message of its request. */
+  answer(parent: MessageNode, answer: AssistantMessage, hasOwnIds = false): MessageNode {
+    const node = child(parent, toWireAssistant(answer))
+    node.answer ??= answer
     if (hasOwnIds) node.hasOwnIds = true
     this.#answers.push(node)
     return node
@@ -163,42 +162,44 @@ export class ConversationTree {
 
   #assistant(parent: MessageNode, message: ChatMessage): MessageNode {
     const { latest, children } = parent
-    // Nearly always what the policy answered here, and the only thing that was said here.
-    if (latest?.said !== undefined && children === undefined) {
-      if (isEchoOf(latest.said, message) && hasWholeThinking(latest.said, message)) return latest
+    // The usual case: the only answer after this parent.
+    if (latest?.answer !== undefined && children === undefined) {
+      if (isEchoOf(latest.answer, message) && hasWholeThinking(latest.answer, message)) {
+        return latest
+      }
     }
     let inPlace: MessageNode | undefined
     let moved: MessageNode | undefined
     for (const node of this.#answersLike(message)) {
-      const { said } = node
-      if (said === undefined || !isEchoOf(said, message)) continue
+      const { answer } = node
+      if (answer === undefined || !isEchoOf(answer, message)) continue
       moved = node
       if (node.parent !== parent) continue
-      if (hasWholeThinking(said, message)) return node
+      if (hasWholeThinking(answer, message)) return node
       inPlace ??= node
     }
     if (inPlace) return inPlace
     for (const node of childrenOf(parent)) {
-      if (node.hasOwnIds && node.said && isEchoOf(node.said, message, false)) return node
+      if (node.hasOwnIds && node.answer && isEchoOf(node.answer, message, false)) return node
     }
-    // The history was cut or rewritten: still the policy's words, at another place.
     if (moved === undefined) return child(parent, toWireAssistant(message))
+    // The history before the answer was cut or rewritten.
     const node = childOf(parent, moved.json)
-    if (moved.said) node.said ??= moved.said
+    if (moved.answer) node.answer ??= moved.answer
     return node
   }
 
   #answersLike(message: ChatMessage): Iterable<MessageNode> {
-    const turns = (this.#turns ??= new Map<string, Set<MessageNode>>())
+    const index = (this.#index ??= new Map<string, Set<MessageNode>>())
     for (const node of this.#answers.slice(this.#indexed)) {
-      if (node.said === undefined) continue
-      const key = turnKey(node.said)
-      const known = turns.get(key)
-      if (known === undefined) turns.set(key, new Set([node]))
+      if (node.answer === undefined) continue
+      const key = turnKey(node.answer)
+      const known = index.get(key)
+      if (known === undefined) index.set(key, new Set([node]))
       else known.add(node)
     }
     this.#indexed = this.#answers.length
-    return turns.get(turnKey(message)) ?? []
+    return index.get(turnKey(message)) ?? []
   }
 }
 
@@ -211,7 +212,7 @@ export function pathTo(node: MessageNode): MessageNode[] {
 
 /** The messages from the start of the conversation to `node`, as the policy wrote them. */
 export function messagesUpTo(node: MessageNode): ChatMessage[] {
-  return pathTo(node).map(({ said, json }) => said ?? (JSON.parse(json) as ChatMessage))
+  return pathTo(node).map(({ answer, json }) => answer ?? (JSON.parse(json) as ChatMessage))
 }
 
 function child(parent: MessageNode, message: ChatMessage): MessageNode {
@@ -219,8 +220,7 @@ function child(parent: MessageNode, message: ChatMessage): MessageNode {
 }
 
 function childOf(parent: MessageNode, json: string): MessageNode {
-  // Nearly always the one that the last request went through. Comparing two texts is several times
-  // cheaper than hashing one, and a long conversation is all of this.
+  // The usual case. Comparing two strings is several times cheaper than hashing one.
   const { latest } = parent
   if (latest !== undefined && latest.json === json) return latest
   const known = parent.children?.get(json)
@@ -229,7 +229,7 @@ function childOf(parent: MessageNode, json: string): MessageNode {
     return known
   }
   const node = new MessageNode(parent, json)
-  // Most messages are followed by one and the same: a map of one would hash it for nothing.
+  // Most messages have one successor only: no map is needed.
   if (latest !== undefined) {
     parent.children ??= new Map([[latest.json, latest]])
     parent.children.set(json, node)

@@ -1,21 +1,20 @@
 import type { ChatCompletion } from './chat-completion.ts'
-import { errorMessage } from '../error-category.ts'
+import { errorMessage } from '../errors.ts'
 import { answerReader, type AnswerReader } from './answer-stream.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
 
-/** Hears how an answer went. One of the last two is called, once. */
+/** Receives the result of a {@link PassingAnswer}: one call of `onAnswer` or `onBroken`. */
 export interface AnswerListener {
   onFirstChunk?(): void
-  /** `hasOwnIds`: tool calls came without ids, so the agent knows them by other ones. */
+  /** `hasOwnIds`: tool calls had no ids, so the agent has other ones for them. */
   onAnswer(completion: ChatCompletion, hasOwnIds: boolean): void
-  /** What came was no whole answer. */
+  /** The answer was incomplete or malformed. */
   onBroken(reason: string): void
 }
 
 /**
- * Reads an answer of the policy from its bytes while they pass to somebody else. It is over as soon as
- * the policy says so, which may be long before the connection ends. Whatever is wrong with the bytes is
- * said to the listener; nothing throws.
+ * Reads an answer of the policy from bytes that are forwarded to another reader. It ends with `[DONE]`, which
+ * may be long before the connection ends. Errors go to the listener; nothing throws.
  */
 export class PassingAnswer {
   readonly #reader: AnswerReader
@@ -34,15 +33,15 @@ export class PassingAnswer {
     if (this.#reader.ended) this.#finish()
   }
 
-  /** The policy has sent all of it. */
+  /** To be called when the policy has sent everything. */
   end(): void {
     this.#read(() => this.#reader.end())
     this.#finish()
   }
 
-  /** Nothing follows, because the connection broke or nobody reads on. */
+  /** To be called when the connection broke or its reader stopped. */
   breakOff(reason: string): void {
-    // Behind the finish reason only usage can follow.
+    // Only usage can follow the finish reason.
     if (this.#answer.finishReason === undefined) this.#fail(reason)
     else this.#finish()
   }

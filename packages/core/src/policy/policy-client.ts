@@ -1,11 +1,11 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
-import { isForeign } from '../http/readable-answer.ts'
-import { foreignText } from '../http/refusal-text.ts'
+import { foreignText, isForeign } from '../http/answer-text.ts'
 import { retryFailed } from '../http/retry.ts'
-import type { HttpAnswer, HttpRequest } from '../http/exchange.ts'
+import type { HttpAnswer } from '../http/answer.ts'
+import type { HttpRequest } from '../http/exchange.ts'
 import type { Transport } from '../http/transport.ts'
-import { untilAborted } from '../http/until-aborted.ts'
+import { untilAborted } from '../http/waiting.ts'
 import type {
   ChatCompletion,
   ChatCompletionChunk,
@@ -17,9 +17,20 @@ import type { PolicyLimits } from './answer-limits.ts'
 import { PolicyAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
-import { policyHeaders, type PolicyIdentity } from './headers.ts'
-import { type PausedCalls, pausesOf } from './paused-endpoint.ts'
-import type { PolicyAddress } from './policy-endpoint.ts'
+import {
+  policyHeaders,
+  type PolicyIdentity,
+  type PolicyWire,
+  wireRequest,
+  type WireSettings,
+  wireSettings,
+} from './policy-wire.ts'
+import {
+  type PausedCalls,
+  pausesOf,
+  type PolicyAddress,
+  policyTransport,
+} from './policy-endpoint.ts'
 import { createPolicyFetch } from './policy-fetch.ts'
 import {
   type Answered,
@@ -28,70 +39,65 @@ import {
   policyStream,
   stoppedReading,
 } from './policy-stream.ts'
-import { type PolicyWire, wireRequest, type WireSettings, wireSettings } from './policy-wire.ts'
-import { policyTransport } from './transport.ts'
 
 /**
- * The way from one sample to the policy: every model call of every framework goes through here.
- * Requests carry the rollout's identity, failures before the answer are retried, an answer that
- * breaks off is an error, and all of it is logged under the sample.
+ * Calls the policy for one sample: every model call of every framework goes through here. Requests carry the
+ * rollout's identity, failures before the answer are retried, an answer that breaks off is an error, and every
+ * call is recorded under the sample.
  */
 export interface PolicyClient {
   /** Base URL of the policy, without `/chat/completions`. */
   readonly baseUrl: string
   /**
-   * Asks the policy and hands out the chunks of its answer as they come, then the whole of it. While
-   * the endpoint answers 429 or 503 with `Retry-After` the call waits as it is asked to, a minute at
-   * a time; that uses up no retry.
+   * Calls the policy. Returns the chunks of its answer as they arrive, then the whole answer. While the
+   * endpoint answers 429 or 503 with `Retry-After`, the call waits as long as that says, at most a minute
+   * each time; this does not count as a retry.
    *
    * @throws OsmosisError with code `policy_http_error`, `policy_unreachable`,
    * `policy_stream_error`, `egress_refused` or `invalid_request`; the signal's reason when aborted; the deadline or
    * cancellation of the rollout (`timeout`, `cancelled`, `withdrawn`, `rollout_ended`)
    */
   stream(request: ChatCompletionRequest, options?: PolicyCallOptions): PolicyStream
-  /** Asks the policy and resolves with its whole answer. Throws what `stream` throws. */
+  /** Calls the policy and resolves with its whole answer. Throws what `stream` throws. */
   complete(request: ChatCompletionRequest, options?: PolicyCallOptions): Promise<ChatCompletion>
   /**
-   * The same, as a `fetch` for SDKs that take one. It serves `POST …/chat/completions` only, and
-   * passes on one header of the SDK, the `user-agent` that names it: the others are filled from the
-   * environment.
+   * The same as a `fetch`, for SDKs that accept one. It serves `POST …/chat/completions` only. Of the SDK's
+   * headers it forwards the `user-agent` only, because SDKs fill others from the environment.
    */
   readonly fetch: typeof globalThis.fetch
 }
 
-/** A model call that is about to leave. */
-export interface BeginningModelCall {
-  /** URL that is asked: that of the policy, with `/chat/completions`. */
+/** A model call that is about to be sent. */
+export interface StartingModelCall {
+  /** URL of the request: that of the policy, with `/chat/completions`. */
   readonly endpoint: string
-  /** Aborted when nobody waits for the call any more; the observer rejects then. */
+  /** Aborted when the caller no longer waits for the answer; the observer has to reject then. */
   readonly signal: AbortSignal
 }
 
-/** How a rollout asks its policy, whichever of its samples does. */
+/** What all samples of a rollout share to call the policy. */
 export interface PolicyRoute {
   readonly rolloutId: string
   readonly endpoint: PolicyAddress
   readonly apiKey: string | undefined
-  /** How the endpoint wants to be asked. */
   readonly wire: PolicyWire | undefined
   readonly egress: EgressPolicy
   readonly limits: Required<PolicyLimits>
   readonly signal: AbortSignal
-  /** Awaited before each call leaves, and before {@link PolicyRoute.beforeCall}. */
-  readonly callBegins: ((call: BeginningModelCall) => Promise<() => void>) | undefined
-  /** Awaited before each call leaves. */
+  /** Awaited before each call is sent, and before {@link PolicyRoute.beforeCall}. */
+  readonly callBegins: ((call: StartingModelCall) => Promise<() => void>) | undefined
+  /** Awaited before each call is sent. */
   readonly beforeCall: (() => Promise<void>) | undefined
-  /** Calls that wait as the endpoint asks are in it meanwhile. */
   readonly paused: PausedCalls
-  /** Called when the endpoint says that the trainer withdrew the rollout, which is then to be ended. */
+  /** Called when the endpoint reports that the trainer withdrew the rollout, which has to end then. */
   readonly onWithdrawn: ((reason: OsmosisError) => void) | undefined
 }
 
-/** What a client needs to know of its sample. */
+/** The sample of a client. */
 export interface PolicyClientSample {
   readonly id: string
   readonly log: CallLog
-  /** Where calls are traced; undefined when nobody wants traces. */
+  /** Undefined when tracing is off. */
   readonly trace: RolloutTrace | undefined
 }
 
@@ -106,8 +112,8 @@ export function createPolicyClient(route: PolicyRoute, sample: PolicyClientSampl
 }
 
 /**
- * The model calls of one sample. A class, because a generator function that was made for each client, and
- * called, would stay in memory with all it can reach until a full garbage collection.
+ * The model calls of one sample. A class, because a generator function per client would stay in memory, with
+ * everything it can reach, until a full garbage collection.
  */
 class PolicyCalls {
   readonly #route: PolicyRoute
@@ -123,8 +129,8 @@ class PolicyCalls {
   }
 
   /**
-   * @param answered - settles with the answer, for somebody who wants to see its chunks as well; without it
-   * none is handed out, because that costs more than reading them
+   * @param answered - settled with the answer, for callers that read its chunks; without it no chunk is
+   * yielded, because yielding costs more than parsing
    */
   async *answerTo(
     request: ChatCompletionRequest,
@@ -156,18 +162,18 @@ class PolicyCalls {
       try {
         started = await this.#send(sent, call)
       } catch (error) {
-        started = await this.#askAgain(error, sent, call, options.retries)
+        started = await this.#retry(error, sent, call, options.retries)
       }
       if (isForeign(started)) throw await this.#foreign(started, sent)
       reading = new PolicyAnswer(started, route.limits)
       answer = new CompletionAccumulator()
-      const take = taker(answer, call, signal)
+      const add = chunkAdder(answer, call, signal)
       while (!reading.complete) {
         const chunks = await reading.next()
-        if (answered === undefined) chunks.forEach(take)
+        if (answered === undefined) chunks.forEach(add)
         else {
           for (const chunk of chunks) {
-            take(chunk)
+            add(chunk)
             yield chunk
           }
         }
@@ -181,15 +187,15 @@ class PolicyCalls {
       return completion
     } catch (error) {
       const reason = this.#isWithdrawal(error) ? this.#withdrawn(error) : error
-      // Whatever an abort looks like by the time it gets here, its reason says what happened.
+      // An abort can arrive as any error; its reason says what happened.
       failure = signal.aborted ? signal.reason : reason
       answered?.reject(failure)
       call?.fail(failure)
       throw failure
     } finally {
       reading?.close()
-      // No verdict yet: the caller stopped reading. Behind the finish reason only usage can
-      // follow, so what was read is the answer; before it, nobody knows the answer.
+      // The caller stopped reading. Only usage can follow the finish reason, so after it the answer is
+      // complete; before it, the call failed.
       if (call && !call.settled) {
         if (answer?.finishReason === undefined) {
           failure = stoppedReading()
@@ -210,8 +216,8 @@ class PolicyCalls {
     return this.#transport.post(this.#route.endpoint.url, sent)
   }
 
-  /** Only until the answer begins: asking again after that would be a second sample. */
-  #askAgain(
+  /** Only until the answer starts: a retry after that would be a second sample. */
+  #retry(
     failure: unknown,
     sent: HttpRequest,
     call: CallRecorder,
@@ -230,13 +236,12 @@ class PolicyCalls {
   }
 
   async #foreign(answer: HttpAnswer, { headers, signal }: HttpRequest): Promise<OsmosisError> {
-    const said = await foreignText(answer, headers['authorization'])
+    const text = await foreignText(answer, headers['authorization'])
     signal.throwIfAborted()
     const { href } = this.#route.endpoint.url
-    return new OsmosisError('policy_stream_error', `The policy endpoint ${href} ${said}`)
+    return new OsmosisError('policy_stream_error', `The policy endpoint ${href} ${text}`)
   }
 
-  /** Where the route is the rollout's own. */
   #isWithdrawal(error: unknown): error is OsmosisError {
     return this.#wire.ownRoute === true && isGone(error)
   }
@@ -245,12 +250,12 @@ class PolicyCalls {
     return !this.#isWithdrawal(error) && this.#transport.isPassing(error)
   }
 
-  /** The rollout ends with it, whatever user code makes of the call that failed. */
+  /** Ends the rollout, even if user code handles the error of the call. */
   #withdrawn(cause: OsmosisError): OsmosisError {
     const { status = 404 } = cause
     const reason = new OsmosisError(
       'withdrawn',
-      `The trainer withdrew the rollout: the policy route that is its own answered ${status}.`,
+      `The trainer withdrew the rollout: its own policy route answered ${status}.`,
       { cause, status },
     )
     this.#route.onWithdrawn?.(reason)
@@ -269,7 +274,7 @@ class PolicyCalls {
   }
 }
 
-/** Of a generator that nobody wants to see the chunks of: it hands out nothing before its end. */
+/** The only result of a generator that yields no chunks. */
 function wholeAnswer({
   value,
 }: IteratorResult<ChatCompletionChunk, ChatCompletion>): ChatCompletion {
@@ -291,7 +296,7 @@ function isGone(error: unknown): error is OsmosisError {
   )
 }
 
-/** Bytes, outside of the heap: a text would be held, and moved about, as long as the policy takes. */
+/** Bytes, which are outside of the heap: V8 would copy a string while the policy answers. */
 function bodyOf(settings: Omit<ChatCompletionRequest, 'messages'>, messagesJson: string): Buffer {
   return Buffer.from(`${JSON.stringify(settings).slice(0, -1)},"messages":${messagesJson}}`)
 }
@@ -306,12 +311,12 @@ function assertOneAnswer({ messages, n }: ChatCompletionRequest): void {
   if (n === undefined || n === null || n === 1) return
   throw new OsmosisError(
     'invalid_request',
-    `n must be 1, got ${JSON.stringify(n)}: ask several times for several answers, so that each is recorded.`,
+    `n must be 1, got ${JSON.stringify(n)}: make several calls for several answers, so that each is recorded.`,
   )
 }
 
-/** Takes the chunks of an answer, unless the call was aborted. */
-function taker(
+/** Adds chunks to an answer, unless the call was aborted. */
+function chunkAdder(
   answer: CompletionAccumulator,
   call: CallRecorder,
   signal: AbortSignal,
@@ -320,7 +325,6 @@ function taker(
     signal.throwIfAborted()
     call.firstChunk()
     try {
-      // Only what the answer is made of is looked at, and that has to have the right shape.
       answer.add(chunk)
     } catch (cause) {
       throw unreadable('a chunk', chunk, cause)
@@ -330,8 +334,5 @@ function taker(
 
 function assertComplete(answer: CompletionAccumulator): void {
   if (answer.sawChoice) return
-  throw new OsmosisError(
-    'policy_stream_error',
-    'The policy sent no choices; an empty answer is not made up.',
-  )
+  throw new OsmosisError('policy_stream_error', 'The policy sent no choices: its answer is empty.')
 }

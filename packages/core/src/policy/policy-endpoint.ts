@@ -1,19 +1,42 @@
-import { OsmosisError } from '../errors.ts'
-import { completionsBaseUrl, completionsUrl } from '../http/completions-url.ts'
+import { isOsmosisError, OsmosisError } from '../errors.ts'
+import { isPassingStatus } from '../http/retry.ts'
+import { transportsByEgress } from '../http/transport.ts'
+import { wait } from '../http/waiting.ts'
+
+const suffix = '/chat/completions'
+
+/** The URL of chat completions below a base URL, which may already end in `/chat/completions`. Keeps a query string. */
+export function completionsUrl(baseUrl: string | URL): URL {
+  const url = new URL(baseUrl)
+  const path = url.pathname.replace(/\/+$/, '')
+  return withPath(url, path.endsWith(suffix) ? path : `${path}${suffix}`)
+}
+
+/** The inverse: without `/chat/completions`, and without slashes at the end of its path. */
+export function completionsBaseUrl(url: string | URL): URL {
+  const base = new URL(url)
+  return withPath(base, base.pathname.replace(/(\/+chat\/completions)?\/*$/, ''))
+}
+
+/** Setting a part of a URL parses all of it again. */
+function withPath(url: URL, path: string): URL {
+  if (path !== url.pathname) url.pathname = path
+  return url
+}
 
 /** Where the policy of a rollout is. */
 export interface PolicyAddress {
   /** Without `/chat/completions` and without a slash at the end. */
   readonly baseUrl: string
-  /** Where model calls go. Not to be changed: rollouts share it. */
+  /** Where model calls go. Rollouts share the object: do not modify it. */
   readonly url: URL
 }
 
 let latest: (PolicyAddress & { readonly given: string }) | undefined
 
 /**
- * The endpoint below a base URL, with `/chat/completions` or without. Rollouts of one run have the same, so
- * the latest is remembered.
+ * The endpoint of a base URL, with `/chat/completions` or without. Rollouts of one run have the same one, so
+ * the latest is cached.
  *
  * @throws OsmosisError with code `invalid_request` when it is not a plain http(s) URL
  */
@@ -26,17 +49,77 @@ export function policyEndpoint(given: string): PolicyAddress {
 
 function parseHttpUrl(value: string): URL {
   const url = URL.parse(value)
-  if (
-    url !== null &&
-    (url.protocol === 'http:' || url.protocol === 'https:') &&
-    url.username === '' &&
-    url.password === ''
-  ) {
+  if (url && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') {
     return url
   }
-  // The value may hold credentials, so only what is wrong with it is said.
+  // A URL may hold credentials, so it is not quoted.
   throw new OsmosisError(
     'invalid_request',
     `chatCompletionsUrl must be an http or https URL without credentials${url ? '' : `, got ${JSON.stringify(value)}`}.`,
   )
+}
+
+const keyHint = '. Check the API key that the rollout was sent with (llm_api_key).'
+
+/** The connections of all policy calls of this process, by egress policy. */
+export const policyTransport = transportsByEgress({
+  name: 'policy endpoint',
+  codes: { unreachable: 'policy_unreachable', refused: 'policy_http_error' },
+  hints: {
+    401: keyHint,
+    403: keyHint,
+    404: '. chat_completions_url is a base URL: "/chat/completions" is appended to it.',
+  },
+  isPassingStatus: isRetryableStatus,
+})
+
+/** Whether a model call may be retried after this status. */
+export function isRetryableStatus(status: number): boolean {
+  // In the OpenAI format 409 means a lock that is released soon.
+  return status === 409 || isPassingStatus(status)
+}
+
+/** Longest pause between two requests. */
+const maxPauseMs = 60_000
+/** First and longest pause for `Retry-After: 0`; it doubles each time. */
+const firstBackoffMs = 10
+const maxBackoffMs = 1_000
+
+/** The errors that paused the model calls of a rollout, one per waiting call. */
+export type PausedCalls = OsmosisError[]
+
+/**
+ * Waits as long as an error of the endpoint requests, for example while it updates its weights. Such a pause is
+ * not a failure. It lasts at most a minute, and the signal ends it. Resolves with whether it waited.
+ *
+ * @param isPassing - whether the error is transient
+ */
+export function pausesOf(
+  isPassing: (error: unknown) => boolean,
+  { signal, paused }: { readonly signal: AbortSignal; readonly paused: PausedCalls },
+): (error: unknown) => Promise<boolean> {
+  let pauses = 0
+  return async (error) => {
+    const requestedMs = pauseMs(error)
+    if (requestedMs === undefined || !isPassing(error)) {
+      pauses = 0
+      return false
+    }
+    const backoffMs = Math.min(firstBackoffMs * 2 ** pauses, maxBackoffMs)
+    pauses += 1
+    const reason = error as OsmosisError
+    paused.push(reason)
+    try {
+      await wait(Math.min(requestedMs || backoffMs, maxPauseMs), signal)
+    } finally {
+      paused.splice(paused.indexOf(reason), 1)
+    }
+    return true
+  }
+}
+
+/** The pause that an endpoint requests; undefined for other errors. Milliseconds. */
+function pauseMs(error: unknown): number | undefined {
+  if (!isOsmosisError(error) || error.code !== 'policy_http_error') return undefined
+  return error.status === 429 || error.status === 503 ? error.retryAfterMs : undefined
 }

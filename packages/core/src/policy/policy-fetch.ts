@@ -8,7 +8,7 @@ import type {
 } from './chat-completion.ts'
 import type { PolicyCallOptions, PolicyStream } from './policy-stream.ts'
 
-/** A `fetch` that asks the policy, for SDKs that speak chat completions over a fetch of yours. */
+/** A `fetch` that calls the policy, for SDKs that accept one for chat completions. */
 export function createPolicyFetch(policy: {
   stream(request: ChatCompletionRequest, options?: PolicyCallOptions): PolicyStream
 }): typeof globalThis.fetch {
@@ -31,7 +31,7 @@ export function createPolicyFetch(policy: {
     const chunks = answer[Symbol.asyncIterator]()
     const first = chunks.next()
     try {
-      // The first chunk is awaited so that a refusal can still become a status.
+      // The first chunk is awaited so that a refusal can become a status.
       await first
     } catch (error) {
       signal.throwIfAborted()
@@ -44,7 +44,7 @@ export function createPolicyFetch(policy: {
   }
 }
 
-/** The answer had started when it failed: an error of the body, which no SDK asks again for. */
+/** A failure after the start of the answer is an error of the body, which SDKs do not retry. */
 async function* fromFirst(
   first: Promise<IteratorResult<ChatCompletionChunk>>,
   chunks: AsyncIterator<ChatCompletionChunk>,
@@ -53,7 +53,7 @@ async function* fromFirst(
     for (let next = await first; !next.done; next = await chunks.next()) yield next.value
   } catch (error) {
     if (!isOsmosisError(error)) throw error
-    // Without the cause: SDKs search the whole chain for network errors, and ask again.
+    // Without the cause: SDKs retry when the chain has a network error.
     throw new OsmosisError(error.code, error.message)
   } finally {
     await chunks.return?.()
@@ -69,7 +69,7 @@ function jsonResponse(
       let next = await chunks.next()
       while (!next.done) next = await chunks.next()
       const { id, ...answer } = await completion
-      // Frameworks tell messages apart by it: answers without one would replace each other.
+      // Frameworks identify messages by it: answers without one would replace each other.
       const json = JSON.stringify({ id: id || `chatcmpl-${randomUUID()}`, ...answer })
       controller.enqueue(new TextEncoder().encode(json))
       controller.close()
@@ -81,7 +81,7 @@ function jsonResponse(
 function eventStreamResponse(chunks: AsyncGenerator<ChatCompletionChunk>): Response {
   const encoder = new TextEncoder()
   const body = new ReadableStream<Uint8Array>({
-    // An error thrown here becomes an error of the body, never an early end of it.
+    // An error thrown here is an error of the body, not its end.
     async pull(controller) {
       const next = await chunks.next()
       const data = next.done ? '[DONE]' : JSON.stringify(next.value)
@@ -95,7 +95,7 @@ function eventStreamResponse(chunks: AsyncGenerator<ChatCompletionChunk>): Respo
   return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
 }
 
-/** For errors that came without one. */
+/** For errors without a status. */
 const statusOf: Partial<Record<OsmosisErrorCode, number>> = {
   policy_http_error: 502,
   policy_unreachable: 502,
@@ -103,8 +103,8 @@ const statusOf: Partial<Record<OsmosisErrorCode, number>> = {
 }
 
 /**
- * What the policy refused, as the answer an SDK expects. The header keeps SDKs that know it from
- * asking again: whatever was worth retrying has been retried.
+ * A refusal of the policy, as SDKs expect it. The header stops SDKs that know it from retrying, because the
+ * policy client has retried already.
  */
 function refusalResponse(error: unknown): Response | undefined {
   if (!isOsmosisError(error)) return undefined

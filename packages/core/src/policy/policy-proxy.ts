@@ -2,27 +2,25 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-import { errorMessage } from '../error-category.ts'
-import { isOsmosisError } from '../errors.ts'
+import { errorMessage, isOsmosisError } from '../errors.ts'
 import { getRolloutContext } from '../rollout-context.ts'
 import type { PolicyClient } from './policy-client.ts'
 
 /** A policy under a URL of its own, see {@link createPolicyProxy}. */
 export interface PolicyProxy extends AsyncDisposable {
-  /** Base URL, without `/chat/completions`. It holds a secret, so only who is told it can ask. */
+  /** Base URL, without `/chat/completions`. It contains a secret, so that only its users can call. */
   readonly url: string
-  /** Ends the calls that are in progress. Has no effect the second time. */
+  /** Ends the calls in progress. Has no effect the second time. */
   close(): Promise<void>
 }
 
 /**
- * Serves the policy of a sample on the loopback interface, for SDKs that take a base URL and no `fetch`,
- * and for child processes in any language. What is asked there is asked by `policy`, with all that it
- * promises; the keys and headers of the caller are ignored. It closes when the rollout is over, if nobody
- * did before.
+ * Serves the policy of a sample on the loopback interface, for SDKs that accept a base URL and no `fetch`, and
+ * for child processes in any language. Requests go through `policy` with all of its guarantees; keys and
+ * headers of the caller are ignored. It closes at the end of the rollout, unless `close` was called before.
  */
 export async function createPolicyProxy(policy: Pick<PolicyClient, 'fetch'>): Promise<PolicyProxy> {
-  // Loaded when it is used: importing this package costs half as much without it.
+  // Loaded when it is used, because it doubles the time to import this package.
   const { createServer } = await import('node:http')
   const secret = randomUUID()
   const rolloutSignal = getRolloutContext()?.signal
@@ -61,8 +59,8 @@ async function answer(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const gone = new AbortController()
-  response.once('close', () => gone.abort())
+  const disconnected = new AbortController()
+  response.once('close', () => disconnected.abort())
   const [{ text }, { pipeline }] = await Promise.all([
     import('node:stream/consumers'),
     import('node:stream/promises'),
@@ -74,7 +72,7 @@ async function answer(
     answered = await policy.fetch(new URL(url, 'http://127.0.0.1').href, {
       method,
       body,
-      signal: gone.signal,
+      signal: disconnected.signal,
     })
   } catch (error) {
     const status = isOsmosisError(error) && error.code === 'invalid_request' ? 400 : 502
@@ -84,6 +82,6 @@ async function answer(
     return
   }
   response.writeHead(answered.status, Object.fromEntries(answered.headers))
-  // An answer that breaks off here breaks off there.
+  // An answer that breaks off breaks off for the caller, too.
   await pipeline(answered.body as AsyncIterable<Uint8Array>, response)
 }

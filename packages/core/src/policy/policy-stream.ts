@@ -5,33 +5,33 @@ import type { ChatCompletion, ChatCompletionChunk } from './chat-completion.ts'
 export interface PolicyCallOptions {
   /** Ends the call; the rollout's own signal ends it as well. */
   signal?: AbortSignal | undefined
-  /** Tries after a first one that failed before its answer began; default 2. */
+  /** Retries of a call that failed before its answer started; default 2. */
   retries?: number | undefined
-  /** More request headers. They cannot replace the ids and the bearer of the rollout. */
+  /** Additional request headers. They cannot override the ids and the bearer of the rollout. */
   headers?: Readonly<Record<string, string>> | undefined
 }
 
 /**
- * The answer to one model call: its chunks as they come, to be read once, and the whole of it. The
- * request is sent when the first chunk is asked for.
+ * The answer to one model call: its chunks as they arrive, to be read once, and the whole answer. The request
+ * is sent when the first chunk is read.
  */
 export type PolicyStream = AsyncIterable<ChatCompletionChunk> & {
   /**
-   * The whole answer, known as soon as the chunks have been read. It rejects with what reading them
-   * throws, and with code `policy_stream_error` when their reader stopped before the end; nobody
-   * has to look at it. Reading is up to the caller: it stays open while nobody does.
+   * The whole answer, once the chunks have been read. Rejects with the error of reading them, or with code
+   * `policy_stream_error` when the reader stopped before the end; that rejection need not be handled. Stays
+   * pending while the chunks are not read.
    */
   readonly completion: Promise<ChatCompletion>
 }
 
-/** What the whole answer settles. */
+/** The promise of a whole answer. */
 export interface Answered {
   readonly promise: Promise<ChatCompletion>
   readonly resolve: (completion: ChatCompletion) => void
   readonly reject: (reason: unknown) => void
 }
 
-/** A stream over the chunks of `run`, which settles the promise that it is given. */
+/** A stream over the chunks of `run`, which has to settle the promise. */
 export function policyStream(
   run: (answered: Answered) => AsyncGenerator<ChatCompletionChunk, unknown>,
 ): PolicyStream {
@@ -49,7 +49,7 @@ export function policyStream(
   return { completion: answered.promise, [Symbol.asyncIterator]: () => iterator }
 }
 
-/** What became of an answer that nobody read to its end. */
+/** The error of an answer that was not read to its end. */
 export function stoppedReading(): OsmosisError {
   return new OsmosisError('policy_stream_error', 'The caller stopped reading.')
 }

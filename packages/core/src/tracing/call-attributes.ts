@@ -15,11 +15,11 @@ export interface EndedCall {
     readonly usage: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null
   }
   readonly responseId: string | undefined
-  /** Undefined when there is none. */
+  /** Undefined without an answer. */
   readonly message: AssistantMessage | undefined
 }
 
-/** Settings of a request under their names in traces. */
+/** Attribute names of request settings. */
 const settings = {
   temperature: 'gen_ai.request.temperature',
   top_p: 'gen_ai.request.top_p',
@@ -59,11 +59,11 @@ export function answerAttributes({ call, responseId, message }: EndedCall): Attr
   }
 }
 
-/** The standard switch for what people and models said. Off unless it says otherwise. */
+/** The standard switch for message contents. Default: off. */
 function capturesContent(): boolean {
   // oxlint-disable-next-line node/no-process-env
-  const asked = process.env['OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT'] ?? ''
-  return ['true', 'span_only', 'span_and_event'].includes(asked.toLowerCase())
+  const value = process.env['OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT'] ?? ''
+  return ['true', 'span_only', 'span_and_event'].includes(value.toLowerCase())
 }
 
 function toText(messages: unknown): string | undefined {
@@ -74,14 +74,14 @@ function toText(messages: unknown): string | undefined {
   }
 }
 
-/** A message in the form that traces have for them. */
+/** A message in the form of the GenAI conventions. */
 function toParts(message: ChatMessage): { role: unknown; parts: unknown[] } {
   const { role, content, tool_calls: calls, tool_call_id: id } = message as Record<string, unknown>
   if (role === 'tool')
     return { role, parts: [{ type: 'tool_call_response', id, response: content }] }
   const texts = typeof content === 'string' ? [{ type: 'text', content }] : content
-  const asked = (Array.isArray(calls) ? (calls as { id?: unknown; function?: object }[]) : []).map(
-    (call) => ({ type: 'tool_call', id: call.id, ...call.function }),
-  )
-  return { role, parts: [...(Array.isArray(texts) ? (texts as unknown[]) : []), ...asked] }
+  const toolCalls = (
+    Array.isArray(calls) ? (calls as { id?: unknown; function?: object }[]) : []
+  ).map((call) => ({ type: 'tool_call', id: call.id, ...call.function }))
+  return { role, parts: [...(Array.isArray(texts) ? (texts as unknown[]) : []), ...toolCalls] }
 }

@@ -10,9 +10,9 @@ import {
 const kinds = { internal: 0, client: 2 } as const
 const errorStatus = 2
 /** Characters. */
-const longestType = 100
+const maxTypeLength = 100
 
-/** What a span begins with. */
+/** What a span starts with. */
 export interface SpanStart {
   readonly name: string
   /** Default: `internal`. */
@@ -20,10 +20,10 @@ export interface SpanStart {
   readonly attributes: Attributes
 }
 
-/** A span that has started, and the context that its children are made in. Only `run` ever throws. */
+/** A span that has started, and the context of its children. Only `run` can throw. */
 export class OpenSpan {
   readonly #api: TraceApi
-  /** Undefined when the provider could not make one; its children then belong to its parent. */
+  /** Undefined when the provider failed to start one; its children then belong to its parent. */
   readonly #span: Span | undefined
   readonly #context: TraceContext
 
@@ -38,7 +38,7 @@ export class OpenSpan {
     this.#context = span === undefined ? parent : api.trace.setSpan(parent, span)
   }
 
-  /** Begins a span below this one. */
+  /** Starts a child span. */
   below(start: SpanStart): OpenSpan {
     return new OpenSpan(this.#api, this.#context, start)
   }
@@ -74,14 +74,14 @@ export class OpenSpan {
   }
 }
 
-/** An error by a word of which there are few. */
+/** The type of an error, of low cardinality. */
 export function errorType(error: unknown): string {
   try {
     if (isOsmosisError(error)) return error.code
     const name: unknown = error instanceof Error ? error.name : undefined
-    return typeof name === 'string' ? name.slice(0, longestType) : '_OTHER'
+    return typeof name === 'string' ? name.slice(0, maxTypeLength) : '_OTHER'
   } catch {
-    // What user code throws may refuse to be read.
+    // Getters of user code may throw.
     return '_OTHER'
   }
 }

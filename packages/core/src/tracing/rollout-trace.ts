@@ -1,4 +1,4 @@
-import { errorMessage } from '../error-category.ts'
+import { errorMessage } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { ChatCompletionRequest } from '../policy/chat-completion.ts'
@@ -6,17 +6,17 @@ import { answerAttributes, requestAttributes, type EndedCall } from './call-attr
 import { errorType, OpenSpan } from './open-span.ts'
 import { parentOf, traceApi, type Attributes, type TraceApi } from './trace-api.ts'
 
-/** The rollout that a trace is of. */
+/** The rollout of a trace. */
 export interface TracedRollout {
   readonly rolloutId: string
-  /** Bearer of the policy; no span has it. */
+  /** Bearer of the policy, removed from error messages. */
   readonly apiKey: string | undefined
-  /** The trace that the rollout belongs to, as the headers `traceparent` and `tracestate`. Default: none. */
+  /** Headers `traceparent` and `tracestate` of the trace that the rollout belongs to. Default: none. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined
 }
 
 /**
- * Begins the trace of a rollout; undefined when nobody wants traces.
+ * Starts the trace of a rollout; undefined when tracing is off.
  *
  * @param workflow - name of the class, or of the agent loop
  */
@@ -32,27 +32,27 @@ export function beginRolloutTrace(
 const tracesKey = Symbol.for('osmosis.rollout-traces')
 const holder = globalThis as { [tracesKey]?: WeakMap<object, RolloutTrace> }
 
-/** The traces of rollout contexts. They are no business of whoever makes a context. */
+/** The traces of rollout contexts. Not a field, because creators of a context do not need it. */
 export const traces = (holder[tracesKey] ??= new WeakMap<object, RolloutTrace>())
 
 const traceKey = Symbol.for('osmosis.rollout-trace')
 
-/** The trace of the rollout this code runs in, for code that is handed no rollout context. */
+/** The trace of the rollout this code runs in, for code without access to the rollout context. */
 export function activeTrace(): RolloutTrace | undefined {
   return traceApi()?.context.active().getValue(traceKey) as RolloutTrace | undefined
 }
 
-/** The spans of one rollout: samples and the grading below it, model and tool calls below their sample. */
+/** The spans of one rollout: samples and grading are its children, model and tool calls those of their sample. */
 export class RolloutTrace {
   readonly #rollout: TracedRollout
   readonly #root: OpenSpan
   readonly #samples = new Map<string, OpenSpan>()
-  /** Ends of the tool calls that continue, with what they failed with. */
+  /** Functions that end the tool calls in progress, with an error type. */
   readonly #tools = new Set<(type?: string) => void>()
   /** Ids of the latest answers, by sample. */
   readonly #answers = new Map<string | undefined, string>()
   #grading: { open: OpenSpan; grader: string } | undefined
-  #workflowOver = false
+  #workflowEnded = false
 
   constructor(api: TraceApi, rollout: TracedRollout, workflow: string) {
     this.#rollout = rollout
@@ -67,17 +67,17 @@ export class RolloutTrace {
     })
   }
 
-  /** Makes the rollout's span that of everything `fn` starts. */
+  /** Makes the rollout's span the parent of everything `fn` starts. */
   run<T>(fn: () => T): T {
     return this.#root.run(fn)
   }
 
-  /** The workflow, the loop or the grader failed, and with it the rollout. */
+  /** Records that the rollout failed. */
   fail(error: unknown, type?: string): void {
     this.#fail(this.#root, error, type)
   }
 
-  /** Begins a model call. */
+  /** Starts the span of a model call. */
   call(
     { sampleId, endpoint, model, streams }: TracedCall,
     request: ChatCompletionRequest,
@@ -109,11 +109,11 @@ export class RolloutTrace {
   }
 
   /**
-   * Begins a tool call, below its sample where that is known. What it is called with and what comes of
-   * it are no part of a trace. Undefined when the workflow is over.
+   * Starts the span of a tool call, below its sample if that is known. Arguments and results are not recorded.
+   * Undefined when the workflow has ended.
    */
   tool(sampleId: string | undefined, { name, id }: TracedTool): ToolTrace | undefined {
-    if (this.#workflowOver) return undefined
+    if (this.#workflowEnded) return undefined
     const sample = sampleId === undefined ? undefined : this.#samples.get(sampleId)
     const open = (sample ?? this.#root).below({
       name: `execute_tool ${name}`,
@@ -138,15 +138,15 @@ export class RolloutTrace {
     }
   }
 
-  /** The workflow is over, and with it its samples and the tools that still run. */
+  /** To be called when the workflow has ended. Ends the spans of samples and of tools that still run. */
   endSamples(): void {
-    this.#workflowOver = true
+    this.#workflowEnded = true
     for (const end of this.#tools) end('rollout_ended')
     for (const sample of this.#samples.values()) sample.end()
     this.#samples.clear()
   }
 
-  /** Runs the grader in a span of its own. Rejects with what `grade` rejects with. */
+  /** Runs the grader in a span. Rejects with the error of `grade`. */
   async grading<T>(grader: string, grade: () => Promise<T>): Promise<T> {
     const open = this.#root.below({ name: `grade ${grader}`, attributes: this.#ids() })
     this.#grading = { open, grader }
@@ -162,7 +162,7 @@ export class RolloutTrace {
     }
   }
 
-  /** Notes what the grader gave; to be called before {@link RolloutTrace.grading} ends. */
+  /** Records the rewards of the grader; to be called before {@link RolloutTrace.grading} ends. */
   rewarded(samples: ReadonlyMap<string, RolloutSample>): void {
     if (this.#grading === undefined) return
     const { open, grader } = this.#grading
@@ -171,7 +171,7 @@ export class RolloutTrace {
     }
   }
 
-  /** Notes the reward that an agent loop gave itself. */
+  /** Records the reward that an agent loop gave itself. */
   rewardedItself(loop: string, reward: number): void {
     this.#reward(this.#root, loop, reward)
   }
@@ -184,7 +184,7 @@ export class RolloutTrace {
   #reward(open: OpenSpan, by: string, reward: number, sampleId?: string): void {
     evaluated(open, by, {
       'gen_ai.evaluation.score.value': reward,
-      // The span that was evaluated has ended; this says which answer it ended with.
+      // The evaluated span has ended; this is the id of its last answer.
       'gen_ai.response.id': this.#answers.get(sampleId),
       ...(sampleId === undefined ? {} : { 'osmosis.sample.id': sampleId }),
     })
@@ -209,48 +209,46 @@ export class RolloutTrace {
     return { 'osmosis.rollout.id': this.#rollout.rolloutId, 'osmosis.sample.id': sampleId }
   }
 
-  /** Errors of HTTP clients have been seen to carry keys. */
+  /** Errors of HTTP clients can contain keys. */
   #fail(open: OpenSpan, error: unknown, type = errorType(error)): void {
     const { apiKey } = this.#rollout
     const text = errorMessage(error)
-    // Before the cut, which may leave a piece of a key.
+    // Before truncating, which could leave a piece of the key.
     const clean = apiKey ? text.replaceAll(apiKey, '***') : text
     open.fail(type, beginningOf(clean, errorTextBytes))
   }
 }
 
-/** A model call that is about to be made. */
+/** A model call that is about to be sent. */
 export interface TracedCall {
   /** Undefined in an agent loop, which has no samples. */
   readonly sampleId: string | undefined
   readonly endpoint: URL
-  /** The name that the request gives as its model. */
   readonly model: string
-  /** Whether the answer comes as a stream. */
   readonly streams: boolean
 }
 
 /** The span of a model call. */
 export interface CallTrace {
-  /** That continue the trace at the policy. */
+  /** Headers that continue the trace at the policy. */
   headers(): Record<string, string>
-  /** @param error - why there is no answer; undefined when there is one */
+  /** @param error - why the call failed; undefined when it was answered */
   end(call: EndedCall | undefined, error: unknown): void
 }
 
-/** What is known of a tool call before it runs. */
+/** A tool call that is about to run. */
 export interface TracedTool {
   readonly name: string
-  /** As the policy gave it. */
+  /** The policy's id of the call. */
   readonly id?: string | undefined
 }
 
-/** The span of a tool call. It ends once: what is called after that does nothing. */
+/** The span of a tool call. It ends once; later calls have no effect. */
 export interface ToolTrace {
-  /** Makes the span that of everything `fn` starts. */
+  /** Makes the span the parent of everything `fn` starts. */
   run<T>(fn: () => T): T
   end(): void
-  /** @param error - what the tool threw; undefined: it said that it failed */
+  /** @param error - what the tool threw; undefined when it reported a failure */
   fail(error?: unknown): void
 }
 

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 
-// What is used of `@opentelemetry/api`, written down here: programs that install no OpenTelemetry must
-// compile against this package as well.
+// The part of `@opentelemetry/api` that is used here. Declared again, so that programs without OpenTelemetry
+// can compile against this package.
 
 /** Data of a span. */
 export type Attributes = Record<string, string | number | boolean | string[] | undefined>
@@ -13,7 +13,7 @@ export interface Span {
   end(): void
 }
 
-/** Opaque, but for values under keys of one's own. */
+/** Opaque, except for values under one's own keys. */
 export interface TraceContext {
   getValue(key: symbol): unknown
   setValue(key: symbol, value: unknown): TraceContext
@@ -38,7 +38,7 @@ export interface TraceApi {
     active(): TraceContext
     with<T>(context: TraceContext, fn: () => T): T
   }
-  /** Where OpenTelemetry says what went wrong with itself; nowhere, unless somebody listens. */
+  /** Where OpenTelemetry reports its own errors. */
   readonly diag: { error(message: string, ...more: unknown[]): void }
   readonly propagation: {
     extract(context: TraceContext, headers: TraceHeaders): TraceContext
@@ -46,33 +46,33 @@ export interface TraceApi {
   }
 }
 
-/** Where every copy of the API keeps what was registered. */
+/** Where every copy of the API stores registrations. */
 const registry = Symbol.for('opentelemetry.js.api.1')
 
 let loaded: TraceApi | undefined
 
 /**
- * The API, when somebody has registered a provider for traces. Until then it is not even loaded, so that
- * whoever wants no traces pays for none.
+ * The API, if a trace provider is registered. Until then the package is not loaded, so that tracing costs
+ * nothing while it is off.
  */
 export function traceApi(): TraceApi | undefined {
   const { [registry]: registered } = globalThis as { [registry]?: { trace?: unknown } }
   return registered?.trace === undefined ? undefined : (loaded ??= load())
 }
 
-/** At once: a rollout is known from the moment on that it was handed over. */
+/** Synchronous, because the trace of a rollout has to start when the rollout does. */
 function load(): TraceApi | undefined {
   try {
     return createRequire(import.meta.url)('@opentelemetry/api') as TraceApi
   } catch {
-    // An application that registers a provider has the package, but not always where this one looks.
+    // The application has the package, but this one may not find it.
     return undefined
   }
 }
 
 /**
- * Does something with what somebody else has registered: providers, processors of spans, propagators. What
- * one of these throws costs a part of a trace, and no rollout.
+ * Calls a registered provider, span processor or propagator. If it throws, the trace is incomplete, but the
+ * rollout continues.
  */
 export function attempt<T>({ diag }: TraceApi, use: () => T): T | undefined {
   try {
@@ -83,7 +83,7 @@ export function attempt<T>({ diag }: TraceApi, use: () => T): T | undefined {
   }
 }
 
-/** The headers that continue the trace this code runs in; none without a provider. */
+/** The headers that continue the current trace; none without a provider. */
 export function currentTraceHeaders(): Record<string, string> {
   const headers: Record<string, string> = {}
   const api = traceApi()
@@ -93,14 +93,14 @@ export function currentTraceHeaders(): Record<string, string> {
   return headers
 }
 
-/** Runs `fn` in the trace that came with these headers, unless it runs in one already. */
+/** Runs `fn` in the trace of these headers, unless this code already runs in one. */
 export function inTrace<T>(headers: TraceHeaders, fn: () => T): T {
   const api = traceApi()
   if (api === undefined) return fn()
   return api.context.with(parentOf(api, headers), fn)
 }
 
-/** The trace that this code runs in, or else the one of the headers. */
+/** The current trace, or else that of the headers. */
 export function parentOf(api: TraceApi, headers: TraceHeaders = {}): TraceContext {
   const { context, trace, propagation } = api
   const active = context.active()

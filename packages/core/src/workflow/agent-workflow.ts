@@ -1,47 +1,46 @@
-import { implementsBranded } from './branded-class.ts'
 import type { MetadataOf } from './metadata-schema.ts'
 
 const brand = Symbol.for('osmosis.agent-workflow')
 
-/** The attempts at one row that are compared with one another, and which of them a rollout is. */
+/** The group of attempts at one row, and the number of this rollout in it. */
 export interface RolloutGroup {
-  /** The same for all attempts of the group, and for no other. */
+  /** The same for all attempts of the group. */
   readonly id: string
-  /** Which attempt it is, from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number
-  /** How many attempts there are; absent where whoever asks does not say. */
+  /** How many attempts the group has; undefined when the request does not say. */
   readonly size?: number | undefined
 }
 
-/** What a workflow gets to work on. The reference answer is not part of it: graders see that. */
+/** The input of a workflow. The reference answer is not in it: only graders see that. */
 export interface AgentWorkflowContext<TConfig = unknown> {
-  /** The row's prompt in chat completions form; a copy that may be changed. */
+  /** The row's prompt in chat completions form; a copy that may be modified. */
   readonly prompt: PromptMessage[]
-  /** This rollout's own copy of the config the backend was given. */
+  /** This rollout's copy of the config. */
   readonly config: TConfig
-  /** The row's metadata: what the config's `metadata` schema made of it, else as it is; null when it has none. */
+  /** The row's metadata, parsed by the `metadata` schema of the config if it has one; null without metadata. */
   readonly metadata: MetadataOf<TConfig>
   readonly rolloutId: string
-  /** The group that the rollout is an attempt of; null without. */
+  /** Null when the rollout is not part of a group. */
   readonly group: RolloutGroup | null
   /** Aborted at the deadline or cancellation of the rollout; pass it to everything that can be aborted. */
   readonly signal: AbortSignal
-  /** A folder for files worth keeping, made when first asked for; null when it cannot be made. */
+  /** A folder for files to store with the rollout, created when first read; null when it cannot be created. */
   readonly artifactsDir: string | null
 }
 
 /** What `AgentWorkflow.run` may return instead of registering a sample. */
 export interface AgentWorkflowOutput {
-  /** The conversation, in the form of the framework that held it. */
+  /** The conversation, in the form of the agent framework. */
   readonly messages: readonly unknown[]
-  /** Finite numbers, to be shown next to the reward. */
+  /** Finite numbers to show next to the reward. */
   readonly metrics?: Readonly<Record<string, number>>
 }
 
 /**
- * What an agent does with one row of a dataset. Subclass it, build your agent inside
- * {@link AgentWorkflow.run} and run it there: agents made inside find the rollout by themselves.
- * One instance serves one rollout.
+ * Runs an agent for one row of a dataset. Subclass it, and build and run your agent inside
+ * {@link AgentWorkflow.run}: agents that are created there belong to the rollout. Each rollout has its own
+ * instance.
  */
 export abstract class AgentWorkflow<TConfig = unknown> {
   static readonly [brand] = true
@@ -52,11 +51,10 @@ export abstract class AgentWorkflow<TConfig = unknown> {
   }
 
   /**
-   * Produces the rollout's samples. Agents and sessions of an adapter register theirs. A loop of your
-   * own may return its conversation instead, as a list of chat messages or as an
-   * {@link AgentWorkflowOutput}: that becomes the rollout's only sample, with the id `sample`. Its
-   * model calls go through `requireRolloutContext(…).policy('sample')`. Whatever else is returned
-   * means nothing.
+   * Produces the rollout's samples. Agents and sessions of an adapter register theirs. A loop of your own may
+   * return its conversation instead, as a list of chat messages or as an {@link AgentWorkflowOutput}: that is
+   * the rollout's only sample, with the id `sample`. Its model calls go through
+   * `requireRolloutContext(…).policy('sample')`. Other return values are ignored.
    */
   abstract run(ctx: AgentWorkflowContext<TConfig>): Promise<unknown>
 }
@@ -70,9 +68,8 @@ export function isAgentWorkflowClass(value: unknown): value is AgentWorkflowClas
 }
 
 /**
- * One message of a dataset row's prompt, in chat completions form: a `role` and a `content`.
- * Loosely typed on purpose: it has to be assignable to every framework's own message type, so that
- * `ctx.prompt` can be handed on as it is.
+ * One message of a dataset row's prompt, in chat completions form: a `role` and a `content`. Loosely typed, so
+ * that `ctx.prompt` is assignable to the message type of every framework.
  */
 export interface PromptMessage {
   // oxlint-disable-next-line typescript/no-explicit-any
@@ -81,4 +78,14 @@ export interface PromptMessage {
   content: any
   // oxlint-disable-next-line typescript/no-explicit-any
   [key: string]: any
+}
+
+/**
+ * True for a class that extends the base class with this brand, of any installed copy of the package, and
+ * implements its abstract method.
+ */
+export function implementsBranded(value: unknown, brand: symbol, method: string): boolean {
+  if (typeof value !== 'function' || !(brand in value)) return false
+  const prototype = value.prototype as Record<string, unknown> | undefined
+  return typeof prototype?.[method] === 'function'
 }

@@ -8,40 +8,40 @@ type ConfigKind = 'workflow' | 'grader'
 
 /** How many executions of one kind may run concurrently in one backend. */
 export interface ConcurrencyConfig {
-  /** At least 1; unset: unlimited. */
+  /** At least 1; default: unlimited. */
   readonly maxConcurrent?: number
 }
 
-/** What every config has; your own keys stand next to these. */
+/** The fields of every config. You may add your own. */
 export interface BaseConfig {
   readonly name: string
   readonly description?: string
   readonly concurrency?: ConcurrencyConfig
 }
 
-/** What the config of a workflow has besides. */
+/** The fields of a workflow's config. */
 export interface BaseWorkflowConfig extends BaseConfig {
   /**
-   * The shape of the metadata of a row, by zod or any other Standard Schema. A row without metadata
-   * is `null`. What it parses is `ctx.metadata`; documents keep what the row says.
+   * The shape of a row's metadata, as a schema of zod or another Standard Schema library. A row without
+   * metadata is `null`. The parsed value is `ctx.metadata`; stored documents have the original one.
    */
   readonly metadata?: MetadataSchema
-  /** When an answer of the policy is given up because it stalls or has no end. */
+  /** Limits on an answer of the policy that stalls or does not end. */
   readonly policyLimits?: PolicyLimits
 }
 
-/** How the attempts of a group are waited for. */
+/** When a group is graded. */
 export interface GroupSettings {
   /**
-   * How long attempts are waited for that have not come yet, from when no other of the group runs. What
-   * has come until then is graded. At most a day. Seconds; default 1800.
+   * How long to wait for missing attempts while no attempt of the group runs. Then the others are graded. At
+   * most a day. Seconds; default 1800.
    */
   readonly waitSeconds?: number
-  /** The least attempts with samples that are graded: with fewer, all of them fail. Default: 2. */
+  /** Least number of attempts with samples. With fewer, all attempts of the group fail. Default: 2. */
   readonly minSize?: number
 }
 
-/** What the config of a grader has besides. */
+/** The fields of a grader's config. */
 export interface BaseGraderConfig extends BaseConfig {
   /** For a GroupGrader. */
   readonly group?: GroupSettings
@@ -58,9 +58,8 @@ export type GraderConfig<T extends BaseGraderConfig = BaseGraderConfig> = T & {
 }
 
 /**
- * Declares the config of a workflow. Keys of your own are allowed and keep their types. Each
- * rollout gets a copy: plain data is copied deeply, functions and class instances (models, tools)
- * are shared.
+ * Declares the config of a workflow. You may add fields of your own. Each rollout gets a copy: plain data is
+ * copied deeply, functions and class instances (models, tools) are shared.
  *
  * @throws OsmosisError with code `invalid_config`
  */
@@ -82,10 +81,10 @@ export function defineWorkflowConfig<T extends BaseWorkflowConfig>(config: T): W
  */
 export function defineGraderConfig<T extends BaseGraderConfig>(config: T): GraderConfig<T> {
   const { waitSeconds, minSize } = groupSettings(config)
-  if (!(waitSeconds >= 0 && waitSeconds <= longestWaitSeconds)) {
+  if (!(waitSeconds >= 0 && waitSeconds <= maxWaitSeconds)) {
     throw new OsmosisError(
       'invalid_config',
-      `group.waitSeconds of "${config.name}" must be a number of seconds from 0 to ${longestWaitSeconds}, got ${String(waitSeconds)}.`,
+      `group.waitSeconds of "${config.name}" must be a number of seconds from 0 to ${maxWaitSeconds}, got ${String(waitSeconds)}.`,
     )
   }
   if (!(Number.isInteger(minSize) && minSize >= 1)) {
@@ -97,28 +96,27 @@ export function defineGraderConfig<T extends BaseGraderConfig>(config: T): Grade
   return branded('grader', config)
 }
 
-/** One attempt alone has nothing to be compared with. */
 const defaultGroup: Required<GroupSettings> = { waitSeconds: 1800, minSize: 2 }
 
-const longestWaitSeconds = 86_400
+const maxWaitSeconds = 86_400
 
-/** What the config of a group grader says, with what it leaves open. */
+/** The group settings of a grader's config, with defaults. */
 export function groupSettings(config: unknown): Required<GroupSettings> {
   return { ...defaultGroup, ...(config as Partial<BaseGraderConfig> | undefined)?.group }
 }
 
-/** What kind of config `value` is; undefined for anything else. */
+/** The kind of a config; undefined for other values. */
 export function configKind(value: unknown): ConfigKind | undefined {
   return typeof value === 'object' && value !== null && brand in value
     ? (value as { [brand]: ConfigKind })[brand]
     : undefined
 }
 
-/** A copy of a config for one rollout: plain data deeply, everything else by reference. */
+/** Copies a config for one rollout: plain data deeply, everything else by reference. */
 export function cloneConfig<T>(value: T): T {
   if (Array.isArray(value)) return value.map((item: unknown) => cloneConfig(item)) as T
   if (typeof value !== 'object' || value === null || !isPlainObject(value)) return value
-  // Some libraries make plain objects of their schemas, which refer to themselves.
+  // Schemas of some libraries are plain objects that refer to themselves.
   if (isMetadataSchema(value)) return value
   const copy: Record<PropertyKey, unknown> = {}
   for (const key of Reflect.ownKeys(value)) {

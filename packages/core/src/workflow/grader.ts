@@ -1,15 +1,14 @@
 import type { RolloutSample } from '../rollout-sample.ts'
-import { implementsBranded } from './branded-class.ts'
-import type { RolloutGroup } from './agent-workflow.ts'
+import { implementsBranded, type RolloutGroup } from './agent-workflow.ts'
 import type { MetadataOf } from './metadata-schema.ts'
 
 const brand = Symbol.for('osmosis.grader')
 
-/** What a grader judges, and how it sets rewards. */
+/** The input of a grader, and the methods that set rewards. */
 export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   /** The row's reference answer; null when it has none. */
   readonly label: string | null
-  /** The row's metadata, as the workflow saw it; null when it has none. */
+  /** The row's metadata as the workflow received it; null when it has none. */
   readonly metadata: MetadataOf<TWorkflowConfig>
   /** All samples of the rollout by their ids, in the order they were registered. */
   readonly samples: ReadonlyMap<string, RolloutSample>
@@ -21,32 +20,31 @@ export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   readonly sample: RolloutSample
   readonly config: TConfig
   readonly rolloutId: string
-  /** The group that the rollout is an attempt of; null without. */
+  /** Null when the rollout is not part of a group. */
   readonly group: RolloutGroup | null
   /** Aborted at the grader's deadline or the cancellation of the rollout. */
   readonly signal: AbortSignal
-  /** The folder the workflow could keep files in; null when it cannot be made. */
+  /** The folder where the workflow could store files; null when it cannot be created. */
   readonly artifactsDir: string | null
   /**
-   * Rewards a sample; a later call replaces an earlier one.
+   * Sets the reward of a sample; a later call replaces an earlier one.
    *
    * @throws OsmosisError with code `unknown_sample` or `invalid_reward`
    */
   setSampleReward(sampleId: string, reward: number): void
-  /** Rewards the only sample. Throws what `sample` and `setSampleReward` throw. */
+  /** Sets the reward of the only sample. Throws what `sample` and `setSampleReward` throw. */
   setReward(reward: number): void
   /**
-   * Says what each step of a sample was worth, for trainers that take more than one number: a number,
-   * or null for no statement, for each answered model call of the sample, in their order. It does not
-   * replace the sample's reward. Only Trinity and the trace of `POST /run` carry step rewards: Agent
-   * Lightning, Miles and Osmosis take one number per sample, so they train without them. A later call replaces an earlier one. Where a sample has no `calls`, as when it is graded again
-   * later, nothing is kept of them.
+   * Sets rewards of the steps of a sample: a number, or null for none, for each answered model call in their
+   * order. The sample needs its own reward, too. Only Trinity and the trace of `POST /run` have step rewards;
+   * Agent Lightning, Miles and Osmosis train with one number per sample. A later call replaces an earlier one.
+   * Ignored for a sample without `calls`, as when it is graded again.
    *
    * @throws OsmosisError with code `unknown_sample` or `invalid_reward`
    */
   setStepRewards(sampleId: string, rewards: readonly (number | null)[]): void
   /**
-   * Keeps a sample out of training: it needs no reward, and none is reported.
+   * Removes a sample from training: it needs no reward, and none is reported.
    *
    * @throws OsmosisError with code `unknown_sample`
    */
@@ -54,8 +52,8 @@ export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
 }
 
 /**
- * Judges the samples of a rollout. One instance serves one rollout. With the type of the workflow's
- * config as the second parameter, `ctx.metadata` has the shape which that declares.
+ * Judges the samples of a rollout. Each rollout has its own instance. Pass the type of the workflow's config as
+ * the second type parameter to type `ctx.metadata`.
  */
 export abstract class Grader<TConfig = unknown, TWorkflowConfig = unknown> {
   static readonly [brand] = true
@@ -65,7 +63,7 @@ export abstract class Grader<TConfig = unknown, TWorkflowConfig = unknown> {
     this.config = config
   }
 
-  /** Gives every sample that is kept a reward. What it returns is ignored. */
+  /** Sets the reward of every sample, or removes it. The return value is ignored. */
   abstract grade(ctx: GraderContext<TConfig, TWorkflowConfig>): Promise<unknown>
 }
 

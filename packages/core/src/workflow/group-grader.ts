@@ -1,11 +1,11 @@
-import type { ErrorCategory } from '../error-category.ts'
-import { implementsBranded } from './branded-class.ts'
+import type { ErrorCategory } from '../errors.ts'
+import { implementsBranded } from './agent-workflow.ts'
 import type { GraderContext } from './grader.ts'
 import type { MetadataOf } from './metadata-schema.ts'
 
 const brand = Symbol.for('osmosis.group-grader')
 
-/** An attempt of a group that has samples to judge. */
+/** An attempt of a group that has samples. */
 export interface GroupMember extends Pick<
   GraderContext,
   | 'rolloutId'
@@ -17,45 +17,45 @@ export interface GroupMember extends Pick<
   | 'setStepRewards'
   | 'removeSample'
 > {
-  /** Which attempt it is, from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number
 }
 
-/** An attempt of a group that has nothing to judge, and gets no reward. */
+/** An attempt of a group that failed, and so gets no reward. */
 export interface FailedMember {
-  /** Which attempt it is, from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number
   readonly rolloutId: string
   readonly category: ErrorCategory
-  /** What it failed of. */
+  /** Why it failed. */
   readonly message: string
 }
 
-/** What a group grader judges, and how it sets rewards. */
+/** The input of a group grader. */
 export interface GroupGraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
-  /** Its id, and how many attempts it has, those included that failed or never came. */
+  /** Its id, and the number of its attempts, with those that failed or are missing. */
   readonly group: { readonly id: string; readonly size: number }
   /** The row's reference answer; null when it has none. */
   readonly label: string | null
-  /** The row's metadata, as the workflows saw it; null when it has none. */
+  /** The row's metadata as the workflows received it; null when it has none. */
   readonly metadata: MetadataOf<TWorkflowConfig>
-  /** The attempts that can be judged, by their number: at least as many as `group.minSize` of the config. */
+  /** The attempts with samples, in order: at least `group.minSize` of the config. */
   readonly members: readonly GroupMember[]
-  /** The attempts that failed or were cancelled, by their number. */
+  /** The attempts that failed or were cancelled, in order. */
   readonly failed: readonly FailedMember[]
-  /** The numbers of the attempts that never came. */
+  /** The numbers of the attempts that were never requested. */
   readonly missing: readonly number[]
   /** Whether every attempt of the group is in `members`. */
   readonly complete: boolean
   readonly config: TConfig
-  /** Aborted at the grader's deadline, and when every member has been cancelled. */
+  /** Aborted at the grader's deadline, and when every member is cancelled. */
   readonly signal: AbortSignal
 }
 
 /**
- * Judges all attempts at a row together, where the trainer or the evaluation gives groups: for rewards
- * that only a comparison can give. One instance serves one group. With the type of the workflow's config
- * as the second parameter, `ctx.metadata` has the shape which that declares.
+ * Judges all attempts at a row together, for rewards that need a comparison. The trainer or the evaluation has
+ * to request groups. Each group has its own instance. Pass the type of the workflow's config as the second type
+ * parameter to type `ctx.metadata`.
  */
 export abstract class GroupGrader<TConfig = unknown, TWorkflowConfig = unknown> {
   static readonly [brand] = true
@@ -66,8 +66,8 @@ export abstract class GroupGrader<TConfig = unknown, TWorkflowConfig = unknown> 
   }
 
   /**
-   * Gives every sample that is kept, of every member, a reward. A member that lacks one fails alone; what
-   * is thrown fails all of them. What it returns is ignored.
+   * Sets the reward of every sample of every member, or removes it. A member without a reward fails alone; an
+   * error that is thrown fails all of them. The return value is ignored.
    */
   abstract gradeGroup(ctx: GroupGraderContext<TConfig, TWorkflowConfig>): Promise<unknown>
 }

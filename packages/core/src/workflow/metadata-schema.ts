@@ -1,36 +1,34 @@
-import { errorMessage } from '../error-category.ts'
-import { OsmosisError } from '../errors.ts'
+import { errorMessage, OsmosisError } from '../errors.ts'
 
-/** What a row carries when nobody has declared its shape: an object, or null when it has none. */
+/** Metadata without a declared shape: an object, or null when the row has none. */
 export type AnyMetadata = Readonly<Record<string, unknown>> | null
 
 /**
- * The shape of the metadata of a row: any schema that follows Standard Schema, such as those of
- * zod, Valibot and ArkType.
+ * The shape of a row's metadata: a schema of zod, Valibot, ArkType or another Standard Schema library.
  */
 export interface MetadataSchema<Parsed = unknown> {
   readonly '~standard': {
     readonly version: 1
     readonly vendor: string
     readonly validate: (value: unknown) => MetadataResult<Parsed> | Promise<MetadataResult<Parsed>>
-    /** There for the compiler alone. */
+    /** For the compiler only. */
     readonly types?: { readonly input: unknown; readonly output: Parsed } | undefined
   }
 }
 
-/** What a {@link MetadataSchema} says of a row: what it made of it, or what does not fit. */
+/** The result of a {@link MetadataSchema}: the parsed value, or why the metadata is invalid. */
 export type MetadataResult<Parsed> =
   | { readonly value: Parsed; readonly issues?: undefined }
   | { readonly issues: readonly MetadataIssue[] }
 
-/** What does not fit, and where in the metadata. */
+/** An invalid value, and its path in the metadata. */
 export interface MetadataIssue {
   readonly message: string
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined
 }
 
 /**
- * What `ctx.metadata` is under a workflow config: what its `metadata` schema makes of the row, or
+ * The type of `ctx.metadata` for a workflow config: the output of its `metadata` schema, or
  * {@link AnyMetadata} without one.
  */
 export type MetadataOf<TConfig> = TConfig extends {
@@ -39,7 +37,7 @@ export type MetadataOf<TConfig> = TConfig extends {
   ? Parsed
   : AnyMetadata
 
-/** True for what follows Standard Schema. Some libraries make functions of their schemas. */
+/** True for a Standard Schema. Schemas of some libraries are functions. */
 export function isMetadataSchema(value: unknown): value is MetadataSchema {
   if ((typeof value !== 'object' || value === null) && typeof value !== 'function') return false
   const standard = (value as Partial<MetadataSchema>)['~standard'] as
@@ -49,11 +47,11 @@ export function isMetadataSchema(value: unknown): value is MetadataSchema {
 }
 
 /**
- * The metadata of a row as user code sees it: parsed by the schema of the workflow's config (with its
- * defaults and transforms), or as it is without one.
+ * The metadata of a row for user code: parsed by the schema of the workflow's config, with its defaults and
+ * transforms, or unchanged without one.
  *
- * @param config - what `defineWorkflowConfig` made; undefined when there is none
- * @throws OsmosisError with code `invalid_dataset` that names each place that does not fit
+ * @param config - the result of `defineWorkflowConfig`, or undefined
+ * @throws OsmosisError with code `invalid_dataset` that names each invalid value
  */
 export async function parseMetadata(config: unknown, metadata: AnyMetadata): Promise<unknown> {
   const parsed = await parse(config, metadata)
@@ -65,9 +63,9 @@ export async function parseMetadata(config: unknown, metadata: AnyMetadata): Pro
 }
 
 /**
- * Where the metadata of a row does not fit the schema of the workflow's config; empty when it does.
+ * Why the metadata of a row does not match the schema of the workflow's config; empty when it does.
  *
- * @param config - what `defineWorkflowConfig` made; undefined when there is none
+ * @param config - the result of `defineWorkflowConfig`, or undefined
  */
 export async function metadataProblems(
   config: unknown,
@@ -86,7 +84,7 @@ async function parse(
 ): Promise<{ readonly value: unknown; readonly problems: readonly string[] }> {
   const schema = (config as { metadata?: unknown } | null | undefined)?.metadata
   if (!isMetadataSchema(schema)) return { value: metadata, problems: [] }
-  // A copy: what a schema changes in place must not change what documents keep.
+  // A copy, because a schema may modify its input, which documents store.
   const result = await schema['~standard'].validate(structuredClone(metadata))
   if (result.issues === undefined) return { value: result.value, problems: [] }
   const problems = result.issues.map(({ message, path = [] }) => {

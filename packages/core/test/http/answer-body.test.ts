@@ -30,7 +30,7 @@ describe('the body of an answer', () => {
     expect(await closed(sockets[0])).toBe(true)
   })
 
-  it('holds the sender up while nobody reads, and loses nothing', async () => {
+  it('pauses the sender while the body is not read, and loses nothing', async () => {
     const bytes = 16 * 1024 * 1024
     const { url, sockets } = await listen((_, response) => response.end('x'.repeat(bytes)))
     const transport = createTransport(words)

@@ -26,11 +26,13 @@ it('presents a key, and nothing without one', () => {
   for (const none of [undefined, null, '']) expect(bearer(none)).toStrictEqual({})
 })
 
-it('refuses keys that nobody could present, without repeating them', () => {
+it('refuses keys that cannot be sent in a header, without repeating them', () => {
   expect(() => assertApiKey('')).toThrow('apiKey is empty')
   expect(() => assertApiKey('two words')).toThrow(/^apiKey must be visible ASCII(?!.*two words)/)
   const tooLong = 'k'.repeat(8193)
-  expect(() => assertApiKey(tooLong)).toThrow(/^apiKey has 8193 characters, and 8192(?!.*kkk)/)
+  expect(() => assertApiKey(tooLong)).toThrow(
+    /^apiKey has 8193 characters, and at most 8192(?!.*kkk)/,
+  )
   assertApiKey('k'.repeat(8192))
   assertApiKey('secret')
   assertApiKey(undefined)

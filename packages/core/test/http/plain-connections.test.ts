@@ -118,7 +118,7 @@ describe('plain connections', () => {
     }
   })
 
-  it('that nobody uses are closed after their time', async () => {
+  it('are closed when they have been idle for their time limit', async () => {
     const peer = await Peer.start()
     const { ask } = asking({ ...words, keepAliveMs: 100 })
     const first = ask(peer.url)
@@ -172,7 +172,7 @@ function asking(options: TransportOptions) {
   return { ask, close: async () => transport.close() }
 }
 
-/** Answers when it is told to. */
+/** Answers when the test releases it. */
 class Peer {
   /** All there ever were. */
   readonly sockets = new Set<Socket>()
@@ -193,7 +193,7 @@ class Peer {
       peer.open += 1
       socket.on('close', () => (peer.open -= 1))
     })
-    // It would say how long connections are to be kept.
+    // Would set the idle time of connections.
     server.keepAliveTimeout = 0
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
@@ -210,7 +210,7 @@ class Peer {
     while (this.#waiting.length < count) await setImmediate()
   }
 
-  /** Resolves with true when nobody is connected. */
+  /** Resolves with true when no client is connected. */
   async empty(): Promise<boolean> {
     while (this.open > 0) await setImmediate()
     return true

@@ -16,7 +16,7 @@ const words: TransportOptions = {
 }
 
 describe('a transport', () => {
-  it('keeps the connection for the next request unless told to close it', async () => {
+  it('reuses the connection for the next request unless it has to be closed', async () => {
     const server = await startPolicyEndpoint((response) => sendJson(response, 200, {}))
     const transport = createTransport(words)
     for (const closeConnection of [false, true]) {
@@ -52,7 +52,7 @@ describe('a transport', () => {
     })
   })
 
-  it('asks with GET when there is no body to send', async () => {
+  it('sends a GET request without a body', async () => {
     const methods: unknown[] = []
     const server = createServer((request, response) => {
       methods.push([request.method, request.headers['content-length']])

@@ -73,7 +73,7 @@ describe('an endpoint that asks to wait', () => {
     ])
   })
 
-  it('for no time, or less, is given some, and is asked until it answers', async () => {
+  it('of zero or less is replaced by a backoff, until the endpoint answers', async () => {
     for (const said of ['0', '-5']) {
       const policy = await startPaused({ status: 429, headers: { 'retry-after': said }, times: 4 })
       await contextOf(policy.url).policy('main').complete({ messages }, { retries: 0 })
@@ -118,7 +118,7 @@ describe('an endpoint that asks to wait', () => {
 })
 
 describe('the wait for an endpoint', () => {
-  it('ends with the signal of the caller, also when a day was asked for', async () => {
+  it('ends with the signal of the caller, also when a day was requested', async () => {
     const abort = new AbortController()
     const policy = await startPolicyEndpoint((response) => {
       response.writeHead(429, { 'retry-after': '86400' }).end()

@@ -283,7 +283,7 @@ describe('an answer of the policy', () => {
     }
   })
 
-  it('may be one JSON object although a stream was asked for', async () => {
+  it('may be one JSON object although a stream was requested', async () => {
     const policy = await startPolicyEndpoint((response) =>
       sendJson(response, 200, {
         id: 'c',
@@ -369,7 +369,7 @@ describe('an answer of the policy', () => {
       /cannot be read: .*"tool_calls":"none"/,
     ],
     [
-      'a content that is no text',
+      'a content that is not text',
       eventStream(chunk({ content: [{ type: 'text', text: 'hi' }] as never })),
       /cannot be read: .*"content":\[/,
     ],
@@ -398,7 +398,7 @@ describe('an answer of the policy', () => {
     [
       'a second answer behind the first',
       answerStream('one').replace('data: [DONE]\n\n', '') + answerStream('two'),
-      /more behind its finish_reason.*"content":"two"/,
+      /more after its finish_reason.*"content":"two"/,
     ],
     [
       'a tool call behind the finish reason',
@@ -406,7 +406,7 @@ describe('an answer of the policy', () => {
         chunk({ content: 'one' }, 'stop'),
         chunk({ tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: '{}' } }] }),
       ),
-      /more behind its finish_reason.*"name":"f"/,
+      /more after its finish_reason.*"name":"f"/,
     ],
     ['no choices', 'data: [DONE]\n\n', /no choices/],
     [
@@ -466,7 +466,7 @@ describe('an answer of the policy', () => {
 })
 
 describe('a failing policy', () => {
-  it('is asked again until it answers, as long as no answer has started', async () => {
+  it('is called again until it answers, as long as no answer has started', async () => {
     const policy = await startPolicyEndpoint((response, n) => {
       if (n === 1) sendJson(response, 503, { detail: 'loading' })
       else if (n === 2) response.socket?.destroy()
@@ -492,7 +492,7 @@ describe('a failing policy', () => {
     expect(policy.requests).toHaveLength(3)
   })
 
-  it('is asked once when the caller repeats calls itself', async () => {
+  it('is called once when the caller retries itself', async () => {
     const policy = await startPolicyEndpoint((response) => sendJson(response, 503, {}))
     await failure(context(policy.url).policy('main').complete({ messages }, { retries: 0 }))
     expect(policy.requests).toHaveLength(1)
@@ -518,7 +518,7 @@ describe('a failing policy', () => {
     expect(policy.requests).toHaveLength(2)
   })
 
-  it('is asked once when it says that asking again is useless', async () => {
+  it('is called once when it says that a retry does not help', async () => {
     const policy = await startPolicyEndpoint((response) => {
       response.writeHead(503, { 'x-should-retry': 'false' }).end()
     })
@@ -527,7 +527,7 @@ describe('a failing policy', () => {
     expect(policy.requests).toHaveLength(1)
   })
 
-  it('is asked again when it says that this helps', async () => {
+  it('is called again when it says that a retry helps', async () => {
     const policy = await startPolicyEndpoint((response, n) => {
       if (n > 1) return sendStream(response, answerStream('ok'))
       response.writeHead(400, { 'x-should-retry': 'true' }).end()
@@ -536,7 +536,7 @@ describe('a failing policy', () => {
     expect(policy.requests).toHaveLength(2)
   })
 
-  it.each([400, 401, 403, 404, 422])('that answers %i is asked once', async (status) => {
+  it.each([400, 401, 403, 404, 422])('that answers %i is called once', async (status) => {
     const policy = await startPolicyEndpoint((response) =>
       sendJson(response, status, { detail: 'no' }),
     )

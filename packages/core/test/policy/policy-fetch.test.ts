@@ -59,7 +59,7 @@ describe('the fetch of a policy client', () => {
     expect(ids).toEqual([expect.stringMatching(/^chatcmpl-.{36}$/), expect.any(String)])
   })
 
-  it('streams when a stream was asked for', async () => {
+  it('streams when a stream was requested', async () => {
     const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
     const response = await policyFetch(policy.url)(
       `${policy.url}/chat/completions`,

@@ -97,7 +97,7 @@ it('fails with what reading it throws, whether or not anybody looks', async () =
   expect(unhandled).toStrictEqual([])
 })
 
-it('is settled when its reader stops: before the finish reason there is no answer', async () => {
+it('is settled when its reader stops: before the finish reason the call has failed', async () => {
   const open = eventStream(chunk({ content: 'half' })).replace('data: [DONE]\n\n', '')
   const policy = await startPolicyEndpoint((response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(open)

@@ -48,7 +48,7 @@ function contextOf(chatCompletionsUrl: string, wire?: PolicyWire): RolloutContex
 }
 
 describe('a policy that does not stream', () => {
-  it('is asked for one JSON answer, which is recorded like any other', async () => {
+  it('is called for one JSON answer, which is recorded like any other', async () => {
     const policy = await startStreamless()
     const context = contextOf(policy.url, { stream: false })
     context.registerSampleSource('main', {

@@ -70,7 +70,7 @@ describe('an answer of the policy', () => {
     [503, 'compressed', { 'content-encoding': 'br' }, brotliCompressSync(page)],
     [200, 'a text', { 'content-type': 'text/plain' }, 'Not here & never'],
     [400, 'a text', { 'content-type': 'text/plain' }, 'Not here & never'],
-  ])('of %i that is %s is told with what can be read of it', async (status, _, headers, body) => {
+  ])('of %i that is %s is reported with its readable text', async (status, _, headers, body) => {
     const policy = await startPolicyEndpoint((response) =>
       response.writeHead(status, headers).end(body),
     )
@@ -80,7 +80,7 @@ describe('an answer of the policy', () => {
       gzip: 'no content type, compressed with gzip',
       br: 'no content type, compressed with br',
     }[String(Object.values(headers)[0]).replace(/;.*/, '')]
-    const none = status === 200 ? ', which is no chat completion' : ''
+    const none = status === 200 ? ', which is not a chat completion' : ''
     const error = await client(policy.url)
       .complete({ messages }, { retries: 0 })
       .catch((failed: unknown) => failed)
@@ -91,7 +91,7 @@ describe('an answer of the policy', () => {
     })
   })
 
-  it('that is a page is told with 200 characters of it, and without the key', async () => {
+  it('that is a page is reported with 200 characters of it, and without the key', async () => {
     const policy = await startPolicyEndpoint((response) =>
       response
         .writeHead(200, { 'content-type': 'text/html' })
@@ -190,7 +190,7 @@ describe('an answer of the policy', () => {
     expect(policy.requests).toHaveLength(1)
   })
 
-  it('shows the last words of the policy although the connection breaks right behind them', async () => {
+  it('reports the last error of the policy although the connection breaks right after it', async () => {
     const broken = Promise.withResolvers<unknown>()
     subscribe('undici:request:error', broken.resolve)
     onTestFinished(() => void unsubscribe('undici:request:error', broken.resolve))

@@ -120,7 +120,7 @@ class LongAnswer extends Grader {
   }
 }
 
-it('refuses metadata in a config that is no schema', () => {
+it('refuses metadata in a config that is not a schema', () => {
   // @ts-expect-error -- data instead of a schema
   expect(() => defineWorkflowConfig({ name: 'w', metadata: { city: 'Rome' } })).toThrow(
     expect.objectContaining({

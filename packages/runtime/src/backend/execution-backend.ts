@@ -3,7 +3,7 @@ import type {
   OsmosisError,
   EgressOptions,
   PolicyCall,
-  BeginningModelCall,
+  StartingModelCall,
   PolicyWire,
   RolloutSample,
   RolloutGroup,
@@ -96,7 +96,7 @@ export interface RolloutObserver {
    *
    * @returns what is called, once, when nothing more is read of the answer
    */
-  modelCallBegins?(call: BeginningModelCall): Promise<() => void>
+  modelCallBegins?(call: StartingModelCall): Promise<() => void>
   /**
    * Grading waits for what this returns; no slot is held meanwhile.
    *

@@ -4,7 +4,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { Socket } from 'node:net'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { outsideOfRollouts } from '@osmosis/core/http'
+import { runOutsideRollout } from '@osmosis/core/http'
 
 import { codePlace } from './code-place.ts'
 import { currentScope, type RolloutScope } from './rollout-scope.ts'
@@ -86,7 +86,7 @@ function shareSockets(): () => void {
   const sharing = function (this: Socket, ...args: Parameters<typeof connect>): Socket {
     if (!expected) return Reflect.apply(connect, this, args)
     expected = false
-    return outsideOfRollouts(() => Reflect.apply(connect, this, args))
+    return runOutsideRollout(() => Reflect.apply(connect, this, args))
   } as typeof connect
   const onConnect = (): void => {
     expected = true

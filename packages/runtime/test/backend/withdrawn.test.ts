@@ -55,7 +55,7 @@ describe('a policy route of its own that is gone', () => {
     expect(await runToEnd(backend, asked)).toEqual({
       kind: 'cancelled',
       by: 'trainer',
-      message: `The trainer withdrew the rollout: the policy route that is its own answered ${status}.`,
+      message: `The trainer withdrew the rollout: its own policy route answered ${status}.`,
     })
     expect(backend.status('r')).toMatchObject({ status: 'cancelled', reward: null })
     await Promise.all(policy.requests.map(async ({ closed }) => closed))

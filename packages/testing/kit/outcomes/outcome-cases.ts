@@ -155,7 +155,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     situation: 'policy is where the server does not connect to',
     request: { chat_completions_url: 'http://policy.test/v1' },
     ...failed(
-      'The policy endpoint http://policy.test/v1/chat/completions was not asked: it leads to a link-local, multicast, unspecified or metadata address.',
+      'The policy endpoint http://policy.test/v1/chat/completions was not called: it leads to a link-local, multicast, unspecified or metadata address.',
       'http_error',
     ),
   },

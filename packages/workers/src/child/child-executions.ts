@@ -1,4 +1,4 @@
-import { errorMessage, type BeginningModelCall, type RolloutSample } from '@osmosis/core'
+import { errorMessage, type StartingModelCall, type RolloutSample } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 import type { SamplesById, GradingOutcome, LocalBackend, WorkflowOutcome } from '@osmosis/runtime'
 
@@ -66,7 +66,7 @@ export class ChildExecutions {
         await Promise.all(answersMark ? [marked, mayAsk.promise] : [marked])
       },
       ...(announcesCalls && {
-        modelCallBegins: async (call: BeginningModelCall) => calls.begin(call),
+        modelCallBegins: async (call: StartingModelCall) => calls.begin(call),
       }),
       workflowFinished: async (outcome: WorkflowOutcome, samples: SamplesById = new Map()) => {
         this.#workflowFinished(run, outcome, samples)
@@ -125,7 +125,7 @@ class CallAnnouncements {
   }
 
   /** As an observer does it. */
-  async begin({ endpoint, signal }: BeginningModelCall): Promise<() => void> {
+  async begin({ endpoint, signal }: StartingModelCall): Promise<() => void> {
     const identity = { run: this.#run, call: (this.#calls += 1) }
     const answered = Promise.withResolvers<void>()
     this.#unanswered.set(identity.call, answered)

@@ -4,7 +4,7 @@ import { totalmem } from 'node:os'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { inScope, type RolloutScope } from '@osmosis/runtime/containment'
-import { outsideOfRollouts } from '@osmosis/core/http'
+import { runOutsideRollout } from '@osmosis/core/http'
 
 import { exitReportPipe } from '../child/exit-report.ts'
 import { portable } from '../protocol/portable-values.ts'
@@ -86,7 +86,7 @@ export class WorkerProcess {
     this.ready.catch(() => {})
     this.#child = inScope(this.#channelScope(), () => startChild(options))
     this.#child.on('message', (message: WorkerMessage) => {
-      outsideOfRollouts(() => this.#receive(message))
+      runOutsideRollout(() => this.#receive(message))
     })
     this.ended = this.#watchEnd(options)
     this.#watchLoop(options)

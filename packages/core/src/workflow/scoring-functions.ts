@@ -1,8 +1,10 @@
+import type { ChatMessage } from '../policy/chat-completion.ts'
+
 const brand = Symbol.for('osmosis.reward_function')
 
 /**
- * A reward function as the platform calls it: the text to judge, the reference answer, the rest of
- * the row.
+ * A reward function as the platform calls it: with the text to judge, the reference answer and the rest of the
+ * row.
  */
 export type RewardFunction<Reward extends number | Promise<number>> = (
   solutionStr: string,
@@ -12,9 +14,9 @@ export type RewardFunction<Reward extends number | Promise<number>> = (
 ) => Reward
 
 /**
- * Wraps a reward function in the checks of the `osmosis_reward` contract: both texts are strings,
- * `extraInfo` is an object or null, and the reward is a finite number. The function may be
- * asynchronous; `others` takes what platforms add and is not checked.
+ * Adds the checks of the `osmosis_reward` contract to a reward function: both texts are strings, `extraInfo` is
+ * an object or null, and the reward is a finite number. The function may be asynchronous; `others` has further
+ * arguments of the platform and is not checked.
  *
  * @throws TypeError for anything else; an asynchronous function rejects with it
  */
@@ -47,7 +49,7 @@ export function defineReward<Reward extends number | Promise<number>>(
   return reward
 }
 
-/** True for what {@link defineReward} made, also that of another installed copy. */
+/** True for a result of {@link defineReward}, also of another installed copy. */
 export function isRewardFunction(
   value: unknown,
 ): value is RewardFunction<number | Promise<number>> {
@@ -80,3 +82,26 @@ function typeName(value: unknown): string {
   if (typeof value === 'number') return String(value)
   return Array.isArray(value) ? 'array' : typeof value
 }
+
+/** A finished conversation of an evaluation. */
+export interface EvalInput {
+  /**
+   * The whole conversation: of an agent loop in chat completions form, of a workflow in the form of its
+   * framework.
+   */
+  readonly messages: readonly ChatMessage[]
+  /** Text of the last assistant message; '' without one. */
+  readonly solutionStr: string
+  /** The reference answer of the row; null when it has none. */
+  readonly groundTruth: string | null
+  /** The metadata of the row and its columns beyond those of the dataset format. */
+  readonly metadata: Readonly<Record<string, unknown>>
+  /** The reward of the grader or of the loop itself; null without one. */
+  readonly reward: number | null
+}
+
+/**
+ * Scores a conversation for `osmosis eval run --eval-fn`. The score is a finite number. A conversation has no
+ * score when the function throws or returns anything else.
+ */
+export type EvalFunction = (input: EvalInput) => number | Promise<number>
