@@ -17,8 +17,6 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/cli/src/eval': 11,
   'packages/cli/src/eval/run': 9,
   'packages/cli/src/eval/show': 17,
-  'packages/controller/src/client': 9,
-  'packages/controller/src/policy': 9,
   'packages/core/src': 10,
   'packages/core/src/http': 12,
   'packages/core/src/policy': 14,

@@ -6,4 +6,4 @@ export {
   asksForUsage,
   encodeSse,
   type AnswerContext,
-} from './policy/scripted-answer.ts'
+} from './policy/scripted-policy.ts'

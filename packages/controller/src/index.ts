@@ -1,5 +1,5 @@
-export type { LeasedOrder } from './client/leased-order.ts'
-export type { LeasedResult } from './client/leased-result.ts'
+export type { LeasedOrder, RolloutOrder } from './workflow/rollout-order.ts'
+export type { LeasedResult } from './client/lease.ts'
 export {
   createPolicyEndpoint,
   type PolicyAccess,
@@ -41,20 +41,22 @@ export {
   type PatientPolicyOptions,
 } from './policy/patient-policy.ts'
 export type { PolicyModel, PolicyRequest } from './policy/policy-model.ts'
-export type { ScriptedAnswer, ScriptedToolCall } from './policy/scripted-answer.ts'
-export { scriptedPolicy, type ScriptedCall } from './policy/scripted-policy.ts'
+export {
+  type ScriptedAnswer,
+  type ScriptedCall,
+  scriptedPolicy,
+  type ScriptedToolCall,
+} from './policy/scripted-policy.ts'
 export { upstreamPolicy, type UpstreamPolicy } from './policy/upstream-policy.ts'
 export type { TokenUsage } from './policy/usage.ts'
 export { watchPolicy, type WatchedPolicy } from './policy/watch-policy.ts'
-export type { RolloutEnding, RolloutFacts } from './session/rollout-session.ts'
-export type { CallbackConflict } from './session/rollout-sessions.ts'
+export type { CallbackConflict, RolloutEnding, RolloutFacts } from './session/rollout-sessions.ts'
 export {
   createController,
   type Controller,
   type ControllerOptions,
   type RunOptions,
 } from './workflow/controller.ts'
-export type { RolloutOrder } from './workflow/rollout-order.ts'
 export type {
   CompletionReport,
   ResultSample,

@@ -37,14 +37,14 @@ describe.each(['completion', 'grader'])('the %s callback', (kind) => {
     const headers = authorization
       ? { authorization: authorization.replace('$policy', controller.policyToken) }
       : {}
-    expect(await post(kind, 'nobody', 'no json', headers)).toStrictEqual([
+    expect(await post(kind, 'stranger', 'no json', headers)).toStrictEqual([
       401,
       { detail: 'Unauthorized' },
     ])
   })
 
   it('is refused when it is not JSON', async () => {
-    expect(await post(kind, 'nobody', '{"status"')).toStrictEqual([
+    expect(await post(kind, 'stranger', '{"status"')).toStrictEqual([
       422,
       { detail: [{ type: 'json_invalid', loc: ['body'], msg: 'not JSON' }] },
     ])
@@ -52,7 +52,7 @@ describe.each(['completion', 'grader'])('the %s callback', (kind) => {
 
   const unfit = kind === 'grader' ? ['pending', 'cancelled', null] : ['pending', null]
   it.each(unfit)('is refused with the status %j', async (status) => {
-    const [code, body] = await post(kind, 'nobody', JSON.stringify({ status, secret: 'planted' }))
+    const [code, body] = await post(kind, 'stranger', JSON.stringify({ status, secret: 'planted' }))
     expect([code, body]).toStrictEqual([
       422,
       {
@@ -69,7 +69,7 @@ describe.each(['completion', 'grader'])('the %s callback', (kind) => {
   })
 
   it.each(['null', '[]', '"text"'])('is refused when its body is %s', async (body) => {
-    expect((await post(kind, 'nobody', body))[0]).toBe(422)
+    expect((await post(kind, 'stranger', body))[0]).toBe(422)
   })
 
   it('is refused when its id is not that of the path', async () => {
@@ -80,7 +80,7 @@ describe.each(['completion', 'grader'])('the %s callback', (kind) => {
     ])
   })
 
-  it.each(['nobody', 'a/b', '../a b%41?', 'a b%41', 'aA'])(
+  it.each(['stranger', 'a/b', '../a b%41?', 'a b%41', 'aA'])(
     'is refused for the id %j',
     async (id) => {
       expect(await post(kind, id, '{"status":"success"}')).toStrictEqual([

@@ -60,13 +60,13 @@ describe('createController', () => {
     )
   })
 
-  it('says which address is taken', async () => {
+  it('names the address that is in use', async () => {
     await using first = await createController({ policy })
     const port = Number(new URL(first.url).port)
     await expect(createController({ policy, port })).rejects.toStrictEqual(
       new OsmosisError(
         'port_in_use',
-        `127.0.0.1:${port} is taken. Choose another port, or 0 for any free one.`,
+        `127.0.0.1:${port} is in use. Choose another port, or 0 for any free one.`,
         { cause: expect.objectContaining({ code: 'EADDRINUSE' }) as Error },
       ),
     )

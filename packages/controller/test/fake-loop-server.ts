@@ -30,7 +30,7 @@ export function accept(init: Init): Admission {
   return { status: 202, body }
 }
 
-/** The server of an agent loop that admits as it is told, and leaves the loop to the test. */
+/** The server of an agent loop whose admission the test controls; it leaves the loop to the test. */
 export async function startLoopServer(
   admit: (init: Init, n: number) => Admission | Promise<Admission> = accept,
 ): Promise<FakeLoopServer> {

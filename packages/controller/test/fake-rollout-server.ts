@@ -29,7 +29,7 @@ export interface FakeRolloutServer extends AsyncDisposable {
   order(n: number): Promise<Order>
 }
 
-/** A rollout server that admits as it is told, and leaves the callbacks to the test. */
+/** A rollout server whose admission the test controls; it leaves the callbacks to the test. */
 export async function startRolloutServer(
   admit: (order: Order, n: number) => Admission | Promise<Admission> = () => ({ status: 202 }),
   cancelStatus = 200,

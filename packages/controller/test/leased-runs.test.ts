@@ -33,7 +33,7 @@ function send(
   return controller.run(order, { fetchResult: true, ...options })
 }
 
-it('fetches the result of a rollout, and tells how far it has come', async () => {
+it('fetches the result of a rollout, and reports its status', async () => {
   const { server, controller } = await opened()
   const seen: string[] = []
   const running = send(controller, { onStatus: (status) => seen.push(status) })
@@ -65,7 +65,7 @@ it('fetches the result of a rollout, and tells how far it has come', async () =>
   expect(order?.body).not.toHaveProperty('completion_callback_url')
 })
 
-it('a server that knows callbacks only is asked for a lease once', async () => {
+it('requests a lease once from a server that supports only callbacks', async () => {
   await using server = await startRolloutServer((order) =>
     order.completion_callback_url === undefined
       ? { status: 422, body: '{"detail":[{"loc":["body","completion_callback_url"]}]}' }

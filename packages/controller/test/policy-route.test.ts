@@ -38,7 +38,7 @@ describe('the policy endpoint', () => {
         async () =>
           new Response('slow\r\n\u0000down', {
             status: 429,
-            headers: { 'content-type': 'text/x-odd', 'retry-after': '3', 'x-own': 'kept back' },
+            headers: { 'content-type': 'text/x-odd', 'retry-after': '3', 'x-own': 'held back' },
           }),
       ),
     )
@@ -189,7 +189,7 @@ describe('the policy endpoint refuses', () => {
         .replace('$callback', callbackToken)
         .replace('$policy', policyToken),
     }
-    const unknown = `${rollout.controller.url}/v1/rollouts/nobody`
+    const unknown = `${rollout.controller.url}/v1/rollouts/stranger`
     const expected = [
       401,
       {
@@ -207,13 +207,13 @@ describe('the policy endpoint refuses', () => {
 
   it('an unknown rollout', async () => {
     await using rollout = await startRollout(policy)
-    const unknown = `${rollout.controller.url}/v1/rollouts/nobody`
+    const unknown = `${rollout.controller.url}/v1/rollouts/stranger`
     const answer = await callPolicy({ ...rollout.order, chat_completions_url: unknown })
     expect(await refusal(answer)).toStrictEqual([
       404,
       {
         error: {
-          message: 'There is no rollout "nobody" here.',
+          message: 'The rollout "stranger" is unknown.',
           type: 'invalid_request_error',
           code: 'rollout_not_found',
         },
@@ -228,7 +228,7 @@ describe('the policy endpoint refuses', () => {
       410,
       {
         error: {
-          message: 'The rollout "r" has ended; its model calls are over.',
+          message: 'The rollout "r" has ended: its model calls are refused.',
           type: 'invalid_request_error',
           code: 'rollout_ended',
         },

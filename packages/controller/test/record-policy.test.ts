@@ -118,7 +118,7 @@ describe('recordPolicy', () => {
     ])
   })
 
-  it('keeps token ids and logprobs only when asked for', async () => {
+  it('records token ids and logprobs only on request', async () => {
     const policy = recordPolicy(sending([events], 'text/event-stream'), { tokenIds: true })
     const recording = policy.record('r')
     await (await ask(policy, { messages: [user] })).text()
@@ -168,7 +168,7 @@ describe('recordPolicy', () => {
     ])
   })
 
-  it('follows a conversation whose tool calls came without ids, which the agent then made up', async () => {
+  it('follows a conversation whose tool calls came without ids, which the agent then generated', async () => {
     const called = { name: 'add', arguments: '{"a": 1}' }
     const answers = [
       { tool_calls: [{ type: 'function', function: called }] },
@@ -195,7 +195,7 @@ describe('recordPolicy', () => {
       'text/event-stream',
       /ended before its finish_reason/,
     ],
-    ['is no JSON', ['{"choices": [{'], 'application/json', /not a JSON object/],
+    ['is not JSON', ['{"choices": [{'], 'application/json', /not a JSON object/],
     ['holds no choice', ['{"choices": []}'], 'application/json', /no choices/],
   ])('an answer that %s is passed on and recorded as an error', async (_how, pieces, type, why) => {
     const policy = recordPolicy(sending(pieces, type))
@@ -266,7 +266,7 @@ describe('the trouble of a recording', () => {
   })
 })
 
-it('rollouts that nobody records, or that have ended, cost no memory', async () => {
+it('rollouts without a recording, or that have ended, use no memory', async () => {
   const policy: RecordedPolicy = recordPolicy(sending([events], 'text/event-stream'))
   expect(await (await ask(policy, { messages: [user] })).text()).toBe(events)
   const recording = policy.record('r')

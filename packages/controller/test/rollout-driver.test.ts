@@ -44,7 +44,7 @@ describe('run', () => {
     expect(server.authorization).toStrictEqual(['Bearer server-key'])
   })
 
-  it('sends everything an order says, and no callback URL for grades nobody wants', async () => {
+  it('sends everything an order says, and no grader callback URL without grading', async () => {
     await using server = await startRolloutServer()
     await using controller = await createController({ policy, server: { url: `${server.url}/` } })
     const running = controller.run({
@@ -90,7 +90,7 @@ describe('run', () => {
           reward: 0.5,
           remove_sample: false,
           metrics: { tries: 2 },
-          extra_fields: { kept: true },
+          extra_fields: { stored: true },
         },
         spare: { id: 'spare', messages: [], remove_sample: true },
       },
@@ -108,7 +108,7 @@ describe('run', () => {
             reward: 0.5,
             removeSample: false,
             metrics: { tries: 2 },
-            extraFields: { kept: true },
+            extraFields: { stored: true },
           },
         ],
         [
@@ -193,7 +193,7 @@ describe('run', () => {
       await expect(controller.run({ initialMessages: [] })).rejects.toStrictEqual(
         new OsmosisError(
           'protocol_error',
-          `POST /rollout was answered with ${status}: ${detail}. Only 202 and 200 accept a rollout, and only 429 and 503 ask for a repetition.`,
+          `POST /rollout was answered with ${status}: ${detail}. Only 202 and 200 accept a rollout, and only 429 and 503 are retried.`,
           { status },
         ),
       )

@@ -122,7 +122,7 @@ describe('what ends a rollout', () => {
   it.each([
     ['completion', false],
     ['grader callback', true],
-  ])('tells by its %s what the rollout was lost with', async (_, graded) => {
+  ])('reports by its %s why the rollout was lost', async (_, graded) => {
     const running = controller.run({ initialMessages: [], grade: graded })
     const order = await server.order(0)
     const lost = { status: 'failure', extra_fields: { lost_with: 'worker_lost' } }
@@ -149,7 +149,7 @@ describe('what ends a rollout', () => {
     await complete(order)
     await grade(order, {
       status: 'failure',
-      samples: { a: { id: 'a', messages: ['kept'], reward: null } },
+      samples: { a: { id: 'a', messages: ['stored'], reward: null } },
       err_message: 'no key',
       err_category: 'validation_error',
     })
@@ -158,7 +158,7 @@ describe('what ends a rollout', () => {
       errorMessage: 'no key',
       errorCategory: 'validation_error',
       completion: { status: 'success' },
-      samples: new Map([['a', expect.objectContaining({ messages: ['kept'], reward: null })]]),
+      samples: new Map([['a', expect.objectContaining({ messages: ['stored'], reward: null })]]),
     })
   })
 })

@@ -51,7 +51,7 @@ describe.each(['/v1/chat/completions', '/v1/rollout/completed'])('%s', (route) =
   })
 
   it('reads a body that comes in pieces', async () => {
-    const pieces = new Blob(['{"rollout_id":"nobody","messages":[],', '"final_messages":[]', ''])
+    const pieces = new Blob(['{"rollout_id":"stranger","messages":[],', '"final_messages":[]', ''])
     const rest = new Blob([',"status":"ERROR"}'])
     const body = new Blob([pieces, rest]).stream()
     const headers = { authorization: 'Bearer sesame' }
@@ -72,7 +72,7 @@ describe.each(['/v1/chat/completions', '/v1/rollout/completed'])('%s', (route) =
     expect([status, text.includes('planted')]).toEqual([422, false])
   })
 
-  it.each(['nobody', '../r', 'R'])('does not know the rollout %j', async (rolloutId) => {
+  it.each(['stranger', '../r', 'R'])('does not know the rollout %j', async (rolloutId) => {
     const body = { rollout_id: rolloutId, messages: [], final_messages: [], status: 'COMPLETED' }
     expect((await post(JSON.stringify(body)))[0]).toBe(404)
   })

@@ -330,7 +330,7 @@ describe('a model call', () => {
     await completed(init)
     await Promise.all([running, aborted.promise])
     const late = await chat(init)
-    const message = 'The rollout "r" has ended; its model calls are over.'
+    const message = 'The rollout "r" has ended: its model calls are refused.'
     for (const refused of [await open, late]) {
       expect([refused.status, await refused.json()]).toMatchObject([410, { error: { message } }])
     }

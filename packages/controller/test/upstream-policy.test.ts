@@ -200,7 +200,7 @@ describe('upstreamPolicy', () => {
     await new Promise((resolve) => closing.close(resolve))
   })
 
-  it('answers 502 with the address but no key when nobody is there', async () => {
+  it('answers 502 with the address but no key when no server listens', async () => {
     const vanished = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => vanished.once('listening', resolve))
     const { port } = vanished.address() as AddressInfo

@@ -51,7 +51,7 @@ it('a quota that is used up is the end of it, although the status is that of a r
   expect(watched.failure).toBe(`The policy answered 429: ${text}`)
 })
 
-it('an endpoint where nobody is is the end of it', async () => {
+it('an endpoint where no server listens is a lasting failure', async () => {
   await using upstream = upstreamPolicy({ baseUrl: 'http://127.0.0.1:1/v1', model: 'm' })
   const watched = watchPolicy(upstream)
   expect((await ask(watched)).status).toBe(502)

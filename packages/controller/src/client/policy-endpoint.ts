@@ -17,7 +17,7 @@ export interface PolicyEndpointOptions {
   readonly policyToken?: string
 }
 
-/** The right of one rollout to ask the policy. */
+/** The right of one rollout to call the policy. */
 export interface PolicyAccess {
   /** For `LeasedOrder.rolloutId`. */
   readonly rolloutId: string
@@ -25,31 +25,31 @@ export interface PolicyAccess {
   readonly chatCompletionsUrl: string
   /** For `LeasedOrder.llmApiKey`. */
   readonly llmApiKey: string
-  /** Model calls that were let through so far. */
+  /** Accepted model calls so far. */
   readonly policyCalls: number
-  /** Of these, as far as their answers said. */
+  /** The usage that their answers reported. */
   readonly usage: TokenUsage
-  /** Refuses model calls from now on (410) and breaks off what continues. Safe to call again. */
+  /** Refuses model calls from now on (410) and aborts those in progress. Safe to call again. */
   end(): void
 }
 
-/** An address where rollouts ask a policy. */
+/** An address where rollouts call a policy. */
 export interface PolicyEndpoint extends AsyncDisposable {
   /** Base URL, without a slash at the end. */
   readonly url: string
   /**
-   * Lets model calls of a rollout through until it ends; those of others are refused (404).
+   * Accepts model calls of a rollout until it ends; those of others are refused (404).
    *
-   * @throws OsmosisError with code `invalid_request` for an id that is in use or was a while ago
+   * @throws OsmosisError with code `invalid_request` for an id that is in use or was recently
    */
   admit(rolloutId: string): PolicyAccess
-  /** Breaks off what continues and stops listening. Safe to call again. */
+  /** Aborts calls in progress and stops listening. Safe to call again. */
   close(): Promise<void>
 }
 
 /**
- * Serves a policy to rollouts that a `RolloutClient` sends: what `createController` does, without the
- * callbacks. The caller closes it.
+ * Serves a policy to rollouts that a `RolloutClient` sends, as `createController` does, without callbacks. The
+ * caller closes it.
  *
  * @throws OsmosisError with code `invalid_config` for a token that no header can carry,
  * `port_in_use` when the address is taken

@@ -2,14 +2,14 @@ import { OsmosisError } from '@osmosis/core'
 import { assertApiKey } from '@osmosis/core/http'
 
 import { ServerClient, type ServerAddress } from '../http/server-client.ts'
-import { admit } from './admission.ts'
-import { toLeasedRequest, type LeasedOrder } from './leased-order.ts'
+import { admit } from './lease.ts'
+import { toLeasedRequest, type LeasedOrder } from '../workflow/rollout-order.ts'
 import { FollowedRollout, type RolloutHandle } from './rollout-handle.ts'
 import { drain, waitIdle, type DrainReport, type IdleReport } from './server-lifecycle.ts'
 
 /** Options of {@link createRolloutClient}. */
 export interface RolloutClientOptions {
-  /** Where the rollout server listens; its routes are appended. */
+  /** URL of the rollout server; its routes are appended. */
   readonly baseUrl: string
   /** Bearer key of the server, not of the policy. Default: none is sent. */
   readonly apiKey?: string
@@ -19,9 +19,9 @@ export interface RolloutClientOptions {
 
 /** Options of `RolloutClient.run`. */
 export interface LeasedRunOptions {
-  /** Ends waiting for admission. A rollout whose admission is not known lapses by itself. */
+  /** Ends waiting for admission. A rollout whose admission is unknown ends when its lease expires. */
   readonly signal?: AbortSignal
-  /** Default: the client's own. */
+  /** Default: that of the client. */
   readonly admissionTimeoutSeconds?: number
 }
 
@@ -29,26 +29,26 @@ export interface LeasedRunOptions {
 export interface WaitIdleOptions {
   /** Default: 120. */
   readonly timeoutSeconds?: number
-  /** The process that is waited for, as `drain` reports it. Default: the first that answers. */
+  /** The process to wait for, as `drain` reports it. Default: the first that answers. */
   readonly processId?: string
   readonly signal?: AbortSignal
 }
 
-/** A caller of one rollout server that fetches results under a lease. */
+/** A client of one rollout server that fetches results under a lease. */
 export interface RolloutClient extends AsyncDisposable {
   /**
-   * Sends a rollout and resolves once the server has admitted it. A full server (429) is asked again
-   * when it says so; nothing else is. The result is followed from then on, which keeps the lease.
+   * Sends a rollout and resolves once the server has admitted it. Retries when the server is full (429), after
+   * its `Retry-After`, and in no other case. From then on the result is polled, which renews the lease.
    *
    * @throws OsmosisError with code `invalid_request` for an order that cannot be sent, `timeout` when
    * there was no room in time, `unauthorized`, `protocol_error` for any other answer or none; the
-   * reason of `signal`. Where the message says that the rollout may have been admitted, it must not
-   * be cancelled by its id, and another attempt needs a new `rolloutId`.
+   * reason of `signal`. If the message says that the rollout may have been admitted, do not cancel it by its
+   * id, and use a new `rolloutId` for another attempt.
    */
   run(order: LeasedOrder, options?: LeasedRunOptions): Promise<RolloutHandle>
   /**
-   * Closes admission at the server, for good, and gives what runs there this long to end (seconds,
-   * 0 to 300, default 30). Results can be fetched as before. Not tried again; safe to call again.
+   * Closes admission at the server permanently, and waits this long for its rollouts (seconds, 0 to 300,
+   * default 30). Results can still be fetched. Not retried; safe to call again.
    *
    * @throws OsmosisError with code `invalid_request`, `unauthorized` or `protocol_error`; the reason
    * of `signal`
@@ -58,20 +58,20 @@ export interface RolloutClient extends AsyncDisposable {
     readonly signal?: AbortSignal
   }): Promise<DrainReport>
   /**
-   * Resolves when no rollout is active at the server, of whatever caller; looks every second. A
-   * server that cannot be reached for a while is asked again.
+   * Resolves when the server has no active rollout of any caller; polls every second. Retries while the server
+   * is unreachable.
    *
-   * @throws OsmosisError with code `timeout`, `unauthorized`, or `protocol_error` when the server does
-   * not say what it needs to, or was restarted; the reason of `signal`
+   * @throws OsmosisError with code `timeout`, `unauthorized`, or `protocol_error` when the answer is
+   * incomplete or the server was restarted; the reason of `signal`
    */
   waitIdle(options?: WaitIdleOptions): Promise<IdleReport>
-  /** Stops following, which no server is told, and closes the connections. Safe to call again. */
+  /** Stops polling without a message to the server, and closes the connections. Safe to call again. */
   close(): Promise<void>
 }
 
 /**
- * Opens a caller of a rollout server that needs no callbacks: it fetches results, so that nothing has to
- * be reachable from the server but the policy. The caller closes it.
+ * Opens a client of a rollout server. It fetches results, so the server needs to reach only the policy. The
+ * caller closes it.
  *
  * @throws OsmosisError with code `invalid_config` for a `baseUrl` or a key that cannot be used
  */

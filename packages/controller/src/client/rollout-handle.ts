@@ -6,45 +6,47 @@ import {
 } from '@osmosis/runtime/wire'
 import { untilAborted } from '@osmosis/core/http'
 
-import type { Lease } from './admission.ts'
-import { followResult } from './follow-result.ts'
-import { isTerminal, type LeasedResult } from './leased-result.ts'
-import { askInTime, brokenAnswer, readAnswer, type ServerConnection } from './server-requests.ts'
+import { followResult, isTerminal, type Lease, type LeasedResult } from './lease.ts'
+import {
+  sendInTime,
+  brokenAnswer,
+  readAnswer,
+  type ServerConnection,
+} from '../http/server-client.ts'
 
 const cancelLimitMs = 5000
 
-/** How far a rollout has come, as those see it who wait for it. */
+/** The phases of a rollout that callers can wait for. */
 export type RolloutPhase = 'running' | 'grading' | 'completed'
 
 /** A rollout that a server has admitted, followed until it ends. */
 export interface RolloutHandle {
   readonly rolloutId: string
-  /** The newest known. */
+  /** The latest known status. */
   readonly status: RolloutStatus
-  /** The newest answer of the server; null before the first. */
+  /** The latest answer of the server; null before the first. */
   readonly latestResult: LeasedResult | null
-  /** Whether nothing more will be learnt: the rollout has ended, or is not followed any longer. */
+  /** Whether the rollout has ended, or is no longer followed. */
   readonly done: boolean
   /**
-   * Resolves with the newest result once the rollout has come so far, or farther: phases may be
-   * skipped, and `grading` also resolves with the end of a rollout that is not graded. A failed or
-   * cancelled rollout is `completed`, not an error. `signal` ends the waiting alone.
+   * Resolves with the latest result once the rollout has reached the phase or a later one: phases may be
+   * skipped, and `grading` also resolves at the end of a rollout that is not graded. A failed or cancelled
+   * rollout is `completed`, not an error. `signal` ends only the waiting.
    *
    * @throws OsmosisError with code `unauthorized` or `protocol_error` when the result cannot be
    * fetched, `cancelled` after `stopFollowing` or when the client was closed; the reason of `signal`
    */
   waitFor(phase: RolloutPhase, options?: { readonly signal?: AbortSignal }): Promise<LeasedResult>
   /**
-   * Asks the server to cancel the rollout, once, within 5 s. Its result is still to come: `cancelled`,
-   * once the server has cleaned up, or the end that was faster. `not_found` is what servers say of
-   * rollouts that have ended.
+   * Asks the server to cancel the rollout, once, within 5 s. Its result follows: `cancelled` once the server
+   * has cleaned up, or an earlier end. Servers answer `not_found` for rollouts that have ended.
    *
    * @throws OsmosisError with code `unauthorized` or `protocol_error`; the reason of `signal`
    */
   cancelAtServer(options?: { readonly signal?: AbortSignal }): Promise<CancelDisposition>
   /**
-   * Stops asking for the result, here alone: the server is told nothing, and gives the rollout up
-   * when its lease lapses. Whoever waits is rejected with code `cancelled`. Safe to call again.
+   * Stops polling for the result, without a message to the server, which ends the rollout when its lease
+   * expires. Pending `waitFor` calls reject with code `cancelled`. Safe to call again.
    */
   stopFollowing(): void
 }
@@ -52,7 +54,7 @@ export interface RolloutHandle {
 /** Follows a rollout until it ends, or until `stop` is called. */
 export class FollowedRollout implements RolloutHandle {
   readonly rolloutId: string
-  /** Settles, never rejects, when the following is over. */
+  /** Resolves when following has ended. Never rejects. */
   readonly over: Promise<void>
   readonly #connection: ServerConnection
   readonly #stopped = new AbortController()
@@ -60,10 +62,10 @@ export class FollowedRollout implements RolloutHandle {
   #latest: LeasedResult | null = null
   #reached: number = rank.queued
   #failure: { readonly reason: unknown } | undefined
-  /** Resolves, and is replaced, with everything that happens. */
-  #happening = Promise.withResolvers<void>()
+  /** Resolves, and is replaced, at each change. */
+  #change = Promise.withResolvers<void>()
 
-  /** @param closed - ends requests about the rollout; following ends with {@link stop} alone */
+  /** @param closed - ends requests about the rollout; following ends only with {@link stop} */
   constructor(
     connection: ServerConnection,
     lease: Lease,
@@ -95,7 +97,7 @@ export class FollowedRollout implements RolloutHandle {
       signal?.throwIfAborted()
       if (this.#latest !== null && this.#reached >= rank[phase]) return this.#latest
       if (this.#failure !== undefined) throw this.#failure.reason
-      const { promise } = this.#happening
+      const { promise } = this.#change
       await (signal === undefined ? promise : untilAborted(signal, () => promise))
     }
   }
@@ -103,18 +105,18 @@ export class FollowedRollout implements RolloutHandle {
   async cancelAtServer({
     signal,
   }: { readonly signal?: AbortSignal } = {}): Promise<CancelDisposition> {
-    const asking = AbortSignal.any([this.#closed, ...(signal ? [signal] : [])])
+    const either = AbortSignal.any([this.#closed, ...(signal ? [signal] : [])])
     const request = { path: '/rollout/cancel', body: { ids: [this.rolloutId] } }
-    const limits = { limitMs: cancelLimitMs, signal: asking }
-    const answer = await askInTime(this.#connection, request, limits)
+    const limits = { limitMs: cancelLimitMs, signal: either }
+    const answer = await sendInTime(this.#connection, request, limits)
     const { dispositions } = readAnswer(request, answer, cancelResponseSchema)
     const disposition = dispositions[this.rolloutId]
     if (disposition !== undefined) return disposition
-    throw brokenAnswer(request, answer, `does not say what became of ${this.rolloutId}`)
+    throw brokenAnswer(request, answer, `has no disposition of ${this.rolloutId}`)
   }
 
   stopFollowing(): void {
-    this.stop(`The rollout ${this.rolloutId} is no longer followed; the server was not told.`)
+    this.stop(`The rollout ${this.rolloutId} is no longer followed. The server was not notified.`)
   }
 
   /** Ends the following with code `cancelled` and this message. */
@@ -140,8 +142,8 @@ export class FollowedRollout implements RolloutHandle {
   }
 
   #wake(): void {
-    this.#happening.resolve()
-    this.#happening = Promise.withResolvers<void>()
+    this.#change.resolve()
+    this.#change = Promise.withResolvers<void>()
   }
 }
 

@@ -6,22 +6,27 @@ import {
   healthResponseSchema,
 } from '@osmosis/runtime/wire'
 
-import { askInTime, brokenAnswer, readAnswer, type ServerConnection } from './server-requests.ts'
+import {
+  sendInTime,
+  brokenAnswer,
+  readAnswer,
+  type ServerConnection,
+} from '../http/server-client.ts'
 
-/** What a server says when its admission was closed. */
+/** A server's report after its admission was closed. */
 export interface DrainReport {
-  /** Whether nothing runs any more. */
+  /** Whether all rollouts have ended. */
   readonly drained: boolean
-  /** Rollouts that have not ended, those included whose results are being written. */
+  /** Rollouts that have not ended, or whose results are being written. */
   readonly activeRollouts: number
   /** Every rollout that the process has admitted, sorted. */
   readonly rolloutIds: readonly string[]
   readonly instanceId: string
-  /** Another one after each start of the server. */
+  /** Changes with each start of the server. */
   readonly processId: string
 }
 
-/** What a server says when nothing runs there. */
+/** A server's report when it has no active rollouts. */
 export interface IdleReport {
   readonly acceptingRollouts: boolean
   readonly processId: string
@@ -32,28 +37,28 @@ export async function drain(
   connection: ServerConnection,
   { timeoutSeconds, signal }: { timeoutSeconds: number; signal: AbortSignal },
 ): Promise<DrainReport> {
-  const asked = drainRequestSchema.safeParse({ timeout_sec: timeoutSeconds })
-  if (!asked.success) {
+  const parsed = drainRequestSchema.safeParse({ timeout_sec: timeoutSeconds })
+  if (!parsed.success) {
     throw new OsmosisError('invalid_request', 'timeoutSeconds must be a number from 0 to 300.')
   }
-  const request = { path: '/drain', body: asked.data }
+  const request = { path: '/drain', body: parsed.data }
   const limitMs = (timeoutSeconds + 5) * 1000
-  const answer = await askInTime(connection, request, { limitMs, signal })
-  const said = readAnswer(request, answer, drainResponseSchema)
-  if (said.accepting_rollouts)
+  const answer = await sendInTime(connection, request, { limitMs, signal })
+  const body = readAnswer(request, answer, drainResponseSchema)
+  if (body.accepting_rollouts)
     throw brokenAnswer(request, answer, 'says that rollouts are accepted')
   return {
-    drained: said.drained,
-    activeRollouts: said.active_rollouts,
-    rolloutIds: said.rollout_ids,
-    instanceId: said.instance_id,
-    processId: said.process_id,
+    drained: body.drained,
+    activeRollouts: body.active_rollouts,
+    rolloutIds: body.rollout_ids,
+    instanceId: body.instance_id,
+    processId: body.process_id,
   }
 }
 
-/** Pause between two looks at a server. Milliseconds. */
+/** Pause between two health checks. Milliseconds. */
 const pauseMs = 1000
-/** A server that is alive says so faster. Milliseconds. */
+/** Time limit of a health check. Milliseconds. */
 const healthLimitMs = 10_000
 const passing = new Set<unknown>([408, 429, 500, 502, 503, 504])
 
@@ -87,7 +92,7 @@ export async function waitIdle(
   })
 }
 
-// What else servers say of their health differs between them.
+// Servers differ in the other fields.
 const lifecycleSchema = healthResponseSchema.pick({ process_id: true, lifecycle: true })
 
 async function look(
@@ -95,7 +100,7 @@ async function look(
   signal: AbortSignal,
 ): Promise<IdleReport & { activeRollouts: number }> {
   const request = { path: '/health' }
-  const answer = await askInTime(connection, request, { limitMs: healthLimitMs, signal })
+  const answer = await sendInTime(connection, request, { limitMs: healthLimitMs, signal })
   const { process_id: processId, lifecycle } = readAnswer(request, answer, lifecycleSchema)
   if (processId === undefined || lifecycle === undefined) {
     throw brokenAnswer(request, answer, 'has no process_id or no lifecycle: the server is too old')

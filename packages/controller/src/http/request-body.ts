@@ -1,12 +1,10 @@
 import { carriesKey } from '@osmosis/core/http'
 import type { z } from 'zod'
 
-import { keepText } from './body-text.ts'
+/** More than any result; a string cannot hold twice as much. Bytes. */
+const maxBodyBytes = 256 * 1024 * 1024
 
-/** More than any result; twice as much would be more than a string can hold. */
-const longestBody = 256 * 1024 * 1024
-
-/** Why a request is not served: thrown by a route, answered by the server. */
+/** Why a request is refused: thrown by a route, sent by the server. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly status: 400 | 401 | 404 | 410 | 413 | 422 | 424
@@ -19,18 +17,18 @@ export class Refusal extends Error {
   }
 }
 
-/** Writes the body of a refusal in the form that the callers of a route read. */
+/** Builds the body of a refusal, in the form that the callers of a route expect. */
 export type RefusalBody = (status: number, code: string, message: string) => object
 
-/** A fault of the body in the form that FastAPI peers read. */
+/** An error of the body in FastAPI's form. */
 export const bodyFault: RefusalBody = (_status, type, msg) => ({
   detail: [{ type, loc: ['body'], msg }],
 })
 
 /**
- * Reads a JSON body, whatever content type it claims.
+ * Reads a JSON body of any content type.
  *
- * @throws Refusal 413 for more than 256 MiB, 422 for what is not UTF-8, `notJson` for what is not
+ * @throws Refusal 413 for more than 256 MiB, 422 for a body that is not UTF-8, `notJson` for one that is not
  * JSON
  */
 export async function readJson(
@@ -39,17 +37,17 @@ export async function readJson(
 ): Promise<unknown> {
   const bytes = await readBytes(request)
   if (bytes === undefined) {
-    const message = `larger than ${longestBody} bytes`
+    const message = `larger than ${maxBodyBytes} bytes`
     throw new Refusal(413, refusal(413, 'body_too_large', message))
   }
   const text = decode(bytes)
   if (text === undefined) throw new Refusal(422, refusal(422, 'utf8_invalid', 'not UTF-8'))
   try {
     const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null) keepText(value, text)
+    if (typeof value === 'object' && value !== null) texts.set(value, text)
     return value
   } catch {
-    // What the parser says is not passed on: it quotes the body.
+    // The parser's message quotes the body, so it is not forwarded.
     throw new Refusal(notJson, refusal(notJson, 'json_invalid', 'not JSON'))
   }
 }
@@ -69,7 +67,7 @@ export async function readCallback<Body>(
   }
   const parsed = schema.safeParse(await readJson(request, { notJson, refusal: bodyFault }))
   if (parsed.success) return parsed.data
-  // Nobody corrects more mistakes than this at once, and a body has room for millions.
+  // Limited, because a large body can have millions of errors.
   const detail = parsed.error.issues.slice(0, 100).map(({ code, path, message }) => ({
     type: code,
     loc: ['body', ...path.map(String)],
@@ -78,18 +76,20 @@ export async function readCallback<Body>(
   throw new Refusal(422, { detail })
 }
 
-/** Undefined when there is too much of it. */
+/** Undefined for a body that is too large. */
 async function readBytes(request: Request): Promise<Uint8Array | undefined> {
   const announced = request.headers.get('content-length')
   if (announced !== null && request.headers.get('transfer-encoding') === null) {
-    // The HTTP parser holds callers to the length they announce.
-    return Number(announced) > longestBody ? undefined : new Uint8Array(await request.arrayBuffer())
+    // The HTTP parser enforces the announced length.
+    return Number(announced) > maxBodyBytes
+      ? undefined
+      : new Uint8Array(await request.arrayBuffer())
   }
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
     size += chunk.byteLength
-    if (size > longestBody) return undefined
+    if (size > maxBodyBytes) return undefined
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
@@ -100,5 +100,63 @@ function decode(bytes: Uint8Array): string | undefined {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
     return undefined
+  }
+}
+
+// JavaScript changes numbers of JSON: `1.0` becomes `1`, and large integers lose digits. A body is therefore
+// forwarded as the text that it was parsed from.
+const texts = new WeakMap<object, string>()
+
+/**
+ * The JSON text of a request body with another `model`. The rest of the text of a body from {@link readJson} is
+ * unchanged.
+ */
+export function textWithModel(body: Readonly<Record<string, unknown>>, model: string): string {
+  const text = texts.get(body)
+  const places = text === undefined ? [] : modelPlaces(text)
+  if (text === undefined || places.length === 0) return JSON.stringify({ ...body, model })
+  let replaced = ''
+  let from = 0
+  for (const [start, end] of places) {
+    replaced += text.slice(from, start) + JSON.stringify(model)
+    from = end
+  }
+  return replaced + text.slice(from)
+}
+
+/** The positions of the values of `model` in the outermost object; the text must be JSON. */
+function modelPlaces(text: string): [start: number, end: number][] {
+  const places: [number, number][] = []
+  const structure = /["{}[\],:]/g
+  let depth = 0
+  let start: number | undefined
+  let latest = ''
+  for (let found = structure.exec(text); found !== null; found = structure.exec(text)) {
+    const { 0: sign, index } = found
+    if (sign === '"') {
+      structure.lastIndex = endOfString(text, index)
+      if (depth === 1 && start === undefined) latest = text.slice(index, structure.lastIndex)
+      continue
+    }
+    if (depth === 1 && start !== undefined && (sign === ',' || sign === '}')) {
+      places.push([start, index])
+      start = undefined
+    }
+    // A key may be written with escapes.
+    if (depth === 1 && sign === ':' && JSON.parse(latest) === 'model') start = index + 1
+    if (sign === '{' || sign === '[') depth += 1
+    if (sign === '}' || sign === ']') depth -= 1
+  }
+  return places
+}
+
+/** The index after the string that starts at `start`. Strings are too long for a regular expression. */
+function endOfString(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1)
+  for (;;) {
+    let backslashes = 0
+    while (text[end - 1 - backslashes] === '\\') backslashes += 1
+    if (backslashes % 2 === 0) return end + 1
+    end = text.indexOf('"', end + 1)
   }
 }

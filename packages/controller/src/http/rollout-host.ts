@@ -8,16 +8,16 @@ import { Hono } from 'hono'
 import { Refusal } from './request-body.ts'
 import { ServerClient } from './server-client.ts'
 
-// Thousands of rollouts may connect at the same moment; Node's own default is 511.
+// Thousands of rollouts may connect at once; Node's default is 511.
 const backlog = 4096
-// Longer than the pauses between the model calls of a rollout usually are.
+// Longer than the usual pause between the model calls of a rollout.
 const keepAliveTimeout = 75_000
-// Enough for acknowledgements: a caller may close as soon as it knows its last rollout's end.
+// Enough for acknowledgements: a caller may close as soon as its last rollout has ended.
 const graceMs = 500
 
 /** An HTTP server that listens. */
 interface LoopbackServer {
-  /** Base URL with the port it really has, without a slash at the end. */
+  /** Base URL with the actual port, without a slash at the end. */
   readonly url: string
   /** Stops listening; answers in progress get half a second, then every connection is closed. */
   close(): Promise<void>
@@ -64,7 +64,7 @@ async function bind(server: Server, host: string, port: number): Promise<number>
     if (!isAddressInUse(cause)) throw cause
     throw new OsmosisError(
       'port_in_use',
-      `${host}:${port} is taken. Choose another port, or 0 for any free one.`,
+      `${host}:${port} is in use. Choose another port, or 0 for any free one.`,
       { cause },
     )
   } finally {
@@ -78,24 +78,24 @@ function isAddressInUse(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'EADDRINUSE'
 }
 
-/** Routes that know the connection they are asked over. */
+/** Routes with access to the connection of a request. */
 export type Routes = Hono<{ Bindings: HttpBindings }>
 
-/** What a controller and a trainer both are: a server that listens, and rollouts that run. */
+/** The common part of a controller and a trainer: a server that listens, and rollouts that run. */
 export interface RolloutHost {
   /** Base URL, without a slash at the end. */
   readonly url: string
   readonly client: ServerClient
-  /** Does work that ends when `signal` aborts or the host is closed. */
+  /** Runs work with a signal that aborts with `signal` or when the host is closed. */
   run<T>(signal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<T>): Promise<T>
-  /** Ends what runs, then stops listening. Safe to call again. */
+  /** Ends running rollouts, then stops listening. Safe to call again. */
   close(): Promise<void>
 }
 
 /**
- * Serves routes, a health check beside them, at an address of this machine.
+ * Serves routes and a health check at an address of this machine.
  *
- * @param options.name - what is closed, for the error of rollouts that were running: `controller`
+ * @param options.name - the kind of host, for error messages: `controller`
  * @throws OsmosisError with code `port_in_use` when the address is taken
  */
 export async function openHost(
@@ -121,7 +121,7 @@ export async function openHost(
   async function shutDown(): Promise<void> {
     const message = `The ${options.name} was closed before the rollout ended.`
     closed.abort(new OsmosisError('cancelled', message))
-    // Their servers are asked to stop, and commits in progress are brought to an end.
+    // Waits for requests to stop at their servers, and for commits in progress.
     await Promise.allSettled(running)
     await listening.close()
     await client.close()
@@ -144,10 +144,9 @@ export async function openHost(
 }
 
 /**
- * The key that callers of a host have to present: the given one, or a random one.
+ * The key that callers of a host have to send: the given one, or a random one.
  *
- * @throws OsmosisError with code `invalid_config` for a key that no header can carry; it is not
- * repeated
+ * @throws OsmosisError with code `invalid_config` for a key that a header cannot carry, without the key
  */
 export function ownKey(name: string, given: string | undefined): string {
   if (given === undefined) return randomBytes(32).toString('base64url')

@@ -1,21 +1,20 @@
 import type { FunctionTool, LoopCompletedBody, RolloutMetrics } from '@osmosis/runtime/wire'
 
-import type { RolloutEnding, RolloutFacts } from '../session/rollout-session.ts'
-import type { RolloutSessions } from '../session/rollout-sessions.ts'
+import type { RolloutEnding, RolloutFacts, RolloutSessions } from '../session/rollout-sessions.ts'
 
 /** How a rollout of a hand-written loop ended: the one terminal result of its order. */
 export interface LoopOutcome extends RolloutFacts {
-  /** `success` and `failure` are what the loop said: `COMPLETED` and `ERROR`. */
+  /** `success` and `failure` are the loop's `COMPLETED` and `ERROR`. */
   readonly status: RolloutEnding
-  /** The whole conversation, in chat completions form; empty when the loop did not end itself. */
+  /** The whole conversation, in chat completions form; empty without a report of the loop. */
   readonly finalMessages: readonly Readonly<Record<string, unknown>>[]
-  /** Why the loop ended: `stop`, `max_turns`, or a word of its own. */
+  /** Why the loop ended: `stop`, `max_turns`, or another word. */
   readonly finishReason: string | null
   /** Null when the loop gave none. */
   readonly reward: number | null
   /** Null for a success, and when the loop gave none. */
   readonly errorMessage: string | null
-  /** What the loop counted; null when it did not end itself. */
+  /** The loop's own counts; null without a report of the loop. */
   readonly metrics: RolloutMetrics | null
 }
 
@@ -28,12 +27,12 @@ export interface AnsweredCall {
   readonly text: string
 }
 
-/** Decides what becomes of an answer: null lets it pass, a text refuses the call with it. */
+/** Accepts an answer with null, or refuses the call with the returned message. */
 export type AnswerHook = (call: AnsweredCall) => string | null | Promise<string | null>
 
-/** What a trainer remembers of a rollout that runs. */
+/** A trainer's state of a running rollout. */
 export interface LoopState {
-  /** The tools of the init answer, which go into each model call; known once that has come. */
+  /** The tools of the init answer, which are added to each model call. */
   readonly tools: {
     readonly promise: Promise<readonly FunctionTool[]>
     readonly resolve: (tools: readonly FunctionTool[]) => void
@@ -44,7 +43,7 @@ export interface LoopState {
 /** The rollouts of a trainer. */
 export type LoopSessions = RolloutSessions<LoopOutcome, LoopState>
 
-/** The end that the loop reported. */
+/** The outcome that the loop reported. */
 export function reportedOutcome(facts: RolloutFacts, body: LoopCompletedBody): LoopOutcome {
   const failed = body.status === 'ERROR'
   return {
@@ -58,12 +57,12 @@ export function reportedOutcome(facts: RolloutFacts, body: LoopCompletedBody): L
   }
 }
 
-/** The end of a rollout whose deadline passed. */
+/** The outcome of a rollout whose deadline passed. */
 export function timedOutLoop(facts: RolloutFacts, timeoutMs: number): LoopOutcome {
   return unreported(facts, 'timeout', `no result within ${timeoutMs / 1000} s`)
 }
 
-/** The end of a rollout that the trainer's user gave up. */
+/** The outcome of a rollout that the trainer's user cancelled. */
 export function cancelledLoop(facts: RolloutFacts): LoopOutcome {
   return unreported(facts, 'cancelled', 'cancelled')
 }

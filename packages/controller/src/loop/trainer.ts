@@ -18,9 +18,9 @@ import { readCallback, readJson, Refusal } from '../http/request-body.ts'
 import { openHost, ownKey, type RolloutHost, type Routes } from '../http/rollout-host.ts'
 import type { ServerAddress } from '../http/server-client.ts'
 import {
-  askPolicy,
+  callPolicy,
   callSignal,
-  passedOnHeaders,
+  forwardedHeaders,
   refuseCall,
   sessionOfCall,
   whileRunning,
@@ -42,11 +42,11 @@ import {
 } from './loop-outcome.ts'
 
 /**
- * What a loop asks of its trainer. Both routes refuse, in this order: a wrong key (401), a body that
- * is too large (413), not UTF-8 (422), not JSON (400) or not what the protocol says (422), an
- * unknown rollout (404). A model call is also refused when its rollout has ended (410), and with 424
- * when the policy can answer no call at all: nothing to be asked for again. A result is acknowledged
- * once it is committed; a failed commit is a 500, which servers send again.
+ * The routes that a loop calls. Both refuse, in this order: a wrong key (401), a body that is too large (413),
+ * not UTF-8 (422), not JSON (400) or against the schema (422), an unknown rollout (404). A model call is also
+ * refused when its rollout has ended (410), and with 424, which is not retried, when the policy cannot answer
+ * any call. A result is acknowledged once it is committed; a failed commit is a 500, after which servers send
+ * the result again.
  */
 function trainerRoutes(sessions: LoopSessions, policy: PolicyModel, key: string): Routes {
   const app: Routes = new Hono<{ Bindings: HttpBindings }>()
@@ -54,24 +54,24 @@ function trainerRoutes(sessions: LoopSessions, policy: PolicyModel, key: string)
   app.post('/v1/chat/completions', async (c) => {
     if (!carriesKey(c.req.header('authorization'), key)) throw wrongKey()
     const request = await readChatRequest(c.req.raw)
-    const { rollout_id: rolloutId, logprobs: _, ...asked } = request
+    const { rollout_id: rolloutId, logprobs: _, ...call } = request
     const session = sessionOfCall(sessions, rolloutId)
     const signal = callSignal(c.env.outgoing, session)
     const { tools, onAnswer } = session.state
-    // A loop may be faster than the answer to its init.
+    // A loop may call before the answer to its init has arrived.
     const declared = await whileRunning(session, signal, () => tools.promise)
 
     const report = session.usage.beginCall()
     const { authorization: _secret, ...headers } = c.req.header()
-    const body = { ...asked, ...(declared.length === 0 ? {} : { tools: declared }) }
-    const answer = await askPolicy(policy, { rolloutId, sampleId: '', body, headers, signal })
+    const body = { ...call, ...(declared.length === 0 ? {} : { tools: declared }) }
+    const answer = await callPolicy(policy, { rolloutId, sampleId: '', body, headers, signal })
     const reading = (): ReturnType<typeof readAnswer> => readAnswer(answer, report)
-    const { status, text, headers: passedOn } = await whileRunning(session, signal, reading)
+    const { status, text, headers: forwarded } = await whileRunning(session, signal, reading)
     const failure = systemicFailure(status, text)
     if (failure !== null) throw new Refusal(424, policyErrorBody(424, 'policy_unusable', failure))
-    const refusal = await onAnswer?.({ messages: asked.messages, status, text })
+    const refusal = await onAnswer?.({ messages: call.messages, status, text })
     if (refusal) throw new Refusal(400, { detail: refusal })
-    return new Response(text === '' ? null : text, { status, headers: passedOn })
+    return new Response(text === '' ? null : text, { status, headers: forwarded })
   })
 
   app.post('/v1/rollout/completed', async (c) => {
@@ -98,7 +98,7 @@ async function readChatRequest(request: Request): Promise<LoopChatRequestBody> {
 
 const jsonHeaders = { 'content-type': 'application/json' }
 
-/** The whole answer: loops do not ask for streams, and one that broke off is a failed call. */
+/** Reads the whole answer: loops request no streams, and an answer that broke off is a failed call. */
 async function readAnswer(
   answer: Response,
   report: (usage: TokenUsage) => void,
@@ -114,7 +114,7 @@ async function readAnswer(
     const body = policyErrorBody(500, 'policy_connection_lost', message)
     return { status: 500, text: JSON.stringify(body), headers: jsonHeaders }
   }
-  const headers = passedOnHeaders(answer.headers)
+  const headers = forwardedHeaders(answer.headers)
   return { status: answer.status, text: text + decoder.decode(), headers }
 }
 
@@ -122,7 +122,7 @@ async function readAnswer(
 export interface TrainerOptions {
   /** Answers the model calls of all rollouts; the caller owns it. */
   readonly policy: PolicyModel
-  /** Where `run` sends rollouts that name no server themselves. */
+  /** Default server of `run`. */
   readonly server?: ServerAddress
   /** Address to listen on. Default: `127.0.0.1`. */
   readonly host?: string
@@ -131,13 +131,13 @@ export interface TrainerOptions {
   /** Bearer the model calls and results must carry. Default: random. */
   readonly apiKey?: string
   /**
-   * Commits the end of a rollout, e.g. to a journal: awaited before the result is acknowledged and
-   * before `run` resolves. One call at a time per rollout, and none after one that resolved. When it
-   * throws, the result is answered with 500, so that the loop's server sends it again. Timeouts and
-   * cancellations are passed too; look at `status`.
+   * Commits the outcome of a rollout, e.g. to a journal: awaited before the result is acknowledged and before
+   * `run` resolves. Called until one call has resolved, never concurrently for one rollout. When it throws, the
+   * result is answered with 500, so that the loop's server sends it again. Also called for timeouts and
+   * cancellations; see `status`.
    */
   readonly onTerminal?: (outcome: LoopOutcome) => void | Promise<void>
-  /** Called for results that contradict an earlier one. The earlier one stays. */
+  /** Called for results that contradict an earlier one, which is not changed. */
   readonly onConflict?: (conflict: CallbackConflict) => void
 }
 
@@ -145,17 +145,17 @@ export interface TrainerOptions {
 export interface TrainerRunOptions {
   /** Cancels the rollout. */
   readonly signal?: AbortSignal
-  /** Default: the trainer's own `server`. */
+  /** Default: the trainer's `server`. */
   readonly server?: ServerAddress
   /**
-   * Called with the tools of the accepted rollout, before the policy is asked. Not called for a
-   * rollout that is over before the server's answer is there.
+   * Called with the tools of the accepted rollout, before the policy is called. Not called for a rollout that
+   * ends before the server has answered.
    */
   readonly onAccepted?: (tools: readonly FunctionTool[]) => void
-  /** Sees each answer of the policy before the loop does, and may refuse the call instead. */
+  /** Receives each answer of the policy before the loop does, and may refuse the call instead. */
   readonly onAnswer?: AnswerHook
   /**
-   * Commits the end of this rollout, as `onTerminal` of the trainer does for all of them, and before it.
+   * Commits the outcome of this rollout, before `onTerminal` of the trainer.
    */
   readonly onTerminal?: (outcome: LoopOutcome) => void | Promise<void>
 }
@@ -166,27 +166,24 @@ export interface Trainer extends AsyncDisposable {
   readonly url: string
   readonly apiKey: string
   /**
-   * Starts one rollout of a hand-written loop and waits for its result. A rollout that fails or
-   * times out is an outcome, not an error. While the server is full (429, 503) the order is repeated
-   * after its `Retry-After`.
+   * Starts one rollout of a hand-written loop and waits for its result. A failed or timed-out rollout is an
+   * outcome, not an error. While the server is full (429, 503), the order is sent again after its `Retry-After`.
    *
-   * When `signal` aborts, the loop's model calls are refused and the signal's reason thrown, unless
-   * the end had already come: then that is the outcome. The protocol has no way to stop the loop.
+   * When `signal` aborts, the loop's model calls are refused and the signal's reason is thrown, unless the
+   * rollout had already ended. The protocol cannot stop the loop.
    *
    * @throws OsmosisError with code `invalid_request` for an order that cannot be sent,
    * `unauthorized` when the server refuses the key, `protocol_error` for any other answer (its
-   * status is in `status`) or none at all; whatever `onTerminal` throws for a timeout or a
-   * cancellation.
+   * status is in `status`) or none at all; the error of `onTerminal` for a timeout or a cancellation.
    */
   run(order: LoopOrder, options?: TrainerRunOptions): Promise<LoopOutcome>
-  /** Cancels what is running and stops listening. Safe to call again. */
+  /** Cancels running rollouts and stops listening. Safe to call again. */
   close(): Promise<void>
 }
 
 /**
- * Opens a trainer: one HTTP server that answers the model calls of hand-written loops and takes
- * their results, and the driver that starts rollouts at a server of such a loop. The caller closes
- * it.
+ * Opens a trainer: an HTTP server that answers the model calls of hand-written loops and receives their
+ * results, and starts rollouts at the server of such a loop. The caller closes it.
  *
  * | route | bearer |
  * |---|---|
@@ -194,8 +191,8 @@ export interface Trainer extends AsyncDisposable {
  * | `POST /v1/rollout/completed` | `apiKey` |
  * | `GET /health` | none |
  *
- * @throws OsmosisError with code `invalid_config` for a key that no header can carry, `port_in_use`
- * when the address is taken
+ * @throws OsmosisError with code `invalid_config` for a key that a header cannot carry, `port_in_use`
+ * when the address is in use
  */
 export async function createTrainer(options: TrainerOptions): Promise<Trainer> {
   const apiKey = ownKey('apiKey', options.apiKey)
@@ -211,7 +208,7 @@ export async function createTrainer(options: TrainerOptions): Promise<Trainer> {
       if (server === undefined) {
         throw new OsmosisError(
           'invalid_config',
-          'There is no agent loop to send to. Pass server to createTrainer or to run.',
+          'No agent loop is configured. Pass server to createTrainer or to run.',
         )
       }
       return opened.run(signal, (running) =>
@@ -262,7 +259,7 @@ async function runLoop(
     },
     timedOut: (facts) => timedOutLoop(facts, timeoutMs ?? Infinity),
     cancelled: cancelledLoop,
-    // The protocol has no route for it; the next model call is refused.
+    // The protocol has no route to stop a loop; its next model call is refused.
     stop: () => Promise.resolve(),
   })
 }
@@ -283,21 +280,21 @@ function readAcceptance(text: string): readonly FunctionTool[] {
 
 /** One rollout of a hand-written loop to run: a dataset row and how long it may take. */
 export interface LoopOrder {
-  /** At most 256 characters, not only white space. Default: a fresh one. */
+  /** At most 256 characters, not only white space. Default: a new one. */
   readonly rolloutId?: string
   /** The prompt, as chat messages. */
   readonly messages: readonly Readonly<Record<string, unknown>>[]
   /** Parameters of the model calls, by their names on the wire. Default: none. */
   readonly completionParams?: Readonly<Record<string, unknown>>
-  /** Most answers of the policy; the loop keeps to it. Default: the server's, which is 10. */
+  /** Maximum number of answers of the policy; the loop enforces it. Default: the server's, which is 10. */
   readonly maxTurns?: number
-  /** Most completion tokens of the whole rollout; the loop keeps to it. Default: 8192. */
+  /** Maximum completion tokens of the whole rollout; the loop enforces it. Default: 8192. */
   readonly maxTokensTotal?: number
   /** Reaches the loop, e.g. `ground_truth`. Default: empty. */
   readonly metadata?: Readonly<Record<string, unknown>>
   /**
    * How long to wait for the result once the server has accepted the order. Milliseconds.
-   * Default: null, for ever.
+   * Default: null, no limit.
    */
   readonly timeoutMs?: number | null
 }

@@ -4,11 +4,10 @@ import { errorMessage } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 
 import { Refusal } from '../http/request-body.ts'
-import type { RolloutSession } from '../session/rollout-session.ts'
-import type { RolloutSessions } from '../session/rollout-sessions.ts'
+import type { RolloutSession, RolloutSessions } from '../session/rollout-sessions.ts'
 import { policyErrorBody, type PolicyModel, type PolicyRequest } from './policy-model.ts'
 
-/** A model call that is not put to the policy. */
+/** The refusal of a model call. */
 export function refuseCall(status: Refusal['status'], code: string, message: string): Refusal {
   return new Refusal(status, policyErrorBody(status, code, message))
 }
@@ -29,17 +28,17 @@ export function sessionOfCall<Outcome, State>(
 ): RolloutSession<Outcome, State> {
   const session = sessions.find(rolloutId)
   if (session === undefined) {
-    const message = `There is no rollout ${JSON.stringify(rolloutId)} here.`
+    const message = `The rollout ${JSON.stringify(rolloutId)} is unknown.`
     throw refuseCall(404, 'rollout_not_found', message)
   }
   if (session === 'finished') throw rolloutEnded(rolloutId)
   return session
 }
 
-/** Any session, whatever its outcome. */
+/** A session with any outcome. */
 type CallingSession = Pick<RolloutSession<unknown, unknown>, 'rolloutId' | 'signal'>
 
-/** @throws Refusal 410 when the rollout has ended meanwhile */
+/** @throws Refusal 410 when the rollout has ended */
 export function assertRunning(session: CallingSession): void {
   if (session.signal.aborted) throw rolloutEnded(session.rolloutId)
 }
@@ -54,7 +53,7 @@ export function callSignal(
   return AbortSignal.any([disconnected.signal, session.signal])
 }
 
-/** Work that is given up, with a 410, when the rollout ends. */
+/** Runs work that fails with a 410 when the rollout ends. */
 export async function whileRunning<T>(
   session: CallingSession,
   signal: AbortSignal,
@@ -70,10 +69,10 @@ export async function whileRunning<T>(
   }
 }
 
-/** Puts a call to the policy; what that throws becomes an answer with status 500. */
-export async function askPolicy(policy: PolicyModel, request: PolicyRequest): Promise<Response> {
+/** Calls the policy. Its errors become answers with status 500. */
+export async function callPolicy(policy: PolicyModel, request: PolicyRequest): Promise<Response> {
   try {
-    // A policy that pays no attention to its signal must not hold the caller.
+    // A policy may ignore its signal.
     return await untilAborted(request.signal, () => policy.respond(request))
   } catch (error) {
     const message = `The policy ${policy.name} failed: ${errorMessage(error)}`
@@ -81,14 +80,14 @@ export async function askPolicy(policy: PolicyModel, request: PolicyRequest): Pr
   }
 }
 
-/** Of an answer; the rest describes the policy's own connection. */
-export function passedOnHeaders(headers: Headers): Record<string, string> {
-  // Not the encoding: `fetch` has already undone it.
-  const kept = ['content-type', 'retry-after', 'retry-after-ms']
-  return Object.fromEntries([...headers].filter(([name]) => kept.includes(name)))
+/** The headers of an answer to forward. The others describe the policy's own connection. */
+export function forwardedHeaders(headers: Headers): Record<string, string> {
+  // Not the encoding, which `fetch` has decoded.
+  const forwarded = ['content-type', 'retry-after', 'retry-after-ms']
+  return Object.fromEntries([...headers].filter(([name]) => forwarded.includes(name)))
 }
 
 function rolloutEnded(rolloutId: string): Refusal {
-  const message = `The rollout ${JSON.stringify(rolloutId)} has ended; its model calls are over.`
+  const message = `The rollout ${JSON.stringify(rolloutId)} has ended: its model calls are refused.`
   return refuseCall(410, 'rollout_ended', message)
 }

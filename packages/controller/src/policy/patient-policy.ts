@@ -3,45 +3,43 @@ import { retryAfterMs, wait } from '@osmosis/core/http'
 import type { PolicyModel } from './policy-model.ts'
 import { systemicFailure } from './watch-policy.ts'
 
-const mostRetries = 3
-/** An endpoint may not make everybody wait longer than this at a time. Milliseconds. */
-const longestPauseMs = 60_000
-/** Of one call, before it is said that nothing else is answered. */
-const fewestTries = 3
-const longestText = 500
+/** Retries of a 503 with `Retry-After`. */
+const maxRetries = 3
+const maxPauseMs = 60_000
+/** Attempts of one call before the policy counts as failed. */
+const minAttempts = 3
+const maxTextLength = 500
 
 /** Options of {@link patientPolicy}. */
 export interface PatientPolicyOptions {
   /**
-   * How long nothing but 429 may be answered, whoever asks, before calls are put off no longer.
-   * Milliseconds. Default: 600,000.
+   * How long the endpoint may answer all calls with 429 before they fail. Milliseconds. Default: 600,000.
    */
   readonly patienceMs?: number
   /**
-   * Most that a call waits after a first 429 that names no time; doubles with each, up to a minute.
-   * Milliseconds. Default: 1,000.
+   * Longest wait after a first 429 without `Retry-After`; doubles each time, up to a minute. Milliseconds.
+   * Default: 1,000.
    */
   readonly firstPauseMs?: number
   /** Called before a call waits. Milliseconds, and the status of the refusal. */
   readonly onWait?: ((pauseMs: number, status: number) => void) | undefined
-  /** Whose failure is that of the patient policy as well. Default: it has one of its own alone. */
+  /** A policy whose failure is also reported. Default: none. */
   readonly watched?: { readonly failure: string | null }
 }
 
-/** A policy whose refusals are waited out. */
+/** A policy that waits and retries after 429. */
 export interface PatientPolicy extends PolicyModel {
-  /** Why no later model call can be answered either; null as long as that is not known. */
+  /** Why later model calls would fail, too; null until that is known. */
   readonly failure: string | null
-  /** How many calls were answered 429 so far: whoever makes them concurrently makes too many. */
+  /** How many calls were answered with 429 so far. */
   readonly refusals: number
 }
 
 /**
- * A policy that does as an overloaded endpoint asks. A call that is answered 429 is made again until it is
- * not: after the time that the endpoint names, in which nobody else asks either, or else after one of its
- * own, which doubles and is spread. So is a call that is answered 503 with a time, up to three times. The
- * last refusal is passed on without that time, which would make its reader wait on; all other answers are
- * passed on as they are. Whoever made `policy` still closes it.
+ * A policy that retries at an overloaded endpoint. A call that is answered with 429 is retried: after the
+ * `Retry-After` of the endpoint, during which all other calls wait, too, or else after a random backoff. A 503
+ * with `Retry-After` is retried up to three times. The last refusal is forwarded without that header, so that
+ * its reader does not wait again; all other answers are forwarded unchanged. The creator of `policy` closes it.
  */
 export function patientPolicy(
   policy: PolicyModel,
@@ -49,29 +47,29 @@ export function patientPolicy(
 ): PatientPolicy {
   let resumeAt = 0
   let refusals = 0
-  /** Since when nothing else was answered. */
+  /** Start of an uninterrupted series of 429. */
   let refusedSince: number | undefined
-  let impatience: string | null = null
+  let failure: string | null = null
 
-  function noteRefusal(text: string, tries: number): void {
+  function noteRefusal(text: string, attempts: number): void {
     refusals += 1
     refusedSince ??= performance.now()
-    if (tries < fewestTries || performance.now() - refusedSince < patienceMs) return
+    if (attempts < minAttempts || performance.now() - refusedSince < patienceMs) return
     const minutes = Math.round(patienceMs / 60_000)
-    impatience ??= `The policy has answered nothing but 429 for ${minutes} minutes: ${text.slice(0, longestText)}`
+    failure ??= `The policy has answered nothing but 429 for ${minutes} minutes: ${text.slice(0, maxTextLength)}`
   }
 
   return {
     name: policy.name,
     get failure() {
-      return watched?.failure ?? impatience
+      return watched?.failure ?? failure
     },
     get refusals() {
       return refusals
     },
     async respond(request) {
-      for (let tries = 1; ; tries += 1) {
-        // Again after each wait: somebody else may have been asked to wait longer.
+      for (let attempts = 1; ; attempts += 1) {
+        // In a loop, because another call may have prolonged the wait.
         while (performance.now() < resumeAt) {
           await wait(resumeAt - performance.now(), request.signal)
         }
@@ -79,29 +77,29 @@ export function patientPolicy(
         const { status } = answer
         if (status !== 429) refusedSince = undefined
         if (status !== 429 && status !== 503) return answer
-        const asked = retryAfterMs(answer.headers)
-        if (status === 503 && asked === undefined) return answer
-        const pauseMs = Math.min(asked ?? ownPauseMs(firstPauseMs, tries), longestPauseMs)
-        // At once: others may be about to ask.
-        if (asked !== undefined) resumeAt = Math.max(resumeAt, performance.now() + pauseMs)
+        const requestedMs = retryAfterMs(answer.headers)
+        if (status === 503 && requestedMs === undefined) return answer
+        const pauseMs = Math.min(requestedMs ?? backoffMs(firstPauseMs, attempts), maxPauseMs)
+        // Before reading the text, because other calls may be about to start.
+        if (requestedMs !== undefined) resumeAt = Math.max(resumeAt, performance.now() + pauseMs)
         const text = await answer.text()
-        if (status === 429) noteRefusal(text, tries)
+        if (status === 429) noteRefusal(text, attempts)
         const isOver =
           status === 429
-            ? impatience !== null || systemicFailure(status, text) !== null
-            : tries > mostRetries
+            ? failure !== null || systemicFailure(status, text) !== null
+            : attempts > maxRetries
         if (isOver) return withoutPause(answer, text)
         onWait?.(pauseMs, status)
-        if (asked === undefined) await wait(pauseMs, request.signal)
+        if (requestedMs === undefined) await wait(pauseMs, request.signal)
       }
     },
   }
 }
 
-/** Spread, so that calls that were refused together do not come back together. */
-function ownPauseMs(firstPauseMs: number, tries: number): number {
-  const most = Math.min(firstPauseMs * 2 ** (tries - 1), longestPauseMs)
-  return most * (0.5 + Math.random() / 2)
+/** Random, so that calls that were refused together are not retried together. */
+function backoffMs(firstPauseMs: number, attempts: number): number {
+  const cap = Math.min(firstPauseMs * 2 ** (attempts - 1), maxPauseMs)
+  return cap * (0.5 + Math.random() / 2)
 }
 
 function withoutPause({ status, headers }: Response, text: string): Response {

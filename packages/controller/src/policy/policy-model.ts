@@ -12,7 +12,7 @@ export interface PolicyRequest {
 }
 
 /**
- * Whatever answers the model calls of rollouts.
+ * Answers the model calls of rollouts.
  *
  * `respond` returns a chat completions answer: one JSON object, or server-sent events when
  * `body.stream` is true. Its status, content type and bytes reach the caller unchanged. A thrown
@@ -21,7 +21,7 @@ export interface PolicyRequest {
 export interface PolicyModel {
   readonly name: string
   respond(request: PolicyRequest): Promise<Response>
-  /** Frees what the policy holds open; called by whoever made it. Default: nothing is held. */
+  /** Releases resources of the policy; called by its creator. */
   close?(): Promise<void>
 }
 

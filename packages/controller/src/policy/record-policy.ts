@@ -15,18 +15,18 @@ import {
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
 import { systemicFailure } from './watch-policy.ts'
 
-/** Hears how one model call went. One of the last three is called, once. */
+/** Receives the result of one model call: one call of `onAnswer`, `onBroken` or `onRefusal`. */
 export interface CallListener extends AnswerListener {
-  /** The policy did not answer but refuse; `text` is the beginning of what it said. */
+  /** The policy answered with an error status; `text` is the start of its body. */
   onRefusal(status: number, text: string): void
 }
 
-const longestText = 2000
+const maxTextLength = 2000
 
 /**
- * Lets `listen` hear the model calls of a policy; undefined for a call that is of no interest. Answers
- * reach their callers byte for byte, and are heard before their end is. Whoever made `policy` still
- * closes it.
+ * Reports the model calls of a policy to the listeners that `listen` returns; undefined for a call to ignore.
+ * Callers get the answers byte for byte; listeners get a result before the caller sees the end of the answer.
+ * The creator of `policy` closes it.
  */
 export function overhear(
   policy: PolicyModel,
@@ -41,45 +41,45 @@ export function overhear(
       try {
         answer = await policy.respond(request)
       } catch (error) {
-        // That nobody waits any longer says nothing about the policy.
+        // A call that its caller aborted is not a failure of the policy.
         if (request.signal.aborted) listener.onBroken(errorMessage(error))
         else listener.onRefusal(500, errorMessage(error))
         throw error
       }
       const { status, headers } = answer
-      const heard = answer.ok
+      const observed = answer.ok
         ? new PassingAnswer(headers.get('content-type') ?? '', listener)
         : new PassingRefusal((text) => listener.onRefusal(status, text))
-      if (answer.body === null) heard.end()
-      const body = answer.body && ReadableStream.from(passing(answer.body, heard))
+      if (answer.body === null) observed.end()
+      const body = answer.body && ReadableStream.from(passing(answer.body, observed))
       return new Response(body, { status, headers })
     },
   }
 }
 
-type Heard = Pick<PassingAnswer, 'add' | 'end' | 'breakOff'>
+type Observed = Pick<PassingAnswer, 'add' | 'end' | 'breakOff'>
 
 async function* passing(
   bytes: AsyncIterable<Uint8Array>,
-  heard: Heard,
+  observed: Observed,
 ): AsyncGenerator<Uint8Array> {
   try {
     for await (const piece of bytes) {
-      heard.add(piece)
+      observed.add(piece)
       yield piece
     }
-    heard.end()
+    observed.end()
   } catch (error) {
-    heard.breakOff(`The answer of the policy broke off: ${errorMessage(error)}`)
+    observed.breakOff(`The answer of the policy broke off: ${errorMessage(error)}`)
     throw error
   } finally {
-    // Of no effect unless the caller has gone away.
-    heard.breakOff('The agent did not read the answer to its end.')
+    // Has an effect only if the caller disconnected.
+    observed.breakOff('The agent did not read the answer to its end.')
   }
 }
 
 /** An answer with an error status, as text. */
-class PassingRefusal implements Heard {
+class PassingRefusal implements Observed {
   readonly #report: (text: string) => void
   readonly #decoder = new TextDecoder()
   #text = ''
@@ -90,13 +90,14 @@ class PassingRefusal implements Heard {
   }
 
   add(piece: Uint8Array): void {
-    if (this.#text.length < longestText) this.#text += this.#decoder.decode(piece, { stream: true })
+    if (this.#text.length < maxTextLength)
+      this.#text += this.#decoder.decode(piece, { stream: true })
   }
 
   end(): void {
     if (this.#over) return
     this.#over = true
-    this.#report(this.#text.slice(0, longestText))
+    this.#report(this.#text.slice(0, maxTextLength))
   }
 
   breakOff(): void {
@@ -104,53 +105,53 @@ class PassingRefusal implements Heard {
   }
 }
 
-/** How a policy let a rollout down. */
+/** How a policy failed a rollout. */
 export interface PolicyTrouble {
-  /** Whether no later call could be answered either: wrong key, unknown model, no endpoint there. */
+  /** Whether later calls would fail, too: wrong key, unknown model, no endpoint there. */
   readonly isLasting: boolean
   /** Whether the rate of calls was too high for it (429). */
   readonly isRateLimit: boolean
   readonly message: string
 }
 
-/** What went over the wire under one sample id. */
+/** The messages of one sample as they went over the wire. */
 export interface RecordedTranscript extends WireTranscript {
-  /** Of the latest request that had any, as it was sent; null without one. */
+  /** The tools of the latest request that had any; null without. */
   readonly tools: readonly unknown[] | null
-  /** The `user-agent` of the latest call that had one, which names its framework; null without one. */
+  /** The latest `user-agent`, which names the framework; null without. */
   readonly userAgent: string | null
 }
 
-/** What the model calls of one rollout said, as far as they have come. */
+/** The recorded model calls of one rollout. */
 export interface RolloutRecording {
   /** By sample id, in the order of the first calls; calls without an id are under `''`. */
   samples(): ReadonlyMap<string, RecordedTranscript>
   /**
-   * Trouble that lasts, else that of the latest call, when the policy was overloaded or down (429,
-   * 5xx). Null when it answered.
+   * A lasting failure, or else the overload or failure of the latest call (429, 5xx). Null when that was
+   * answered.
    */
   readonly trouble: PolicyTrouble | null
-  /** Forgets all of it; later calls are not recorded. */
+  /** Deletes the recording; later calls are not recorded. */
   end(): void
 }
 
 /** A policy whose model calls can be recorded. */
 export interface RecordedPolicy extends PolicyModel {
-  /** Records the model calls of a rollout from now on, until that is ended. */
+  /** Starts a recording of the model calls of a rollout. */
   record(rolloutId: string): RolloutRecording
 }
 
 /** Options of {@link recordPolicy}. */
 export interface RecordPolicyOptions {
-  /** Keeps the token ids and logprobs that answers carry; they are large. Default: false. */
+  /** Whether to record token ids and logprobs, which are large. Default: false. */
   readonly tokenIds?: boolean
-  /** What the model costs. Default: what the endpoint says itself, if it does. */
+  /** Price of the model. Default: the cost that the endpoint reports, if it does. */
   readonly price?: ModelPrice | undefined
 }
 
 /**
- * Records conversations and measurements of model calls while answers pass to their callers, byte for
- * byte. Any rollout server will do: nothing is asked of it. Whoever made `policy` still closes it.
+ * Records conversations and measurements of model calls. Callers get the answers byte for byte. Works with any
+ * rollout server. The creator of `policy` closes it.
  */
 export function recordPolicy(
   policy: PolicyModel,
@@ -167,21 +168,21 @@ export function recordPolicy(
   }
 }
 
-/** Characters: the rest of a longer one is no name of a framework. */
-const mostOfUserAgent = 100
+/** Characters. */
+const maxUserAgentLength = 100
 
 class Recording implements RolloutRecording {
   readonly #logs = new Map<string, CallLog>()
   readonly #tools = new Map<string, readonly unknown[]>()
   readonly #userAgents = new Map<string, string>()
   readonly #options: RecordPolicyOptions
-  readonly #forget: () => void
+  readonly #remove: () => void
   #lasting: PolicyTrouble | null = null
   #passing: PolicyTrouble | null = null
 
-  constructor(options: RecordPolicyOptions, forget: () => void) {
+  constructor(options: RecordPolicyOptions, remove: () => void) {
     this.#options = options
-    this.#forget = forget
+    this.#remove = remove
   }
 
   get trouble(): PolicyTrouble | null {
@@ -193,26 +194,26 @@ class Recording implements RolloutRecording {
     const { tools } = body
     if (Array.isArray(tools) && tools.length > 0) this.#tools.set(sampleId, tools)
     const userAgent = headers['user-agent']
-    if (userAgent) this.#userAgents.set(sampleId, userAgent.slice(0, mostOfUserAgent))
+    if (userAgent) this.#userAgents.set(sampleId, userAgent.slice(0, maxUserAgentLength))
     return {
       onFirstChunk: () => call?.firstChunk(),
       onAnswer: (completion, hasOwnIds) => {
         this.#passing = null
         const { tokenIds = false, price } = this.#options
         const cost = costOf(completion.usage, price)
-        const kept = tokenIds ? completion : withoutTokenIds(completion)
-        call?.succeed(withCost(kept, cost), hasOwnIds)
+        const recorded = tokenIds ? completion : withoutTokenIds(completion)
+        call?.succeed(withCost(recorded, cost), hasOwnIds)
       },
       onBroken: (reason) => call?.fail(new Error(reason)),
       onRefusal: (status, text) => {
         const message = systemicFailure(status, text)
         if (message !== null) this.#lasting ??= { isLasting: true, isRateLimit: false, message }
-        const said = `The policy answered ${status}: ${text}`
+        const refusal = `The policy answered ${status}: ${text}`
         const isRateLimit = status === 429
         this.#passing = isPassingStatus(status)
-          ? { isLasting: false, isRateLimit, message: said }
+          ? { isLasting: false, isRateLimit, message: refusal }
           : null
-        call?.fail(new Error(said))
+        call?.fail(new Error(refusal))
       },
     }
   }
@@ -228,10 +229,10 @@ class Recording implements RolloutRecording {
   }
 
   end(): void {
-    this.#forget()
+    this.#remove()
   }
 
-  /** Undefined for messages that are none: the policy judges them, and they are no conversation. */
+  /** Undefined for invalid messages, which the policy has to refuse. */
   #beginCall(sampleId: string, messages: unknown): CallRecorder | undefined {
     const log = this.#logs.get(sampleId) ?? new CallLog()
     try {
@@ -251,24 +252,24 @@ function withoutTokenIds(completion: ChatCompletion): ChatCompletion {
   return { ...rest, choices: plain }
 }
 
-/** What a model costs, in US dollars per million tokens. */
+/** Prices of a model, in US dollars per million tokens. */
 export interface ModelPrice {
-  /** Of prompt tokens. */
+  /** Prompt tokens. */
   readonly input: number
-  /** Of completion tokens, thinking included. */
+  /** Completion tokens, thinking included. */
   readonly output: number
-  /** Of prompt tokens that were in the provider's cache. Null: as `input`. */
+  /** Prompt tokens from the provider's cache. Null: as `input`. */
   readonly cached: number | null
 }
 
 /**
- * What one answer cost, in US dollars: what the endpoint says itself (`cost_usd` or `cost` of its
- * usage), else its tokens by the price. Null when that is not known.
+ * The cost of one answer, in US dollars: as the endpoint reports it (`cost_usd` or `cost` of its usage), or
+ * computed from the price. Null when it is unknown.
  */
 function costOf(usage: ChatUsage | undefined, price: ModelPrice | undefined): number | null {
   if (usage === undefined) return null
-  const said = [usage['cost_usd'], usage['cost']].find((cost) => amount(cost) !== null)
-  if (said !== undefined) return amount(said)
+  const reported = [usage['cost_usd'], usage['cost']].find((cost) => amount(cost) !== null)
+  if (reported !== undefined) return amount(reported)
   const { prompt_tokens: prompt, completion_tokens: completion } = usage
   if (price === undefined || amount(prompt) === null || amount(completion) === null) return null
   const details = usage['prompt_tokens_details'] as { cached_tokens?: unknown } | null | undefined
@@ -278,7 +279,7 @@ function costOf(usage: ChatUsage | undefined, price: ModelPrice | undefined): nu
   return dollars / 1_000_000
 }
 
-/** The answer with its cost in the usage, where that is known: documents take it from there. */
+/** Adds a known cost to the usage of an answer, where documents read it. */
 function withCost(completion: ChatCompletion, cost: number | null): ChatCompletion {
   const { usage } = completion
   if (cost === null || usage === undefined) return completion

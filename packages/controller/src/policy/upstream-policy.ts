@@ -10,28 +10,28 @@ import {
   type HttpAnswer,
 } from '@osmosis/core/http'
 
-import { textWithModel } from '../http/body-text.ts'
+import { textWithModel } from '../http/request-body.ts'
 import { policyErrorBody, type PolicyModel } from './policy-model.ts'
 
-/** A connection that was there and broke: the next one may hold. */
+/** Codes of a connection that broke after it was established. */
 const lostConnection = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-const passedOn = ['content-type', 'retry-after', 'retry-after-ms']
+const forwardedNames = ['content-type', 'retry-after', 'retry-after-ms']
 
-/** A policy with connections of its own. Whoever made it closes it. */
+/** A policy with its own connections. Its creator closes it. */
 export interface UpstreamPolicy extends PolicyModel, AsyncDisposable {
-  /** Breaks off what is in progress. Calls after that are answered with 502. */
+  /** Aborts calls in progress. Later calls are answered with 502. */
   close(): Promise<void>
 }
 
 /**
- * A policy behind any OpenAI-compatible endpoint. Of the text of a request only `model` is replaced; of
- * the answer nothing: status, content type, the time to wait and bytes come back as they were sent, when
- * they were sent; the key is taken out of the text of an error status, of which 64 KiB are passed on.
- * There is no time limit but the call's own signal. An endpoint that cannot be
- * reached is a 502 whose error names the base URL, with the code `policy_unreachable`, or
- * `policy_connection_lost` when it could be. A page, or what is compressed, is an error that says what came:
- * the status of a refusal stays, and of a success it is 502, with the code `no_chat_completion`.
+ * A policy behind any OpenAI-compatible endpoint. Only the `model` of a request is replaced. Status, content
+ * type, `Retry-After` and bytes of the answer are forwarded unchanged as they arrive; the body of an error is
+ * cut to 64 KiB and cleared of the key. The only time limit is the signal of the call.
+ *
+ * An unreachable endpoint is a 502 that names the base URL, with the code `policy_unreachable`, or
+ * `policy_connection_lost` if the connection broke. A page or a compressed body is replaced by an error that
+ * quotes it, with the status of a refusal, or 502 and the code `no_chat_completion` for a success.
  */
 export function upstreamPolicy(options: {
   /** `/chat/completions` is appended, unless it is there already. */
@@ -45,7 +45,7 @@ export function upstreamPolicy(options: {
   const url = completionsUrl(options.baseUrl)
   const headers: Record<string, string> = {
     'content-type': 'application/json',
-    // Usage is read from the passing bytes, which compression would hide.
+    // Usage is read from the bytes, so they must not be compressed.
     'accept-encoding': 'identity',
     ...bearer(apiKey),
   }
@@ -56,9 +56,9 @@ export function upstreamPolicy(options: {
   const close = (): Promise<void> => transport.close()
   return {
     name: model,
-    async respond({ body: asked, signal }) {
-      // Outside: that a request cannot be written says nothing about the endpoint.
-      const body = textWithModel(asked, model)
+    async respond({ body: request, signal }) {
+      // Outside of the try block: its errors are not errors of the endpoint.
+      const body = textWithModel(request, model)
       let answer: HttpAnswer
       try {
         answer = await transport.send(url, { headers, body, signal })
@@ -74,7 +74,7 @@ export function upstreamPolicy(options: {
       }
       return new Response(await bodyWithoutKeys(answer, headers), {
         status: answer.status,
-        headers: passedOn.flatMap((name): [string, string][] => headerOf(answer, name)),
+        headers: forwardedNames.flatMap((name): [string, string][] => headerOf(answer, name)),
       })
     },
     close,
@@ -82,12 +82,12 @@ export function upstreamPolicy(options: {
   }
 }
 
-/** An answer that nobody can read, as an error that says what it was. */
+/** Replaces an answer that is not a chat completion by an error that describes it. */
 function foreign(answer: HttpAnswer, message: string): Response {
   const isRefusal = answer.status >= 400
   const status = isRefusal ? answer.status : 502
   const code = isRefusal ? 'policy_refused' : 'no_chat_completion'
-  const waiting = passedOn.filter((name) => name !== 'content-type')
+  const waiting = forwardedNames.filter((name) => name !== 'content-type')
   const headers = waiting.flatMap((name) => headerOf(answer, name))
   return Response.json(policyErrorBody(status, code, message), { status, headers })
 }
@@ -97,7 +97,7 @@ function headerOf({ headers }: HttpAnswer, name: string): [string, string][] {
   return [value].flat().map((text) => [name, text])
 }
 
-/** Keys also travel in user info and query strings. */
+/** Without user info and query string, which may have keys. */
 function placeOf(url: URL): string {
   const { origin, pathname } = completionsBaseUrl(url)
   return `${origin}${pathname.replace(/\/$/, '')}`

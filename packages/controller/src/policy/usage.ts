@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Tokens, as the policy's answers counted them; answers without `usage` count nothing. */
+/** Tokens, as the policy's answers reported them. */
 export interface TokenUsage {
   readonly promptTokens: number
   readonly completionTokens: number
@@ -20,7 +20,7 @@ export class PolicyUsage {
     return this.#tokens
   }
 
-  /** Counts a call; the returned function takes its usage, the newest replacing earlier ones. */
+  /** Counts a call. The returned function sets its usage; a later one replaces an earlier one. */
   beginCall(): (usage: TokenUsage) => void {
     this.#calls += 1
     let counted: TokenUsage = { promptTokens: 0, completionTokens: 0, totalTokens: 0 }
@@ -48,9 +48,8 @@ const answerWithUsage = z.object({
 type Bytes = AsyncIterable<Uint8Array>
 
 /**
- * Passes an answer's bytes through unchanged and reports the usage it finds in them. Usage is
- * reported before the event that carries it continues, or before the response ends: whoever has read
- * an answer, and ends the rollout for it, finds the answer counted.
+ * Forwards an answer's bytes unchanged and reports the usage in them, before the event that has it is
+ * forwarded or before the response ends. So a caller that has read an answer finds it counted.
  */
 export function observeUsage(
   contentType: string,
@@ -80,7 +79,7 @@ async function* observeObject(chunks: Bytes, report: (usage: TokenUsage) => void
     text += decoder.decode(chunk, { stream: true })
     yield chunk
   }
-  // The caller has all the bytes, but learns so only from the end of the response, which comes after.
+  // The caller sees the end of the response after this.
   reportUsage(text, report)
 }
 
@@ -96,7 +95,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    // What is not JSON carries no usage; the caller gets it as it is.
+    // Not JSON: no usage.
     return undefined
   }
 }

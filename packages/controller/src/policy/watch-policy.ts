@@ -1,33 +1,32 @@
-import { passedOnHeaders } from './model-call.ts'
+import { forwardedHeaders } from './model-call.ts'
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
 
-/** A policy that remembers whether it can answer at all. */
+/** A policy that detects failures of all later calls. */
 export interface WatchedPolicy extends PolicyModel {
-  /** Why no later model call can be answered either; null as long as that is not known. */
+  /** Why later model calls would fail, too; null until that is known. */
   readonly failure: string | null
 }
 
 /**
- * Watches the answers of a policy for what no later call can change: a wrong key, an account with nothing
- * left to spend, an unknown model, an address where nothing listens. So whoever runs many rollouts can
- * stop early. A 403 may be about one prompt, as that of a moderation is: whether it is decides a call of
- * 16 tokens, which is made then and answered or refused as well. The answers themselves are passed on as
- * they are. Whoever made `policy` still closes it.
+ * Watches the answers of a policy for failures that later calls would have, too: a wrong key, an account without
+ * credit, an unknown model, an address where no server listens. A caller with many rollouts can then stop early.
+ * A 403 may concern one prompt only, as with moderation, so a test call of 16 tokens decides. The answers are
+ * forwarded unchanged. The creator of `policy` closes it.
  */
 export function watchPolicy(
   policy: PolicyModel,
   options: {
-    /** What to do about a failure with this status, in a sentence. Default: nothing is advised. */
+    /** Advice on a failure with this status, in a sentence. Default: none. */
     readonly advise?: (status: number) => string
   } = {},
 ): WatchedPolicy {
   let failure: string | null = null
-  let asking: Promise<boolean> | undefined
+  let testing: Promise<boolean> | undefined
 
-  /** Calls that are refused concurrently share one answer. */
+  /** Calls that are refused concurrently share one test call. */
   async function refusesAll(request: PolicyRequest): Promise<boolean> {
-    asking ??= refusesHarmless(policy, request).finally(() => (asking = undefined))
-    return asking
+    testing ??= refusesHarmless(policy, request).finally(() => (testing = undefined))
+    return testing
   }
 
   return {
@@ -46,40 +45,40 @@ export function watchPolicy(
         const advice = options.advise?.(status)
         failure ??= advice === undefined ? found : `${found}\n${advice}`
       }
-      return new Response(text, { status, headers: passedOnHeaders(answer.headers) })
+      return new Response(text, { status, headers: forwardedHeaders(answer.headers) })
     },
   }
 }
 
-/** Wrong key, nothing left to spend, unknown address or model. */
+/** Wrong key, no credit, unknown address or model. */
 const refusals = new Set([401, 402, 404])
 const forbidden = 403
-/** Where OpenAI and others say that an account has nothing left to spend: with 429. */
+/** The code of a 429 with which OpenAI and others report that an account has no credit. */
 const spent = 'insufficient_quota'
-const longestText = 500
+const maxTextLength = 500
 
 /**
- * Why no later model call could be answered either, when that is what an answer says; null for an
- * answer, and for trouble that may pass or belong to this call alone, such as a rate limit.
+ * Why later model calls would fail as this one did; null for an answer, and for a failure that is transient or
+ * concerns this call alone, such as a rate limit.
  */
 export function systemicFailure(status: number, text: string): string | null {
   if (refusals.has(status)) return refusalText(status, text)
   if (!mayBeSystemic(status)) return null
   const { code, message } = errorIn(text)
   if (status === 429) return code === spent ? refusalText(status, text) : null
-  // A gateway of the endpoint answers 502 as well: only the code says that nothing listens there.
+  // A gateway may answer 502, too: only the code says that no server listens there.
   return code === 'policy_unreachable' ? String(message) : null
 }
 
 function refusalText(status: number, text: string): string {
-  return `The policy answered ${status}: ${text.slice(0, longestText)}`
+  return `The policy answered ${status}: ${text.slice(0, maxTextLength)}`
 }
 
 function mayBeSystemic(status: number): boolean {
   return refusals.has(status) || status === 429 || status === 502
 }
 
-/** Whether a policy refuses a call that nobody can object to as well. */
+/** Whether a policy also refuses a harmless call. */
 async function refusesHarmless(policy: PolicyModel, { signal }: PolicyRequest): Promise<boolean> {
   const body = { messages: [{ role: 'user', content: 'Say ok.' }], max_tokens: 16, stream: true }
   try {

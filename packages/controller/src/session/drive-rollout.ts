@@ -1,21 +1,25 @@
 import { startTimer } from '@osmosis/core/http'
 
-import type { RolloutEnding, RolloutFacts, RolloutSession } from './rollout-session.ts'
-import type { RolloutSessions } from './rollout-sessions.ts'
+import type {
+  RolloutEnding,
+  RolloutFacts,
+  RolloutSession,
+  RolloutSessions,
+} from './rollout-sessions.ts'
 
-/** A rollout to drive, and what its protocol makes of the ends that no callback brings. */
+/** A rollout to drive, and the outcomes that its protocol does not report. */
 export interface DrivenRollout<Outcome, State> {
   readonly sessions: RolloutSessions<Outcome, State>
   readonly session: RolloutSession<Outcome, State>
   /** Cancels the rollout. */
   readonly signal: AbortSignal
-  /** How long to wait for the end once the order was accepted. Milliseconds; null: for ever. */
+  /** How long to wait for the end once the order was accepted. Milliseconds; null: no limit. */
   readonly timeoutMs: number | null
   /** Sends the order, until it is accepted. */
   readonly send: (signal: AbortSignal) => Promise<void>
   /**
-   * Finds out the end of a rollout that was accepted and whose end nobody calls back with; rejects when that
-   * cannot be found out. `signal` aborts when the rollout has ended otherwise.
+   * Fetches the end of an accepted rollout that has no callbacks; rejects when that is not possible. `signal`
+   * aborts when the rollout has ended otherwise.
    */
   readonly follow?: (signal: AbortSignal) => Promise<void>
   readonly timedOut: (facts: RolloutFacts) => Outcome
@@ -30,7 +34,7 @@ export async function driveRollout<Outcome extends { readonly status: RolloutEnd
 ): Promise<Outcome> {
   const { sessions, session, signal } = rollout
   try {
-    // A rollout can be over before the server has answered the order.
+    // A rollout can end before the server has answered the order.
     const admission = rollout.send(AbortSignal.any([signal, session.signal]))
     await Promise.race([admission, session.ended])
   } catch (error) {
@@ -65,7 +69,7 @@ async function cancel<Outcome extends { readonly status: RolloutEnding }, State>
   throw rollout.signal.reason
 }
 
-/** Ends a session that nobody waits for afterwards, so that it must not stay open. */
+/** Ends a session, and closes it even if the commit fails, because no caller waits for it afterwards. */
 async function endOrRetire<Outcome, State>(
   { sessions, session }: DrivenRollout<Outcome, State>,
   produce: (facts: RolloutFacts) => Outcome,

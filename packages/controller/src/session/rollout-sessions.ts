@@ -1,34 +1,139 @@
+import { PolicyUsage, type TokenUsage } from '../policy/usage.ts'
 import { createHash } from 'node:crypto'
-
 import { OsmosisError } from '@osmosis/core'
 import { RolloutMemory } from '@osmosis/runtime/http'
-
 import { bodyFault, Refusal } from '../http/request-body.ts'
-import { RolloutSession, type CallbackDigests, type RolloutFacts } from './rollout-session.ts'
 
-/** Two callbacks of one kind for one rollout that say different things. */
+/** How a rollout ended. A rollout whose workflow failed is a failure, whatever its grader reports. */
+export type RolloutEnding = 'success' | 'failure' | 'timeout' | 'cancelled'
+
+/** Facts about a rollout at its end. */
+export interface RolloutFacts {
+  readonly rolloutId: string
+  /** Accepted model calls. */
+  readonly policyCalls: number
+  readonly usage: TokenUsage
+  /** From the accepted request to the end. Milliseconds. */
+  readonly durationMs: number
+}
+
+/** Digests of the first callback of each kind, to distinguish a repetition from a contradiction. */
+export type CallbackDigests = Map<string, string>
+
+/** A rollout between its order and its end. Ends once. */
+export class RolloutSession<Outcome, State> {
+  readonly rolloutId: string
+  /** State of the rollout's protocol. */
+  readonly state: State
+  readonly usage = new PolicyUsage()
+  readonly record: CallbackDigests = new Map()
+  /** Resolves with the committed outcome. Never rejects. */
+  readonly ended: Promise<Outcome>
+
+  readonly #commit: (outcome: Outcome) => Promise<void>
+  readonly #resolveEnded: (outcome: Outcome) => void
+  readonly #over = new AbortController()
+  #sentAt = performance.now()
+  #committing: Promise<void> | undefined
+  #outcome: Outcome | undefined
+
+  /** `commit` makes an outcome durable; the rollout has not ended while it fails. */
+  constructor(rolloutId: string, state: State, commit: (outcome: Outcome) => Promise<void>) {
+    this.rolloutId = rolloutId
+    this.state = state
+    this.#commit = commit
+    const { promise, resolve } = Promise.withResolvers<Outcome>()
+    this.ended = promise
+    this.#resolveEnded = resolve
+  }
+
+  /** Aborts when the rollout needs no more answers of the policy. */
+  get signal(): AbortSignal {
+    return this.#over.signal
+  }
+
+  /** Restarts the clock of the rollout, because its order is sent. */
+  markSent(): void {
+    this.#sentAt = performance.now()
+  }
+
+  /**
+   * Ends the rollout with the outcome of `produce`, unless it has ended already, and resolves with its actual
+   * outcome. Waits for a commit in progress; if that fails, commits its own outcome. `onWon` runs before other
+   * callers learn the outcome.
+   *
+   * @throws the error of the commit; the rollout then continues.
+   */
+  async end(produce: (facts: RolloutFacts) => Outcome, onWon?: () => void): Promise<Outcome> {
+    const earlier = await this.committed()
+    if (earlier !== undefined) return earlier
+    const outcome = produce(this.#facts())
+    this.#committing = this.#commitEnd(outcome, onWon)
+    await this.#committing
+    return outcome
+  }
+
+  /** The outcome once no commit is in progress; undefined when the rollout continues. */
+  async committed(): Promise<Outcome | undefined> {
+    while (this.#committing !== undefined) {
+      try {
+        await this.#committing
+      } catch {
+        // The caller that started this commit reports its failure.
+      }
+    }
+    return this.#outcome
+  }
+
+  /** Aborts model calls in progress. */
+  stopPolicyCalls(): void {
+    this.#over.abort()
+  }
+
+  async #commitEnd(outcome: Outcome, onWon: (() => void) | undefined): Promise<void> {
+    try {
+      await this.#commit(outcome)
+      this.#outcome = outcome
+      onWon?.()
+      this.#resolveEnded(outcome)
+    } finally {
+      this.#committing = undefined
+    }
+  }
+
+  #facts(): RolloutFacts {
+    return {
+      rolloutId: this.rolloutId,
+      policyCalls: this.usage.calls,
+      usage: this.usage.tokens,
+      durationMs: performance.now() - this.#sentAt,
+    }
+  }
+}
+
+/** Two callbacks of one kind for one rollout with different bodies. */
 export interface CallbackConflict {
   readonly rolloutId: string
-  /** The route they came to: of a workflow the first two, of a hand-written loop the last. */
+  /** Their route: of a workflow the first two, of a hand-written loop the last. */
   readonly kind: 'completion' | 'grader' | 'completed'
 }
 
-/** What is called when rollouts end. */
+/** Called when rollouts end. */
 export interface EndHooks<Outcome> {
   readonly onTerminal?: ((outcome: Outcome) => void | Promise<void>) | undefined
   readonly onConflict?: ((conflict: CallbackConflict) => void) | undefined
 }
 
-/** A callback, and which kind of callback it is. */
+/** A callback and its kind. */
 export interface IncomingCallback {
   readonly kind: CallbackConflict['kind']
   readonly body: object
 }
 
-/** All rollouts of a controller or trainer, and what callbacks mean to them. */
+/** All rollouts of a controller or trainer. Applies callbacks to them. */
 export class RolloutSessions<Outcome, State> {
   readonly #live = new Map<string, RolloutSession<Outcome, State>>()
-  /** Without the outcomes, which hold whole conversations. */
+  /** Without the outcomes, which have whole conversations. */
   readonly #finished = new RolloutMemory<CallbackDigests>()
   readonly #hooks: EndHooks<Outcome>
 
@@ -37,9 +142,9 @@ export class RolloutSessions<Outcome, State> {
   }
 
   /**
-   * Opens a session. `commit` keeps its end, before the hook for all of them is called.
+   * Opens a session. `commit` stores its outcome, before `onTerminal` of all sessions is called.
    *
-   * @throws OsmosisError with code `invalid_request` when the id is running or has just finished
+   * @throws OsmosisError with code `invalid_request` when the id is running or finished recently
    */
   register(
     rolloutId: string,
@@ -49,7 +154,7 @@ export class RolloutSessions<Outcome, State> {
     if (this.find(rolloutId) !== undefined) {
       throw new OsmosisError(
         'invalid_request',
-        `The rollout id ${JSON.stringify(rolloutId)} is already in use. Give every attempt an id of its own, or none at all.`,
+        `The rollout id ${JSON.stringify(rolloutId)} is already in use. Give every attempt its own id, or none.`,
       )
     }
     const session = new RolloutSession<Outcome, State>(rolloutId, state, async (outcome) => {
@@ -61,26 +166,26 @@ export class RolloutSessions<Outcome, State> {
     return session
   }
 
-  /** The live session, `finished` for one that ended not long ago, or nothing. */
+  /** The live session, `finished` for one that ended recently, or undefined. */
   find(rolloutId: string): RolloutSession<Outcome, State> | 'finished' | undefined {
     const isFinished = this.#finished.get(rolloutId) !== undefined
     return this.#live.get(rolloutId) ?? (isFinished ? 'finished' : undefined)
   }
 
-  /** Closes a session for good; its id is remembered for a while. */
+  /** Closes a session permanently; its id stays known for a while. */
   retire(session: RolloutSession<Outcome, State>): void {
     session.stopPolicyCalls()
     this.#live.delete(session.rolloutId)
     this.#finished.end(session.rolloutId, session.record)
   }
 
-  /** Forgets a session that never got going; its id may be used again. */
+  /** Removes a session that never started; its id may be used again. */
   discard(session: RolloutSession<Outcome, State>): void {
     session.stopPolicyCalls()
     this.#live.delete(session.rolloutId)
   }
 
-  /** Takes note of a callback that ends nothing. Returns whether its rollout is known. */
+  /** Records a callback that does not end its rollout. Returns whether the rollout is known. */
   note(rolloutId: string, callback: IncomingCallback): boolean {
     const record = this.#recordOf(rolloutId)
     if (record !== undefined) this.#compare(rolloutId, callback.kind, record, digest(callback.body))
@@ -88,10 +193,10 @@ export class RolloutSessions<Outcome, State> {
   }
 
   /**
-   * Takes in a callback that ends its rollout; resolves to false for an unknown id. The first end
-   * counts: a repetition changes nothing, and a contradiction is reported.
+   * Applies a callback that ends its rollout; resolves to false for an unknown id. The first outcome counts: a
+   * repetition changes nothing, and a contradiction is reported.
    *
-   * @throws whatever the commit of that end throws; Refusal 422 for a body nested too deeply
+   * @throws the error of the commit; Refusal 422 for a body that is nested too deeply
    */
   async conclude(
     rolloutId: string,
@@ -100,14 +205,14 @@ export class RolloutSessions<Outcome, State> {
   ): Promise<boolean> {
     const record = this.#recordOf(rolloutId)
     if (record === undefined) return false
-    const said = digest(body)
+    const received = digest(body)
     const session = this.#live.get(rolloutId)
-    // Noted with the commit: a body whose commit failed does not stand in the way of another.
+    // Recorded with the commit: after a failed commit another body may follow.
     await session?.end(
       (facts) => produce(facts, session.state),
-      () => record.set(kind, said),
+      () => record.set(kind, received),
     )
-    this.#compare(rolloutId, kind, record, said)
+    this.#compare(rolloutId, kind, record, received)
     return true
   }
 
@@ -119,11 +224,11 @@ export class RolloutSessions<Outcome, State> {
     rolloutId: string,
     kind: CallbackConflict['kind'],
     record: CallbackDigests,
-    said: string,
+    received: string,
   ): void {
     const before = record.get(kind)
-    if (before === undefined) record.set(kind, said)
-    else if (before !== said) this.#hooks.onConflict?.({ rolloutId, kind })
+    if (before === undefined) record.set(kind, received)
+    else if (before !== received) this.#hooks.onConflict?.({ rolloutId, kind })
   }
 }
 
@@ -131,7 +236,7 @@ function digest(body: object): string {
   return createHash('sha256').update(comparable(body)).digest('base64')
 }
 
-// The id is known already; whether the body repeats it makes no difference.
+// Without the id, which bodies need not have.
 function comparable(body: object): string {
   try {
     return JSON.stringify({ ...body, rollout_id: undefined })

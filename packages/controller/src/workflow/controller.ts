@@ -11,8 +11,13 @@ import {
 } from '@osmosis/runtime/wire'
 import { Hono, type Context } from 'hono'
 
-import type { Lease } from '../client/admission.ts'
-import { toLeasedRequest } from '../client/leased-order.ts'
+import type { Lease } from '../client/lease.ts'
+import {
+  type ReturnAddress,
+  type RolloutOrder,
+  toLeasedRequest,
+  toRolloutRequest,
+} from './rollout-order.ts'
 import { readCallback, Refusal } from '../http/request-body.ts'
 import { openHost, ownKey, type RolloutHost, type Routes } from '../http/rollout-host.ts'
 import type { ServerAddress } from '../http/server-client.ts'
@@ -21,7 +26,6 @@ import { driveRollout } from '../session/drive-rollout.ts'
 import { RolloutSessions, type CallbackConflict } from '../session/rollout-sessions.ts'
 import { admitLeased, followLeased, leasedOutcome } from './leased-run.ts'
 import { policyRoute } from './policy-route.ts'
-import { toRolloutRequest, type ReturnAddress, type RolloutOrder } from './rollout-order.ts'
 import {
   gradedOutcome,
   toCompletionReport,
@@ -38,7 +42,7 @@ import {
 export interface ControllerOptions {
   /** Answers the model calls of all rollouts; the caller owns it. */
   readonly policy: PolicyModel
-  /** Where `run` sends rollouts that name no server themselves. */
+  /** Default server of `run`. */
   readonly server?: ServerAddress
   /** Address to listen on. Default: `127.0.0.1`. */
   readonly host?: string
@@ -47,18 +51,18 @@ export interface ControllerOptions {
   /** Bearer the callbacks must carry. Default: the policy's, else random. */
   readonly callbackToken?: string
   /**
-   * Bearer the model calls must carry. Default: that of the callbacks, because some rollout servers
-   * know one key only.
+   * Bearer the model calls must carry. Default: that of the callbacks, because some rollout servers support one
+   * key only.
    */
   readonly policyToken?: string
   /**
-   * Commits the end of a rollout, e.g. to a journal: awaited before the callback is acknowledged
-   * and before `run` resolves. One call at a time per rollout, and none after one that resolved.
-   * When it throws, the callback is answered with 500, so that the rollout server sends it again.
-   * Timeouts and cancellations are passed too; look at `status`.
+   * Commits the outcome of a rollout, e.g. to a journal: awaited before the callback is acknowledged and before
+   * `run` resolves. Called until one call has resolved, never concurrently for one rollout. When it throws, the
+   * callback is answered with 500, so that the rollout server sends it again. Also called for timeouts and
+   * cancellations; see `status`.
    */
   readonly onTerminal?: (outcome: RolloutOutcome) => void | Promise<void>
-  /** Called for callbacks that contradict an earlier one. The earlier one stays. */
+  /** Called for callbacks that contradict an earlier one, which is not changed. */
   readonly onConflict?: (conflict: CallbackConflict) => void
 }
 
@@ -66,16 +70,16 @@ export interface ControllerOptions {
 export interface RunOptions {
   /** Cancels the rollout. */
   readonly signal?: AbortSignal
-  /** Default: the controller's own `server`. */
+  /** Default: the controller's `server`. */
   readonly server?: ServerAddress
   /**
-   * Commits the end of this rollout, as `onTerminal` of the controller does for all of them, and before it.
+   * Commits the outcome of this rollout, before `onTerminal` of the controller.
    */
   readonly onTerminal?: (outcome: RolloutOutcome) => void | Promise<void>
   /**
-   * Fetches the result under a lease, so that the server need not reach this controller for more than model
-   * calls. A server that refuses such an order with 422, as those do that know callbacks only, gets it, and
-   * all later ones, with callbacks. Default: false, callbacks.
+   * Whether to fetch the result under a lease, so that the server calls this controller only for model calls. A
+   * server that supports only callbacks refuses such an order with 422; it then gets this and all later orders
+   * with callbacks. Default: false.
    */
   readonly fetchResult?: boolean
   /** Called with each new status of a rollout whose result is fetched. */
@@ -89,25 +93,24 @@ export interface Controller extends AsyncDisposable {
   readonly callbackToken: string
   readonly policyToken: string
   /**
-   * Sends one rollout and waits for its end. A rollout that fails or times out is an outcome, not an
-   * error. While the server is full (429, 503) the order is repeated after its `Retry-After`.
+   * Sends one rollout and waits for its end. A failed or timed-out rollout is an outcome, not an error. While
+   * the server is full (429, 503), the order is sent again after its `Retry-After`.
    *
-   * When `signal` aborts, the rollout is cancelled at the server and the signal's reason thrown,
-   * unless the end had already come: then that is the outcome.
+   * When `signal` aborts, the rollout is cancelled at the server and the signal's reason is thrown, unless the
+   * rollout had already ended.
    *
    * @throws OsmosisError with code `invalid_request` for an order that cannot be sent,
    * `unauthorized` when the server refuses the key, `protocol_error` for any other answer (its
-   * status is in `status`) or none at all; whatever `onTerminal` throws for a timeout or a
-   * cancellation.
+   * status is in `status`) or none at all; the error of `onTerminal` for a timeout or a cancellation.
    */
   run(order: RolloutOrder, options?: RunOptions): Promise<RolloutOutcome>
-  /** Cancels what is running and stops listening. Safe to call again. */
+  /** Cancels running rollouts and stops listening. Safe to call again. */
   close(): Promise<void>
 }
 
 /**
- * Opens a controller: one HTTP server that is policy endpoint and callback listener, and the driver
- * that sends rollouts to a rollout server. The caller closes it.
+ * Opens a controller: an HTTP server for model calls and callbacks, which sends rollouts to a rollout server.
+ * The caller closes it.
  *
  * | route | bearer |
  * |---|---|
@@ -115,8 +118,8 @@ export interface Controller extends AsyncDisposable {
  * | `POST /v1/rollouts/{id}/completion`, `.../grader` | `callbackToken` |
  * | `GET /health` | none |
  *
- * @throws OsmosisError with code `invalid_config` for a token that no header can carry,
- * `port_in_use` when the address is taken
+ * @throws OsmosisError with code `invalid_config` for a token that a header cannot carry,
+ * `port_in_use` when the address is in use
  */
 export async function createController(options: ControllerOptions): Promise<Controller> {
   const given = options.policyToken
@@ -130,7 +133,7 @@ export async function createController(options: ControllerOptions): Promise<Cont
   const { host, port } = options
   const opened = await openHost(routes, { name: 'controller', host, port })
   const address = { url: opened.url, callbackToken, policyToken }
-  /** URLs of servers that gave no lease. */
+  /** URLs of servers without leases. */
   const callbacksOnly = new Set<string>()
 
   return {
@@ -139,7 +142,7 @@ export async function createController(options: ControllerOptions): Promise<Cont
       if (server === undefined) {
         throw new OsmosisError(
           'invalid_config',
-          'There is no rollout server to send to. Pass server to createController or to run.',
+          'No rollout server is configured. Pass server to createController or to run.',
         )
       }
       return opened.run(signal, (running) =>
@@ -212,7 +215,7 @@ async function runWorkflow(order: RolloutOrder, parts: RunParts): Promise<Rollou
   })
 }
 
-/** The same order for a server that calls nobody back. */
+/** The same order without callbacks. */
 function leasedBody(
   order: RolloutOrder,
   { rollout_id: rolloutId, chat_completions_url: url, llm_api_key: key }: RolloutRequestBody,
@@ -222,9 +225,9 @@ function leasedBody(
 }
 
 /**
- * The callback listener. Checks, in this order: bearer (401), body and schema (422), the body's id
- * against the path's (422), whether the id is known (404). Acknowledges with `{"ok":true}` once
- * what the callback brought is committed; a failed commit is a 500, which servers send again.
+ * The callback routes. They check, in this order: bearer (401), body and schema (422), the body's id against the
+ * path's (422), whether the id is known (404). They acknowledge with `{"ok":true}` once the outcome is committed; a
+ * failed commit is a 500, after which servers send the callback again.
  */
 function callbackRoutes(sessions: WorkflowSessions, key: string): Routes {
   const app: Routes = new Hono<{ Bindings: HttpBindings }>()
@@ -235,7 +238,7 @@ function callbackRoutes(sessions: WorkflowSessions, key: string): Routes {
     const rolloutId = idOf(c.req.param('rolloutId'), body)
     const callback = { kind: 'completion', body } as const
     const session = sessions.find(rolloutId)
-    // What was cancelled is not graded any more.
+    // A cancelled rollout is not graded.
     const isEnd = body.status === 'cancelled' || typeof session !== 'object'
     if (isEnd || !session.state.graded) {
       const known = await sessions.conclude(rolloutId, callback, (facts, state) => {

@@ -1,23 +1,21 @@
 import { isOsmosisError } from '@osmosis/core'
 import type { RolloutStatus, LeasedRolloutRequestBody } from '@osmosis/runtime/wire'
 
-import { admit, type Lease } from '../client/admission.ts'
-import { followResult } from '../client/follow-result.ts'
-import type { LeasedResult } from '../client/leased-result.ts'
-import type { ServerConnection } from '../client/server-requests.ts'
-import type { RolloutFacts } from '../session/rollout-session.ts'
+import { admit, followResult, type Lease, type LeasedResult } from '../client/lease.ts'
+import type { ServerConnection } from '../http/server-client.ts'
+import type { RolloutFacts } from '../session/rollout-sessions.ts'
 import type { CompletionReport, RolloutOutcome } from './rollout-outcome.ts'
 
-/** How a rollout ended whose result was fetched. */
+/** The fetched result of a rollout. */
 export interface FetchedEnd {
   readonly result: LeasedResult
-  /** From the first sign of grading to the end. Milliseconds; null when there was none. */
+  /** From the first `grading` status to the end. Milliseconds; null without that status. */
   readonly gradingMs: number | null
 }
 
 /**
- * Sends an order whose result is to be fetched. Undefined when the server refuses its body: servers that
- * know callbacks only do.
+ * Sends an order whose result is to be fetched. Undefined when the server refuses its body, because it supports
+ * only callbacks.
  *
  * @throws OsmosisError with code `unauthorized` or `protocol_error` for any other refusal; the reason of
  * `signal`
@@ -38,7 +36,7 @@ export async function admitLeased(
 /**
  * Fetches the result of a rollout until it has ended.
  *
- * @throws OsmosisError with code `unauthorized` or `protocol_error` when there is none to be had; the
+ * @throws OsmosisError with code `unauthorized` or `protocol_error` when the result cannot be fetched; the
  * reason of `signal`
  */
 export async function followLeased(
@@ -64,7 +62,7 @@ export async function followLeased(
   return { result, gradingMs: gradingAt === undefined ? null : performance.now() - gradingAt }
 }
 
-/** The outcome that a fetched result is. Its only sample has no name on the wire. */
+/** The outcome of a fetched result. Its only sample has no name on the wire. */
 export function leasedOutcome(
   facts: RolloutFacts,
   { result, gradingMs }: FetchedEnd,
@@ -72,7 +70,7 @@ export function leasedOutcome(
   const { status, sample, errorMessage, errorCategory } = result
   const ending = status === 'success' || status === 'cancelled' ? status : 'failure'
   const why = { errorMessage, errorCategory }
-  // Whether the workflow or the grader has failed is not said; one that was graded had not failed before.
+  // The result does not say which of workflow and grader failed. If grading started, the workflow had not failed.
   const completion: CompletionReport =
     ending === 'failure' && gradingMs !== null
       ? { status: 'success', errorMessage: null, errorCategory: null, extraFields: null }

@@ -10,10 +10,10 @@ import { Hono } from 'hono'
 import { readJson } from '../http/request-body.ts'
 import type { Routes } from '../http/rollout-host.ts'
 import {
-  askPolicy,
   assertRunning,
+  callPolicy,
   callSignal,
-  passedOnHeaders,
+  forwardedHeaders,
   refuseCall,
   sessionOfCall,
   wrongKey,
@@ -25,9 +25,8 @@ import type { WorkflowSessions } from './rollout-outcome.ts'
 type Bytes = AsyncIterable<Uint8Array>
 
 /**
- * The policy endpoint of every rollout. Refuses, in this order: a wrong bearer (401), an unknown
- * rollout (404) or one that has ended (410), a body that is too large (413), not UTF-8 (422) or no
- * JSON object (400).
+ * The policy endpoint of every rollout. Refuses, in this order: a wrong bearer (401), an unknown rollout (404)
+ * or one that has ended (410), a body that is too large (413), not UTF-8 (422) or not a JSON object (400).
  */
 export function policyRoute(
   sessions: WorkflowSessions,
@@ -42,13 +41,13 @@ export function policyRoute(
     const { outgoing } = c.env
     const signal = callSignal(outgoing, session)
     const body = await readObject(c.req.raw)
-    // The rollout may have ended while the body came in.
+    // The rollout may have ended while the body arrived.
     assertRunning(session)
 
     const { authorization: _secret, ...headers } = c.req.header()
     const sampleId = headers['x-sample-id'] ?? ''
     const report = session.usage.beginCall()
-    const answer = await askPolicy(policy, { rolloutId, sampleId, body, headers, signal })
+    const answer = await callPolicy(policy, { rolloutId, sampleId, body, headers, signal })
     assertRunning(session)
     const observe = observeUsage(answer.headers.get('content-type') ?? '', report)
     await sendAnswer(answer, observe, outgoing, signal)
@@ -73,8 +72,8 @@ async function readObject(request: Request): Promise<Record<string, unknown>> {
 }
 
 /**
- * Writes a policy's answer to the caller as it arrives, byte for byte, through `observe`. When the
- * answer breaks off, so does the caller's connection: half an answer must not look like a whole one.
+ * Writes a policy's answer to the caller as it arrives, byte for byte, through `observe`. When the answer breaks
+ * off, the caller's connection is closed, so that an incomplete answer does not look complete.
  */
 async function sendAnswer(
   answer: Response,
@@ -82,14 +81,13 @@ async function sendAnswer(
   outgoing: ServerResponse,
   signal: AbortSignal,
 ): Promise<void> {
-  outgoing.writeHead(answer.status, passedOnHeaders(answer.headers))
-  // The status may be known long before the first token is.
+  outgoing.writeHead(answer.status, forwardedHeaders(answer.headers))
+  // The first token may come much later than the status.
   outgoing.flushHeaders()
   try {
     const bytes = answer.body === null ? Readable.from([]) : Readable.fromWeb(answer.body)
     await pipeline(bytes, observe, outgoing, { signal })
   } catch {
-    // The pipeline has closed both ends, so policy and caller know. The connection is gone, and
-    // nobody is left to answer.
+    // The pipeline has closed the connections to the policy and to the caller.
   }
 }

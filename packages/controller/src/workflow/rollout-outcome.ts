@@ -7,19 +7,17 @@ import {
 } from '@osmosis/runtime/wire'
 
 import type { TokenUsage } from '../policy/usage.ts'
-import type { RolloutEnding, RolloutFacts } from '../session/rollout-session.ts'
-import type { RolloutSessions } from '../session/rollout-sessions.ts'
+import type { RolloutEnding, RolloutFacts, RolloutSessions } from '../session/rollout-sessions.ts'
 
 /**
- * What kind of thing went wrong, as the rollout server classified it; the last two only where its result was
- * fetched.
+ * Category of the failure, as the rollout server reported it; the last two only for fetched results.
  */
 export type RolloutErrorCategory =
   | 'timeout'
   | 'validation_error'
   | 'http_error'
   | 'agent_error'
-  /** Nobody asked for the result in time. */
+  /** The result was not fetched in time. */
   | 'lease_expired'
   /** The server failed, not the rollout. */
   | 'internal_error'
@@ -27,17 +25,17 @@ export type RolloutErrorCategory =
 /** A graded conversation as the rollout server reported it. */
 export interface ResultSample {
   readonly id: string
-  /** In the format of the framework that held the conversation. */
+  /** In the form of the agent framework. */
   readonly messages: readonly unknown[]
   readonly label: string | null
-  /** Null unless the sample was kept and graded. */
+  /** Null unless the sample stays in training and was graded. */
   readonly reward: number | null
   readonly removeSample: boolean
   readonly metrics: Readonly<Record<string, unknown>>
   readonly extraFields: Readonly<Record<string, unknown>>
 }
 
-/** What the completion callback said about the workflow. */
+/** The report of the completion callback on the workflow. */
 export interface CompletionReport {
   readonly status: 'success' | 'failure' | 'cancelled'
   readonly errorMessage: string | null
@@ -50,8 +48,7 @@ export interface RolloutOutcome {
   readonly rolloutId: string
   readonly status: RolloutEnding
   /**
-   * By sample id; empty without a grader callback. A server that sends
-   * its only sample without an id gets it under `sample`.
+   * By sample id; empty without a grader callback. An only sample without an id has the key `sample`.
    */
   readonly samples: ReadonlyMap<string, ResultSample>
   /** Null for a success. */
@@ -59,33 +56,33 @@ export interface RolloutOutcome {
   /** Null for a success, and when the server gave none. */
   readonly errorCategory: RolloutErrorCategory | null
   /**
-   * What took the rollout along, through no doing of its own, where the server says so: it may be run again
-   * under another id.
+   * Why the rollout was lost through no fault of its own, if the server reports it: it may be run again under
+   * another id.
    */
   readonly lostWith?: RolloutLoss
   /** Null when the rollout ended before its completion callback came. */
   readonly completion: CompletionReport | null
   /** From the completion callback to the grader's. Milliseconds; null unless both came. */
   readonly gradingMs: number | null
-  /** Model calls the policy endpoint let through. */
+  /** Accepted model calls. */
   readonly policyCalls: number
   readonly usage: TokenUsage
-  /** From the request the rollout server accepted to the end. Milliseconds. */
+  /** From the accepted request to the end. Milliseconds. */
   readonly durationMs: number
 }
 
-/** What a controller remembers of a rollout that runs. */
+/** A controller's state of a running rollout. */
 export interface WorkflowState {
   readonly graded: boolean
   completion: CompletionReport | null
-  /** When that came, by `performance.now()`. */
+  /** When the completion callback came, by `performance.now()`. */
   completedAt: number | null
 }
 
 /** The rollouts of a controller. */
 export type WorkflowSessions = RolloutSessions<RolloutOutcome, WorkflowState>
 
-/** What is known of a workflow's rollout when its end comes. */
+/** Facts about a workflow's rollout at its end. */
 export interface WorkflowRolloutFacts extends RolloutFacts {
   readonly completion: CompletionReport | null
   readonly gradingMs: number | null
@@ -101,7 +98,7 @@ export function toCompletionReport(body: CompletionCallbackBody): CompletionRepo
   }
 }
 
-/** The end that a grader callback brings. */
+/** The outcome of a grader callback. */
 export function gradedOutcome(
   facts: WorkflowRolloutFacts,
   body: GraderCallbackBody,
@@ -121,7 +118,7 @@ export function gradedOutcome(
   }
 }
 
-/** The end that a completion callback brings: nobody grades the rollout, or it was cancelled. */
+/** The outcome of a completion callback: the rollout is not graded, or was cancelled. */
 export function ungradedOutcome(
   facts: WorkflowRolloutFacts,
   completion: CompletionReport,
@@ -147,7 +144,7 @@ function lossIn(
   return loss.success ? { lostWith: loss.data } : {}
 }
 
-/** The end of a rollout whose deadline passed. */
+/** The outcome of a rollout whose deadline passed. */
 export function timedOutOutcome(facts: WorkflowRolloutFacts, timeoutMs: number): RolloutOutcome {
   const errorMessage = `no terminal callback within ${timeoutMs / 1000} s`
   return {
@@ -159,7 +156,7 @@ export function timedOutOutcome(facts: WorkflowRolloutFacts, timeoutMs: number):
   }
 }
 
-/** The end of a rollout that the controller's user gave up. */
+/** The outcome of a rollout that the controller's user cancelled. */
 export function cancelledOutcome(facts: WorkflowRolloutFacts): RolloutOutcome {
   return {
     ...facts,

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { connect, cutOff, json, order, silence } from './leasing-server.ts'
 
 const unsure =
-  'The rollout may have been admitted all the same; then it ends when its lease lapses. Do not cancel it by its id, and send it again under a new rolloutId.'
+  'The rollout may have been admitted; then it ends when its lease expires. Do not cancel it by its id, and send it again under a new rolloutId.'
 
 describe('sending a rollout for a lease', () => {
   it('posts the whole order with the key of the server, and no callbacks', async () => {
@@ -79,7 +79,7 @@ describe('sending a rollout for a lease', () => {
     expect(server.count('rollout')).toBe(1)
   })
 
-  it('knows that nothing was admitted where nobody listens', async () => {
+  it('reports that nothing was admitted where no server listens', async () => {
     await using client = createRolloutClient({ baseUrl: 'http://127.0.0.1:1' })
     await expect(client.run(order)).rejects.toMatchObject({
       code: 'protocol_error',
@@ -89,17 +89,13 @@ describe('sending a rollout for a lease', () => {
   })
 
   it.each([
-    [200, { status: 'ok' }, 'Only 202 admits a rollout, and only 429 asks for a repetition.'],
+    [200, { status: 'ok' }, 'Only 202 admits a rollout, and only 429 is retried.'],
     [307, '', 'Only 202 admits a rollout'],
-    [
-      409,
-      { detail: 'rollout_id is already registered' },
-      'Give every attempt a rolloutId of its own',
-    ],
+    [409, { detail: 'rollout_id is already registered' }, 'Give every attempt its own rolloutId'],
     [
       503,
       { detail: 'rollout admissions are drained' },
-      'The server is draining, which is for good',
+      'The server is draining and will not accept rollouts again',
     ],
     [
       422,

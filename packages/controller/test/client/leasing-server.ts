@@ -19,7 +19,7 @@ interface Leased {
 }
 
 /**
- * A rollout server that delivers by lease, and runs nothing: what becomes of a rollout is up to the
+ * A rollout server that delivers by lease, and runs nothing: the status of a rollout is up to the
  * test.
  */
 export class LeasingServer extends HttpPeer {
@@ -43,12 +43,12 @@ export class LeasingServer extends HttpPeer {
     return this.requests.filter(({ path }) => routeOf(path) === route).length
   }
 
-  /** Resolves when so many requests of a route have come. */
+  /** Resolves when this many requests of a route have arrived. */
   async arrived(route: Route, count: number): Promise<void> {
     await this.until(() => this.count(route) >= count)
   }
 
-  /** Brings a rollout to a status, and says so to whoever waits for its result. */
+  /** Sets the status of a rollout, and answers requests that wait for its result. */
   set(id: string, status: string, more: Record<string, unknown> = {}): void {
     const rollout = this.#rollouts.get(id)
     if (rollout === undefined) throw new Error(`${id} was not admitted`)

@@ -100,12 +100,12 @@ describe('following a rollout', () => {
     expect(server.count('cancel')).toBe(1)
   })
 
-  it('sends a cancellation once, whatever comes of it', async () => {
+  it('sends a cancellation once, whatever its result', async () => {
     const { server, client } = await connect()
     const handle = await client.run(order)
     server.next.cancel.push(cutOff, json(200, { dispositions: { other: 'not_found' } }))
     await expect(handle.cancelAtServer()).rejects.toMatchObject({ code: 'protocol_error' })
-    await expect(handle.cancelAtServer()).rejects.toThrow('does not say what became of r1')
+    await expect(handle.cancelAtServer()).rejects.toThrow('has no disposition of r1')
     expect(server.count('cancel')).toBe(2)
     expect(handle.done).toBe(false)
   })
@@ -136,7 +136,7 @@ describe('following a rollout', () => {
     expect(await handle.waitFor('completed')).toMatchObject({ status: 'success' })
   })
 
-  it('ends with its client, which tells no server', async () => {
+  it('ends with its client, without a message to the server', async () => {
     const { server, client } = await connect()
     server.waitSeconds = 30
     const handle = await client.run(order)
@@ -155,7 +155,7 @@ describe('following a rollout', () => {
 })
 
 describe('a result that is not answered', () => {
-  it('is asked for again as long as the lease may last', async () => {
+  it('is polled until the lease may have expired', async () => {
     const { server, client } = await connect()
     const cutInTheMiddle: Answer = (response) => {
       response.writeHead(200, { 'content-length': '100' })
@@ -169,7 +169,7 @@ describe('a result that is not answered', () => {
     expect(await handle.waitFor('completed')).toMatchObject({ status: 'success' })
   })
 
-  it('is asked for again while a proxy answers for a server that starts again', async () => {
+  it('is polled while a proxy answers for a server that restarts', async () => {
     const { server, client } = await connect()
     server.next.result.push(...[502, 503, 504].map((status) => json(status, '<html>')))
     const handle = await client.run(order)
@@ -178,7 +178,7 @@ describe('a result that is not answered', () => {
     expect(await handle.waitFor('completed')).toMatchObject({ status: 'success' })
   })
 
-  it('says what a proxy answered until the lease may have lapsed', async () => {
+  it('says what a proxy answered until the lease may have expired', async () => {
     const { server, client } = await connect()
     server.leaseSeconds = 2
     server.next.result.push(...Array.from({ length: 1000 }, () => json(502, 'no server')))
@@ -186,12 +186,12 @@ describe('a result that is not answered', () => {
     await expect(handle.waitFor('running')).rejects.toMatchObject({
       code: 'protocol_error',
       message: expect.stringMatching(
-        /may have lapsed\. GET \/rollout\/r1\/result was answered with 502/,
+        /may have expired\. GET \/rollout\/r1\/result was answered with 502/,
       ),
     })
   })
 
-  it('is given up when the lease may have lapsed, and says how long nothing was heard', async () => {
+  it('is given up when the lease may have expired, and reports how long the server was silent', async () => {
     const { server, client } = await connect()
     server.leaseSeconds = 2
     server.next.result.push(...Array.from({ length: 1000 }, () => cutOff))
@@ -199,7 +199,7 @@ describe('a result that is not answered', () => {
     await expect(handle.waitFor('running')).rejects.toMatchObject({
       code: 'protocol_error',
       message: expect.stringMatching(
-        /^The rollout server did not answer for \d+(\.\d)? s, and its lease of 2 s for "r1" may have lapsed\. GET http/,
+        /^The rollout server did not answer for \d+(\.\d)? s, and its lease of 2 s for "r1" may have expired\. GET http/,
       ),
     })
     expect(handle).toMatchObject({ status: 'queued', done: true })
@@ -222,7 +222,7 @@ describe('a result that is not answered', () => {
 
   it.each([
     ['an error', json(500, { detail: 'oops' }), { status: 500 }],
-    ['a result that is gone', json(404, { detail: 'unknown rollout_id' }), { status: 404 }],
+    ['an expired result', json(404, { detail: 'unknown rollout_id' }), { status: 404 }],
     ['a lease that is refused', json(403, { detail: 'invalid polling lease' }), { status: 403 }],
     ['a wrong key', json(401, {}), { status: 401, code: 'unauthorized' }],
     ['a redirect', json(302, '', { location: '/elsewhere' }), { status: 302 }],
@@ -242,7 +242,7 @@ describe('a result that is not answered', () => {
 })
 
 describe.concurrent('a server that says nothing', () => {
-  it('is asked for the result again after wait + 10 s', async ({ onTestFinished }) => {
+  it('is polled again after wait + 10 s', async ({ onTestFinished }) => {
     const { server, client } = await connect({}, onTestFinished)
     server.waitSeconds = 0.01
     server.next.result.push(silence)
@@ -272,7 +272,7 @@ describe.concurrent('a server that says nothing', () => {
   })
 
   it('is not asked over a connection that has been idle for as long as servers keep one', async () => {
-    // Nothing but the client ends connections, and no header says how long they are kept.
+    // Nothing but the client ends connections, and no header sets their idle time.
     const server = createServer({ keepAliveTimeout: 0 }, (_request, response) => {
       json(503, {})(response)
     }).listen(0, '127.0.0.1')
