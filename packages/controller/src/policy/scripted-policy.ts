@@ -1,15 +1,17 @@
-import { errorMessage } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/policy'
-import { policyErrorBody, type PolicyModel, type PolicyRequest } from './policy-model.ts'
 import { createHash } from 'node:crypto'
+
+import { errorMessage } from '@osmosis/core'
 import type {
   AssistantMessage,
   ChatCompletion,
   ChatCompletionChunk,
   ChatDelta,
+  ChatMessage,
   ChatToolCall,
   ChatUsage,
 } from '@osmosis/core/policy'
+
+import { policyErrorBody, type PolicyModel, type PolicyRequest } from './policy-model.ts'
 
 /** A model call, as a script receives it. */
 export interface ScriptedCall {

@@ -84,8 +84,8 @@ export interface PromptMessage {
  * True for a class that extends the base class with this brand, of any installed copy of the package, and
  * implements its abstract method.
  */
-export function implementsBranded(value: unknown, brand: symbol, method: string): boolean {
-  if (typeof value !== 'function' || !(brand in value)) return false
+export function implementsBranded(value: unknown, symbol: symbol, method: string): boolean {
+  if (typeof value !== 'function' || !(symbol in value)) return false
   const prototype = value.prototype as Record<string, unknown> | undefined
   return typeof prototype?.[method] === 'function'
 }
