@@ -9,7 +9,7 @@ const timeout = 60_000
 
 it('answers every body for init with a documented status, and stays up', { timeout }, async () => {
   await using running = await startApp({ loop: loopOf((ctx) => ctx.complete([])) })
-  // Only the trainer of this test is a place to talk to.
+  // The server may connect only to the trainer of this test.
   const value = fc.jsonValue({ maxDepth: 4 })
   const valid = running.trainer.initBody({
     max_turns: 3,

@@ -7,7 +7,7 @@ import { loopOf, startApp } from './running-app.ts'
 const answer = { toolCalls: [{ name: 'add', arguments: '{"a": 1.0}' }] }
 
 it.each(['cutAfterBytes', 'endAfterBytes'] as const)(
-  'makes no half answer of one that ends too early (%s), wherever that is',
+  'rejects an answer that ends too early (%s), wherever that is',
   async (where) => {
     const outcomes: unknown[] = []
     const cuts = [0, 1, 50, 100, 200, 300]

@@ -44,7 +44,7 @@ describe('a model call', () => {
     )
   })
 
-  it('sends the parameters the protocol knows, and warns once of the others', async () => {
+  it('sends the parameters of the protocol, and warns once of others', async () => {
     const params = {
       temperature: 0.5,
       top_p: 0.9,
@@ -70,7 +70,7 @@ describe('a model call', () => {
     ])
   })
 
-  it('goes with the key of the trainer and a name that all its tries share', async () => {
+  it('has the key of the trainer and an idempotency key that all attempts share', async () => {
     const { trainer } = await ask([500], {}, { overrides: { api_key: 'trainer-key' } })
     expect(trainer.chats.map(({ headers }) => headers)).toMatchObject([
       { authorization: 'Bearer trainer-key', 'idempotency-key': 'r1/chat/1' },
@@ -247,7 +247,7 @@ describe('a model call that fails', () => {
     })
   })
 
-  it('because of the time limit is made again, and says so in the end', async () => {
+  it('is retried after the time limit, and finally reports the limit', async () => {
     const { outcome, trainer } = await ask(
       [hang, hang],
       {},
@@ -265,7 +265,7 @@ describe('a model call that fails', () => {
     expect(trainer.chats).toHaveLength(2)
   })
 
-  it('names what the trainer said and what to do', async () => {
+  it('reports the answer of the trainer and what to do', async () => {
     const { outcome } = await ask([
       (response) => void response.writeHead(401).end('{"detail":"Who?"}'),
     ])
@@ -311,8 +311,8 @@ describe('a model call that fails', () => {
   })
 })
 
-describe('model calls concurrently', () => {
-  it('are as many as the settings allow for one rollout, and close connections beyond those to keep', async () => {
+describe('concurrent model calls', () => {
+  it('are limited by the settings of one rollout, and close connections beyond the keep-alive limit', async () => {
     const messages = (n: number): PromptMessage[] => [{ role: 'user', content: String(n) }]
     await using running = await startApp({
       settings: { client: { maxConnections: 3, maxKeepaliveConnections: 1 } },

@@ -257,7 +257,7 @@ describe('delivering the completed call', () => {
     expect(bodies).toHaveLength(5)
   })
 
-  it('tries once when no retries are wanted', async () => {
+  it('makes one attempt without retries', async () => {
     const bodies = await resultsOf((ctx) => ctx.complete([]), {
       settings: { client: { completeRolloutRetries: 0 } },
       answers: [500],
@@ -308,7 +308,7 @@ describe('delivering the completed call', () => {
   })
 })
 
-it('sends what the policy said back to the trainer as it was written', async () => {
+it('sends the messages of the policy back to the trainer unchanged', async () => {
   const answer = `{"choices":[{"message":{"role":"assistant","content":null,"x":1.0,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":{"a":1.0,"b":9007199254740993}}}]}}]}`
   const message = /"message":(\{.*\})\}\]\}$/.exec(answer)?.[1]
   await using running = await startApp({

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
-describe('rollouts concurrently', () => {
+describe('concurrent rollouts', () => {
   it.each([1, 2])(
     'are at most %i when that is the limit, first come, first served',
     async (limit) => {
@@ -62,7 +62,7 @@ describe('rollouts concurrently', () => {
     await expect.poll(running.health).toStrictEqual({ ...idle, completed_rollouts: 5 })
   })
 
-  it('are not active any more when they could not even call their trainer', async () => {
+  it('are no longer active when they could not call their trainer', async () => {
     await using running = await startApp({ settings: { client: { maxRetries: 0 } } })
     // No header can carry it.
     expect((await running.init({ api_key: 'two\nlines' })).status).toBe(202)

@@ -35,7 +35,7 @@ async function startChild() {
   }
 }
 
-it('loops and tools that harm the process fail their own rollouts alone, with the place', async () => {
+it('loops and tools that harm the process fail only their own rollouts, and the error names the place', async () => {
   const { init, trainer, url, kill, exit } = await startChild()
   const names = Object.keys(harms)
   await Promise.all(healthy.map(async (id) => init(id, { outlasts: names.length })))

@@ -60,7 +60,7 @@ describe('draining', () => {
     expect(await running.health()).toMatchObject({ active_rollouts: 0, completed_rollouts: 3 })
   })
 
-  it('starts no rollout whose tools were not there yet', async () => {
+  it('starts no rollout whose tools are not loaded yet', async () => {
     const requested = Promise.withResolvers<void>()
     const tools = Promise.withResolvers<unknown>()
     await using running = await startApp({
@@ -97,7 +97,7 @@ describe('draining', () => {
     expect(events).toStrictEqual(['begin', 'opened', 'shutdown'])
   })
 
-  it('begins nothing for a request that comes after the end', async () => {
+  it('starts nothing for a request after the end', async () => {
     const events: string[] = []
     const app = createApp(loopOf(answerOnce), {
       logger: false,
@@ -178,7 +178,7 @@ describe('draining', () => {
   })
 })
 
-it('aborts the model calls that a loop leaves behind', async () => {
+it('aborts model calls that a loop did not wait for', async () => {
   const left: Promise<unknown>[] = []
   await using running = await startApp({
     loop: loopOf(async (ctx) => {

@@ -28,7 +28,7 @@ async function expectRefused(
 }
 
 describe('a loop server', () => {
-  it('refuses trainers at metadata and link-local addresses, whatever it is set to', async () => {
+  it('refuses trainers at metadata and link-local addresses, whatever the configuration', async () => {
     for (const egress of [undefined, { allowedHosts: ['*', '0.0.0.0/0', '[::/0]'] }]) {
       await using running = await startApp({ egress })
       for (const { host, kind } of samples) {
@@ -47,7 +47,7 @@ describe('a loop server', () => {
     expect(running.trainer.completed).toStrictEqual([])
   })
 
-  it('works for the trainers it allows and for no other', async () => {
+  it('serves the allowed trainers and no others', async () => {
     resolveNames({ 'trainer.test': [['127.0.0.1']] })
     await using running = await startApp({
       egress: { allowedHosts: ['trainer.test'], privateAddresses: 'refuse' },
@@ -108,7 +108,7 @@ describe('a loop server', () => {
     expect(running.trainer.chats).toHaveLength(1)
   })
 
-  it('cannot be made with hosts that cannot be read', () => {
+  it('cannot be created with hosts that cannot be parsed', () => {
     const egress = { allowedHosts: ['https://trainer'] }
     expect(() =>
       createApp(

@@ -30,7 +30,7 @@ describe('sending a rollout again', () => {
     expect([calls, running.trainer.completed.length]).toStrictEqual([1, 1])
   })
 
-  it('gives requests that wait for failing tools the same failure, and the next one a new try', async () => {
+  it('gives requests that wait for failing tools the same failure, and the next one a new attempt', async () => {
     const repeated = 'a repeated request has another body; the first one is used'
     let calls = 0
     const release = Promise.withResolvers<void>()
@@ -147,7 +147,7 @@ describe('sending a rollout again', () => {
     expect(running.trainer.completed).toHaveLength(1)
   })
 
-  it('runs again when the time of its own record is over, counted from its end', async () => {
+  it('runs again after the retention time, counted from its end', async () => {
     const pass = stoppedClock()
     await using running = await startApp({ recordTtlSeconds: 100 })
     const remembered = async (completed_rollouts: number): Promise<void> =>

@@ -20,7 +20,7 @@ const add = {
 }
 
 describe('accepting a rollout', () => {
-  it('answers 202 with the tools, whole, and the keys that readers insist on', async () => {
+  it('answers 202 with the complete tools, and the keys that clients require', async () => {
     const tools = [
       add,
       functionTool({ name: 'now' }),
@@ -110,7 +110,7 @@ describe('accepting a rollout', () => {
     ])
   })
 
-  it('takes integers in the forms that Python takes', async () => {
+  it('accepts integers in the forms that Python accepts', async () => {
     const turns: number[] = []
     await using running = await startApp({
       loop: loopOf((ctx) => {
@@ -171,7 +171,7 @@ describe('refusing a rollout', () => {
     await running.trainer.results()
   })
 
-  it('answers 422 for what is not JSON and 413 for what is too large', async () => {
+  it('answers 422 to a body that is not JSON, and 413 to one that is too large', async () => {
     await using running = await startApp({ maxBodyBytes: 300 })
     const url = `${running.url}/v1/rollout/init`
 
@@ -260,7 +260,7 @@ describe('the key of the server', () => {
     expect(await status('/openapi.json')).toBe(401)
   })
 
-  it('leaves the platform without a health route when there is none', async () => {
+  it('has no health route for the platform without a key', async () => {
     await using running = await startApp()
     expect(await told(await fetch(`${running.url}/platform/health`))).toStrictEqual({
       status: 404,

@@ -25,7 +25,7 @@ export function loopOf(
   return new TestLoop()
 }
 
-/** Asks the policy once and ends with what it said. */
+/** Calls the policy once and ends with its answer. */
 export async function answerOnce(ctx: RolloutContext): Promise<RolloutResult> {
   const messages = [...ctx.request.messages]
   const { message, finishReason } = await ctx.chat(messages, ctx.request.completionParams)

@@ -52,7 +52,7 @@ describe('the tools of an MCP server', () => {
     return await told(await running.init())
   }
 
-  it('reach the trainer with their schemas, whatever these are made of', async () => {
+  it('reach the trainer with their schemas, whatever they contain', async () => {
     const integer = {
       type: 'integer',
       minimum: Number.MIN_SAFE_INTEGER,
@@ -139,7 +139,7 @@ describe('the tools of an MCP server', () => {
     })
   })
 
-  it('are refused when a page of the list leads back to one before it', async () => {
+  it('are refused when a page of the list leads to an earlier one', async () => {
     const pages = { first: 'second', second: 'third', third: 'second' } as Record<string, string>
     const servers = new McpServers(({ server }) => {
       server.setRequestHandler(ListToolsRequestSchema, ({ params }) => ({
@@ -156,7 +156,7 @@ describe('the tools of an MCP server', () => {
     })
   })
 
-  it('are refused when two have one name', async () => {
+  it('are refused when two have the same name', async () => {
     const same = { name: 'same', description: 'x', inputSchema: { type: 'object' as const } }
     const servers = new McpServers(({ server }) => {
       server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [same, same] }))
@@ -216,7 +216,7 @@ describe('a call of an MCP tool', () => {
     expect(await readAfter(servers, [call('c', 'f')])).toStrictEqual([tool('c', expected)])
   })
 
-  it('gets the arguments of the policy, and what goes wrong is for the policy to read', async () => {
+  it('gets the arguments of the policy, which receives its errors', async () => {
     const calls: unknown[] = []
     const servers = new McpServers((server) => {
       const inputSchema = { a: z.number(), b: z.number() }
@@ -240,7 +240,7 @@ describe('a call of an MCP tool', () => {
       tool('4', expect.stringMatching(/^Error: .*Invalid arguments for tool divide/s) as never),
       tool('5', 'Error: Unknown tool: multiply'),
     ])
-    // What the policy made up or could not write never reached the server.
+    // Unknown tools and invalid arguments never reached the server.
     expect(calls).toStrictEqual([
       [6, 3],
       [6, 0],
@@ -263,7 +263,7 @@ describe('a call of an MCP tool', () => {
     ])
   })
 
-  it('is made together with the others of its answer, whose order the results keep', async () => {
+  it('runs concurrently with the others of its answer, and the results are in their order', async () => {
     const gates = ['a', 'b', 'c'].map((id) => [id, Promise.withResolvers<void>()] as const)
     const servers = new McpServers((server) => {
       server.registerTool('f', { inputSchema: { id: z.string() } }, async ({ id }) => {
@@ -332,7 +332,7 @@ describe('a rollout with MCP tools', () => {
   })
   const twoCalls = said(null, [call('a', 'f'), call('b', 'f')])
 
-  it('asks with the parameters of the trainer, counts its calls, and gives no reward', async () => {
+  it('calls with the parameters of the trainer, counts its calls, and sets no reward', async () => {
     const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
     await using running = await startApp({ loop })
     running.trainer.chatAnswers.push(twoCalls, said('done'))
@@ -387,7 +387,7 @@ describe('a rollout with MCP tools', () => {
     })
   })
 
-  it('leaves a trace of what was said', async () => {
+  it('writes a trace of the conversation', async () => {
     const debugDir = mkdtempSync(path.join(tmpdir(), 'osmosis-mcp-'))
     onTestFinished(() => rmSync(debugDir, { recursive: true }))
     await resultOf(servers, [said(null, [call('a', 'f')])], { debugDir })

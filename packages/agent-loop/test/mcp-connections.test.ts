@@ -68,7 +68,7 @@ describe('the connections of a rollout with MCP tools', () => {
     expect(signal.aborted).toBe(true)
   })
 
-  it('are closed when the tools cannot be had, and a rollout that is sent again gets them', async () => {
+  it('are closed when the tools cannot be loaded, and a repeated request gets them', async () => {
     let working = false
     const servers = new McpServers(({ server }) => {
       server.setRequestHandler(ListToolsRequestSchema, () => {
@@ -134,7 +134,7 @@ describe('the connections of a rollout with MCP tools', () => {
     expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'ok', 'ok'])
   })
 
-  it('are made for the rollout, and share nothing with those of others', async () => {
+  it('are created for the rollout, and not shared with others', async () => {
     const rollouts: string[] = []
     const servers = new McpServers((server) => {
       let count = 0
@@ -189,7 +189,7 @@ describe('an MCP server in a process of its own', () => {
     expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'a', null, 'a, b', 'ok'])
   })
 
-  it('fails the rollout when it goes away, with the conversation so far', async () => {
+  it('fails the rollout when it exits, with the conversation so far', async () => {
     await using running = await startApp({ loop })
     running.trainer.chatAnswers.push(said(null, [remember('a')]), said(null, [call('crash')]))
     await running.init()
@@ -209,7 +209,7 @@ describe('an MCP server over HTTP', () => {
     final_messages: [{ content: 'hi' }, { content: null }],
   })
 
-  it('fails the rollout when it goes away during a call', async () => {
+  it('fails the rollout when it disconnects during a call', async () => {
     await using server = await new HttpMcpServer((mcp) => {
       mcp.registerTool('f', {}, async () => {
         server.goAway()

@@ -36,7 +36,7 @@ export class McpServers {
   }
 }
 
-/** An MCP server over HTTP without sessions, which can be made to go away. */
+/** An MCP server over HTTP without sessions, which can be closed. */
 export class HttpMcpServer implements AsyncDisposable {
   /** Answers requests instead of the server. */
   instead: ((response: ServerResponse) => void) | undefined
@@ -86,7 +86,7 @@ export class HttpMcpServer implements AsyncDisposable {
   }
 }
 
-/** What a tool gives that says `text`. */
+/** The result of a tool with this text. */
 export function text(...texts: string[]): { content: { type: 'text'; text: string }[] } {
   return { content: texts.map((one) => ({ type: 'text', text: one })) }
 }

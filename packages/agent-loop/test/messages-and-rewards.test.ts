@@ -92,7 +92,7 @@ describe('a reward function', () => {
     expect(Object.keys(exact)).toStrictEqual([])
   })
 
-  it('sees the rest of the row and what platforms add', () => {
+  it('receives the rest of the row and additions of platforms', () => {
     const seen: unknown[] = []
     const reward = defineReward((_solution, _truth, extraInfo, others) => {
       seen.push(extraInfo, others)
@@ -103,7 +103,7 @@ describe('a reward function', () => {
     expect(seen).toStrictEqual([null, {}, { row: 1 }, { data_source: 'x' }])
   })
 
-  it('refuses texts that are none, and rewards that are none', async () => {
+  it('refuses texts and rewards of another type', async () => {
     expect(() => exact(5 as never, '4')).toThrow("'solutionStr' must be a string, got 5")
     expect(() => exact('5', null as never)).toThrow("'groundTruth' must be a string, got null")
     expect(() => exact('5', '5', [] as never)).toThrow(

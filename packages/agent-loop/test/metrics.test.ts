@@ -18,7 +18,7 @@ function after(
 }
 
 describe('the metrics of a rollout', () => {
-  it('have the time of the requests that brought an answer, and of the whole', async () => {
+  it('have the time of answered requests, and the total time', async () => {
     const pass = stoppedClock()
     await using running = await startApp({
       loop: loopOf(async (ctx) => {

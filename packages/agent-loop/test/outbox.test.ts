@@ -7,7 +7,7 @@ import { expect, it, vi } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
-it('has the result of a rollout delivered by the next server when the trainer was away', async () => {
+it('delivers the result with the next server when the trainer was unreachable', async () => {
   const outboxDir = await mkdtemp(path.join(tmpdir(), 'outbox-'))
   await using trainer = await new FakeTrainer().start()
   const loop = loopOf(async (ctx) => ({ ...(await answerOnce(ctx)), reward: 0.5 }))

@@ -95,7 +95,7 @@ async function failing(...verdicts: Verdict[]): Promise<{ error: Error; platform
   const platform = await startPlatform(...verdicts)
   await using running = await startApp({ apiKey })
   const error = await failureOf(register(running, platform))
-  // Whatever became of it, the server serves.
+  // The server serves in any case.
   expect(await running.health()).toMatchObject({ status: 'healthy' })
   return { error, platform }
 }
@@ -181,7 +181,7 @@ describe('registering', () => {
     expect(await register(running, platform)).toStrictEqual(registration)
   })
 
-  it('tries again what passes, as the same registration', async () => {
+  it('retries temporary failures, with the same idempotency key', async () => {
     const reset: Verdict = (response) => void response.socket?.destroy()
     const busy: Verdict = (response) => void response.writeHead(429, { 'retry-after': '0' }).end()
     const platform = await startPlatform(503, reset, busy)
@@ -232,7 +232,7 @@ describe('a registration that fails', () => {
     expect(platform.received).toHaveLength(1)
   })
 
-  it('with a redirect takes the token nowhere else', async () => {
+  it('with a redirect does not send the token elsewhere', async () => {
     const elsewhere = await startPlatform()
     const { error } = await failing((response) => {
       response.writeHead(307, { location: elsewhere.url }).end()
@@ -271,7 +271,7 @@ describe('a registration that fails', () => {
     expect(await running.health()).toMatchObject({ status: 'healthy' })
   })
 
-  it('because the answer breaks off says so after a few tries', async () => {
+  it('reports an incomplete answer after a few attempts', async () => {
     const half: Verdict = (response) => {
       response.writeHead(200, { 'content-length': '100' })
       response.write('{"id":', () => response.socket?.destroy())
@@ -322,7 +322,7 @@ describe('token and key', () => {
     expect(error.message).toContain('x[redacted]')
   })
 
-  it('are in no registration and no complaint about an answer', async () => {
+  it('are in no registration and no error about an answer', async () => {
     const result = { error: `requested with ${apiKey} of ${token}` }
     const platform = await startPlatform({ id: token, status: apiKey, health_check_result: result })
     platform.verdicts.push((response) => void response.end(`${'x'.repeat(190)}${token}`))
@@ -351,7 +351,7 @@ describe('the end of a registration', () => {
     expect(await failure).toMatchObject(shutDown)
   })
 
-  it('comes with the drain also between two tries, and none begins afterwards', async () => {
+  it('comes with the drain also between two attempts, and none starts afterwards', async () => {
     const later: Verdict = (response) => void response.writeHead(503, { 'retry-after': '60' }).end()
     const platform = await startPlatform(later)
     await using running = await startApp({ apiKey })

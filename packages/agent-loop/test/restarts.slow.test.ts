@@ -17,7 +17,7 @@ import { startApp } from './running-app.ts'
 const timeout = 600_000
 
 it(
-  'gives a rollout one end, and knows it, at whichever step on the disk the server is killed',
+  'gives a rollout one end, and remembers it, at whichever step on the disk the server is killed',
   { timeout },
   async () => {
     const outboxDir = await temporaryFolder()
@@ -42,7 +42,7 @@ it(
       watching.abort()
       await child.end()
       if (steps.at(-1) === 'over') break
-      // It tidies the folder, and the next one has no step behind it.
+      // It compacts the folder, so the next one starts without steps.
       await using next = await startApp({ outboxDir, trainer })
       expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
       await trainer.until(() => receivedBodies(trainer, rollout_id).length > 0)

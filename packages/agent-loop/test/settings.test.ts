@@ -36,7 +36,7 @@ const variables: [string, string, number, number][] = [
 ]
 
 describe('settings', () => {
-  it('have defaults, also for an environment that says nothing', () => {
+  it('have defaults, also for an empty environment', () => {
     const environment = { OSMOSIS_ROLLOUT_CLIENT_MAX_RETRIES: ' ', OSMOSIS_ROLLOUT_CLIENT_X: '1' }
     expect(resolveSettings({}, {})).toStrictEqual(defaults)
     expect(resolveSettings(undefined, environment)).toStrictEqual(defaults)
@@ -94,7 +94,7 @@ describe('settings', () => {
     })
   })
 
-  it('that cannot be keep an app from being made', () => {
+  it('that are invalid prevent the creation of an app', () => {
     vi.stubEnv('OSMOSIS_ROLLOUT_CLIENT_MAX_RETRIES', 'many')
     onTestFinished(() => void vi.unstubAllEnvs())
     expect(() => createApp(loopOf(answerOnce))).toThrow(

@@ -96,7 +96,7 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
   })
 
   it.each(['undefined', 'null', 'k-123456'])(
-    'takes no request without a header when the key is %j',
+    'refuses a request without a header when the key is %j',
     async (apiKey) => {
       await using server = await start({ apiKey })
       const status = async (headers?: Record<string, string>): Promise<number> =>
@@ -111,13 +111,13 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
   )
 
   it.each(['', 'two words', 'line\nbreak', 'schlüssel'])(
-    'refuses the key %j, which no caller could present',
+    'refuses the key %j, which cannot be sent in a header',
     async (apiKey) => {
       await expect(async () => start({ apiKey })).rejects.toMatchObject({ code: 'invalid_config' })
     },
   )
 
-  it('asks for the key before it reads anything, on every route but the health', async () => {
+  it('requires the key before it reads anything, on every route except health', async () => {
     await using server = await start({ apiKey: 'k-123456', maxBodyBytes: 4 })
     const status = async (path: string, init?: RequestInit): Promise<number> =>
       (await fetch(server.url + path, init)).status
@@ -128,7 +128,7 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
     expect(await status('/health')).toBe(200)
   })
 
-  it('refuses a body that is larger than the limit, announced or not', async () => {
+  it('refuses a body that is larger than the limit, with and without content-length', async () => {
     const tooLarge = { status: 413, body: { detail: 'request body is larger than 1024 bytes' } }
     await using server = await start({ maxBodyBytes: 1024 })
     const large = JSON.stringify({ ...body, filler: 'x'.repeat(1024) })
@@ -138,7 +138,7 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
     expect((await post(server.url + route, body)).status).toBe(accepted)
   })
 
-  it('refuses a body that is not JSON, and one that is not UTF-8, announced or not', async () => {
+  it('refuses a body that is not JSON, and one that is not UTF-8, with and without content-length', async () => {
     await using server = await start({})
     const url = server.url + route
     const broken = Buffer.concat([
@@ -154,7 +154,7 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
     expect(await postInChunks(url, broken)).toStrictEqual(notUtf8)
   })
 
-  it('names what is wrong in a body, one problem per list, without repeating any of it', async () => {
+  it('names the problems of a body, one per list, without repeating any of it', async () => {
     await using server = await start({})
     const { rollout_id: _, ...rest } = body
     const answer = await told(
@@ -233,7 +233,7 @@ async function postInChunks(url: string, body: string | Buffer): Promise<object>
       reject,
     )
   })
-  // The server may hang up on the rest of a body that it refused.
+  // The server may close the connection of a refused body.
   outgoing.on('error', reject)
   outgoing.write(body.slice(0, 10))
   outgoing.end(body.slice(10))

@@ -20,7 +20,7 @@ const toolCall = (id: string, name: string): object => ({
   function: { name, arguments: '{"password":"secret argument"}' },
 })
 
-/** Asks the policy, carries out what it calls for, and ends with a reward. */
+/** Calls the policy, executes its tool calls, and ends with a reward. */
 async function askAndExecute(
   ctx: RolloutContext,
   execute: (name: string) => Promise<string> = async () => 'secret result',
@@ -112,7 +112,7 @@ it('a rollout of a loop is a trace of its model calls and tools, with its reward
   expect(JSON.stringify(written)).not.toMatch(/secret|trainer-key/)
 })
 
-it('what was said is in the trace when the standard variable asks for it', async () => {
+it('the conversation is in the trace if the standard variable enables it', async () => {
   vi.stubEnv('OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT', 'true')
   using spans = new RecordedSpans()
   await using running = await startApp()
@@ -167,7 +167,7 @@ it('a loop that throws, one that reports an error and a trainer that refuses are
   expect(roots.filter(({ status }) => status.code === SpanStatusCode.ERROR)).toHaveLength(3)
 })
 
-it('a tool that throws or says that it failed has a span that failed', async () => {
+it('a tool that throws or reports an error has a failed span', async () => {
   using spans = new RecordedSpans()
   const loop = loopOf(async (ctx) => {
     const { toolCalls } = await ctx.chat(ctx.request.messages)
@@ -223,7 +223,7 @@ it('a tool that still runs when its rollout ends has a span that ends then, once
   ])
 })
 
-it('the tools of an MCP server have spans, and those that fail say so', async () => {
+it('the tools of an MCP server have spans, and those of failed tools are failed', async () => {
   using spans = new RecordedSpans()
   const servers = new McpServers((server) => {
     server.registerTool('look', {}, () => text('seen'))
@@ -250,7 +250,7 @@ it('the tools of an MCP server have spans, and those that fail say so', async ()
   expect(spans.named('execute_tool look')[0]?.status.code).toBe(SpanStatusCode.UNSET)
 })
 
-it('rollouts concurrently have traces of their own', async () => {
+it('concurrent rollouts have separate traces', async () => {
   using spans = new RecordedSpans()
   await using running = await startApp({ loop: loopOf(async (ctx) => askAndExecute(ctx)) })
   running.trainer.policy = ({ body }) =>

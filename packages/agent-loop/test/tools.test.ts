@@ -59,7 +59,7 @@ describe('reading a tool call', () => {
     ])
   })
 
-  it('survives a call that is hardly one', () => {
+  it('survives an almost empty call', () => {
     for (const broken of [{}, { function: null }, null, 'call']) {
       expect(getToolCallInfo(broken)).toStrictEqual({ toolCallId: 'unknown', name: '', args: {} })
     }
@@ -67,7 +67,7 @@ describe('reading a tool call', () => {
   })
 })
 
-it('makes the messages that carry results and errors', () => {
+it('creates messages for results and errors', () => {
   expect(createToolResult('c1', '8')).toStrictEqual({
     role: 'tool',
     content: '8',
@@ -92,7 +92,7 @@ describe('executing tool calls', () => {
     expect(await results).toStrictEqual([0, 10, 20])
   })
 
-  it('has nothing to do without calls', async () => {
+  it('does nothing without calls', async () => {
     for (const none of [[], null, undefined]) {
       expect(await executeToolCalls(none, () => expect.fail('should not be called'))).toStrictEqual(
         [],
@@ -131,7 +131,7 @@ describe('executing tool calls', () => {
     expect(ended).toStrictEqual([1, 3, 2])
   })
 
-  it('begins no more calls after an abort', async () => {
+  it('starts no more calls after an abort', async () => {
     const abort = new AbortController()
     const started: number[] = []
     const results = executeToolCalls(
@@ -187,7 +187,7 @@ describe('the text of a tool result', () => {
     expect(serializeToolResult('é', { style: 'json' })).toBe('é')
   })
 
-  it('is refused for what has none', () => {
+  it('is refused for values without a JSON form', () => {
     const cycle: unknown[] = []
     cycle.push(cycle)
     for (const value of [new Map(), new Set(), new Uint8Array(1), () => 1, Symbol('x'), cycle]) {

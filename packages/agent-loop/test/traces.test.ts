@@ -71,7 +71,7 @@ describe('the trace of a rollout', () => {
     })
   })
 
-  it('takes any data: what has no JSON form is left out, and its own names stay its own', async () => {
+  it('accepts any data: values without a JSON form are omitted, and its own fields are not overwritten', async () => {
     const cycle: Record<string, unknown> = { ok: 1 }
     cycle['self'] = cycle
     const { files } = await tracesOf(

@@ -23,7 +23,7 @@ async function issuesOf(tools: unknown): Promise<string[]> {
 }
 
 describe('validating an agent loop', () => {
-  it('finds nothing in a good one', async () => {
+  it('reports nothing for a valid one', async () => {
     const requests: RolloutRequest[] = []
     const loop = loopOf(answerOnce, async (request) => {
       requests.push(request)
@@ -106,7 +106,7 @@ describe('validating an agent loop', () => {
     expect(await issuesOf(tools)).toStrictEqual(issues)
   })
 
-  it('finds nothing wrong with a loop without tools', async () => {
+  it('accepts a loop without tools', async () => {
     expect(await validateAgentLoop(loopOf(answerOnce))).toMatchObject({
       valid: true,
       toolCount: 0,
@@ -115,7 +115,7 @@ describe('validating an agent loop', () => {
     })
   })
 
-  it('finds tools that cannot be had', async () => {
+  it('reports tools that cannot be loaded', async () => {
     const loop = loopOf(answerOnce, () => {
       throw new RangeError('no')
     })
@@ -126,7 +126,7 @@ describe('validating an agent loop', () => {
     ])
   })
 
-  it('finds a missing name and a missing run, and no app is made of them', async () => {
+  it('reports a missing name and a missing run, and no app is created', async () => {
     class Nameless extends RolloutAgentLoop {
       readonly name: string
       override run = undefined as never
@@ -170,7 +170,7 @@ it('reports a run that is not a method', async () => {
   ])
 })
 
-it('writes an issue down with where it is, when that is somewhere', () => {
+it('formats an issue with its field if it has one', () => {
   const issue = { severity: 'error', code: 'BAD', field: 'name', message: 'no' } as const
   expect([formatIssue(issue), formatIssue({ ...issue, field: '' })]).toStrictEqual([
     '[BAD] name: no',
@@ -178,7 +178,7 @@ it('writes an issue down with where it is, when that is somewhere', () => {
   ])
 })
 
-it('knows agent loops and their classes from other values', () => {
+it('distinguishes agent loops and their classes from other values', () => {
   const loop = loopOf(answerOnce)
   expect([loop, loop.constructor, {}, null].map(isRolloutAgentLoop)).toStrictEqual([
     true,
@@ -191,7 +191,7 @@ it('knows agent loops and their classes from other values', () => {
   ).toStrictEqual([false, true, false, false])
 })
 
-it('knows agent loops and their classes of another installed copy of this package', async () => {
+it('recognises agent loops and their classes of another installed copy of this package', async () => {
   vi.resetModules()
   const copy = await import('@osmosis/agent-loop')
   class TheirLoop extends copy.RolloutAgentLoop {

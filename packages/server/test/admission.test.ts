@@ -35,7 +35,7 @@ describe('accepting a rollout', () => {
     expect(await told(await running.post())).toStrictEqual({ status: 202, body: {} })
   })
 
-  it('answers 200 when older controllers are to be served', async () => {
+  it('answers 200 if configured for older controllers', async () => {
     await using running = await startServer({ admissionStatus: 200 })
 
     expect(await told(await running.post())).toStrictEqual({ status: 200, body: {} })
@@ -81,7 +81,7 @@ describe('accepting a rollout', () => {
   })
 })
 
-describe('a client that goes away', () => {
+describe('a client that disconnects', () => {
   it('in the middle of its body leaves no trace', async () => {
     await using running = await startServer()
     const { url, log, controller } = running
@@ -170,7 +170,7 @@ describe('a rollout_id that was known', () => {
 })
 
 describe('a full queue', () => {
-  it('takes no more than it has room for, of requests that come at the same moment', async () => {
+  it('accepts no more than fit, also of concurrent requests', async () => {
     const { open, workflow } = gate()
     await using running = await startServer({ workflow, maxConcurrent: 1, maxQueueDepth: 1 })
     const request = (rollout_id: string): Request =>
@@ -186,7 +186,7 @@ describe('a full queue', () => {
     await running.controller.until(() => running.controller.callbacks.length === 4)
   })
 
-  it('answers 429 with Retry-After, remembers nothing of it, and recovers', async () => {
+  it('answers 429 with Retry-After, forgets the request, and recovers', async () => {
     const { open, workflow } = gate()
     await using running = await startServer({ workflow, maxConcurrent: 1, maxQueueDepth: 1 })
     await running.post({ rollout_id: 'runs' })
@@ -221,7 +221,7 @@ describe('a draining server', () => {
   })
 })
 
-describe('a body that is wrong', () => {
+describe('an invalid body', () => {
   it.each([
     ['is not JSON', '{"rollout_id": sk-secret'],
     ['is empty', ''],
@@ -357,7 +357,7 @@ describe('a body that is wrong', () => {
     })
   })
 
-  it('refuses what is nested too deeply to be worked with', async () => {
+  it('refuses a body that is nested too deeply', async () => {
     await using running = await startServer()
     const body = JSON.stringify(running.controller.rolloutBody({ metadata: { deep: 1 } }))
     const deep = `${'['.repeat(500_000)}${']'.repeat(500_000)}`
@@ -377,7 +377,7 @@ describe('a body that is wrong', () => {
 describe('a body that is too large', () => {
   const tooLarge = { status: 413, body: { detail: 'request body is larger than 1000 bytes' } }
 
-  it('is refused by its announced length, before it is read', async () => {
+  it('is refused by its content-length, before it is read', async () => {
     await using running = await startServer({ maxBodyBytes: 1000 })
 
     expect(await told(await post(`${running.url}/rollout`, 'x'.repeat(1001)))).toStrictEqual(
@@ -385,7 +385,7 @@ describe('a body that is too large', () => {
     )
   })
 
-  it('is refused when it comes in chunks without a length', async () => {
+  it('is refused in chunks without a length', async () => {
     await using running = await startServer({ maxBodyBytes: 1000 })
 
     expect(await postChunks(`${running.url}/rollout`, 20, 'x'.repeat(100))).toStrictEqual(tooLarge)
@@ -446,7 +446,7 @@ describe('the bearer', () => {
     },
   )
 
-  it('opens every route, whatever the case of the word', async () => {
+  it('opens every route, whatever the case of `Bearer`', async () => {
     await using running = await startServer({ apiKey: key })
 
     expect((await running.post({}, { authorization: `bearer ${key}` })).status).toBe(202)

@@ -38,7 +38,7 @@ const requests: [path: string, init: RequestInit][] = [
   ['/rollout/cancel', { method: 'POST', body: '{"all":true}', headers: { authorization } }],
 ]
 
-it('gives the same answers over a port of Node.js as to another host', async () => {
+it('gives the same answers over a port of Node.js and to another host', async () => {
   await using server = createServer()
   await using listening = await serve(server, { port: 0, handleSignals: false })
   const shown = async (response: Response): Promise<object> => {
@@ -61,7 +61,7 @@ it('gives the same answers over a port of Node.js as to another host', async () 
   expect(headers.get('transfer-encoding')).toBeNull()
 })
 
-it('keeps the connection through every way to send a body, and answers each request once', async () => {
+it('keeps the connection open after every kind of body, and answers each request once', async () => {
   await using server = createServer()
   await using listening = await serve(server, { port: 0, handleSignals: false })
   const socket = connect(listening.port, '127.0.0.1').setEncoding('utf8')
@@ -103,7 +103,7 @@ it('keeps the connection through every way to send a body, and answers each requ
   socket.destroy()
 })
 
-it('outlives callers that go away in the middle of their request or of its answer', async () => {
+it('survives callers that disconnect during their request or its answer', async () => {
   await using server = createServer()
   await using listening = await serve(server, { port: 0, handleSignals: false })
   const head = `host: x\r\nauthorization: ${authorization}\r\n`

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 
 import { startServer } from './running-server.ts'
 
-// Strings that name a place would have the server talk to it.
+// The server would connect to strings that are URLs.
 const value = fc.jsonValue({ maxDepth: 4 })
 const mostlyValid = (
   valid: Record<string, unknown>,
@@ -95,7 +95,7 @@ it('answers every leased body for /rollout with a documented status, and stays u
   expect((await post(`${url}/rollout/cancel`, { all: true })).status).toBe(200)
 })
 
-it('answers every body for /run with a documented status, and a reward only where one was earned', async () => {
+it('answers every body for /run with a documented status, and a reward only for a success', async () => {
   await using running = await startServer({ run: true })
   const { chat_completions_url } = running.controller.rolloutBody()
   const valid = {

@@ -19,7 +19,7 @@ describe.each([undefined, 'key'])('a server with the key %s', (apiKey) => {
     const { url, controller } = running
     const documented = await documentedAnswers(url, apiKey)
     const routes = new Set([...documented.keys()].map((route) => route.split(' ')[1] ?? ''))
-    // A drain would be for good, so another test drains.
+    // A drain is permanent, so another test drains.
     routes.delete('/drain')
     const leased = controller.rolloutBody({ completion_callback_url: undefined, grade: true })
     // No body that /run accepts: a caller that disconnects before such an answer gets none.
@@ -72,7 +72,7 @@ describe.each([undefined, 'key'])('a server with the key %s', (apiKey) => {
     await fc.assert(
       fc.asyncProperty(bytes, async (sent) => {
         const status = await sendBytes(running.url, sent)
-        // None when the bytes are no whole request.
+        // None when the bytes are not a complete request.
         expect([undefined, 100, 200, 400, 401, 404, 408, 417, 422, 431]).toContain(status)
       }),
       { numRuns },
@@ -85,7 +85,7 @@ it('answers every request with a documented status while it is drained', async (
   await using running = await startServer()
   const { url, controller } = running
   const documented = await documentedAnswers(url)
-  // Before anything else: callers that hang up get no answer when a rollout is waited for.
+  // First: callers that disconnect get no answer while a rollout is waited for.
   await fetch(`${url}/drain`, { method: 'POST', body: '{"timeout_sec":0}' })
   const routes = ['/drain', '/rollout', '/rollout/{rollout_id}/result']
   const bodies = mostlyValid({ timeout_sec: 0 }, controller.rolloutBody())

@@ -63,7 +63,7 @@ describe('delivering a callback', () => {
     expect({ outcome, times: received.length }).toStrictEqual({ outcome: 'gave_up', times: 2 })
   })
 
-  it.each([200, 202, 204])('takes %i for an acknowledgement', async (status) => {
+  it.each([200, 202, 204])('accepts %i as an acknowledgement', async (status) => {
     const { outcome, undelivered, received } = await deliverTo([status])
 
     expect({ outcome, undelivered, times: received.length }).toStrictEqual({
@@ -91,7 +91,7 @@ describe('delivering a callback', () => {
     )
   })
 
-  it.each([302, 400, 401, 404, 409, 422])('takes %i for final', async (status) => {
+  it.each([302, 400, 401, 404, 409, 422])('does not retry after %i', async (status) => {
     const { outcome, undelivered, lost, received } = await deliverTo([status])
 
     expect({ outcome, undelivered, lost, times: received.length }).toStrictEqual({
@@ -113,7 +113,7 @@ describe('delivering a callback', () => {
     })
   })
 
-  it('takes the status for the answer when its body breaks off', async () => {
+  it('accepts the status as the answer when the body is incomplete', async () => {
     const { outcome, received } = await deliverTo([halfAnswer])
 
     expect({ outcome, times: received.length }).toStrictEqual({
@@ -122,7 +122,7 @@ describe('delivering a callback', () => {
     })
   })
 
-  it('takes the status for the answer when its body never ends', async () => {
+  it('accepts the status as the answer when the body never ends', async () => {
     const { outcome, received } = await deliverTo(
       [(response) => void response.writeHead(200, { 'content-length': '100' }).write('{')],
       // An attempt that takes longer to get its status is another one.
@@ -142,7 +142,7 @@ describe('delivering a callback', () => {
     expect(performance.now() - start).toBeGreaterThan(290)
   })
 
-  it('tries again when an attempt gets no answer in its time', async () => {
+  it('retries an attempt without an answer in time', async () => {
     const { outcome, received } = await deliverTo([() => undefined], {
       retry: { attemptTimeoutMs: 1500 },
     })
@@ -153,7 +153,7 @@ describe('delivering a callback', () => {
     })
   })
 
-  it('goes by the status alone, whatever a proxy says about trying again', async () => {
+  it('decides by the status alone, and ignores x-should-retry of a proxy', async () => {
     const tryAgain = (status: number, header: string) => (response: ServerResponse) =>
       response.writeHead(status, { 'x-should-retry': header }).end()
     const passing = await deliverTo([tryAgain(503, 'false')])
@@ -187,7 +187,7 @@ describe('delivering a callback', () => {
     })
   })
 
-  it('leaves the query of an address, which may hold a key, out of its log', async () => {
+  it('omits the query of a URL, which may contain a key, from its log', async () => {
     const url = 'http://127.0.0.1:1/completion?key=planted-key'
     const { log } = await deliverTo([], { url, retry: { retries: 0 } })
 
@@ -197,7 +197,7 @@ describe('delivering a callback', () => {
     expect(JSON.stringify(log)).not.toContain('planted-key')
   })
 
-  it('gives up what is on its way when it is closed', async () => {
+  it('gives up callbacks that are being sent when it is closed', async () => {
     await using controller = await new FakeController().start()
     const delivery = new CallbackDelivery({ logger: recordingLogger([]) })
     controller.answers['completion'] = [() => undefined]
@@ -229,7 +229,7 @@ describe('delivering a callback', () => {
     expect(empty.received[0]?.headers).not.toHaveProperty('authorization')
   })
 
-  it('refuses at once what cannot be sent at all', async () => {
+  it('refuses a callback that cannot be sent, without a retry', async () => {
     const { outcome, received } = await deliverTo([], { apiKey: 'line\nbreak' })
 
     expect({ outcome, times: received.length }).toStrictEqual({ outcome: 'refused', times: 0 })
@@ -293,7 +293,7 @@ describe('callbacks of a rollout', () => {
     },
   )
 
-  it('repeat one body with one idempotency key, each its own', async () => {
+  it('repeat the same body with the same idempotency key, one for each kind', async () => {
     await using running = await startServer()
     const { controller, server } = running
     controller.answers['completion'] = [503, reset]
@@ -401,7 +401,7 @@ describe('a stored callback', () => {
     await delivery.close()
   })
 
-  it('is not sent again when its fate is known', async () => {
+  it('is not sent again when it has an outcome', async () => {
     const delivery = new CallbackDelivery({ logger: recordingLogger([]) })
     const record = {
       store: async () => undefined,

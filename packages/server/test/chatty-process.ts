@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { createStderrLogger } from '../src/logging/logger.ts'
 
-/** Logs many lines, run by tests in a process of its own; says on stdout that it could continue. */
+/** Logs many lines, run by tests in a process of its own; reports on stdout that it could continue. */
 const logger = createStderrLogger()
 const lines = Number(process.argv[2])
 for (let index = 0; index < lines; index += 1) {

@@ -24,7 +24,7 @@ function received({ controller }: Child): Record<string, Record<string, unknown>
   return Object.fromEntries(entries)
 }
 
-it('rollouts that harm the process, some when they are over, fail alone, with the place', async () => {
+it('rollouts that harm the process, some after their end, fail alone, and the error names the place', async () => {
   await using child = await startChild()
   const harmful = ['workflow', 'grader'].flatMap((part) =>
     Object.entries(harms).map(([harm, text]) => ({ id: `${harm} in ${part}`, part, harm, text })),
@@ -74,7 +74,7 @@ it('rollouts that harm the process, some when they are over, fail alone, with th
   expect(await child.exit).toStrictEqual([0, null])
 })
 
-it('code of a rollout that is over does not turn a clean end of the server into a failed one', async () => {
+it('code of an ended rollout does not turn a clean exit of the server into a failure', async () => {
   await using child = await startChild({ drainSeconds: 0 })
   await child.post({ rollout_id: 'late', metadata: { harm: 'late' } })
   await child.controller.until(() =>

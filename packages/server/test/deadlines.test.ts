@@ -34,7 +34,7 @@ describe('the deadline of a workflow', () => {
     release.resolve()
   })
 
-  it('is over at once when it is zero or less, and the workflow is not started', async () => {
+  it('has passed at once when it is zero or less, and the workflow is not started', async () => {
     let started = false
     await using running = await startServer({
       workflow: workflowOf(() => {

@@ -36,7 +36,7 @@ describe('draining', () => {
     })
   })
 
-  it('fails what outlasts the wait and delivers that', async () => {
+  it('fails rollouts that outlast the wait, and delivers the failures', async () => {
     await using running = await startServer({
       drainSeconds: 0.05,
       workflow: workflowOf(() => new Promise(() => undefined)),
@@ -102,7 +102,7 @@ describe('draining', () => {
   })
 })
 
-describe('a backend that breaks its promises', () => {
+describe('a backend that violates its contract', () => {
   class BrokenBackend extends LocalBackend {
     constructor() {
       super({ workflow: AskOnce, grader: OneForYes })
@@ -126,7 +126,7 @@ describe('a backend that breaks its promises', () => {
     },
   ]
 
-  it('still gives the controller both results when it rejects', async () => {
+  it('still delivers both results when it rejects', async () => {
     const backend = new BrokenBackend()
     backend.execute = () => Promise.reject(new Error('out of machines'))
     await using running = await startServer({ backend, trajectories: false })
@@ -135,7 +135,7 @@ describe('a backend that breaks its promises', () => {
     expect(await running.controller.bodies()).toStrictEqual(failure('out of machines'))
   })
 
-  it('still gives the controller both results when it throws', async () => {
+  it('still delivers both results when it throws', async () => {
     const backend = new BrokenBackend()
     backend.execute = () => {
       throw new Error('out of machines')
@@ -146,7 +146,7 @@ describe('a backend that breaks its promises', () => {
     expect(await running.controller.bodies()).toStrictEqual(failure('out of machines'))
   })
 
-  it('still gives the controller both results when it returns without any', async () => {
+  it('still delivers both results when it returns without any', async () => {
     const backend = new BrokenBackend()
     backend.execute = () => Promise.resolve()
     await using running = await startServer({ backend, trajectories: false })
@@ -172,7 +172,7 @@ describe('a backend that breaks its promises', () => {
     )
   })
 
-  it('leads to a 500 that says nothing, and a log line that does', async () => {
+  it('leads to a 500 without details, and a log line with them', async () => {
     const backend = new BrokenBackend()
     backend.load = () => {
       throw new Error('no connection to the workers')

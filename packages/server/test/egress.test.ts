@@ -39,7 +39,7 @@ async function expectRefused(running: RunningServer, { host, kind }: AddressForm
 }
 
 describe('a server', () => {
-  it('refuses rollouts that lead to metadata and link-local addresses, whatever it is set to', async () => {
+  it('refuses rollouts with metadata and link-local addresses, whatever the configuration', async () => {
     const forms = samples.filter(({ kind }) => kind === 'forbidden')
     for (const egress of [undefined, { allowedHosts: ['*', '0.0.0.0/0', '[::/0]'] }]) {
       await using running = await startServer({ egress })
@@ -62,7 +62,7 @@ describe('a server', () => {
     ])
   })
 
-  it('serves the hosts it allows and no other', async () => {
+  it('allows the listed hosts and no others', async () => {
     resolveNames({ 'trainer.test': [['127.0.0.1']] })
     await using running = await startServer({
       egress: { allowedHosts: ['trainer.test:*', '127.0.0.1:1'], privateAddresses: 'refuse' },
@@ -101,7 +101,7 @@ describe('a server', () => {
     }
   })
 
-  it('fails the rollout with http_error when only the lookup shows where its policy is', async () => {
+  it('fails the rollout with http_error when its policy resolves to a refused address', async () => {
     resolveNames({ 'policy.test': [['169.254.169.254']] })
     await using running = await startServer()
     expect((await running.post({ chat_completions_url: 'http://policy.test/v1' })).status).toBe(202)
@@ -116,7 +116,7 @@ describe('a server', () => {
     ])
   })
 
-  it('delivers to a name, and not to the other address that the name is given later', async () => {
+  it('delivers to a name, and not to an address that the name gets later', async () => {
     resolveNames({ 'controller.test': [['127.0.0.1'], ['169.254.169.254']] })
     await using running = await startServer()
     const { port } = new URL(running.controller.url)
@@ -138,7 +138,7 @@ describe('a server', () => {
     ])
   })
 
-  it('sets a callback aside that leads to a refused address, and does not send it again', async () => {
+  it('writes a callback to a refused address to a file, and does not send it again', async () => {
     resolveNames({ 'controller.test': [['169.254.169.254'], ['127.0.0.1']] })
     const folder = path.join(await temporaryFolder(), 'outbox')
     await using running = await startServer({ outboxDir: folder })
@@ -167,7 +167,7 @@ describe('a server', () => {
     ])
   })
 
-  it('cannot be made with hosts that cannot be read', () => {
+  it('cannot be created with hosts that cannot be parsed', () => {
     const egress = { allowedHosts: ['https://trainer'] }
     expect(() => new LocalBackend({ workflow: AskOnce, egress })).toThrow('An allowed host must be')
   })

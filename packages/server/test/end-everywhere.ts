@@ -13,7 +13,7 @@ import { Outbox } from '../src/delivery/outbox.ts'
 type Files = ReadonlyMap<string, Buffer>
 type Kind = 'completion' | 'grader'
 
-/** What the world has seen of a rollout. */
+/** What was visible of a rollout. */
 interface Seen {
   readonly fate: 'requested' | 'accepted' | 'refused' | 'lost' | 'ending' | 'over'
   /** Callbacks that may have been sent. */
@@ -22,7 +22,7 @@ interface Seen {
   readonly arrived: readonly Kind[]
 }
 
-/** A folder at one time, and what the world had seen by then. */
+/** A folder at one time, and what was visible by then. */
 interface Moment {
   readonly seen: ReadonlyMap<string, Seen>
   /** What the next process finds when this one is killed. */
@@ -31,7 +31,7 @@ interface Moment {
   readonly durable: Files
 }
 
-/** Looks at a folder before and behind everything that is done to an open file. */
+/** Records a folder before and after each operation on an open file. */
 class Recording {
   readonly folder: string
   readonly moments: Moment[] = []
@@ -76,7 +76,7 @@ class Recording {
   }
 }
 
-/** Without what says who owns the folder. */
+/** Without the files of the folder's owner. */
 function filesIn(folder: string): Map<string, Buffer> {
   const names = readdirSync(folder).filter((name) => !name.endsWith('.lock'))
   return new Map(names.map((name) => [name, readFileSync(path.join(folder, name))]))
@@ -84,7 +84,7 @@ function filesIn(folder: string): Map<string, Buffer> {
 
 const named = ['writeFile', 'write', 'truncate', 'datasync', 'sync'] as const
 
-/** Has what is done to files recorded until it is called. */
+/** Records operations on files until it is called. */
 async function record(recording: Recording): Promise<() => void> {
   const handle = await open(import.meta.filename)
   await handle.close()
@@ -106,7 +106,7 @@ async function record(recording: Recording): Promise<() => void> {
   return () => void Object.assign(prototype, Object.fromEntries(originals))
 }
 
-/** A rollout as a server has it go through an outbox. */
+/** A rollout as a server stores it in an outbox. */
 class Rollout {
   readonly id: string
   readonly #recording: Recording
@@ -171,7 +171,7 @@ async function openOutbox(folder: string): Promise<[Outbox, readonly OutboxRecor
 
 const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
 
-/** Three processes, each of which ends well: then segments are rewritten that others outlived. */
+/** Three processes that end cleanly, so that segments are compacted. */
 async function runThreeProcesses(recording: Recording): Promise<void> {
   const [a, b, c, d, e, f, g] = ids.map((id) => new Rollout(id, recording))
   if (!a || !b || !c || !d || !e || !f || !g) throw new Error('there are seven')
@@ -208,7 +208,7 @@ async function runThreeProcesses(recording: Recording): Promise<void> {
   await third.close()
 }
 
-/** What the next process would tell, by rollout. */
+/** What the next process would deliver, by rollout. */
 interface Undelivered {
   readonly undelivered: ReadonlyMap<string, readonly string[]>
   readonly records: number
@@ -248,7 +248,7 @@ class NextProcesses {
   }
 }
 
-/** What the next process would tell that contradicts what the world has seen. */
+/** What the next process would deliver that contradicts what was visible. */
 function contradictions(
   { undelivered, records }: Undelivered,
   { seen }: Moment,

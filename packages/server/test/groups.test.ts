@@ -41,7 +41,7 @@ function gradings(controller: FakeController): Record<string, unknown> {
 }
 
 describe('a group', () => {
-  it('that a controller sends is graded together; what failed gets no reward', async () => {
+  it('of a controller is graded together; failed attempts get no reward', async () => {
     await using running = await startServer({ workflow, grader: Ranks })
     const { controller, url } = running
     await running.post(attemptBody('a', 1))
@@ -96,7 +96,7 @@ describe('a group', () => {
     })
   })
 
-  it('that is not whole when the server ends fails, and says so', async () => {
+  it('that is incomplete when the server ends fails with that reason', async () => {
     await using running = await startServer({ workflow, grader: Ranks, drainSeconds: 0.05 })
     const { controller, server } = running
     await running.post(attemptBody('a', 1))
@@ -108,7 +108,7 @@ describe('a group', () => {
   })
 })
 
-it('a body whose group says nothing is refused, and names the key', async () => {
+it('a body with an empty group is refused, and the error names the key', async () => {
   await using running = await startServer({ workflow, grader: Ranks })
   const response = await running.post({ group: { id: 'row 7', attempt: 0 } })
   expect(response.status).toBe(422)

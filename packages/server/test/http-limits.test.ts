@@ -37,7 +37,7 @@ async function limited(limits: ServeOptions['limits']): Promise<{
   }
 }
 
-/** What came until the server hung up. */
+/** What was received until the server closed the connection. */
 async function untilClosed(socket: Socket): Promise<string> {
   let text = ''
   socket.on('data', (data: Buffer) => (text += data.toString()))
@@ -48,42 +48,42 @@ async function untilClosed(socket: Socket): Promise<string> {
 const head = 'POST /rollout HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
 
 describe('a server that listens', () => {
-  it('answers probes of HTTP/1.0, which name no host', async () => {
+  it('answers probes of HTTP/1.0, which have no Host header', async () => {
     await using server = await limited({})
     const socket = await server.open()
     socket.write('GET /health HTTP/1.0\r\n\r\n')
     expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 200 OK[^]*"status":"ok"/)
   })
 
-  it('hangs up on headers that do not come to an end', async () => {
+  it('closes a connection with incomplete headers', async () => {
     await using server = await limited({ headersSeconds: 0.2 })
     const socket = await server.open()
     socket.write(head)
     expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 408 /)
   })
 
-  it('hangs up on a body that does not come to an end', async () => {
+  it('closes a connection with an incomplete body', async () => {
     await using server = await limited({ headersSeconds: 0.2, requestSeconds: 0.4 })
     const socket = await server.open()
     socket.write(`${head}content-length: 100\r\n\r\n{"rollout_id":`)
     expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 408 /)
   })
 
-  it('has headers arrive in the time of the whole request where that is shorter', async () => {
+  it('limits the headers to the time of the whole request if that is shorter', async () => {
     await using server = await limited({ requestSeconds: 0.2005 })
     const socket = await server.open()
     socket.write(head)
     expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 408 /)
   })
 
-  it('hangs up on a connection that has been idle for long', async () => {
+  it('closes a connection that has been idle for long', async () => {
     await using server = await limited({ keepAliveSeconds: 0.1 })
     const socket = await server.open()
     socket.write('GET /health HTTP/1.1\r\nhost: x\r\n\r\n')
     expect(await untilClosed(socket)).toMatch(/^HTTP\/1\.1 200 OK[^]*"status":"ok"/)
   })
 
-  it('takes no more connections than it may have, and says so once', async () => {
+  it('refuses connections beyond its limit, and logs that once', async () => {
     await using server = await limited({ maxConnections: 2 })
     await Promise.all([server.open(), server.open()])
     const refused = await Promise.all([server.open(), server.open()])
@@ -92,7 +92,7 @@ describe('a server that listens', () => {
     expect(lines).toMatchObject([{ level: 'warn', fields: { max_connections: 2 } }])
   })
 
-  it('refuses limits that are none', async () => {
+  it('refuses invalid limits', async () => {
     await expect(limited({ maxConnections: 0 })).rejects.toMatchObject({ code: 'invalid_config' })
     await expect(limited({ headersSeconds: -1 })).rejects.toMatchObject({ code: 'invalid_config' })
   })

@@ -15,7 +15,7 @@ function at(server: LeasingServer, { accepted }: LeaseHandle): LeaseHandle {
   return new LeaseHandle(new LeaseClient(server), accepted)
 }
 
-it('a result is still there after a restart, with the same bytes, for its holder alone', async () => {
+it('a result is available after a restart, with the same bytes, to its holder only', async () => {
   const outboxDir = await temporaryFolder()
   let handle: LeaseHandle
   let before: PolledResult
@@ -55,7 +55,7 @@ it('a rollout that a shutdown ended reports that end on every route', async () =
   })
 })
 
-it('a result is forgotten when its time is over, wherever that was spent', async () => {
+it('a result is forgotten after its time, which also passes between two processes', async () => {
   const outboxDir = await temporaryFolder()
   const leases = { waitSeconds: 0.05, leaseSeconds: 1, retentionSeconds: 1 }
   let handle: LeaseHandle

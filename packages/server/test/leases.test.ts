@@ -44,7 +44,7 @@ describe('a leased rollout', () => {
     expect(running.controller.callbacks).toStrictEqual([])
   })
 
-  it('is answered on every change of its status', async () => {
+  it('answers a poll at every change of its status', async () => {
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const [ran, graded] = gates as [PromiseWithResolvers<void>, PromiseWithResolvers<void>]
     await using running = await leasing({
@@ -86,7 +86,7 @@ describe('a leased rollout', () => {
     })
   })
 
-  it('is answered with its status when nothing changes within the wait', async () => {
+  it('answers a poll with its status when nothing changes during the wait', async () => {
     await using running = await leasing({
       workflow: hanging,
       leases: { waitSeconds: 0.05, leaseSeconds: 60 },
@@ -107,7 +107,7 @@ describe('a leased rollout', () => {
     })
   })
 
-  it('says why it failed, and shows no reward then', async () => {
+  it('reports why it failed, and has no reward then', async () => {
     await using running = await leasing({
       workflow: workflowOf(async (ctx) => {
         await askPolicy(ctx)
@@ -137,7 +137,7 @@ describe('a leased rollout', () => {
     })
   })
 
-  it('has the result it had at its end, whatever its code does to the messages later', async () => {
+  it('has the result of its end, although its code changes the messages later', async () => {
     await using running = await leasing({
       workflow: workflowOf((ctx) => {
         const messages: unknown[] = [...ctx.prompt]
@@ -227,7 +227,7 @@ describe('a lease', () => {
     })
   })
 
-  it('lapses for a rollout that still waits for its turn, which then never starts', async () => {
+  it('lapses for a queued rollout, which then never starts', async () => {
     const started: string[] = []
     const release = Promise.withResolvers<void>()
     await using running = await leasing({
@@ -312,7 +312,7 @@ describe('cancelling a leased rollout', () => {
     expect(await running.client.cancel({ ids })).toStrictEqual(expected)
   })
 
-  it('finds nothing to cancel in one that ended by itself', async () => {
+  it('does not cancel one that has ended', async () => {
     await using running = await leasing()
     const handle = await running.start()
     await handle.until()
@@ -412,7 +412,7 @@ describe('refusals', () => {
     expect(await told(await post(`${url}/rollout`, leased))).toStrictEqual(registered)
   })
 
-  it('for want of room come before that of a known id, and after those of the body', async () => {
+  it('for lack of room come before that of a known id, and after those of the body', async () => {
     await using running = await leasing({ maxConcurrent: 1, maxQueueDepth: 1, workflow: hanging })
     const { url } = running
     await running.start({ rollout_id: 'runs' })

@@ -11,7 +11,7 @@ export interface LeasingServer extends RunningServer {
 }
 
 export async function leasing(options: RunningServerOptions = {}): Promise<LeasingServer> {
-  // Results that a test leaves behind are not waited for.
+  // The end does not wait for results that a test did not fetch.
   const running = await startServer({ shutdownGraceSeconds: 0.1, ...options })
   const client = new LeaseClient({ url: running.url, apiKey: [options.apiKey].flat()[0] })
   const body: LeasingServer['body'] = (overrides) =>

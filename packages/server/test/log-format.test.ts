@@ -46,7 +46,7 @@ it('the formats json and auto write JSON lines when stderr is not a terminal', a
 })
 
 onlyIf(existsSync('/dev/full'), 'a system with /dev/full').it(
-  'a log on a full disk costs its lines and no process',
+  'a log on a full disk loses its lines, and does not end the process',
   async () => {
     const stdio = ['ignore', 'ignore', openSync('/dev/full', 'w')] as const
     const child = spawn(process.execPath, [script, 'json'], { stdio: [...stdio] })

@@ -52,7 +52,7 @@ describe('an error message of ten megabytes', () => {
     expect(isCut(failures[0]?.message ?? '', 65_536)).toBe(true)
   })
 
-  it('is cut when it is that of a grader, and in a result that is fetched', async () => {
+  it('is also cut for a grader, and in a fetched result', async () => {
     await using running = await startServer({
       grader: graderOf(() => Promise.reject(new Error(longMessage))),
     })
@@ -76,7 +76,7 @@ describe('an error message of ten megabytes', () => {
   })
 })
 
-it('is cut where it should be when there was a key as long as that', async () => {
+it('is cut at the limit when it contains a key of that length', async () => {
   await using running = await startServer({
     workflow: workflowOf(() => Promise.reject(new Error('x'.repeat(20_000)))),
   })
@@ -88,7 +88,7 @@ it('is cut where it should be when there was a key as long as that', async () =>
 const everything: unknown[] = []
 for (let n = 0; n < 3000; n += 1) everything.push(everything)
 
-describe('an error that holds very much', () => {
+describe('an error with very much data', () => {
   it.each([
     ['bytes', { body: new Uint8Array(tenMegabytes) }],
     ['a list', Array.from({ length: 1_000_000 }, (_, n) => `item ${n}`)],

@@ -50,7 +50,7 @@ it('the rollout client drives 150 rollouts to one end each, with every tenth pol
     leases.set(url, String(headers['x-osmosis-rollout-lease']))
     polls += 1
     const before = losses.get(url) ?? 0
-    // A third loss in a row would be the end of following, as it should be.
+    // After a third loss in a row the client stops following, as it should.
     const isLost = polls % 10 === 0 && before < 2
     losses.set(url, isLost ? before + 1 : 0)
     if (!isLost) return undefined

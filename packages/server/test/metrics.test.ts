@@ -130,7 +130,7 @@ it('counts exactly what happened to rollouts, model calls and callbacks', async 
   }, 60_000)
 })
 
-it('shows every kind of event before there is one, so that the first is seen as an increase', async () => {
+it('shows every kind of event with 0 at first, so that the first event is an increase', async () => {
   await using running = await startServer()
   const before = await metricsOf(running.url)
   expect([...before.keys()]).toEqual(
@@ -163,7 +163,7 @@ it('counts model calls under ids that gave no sample as well', async () => {
   expect((await metricsOf(running.url)).get('osmosis_policy_calls_total{outcome="stop"}')).toBe(2)
 })
 
-it('counts all there were at each look, be they few or many', async () => {
+it('has counted everything at each scrape, whether few or many', async () => {
   const asking = workflowOf(async (ctx) => {
     const policy = requireRolloutContext('test').policy('aside')
     const calls = Array.from({ length: Number(ctx.metadata?.['calls']) })
@@ -184,7 +184,7 @@ it('counts all there were at each look, be they few or many', async () => {
   }
 })
 
-it('takes the time of the workflow in seconds', async () => {
+it('measures the time of the workflow in seconds', async () => {
   await using running = await startServer({ workflow: workflowOf(hang), grader: null })
   await running.post({ agent_timeout_sec: 0.3 })
   await running.controller.bodies()
@@ -232,7 +232,7 @@ it('shows leases, stored results, and lapsed leases', async () => {
   }, 60_000)
 })
 
-it('shows what the outbox keeps', async () => {
+it('shows the rollouts in the outbox', async () => {
   const outboxDir = await temporaryFolder()
   await using running = await startServer({ outboxDir, workflow: workflowOf(hang) })
   await running.post({ rollout_id: 'a' })
@@ -282,7 +282,7 @@ it('shows the process under the names that dashboards know, and the delay of its
   }, 60_000)
 })
 
-it('asks for the key, and shows no key, id, address or name of user code', async () => {
+it('requires the key, and shows no key, id, address or name of user code', async () => {
   await using running = await startServer({ apiKey: 'server-key-1234' })
   const key = { authorization: 'Bearer server-key-1234' }
   await running.post({ rollout_id: 'id-5678', llm_api_key: 'llm-key-9999' }, key)
@@ -304,7 +304,7 @@ it('asks for the key, and shows no key, id, address or name of user code', async
   }
 })
 
-it('keeps the figures of two servers in one process apart', async () => {
+it('separates the figures of two servers in one process', async () => {
   await using one = await startServer()
   await using other = await startServer()
   await one.post()
@@ -314,7 +314,7 @@ it('keeps the figures of two servers in one process apart', async () => {
   expect((await metricsOf(other.url)).get(name)).toBe(0)
 })
 
-it('is not disturbed by sources that make up their model calls', async () => {
+it('ignores invalid model calls of sources', async () => {
   await using running = await startServer({
     workflow: workflowOf(() => {
       requireRolloutContext('test').registerSampleSource('odd', {

@@ -36,7 +36,7 @@ it('describes every route with every status, in OpenAPI 3.1', async () => {
   ])
 })
 
-it('describes what is served for trainers that wait, where it is', async () => {
+it('describes the routes for waiting trainers if they are enabled', async () => {
   const { paths } = await describedBy({ run: true })
   const statuses = (path: string): string =>
     Object.keys(paths[path]?.['post']?.responses ?? {}).join(' ')

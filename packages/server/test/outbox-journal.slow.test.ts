@@ -14,7 +14,7 @@ import {
   openOutbox,
 } from './outbox-of-test.ts'
 
-it('ends a record whose step is longer than a text can be, which contradicts nothing', async () => {
+it('ends a record whose step is longer than the longest string, which contradicts nothing', async () => {
   const folder = await temporaryFolder()
   await using first = await openOutbox(folder)
   const delivered = await first.outbox.accept(acceptanceOf('delivered'))
@@ -27,7 +27,7 @@ it('ends a record whose step is longer than a text can be, which contradicts not
 const end = (key: string): string =>
   JSON.stringify({ key, digest: 'digest', answer: '{}', at: 1_700_000_000_000 })
 
-it('what is remembered of ended rollouts is read although all of it is longer than a text can be', async () => {
+it('the list of ended rollouts is read although it is longer than the longest string', async () => {
   const folder = await temporaryFolder()
   const file = path.join(folder, 'ended.jsonl')
   writeFileSync(file, `\n${end('first')}`)
@@ -42,11 +42,11 @@ it('what is remembered of ended rollouts is read although all of it is longer th
   expect(ended.map(({ key }) => key).slice(-2)).toStrictEqual(['at 500 MiB', 'at 550 MiB'])
 })
 
-it('the folder stays small while one rollout lives through 25,000 others, and has all of it', async () => {
+it('the folder stays small while one rollout outlives 25,000 others and remains complete', async () => {
   expect(await largestFolder(25_000)).toBeLessThan(14 * 1024 * 1024)
 })
 
-it('the folder keeps a rollout whole, and few files, through more than a hundred processes', async () => {
+it('the folder has few files and a complete rollout after more than a hundred processes', async () => {
   const { files, bytes } = await liveThrough(150)
   expect(files).toBeLessThan(30)
   expect(bytes).toBeLessThan(100_000)

@@ -28,7 +28,7 @@ function failing(code: string): Error {
   return Object.assign(new Error(`${code}: the disk fails`), { code })
 }
 
-/** The next write gets to the disk in part. */
+/** The next write is incomplete. */
 function writeHalfOnce(): void {
   const { writeFile } = operations // oxlint-disable-line typescript/unbound-method -- called with its handle
   vi.spyOn(operations, 'writeFile').mockImplementationOnce(async function half(
@@ -106,7 +106,7 @@ describe('a group that cannot be written', () => {
     expect(await foundAfterKill(folder)).toStrictEqual({ other: ['completion success'] })
   })
 
-  it('leaves those alone of which it has nothing but notes', async () => {
+  it('does not end records that only have notes in it', async () => {
     const folder = await temporaryFolder()
     await using first = await openOutbox(folder)
     const record = await first.outbox.accept(acceptanceOf('noted'))
@@ -134,11 +134,11 @@ it('ends a record on a disk that stays full', async () => {
   full.mockRestore()
 })
 
-describe('what is remembered of ended rollouts', () => {
+describe('the list of ended rollouts', () => {
   const end = (key: string): string =>
     JSON.stringify({ key, digest: 'digest', answer: '{}', at: 1_700_000_000_000 })
 
-  it('is written on when somebody has removed the file before it was full', async () => {
+  it('is written again after its file was removed', async () => {
     const folder = await temporaryFolder()
     const file = path.join(folder, 'ended.jsonl')
     writeFileSync(file, Array.from({ length: 10_000 }, (_, n) => `\n${end(`r${n}`)}`).join(''))
@@ -155,11 +155,11 @@ describe('what is remembered of ended rollouts', () => {
 })
 
 describe('the folder', () => {
-  it('stays small while one rollout lives through 15,000 others, and has all of it', async () => {
+  it('stays small while one rollout outlives 15,000 others and remains complete', async () => {
     expect(await largestFolder(15_000)).toBeLessThan(12 * 1024 * 1024)
   })
 
-  it('keeps a rollout whole, and few files, through many processes', async () => {
+  it('has few files and a complete rollout after many processes', async () => {
     const { files, bytes } = await liveThrough(40)
     expect(files).toBeLessThan(30)
     expect(bytes).toBeLessThan(100_000)
@@ -182,7 +182,7 @@ describe('the folder', () => {
   })
 })
 
-it('loses nothing but the rollout whose line cannot be read, and leaves that to people', async () => {
+it('loses only the rollout whose line cannot be read, and does not delete that line', async () => {
   const folder = await temporaryFolder()
   {
     await using first = await openOutbox(folder)
@@ -218,7 +218,7 @@ it('loses nothing but the rollout whose line cannot be read, and leaves that to 
   expect(await keptRollouts(folder)).toStrictEqual(['a', 'd'])
 })
 
-describe('a journal that is not as it was written is left to people, and named', () => {
+describe('a damaged journal is not deleted, and the log names it', () => {
   const damages: Readonly<Record<string, (journal: string) => string>> = {
     'has no line break left': (journal) => journal.replaceAll('\n', 'J'),
     'has another byte for its last line break': (journal) => journal.replace(/\n$/, 'J'),
@@ -239,7 +239,7 @@ describe('a journal that is not as it was written is left to people, and named',
       const pending = await first.outbox.accept(acceptanceOf('pending'))
       await pending.store(callbackOf('pending', 'completion', 'success'), [])
       const [name = ''] = readdirSync(folder).filter((file) => file.startsWith('journal-'))
-      // As it is when the process is killed: what is over goes when it is closed.
+      // The state after a kill, because closing removes ended records.
       cpSync(path.join(folder, name), path.join(folder, 'killed'))
     }
     for (const name of readdirSync(folder).filter((file) => file.startsWith('journal-'))) {
@@ -258,7 +258,7 @@ describe('a journal that is not as it was written is left to people, and named',
   })
 })
 
-it('ignores half a line, and begins no line behind it', async () => {
+it('ignores an incomplete line, and appends nothing to it', async () => {
   const folder = await temporaryFolder()
   {
     await using first = await openOutbox(folder)

@@ -59,7 +59,7 @@ export async function found(folder: string): Promise<Record<string, string[]>> {
   )
 }
 
-/** Without what says who owns it: the next process has the folder itself, not a copy. */
+/** Copies the folder without its owner files, which belong to the original. */
 function copyFolder(from: string, to: string): void {
   mkdirSync(to, { recursive: true })
   for (const name of readdirSync(from)) {

@@ -40,7 +40,7 @@ function bodiesByKey({ callbacks }: FakeController): Map<string, Set<string>> {
 }
 
 describe('a server with an outbox', () => {
-  it('keeps nothing of what was acknowledged', async () => {
+  it('removes rollouts whose callbacks were acknowledged', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await using running = await startServer({ outboxDir })
@@ -148,7 +148,7 @@ describe('a server with an outbox', () => {
     })
   })
 
-  it('sets aside what the controller refused, and sends it no more', async () => {
+  it('writes refused callbacks to a file, and does not send them again', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     {
@@ -165,7 +165,7 @@ describe('a server with an outbox', () => {
     expect(await storedFiles(outboxDir)).toStrictEqual(names)
   })
 
-  it('has the folder for itself while it runs', async () => {
+  it('locks the folder while it runs', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     {
@@ -180,7 +180,7 @@ describe('a server with an outbox', () => {
     expect((await next.post({ rollout_id: 'r2' })).status).toBe(202)
   })
 
-  it('starts although a file makes no sense, says so without quoting it, and leaves it to people', async () => {
+  it('starts although a file cannot be read, reports it without quoting it, and does not delete it', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await (await startServer({ outboxDir }))[Symbol.asyncDispose]()
@@ -249,7 +249,7 @@ describe('a server with an outbox', () => {
     expect(controller.policyHeaders.length).toBe(calls)
   })
 
-  it('takes no folder and no rollout when it is closed already', async () => {
+  it('locks no folder and accepts no rollout when it is closed already', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     const backend = new LocalBackend({ workflow: AskOnce })
@@ -268,7 +268,7 @@ describe('a server with an outbox', () => {
     expect((await next.post()).status).toBe(202)
   })
 
-  it('is not started with a file for a folder', async () => {
+  it('does not start when its folder is a file', async () => {
     await using folder = await temporaryFolder()
     await writeFile(folder.outboxDir, '')
     await expect(startServer({ outboxDir: folder.outboxDir })).rejects.toMatchObject({
@@ -277,16 +277,16 @@ describe('a server with an outbox', () => {
     })
   })
 
-  it('is not made with a folder that has no name', () => {
+  it('cannot be created with an empty folder name', () => {
     const backend = new LocalBackend({ workflow: AskOnce })
     expect(() => createRolloutServer({ backend, outboxDir: '' })).toThrow(
       'outboxDir (--outbox) is empty. Omit it, or name a folder.',
     )
   })
 
-  // Root may write to whatever there is.
+  // Root may write everywhere.
   onlyIf(process.getuid?.() !== 0, 'a user other than root').it(
-    'is not started with a folder of others',
+    'does not start with a folder of another user',
     async () => {
       await using folder = await temporaryFolder()
       await mkdir(folder.outboxDir, { mode: 0o500 })
@@ -309,7 +309,7 @@ describe('a server with an outbox', () => {
     await second.start()
   })
 
-  it('lets only its owner read the files: they hold keys', async () => {
+  it('lets only its owner read the files, because they contain keys', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await using running = await startServer({ outboxDir })
@@ -322,7 +322,7 @@ describe('a server with an outbox', () => {
     expect((await stat(path.join(outboxDir, name))).mode & 0o777).toBe(0o600)
   })
 
-  it('delivers what it cannot keep, and accepts nothing that it cannot keep', async () => {
+  it('delivers what it cannot store, and accepts nothing that it cannot store', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await using running = await startServer({ outboxDir })
@@ -352,7 +352,7 @@ describe('a server with an outbox', () => {
     await running.controller.until(() => running.controller.callbacks.length === 4)
   })
 
-  it('accepts nothing where the next process would not look for it', async () => {
+  it('accepts nothing in a folder that the next process would not read', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await using running = await startServer({ outboxDir })
@@ -367,7 +367,7 @@ describe('a server with an outbox', () => {
   })
 })
 
-it('counts a callback as acknowledged that was so when the server was closed', async () => {
+it('counts a callback as acknowledged that was acknowledged while the server closed', async () => {
   await using folder = await temporaryFolder()
   await using running = await startServer({ ...folder, grader: null, shutdownGraceSeconds: 0.1 })
   const { controller } = running
@@ -416,7 +416,7 @@ it('sends the completion before the grading, also after a restart', async () => 
   ])
 })
 
-it('tries to deliver once more when a rollout is sent again whose results were given up', async () => {
+it('retries given up results when the request is repeated', async () => {
   await using folder = await temporaryFolder()
   await using running = await startServer({ ...folder, callbackRetry: { retries: 0 } })
   const { controller } = running

@@ -106,7 +106,7 @@ class SilentCollector extends HttpPeer {
   protected override receive(): void {}
 }
 
-it('a collector that never answers holds up the end of the server for three seconds, whatever waits', async () => {
+it('a collector that never answers delays the end of the server by three seconds, however many records wait', async () => {
   await using collector = await new SilentCollector().start()
   const log: LogLine[] = []
   const options = { endpoint: collector.url, serverId: 'pod-7', serverName: 'host' }

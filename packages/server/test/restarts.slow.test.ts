@@ -20,7 +20,7 @@ const underWay = new Set(['unknown', 'queued', 'running', 'grading'])
 const never = new Promise<never>(() => undefined)
 
 it(
-  'gives a rollout one end, and knows it, at whichever step on the disk the server is killed',
+  'gives a rollout one end, and remembers it, at whichever step on the disk the server is killed',
   { timeout },
   async () => {
     const outboxDir = await temporaryFolder()
@@ -43,7 +43,7 @@ it(
       const before = await statusOf(child, rollout_id)
       await child.end()
       if (steps.at(-1) === 'over') break
-      // It tidies the folder, and the next one has no step behind it.
+      // It compacts the folder, so the next one starts without steps.
       await using next = await startServer({ outboxDir, controller })
       // Accepted before, or not: now it is, and leads to one end.
       expect((await next.post({ rollout_id })).status).toBe(202)
@@ -93,7 +93,7 @@ it(
       const over = async (): Promise<string> => {
         handle = await lease(child, `r${steps.length}`)
         before = (await handle.until()).text
-        // What is noted of its being fetched is behind the answer.
+        // The note that it was fetched follows the answer.
         await child.logged('rollout ended')
         await (await lease(child, `next-${steps.length}`)).until()
         return 'over'

@@ -26,7 +26,7 @@ import { startChild } from './start-child.ts'
 /** Never answers. */
 const hold: CallbackAnswer = () => undefined
 
-it('gives rollouts one end when the server is killed, whatever they were at', async () => {
+it('gives rollouts one end when the server is killed in any of their phases', async () => {
   const outboxDir = await temporaryFolder()
   await using controller = await new FakeController().start()
   const heard = async (kind: string, id: string): Promise<void> =>

@@ -16,7 +16,7 @@ import { startChild } from './start-child.ts'
 
 const leases = { waitSeconds: 0.3, leaseSeconds: 60 }
 
-/** An order whose model calls go to the policy of a running server's test. */
+/** A request whose model calls go to the policy of a running server's test. */
 function orderFor(
   { controller }: Pick<RunningServer, 'controller'>,
   order: Partial<LeasedOrder> = {},
@@ -109,7 +109,7 @@ describe('the rollout client, at a server of ours', () => {
     expect(await (await second).waitFor('completed')).toMatchObject({ status: 'success' })
   }, 20_000)
 
-  it('lets a rollout lapse that it follows no longer', async () => {
+  it('lets a rollout lapse that it no longer follows', async () => {
     const shortLease = { waitSeconds: 0.1, leaseSeconds: 0.3 }
     await using running = await startServer({ ...hanging, leases: shortLease })
     await using client = createRolloutClient({ baseUrl: running.url })
@@ -161,7 +161,7 @@ describe('the rollout client, at a server of ours', () => {
     ])
   })
 
-  it('gets every end from a server with an outbox that is away for a while', async () => {
+  it('gets every end from a server with an outbox that is down for a while', async () => {
     const outboxDir = await temporaryFolder()
     await using controller = await new FakeController().start()
     const before = await startChild({ outboxDir, controller })

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 
 const user = (content: string): object => ({ role: 'user', content })
 
-it('takes the prompt from the first column that can be one, and text for what a user says', () => {
+it('takes the prompt from the first matching column, and treats text as a user message', () => {
   const chat = [{ role: 'system', content: 'Be brief.' }, user('a')]
   const { messages } = rowOf({ prompt: 'no', messages: chat })
   expect(messages).toStrictEqual(chat)
@@ -12,7 +12,7 @@ it('takes the prompt from the first column that can be one, and text for what a 
   }
 })
 
-it('takes the label from the first column that can be one, as text', () => {
+it('takes the label from the first matching column, as text', () => {
   expect(rowOf({ prompt: 'a', result: 'r', answer: 42, ground_truth: 'g' }).label).toBe('42')
   expect(rowOf({ prompt: 'a', label: '', answer: { x: 1 } }).label).toBe('{"x":1}')
   expect(rowOf({ prompt: 'a' }).label).toBeNull()

@@ -103,7 +103,7 @@ describe('POST /flush', () => {
 })
 
 describe('a server that ends', () => {
-  it('waits for the answers of what is in progress, whether queued, running or being graded', async () => {
+  it('waits for the answers of queued, running and grading rollouts', async () => {
     const [workflow, grading] = [new Gate(), new Gate()]
     const server = await startServer({
       run: true,
@@ -138,7 +138,7 @@ describe('a server that ends', () => {
   })
 
   it.each(['workflow', 'grading', 'queue', 'model call'])(
-    'cancels what outlasts its wait in the %s, and reports no reward',
+    'cancels rollouts that outlast its wait in the %s, and reports no reward',
     async (phase) => {
       const gate = new Gate()
       const forever = new AbortController().signal
@@ -194,7 +194,7 @@ describe('trace', () => {
     return startPolicyEndpoint((response, n, { body }) => sendJson(response, 200, answer(body, n)))
   }
 
-  it('answers with what is to be trained, and asks the policy for it', async () => {
+  it('answers with the training data, and requests it from the policy', async () => {
     const { url, requests } = await policy((body, n) =>
       tokenAnswer(body, { content: 'ab' }, `c${n}`),
     )
@@ -256,7 +256,7 @@ describe('trace', () => {
     expect(answer.body).not.toHaveProperty('trace')
   })
 
-  it('says with null what a policy did not tell', async () => {
+  it('has null for what a policy did not report', async () => {
     const { url } = await policy((body) => {
       const answer = tokenAnswer(body, { content: 'ab' })
       const { prompt_token_ids: _, ...rest } = answer
@@ -273,7 +273,7 @@ describe('trace', () => {
     ])
   })
 
-  it('runs each request, although all ask the same policy', async () => {
+  it('runs each request, although all use the same policy', async () => {
     const { url, requests } = await policy((body) => tokenAnswer(body, { content: 'ab' }))
     await using server = await startServer({ run: true })
     const shared = { session_server_instance_id: 'one', base_url: url, model: 'model' }
@@ -284,7 +284,7 @@ describe('trace', () => {
     expect(requests).toHaveLength(2)
   })
 
-  it('takes a policy that does not know the model for a failure, not for a withdrawal', async () => {
+  it('treats an unknown model as a failure, not as a withdrawal', async () => {
     const miles = await startMiles()
     await using server = await startServer({ run: true })
     const shared = await told(await post(`${server.url}/run`, ask(miles)))

@@ -33,7 +33,7 @@ type Body = Parameters<FakeMilesOptions['model']>[0]
 const yes: FakeMilesOptions['model'] = (body) => tokenAnswer(body, { content: 'yes' })
 const row = { question: 'Is it?', answer: 'yes', level: 3 }
 
-/** A trainer that asks once for what it gets no answer to. */
+/** A trainer that does not retry. */
 async function startMiles(options: Partial<FakeMilesOptions> = {}): Promise<FakeMiles> {
   const miles = await FakeMiles.start({ model: yes, retries: 0, ...options })
   onTestFinished(async () => miles.close())
@@ -97,7 +97,7 @@ describe('POST /run', () => {
     ])
   })
 
-  it('has the last word of the trainer on sampling, in the words of chat completions', async () => {
+  it('uses the sampling parameters of the trainer, with the names of chat completions', async () => {
     const requests: Body[] = []
     const miles = await startMiles({
       model: (body) => (requests.push(body), yes(body, '')),
@@ -174,7 +174,7 @@ describe('POST /run', () => {
       })
       expect(failed?.calls).toHaveLength(2)
       expect(other?.answer).toMatchObject({ exit_status: 'completed', reward: 1 })
-      // Without the filter the trainer makes up a 0, whatever it was answered.
+      // Without the filter the trainer uses 0 as the reward, whatever the answer was.
       const rewards = miles.trained().map(({ group, reward }) => [group, reward])
       expect(new Set(rewards.map(String))).toStrictEqual(
         new Set(filter ? ['g2,1'] : ['g1,0', 'g2,1']),
@@ -182,7 +182,7 @@ describe('POST /run', () => {
     }
   })
 
-  it('fails a rollout without a model call, which is not trained with any trainer', async () => {
+  it('fails a rollout without a model call, which no trainer trains', async () => {
     const miles = await startMiles()
     await using server = await running({
       workflow: workflowOf(() => [{ role: 'user', content: 'a' }]),
@@ -215,7 +215,7 @@ describe('POST /run', () => {
     expect(category).toBe(status === 'failed' ? 'validation_error' : undefined)
   })
 
-  it('gives no reward to a rollout that lost some samples, unless its trace leaves them out', async () => {
+  it('gives no reward to a rollout with removed samples, unless its trace omits them', async () => {
     await using server = await running({
       workflow: AskTwice,
       grader: graderOf((ctx: GraderContext) => {
@@ -238,7 +238,7 @@ describe('POST /run', () => {
     })
   })
 
-  it('traces each call as the policy said it, and where the agent rewrote its history', async () => {
+  it('traces each call as the policy answered it, and where the agent rewrote its history', async () => {
     const said: unknown[] = []
     const miles = await startMiles({
       model: (body) => {
@@ -282,7 +282,7 @@ describe('POST /run', () => {
     })
   })
 
-  it('cancels a rollout whose trainer hangs up, and takes the session for used', async () => {
+  it('cancels a rollout whose trainer disconnects, and remembers the session', async () => {
     const seen: { aborted?: boolean } = {}
     let requests = 0
     const called = Promise.withResolvers<void>()
@@ -311,7 +311,7 @@ describe('POST /run', () => {
     expect(requests).toBe(1)
   })
 
-  it('answers a session that lost its answer with the same, and runs nothing again', async () => {
+  it('repeats the answer to a session that lost it, and runs nothing again', async () => {
     let runs = 0
     await using server = await running({
       workflow: workflowOf(async (ctx) => {
@@ -355,7 +355,7 @@ describe('POST /run', () => {
     ])
   })
 
-  it('has the attempts at a row judged together, and none of them rewarded that failed', async () => {
+  it('grades the attempts of a row together, and rewards no failed one', async () => {
     class BestOfAll extends GroupGrader {
       async gradeGroup({ members, failed }: GroupGraderContext): Promise<void> {
         for (const member of members) member.setReward(member.attempt / 10 + failed.length)
@@ -373,7 +373,7 @@ describe('POST /run', () => {
     expect(ends.toSorted()).toStrictEqual(['completed 1.1', 'completed 1.3', 'failed undefined'])
   })
 
-  it('answers each rollout once while model calls are refused and broken off', async () => {
+  it('answers each rollout once while model calls are refused and interrupted', async () => {
     let runs = 0
     // At most two attempts of each call, because it is sent at most three times.
     const plans = [[], ['reset'], [503], [503, 'reset']] as const
@@ -485,7 +485,7 @@ describe('POST /run', () => {
     expect(rollout?.answer).toMatchObject({ exit_status: 'completed' })
   })
 
-  it('asks the policy with the key that it is given, and keeps that to itself', async () => {
+  it('calls the policy with the key of the request, and does not reveal it', async () => {
     const policy = await startPolicyEndpoint((response) => sendJson(response, 401, {}))
     await using server = await running()
     const body = { ...row, base_url: policy.url, model: 'm', api_key: 'key-of-the-policy' }
@@ -495,7 +495,7 @@ describe('POST /run', () => {
     expect(answer + JSON.stringify(server.log)).not.toContain('key-of-the-policy')
   })
 
-  it('keeps secrets out of what it says of a failure', async () => {
+  it('removes secrets from failure messages', async () => {
     const miles = await startMiles({ apiKey: 'key-of-the-server' })
     await using server = await running({
       apiKey: 'key-of-the-server',
@@ -516,7 +516,7 @@ describe('POST /run', () => {
     expect((await readdir(outboxDir)).filter((name) => name.includes('rollout'))).toStrictEqual([])
   })
 
-  it('counts what it runs with all the rest', async () => {
+  it('counts its rollouts in the metrics', async () => {
     const miles = await startMiles()
     await using server = await running()
     await miles.generate(server.url, [row], { attempts: 2 })

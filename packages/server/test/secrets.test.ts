@@ -7,7 +7,7 @@ const controllerKey = 'planted-controller-key'
 const llmKey = 'planted-controller-key-of-the-llm'
 const planted = /planted/
 
-describe('a key that the server was trusted with', () => {
+describe('a key that the server received', () => {
   it('is in no log line, status, health or 422 body, and in no error message of a callback', async () => {
     const spill = new Error(`refused: ${serverKey}, ${controllerKey} and "${llmKey}"`, {
       cause: Object.assign(new Error(`Bearer ${controllerKey}`), { headers: { key: llmKey } }),
@@ -90,7 +90,7 @@ describe('the log', () => {
     })
   })
 
-  it('warns of a workflow that made no model call, and of telemetry that was left out', async () => {
+  it('warns of a workflow without a model call, and of omitted telemetry', async () => {
     const { requireRolloutContext, toRolloutSample } = await import('@osmosis/core')
     await using running = await startServer({
       workflow: workflowOf(() => {
@@ -119,7 +119,7 @@ describe('the log', () => {
     ])
   })
 
-  it('says that a workflow failed whose error refuses to be read', async () => {
+  it('reports a workflow failure whose error cannot be read', async () => {
     const refuse = (): never => {
       throw new Error('not to be read')
     }

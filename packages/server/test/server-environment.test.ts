@@ -52,7 +52,7 @@ describe('the environment of a server process', () => {
   })
 
   it.each(['localhost:4318', 'collector', 'grpc://collector:4317', 'http://me:planted@collector'])(
-    'refuses the collector %j, of which nothing would arrive',
+    'refuses the unusable collector URL %j',
     (endpoint) => {
       expect(() => readServerEnvironment({ OSMOSIS_ROLLOUT_OTLP_ENDPOINT: endpoint })).toThrow(
         'OSMOSIS_ROLLOUT_OTLP_ENDPOINT must be an http or https URL without credentials, such as http://127.0.0.1:4318.',

@@ -25,7 +25,7 @@ function createServer(apiKey?: string): RolloutServer {
 }
 
 describe('the fetch handler', () => {
-  it('answers without a port, and keeps the limit of a body without a length', async () => {
+  it('answers without a port, and limits a body without a length', async () => {
     await using server = createRolloutServer({
       backend: new LocalBackend({ workflow: AskOnce }),
       logger: false,
@@ -55,7 +55,7 @@ describe('the fetch handler', () => {
 })
 
 describe('serving', () => {
-  it('gets an app ready before it listens, and opens no port for one that cannot be', async () => {
+  it('starts an app before it listens, and opens no port when that fails', async () => {
     const events: string[] = []
     const app = (failure?: Error): ServableApp => ({
       fetch: async () => new Response(String(events.push('request'))),
@@ -93,7 +93,7 @@ describe('serving', () => {
     })
   })
 
-  it('refuses an address that others can reach unless there is a key or an explicit word', async () => {
+  it('refuses an address that others can reach without a key or an explicit option', async () => {
     const open = { port: 0, host: '0.0.0.0', ...quiet }
 
     await expect(serve(createServer(), open)).rejects.toMatchObject({ code: 'invalid_config' })
@@ -103,7 +103,7 @@ describe('serving', () => {
   })
 
   it.each(['localhost', '::1', '127.0.0.2'])(
-    'takes %s for an address of this machine',
+    'accepts %s as an address of this machine',
     async (host) => {
       await using listening = await serve(createServer(), { port: 0, host, ...quiet })
 
@@ -111,7 +111,7 @@ describe('serving', () => {
     },
   )
 
-  it('closes soon although clients keep the connection of an answer that came while closing', async () => {
+  it('closes quickly although clients keep a connection whose answer came while closing', async () => {
     const answer = Promise.withResolvers<Response>()
     const requested = Promise.withResolvers<void>()
     const listening = await serve(
@@ -169,7 +169,7 @@ describe('serving', () => {
 })
 
 describe('a server that owns its process', () => {
-  it('finishes what runs on SIGTERM, and exits with 0', async () => {
+  it('finishes running rollouts on SIGTERM, and exits with 0', async () => {
     await using child = await startChild()
     const { controller } = child
     let answerPolicy = (): void => undefined
@@ -188,7 +188,7 @@ describe('a server that owns its process', () => {
     expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
   })
 
-  it('fails what outlasts the drain, and exits although user code left a timer', async () => {
+  it('fails rollouts that outlast the drain, and exits although user code left a timer', async () => {
     await using child = await startChild({ drainSeconds: 0.1 })
     await child.post({ metadata: { never: true } })
     child.kill('SIGINT')

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
 
-it('a server says once that many callers read no more than one sample', async () => {
+it('a server warns once that many callers read only one sample', async () => {
   const twice = workflowOf(async (ctx) => {
     await askPolicy(ctx, 'first')
     await askPolicy(ctx, 'second')
@@ -80,7 +80,7 @@ it.each([
   ])
 })
 
-it('a server says it of POST /run without a trace, and nothing where the trace has them', async () => {
+it('a server warns of step rewards in POST /run without a trace, and not with one', async () => {
   await using running = await startServer({ grader: stepped, run: {} })
   const { controller, log, url } = running
   const row = { prompt: 'Is it?', base_url: `${controller.url}/v1`, model: 'openai/model' }

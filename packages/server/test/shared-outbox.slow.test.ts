@@ -37,7 +37,7 @@ function startInNewNetwork(outboxDir: string): {
 const canSeparate = spawnSync('unshare', ['--net', 'ip', 'link', 'set', 'lo', 'up']).status === 0
 
 onlyIf(canSeparate, 'root, unshare and ip').it(
-  'lets one of two containers have their outbox, and the other one when that was killed',
+  'gives the outbox to one of two containers, and to the other one after the first was killed',
   async () => {
     const outboxDir = await temporaryFolder()
     const first = startInNewNetwork(outboxDir)
@@ -64,7 +64,7 @@ const canMount =
   spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0
 
 onlyIf(canMount, 'root and mount').it(
-  'starts on a disk without room for one file, and has the folder when there is room',
+  'starts on a full disk, and locks the folder when there is space',
   async () => {
     const disk = await temporaryFolder()
     const mount = (...args: string[]): void => {

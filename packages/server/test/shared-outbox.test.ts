@@ -9,7 +9,7 @@ import { AskOnce, startServer, workflowOf } from './running-server.ts'
 
 /** A server that sees other local sockets, as one in another container does. */
 const elsewhere = { namespace: 'another container' }
-/** It thinks an owner dead before that has had the time to show that it lives. */
+/** It considers an owner dead before its heartbeat can be seen. */
 const hasty = { ...elsewhere, deadAfterMs: 30 }
 const interrupted = ['completion interrupted']
 
@@ -32,7 +32,7 @@ describe('an outbox on a volume that containers share', () => {
     expect(second.log).toStrictEqual([])
   })
 
-  it('goes to the next server when the first one has shown nothing for a while', async () => {
+  it('goes to the next server when the heartbeat of the first one is overdue', async () => {
     const folder = await temporaryFolder()
     await using first = await openOutbox(folder)
     await first.outbox.accept(acceptanceOf('pending'))
@@ -93,7 +93,7 @@ describe('a server whose outbox another one has taken over', () => {
     ])
   })
 
-  it('notices it by itself when nothing comes', async () => {
+  it('notices the loss without a request', async () => {
     const folder = await temporaryFolder()
     const lost = Promise.withResolvers<string>()
     await using first = await openOutbox(folder, {
@@ -112,7 +112,7 @@ describe('a server whose outbox another one has taken over', () => {
     },
   }
   it.each(Object.entries(syncs))(
-    'shows no step that %s meanwhile, and takes nothing back',
+    'shows no step that %s meanwhile, and contradicts nothing',
     async (_, ends) => {
       const folder = await temporaryFolder()
       await using first = await openOutbox(folder)
@@ -139,7 +139,7 @@ describe('a server whose outbox another one has taken over', () => {
     },
   )
 
-  it('finds out as well when the folder was removed, and another one has made it again', async () => {
+  it('notices the loss also when the folder was removed and another server created it again', async () => {
     const folder = await temporaryFolder()
     await using first = await openOutbox(folder)
     rmSync(folder, { recursive: true })

@@ -47,7 +47,7 @@ describe('the status of a rollout', () => {
     expect(await statusOf(url)).toStrictEqual(state('success', 0.25))
   })
 
-  it('keeps the reason of a failure', async () => {
+  it('has the reason of a failure', async () => {
     await using running = await startServer({
       workflow: workflowOf(() => Promise.reject(new Error('boom'))),
     })

@@ -31,7 +31,7 @@ async function sent(
 }
 
 describe('telemetry of a sample', () => {
-  it('gets its obvious JSON form, or is left out, at any depth', async () => {
+  it('gets its obvious JSON form, or is omitted, at any depth', async () => {
     const cyclic: Record<string, unknown> = { name: 'loop' }
     cyclic['self'] = cyclic
     const shared = { once: 1 }
@@ -82,7 +82,7 @@ describe('telemetry of a sample', () => {
     expect(JSON.stringify(fields[5])).toBe('{"__proto__":{"polluted":1}}')
   })
 
-  it('never costs the reward, whatever it is', async () => {
+  it('never loses the reward, whatever it is', async () => {
     const anything = fc.anything({
       withBigInt: true,
       withDate: true,

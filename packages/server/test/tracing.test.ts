@@ -65,15 +65,12 @@ it.each([
   ['a processor, at the end of a span,', { spanProcessors: [{ ...idle, onEnd: fail }] }],
   ['a sampler', { sampler: { shouldSample: fail } }],
   ['a propagator', {}, { inject: fail, extract: fail, fields: () => [] }],
-])(
-  '%s that throws costs no rollout anything',
-  async (_, config, propagator?: TextMapPropagator) => {
-    new NodeTracerProvider(config).register(propagator === undefined ? {} : { propagator })
-    await using running = await startServer()
-    expect((await running.post({}, { traceparent })).status).toBe(202)
-    expect(await running.controller.bodies()).toMatchObject([
-      { status: 'success' },
-      { status: 'success', samples: { main: { reward: 1 } } },
-    ])
-  },
-)
+])('%s that throws does not affect rollouts', async (_, config, propagator?: TextMapPropagator) => {
+  new NodeTracerProvider(config).register(propagator === undefined ? {} : { propagator })
+  await using running = await startServer()
+  expect((await running.post({}, { traceparent })).status).toBe(202)
+  expect(await running.controller.bodies()).toMatchObject([
+    { status: 'success' },
+    { status: 'success', samples: { main: { reward: 1 } } },
+  ])
+})

@@ -58,7 +58,7 @@ describe('the trajectory document of a rollout', () => {
     },
   )
 
-  it('shows the conversation, the reward and what the request said', async () => {
+  it('shows the conversation, the reward and the fields of the request', async () => {
     await using running = await startServer()
     await running.post({ metadata: { level: 1 }, extra_fields: { row_index: 4, run_index: 2 } })
     await ended(running)
@@ -93,7 +93,7 @@ describe('the trajectory document of a rollout', () => {
     expect(read(running).steps).toHaveLength(2)
   })
 
-  it('has what the controller measured, as its acknowledgement of the completion says it', async () => {
+  it('contains the report in the acknowledgement by the controller of the completion', async () => {
     await using running = await startServer()
     running.controller.answers['completion'] = [
       acknowledging(report({ prompt_tokens: 9, completion_token_ids: [1, 2] })),
@@ -108,7 +108,7 @@ describe('the trajectory document of a rollout', () => {
     expect(read(running).final_metrics).toEqual({ total_prompt_tokens: 9, total_steps: 2 })
   })
 
-  it('has the later report where two acknowledgements carry one', async () => {
+  it('contains the later report when two acknowledgements have one', async () => {
     await using running = await startServer()
     running.controller.answers['completion'] = [acknowledging(report({ prompt_tokens: 9 }))]
     running.controller.answers['grader'] = [acknowledging(report({ completion_tokens: 3 }))]
@@ -117,7 +117,7 @@ describe('the trajectory document of a rollout', () => {
     expect(read(running).final_metrics).toEqual({ total_completion_tokens: 3, total_steps: 2 })
   })
 
-  it('is written without a report that is malformed, and the log says so', async () => {
+  it('is written without a malformed report, which is logged', async () => {
     await using running = await startServer()
     running.controller.answers['completion'] = [acknowledging({ samples: 'all' })]
     await running.post()
@@ -131,7 +131,7 @@ describe('the trajectory document of a rollout', () => {
     )
   })
 
-  it('is written without a report that breaks off, which takes no acknowledgement back', async () => {
+  it('is written without an incomplete report, which still acknowledges', async () => {
     await using running = await startServer()
     running.controller.answers['completion'] = [
       (response) => {
@@ -173,7 +173,7 @@ describe('the trajectory document of a rollout', () => {
   })
 })
 
-describe('the document of a rollout that went wrong', () => {
+describe('the document of a failed rollout', () => {
   it('shows the conversation until the workflow failed, which no callback does', async () => {
     await using running = await startServer({
       workflow: workflowOf(async (ctx) => {
@@ -296,7 +296,7 @@ describe('the document of a rollout that went wrong', () => {
 })
 
 describe('a document that cannot be written', () => {
-  it('costs a line in the log, and nothing else', async () => {
+  it('causes a line in the log, and nothing else', async () => {
     const folder = await temporaryFolder({ file: 'not a folder' })
     await using running = await startServer({ artifactRoot: path.join(folder, 'file') })
     await running.post()
@@ -357,7 +357,7 @@ describe('the document of a leased rollout', () => {
     return new LeaseClient({ url: running.url }).start(body)
   }
 
-  it('is there when its result is', async () => {
+  it('exists when its result is published', async () => {
     await using running = await startServer()
     const handle = await lease(running, { extra_fields: { row_index: 1 } })
     expect(await handle.until()).toMatchObject({ status: 'success', sample: { reward: 1 } })
@@ -367,13 +367,13 @@ describe('the document of a leased rollout', () => {
     })
   })
 
-  it('is there without a grade as well', async () => {
+  it('exists without grading as well', async () => {
     await using running = await startServer()
     await (await lease(running, { grade: false })).until()
     expect(read(running).steps).toMatchObject(answered)
   })
 
-  it('shows what a rollout said that failed, or was cancelled', async () => {
+  it('shows the conversation of a rollout that failed or was cancelled', async () => {
     await using running = await startServer({
       workflow: workflowOf(async (ctx) => {
         await askPolicy(ctx)
@@ -399,7 +399,7 @@ describe('the document of a leased rollout', () => {
     }
   })
 
-  it('keeps no result from its caller when it cannot be written', async () => {
+  it('does not prevent the result when it cannot be written', async () => {
     const folder = await temporaryFolder({ file: 'not a folder' })
     await using running = await startServer({ artifactRoot: path.join(folder, 'file') })
     expect(await (await lease(running)).until()).toMatchObject({ sample: { reward: 1 } })

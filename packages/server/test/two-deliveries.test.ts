@@ -58,7 +58,7 @@ it('rollouts with callbacks and leased ones never mix', async () => {
 })
 
 describe('POST /drain', () => {
-  it('refuses new rollouts for good, and leaves those that are in progress alone', async () => {
+  it('refuses new rollouts permanently, and does not affect those in progress', async () => {
     await using running = await gated({ instanceId: 'pod-7' })
     const { url, controller } = running
     const handle = await running.start({ rollout_id: 'b' })
@@ -91,7 +91,7 @@ describe('POST /drain', () => {
     expect((await running.post({ rollout_id: 'late' })).status).toBe(503)
   })
 
-  it('waits for the last rollout no longer than it takes', async () => {
+  it('waits only until the last rollout has ended', async () => {
     await using running = await gated()
     await running.start()
     const waiting = drain(running.url, { timeout_sec: 300 })
@@ -140,7 +140,7 @@ describe('the end of a server', () => {
     expect(server.undelivered).toBe(0)
   })
 
-  it('gives what it has to end as a result, and waits until that was fetched', async () => {
+  it('publishes failures of the rollouts that it ends, and waits until they were fetched', async () => {
     await using running = await gated({ drainSeconds: 0.05, shutdownGraceSeconds: 600 })
     const { server } = running
     const handle = await running.start()

@@ -1,6 +1,7 @@
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import { OsmosisValidationError } from '../rollout-errors.ts'
+import { fieldsOf, isRecord } from './message-fields.ts'
 
 /** Tokens of one call; counts that the trainer did not report are missing. */
 export interface ChatResultUsage {
@@ -82,12 +83,4 @@ export function messageIn(answer: unknown): AssistantMessage | undefined {
 function toUsage(usage: Readonly<Record<string, unknown>>): ChatResultUsage {
   const numbers = Object.entries(usage).filter(([, value]) => typeof value === 'number')
   return Object.fromEntries(numbers)
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return isRecord(value) ? value : {}
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -52,3 +52,12 @@ export function getLastAssistantContent(
   const last = messages.findLast(isAssistantMessage)
   return last === undefined ? null : getMessageContent(last)
 }
+
+/** The fields of an object; none of any other value. */
+export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : {}
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

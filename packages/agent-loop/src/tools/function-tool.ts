@@ -1,6 +1,8 @@
 import { errorMessage } from '@osmosis/core'
 import type { FunctionTool } from '@osmosis/runtime/wire'
 
+import { isRecord } from '../chat/message-fields.ts'
+
 /** A JSON Schema as plain data. The trainer receives all of its keywords. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -46,7 +48,7 @@ export function functionTool(declaration: ToolInput['function']): ToolInput {
  *
  * @throws what the schema's library throws when there is no JSON form
  */
-export function toFunctionTool({ type, function: declared }: ToolInput): FunctionTool {
+function toFunctionTool({ type, function: declared }: ToolInput): FunctionTool {
   const { name, description, parameters, strict, ...others } = declared
   return {
     type,
@@ -199,10 +201,6 @@ function problem(code: string, field: string, message: string): ValidationIssue 
 
 function warning(code: string, field: string, message: string): ValidationIssue {
   return { severity: 'warning', code, field, message }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function typeName(value: unknown): string {

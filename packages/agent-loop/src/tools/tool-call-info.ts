@@ -1,5 +1,7 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
+import { fieldsOf, isRecord } from '../chat/message-fields.ts'
+
 /** A tool call of the policy. */
 export interface ToolCallInfo {
   /** Is repeated in the tool's result; `unknown` when the policy sent none. */
@@ -57,14 +59,6 @@ export function parseToolArguments(written: unknown): Record<string, unknown> {
   }
   if (isRecord(parsed)) return parsed
   throw new ToolArgumentError(`Expected dict from JSON, got ${pythonTypeName(parsed)}`)
-}
-
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return isRecord(value) ? value : {}
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function pythonTypeName(value: unknown): string {

@@ -51,7 +51,7 @@ export interface ServerRoute<Body = unknown> {
 }
 
 /** Whether a value is a JSON object: neither null nor an array. */
-export function isJsonObject(value: unknown): boolean {
+export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 

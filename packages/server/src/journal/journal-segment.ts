@@ -39,9 +39,8 @@ const headOfLine = /([{-])"id":"([0-9a-f-]{36})","n":(\d+),"line":"(\w+)"/g
 const struckOut = '-'
 
 /** One file of a journal. */
-export class Segment {
+export class Segment extends AppendedFile {
   readonly number: number
-  readonly #file: AppendedFile
   /** Number of live records with lines in it. */
   live = 0
   /** Whether it contains lines of ended records, or nothing at all. */
@@ -51,29 +50,8 @@ export class Segment {
 
   /** @param size - of an existing file. Bytes */
   constructor(folder: string, number: number, size = 0) {
+    super(path.join(folder, `journal-${String(number).padStart(8, '0')}.jsonl`), size)
     this.number = number
-    const name = `journal-${String(number).padStart(8, '0')}.jsonl`
-    this.#file = new AppendedFile(path.join(folder, name), size)
-  }
-
-  get path(): string {
-    return this.#file.path
-  }
-
-  get size(): number {
-    return this.#file.size
-  }
-
-  async append(text: string, options: { readonly sync: boolean }): Promise<void> {
-    await this.#file.append(text, options)
-  }
-
-  async cut(): Promise<void> {
-    await this.#file.cut()
-  }
-
-  async close(): Promise<void> {
-    await this.#file.close()
   }
 
   /**

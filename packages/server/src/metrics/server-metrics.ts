@@ -2,8 +2,7 @@ import { monitorEventLoopDelay, type IntervalHistogram } from 'node:perf_hooks'
 
 import { Counter, Gauge, Registry } from 'prom-client'
 
-import { PolicyFigures } from './policy-figures.ts'
-import { RolloutFigures } from './rollout-figures.ts'
+import { PolicyFigures, RolloutFigures } from './rollout-figures.ts'
 
 /** Resolution of the event loop delay. Milliseconds. */
 const resolutionMs = 10

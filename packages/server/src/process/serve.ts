@@ -183,16 +183,12 @@ export async function serve(
     closing ??= shutDown()
     await closing
   }
-  const onAbort = (): void => {
-    close().catch((error: unknown) => app.logger.error({ error }, 'closing failed'))
+  const closeSoon = (waitSeconds?: number): void => {
+    close({ waitSeconds }).catch((error: unknown) => app.logger.error({ error }, 'closing failed'))
   }
-  const onLost = (): void => {
-    close({ waitSeconds: 0 }).catch((error: unknown) =>
-      app.logger.error({ error }, 'closing failed'),
-    )
-  }
+  const onAbort = (): void => closeSoon()
   const disown = handleSignals ? ownProcess(close, app.logger, app.lost) : undefined
-  app.lost?.addEventListener('abort', onLost, { once: true })
+  app.lost?.addEventListener('abort', () => closeSoon(0), { once: true })
   http.on('error', (error) => app.logger.error({ error }, 'connection failed'))
   signal?.addEventListener('abort', onAbort, { once: true })
   if (signal?.aborted) onAbort()

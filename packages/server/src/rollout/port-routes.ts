@@ -195,7 +195,7 @@ function bodySchemas(egress: EgressPolicy): {
 
 /** Whether a body names the receiver of its results; otherwise the rollout is leased. */
 function hasCallbacks(body: unknown): body is RolloutRequestBody {
-  return isJsonObject(body) && Object.hasOwn(body as object, 'completion_callback_url')
+  return isJsonObject(body) && Object.hasOwn(body, 'completion_callback_url')
 }
 
 /** The schema for writing; reading is more lenient. */

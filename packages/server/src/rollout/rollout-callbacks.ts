@@ -19,8 +19,6 @@ import {
   type ResultDelivery,
 } from './result-delivery.ts'
 
-const warnedOfSeveral = new WeakSet<Logger>()
-
 /** Where the results of one rollout are sent. */
 export interface CallbackTargets {
   readonly rolloutId: string
@@ -85,6 +83,8 @@ async function deliver(
   if (warning !== null) log.warn(`The ${callback.kind} callback leaves out ${warning}.`)
   await services.delivery.deliver(callback, record && { record, ifInterrupted: next() })
 }
+
+const warnedOfSeveral = new WeakSet<Logger>()
 
 /** Once per server: a workflow with several samples has them in every rollout. */
 function warnOfSeveral(rolloutId: string, samples: number, logger: Logger): void {

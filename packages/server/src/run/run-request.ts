@@ -5,7 +5,7 @@ import type { TraceHeaders } from '@osmosis/core/http'
 import type { RolloutRequest } from '@osmosis/runtime'
 import type { RunRequestBody } from '@osmosis/runtime/wire'
 
-import { HttpRefusal } from '../http/server-route.ts'
+import { HttpRefusal, isJsonObject } from '../http/server-route.ts'
 import type { RunAnswerRules } from './run-answer.ts'
 
 /** Options of `POST /run`. */
@@ -59,12 +59,12 @@ export function rowOf(input: Readonly<Record<string, unknown>>): TrainerRow {
   }
   const labelColumn = labelColumns.find((name) => isGiven(input[name]))
   const { metadata, system_prompt: system } = input
-  const inner = isObject(metadata) ? metadata : {}
+  const inner = isJsonObject(metadata) ? metadata : {}
   const taken = new Set<unknown>([
     promptColumn,
     labelColumn,
     'system_prompt',
-    isObject(metadata) && 'metadata',
+    isJsonObject(metadata) && 'metadata',
   ])
   const others = Object.entries(input).filter(([name]) => !taken.has(name))
   return {
@@ -85,11 +85,7 @@ function toMessages(prompt: unknown, column: string): readonly PromptMessage[] {
 }
 
 function isMessage(value: unknown): value is PromptMessage {
-  return isObject(value) && typeof value['role'] === 'string'
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isJsonObject(value) && typeof value['role'] === 'string'
 }
 
 function isGiven(value: unknown): boolean {
