@@ -15,8 +15,7 @@ const sources = new Map(
 const largeFolders: Readonly<Record<string, number>> = {
   'packages/ai-sdk/src': 11,
   'packages/cli/src/eval': 11,
-  'packages/cli/src/eval/run': 9,
-  'packages/cli/src/eval/show': 17,
+  'packages/cli/src/eval/show': 13,
   'packages/core/src': 10,
   'packages/core/src/http': 12,
   'packages/core/src/policy': 14,

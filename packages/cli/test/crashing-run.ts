@@ -23,7 +23,7 @@ const workspace = path.join(import.meta.dirname, 'workspace')
 const bin = path.resolve(import.meta.dirname, '../src/bin.ts')
 
 /**
- * Runs `osmosis eval run` over so many rows in a folder, kills it with SIGKILL each time when some more
+ * Runs `osmosis eval run` over a number of rows in a folder, kills it with SIGKILL each time when some more
  * items have ended, and lets the last start come to its end.
  */
 export async function runThroughCrashes(
@@ -61,7 +61,7 @@ export async function runThroughCrashes(
       { cwd: workspace, stdio: 'ignore', env: { ...process.env, STARTED_FILE: marks } },
     )
 
-  const kept = new Set<string>()
+  const stored = new Set<string>()
   for (const more of kills) {
     const until = lines().length + more
     const command = start()
@@ -69,7 +69,7 @@ export async function runThroughCrashes(
     while (command.exitCode === null && lines().length < until) await sleep(2)
     command.kill('SIGKILL')
     await closed
-    for (const line of lines()) kept.add(line)
+    for (const line of lines()) stored.add(line)
   }
   const last = start()
   await once(last, 'close')
@@ -80,7 +80,7 @@ export async function runThroughCrashes(
     kills: kills.length,
     ended: places.size,
     started: readFileSync(marks, 'utf8').length,
-    lost: [...kept].filter((line) => !all.has(line)).length,
+    lost: [...stored].filter((line) => !all.has(line)).length,
     twice: ended.length - places.size,
     code: last.exitCode,
   }

@@ -120,14 +120,14 @@ describe('osmosis doctor', () => {
     const folder = temporaryWorkspace({
       'osmosis.toml': `${policies}[policies.gone]\nmodule = "policies/gone.ts"\n[policies.paid]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\napi_key_env = "NO_SUCH_KEY"\n`,
       'configs/eval/echo.toml': evalConfig('echo', '[secrets]\nrequired = ["SHOP_TOKEN", "SET"]\n'),
-      'configs/eval/nobody.toml': evalConfig('nobody'),
+      'configs/eval/unknown.toml': evalConfig('unknown'),
       'configs/training/echo.toml': '[experiment]\nrollout = "echo"\n',
     })
     const { code, findings } = await doctor(folder, [], { SET: 'a secret' })
     expect(code).toBe(1)
     expect(findings.slice(5)).toEqual([
       'ok config: configs/eval/echo.toml',
-      expect.stringMatching(/^fail config: Invalid eval config .*nobody\.toml:\n- experiment/),
+      expect.stringMatching(/^fail config: Invalid eval config .*unknown\.toml:\n- experiment/),
       expect.stringMatching(
         /^fail config: The platform would refuse configs\/training\/echo\.toml:\n- /,
       ),

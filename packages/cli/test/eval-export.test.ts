@@ -21,18 +21,23 @@ it('eval export writes the conversations of passed rollouts as they went over th
   const args = ['eval', 'run', 'configs/eval/adder.toml', '--output', output]
   const evaluation = await run([...args, ...flags])
   expect(evaluation.code).toBe(0)
-  const sft = path.join(output, 'out/kept.jsonl')
+  const sft = path.join(output, 'out/exported.jsonl')
   const { code, stdout } = await run(['eval', 'export', 'loop', '--sft', sft, '-o', output])
   expect({ code, stdout }).toEqual({ code: 0, stdout: `${sft}: 1 conversation\n` })
-  const [kept] = jsonLines(sft) as { messages: { role: string }[]; tools: unknown[] }[]
-  expect(kept?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant'])
+  const [exported] = jsonLines(sft) as { messages: { role: string }[]; tools: unknown[] }[]
+  expect(exported?.messages.map(({ role }) => role)).toEqual([
+    'user',
+    'assistant',
+    'tool',
+    'assistant',
+  ])
   // As they were sent, which is not quite what the loop says.
-  expect(kept?.tools).toMatchObject([
+  expect(exported?.tools).toMatchObject([
     { type: 'function', function: { name: 'add', strict: false, parameters: { required: [] } } },
   ])
 })
 
-it('eval export writes samples of workflows to stdout, only those that passed unless told otherwise', async () => {
+it('eval export writes samples of workflows to stdout, by default only those that passed', async () => {
   const output = temporaryFolder()
   const name = ['--name', 'echo', '--output', output, '--quiet']
   await run(['eval', 'run', 'configs/eval/echo.toml', ...name])
@@ -102,7 +107,7 @@ it('eval export takes the rewards of a re-grading', async () => {
   const grader = 'rollouts/agent-loops/rewards.ts:closeness'
   await run(['eval', 'regrade', folder, '--grader', grader, '--as', 'near'])
   const { stdout } = await run(['eval', 'export', `${folder}@near`, '--csv', '-'])
-  // Words are no numbers, so that the function gives no score.
+  // A text is not a number, so the function gives no score.
   expect(stdout).toMatch(/^1,1,row-1,rollout-1,scripted,failed,false,,/m)
   const none = await run(['eval', 'export', folder, '--grading', 'far', '--csv', '-'])
   expect(none).toMatchObject({
@@ -111,7 +116,7 @@ it('eval export takes the rewards of a re-grading', async () => {
   })
 })
 
-it('eval export replaces nothing that is there, unless it is told to', async () => {
+it('eval export replaces existing files only with --force', async () => {
   const output = temporaryFolder()
   const folder = await storeRun(output, [storedItem(0, 'zero', 1)])
   const csv = path.join(output, 'table.csv')
@@ -120,7 +125,7 @@ it('eval export replaces nothing that is there, unless it is told to', async () 
   expect(await run(args)).toMatchObject({ code: 0 })
   expect(await run(args)).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('table.csv is there already. Pass --force'),
+    stderr: expect.stringContaining('table.csv exists already. Pass --force'),
   })
   expect(await run(['eval', 'export', folder, '--atif', atif])).toMatchObject({ code: 2 })
   expect(await run([...args, '--force'])).toMatchObject({ code: 0 })
@@ -131,7 +136,7 @@ it('eval export replaces nothing that is there, unless it is told to', async () 
   expect(existsSync(path.join(output, 'table.csv'))).toBe(true)
 })
 
-it('eval export leaves out and counts what was not heard, and what is gone', async () => {
+it('eval export omits and counts rollouts without model calls and missing transcripts', async () => {
   const output = temporaryFolder()
   const { wire: _, ...unheard } = storedItem(0, 'zero', 1).graded ?? {}
   const item = storedItem(0, 'zero', 1)
@@ -144,7 +149,7 @@ it('eval export leaves out and counts what was not heard, and what is gone', asy
   expect({ code, stderr, stdout }).toEqual({
     code: 0,
     stdout: '{"messages":[{"role":"user"}]}\n',
-    stderr: 'stdout: 1 conversation; left out: 1 not heard at the policy, 1 without samples\n',
+    stderr: 'stdout: 1 conversation; left out: 1 that never called the policy, 1 without samples\n',
   })
 })
 

@@ -41,7 +41,7 @@ it('osmosis eval regrade prints one document with --json, and adopts what it has
     changed: [{ rollout: '1.1', before: 1, after: 0 }],
   })
   const adopted = await run(['eval', 'regrade', folder, '--grader', file, '--adopt', '--yes'])
-  expect(adopted.stdout).toContain('has the rewards of zero-2: 2 rollouts changed.')
+  expect(adopted.stdout).toContain('now has the rewards of zero-2: 2 rollouts changed.')
   expect((await openRun(folder)).sortedEvents.map(({ reward }) => reward)).toEqual([0, 0])
 })
 
@@ -60,12 +60,12 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(code).toBe(1)
     expect(stdout).toContain('Graded 1 of 3 rollouts')
     expect(stdout).toContain(
-      'Not graded: 1 failed before there was anything to grade, 1 whose stored samples are damaged.',
+      'Not graded: 1 failed and have no samples, 1 whose stored samples are damaged.',
     )
     expect(await run(regrade)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining(
-        'mine is there already. Replace it? No terminal is available for the answer',
+        'mine exists already. Replace it? No terminal is available for the answer',
       ),
     })
   })

@@ -83,7 +83,7 @@ Written as echo@strict.`)
       expect(writer.events.size).toBe(8)
       expect(await run([...adopt, '--yes', '--break-lock'])).toMatchObject({
         code: 0,
-        stdout: 'echo has the rewards of strict: 4 rollouts changed.\n',
+        stdout: 'echo now has the rewards of strict: 4 rollouts changed.\n',
       })
     }
     const rewards = async (): Promise<(number | null)[]> =>
@@ -153,7 +153,7 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(stdout).toMatch(
       /The grader failed for 2 rollouts, which have no reward and are not compared:\n {2}1\.1: thrown by grade\(\) at \S+moody\.ts:4: the judge is out\n/,
     )
-    // There is no policy to ask.
+    // No policy listens.
     expect(stdout).toMatch(/3\.1: .*: the judge .*rollout/)
     expect(stdout).toContain('1 verdict has changed:\n  2.1: 0 → 1\nPass rate 50.0 % → 100.0 %')
     const grades = await (await openRun(folder)).grades('moody')
@@ -192,11 +192,11 @@ describe('osmosis eval regrade of stored samples', () => {
     const refusals: [string[], string][] = [
       [['nowhere'], 'There is no run nowhere'],
       [[folder, '--filter', 'is:odd'], 'Cannot filter by is:odd'],
-      [[folder, '--filter', 'row:7'], "is in 'row:7'"],
-      [[folder, '--as', 'original'], 'has a meaning of its own'],
+      [[folder, '--filter', 'row:7'], "matches 'row:7'"],
+      [[folder, '--as', 'original'], 'is reserved'],
       [[folder, '--as', '../x'], 'The name of a grading has up to 96'],
-      [[folder, '--break-lock'], '--break-lock goes with --adopt'],
-      [[folder, '--watch', '--adopt'], '--watch grades again and again'],
+      [[folder, '--break-lock'], '--break-lock only applies to --adopt'],
+      [[folder, '--watch', '--adopt'], '--watch and --adopt exclude each other'],
       [[folder, '--adopt', 'none', '--yes'], 'has no grading none'],
       [[folder, '--grader', 'nothing.ts'], 'nothing.ts does not exist'],
       [

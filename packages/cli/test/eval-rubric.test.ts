@@ -30,7 +30,7 @@ beforeEach(() => {
   writeFileSync(path.join(folder, 'rubric.md'), '1 for a greeting.\n')
 })
 
-/** Gives 1 to answers with a greeting in them, and remembers what it was asked. */
+/** Gives 1 to answers with a greeting in them, and records the requests. */
 async function greetingJudge(): Promise<Awaited<ReturnType<typeof endpoint>>> {
   return endpoint(({ body }, response) => {
     const [, user] = body['messages'] as { content: string }[]
@@ -81,7 +81,7 @@ Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
     expect(asked.filter((text) => text.includes('human'))).toEqual([])
   })
 
-  it('prints JSON for programs', async () => {
+  it('prints one JSON document with --json', async () => {
     const judge = await greetingJudge()
     const { code, stdout } = await rubric(judge.url, '--json')
     expect([code, JSON.parse(stdout)]).toMatchObject([
@@ -124,8 +124,8 @@ Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
 
   it.each([
     ['a range that is none', '--score-min 1', '--score-min must be less than --score-max.'],
-    ['a tag that nobody gave', '--agree-with mood', 'No row has a human verdict'],
-  ])('ends with 2 for %s, and asks nobody', async (_what, flags, message) => {
+    ['a tag without verdicts', '--agree-with mood', 'No row has a human verdict'],
+  ])('ends with 2 for %s, and calls no judge', async (_what, flags, message) => {
     const judge = await greetingJudge()
     const { code, stderr } = await rubric(judge.url, flags)
     expect([code, stderr]).toEqual([2, expect.stringContaining(message)])

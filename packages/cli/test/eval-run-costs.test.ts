@@ -26,7 +26,11 @@ function evalRun(url: string, words = ''): Promise<Finished> {
   return run(args, { QWEN_KEY: 'qwen-key' })
 }
 
-function kept(): { costs: unknown[]; errors: unknown[]; metrics: Record<string, unknown> } {
+function storedResults(): {
+  costs: unknown[]
+  errors: unknown[]
+  metrics: Record<string, unknown>
+} {
   const read = (file: string): string => readFileSync(path.join(here('out/costs'), file), 'utf8')
   const lines = read('events.jsonl').split('\n').slice(0, -1)
   const events = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
@@ -49,22 +53,22 @@ describe('osmosis eval run with prices', () => {
         'The run reached its limit of $1.50: at $2.00 no more rollouts were started.',
       ),
     ])
-    expect(kept().costs).toEqual([1, 1])
+    expect(storedResults().costs).toEqual([1, 1])
     expect(upstream.received).toHaveLength(2)
     const { code, stdout } = await evalRun(upstream.url, '--limit 1 --n 4 --max-cost 10')
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^Cost, time +\$4\.00 in all; /m)])
-    expect(kept()).toMatchObject({ costs: [1, 1, 1, 1], metrics: { total_cost_usd: 4 } })
+    expect(storedResults()).toMatchObject({ costs: [1, 1, 1, 1], metrics: { total_cost_usd: 4 } })
   })
 })
 
-it('osmosis eval run keeps no budget of what is not known, and asks nothing before with --no-preflight', async () => {
+it('osmosis eval run needs prices for a budget, and calls no model in advance with --no-preflight', async () => {
   inWorkspaceWith({})
   const upstream = await endpoint((_, response) => say(response, 'one'), { preflight: true })
   const flags = '--limit 1 --n 4 --max-cost 5 --no-preflight'
   const { code, stdout, stderr } = await evalRun(upstream.url, flags)
   expect(upstream.received).toHaveLength(1)
   expect([code, stderr + stdout]).toEqual([1, expect.stringContaining('[prices."<model>"]')])
-  expect(kept()).toMatchObject({ costs: [null], metrics: { total_cost_usd: null } })
+  expect(storedResults()).toMatchObject({ costs: [null], metrics: { total_cost_usd: null } })
 })
 
 describe('osmosis eval run asks a model once before it spends', () => {
@@ -141,7 +145,7 @@ export class ThrowingWorkflow extends EchoWorkflow {
   ])
 })
 
-it('osmosis eval run refuses what nothing would score, before it spends, unless it is told that this is meant', async () => {
+it('osmosis eval run refuses a run without a grader before it spends, unless --no-grader is passed', async () => {
   inWorkspaceWith({
     'rollouts/ungraded/main.ts': `export { EchoWorkflow } from '../echo/main.ts'`,
     'configs/eval/echo.toml': evalConfig('ungraded'),
@@ -155,13 +159,13 @@ it('osmosis eval run refuses what nothing would score, before it spends, unless 
   ])
   expect(upstream.received).toEqual([])
   expect((await evalRun(upstream.url, '--no-grader --limit 1')).code).toBe(0)
-  expect(kept().metrics['summary']).toMatchObject({ failed: 0, total_samples: 1 })
+  expect(storedResults().metrics['summary']).toMatchObject({ failed: 0, total_samples: 1 })
 })
 
 describe('osmosis eval run, refused in the middle of it', () => {
   beforeEach(() => inWorkspaceWith({}))
 
-  const status = (): unknown => kept().metrics['eval_run']
+  const status = (): unknown => storedResults().metrics['eval_run']
 
   it('with 402 stops, fails no rollout and says how to continue', async () => {
     let credit = 2
@@ -177,10 +181,10 @@ describe('osmosis eval run, refused in the middle of it', () => {
       ),
     ])
     expect(stdout).toMatch(/^Continue .*--name costs$/m)
-    expect([upstream.received.length, kept().costs.length]).toEqual([3, 2])
+    expect([upstream.received.length, storedResults().costs.length]).toEqual([3, 2])
   })
 
-  it('with 429, because of too many at a time, waits, runs fewer, says so and fails none', async () => {
+  it('with 429, because of too many concurrent calls, waits, runs fewer, says so and fails none', async () => {
     let busy = 0
     const upstream = await endpoint((_, response) => {
       if (busy >= 1) {
@@ -196,8 +200,8 @@ describe('osmosis eval run, refused in the middle of it', () => {
     })
     const { code, stderr } = await evalRun(upstream.url, '--n 4 --max-in-flight 4')
     expect(code).toBe(0)
-    expect(stderr).toMatch(/^8\/16 rollouts .* [123] of 4 at a time \(rate limit\)/m)
-    expect(kept().metrics['summary']).toMatchObject({ failed: 0, total_samples: 16 })
+    expect(stderr).toMatch(/^8\/16 rollouts .* [123] of 4 concurrently \(rate limit\)/m)
+    expect(storedResults().metrics['summary']).toMatchObject({ failed: 0, total_samples: 16 })
   })
 
   it('with 403 for one prompt fails its rollout alone', async () => {
@@ -207,9 +211,9 @@ describe('osmosis eval run, refused in the middle of it', () => {
     })
     expect((await evalRun(upstream.url)).code).toBe(0)
     expect(status()).toMatchObject({ status: 'finished' })
-    expect(kept().metrics['summary']).toMatchObject({ failed: 1 })
+    expect(storedResults().metrics['summary']).toMatchObject({ failed: 1 })
     // It names the user's endpoint, and no address of this process.
-    expect(kept().errors).toEqual([
+    expect(storedResults().errors).toEqual([
       `The policy endpoint ${upstream.url}/v1 answered 403: flagged by moderation. Check the API key that the rollout was sent with (llm_api_key).`,
     ])
   })

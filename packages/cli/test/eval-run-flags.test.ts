@@ -49,7 +49,7 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       '--fail-on-error 1.5',
-      "'--fail-on-error <n or share>' argument '1.5' is invalid. It must be a whole number of at least 1, or a fraction below 1.",
+      "'--fail-on-error <n or fraction>' argument '1.5' is invalid. It must be a whole number of at least 1, or a fraction below 1.",
     ],
     ['--threshold high', "'--threshold <score>' argument 'high' is invalid. It must be a number."],
     [
@@ -63,7 +63,7 @@ describe('osmosis eval run refuses', () => {
   it.each([
     [
       policy,
-      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a server that is up as --server <url>.',
+      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a running server as --server <url>.',
     ],
     [
       `--server http://127.0.0.1:1 ${policy}`,
@@ -71,29 +71,26 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       `${loop} --server http://127.0.0.1:1 ${policy}`,
-      '--module is for code that the evaluation serves: leave it out with --server.',
+      '--module only applies to code that the evaluation serves: omit it with --server.',
     ],
     [
       `${config} --server https://rollouts.example ${policy}`,
-      'Rollouts on another machine cannot ask the policy of this evaluation, which listens on 127.0.0.1. Say with --policy-host under which name or address of this machine they reach it; --policy-host 127.0.0.1 when the server runs here.',
+      'Rollouts on another machine cannot reach the policy of this evaluation, which listens on 127.0.0.1. Pass --policy-host with the name or address under which they reach this machine, or --policy-host 127.0.0.1 if the server runs here.',
     ],
     [
       `${config} --server http://127.0.0.1:1 --workers 2 ${policy}`,
-      '--workers is for code that the evaluation serves: leave it out with --server.',
+      '--workers only applies to code that the evaluation serves: omit it with --server.',
     ],
     [
       `${config} --server-api-key-env KEY ${policy}`,
-      '--server-api-key-env is for a server that is up: pass --server as well.',
+      '--server-api-key-env only applies to a running server: pass --server as well.',
     ],
     [
       `${config} ${loop}`,
-      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a server that is up as --server <url>.',
+      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a running server as --server <url>.',
     ],
     ['-m rollouts/echo/main.ts', '--module needs --dataset: the file with the rows.'],
-    [
-      `${loop} ${policy} --rows 1 --limit 1`,
-      '--rows says which rows: leave out --limit and --offset.',
-    ],
+    [`${loop} ${policy} --rows 1 --limit 1`, '--rows selects the rows: omit --limit and --offset.'],
     [
       `${loop} ${policy} --offset 4`,
       'The dataset selected no rows: it has 4, and an offset of 4 leaves none.',
@@ -112,12 +109,12 @@ describe('osmosis eval run refuses', () => {
       'The rollout needs secrets that have no value: SEARCH_API_KEY. Set them in the environment or in .env, or pass --secrets-file <file>.',
     ],
     [
-      `${loop} --policy nobody`,
-      'There is neither a policy nor a module named nobody. Policies in osmosis.toml: echo, adding.',
+      `${loop} --policy unknown`,
+      'There is neither a policy nor a module named unknown. Policies in osmosis.toml: echo, adding.',
     ],
     [
       `${loop} ${policy} --secrets-file secrets.env`,
-      '--secrets-file goes with a config, which says what secrets there are.',
+      '--secrets-file needs a config, which names the secrets.',
     ],
     [
       'configs/eval/secrets.toml --secrets-file /nowhere/env',
@@ -177,15 +174,15 @@ describe('osmosis eval run refuses', () => {
     ],
     [
       `${endpoint} --baseline-model m1`,
-      'The baseline m1 is the model under evaluation itself: name another one.',
+      'The baseline m1 is the model under evaluation itself: name another model.',
     ],
     [
       `${endpoint} --baseline-model m1 --baseline-base-url HTTP://127.0.0.1:01/v1//`,
-      'The baseline m1 is the model under evaluation itself: name another one.',
+      'The baseline m1 is the model under evaluation itself: name another model.',
     ],
     [
       `${policy} --baseline-policy ./policies/adding.ts`,
-      'The baseline ./policies/adding.ts is the model under evaluation itself: name another one.',
+      'The baseline ./policies/adding.ts is the model under evaluation itself: name another model.',
     ],
     [
       `${endpoint} --baseline-model m0 --baseline-api-key-env NO_KEY`,
@@ -195,10 +192,10 @@ describe('osmosis eval run refuses', () => {
     expect(await refusal(`${loop} ${flags}`)).toBe(`error: ${message}`)
   })
 
-  it('the policy of the config as a baseline of itself', async () => {
+  it('the policy of the config as its own baseline', async () => {
     for (const baseline of ['policies/echo.ts', 'echo']) {
       expect(await refusal(`${config} --baseline-policy ${baseline}`)).toBe(
-        'error: The baseline policies/echo.ts is the model under evaluation itself: name another one.',
+        'error: The baseline policies/echo.ts is the model under evaluation itself: name another model.',
       )
     }
   })
@@ -206,15 +203,15 @@ describe('osmosis eval run refuses', () => {
   it.each([
     [
       `--eval-fn ${rewards}`,
-      `--eval-fn must name a file and an export, as rewards.ts:exact does; got '${rewards}'.`,
+      `--eval-fn must name a file and an export, e.g. rewards.ts:exact; got '${rewards}'.`,
     ],
     [
       `--eval-fn ${rewards}:exact --eval-fn ${rewards}:exact`,
-      `--eval-fn names '${rewards}:exact' twice. Leave one out.`,
+      `--eval-fn names '${rewards}:exact' twice. Remove one of them.`,
     ],
     [
       `--eval-fn ${rewards}:exact --eval-fn ./${rewards}:exact`,
-      `--eval-fn names './${rewards}:exact' twice, the first time as '${rewards}:exact'. Leave one out.`,
+      `--eval-fn names './${rewards}:exact' twice, the first time as '${rewards}:exact'. Remove one of them.`,
     ],
     [
       `--eval-fn ${rewards}:inexact`,

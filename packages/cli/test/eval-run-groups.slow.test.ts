@@ -14,7 +14,7 @@ it('osmosis eval run gives a grader of groups the attempts of each row and model
   )
   expect(code).toBe(0)
   expect(stderr).toContain(
-    '  In flight  3 at a time: raised from 1, because the grader sees the 3 attempts at a row together\n',
+    '  In flight  3 concurrently: raised from 1, because the grader sees the 3 attempts at a row together\n',
   )
   expect(rewards(events())).toStrictEqual(everywhere(3, ['', ' baseline']))
   expect(events().map(({ metrics }) => metrics)).toStrictEqual(
@@ -64,7 +64,7 @@ describe('a run that ends while a group is waited for', () => {
     expect(events()).toHaveLength(8)
   })
 
-  it('by a kill continues with whole groups, also with one that was kept in part', async () => {
+  it('by a kill continues with whole groups, also with one that was stored in part', async () => {
     const { root, words, evaluate, events, journal } = workspaceOfGroups()
     const gate = path.join(root, 'gate')
     const command = startOsmosis(words('--n 2 --max-in-flight 2'), { GATE: gate }, root)

@@ -39,7 +39,7 @@ function lastText({ body }: Received): string {
 }
 
 describe('osmosis eval run, an agent loop', () => {
-  it('may be compared with a baseline, and its results are kept apart', async () => {
+  it('may be compared with a baseline, and its results are separate', async () => {
     const log = path.join(temporaryFolder(), 'traces')
     const baseline = `--limit 2 --baseline-policy policies/echo.ts --log ${log}`
     const { code, stdout, records, summary, ...rest } = await evaluate(
@@ -192,7 +192,7 @@ describe('osmosis eval run, an agent loop', () => {
 })
 
 describe('osmosis eval run, when the policy fails a loop', () => {
-  it('stops for a baseline that nobody answers for, and says which of the two it is', async () => {
+  it('stops when no model answers for the baseline, and names the baseline', async () => {
     const baseline = '--baseline-model m0 --baseline-base-url http://127.0.0.1:1/v1'
     const {
       code,

@@ -18,7 +18,7 @@ describe('osmosis eval run lets', () => {
     expect(stdout).toMatch(/ · policies\/echo\.ts · /)
   })
 
-  it('nobody answer unless somebody is named', async () => {
+  it('no model answer unless one is named', async () => {
     const root = temporaryWorkspace(files)
     const { code, stderr } = await osmosis(command, {}, root)
     expect([code, stderr]).toEqual([

@@ -67,7 +67,7 @@ it('osmosis eval run waits neither for an eval function nor for a policy that do
   expect(readResults(folder)).toMatchObject({ records: [], run: { status: 'incomplete' } })
 })
 
-it('osmosis eval run continues when something that nobody waits for fails in a loop or an eval function', async () => {
+it('osmosis eval run continues when a promise that is not awaited fails in a loop or an eval function', async () => {
   const straying = 'rollouts/agent-loops/straying.ts'
   const { command, folder, log } = start(
     `-m ${straying} ${sums}`,
@@ -110,7 +110,7 @@ it('osmosis eval run begins another run while one of the same inputs is written 
   expect(readdirSync(output).filter((name) => !name.startsWith('.'))).toHaveLength(2)
 })
 
-// Whoever may do everything can write to any folder.
+// root can write to any folder.
 const isRoot = process.getuid?.() === 0
 onlyIf(!isRoot && process.platform !== 'win32', 'a user other than root').it(
   `osmosis eval run names a folder that is read-only`,

@@ -39,7 +39,7 @@ function places(events: readonly ItemEvent[]): string[] {
 }
 
 describe('a finished run', () => {
-  it('dispatches nothing, then exactly what is added, and failures only when they are asked for', async () => {
+  it('dispatches nothing, then exactly what is added, and failures only with --retry-failed', async () => {
     const { evaluate, events, output } = evaluations(
       '-m rollouts/agent-loops/faulty.ts:choosy -d data/sums.jsonl',
     )
@@ -61,7 +61,7 @@ describe('a finished run', () => {
     const unmatched = await evaluate(`${flags} --quiet --retry-failed=timeout`)
     expect([unmatched.code, unmatched.stderr]).toEqual([
       0,
-      'warning: No rollout failed with timeout: those that failed did with rollout_protocol_error.\n',
+      'warning: No rollout failed with timeout: the failures are of type rollout_protocol_error.\n',
     ])
     expect(events('r')).toHaveLength(6)
     await evaluate(`${flags} --max-in-flight 1 --retry-failed`)

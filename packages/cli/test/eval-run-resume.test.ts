@@ -40,7 +40,7 @@ function places(events: readonly ItemEvent[]): string[] {
 }
 
 describe('a run that was halted because the key was refused', () => {
-  it('names the variable of the key, and continues by itself when the key is right', async () => {
+  it('names the variable of the key, and resumes when the key is right', async () => {
     let keys = ['old']
     const upstream = await endpoint(({ headers }, response) => {
       const isKnown = keys.includes(headers.authorization?.slice('Bearer '.length) ?? '')
@@ -60,14 +60,14 @@ describe('a run that was halted because the key was refused', () => {
     ])
     // Once: the report has what to do next.
     expect(halted.stdout).not.toContain('wrong key')
-    const goOn = /Continue {2,}(?:npx )?osmosis (.+)\n/.exec(halted.stdout)?.[1] ?? ''
-    expect(goOn).toBe(`eval run ${echo} --output ${output} ${flags} --name ${name}`)
+    const resume = /Continue {2,}(?:npx )?osmosis (.+)\n/.exec(halted.stdout)?.[1] ?? ''
+    expect(resume).toBe(`eval run ${echo} --output ${output} ${flags} --name ${name}`)
     const shown = await run(['eval', 'show', name, '--output', output])
-    expect(shown.stdout).toContain(`osmosis ${goOn}\n`)
+    expect(shown.stdout).toContain(`osmosis ${resume}\n`)
     expect(shown.stdout).toContain('wrong key')
     expect(places(events(name))).toEqual(['0.0', '1.0'])
 
-    const again = await run(goOn.split(' '), { MY_KEY: 'new' })
+    const again = await run(resume.split(' '), { MY_KEY: 'new' })
     expect(again.stderr).toContain(`Resuming ${name}, 2 of 4 done\n`)
     expect([again.code, runsIn(output), places(events(name))]).toEqual([
       0,
@@ -78,7 +78,7 @@ describe('a run that was halted because the key was refused', () => {
   })
 })
 
-it('--dry-run prints the plan, what limits it and that there is no grader included, and makes nothing', async () => {
+it('--dry-run prints the plan with its limit and a missing grader, and writes nothing', async () => {
   const root = temporaryWorkspace({
     'configs/eval/ungraded.toml': evalConfig('ungraded'),
     'rollouts/ungraded/main.ts': `export { EchoWorkflow } from '../echo/main.ts'`,
@@ -88,6 +88,6 @@ it('--dry-run prints the plan, what limits it and that there is no grader includ
   const { code, stdout, stderr } = await run(words.split(' '), {}, root)
   expect([code, stdout, readdirSync(output)]).toEqual([0, '', []])
   expect(stderr).toMatch(
-    /^Would start ungraded-1\n {2}Rollout +ungraded\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 at a time: the workflow has no config\n {2}Grader {5}none, so no rollout gets a reward\n$/,
+    /^Would start ungraded-1\n {2}Rollout +ungraded\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 concurrently: the default of a workflow without a config\n {2}Grader {5}none, so no rollout gets a reward\n$/,
   )
 })

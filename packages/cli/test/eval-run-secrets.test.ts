@@ -37,7 +37,7 @@ describe('the secrets of an evaluation', () => {
     )
   })
 
-  it('are not in the last words of an entrypoint that cannot be loaded', async () => {
+  it('are not in the last output of an entrypoint that cannot be loaded', async () => {
     const root = talkativeWorkspace({
       'rollouts/talkative/main.ts': 'throw new Error(`wrong key: ${process.env.FIRST}`)\n',
     })

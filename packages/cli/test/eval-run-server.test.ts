@@ -17,7 +17,7 @@ async function served(env: Record<string, string> = {}): Promise<string> {
 }
 
 describe('osmosis eval run --server', () => {
-  it('runs the rollouts on a server that is up, and its grader rewards them', async () => {
+  it('runs the rollouts on a running server, whose grader rewards them', async () => {
     const url = await served()
     const { code, stderr, records, summary } = await evaluate(`--server ${url}`, words, policy)
     expect([code, records.length, summary['failed']]).toEqual([0, 4, 0])

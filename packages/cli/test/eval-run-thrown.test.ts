@@ -37,5 +37,5 @@ it('what the code of a rollout threw is shown with its function, file and line, 
   expect(stdout).toMatch(
     / at ordersOf \(.*orders\.ts:2:\d+\)\n +at Shop\.run \(.*main\.ts:6:\d+\)\n/,
   )
-  expect(stdout).toMatch(/\nAll that was printed: .*\/r\/logs\.txt\n/)
+  expect(stdout).toMatch(/\nThe whole output: .*\/r\/logs\.txt\n/)
 })

@@ -91,7 +91,7 @@ onlyIf(availableParallelism() > 1, 'a machine with two cores').it(
       const args = `eval run ${flags} --output ${temporaryFolder()}`.split(' ')
       return (await evaluate(args, {}, root)).stderr
     }
-    const advice = /^The workflow kept its thread busy for \d+ % of the time\. --workers auto runs/m
+    const advice = /^The workflow occupied its thread for \d+ % of the time\. --workers auto runs/m
     const [computes, isInGroups] = await Promise.all([run('computing'), run('in-groups')])
     expect(computes).toMatch(advice)
     // Workers would tear its groups apart.

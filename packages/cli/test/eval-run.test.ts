@@ -79,7 +79,7 @@ describe('osmosis eval run, a workflow', () => {
     const judged = await run([...again, '--json', '--min-pass-rate', '0.8'])
     expect(judged.code).toBe(3)
     expect(judged.stderr).toContain(
-      'error: The pass rate is 75.0 %, and --min-pass-rate asks for 80.0 %.\n',
+      'error: The pass rate is 75.0 %, and --min-pass-rate requires 80.0 %.\n',
     )
     expect(JSON.parse(judged.stdout)).toMatchObject({
       eval_run: { name: 'first', status: 'finished' },
@@ -130,7 +130,7 @@ describe('osmosis eval run, a workflow', () => {
     expect(stderr).toContain(`error: ${rewards}:notANumber scored no rollout of old.\n`)
   })
 
-  it('ends with 1 and the last words of the server when that dies', async () => {
+  it('ends with 1 and the last output of the server when that exits', async () => {
     const output = temporaryFolder()
     const flags = ['--output', output, '--name', 'r', '--no-grader']
     const { code, stdout, stderr } = await run(['eval', 'run', 'configs/eval/exits.toml', ...flags])

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { run } from './in-process.ts'
 import {
   failure,
-  goOn,
+  resumeWith,
   makeRun,
   rewarded,
   type MadeItem,
@@ -102,7 +102,7 @@ describe('the list of runs', () => {
     }
   })
 
-  it('is JSON for programs', async () => {
+  it('is one JSON document with --json', async () => {
     const { make, runs, output } = folder()
     const location = await make({ name: 'one', rows: 2, items: rewarded([[1], [0]]) })
     writeFileSync(path.join(output, 'no-folder'), '')
@@ -127,7 +127,7 @@ describe('the list of runs', () => {
   it('says which run is running, and which cannot be read', async () => {
     const { make, runs } = folder()
     const location = await make({ name: 'live', rows: 4, items: [] })
-    const store = await goOn(location, rewarded([[1]]))
+    const store = await resumeWith(location, rewarded([[1]]))
     const damaged = await make({ name: 'damaged', rows: 1, items: rewarded([[1]]) })
     appendFileSync(path.join(damaged, 'events.jsonl'), 'nonsense\n{}\n')
     const { stdout } = await runs()
@@ -477,7 +477,7 @@ const talk: Steps = [
 ]
 
 describe('a rollout', () => {
-  it('is shown as it was said, with what came of it', async () => {
+  it('shows its transcript and its outcome', async () => {
     const { make, show } = folder()
     const event = { reward: 0.25, metrics: { polite: 1 }, tool_errors: 1 }
     await make({
@@ -576,7 +576,7 @@ Agent  step 4, 1 token after 900, 0.5 s  cut off (length)
     expect(stdout).toMatch(/← Error: line 0\n(?: +line \d+\n)+ +line 39\n/)
   })
 
-  it('says when its transcript is missing or damaged, and when nothing was said', async () => {
+  it('reports a missing or damaged transcript, and a rollout without model calls', async () => {
     const { make, show } = folder()
     const location = await make({
       name: 'airline',
@@ -586,7 +586,9 @@ Agent  step 4, 1 token after 900, 0.5 s  cut off (length)
         { row: 1, attempt: 0, samples: null },
       ],
     })
-    expect((await show(['1.1'])).stdout).toContain('Nothing was said: the policy was not asked.')
+    expect((await show(['1.1'])).stdout).toContain(
+      'No transcript: the rollout never called the policy.',
+    )
     const segment = path.join(location, 'trajectories/0000.jsonl')
     writeFileSync(segment, 'x'.repeat(10_000))
     expect((await show(['0.1'])).stdout).toContain('The transcript is damaged')

@@ -38,7 +38,7 @@ it('eval view takes the folder of a run, wherever it is', async () => {
   expect((await command.end()).code).toBe(0)
 })
 
-it('eval view takes latest, how a name begins, and what stands behind an @', async () => {
+it('eval view takes latest, the beginning of a name, and a name with an @', async () => {
   const output = await folderWithRun()
   const newest = { ...manifest, run_name: 'products', created_at: '2026-11-21T09:00:00.000Z' }
   const baseline = { ...manifest.inputs.model, baseline: 'older' }
@@ -83,7 +83,7 @@ it('eval view --export writes a report', async () => {
 
 it.each([
   { name: 'a run that is not there', args: ['other'], message: 'there are sums.' },
-  { name: 'a variant that is not there', args: ['sums@x'], message: 'There is no sums@x' },
+  { name: 'an unknown variant', args: ['sums@x'], message: 'There is no sums@x' },
   { name: 'a report of no run', args: ['--export', 'x.html'], message: 'Name the run' },
 ])('eval view refuses $name with 2', async ({ args, message }) => {
   const output = await folderWithRun()

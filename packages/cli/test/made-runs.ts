@@ -36,8 +36,8 @@ export async function makeRun(made: MadeRun): Promise<string> {
   return store.location
 }
 
-/** Adds to a run that is there, and leaves it to the caller to close it. */
-export async function goOn(
+/** Adds items to an existing run. The caller closes it. */
+export async function resumeWith(
   location: string,
   items: readonly MadeItem[],
 ): ReturnType<typeof resumeRun> {

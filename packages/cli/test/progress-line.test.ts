@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 
-import { ProgressLine } from '../src/eval/run/progress-line.ts'
+import { ProgressLine } from '../src/eval/run/run-output.ts'
 
 it('a run that waits for its policy says so, once for all calls that do', () => {
   let printed = ''

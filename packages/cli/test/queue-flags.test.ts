@@ -69,22 +69,22 @@ it.each([
   {
     name: 'workers of its own',
     flags: [...redis, '--workers', '2'],
-    said: '--workers goes to osmosis worker: over a queue the evaluation runs no rollouts.',
+    said: '--workers is a flag of osmosis worker: with a queue, the evaluation runs no rollouts itself.',
   },
   {
     name: 'a Redis of another machine, whose workers could not reach its policy',
     flags: ['--redis', 'redis://redis.example', '--allow-plain-keys'],
-    said: 'Workers on other machines cannot ask the policy of this evaluation, which listens on 127.0.0.1. Say with --policy-host under which name or address of this machine they reach it; --policy-host 127.0.0.1 when all of them run here.',
+    said: 'Workers on other machines cannot reach the policy of this evaluation, which listens on 127.0.0.1. Pass --policy-host with the name or address under which they reach this machine, or --policy-host 127.0.0.1 if all of them run here.',
   },
   {
     name: 'a policy host that is everywhere',
     flags: [...redis, '--policy-host', '0.0.0.0'],
-    said: 'Nobody reaches the policy as 0.0.0.0: name an address of this machine.',
+    said: 'Other machines cannot reach the policy at 0.0.0.0: name an address of this machine.',
   },
   {
     name: 'a policy host without a queue',
     flags: ['--policy-host', '10.0.0.5'],
-    said: '--policy-host is about a queue: pass --redis as well.',
+    said: '--policy-host only applies to a queue: pass --redis as well.',
   },
 ])('an evaluation over a queue is refused $name', async ({ flags, said }) => {
   const finished = await osmosis([...evaluation, ...flags], {}, undefined)

@@ -159,7 +159,7 @@ withPrograms('redis-server').describe('over a queue', () => {
       'warning: [env] and [secrets] of the config do not reach the workers of a queue'
     expect([over.code, here.code]).toEqual([0, 0])
     expect(over.stderr).toContain(variables)
-    expect(over.stderr).toContain('16 at a time: no worker of the queue has this code yet')
+    expect(over.stderr).toContain('16 concurrently: no worker of the queue has this code yet')
     expect(here.stderr).not.toContain(variables)
     expect(here.stderr).not.toContain('queue')
   })

@@ -163,7 +163,7 @@ describe('osmosis rollout send', () => {
       ['http://127.0.0.1:1', ...words, '--server-api-key-env', 'NOT_SET'],
       'the environment variable NOT_SET is not set.',
     ],
-    [[echo, '0', ...words, '--secrets-file', 'x'], '--secrets-file goes with a config'],
+    [[echo, '0', ...words, '--secrets-file', 'x'], '--secrets-file needs a config'],
   ])('refuses %j', async (args, message) => {
     const { code, stdout, stderr } = await run(['rollout', 'send', ...args])
     expect([code, stdout]).toEqual([2, ''])

@@ -4,9 +4,9 @@ import { availableParallelism } from 'node:os'
 
 import { expect, it, onTestFinished, vi } from 'vitest'
 
-import { watchThread } from '../src/eval/models/thread-watch.ts'
+import { watchThread } from '../src/eval/models/remote-servers.ts'
 
-/** The advice after a run of so many seconds, in which the thread of the server was busy for a share. */
+/** The advice after a run of `seconds`, in which the thread of the server was busy for a fraction. */
 async function adviceAfter(
   seconds: number,
   { busy, rollouts }: { readonly busy: string; readonly rollouts: number },
@@ -28,9 +28,9 @@ async function adviceAfter(
   }
 }
 
-it('a run is told that workers would have run it sooner when rollouts kept the thread busy', async () => {
+it('advises workers when rollouts occupied the thread of the server', async () => {
   expect(await adviceAfter(10, { busy: '0.939', rollouts: 100 })).toBe(
-    `The workflow kept its thread busy for 93 % of the time. --workers auto runs rollouts on all ${availableParallelism()} cores.`,
+    `The workflow occupied its thread for 93 % of the time. --workers auto runs rollouts on all ${availableParallelism()} cores.`,
   )
 })
 
@@ -38,6 +38,6 @@ it.each([
   ['waited', 10, { busy: '0.6', rollouts: 100 }],
   ['was over soon', 1, { busy: '0.99', rollouts: 1 }],
   ['took the thread for the protocol alone', 10, { busy: '0.9', rollouts: 3000 }],
-])('a run that %s is told nothing', async (_what, seconds, run) => {
+])('gives no advice for a run that %s', async (_what, seconds, run) => {
   expect(await adviceAfter(seconds, run)).toBeUndefined()
 })

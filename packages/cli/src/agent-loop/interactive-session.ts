@@ -5,8 +5,7 @@ import type { AnsweredCall, AnswerHook } from '@osmosis/controller'
 import type { DatasetRow } from '@osmosis/eval'
 
 import type { InputStream, OutputStream } from '../command/surroundings.ts'
-import { runRow, type RowRunnerParts } from './row-runner.ts'
-import { messageLines, rowLine } from './row-text.ts'
+import { runRow, type RowRunnerParts, messageLines, rowLine } from './run-row.ts'
 
 /**
  * Lets the user choose rows and step through them until they quit.

@@ -33,8 +33,15 @@ import { checkAgentLoop, loadAgentLoop, type LoadedAgentLoop } from '../inputs/l
 import { commandLogger } from '../serve/listen.ts'
 import type { TestFlags } from './test.ts'
 import { interactiveSession, Terminal } from './interactive-session.ts'
-import { rowLine, summaryLines, toTestDocument, type TestRun } from './row-text.ts'
-import { runRow, type RowResult, type RowRunnerParts } from './row-runner.ts'
+import {
+  rowLine,
+  summaryLines,
+  toTestDocument,
+  type TestRun,
+  runRow,
+  type RowResult,
+  type RowRunnerParts,
+} from './run-row.ts'
 
 /** The longest allowed timeout: a user who steps through a rollout takes time. */
 const patience = { client: { timeoutSeconds: 3600 } }

@@ -1,9 +1,9 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 
-import { showsColours, standardOutput } from '../command/surroundings.ts'
-import { readEnvironment } from '../inputs/environment.ts'
+import { readEnvironment, isRunByPackageManager } from '../inputs/environment.ts'
+import { showsColours, standardOutput } from './surroundings.ts'
 
-/** How a piece of text looks, e.g. `red` or `['bold', 'red']`. Plain where colours are not wanted. */
+/** A text in a format such as `red` or `['bold', 'red']`; plain when the output has no colours. */
 export function styled(format: Parameters<typeof styleText>[0], text: string): string {
   if (!showsColours(standardOutput())) return text
   return styleText(format, text, { validateStream: false })
@@ -18,8 +18,8 @@ export function outputWidth(): number {
 }
 
 /**
- * What others wrote, without what a terminal would obey: escape sequences, control characters, and
- * marks that reverse the direction of what follows. Line feeds stay, tabs become spaces.
+ * Untrusted text without characters that control a terminal: escape sequences, control characters and marks
+ * of the text direction. Line feeds stay, tabs become spaces.
  */
 export function plain(text: string): string {
   return stripVTControlCharacters(text)
@@ -96,7 +96,7 @@ function wrapLine(line: string, width: number): string[] {
   const lines: string[] = []
   let current = lead
   let columns = lead.length
-  // Between ideographs there may be an end of a line as well, and in front of a % there is none.
+  // A line may also end between ideographs, but not in front of a %.
   for (const [piece] of line
     .slice(indent.length)
     .matchAll(/[\u3041-\u9FFF\uAC00-\uD7A3]|[^\s\u3041-\u9FFF\uAC00-\uD7A3]+(?: %\S*)?\s*|\s+/gu)) {
@@ -119,8 +119,8 @@ export interface Cell {
 }
 
 /**
- * Lines of a table whose columns are as wide as they have to be, two spaces apart. Those in `right` hold
- * figures. The last column takes what room is left.
+ * Lines of a table with columns as wide as their widest cell, two spaces apart. The columns in `right` are
+ * aligned right. The last column gets the remaining width.
  */
 export function tableLines(
   rows: readonly (readonly (Cell | string)[])[],
@@ -144,8 +144,49 @@ export function tableLines(
       if (right.includes(column)) return space + look
       return column === row.length - 1 ? look : look + space
     })
-    // A column in which nothing is takes no room.
+    // Empty columns are omitted.
     const shown = texts.filter((_, column) => widths[column] !== 0)
     return shown.join('  ').trimEnd()
   })
+}
+
+/** An `osmosis` command as it can be pasted into the shell of the user. */
+function osmosisCommand(...words: readonly string[]): string {
+  return [program(), ...words.map(quoted)].join(' ')
+}
+
+/** A command as lines that fit the terminal: a longer one is continued after a backslash. */
+export function commandLines(words: readonly string[], indent = 2): string[] {
+  const width = outputWidth()
+  const margin = ' '.repeat(indent)
+  const whole = `${margin}${osmosisCommand(...words)}`
+  if (columnsOf(whole) <= width) return [styled('cyan', whole)]
+  const lines: string[] = []
+  let line = `${margin}${program()}`
+  for (const word of words.map(quoted)) {
+    if (columnsOf(`${line} ${word} \\`) <= width) line += ` ${word}`
+    else {
+      lines.push(`${line} \\`)
+      line = `${margin}  ${word}`
+    }
+  }
+  return [...lines, line].map((part) => styled('cyan', part))
+}
+
+/** A command after a text if both fit on a line, else below it. */
+export function withCommand(text: string, words: readonly string[]): string[] {
+  const command = osmosisCommand(...words)
+  const columns = columnsOf(`${stripVTControlCharacters(text)} ${command}`)
+  if (columns <= outputWidth()) return [`${text} ${styled('cyan', command)}`]
+  return [text.trimEnd(), ...commandLines(words)]
+}
+
+function program(): string {
+  return isRunByPackageManager() ? 'npx osmosis' : 'osmosis'
+}
+
+/** A word, quoted for a shell if necessary. */
+export function quoted(word: string): string {
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word
+  return `'${word.replaceAll("'", String.raw`'\''`)}'`
 }

@@ -36,8 +36,8 @@ export function addDoctorCommand(program: Command, setExitCode: SetExitCode): vo
 async function diagnose({ online, fix, json }: FlagsOf<typeof declareDoctor>): Promise<number> {
   const { findWorkspaceRoot } = await import('@osmosis/eval')
   const { exitCodeOf, findingLines, ok, warn } = await import('../command/findings.ts')
-  const { machineFindings } = await import('./machine-checks.ts')
-  const { packageFindings } = await import('./package-checks.ts')
+  const { machineFindings } = await import('./installation-checks.ts')
+  const { packageFindings } = await import('./installation-checks.ts')
   const { policyFindings, workspaceFindings } = await import('./workspace-checks.ts')
   const environment = readEnvironment()
   const toml = fromHere('osmosis.toml')

@@ -13,11 +13,10 @@ import {
   printError,
   printOut,
 } from '../command/surroundings.ts'
-import { findRun, runsRoot } from './show/find-run.ts'
-import { assertVariant } from './show/shown-run.ts'
+import { findRun, runsRoot, assertVariant } from './show/shown-run.ts'
 import type { EvalViewFlags } from './view.ts'
 
-/** A run, and as what it is opened first. */
+/** A run, and the name under which the page shows it first. */
 interface Target {
   /** As the page names it, e.g. `my-run@strict`. */
   readonly name: string
@@ -100,7 +99,7 @@ async function named(name: string, root: string): Promise<Target> {
   return { name: `${own}@${variant}`, location, variant }
 }
 
-/** The run that continues at the moment, which is what one wants to see; undefined for none and several. */
+/** The running evaluation, which the page shows first; undefined when there is none, or several. */
 async function onlyRunning(root: string): Promise<Target | undefined> {
   const readable = (await listRuns(root)).filter(({ problem }) => problem === null)
   const running: Target[] = []

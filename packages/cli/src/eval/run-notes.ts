@@ -5,11 +5,10 @@ import { rolloutName, type RunNote } from '@osmosis/eval/analysis'
 import { printError, printOut } from '../command/surroundings.ts'
 import { onOneLine } from '../command/terminal-text.ts'
 import type { EvalNoteFlags, EvalNotesFlags } from './notes.ts'
-import { findRun, runsRoot } from './show/find-run.ts'
+import { findRun, runsRoot, openShownRun, type ShownRun } from './show/shown-run.ts'
 import { namedItems } from './show/shown-items.ts'
-import { openShownRun, type ShownRun } from './show/shown-run.ts'
 
-/** What is noted of which rollout. */
+/** A note from the command line. */
 interface GivenNote {
   /** `<row>.<attempt>`. */
   readonly rollout: string
@@ -17,9 +16,9 @@ interface GivenNote {
 }
 
 /**
- * Notes something about a rollout, or removes the note. Resolves with the exit code.
+ * Adds a note to a rollout, or removes it. Resolves with the exit code.
  *
- * @throws OsmosisError with code `invalid_config` for what is not there, `damaged_run`, `storage_error`
+ * @throws OsmosisError with code `invalid_config` for a run or rollout that does not exist, `damaged_run`, `storage_error`
  */
 export async function evalNoteCommand(
   name: string,
@@ -31,7 +30,7 @@ export async function evalNoteCommand(
   if (named === undefined || others.length > 0) {
     throw new OsmosisError(
       'invalid_config',
-      `A note is about one attempt: write ${rollout}.1 for the first at row ${rollout}.`,
+      `A note belongs to one attempt: write ${rollout}.1 for the first attempt at row ${rollout}.`,
     )
   }
   const { source_row_index, run_index, model_tag } = named.event
@@ -45,7 +44,7 @@ export async function evalNoteCommand(
   return 0
 }
 
-/** Lists the notes of a run that count. Resolves with the exit code. Throws as `evalNoteCommand` does. */
+/** Lists the current notes of a run. Resolves with the exit code. Throws as `evalNoteCommand` does. */
 export async function evalNotesCommand(
   name: string,
   { tag, json, output }: EvalNotesFlags,
@@ -61,7 +60,7 @@ export async function evalNotesCommand(
     return 0
   }
   for (const note of notes) printOut(`${noteLine(note)}\n`)
-  if (notes.length === 0) printError('There are no notes.\n')
+  if (notes.length === 0) printError('The run has no notes.\n')
   return 0
 }
 
@@ -75,7 +74,7 @@ function isRemoved({ tag, text }: RunNote): boolean {
   return (tag === null || tag === '') && text === ''
 }
 
-/** Notes are about what was said, whoever graded it. */
+/** Notes belong to transcripts, so a re-grading has the notes of its run. */
 async function openNoted(name: string, output: string | undefined): Promise<ShownRun> {
   const { location, variant } = await findRun(name, await runsRoot(output))
   return openShownRun({ location, variant: variant === 'baseline' ? variant : undefined })

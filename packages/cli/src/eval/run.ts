@@ -115,13 +115,13 @@ function declareRun(evals: Command) {
     )
     .optionsGroup(groups.scoring)
     .option(
-      '--min-pass-rate <share>',
+      '--min-pass-rate <fraction>',
       'exit with code 3 when a smaller fraction of the items passes, e.g. 0.8',
       share,
     )
     .optionsGroup(groups.limits)
     .option(
-      '--fail-on-error <n or share>',
+      '--fail-on-error <n or fraction>',
       'stop after this number or fraction of failed rollouts, e.g. 50 or 0.1 (default: when the first 20 all fail in the same way)',
       countOrShare,
     )

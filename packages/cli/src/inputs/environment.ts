@@ -102,3 +102,28 @@ function described(file: string): string {
 function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_config', message)
 }
+
+/**
+ * The values of the secrets that a config requires, from a file or else the environment.
+ *
+ * @param file - the value of `--secrets-file`
+ * @throws OsmosisError with code `invalid_config` that names the secrets without a value
+ */
+export async function requiredSecrets(
+  names: readonly string[],
+  file: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): Promise<Record<string, string>> {
+  const written = file === undefined ? new Map<string, string>() : await readSecretsFile(file)
+  const secrets: Record<string, string> = {}
+  for (const name of names) {
+    const value = written.get(name) ?? environment[name]
+    if (value) secrets[name] = value
+  }
+  const missing = names.filter((name) => !Object.hasOwn(secrets, name))
+  if (missing.length === 0) return secrets
+  throw new OsmosisError(
+    'invalid_config',
+    `The rollout needs secrets that have no value: ${missing.join(', ')}. Set them in the environment or in .env, or pass --secrets-file <file>.`,
+  )
+}

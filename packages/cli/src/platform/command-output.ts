@@ -12,7 +12,7 @@ export interface Operation {
   readonly operation: string
   readonly resource?: JsonObject
   readonly message: string
-  /** Next steps for programs. */
+  /** Next steps, for `--json`. */
   readonly nextSteps?: readonly JsonObject[]
 }
 

@@ -1,4 +1,9 @@
+import { readFileSync, statSync } from 'node:fs'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { assertApiKey } from '@osmosis/core/http'
 import {
+  type ServerShell,
   createStderrLogger,
   serve,
   type ListeningServer,
@@ -7,7 +12,89 @@ import {
 } from '@osmosis/server'
 
 import type { LogFlags } from '../command/flags.ts'
-import { endSignal, standardError } from '../command/surroundings.ts'
+import { endSignal, fromHere, namedHere, standardError } from '../command/surroundings.ts'
+import type { ServeFlags } from './serve.ts'
+
+/**
+ * The accepted keys in their order; undefined with `--no-auth`, and when no key is set.
+ *
+ * @param environmentKey - used when no flag names a key
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function serverKeys(
+  { auth, apiKey, apiKeyFile }: ServeFlags,
+  environmentKey: string | undefined,
+): readonly [string, ...string[]] | undefined {
+  if (!auth) return undefined
+  if (apiKeyFile !== undefined) {
+    if (apiKey === undefined) return keysIn(apiKeyFile)
+    throw invalid('--api-key and --api-key-file exclude each other: write the key into the file.')
+  }
+  const key = apiKey ?? environmentKey
+  return key === undefined ? undefined : [key]
+}
+
+let isReadAgain = false
+const noteHangUp = (): void => {
+  isReadAgain = true
+}
+
+/** Defers SIGHUP, which would end the process, until the server handles it. */
+export function awaitKeyFile(file: string | undefined): void {
+  if (file !== undefined && endSignal() === undefined) process.on('SIGHUP', noteHangUp)
+}
+
+/** Reads the file of keys again on SIGHUP. An invalid file changes nothing. */
+export function followKeyFile(server: ServerShell, file: string | undefined): void {
+  if (file === undefined || endSignal() !== undefined) return
+  // User code may change the folder of the process.
+  const absolute = fromHere(file)
+  const readAgain = (): void => {
+    try {
+      assertReadAgain(absolute)
+      const keys = keysIn(absolute)
+      server.replaceApiKeys(keys)
+      server.logger.info({ file, keys: keys.length }, 'read the keys of callers again')
+    } catch (error) {
+      server.logger.error({ file }, `the keys of callers are unchanged: ${errorMessage(error)}`)
+    }
+  }
+  process.on('SIGHUP', readAgain)
+  process.off('SIGHUP', noteHangUp)
+  if (isReadAgain) readAgain()
+}
+
+/** One key per line; empty lines and lines that begin with `#` are ignored. */
+function keysIn(file: string): readonly [string, ...string[]] {
+  let text: string
+  try {
+    text = readFileSync(namedHere(file), 'utf8')
+  } catch (error) {
+    throw invalid(`--api-key-file cannot be read: ${errorMessage(error)}`)
+  }
+  const lines = text.split('\n').map((line) => line.trim())
+  for (const [index, line] of lines.entries()) {
+    if (isKey(line)) assertApiKey(line, `Line ${index + 1} of ${fromHere(file)}`)
+  }
+  const [first, ...others] = lines.filter(isKey)
+  if (first !== undefined) return [first, ...others]
+  throw invalid(`${fromHere(file)} has no key: write one key per line.`)
+}
+
+function isKey(line: string): boolean {
+  return line !== '' && !line.startsWith('#')
+}
+
+/** A pipe can be read once; reading it again may block forever. */
+function assertReadAgain(file: string): void {
+  const found = statSync(file, { throwIfNoEntry: false })
+  if (found === undefined || found.isFile() || found.isDirectory()) return
+  throw invalid(`${file} is not a regular file, so it cannot be read again.`)
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}
 
 /** Listens until the end signal of the command, or a signal of the process, closes the server. */
 export async function listen(

@@ -21,10 +21,9 @@ import {
   workingFolder,
 } from '../command/surroundings.ts'
 import { checkAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
-import { commandLogger, listen } from './listen.ts'
+import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
 import type { ServeFlags } from './serve.ts'
 import { announceListening } from './server-channel.ts'
-import { followKeyFile, serverKeys } from './server-keys.ts'
 
 const defaultPort = 9000
 
@@ -136,7 +135,7 @@ function registered({ id, status, error }: Registration, place: string): string 
 
 /**
  * The host under which the platform reaches the server: --public-host, else the address it listens on. An
- * external service cannot tell: it sees the address of outgoing connections.
+ * external service does not know it: it sees the address of outgoing connections.
  *
  * @throws OsmosisError with code `invalid_config` when the platform cannot reach it
  */

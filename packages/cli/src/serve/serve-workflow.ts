@@ -11,7 +11,7 @@ import type { WorkerEnd } from '@osmosis/workers'
 import { egressOf } from '../command/flags.ts'
 import { endSignal, environment, namedHere, printOut } from '../command/surroundings.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import { commandLogger, listen } from './listen.ts'
+import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
 import type { ServeFlags } from './serve.ts'
 import {
   localWorkflow,
@@ -21,7 +21,6 @@ import {
   type WorkflowFacts,
 } from './served-workflow.ts'
 import { announceListening, answerMetadataChecks } from './server-channel.ts'
-import { followKeyFile, serverKeys } from './server-keys.ts'
 
 /** @param what - a loaded workflow, or the entrypoint that worker processes load */
 export async function serveWorkflow(

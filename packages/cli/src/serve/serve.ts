@@ -163,7 +163,7 @@ async function serveCommand(entrypoint: string | undefined, flags: ServeFlags): 
   assertRunFlags(flags)
   disablePretenuring()
   completeEnvironment()
-  const { awaitKeyFile } = await import('./server-keys.ts')
+  const { awaitKeyFile } = await import('./listen.ts')
   awaitKeyFile(flags.apiKeyFile)
   const { serveQueue, serveWorkflow } = await import('./serve-workflow.ts')
   if (flags.redis !== undefined) return serveQueue(spec, flags.redis, flags)

@@ -4,7 +4,7 @@ import { validateTrajectory, type Trajectory } from '@osmosis/runtime/trajectory
 
 type Cell = string | number | boolean | null
 
-/** The table of rollouts as lines of CSV, the head first: RFC 4180, with CRLF behind each line. */
+/** The table of rollouts as lines of CSV with a header: RFC 4180, with CRLF after each line. */
 export function* csvLines(events: readonly ItemEvent[], table: RunTable): Generator<string> {
   const columns = columnsOf(events, table)
   yield toLine(columns.map(([head]) => head))
@@ -70,8 +70,8 @@ function toCell(value: Cell): string {
 }
 
 /**
- * Spreadsheets run a text that begins like a formula, and models write what they like: an apostrophe in
- * front makes it a text. Numbers are none of those.
+ * Spreadsheets evaluate a text that begins like a formula, and a model may write one: an apostrophe in front
+ * makes it plain text.
  */
 function guarded(text: string): string {
   return /^[=+\-@\t\r\n\uFF1D\uFF0B\uFF0D\uFF20]/.test(text) ? `'${text}` : text
@@ -83,7 +83,7 @@ export interface SampleDocument {
   readonly text: string
 }
 
-/** The documents of a rollout, with its rewards as they are now; a problem for what would not be valid. */
+/** The documents of a rollout with its current rewards, and the problems of documents that are not valid. */
 export function atifDocuments(
   event: ItemEvent,
   trajectories: Readonly<Record<string, Trajectory>>,
@@ -106,7 +106,7 @@ export function atifDocuments(
   return { documents, problems }
 }
 
-/** Documents are written when a rollout ends; it may have been graded again since. */
+/** Replaces the reward in the stored document: the rollout may have been graded again. */
 function withReward(trajectory: Trajectory, reward: number | null): Trajectory {
   const osmosis = (trajectory.extra?.['osmosis'] ?? {}) as Readonly<Record<string, unknown>>
   const { reward: _, ...rest } = osmosis
@@ -116,37 +116,37 @@ function withReward(trajectory: Trajectory, reward: number | null): Trajectory {
 
 const longestName = 80
 
-/** Ids of samples are chosen by users. */
+/** Sample ids may contain any character. */
 function safeName(id: string): string {
   return id.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, longestName)
 }
 
 function uniqueName(name: string, taken: Set<string>): string {
   let unique = name
-  // Some file systems take upper and lower case for the same.
+  // Some file systems ignore case.
   for (let number = 2; taken.has(unique.toLowerCase()); number++) unique = `${name}-${number}`
   taken.add(unique.toLowerCase())
   return unique
 }
 
-/** The conversations of the kept samples as lines of JSON; without those that nobody heard. */
+/** The conversations of the samples in training as lines of JSON, without those that never called the policy. */
 export function sftLines(
   event: ItemEvent,
   graded: GradedRollout,
-): { readonly lines: readonly string[]; readonly unheard: number } {
+): { readonly lines: readonly string[]; readonly withoutCalls: number } {
   const lines: string[] = []
-  let unheard = 0
+  let withoutCalls = 0
   for (const [id, sample] of Object.entries(graded.samples)) {
-    // What has a reward was kept by whoever gave it.
-    const isKept = event.reward === null ? !sample.removed : event.samples[id] != null
-    if (!isKept) continue
+    // A sample with a reward is in training.
+    const isInTraining = event.reward === null ? !sample.removed : event.samples[id] != null
+    if (!isInTraining) continue
     const wire = graded.wire?.[id]
     if (wire === undefined) {
-      unheard += 1
+      withoutCalls += 1
       continue
     }
     const { messages = sample.messages, tools } = wire
     lines.push(`${JSON.stringify({ messages, ...(tools === undefined ? {} : { tools }) })}\n`)
   }
-  return { lines, unheard }
+  return { lines, withoutCalls }
 }

@@ -17,15 +17,14 @@ import {
   type OutputStream,
 } from '../../command/surroundings.ts'
 import type { EvalExportFlags } from '../export.ts'
-import { findRun, runsRoot } from '../show/find-run.ts'
+import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
-import { openShownRun, type ShownRun } from '../show/shown-run.ts'
 import { csvLines, atifDocuments, sftLines } from './export-formats.ts'
 
-/** What was left out. */
+/** What an export omitted, and why. */
 class LeftOut {
   readonly #counts = new Map<string, number>()
-  /** Something of the run cannot be read. */
+  /** Whether a part of the run cannot be read. */
   isDamage = false
 
   add(why: string, count = 1): void {
@@ -44,18 +43,18 @@ class LeftOut {
 }
 
 /**
- * Writes what a run holds in forms of other programs. Resolves with the exit code: 0, and 1 when some of
- * what was asked for is missing or damaged.
+ * Exports a run to formats of other programs. Resolves with the exit code: 1 when a requested part is
+ * missing or damaged, else 0.
  *
- * @throws OsmosisError with code `invalid_config` for input that cannot be, and files that are there;
- * `damaged_run`, `storage_error`
+ * @throws OsmosisError with code `invalid_config` for invalid input and existing files; `damaged_run`, `storage_error`
  */
 export async function evalExportCommand(name: string, flags: EvalExportFlags): Promise<number> {
   const { atif, csv, sft, force = false } = flags
   if (atif === undefined && csv === undefined && sft === undefined) {
-    throw invalid('Say what to export: --atif <folder>, --csv <file> or --sft <file>.')
+    throw invalid('Pass what to export: --atif <folder>, --csv <file> or --sft <file>.')
   }
-  if (csv === '-' && sft === '-') throw invalid('One of --csv and --sft can go to stdout.')
+  if (csv === '-' && sft === '-')
+    throw invalid('Only one of --csv and --sft can be written to stdout.')
   assertNewFile(csv, force)
   assertNewFile(sft, force)
   await assertEmptyFolder(atif, force)
@@ -89,7 +88,7 @@ export async function evalExportCommand(name: string, flags: EvalExportFlags): P
 async function openExported(name: string, { grading, output }: EvalExportFlags): Promise<ShownRun> {
   const { location, variant } = await findRun(name, await runsRoot(output))
   if (grading !== undefined && variant !== undefined && grading !== variant) {
-    throw invalid(`Pass either --grading ${grading} or ${name}: a run has one of both.`)
+    throw invalid(`Pass either --grading ${grading} or ${name}: they name two gradings.`)
   }
   return openShownRun({ location, variant: grading ?? variant })
 }
@@ -109,7 +108,7 @@ async function writeDocuments(
   for (const event of events) {
     const stored = await run.trajectories(event)
     if (stored.state !== 'found') {
-      if (event.at === null) leftOut.add('in which nothing was said')
+      if (event.at === null) leftOut.add('without model calls')
       else leftOut.addDamage(`with a ${stored.state} transcript`)
       continue
     }
@@ -137,8 +136,8 @@ async function* conversations(
       else leftOut.addDamage(`with ${stored.state} samples`)
       continue
     }
-    const { lines, unheard } = sftLines(event, stored.value)
-    if (unheard > 0) leftOut.add('not heard at the policy', unheard)
+    const { lines, withoutCalls } = sftLines(event, stored.value)
+    if (withoutCalls > 0) leftOut.add('that never called the policy', withoutCalls)
     onWritten(lines.length)
     yield* lines
   }
@@ -152,7 +151,7 @@ function invalid(message: string): OsmosisError {
 const fileMode = 0o600
 
 /**
- * Writes texts to a file, which is there when it is whole; or to stdout, for `-`.
+ * Writes texts to stdout for `-`, else to a file, which appears when it is complete.
  *
  * @throws OsmosisError with code `storage_error`
  */
@@ -186,7 +185,7 @@ async function writeTexts(
   }
 }
 
-/** Resolves with false when nobody reads on, as behind `| head`: what is left is not wanted. */
+/** Resolves with false when the reader has closed the pipe, as `| head` does. */
 async function isDrained(output: OutputStream): Promise<boolean> {
   if ('errored' in output && isNotRead(output.errored)) return false
   try {
@@ -202,19 +201,19 @@ function isNotRead(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'EPIPE'
 }
 
-/** @throws OsmosisError with code `invalid_config` for a file that is there */
+/** @throws OsmosisError with code `invalid_config` for an existing file */
 function assertNewFile(file: string | undefined, force: boolean): void {
   if (file === undefined || file === '-' || force || !existsSync(fromHere(file))) return
-  throw new OsmosisError('invalid_config', `${file} is there already. Pass --force to replace it.`)
+  throw new OsmosisError('invalid_config', `${file} exists already. Pass --force to replace it.`)
 }
 
-/** @throws OsmosisError with code `invalid_config` for a folder in which something is */
+/** @throws OsmosisError with code `invalid_config` for a folder that is not empty */
 async function assertEmptyFolder(folder: string | undefined, force: boolean): Promise<void> {
   if (folder === undefined || force || !existsSync(fromHere(folder))) return
   const entries = await readdir(fromHere(folder)).catch(() => ['a file'])
   if (entries.length === 0) return
   throw new OsmosisError(
     'invalid_config',
-    `${folder} is there already, and not an empty folder. Pass --force to write into it.`,
+    `${folder} exists already and is not an empty folder. Pass --force to write into it.`,
   )
 }

@@ -1,6 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 import { providerOf, preflightPolicy } from '@osmosis/models'
 
+import type { EvalRunFlags } from '../run.ts'
 import {
   openPolicy,
   policyChoice,
@@ -8,17 +9,16 @@ import {
   type PolicyChoice,
   type PolicySurroundings,
 } from '../../inputs/choose-policy.ts'
-import type { EvalRunFlags } from '../run.ts'
 
-/** Who is evaluated. */
+/** The models of an evaluation. */
 export interface ComparedModels {
   readonly primary: ChosenPolicy
-  /** Undefined when there is nothing to compare with. */
+  /** Undefined without a baseline. */
   readonly baseline: ChosenPolicy | undefined
 }
 
 /**
- * Finds the model under evaluation, and the one it is compared with.
+ * Finds the model under evaluation and its baseline.
  *
  * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint`
  */
@@ -31,7 +31,7 @@ export async function chooseModels(
   const baseline = baselineChoice(flags, primary, surroundings)
   if (baseline !== undefined && isSame(primary, baseline)) {
     const name = baseline.kind === 'module' ? baseline.module : baseline.model
-    throw invalid(`The baseline ${name} is the model under evaluation itself: name another one.`)
+    throw invalid(`The baseline ${name} is the model under evaluation itself: name another model.`)
   }
   return {
     primary: await openPolicy(primary, environment),
@@ -56,7 +56,7 @@ function baselineChoice(
     throw invalid('Pass either --baseline-policy or --baseline-model: there is one baseline.')
   }
   const apiKeyEnv = baselineApiKeyEnv ?? null
-  // The key of one endpoint is not for another.
+  // The key of one endpoint is never sent to another.
   if (baselineBaseUrl !== undefined) {
     return { kind: 'endpoint', baseUrl: baselineBaseUrl, model, apiKeyEnv }
   }
@@ -82,7 +82,7 @@ function isSame(one: PolicyChoice, other: PolicyChoice): boolean {
   return one.model === other.model && addressOf(one.baseUrl) === addressOf(other.baseUrl)
 }
 
-/** The base URL in the one spelling that all spellings of it have in common. */
+/** A normal form of the base URL. */
 function addressOf(baseUrl: string): string {
   return new URL(baseUrl).href.replace(/\/+$/, '')
 }
@@ -96,10 +96,10 @@ function invalid(message: string): OsmosisError {
 }
 
 /**
- * Asks each model of an evaluation once, before anything is spent on it. A policy of a module is code of
- * the workspace, and is not asked.
+ * Calls each model of an evaluation once, before the run costs anything. A policy module is code of the
+ * workspace and is not called.
  *
- * @param warn - hears of trouble that may pass
+ * @param warn - receives problems that may be temporary
  * @throws OsmosisError with code `policy_http_error` or `policy_unreachable`, see `preflightPolicy`
  */
 export async function preflightModels(
@@ -107,8 +107,8 @@ export async function preflightModels(
   warn: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const asked = [primary, baseline].flatMap((chosen) => chosen ?? [])
-  const warnings = await Promise.all(asked.map((chosen) => preflight(chosen, signal)))
+  const models = [primary, baseline].flatMap((chosen) => chosen ?? [])
+  const warnings = await Promise.all(models.map((chosen) => preflight(chosen, signal)))
   for (const warning of warnings) if (warning !== null) warn(`warning: ${warning}`)
 }
 
@@ -129,7 +129,49 @@ function placeOf(choice: Exclude<PolicyChoice, { kind: 'module' }>): {
     const keyVariable = choice.apiKeyEnv ?? provider?.keyVariable ?? null
     return { endpoint: provider?.name ?? choice.model, keyVariable }
   }
-  // Keys also travel in user info and query strings.
-  const { origin, pathname } = new URL(choice.baseUrl)
-  return { endpoint: `${origin}${pathname.replace(/\/$/, '')}`, keyVariable: choice.apiKeyEnv }
+  return { endpoint: withoutKeys(choice.baseUrl), keyVariable: choice.apiKeyEnv }
+}
+
+/** A controller or a trainer, which sends the rollouts of an evaluation. */
+interface Sender<Order, Options, Outcome> {
+  readonly url: string
+  run(order: Order, options: Options): Promise<Outcome>
+}
+
+interface SentOptions<Outcome> {
+  readonly onTerminal?: (outcome: Outcome) => void | Promise<void>
+}
+
+/**
+ * Replaces the address of this process, which is the endpoint of rollouts, by that of the model in error
+ * messages.
+ */
+export function namingEndpoint<
+  Order,
+  Outcome extends { readonly errorMessage: string | null },
+  Options extends SentOptions<Outcome>,
+>(
+  sender: Sender<Order, Options, Outcome>,
+  { choice, name }: ChosenPolicy,
+): { run(order: Order, options: Options): Promise<Outcome> } {
+  const start = sender.url.replaceAll(/[.[\]]/g, String.raw`\$&`)
+  const own = new RegExp(`${start}/v1/(?:rollouts/[^/\\s]+/)?chat/completions`, 'g')
+  const endpoint = choice.kind === 'endpoint' ? withoutKeys(choice.baseUrl) : name
+  const named = (outcome: Outcome): Outcome => ({
+    ...outcome,
+    errorMessage: outcome.errorMessage?.replaceAll(own, () => endpoint) ?? null,
+  })
+  return {
+    async run(order, options) {
+      const { onTerminal } = options
+      const hooks = onTerminal && { onTerminal: (outcome: Outcome) => onTerminal(named(outcome)) }
+      return named(await sender.run(order, { ...options, ...hooks }))
+    },
+  }
+}
+
+/** The address of an endpoint. User info and query may contain keys. */
+function withoutKeys(baseUrl: string): string {
+  const { origin, pathname } = new URL(baseUrl)
+  return `${origin}${pathname.replace(/\/$/, '')}`
 }

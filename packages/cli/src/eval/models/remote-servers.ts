@@ -1,19 +1,21 @@
+import { availableParallelism } from 'node:os'
+
 import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
 import type { QueueConfig } from '@osmosis/eval'
 
 import { hideSecrets } from '../../command/surroundings.ts'
+import type { EvalRunFlags } from '../run.ts'
 import { isUnreachable } from '../../serve/serve-agent-loop.ts'
 import { redisUrl } from '../../worker/queue-access.ts'
-import type { EvalRunFlags } from '../run.ts'
 import type { ServerProcess } from './server-process.ts'
 
-/** A rollout server that is up already, on which an evaluation runs its rollouts. */
+/** A running rollout server that executes the rollouts of an evaluation. */
 export interface EvaluationServer {
-  /** As it was given. */
+  /** The value of `--server`. */
   readonly url: string
   /** Undefined: no key is sent. */
   readonly apiKey: string | undefined
-  /** Where the evaluation's policy listens, and under which name the server reaches it. */
+  /** Where the policy of the evaluation listens, and the name under which the server reaches it. */
   readonly policyHost: string
 }
 
@@ -27,7 +29,7 @@ export function evaluationServer(flags: Partial<EvalRunFlags>): EvaluationServer
   const { server: url, serverApiKeyEnv } = flags
   if (url === undefined) {
     if (serverApiKeyEnv === undefined) return undefined
-    throw invalid('--server-api-key-env is for a server that is up: pass --server as well.')
+    throw invalid('--server-api-key-env only applies to a running server: pass --server as well.')
   }
   const unfit = {
     '--module': flags.module,
@@ -40,7 +42,7 @@ export function evaluationServer(flags: Partial<EvalRunFlags>): EvaluationServer
   }
   for (const [flag, value] of Object.entries(unfit)) {
     if (value === undefined) continue
-    throw invalid(`${flag} is for code that the evaluation serves: leave it out with --server.`)
+    throw invalid(`${flag} only applies to code that the evaluation serves: omit it with --server.`)
   }
   const { hostname, username, password, search, hash } = new URL(url)
   if (username || password || search || hash) {
@@ -57,7 +59,7 @@ export function evaluationServer(flags: Partial<EvalRunFlags>): EvaluationServer
 }
 
 /**
- * The key of a rollout server, in the variable of this name.
+ * The key of a rollout server, from an environment variable.
  *
  * @throws OsmosisError with code `invalid_config` when it is not set
  */
@@ -80,14 +82,14 @@ function invalid(message: string): OsmosisError {
 
 /** The queue over which an evaluation reaches its workers. */
 export interface EvaluationQueue {
-  /** What the server of the evaluation is told of it. */
+  /** The flags about the queue for the server of the evaluation. */
   readonly serveArgs: readonly string[]
-  /** Where the evaluation's policy listens, and under which name workers reach it. */
+  /** Where the policy of the evaluation listens, and the name under which workers reach it. */
   readonly policyHost: string
 }
 
 /**
- * The queue that flags name, else the workspace; undefined when rollouts run on this machine.
+ * The queue of the flags or the workspace; undefined when rollouts run on this machine.
  *
  * @throws OsmosisError with code `invalid_config` for flags that do not fit together, and for a policy
  * that workers could not reach
@@ -96,19 +98,22 @@ export function evaluationQueue(
   flags: Partial<EvalRunFlags>,
   configured: QueueConfig | null,
 ): EvaluationQueue | undefined {
-  // With a server the rollouts are its own business.
+  // A running server decides itself where its rollouts run.
   const queue = flags.redis === false || flags.server !== undefined ? null : configured
   const redis = flags.redis || queue?.redis
   if (redis === undefined) {
     const others = queueFlags(flags, null)
     if (flags.server !== undefined) others['--policy-host'] = undefined
     for (const [flag, value] of Object.entries(others)) {
-      if (value !== undefined) throw invalid(`${flag} is about a queue: pass --redis as well.`)
+      if (value !== undefined)
+        throw invalid(`${flag} only applies to a queue: pass --redis as well.`)
     }
     return undefined
   }
   if (flags.workers !== undefined) {
-    throw invalid('--workers goes to osmosis worker: over a queue the evaluation runs no rollouts.')
+    throw invalid(
+      '--workers is a flag of osmosis worker: with a queue, the evaluation runs no rollouts itself.',
+    )
   }
   const { hostname } = redisUrl(redis, undefined)
   const { '--policy-host': named, ...others } = queueFlags(flags, queue)
@@ -124,7 +129,7 @@ export function evaluationQueue(
   }
 }
 
-/** @param queue - counts for what the flags leave open */
+/** @param queue - provides the values that the flags omit */
 function queueFlags(
   flags: Partial<EvalRunFlags>,
   queue: QueueConfig | null,
@@ -139,11 +144,11 @@ function queueFlags(
 }
 
 /**
- * Under which address of this machine others ask the policy of an evaluation.
+ * The address of this machine under which a server or workers call the policy of an evaluation.
  *
- * @param named - what `--policy-host` says
- * @param host - where they, or what they have in common with this machine, are
- * @param words - who they are and what makes loopback enough, for the error
+ * @param named - the value of `--policy-host`
+ * @param host - the host of the server or of the Redis
+ * @param words - the callers and the condition under which loopback works, for the error
  * @throws OsmosisError with code `invalid_config` when they could not reach it
  */
 function policyHost(
@@ -152,26 +157,28 @@ function policyHost(
   { others, areHere }: { readonly others: string; readonly areHere: string },
 ): string {
   if (named === '0.0.0.0' || named === '::') {
-    throw invalid(`Nobody reaches the policy as ${named}: name an address of this machine.`)
+    throw invalid(
+      `Other machines cannot reach the policy at ${named}: name an address of this machine.`,
+    )
   }
   if (named !== undefined) return named
   if (isUnreachable(host.replaceAll(/[[\]]/g, ''))) return '127.0.0.1'
   throw invalid(
-    `${others} cannot ask the policy of this evaluation, which listens on 127.0.0.1. Say with --policy-host under which name or address of this machine they reach it; --policy-host 127.0.0.1 when ${areHere}.`,
+    `${others} cannot reach the policy of this evaluation, which listens on 127.0.0.1. Pass --policy-host with the name or address under which they reach this machine, or --policy-host 127.0.0.1 if ${areHere}.`,
   )
 }
 
-/** The server of an evaluation: a process of its own, or one that was up before. */
+/** The server of an evaluation: a child process, or a running server. */
 export type EvaluatedServer = Omit<ServerProcess, 'apiKey' | typeof Symbol.asyncDispose> & {
   /** Undefined: no key is sent. */
   readonly apiKey: string | undefined
 }
 
 /**
- * Takes a server that is up. What it runs is its own business: it says nothing of its grader, of the rows that
- * it takes, or of attempts that it grades together.
+ * Uses a running server. It does not report its grader, its metadata schema, or whether it grades attempts
+ * together.
  *
- * @throws OsmosisError with code `protocol_error` when nothing answers there, `unauthorized` when it refuses
+ * @throws OsmosisError with code `protocol_error` when the server does not answer, `unauthorized` when it refuses
  * the key; the reason of `signal`
  */
 export async function attachServer(
@@ -180,7 +187,7 @@ export async function attachServer(
 ): Promise<EvaluatedServer> {
   const status = await healthStatus({ url, apiKey }, signal)
   const wrongKey = (): OsmosisError => {
-    const message = `The rollout server ${url} refuses ${apiKey === undefined ? 'a request without its key' : 'the key'}: name the variable that has it with --server-api-key-env.`
+    const message = `The rollout server ${url} refuses ${apiKey === undefined ? 'a request without a key' : 'the key'}: name the variable that holds it with --server-api-key-env.`
     return new OsmosisError('unauthorized', message, { status: 401 })
   }
   if (status === 401) throw wrongKey()
@@ -195,7 +202,7 @@ export async function attachServer(
     logTo: () => {},
     hasDroppedStepRewards: () => false,
     died: new AbortController().signal,
-    // Some tell how they are without a key, and refuse the first rollout.
+    // Some servers answer a health check without a key and refuse the first rollout.
     explain: async (failure) =>
       isOsmosisError(failure) && failure.code === 'unauthorized' ? wrongKey() : failure,
     close: async () => {},
@@ -215,11 +222,66 @@ async function healthStatus(
   }
 }
 
-/** Asks a rollout server how it is. Servers of the newest generation want their key for that. */
+/** Requests the health of a rollout server, with its key: newer servers require it. */
 export async function askHealth(
   { url, apiKey }: Pick<EvaluationServer, 'url' | 'apiKey'>,
   signal: AbortSignal,
 ): Promise<Response> {
   const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
   return fetch(`${url.replace(/\/+$/, '')}/health`, { headers, signal })
+}
+
+/** Shorter runs would not gain a noticeable amount of time. Milliseconds. */
+const shortestMs = 2_000
+/** From this fraction of the time on, rollouts wait for the thread of the server. */
+const busyShare = 0.7
+/** Thread time per rollout. Less than this is protocol work, which workers do not take over. Milliseconds. */
+const leastMsPerRollout = 5
+
+/** Measures the thread that all rollouts of a server share. */
+export interface WatchedThread {
+  /** Counts a rollout. */
+  rolloutBegins(): void
+  /**
+   * After the last rollout: a sentence if worker processes would have made the run shorter, else undefined.
+   */
+  advice(): Promise<string | undefined>
+}
+
+/** Measures the thread of a server from now on. */
+export async function watchThread(
+  server: Pick<EvaluatedServer, 'url' | 'apiKey'>,
+): Promise<WatchedThread> {
+  // Each request returns the utilization since the request before.
+  await utilization(server)
+  const since = performance.now()
+  let rollouts = 0
+  return {
+    rolloutBegins: () => {
+      rollouts += 1
+    },
+    advice: async () => {
+      const share = await utilization(server)
+      const ms = performance.now() - since
+      const isHeldUp = share > busyShare && share * ms > leastMsPerRollout * rollouts
+      if (ms < shortestMs || !isHeldUp) return undefined
+      const percent = Math.floor(share * 100)
+      return `The workflow occupied its thread for ${percent} % of the time. --workers auto runs rollouts on all ${availableParallelism()} cores.`
+    },
+  }
+}
+
+/** The fraction of the time in which the event loop was busy; 0 when the server does not report it. */
+async function utilization({
+  url,
+  apiKey,
+}: Pick<EvaluatedServer, 'url' | 'apiKey'>): Promise<number> {
+  try {
+    const headers = { authorization: `Bearer ${apiKey}` }
+    const text = await (await fetch(`${url}/metrics`, { headers })).text()
+    return Number(/^nodejs_eventloop_utilization (\S+)$/m.exec(text)?.[1] ?? 0)
+  } catch {
+    // The rollouts report an unreachable server.
+    return 0
+  }
 }

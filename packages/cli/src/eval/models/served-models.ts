@@ -27,35 +27,38 @@ import { hideKey } from '../../command/surroundings.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from '../run/evaluation-plan.ts'
-import type { InFlight, ServedFacts } from '../run/plan-text.ts'
-import type { ComparedModels } from './compared-models.ts'
-import { namingEndpoint } from './named-errors.ts'
-import { askHealth, attachServer, type EvaluatedServer } from './remote-servers.ts'
+import type { InFlight, ServedFacts } from '../run/run-output.ts'
+import { type ComparedModels, namingEndpoint } from './compared-models.ts'
+import {
+  askHealth,
+  attachServer,
+  type EvaluatedServer,
+  watchThread,
+  type WatchedThread,
+} from './remote-servers.ts'
 import { startServerProcess } from './server-process.ts'
-import { watchThread, type WatchedThread } from './thread-watch.ts'
 
-/** In flight at once when neither the flags nor the config nor the server set a limit. */
+/** Concurrent rollouts when neither the flags nor the config nor the server set a limit. */
 const defaultInFlight = 16
 
-/** How long a server may take to say how it is. */
+/** Time limit of a health check. Milliseconds. */
 const healthMs = 10_000
 
-/** What {@link serveModels} needs to know. */
+/** Options of {@link serveModels}. */
 export interface ServeModelsOptions {
   readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
-  /** The process of the entrypoint gets it, with what the plan adds to it. */
+  /** Environment of the process of the entrypoint, to which the plan adds variables. */
   readonly environment: NodeJS.ProcessEnv
-  /** Of what that process prints. */
-  /** The folder of the run, which gets its artifacts; it need not be there yet. */
+  /** The folder of the run, for its artifacts; it may not exist yet. */
   readonly runFolder: string
   /** Attempts at each row. */
   readonly attempts: number
-  /** Gives up starting. */
+  /** Aborts the start. */
   readonly signal: AbortSignal
 }
 
-/** Models whose items can be run, by the entrypoint that is served for them. */
+/** The models of an evaluation, with the server that runs their rollouts. */
 export interface ServedModels extends ServedFacts {
   readonly primary: EvaluatedModel
   /** Undefined without a baseline. */
@@ -63,24 +66,24 @@ export interface ServedModels extends ServedFacts {
   readonly kind: EvaluatedServer['kind']
   /** Whether the attempts at a row are graded together. */
   readonly gradesGroups: boolean
-  /** Writes what the process of the entrypoint prints to the end of a file. */
+  /** Appends the output of the process of the entrypoint to a file. */
   readonly logTo: (file: string) => void
-  /** Says when a call waits because its endpoint refused it. */
-  readonly waitsTo: (say: PatientPolicyOptions['onWait']) => void
+  /** Sets the listener for calls that wait because their endpoint refused them. */
+  readonly onWait: (listener: PatientPolicyOptions['onWait']) => void
   /** Aborted, with the reason, when the process of the entrypoint ends. */
   readonly died: AbortSignal
-  /** What would have made the run shorter, as a sentence; undefined when nothing is known. */
+  /** A sentence about how to make the run shorter; undefined without one. */
   advise(): Promise<string | undefined>
-  /** Ends that process, then those who have heard from it to the last. */
+  /** Ends that process, then the controllers and trainers that received from it. */
   close(): Promise<void>
 }
 
 /**
- * Serves the entrypoint of a plan in a process of its own, or takes the server that is up, and opens who
- * drives it for each model: a controller for a workflow, a trainer for an agent loop.
+ * Serves the entrypoint of a plan in a process of its own, or uses a running server. Opens a driver for
+ * each model: a controller for a workflow, a trainer for an agent loop.
  *
  * @throws OsmosisError with code `invalid_entrypoint` when it cannot be served, `invalid_config` for
- * flags that are not for what it exports
+ * flags that do not apply to what it exports
  */
 export async function serveModels(
   { primary, baseline }: ComparedModels,
@@ -95,16 +98,16 @@ export async function serveModels(
   const close = async (): Promise<void> => {
     for (const part of opened) await part.close()
   }
-  let sayWait: PatientPolicyOptions['onWait']
+  let waitListener: PatientPolicyOptions['onWait']
   async function toModel(chosen: ChosenPolicy, thread?: WatchedThread): Promise<EvaluatedModel> {
     const watched = watchPolicy(chosen.policy, { advise: policyAdvice(chosen) })
-    const asked = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
+    const parametrised = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
     const price = plan.policy.workspace.prices.get(chosen.name)
-    const recorded = recordPolicy(asked, { tokenIds: flags.tokenIds ?? false, price })
-    // Outermost: each refusal is heard, so that nobody takes a rollout that waited for a slow one.
+    const recorded = recordPolicy(parametrised, { tokenIds: flags.tokenIds ?? false, price })
+    // Outermost, so that it notices each refusal and the time of waiting does not count as slowness.
     const policy = patientPolicy(recorded, {
       watched,
-      onWait: (pauseMs, status) => sayWait?.(pauseMs, status),
+      onWait: (pauseMs, status) => waitListener?.(pauseMs, status),
     })
     const driver = await openDriver(
       server,
@@ -135,8 +138,8 @@ export async function serveModels(
       inFlight,
       gradesGroups,
       logTo: server.logTo,
-      waitsTo: (say) => {
-        sayWait = say
+      onWait: (listener) => {
+        waitListener = listener
       },
       died: server.died,
       advise: async () => thread?.advice(),
@@ -192,7 +195,7 @@ function assertFlagsFit(
   }
 }
 
-/** @throws OsmosisError with code `invalid_dataset` that names rows the workflow does not take */
+/** @throws OsmosisError with code `invalid_dataset` that names the rows that the workflow does not accept */
 async function assertRowsFit(
   { metadataCheck }: EvaluatedServer,
   { dataset, rows }: EvalRunPlan,
@@ -202,8 +205,8 @@ async function assertRowsFit(
   if (problems.length > 0) throw invalidDataset(dataset, problems)
 }
 
-/** The policy of a model: as it is asked, as it is recorded, and who it is. */
-interface AskedPolicy {
+/** The policy of a model, with its recording. */
+interface ServedPolicy {
   readonly policy: PolicyModel
   readonly recorded: RecordedPolicy
   readonly chosen: ChosenPolicy
@@ -211,7 +214,7 @@ interface AskedPolicy {
 
 async function openDriver(
   evaluated: EvaluatedServer,
-  { policy, recorded, chosen }: AskedPolicy,
+  { policy, recorded, chosen }: ServedPolicy,
   { plan, flags, runFolder }: Pick<ServeModelsOptions, 'plan' | 'flags' | 'runFolder'>,
 ): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
@@ -225,7 +228,7 @@ async function openDriver(
     })
     hideKey(controller.policyToken)
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
-    // What a server elsewhere keeps is kept there, and it may not reach more of this machine than the policy.
+    // A server elsewhere stores artifacts on its own machine, and may not reach more of this one than the policy.
     const place = plan.server === undefined ? { runFolder } : { fetchResult: true }
     const options = { server, recorded, ...place, ...timeouts }
     const runner = workflowRunner(namingEndpoint(controller, chosen), options)
@@ -251,7 +254,7 @@ function paramsOf({ maxTokens, temperature }: EvalRunFlags): Record<string, numb
   }
 }
 
-/** Asks with these parameters, whatever a workflow asks for. */
+/** Overrides the parameters that a workflow sets. */
 function withParams(policy: PolicyModel, params: Record<string, number>): PolicyModel {
   if (Object.keys(params).length === 0) return policy
   return {
@@ -260,7 +263,7 @@ function withParams(policy: PolicyModel, params: Record<string, number>): Policy
   }
 }
 
-/** A connection that broke because the process has ended says so. */
+/** Explains broken connections by the exit of the process. */
 function explaining(
   runner: ItemRunner,
   server: EvaluatedServer,
@@ -278,35 +281,35 @@ function explaining(
   }
 }
 
-/** More rollouts than a server has slots would only wait there, with their deadline running. */
+/** Sends at most as many rollouts as the server has slots: others would wait there while their deadline runs. */
 async function inFlightOf(
   { maxInFlight: wanted, queue, server: attached }: EvalRunPlan,
   flags: EvalRunFlags,
   server: EvaluatedServer,
 ): Promise<InFlight> {
   const { kind, isConfigured } = server
-  const asked = flags.maxInFlight === undefined ? 'batch_size of the config' : '--max-in-flight'
+  const source = flags.maxInFlight === undefined ? 'batch_size of the config' : '--max-in-flight'
   const slots = kind === 'agent-loop' ? null : await slotsOf(server)
-  // Workers of a queue may still come.
+  // Workers may still join the queue.
   const isLimit = slots !== null && (queue === undefined || slots > 0)
   if (isLimit && slots < (wanted ?? Infinity)) {
     const own =
       attached !== undefined
-        ? 'the server takes no more'
+        ? 'the limit of the server'
         : isConfigured
-          ? 'the config of the workflow says so'
-          : 'the workflow has no config'
+          ? 'the limit in the config of the workflow'
+          : 'the default of a workflow without a config'
     return {
       limit: slots,
-      why: queue === undefined ? own : 'the workers of the queue take no more',
+      why: queue === undefined ? own : 'the limit of the workers of the queue',
     }
   }
-  if (wanted !== null) return { limit: wanted, why: asked }
+  if (wanted !== null) return { limit: wanted, why: source }
   const why = slots === 0 ? 'no worker of the queue has this code yet' : 'nothing sets a limit'
   return { limit: defaultInFlight, why }
 }
 
-/** Attempts that are graded together are started together, even if some of them wait for a slot. */
+/** Attempts that are graded together start together, even if some of them wait for a slot. */
 function forGroups(
   inFlight: InFlight,
   { groupMinSize }: EvaluatedServer,
@@ -317,7 +320,7 @@ function forGroups(
   return { limit: attempts, why }
 }
 
-/** How many rollouts a server runs at once; null for any number, and where it does not say. */
+/** How many rollouts a server runs concurrently; null without a limit, or when it does not report one. */
 async function slotsOf(server: EvaluatedServer): Promise<number | null> {
   const response = await askHealth(server, AbortSignal.timeout(healthMs))
   const health = healthResponseSchema.safeParse(await response.json().catch(() => undefined))
@@ -328,7 +331,7 @@ function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_config', message)
 }
 
-/** What to do when the policy can answer no call, in words of the command line. */
+/** What the user can do when the policy answers no call. */
 function policyAdvice({ choice }: ChosenPolicy): (status: number) => string {
   return (status) => {
     if (choice.kind === 'module') return `See the policy module ${choice.module}.`

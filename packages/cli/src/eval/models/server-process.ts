@@ -19,31 +19,32 @@ import {
   type ListeningMessage,
 } from '../../serve/server-channel.ts'
 
-/** How long a server may take to end after it was asked to. */
-const patienceMs = 5_000
-const remembered = 20
-/** Characters of a line that are remembered: some print whole documents as one. */
+/** How long a server may take to end after SIGTERM. Milliseconds. */
+const endLimitMs = 5_000
+/** The last lines of output that errors quote. */
+const quotedLines = 20
+/** Characters of a quoted line. */
 const longestLine = 1000
-/** Characters of a line that are held until it ends. The log may tear longer ones. */
+/** Characters that are buffered until the end of their line. The log may split longer lines. */
 const longestHeld = 16_000_000
 
-/** What to start, and with what environment. */
+/** The server to start, and its environment. */
 export interface ServerProcessOptions {
-  /** As `osmosis serve` takes it. */
+  /** The argument of `osmosis serve`. */
   readonly entrypoint: string
   /** Where it listens. Default: any free port. */
   readonly port?: number
-  /** Whether what it prints is also printed here, on stderr. Default: false. */
+  /** Whether its output is also printed to stderr. Default: false. */
   readonly isEchoed?: boolean
-  /** Folder for the traces of an agent loop. Default: none are kept. */
+  /** Folder for the traces of an agent loop. Default: no traces are written. */
   readonly traces?: string
   /** Worker processes for user code. Default: the server's own process runs it. */
   readonly workers?: number | 'auto'
-  /** What it is told of a queue. Default: it runs the rollouts itself. */
+  /** Its flags about a queue. Default: it runs the rollouts itself. */
   readonly queueArgs?: readonly string[]
-  /** Where the process runs: relative paths of the user's code mean this folder. */
+  /** Working folder of the process. */
   readonly folder: string
-  /** Its environment, but for the key of the server. */
+  /** Its environment, without the key of the server. */
   readonly env: NodeJS.ProcessEnv
 }
 
@@ -52,34 +53,33 @@ export interface ServerProcess extends AsyncDisposable {
   readonly url: string
   readonly apiKey: string
   readonly kind: EntrypointKind
-  /** Judges rows by the schema that the workflow declares; undefined when it declares none. */
+  /** Checks rows against the metadata schema of the workflow; undefined without a schema. */
   readonly metadataCheck: MetadataCheck | undefined
-  /** Whether it says itself how many of its rollouts may run at once. */
+  /** Whether its config sets the number of concurrent rollouts. */
   readonly isConfigured: boolean
-  /** Whether anything rewards its rollouts. */
+  /** Whether its rollouts get rewards. */
   readonly hasGrader: boolean
-  /** How many attempts at a row it has to grade together; null when it grades each alone. */
+  /** Minimum number of attempts at a row that it grades together; null when it grades each alone. */
   readonly groupMinSize: number | null
-  /** Writes everything that the process prints to the end of a file; what it has printed so far, too. */
+  /** Appends the output of the process to a file, including the output so far. */
   readonly logTo: (file: string) => void
-  /** Whether a log line of it had {@link stepRewardsDropped}; complete when the server is closed. */
+  /** Whether its log has {@link stepRewardsDropped}; final when the server is closed. */
   readonly hasDroppedStepRewards: () => boolean
   /** Aborted, with the reason, when the process ends. */
   readonly died: AbortSignal
   /**
-   * The better reason when `failure` is a connection that broke: that the process has ended, if
-   * it has. Otherwise `failure`.
+   * The exit of the process, when `failure` is a connection that broke because of it. Otherwise `failure`.
    */
   explain(failure: unknown): Promise<unknown>
-  /** Ends the process and everything it started. Idempotent. */
+  /** Ends the process and its children. Idempotent. */
   close(): Promise<void>
 }
 
 /**
- * Serves an entrypoint in a process of its own and resolves when it listens.
+ * Serves an entrypoint in a child process, and resolves when it listens.
  *
- * @throws OsmosisError with code `invalid_entrypoint` and what the process printed, when it ends
- * before; the reason of `signal` when aborted
+ * @throws OsmosisError with code `invalid_entrypoint` and the last output of the process, when it exits
+ * earlier; the reason of `signal` when aborted
  */
 export async function startServerProcess(
   options: ServerProcessOptions,
@@ -94,7 +94,7 @@ export async function startServerProcess(
     {
       cwd: options.folder,
       env: { ...options.env, OSMOSIS_ROLLOUT_SERVER_API_KEY: apiKey },
-      // A group of its own: Ctrl-C reaches the evaluation alone, which then ends the server.
+      // In a process group of its own, so that Ctrl-C reaches the evaluation only, which ends the server.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     },
@@ -102,9 +102,10 @@ export async function startServerProcess(
   const output = collectOutput(child, options)
   const died = new AbortController()
   const ended = endOf(child, output).then((how) => {
-    const all = output.logFile() === undefined ? '' : `\nAll of it is in ${output.logFile()}.`
-    const lastWords = `The rollout server ${how}. It printed last:\n${output.lastLines()}${all}`
-    died.abort(new OsmosisError('protocol_error', lastWords))
+    const all =
+      output.logFile() === undefined ? '' : `\nThe whole output is in ${output.logFile()}.`
+    const message = `The rollout server ${how}. Its last output:\n${output.lastLines()}${all}`
+    died.abort(new OsmosisError('protocol_error', message))
     return how
   })
   let closing: Promise<void> | undefined
@@ -146,7 +147,7 @@ function serveArgs(options: ServerProcessOptions): string[] {
   const { entrypoint, port = 0, traces, workers, queueArgs = [] } = options
   const log = traces === undefined ? [] : ['--log', fromHere(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
-  // Conversations may hold secrets of the evaluation, which its server does not know for such.
+  // No trajectories: they may contain secrets of the evaluation that its server cannot recognise.
   const given = [...log, ...processes, ...queueArgs]
   return ['serve', entrypoint, '--port', String(port), '--no-trajectories', ...given]
 }
@@ -158,12 +159,12 @@ async function explain(
 ): Promise<unknown> {
   const answered = !isOsmosisError(failure) || failure.status !== undefined
   if (answered || failure.code !== 'protocol_error') return failure
-  // The connection breaks a moment before the end of the process is known.
+  // The connection breaks a moment before the exit of the process is reported.
   await Promise.race([ended, sleep(1_000, undefined, { ref: false })])
   return died.aborted ? died.reason : failure
 }
 
-/** The `osmosis` command next to this file, as source or as built code. */
+/** The file of the `osmosis` command, as source or as built code. */
 function commandFile(): string {
   const folder = path.resolve(import.meta.dirname, '../..')
   const source = path.join(folder, 'bin.ts')
@@ -184,18 +185,18 @@ function aborted(signal: AbortSignal): Promise<never> {
   })
 }
 
-/** What a process prints. */
+/** The output of a process. */
 interface CollectedOutput {
   lastLines(): string
   readonly logTo: (file: string) => void
   readonly hasDroppedStepRewards: () => boolean
-  /** Undefined as long as the output is only held. */
+  /** Undefined while the output is only in memory. */
   logFile(): string | undefined
-  /** Settles when all of it has come. */
+  /** Settles when the output is complete. */
   readonly complete: Promise<unknown>
 }
 
-/** The output without the secrets in it. Until there is a file for it, it is held. */
+/** Collects the output without its secrets, in memory until there is a log file. */
 function collectOutput(
   child: ChildProcess,
   { isEchoed = false }: Pick<ServerProcessOptions, 'isEchoed'>,
@@ -213,10 +214,10 @@ function collectOutput(
       if (isEchoed) printError(piece)
       hasDropped ||= piece.includes(stepRewardsDropped)
       const printed = piece.split('\n').filter((line) => line !== '')
-      lines.push(...printed.slice(-remembered).map(shortened))
-      lines.splice(0, lines.length - remembered)
+      lines.push(...printed.slice(-quotedLines).map(shortened))
+      lines.splice(0, lines.length - quotedLines)
       if (log === undefined) held.push(piece)
-      // Whoever prints faster than a disk writes has to wait.
+      // The process waits when it prints faster than the disk writes.
       else if (!log.write(piece)) waitForLog(log, text)
     }
     text.on('data', (piece: string) => keep(whole.push(piece)))
@@ -229,7 +230,7 @@ function collectOutput(
   async function endOfLog(): Promise<void> {
     await Promise.allSettled(written)
     log?.end()
-    // What is left to write; a log that cannot be written has been closed already.
+    // A log that cannot be written has been closed already.
     if (log?.closed === false) await Promise.allSettled([once(log, 'close')])
   }
   return {
@@ -240,19 +241,19 @@ function collectOutput(
     logTo: (file) => {
       logFile = file
       log = createWriteStream(file, { flags: 'a', mode: 0o600 })
-      // A log that cannot be written is no reason to stop: a full disk says so elsewhere.
+      // The run continues without a log: the journal reports a full disk.
       log.on('error', () => {})
       log.write(held.splice(0).join(''))
     },
   }
 }
 
-/** Holds what a stream prints until the end of a line: a line of the other stream would tear it in the log. */
+/** Buffers a stream until the end of a line, so that a line of the other stream does not split it in the log. */
 class WholeLines {
   #held: string[] = []
   #length = 0
 
-  /** What has come and was not taken yet, up to the end of its last line. */
+  /** Adds a piece, and returns the lines that are complete. */
   push(piece: string): string {
     const lineEnd = piece.lastIndexOf('\n') + 1
     const isHeld = lineEnd === 0 && this.#length + piece.length <= longestHeld
@@ -263,7 +264,7 @@ class WholeLines {
     return whole
   }
 
-  /** All that has come and was not taken yet. */
+  /** Returns everything that is buffered. */
   take(): string {
     const text = this.#held.join('')
     this.#held = []
@@ -278,14 +279,14 @@ function shortened(line: string): string {
 
 function waitForLog(log: WriteStream, text: Transform): void {
   text.pause()
-  const goOn = (): void => {
-    log.off('drain', goOn).off('close', goOn)
+  const resume = (): void => {
+    log.off('drain', resume).off('close', resume)
     text.resume()
   }
-  log.on('drain', goOn).on('close', goOn)
+  log.on('drain', resume).on('close', resume)
 }
 
-/** How the process has ended; resolves when all that it printed is there. */
+/** How the process has ended; resolves when its output is complete. */
 function endOf(child: ChildProcess, { complete }: CollectedOutput): Promise<string> {
   return new Promise((resolve) => {
     child.once('error', (error) => resolve(`could not be started: ${error.message}`))
@@ -298,17 +299,17 @@ function endOf(child: ChildProcess, { complete }: CollectedOutput): Promise<stri
 
 async function end(child: ChildProcess, ended: Promise<string>): Promise<void> {
   signalGroup(child, 'SIGTERM')
-  const force = setTimeout(() => signalGroup(child, 'SIGKILL'), patienceMs)
+  const force = setTimeout(() => signalGroup(child, 'SIGKILL'), endLimitMs)
   await ended
   clearTimeout(force)
 }
 
-/** Reaches what the user's code started as well. */
+/** Also ends the processes that user code started. */
 function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
   try {
     process.kill(-child.pid, signal)
   } catch {
-    // It ended in this moment.
+    // It has ended in the meantime.
   }
 }

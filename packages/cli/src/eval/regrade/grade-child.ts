@@ -6,20 +6,19 @@ import type { RolloutGrade, StoredRollout } from '@osmosis/eval'
 
 import { loadGrader, type GraderOrder, type LoadedGrader } from './load-grader.ts'
 
-// Started by `GraderProcess`, in a process of its own: what a grader does is its own business, and each
-// save of it is loaded again.
+// `GraderProcess` starts this module: a grader cannot harm the command, and each start loads its sources again.
 
-/** What the process is told: first with what to grade, then what. */
+/** Messages to the process: first the grader to load, then rollouts to grade. */
 export type ToGrader =
   | { readonly type: 'load'; readonly order: GraderOrder }
   | { readonly type: 'grade'; readonly id: number; readonly rollouts: readonly StoredRollout[] }
 
-/** What it answers. */
+/** Messages from the process. */
 export type FromGrader =
   | ({ readonly type: 'loaded' } & Omit<LoadedGrader, 'grade'>)
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'graded'; readonly id: number; readonly grades: readonly RolloutGrade[] }
-  /** Files of the user that were loaded, while they are; absolute. */
+  /** Source files that were just loaded; absolute. */
   | { readonly type: 'files'; readonly files: readonly string[] }
 
 let grader: LoadedGrader | undefined
@@ -66,7 +65,7 @@ process.on('message', (message: ToGrader) => {
     process.exit(1)
   })
 })
-// A rejection that nobody handles is trouble of the grader, and no reason to lose what it gives.
+// An unhandled rejection of user code must not end the process: its grades are still valid.
 process.on('unhandledRejection', (reason) => {
   process.stderr.write(`warning: unhandled rejection in user code: ${errorMessage(reason)}\n`)
 })

@@ -3,19 +3,33 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import type { RolloutGrade, StoredRollout } from '@osmosis/eval'
+import {
+  type RolloutGrade,
+  type StoredRollout,
+  findWorkspaceRoot,
+  type RunReader,
+} from '@osmosis/eval'
 
-import { printError, redaction } from '../../command/surroundings.ts'
+import {
+  printError,
+  redaction,
+  fromHere,
+  hideSecrets,
+  workingFolder,
+} from '../../command/surroundings.ts'
+import type { EvalRegradeFlags } from '../regrade.ts'
+import { readEnvironment, requiredSecrets } from '../../inputs/environment.ts'
+import { splitSpec } from '../../inputs/load-module.ts'
 import type { FromGrader, ToGrader } from './grade-child.ts'
 import type { GraderOrder } from './load-grader.ts'
 
-/** How to start the process of a grader. */
+/** Options of a {@link GraderProcess}. */
 export interface GraderProcessOptions {
   readonly order: GraderOrder
-  /** Where it runs: relative paths of the user's code mean this folder. */
+  /** Working folder of the process. */
   readonly folder: string
   readonly env: NodeJS.ProcessEnv
-  /** Called with each file of the user that it loads; absolute. */
+  /** Called with each source file that it loads; absolute. */
   readonly onFile: (file: string) => void
 }
 
@@ -28,22 +42,22 @@ interface Task {
 
 type Loaded = Extract<FromGrader, { type: 'loaded' }>
 
-/** Rollouts, or groups of them, that the process has at once; how many of them it grades at a time is its own matter. */
+/** Maximum number of rollouts or groups that the process has; it decides how many it grades concurrently. */
 const mostInFlight = 64
-/** How long a process may be silent beyond the deadline of a grader. Milliseconds. */
+/** How long a process may send nothing after the deadline of its grader. Milliseconds. */
 const patienceMs = 5_000
 
 /**
- * Grades in a process of its own. When that ends, or is blocked beyond the grader's deadline, a new one
- * gets what it had, one rollout or group at a time, so that only the one at fault goes without a grade.
+ * Grades in a child process. When that exits, or is blocked beyond the deadline of the grader, a new process
+ * gets its rollouts or groups one by one, so that only the faulty one has no grade.
  */
 export class GraderProcess {
   readonly #options: GraderProcessOptions
-  /** Of what its processes print. */
+  /** Removes secrets from the output of its processes. */
   readonly #redaction = redaction()
   readonly #queue: Task[] = []
   readonly #inFlight = new Map<number, Task>()
-  /** Those that a process had when it ended. */
+  /** Tasks that a process had when it exited. */
   readonly #suspects = new Set<Task>()
   #child: ChildProcess | undefined
   #isReady = false
@@ -79,7 +93,7 @@ export class GraderProcess {
     })
   }
 
-  /** Ends the process; what it has not graded is rejected. Idempotent. */
+  /** Ends the process and rejects pending tasks. Idempotent. */
   close(): void {
     this.#closed ??= new OsmosisError('cancelled', 'the grading was ended')
     this.#failAll(this.#closed)
@@ -203,4 +217,70 @@ export class GraderProcess {
 function childFile(): string {
   const source = path.join(import.meta.dirname, 'grade-child.ts')
   return existsSync(source) ? source : source.replace(/ts$/, 'js')
+}
+
+/**
+ * The environment and limits of the grader: its variables, secrets and time limit are those of the run.
+ *
+ * @throws OsmosisError with code `invalid_config` for secrets without a value, and when the run has no
+ * grader any more
+ */
+export async function graderSurroundings(
+  run: RunReader,
+  flags: Pick<EvalRegradeFlags, 'grader' | 'secretsFile'>,
+): Promise<Omit<GraderProcessOptions, 'onFile'>> {
+  const { inputs, provenance } = run.manifest
+  const { code, timeouts } = inputs
+  const root = await rootOf(run)
+  const entrypoint = root === undefined ? null : path.join(root, code.entrypoint)
+  if (flags.grader === undefined && entrypoint === null) {
+    throw invalid(
+      `The entrypoint of the run, ${code.entrypoint}, no longer exists. Name a grader with --grader.`,
+    )
+  }
+  const environment = readEnvironment()
+  const secrets = await requiredSecrets(inputs.secrets, flags.secretsFile, environment)
+  hideSecrets(secrets)
+  const isOfConfig = provenance.config !== null && root !== undefined
+  return {
+    order: {
+      grader: flags.grader === undefined ? null : absolute(flags.grader),
+      entrypoint,
+      kind: code.kind,
+      timeoutSeconds: timeouts.grader_seconds,
+      artifactRoot: path.join(run.location, 'artifacts'),
+    },
+    folder: isOfConfig ? path.join(root, 'rollouts', code.rollout) : workingFolder(),
+    env: {
+      ...environment,
+      ...inputs.env,
+      ...secrets,
+      // User code does not need the login, and no policy listens.
+      OSMOSIS_TOKEN: undefined,
+      OSMOSIS_CHAT_COMPLETIONS_URL: undefined,
+      OSMOSIS_ROLLOUT_ID: undefined,
+    },
+  }
+}
+
+/** The folder to which the entrypoint of a run is relative; undefined when the entrypoint does not exist. */
+async function rootOf({ location, manifest }: RunReader): Promise<string | undefined> {
+  const { file } = splitSpec(manifest.inputs.code.entrypoint)
+  const candidates = [
+    // A workspace may have been copied together with its runs.
+    await findWorkspaceRoot(path.join(location, 'file')),
+    manifest.provenance.root,
+    await findWorkspaceRoot(fromHere('file')),
+    workingFolder(),
+  ]
+  return candidates.find((root) => root !== undefined && existsSync(path.join(root, file)))
+}
+
+function absolute(spec: string): string {
+  const { file, name } = splitSpec(spec)
+  return name === undefined ? fromHere(file) : `${fromHere(file)}:${name}`
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
 }

@@ -17,36 +17,36 @@ import {
   type LoadedExports,
 } from '../../inputs/load-module.ts'
 
-/** What to grade with, as the process is told that does it. */
+/** The grader that a process has to load. */
 export interface GraderOrder extends Pick<StoredGrading, 'timeoutSeconds' | 'artifactRoot'> {
   /** `<file>[:<export>]`; null for the grader of the entrypoint. */
   readonly grader: string | null
-  /** The module that ran; null when it is not there any more. */
+  /** The entrypoint of the run; null when it no longer exists. */
   readonly entrypoint: string | null
   readonly kind: RunInputs['code']['kind']
 }
 
-/** A grader that was found. */
+/** A loaded grader. */
 export interface LoadedGrader {
-  /** Of the class or the function. */
+  /** Name of the class or function. */
   readonly name: string
   readonly grade: GradeRollouts
   /** Whether it grades the attempts at a row together. */
   readonly gradesGroups: boolean
-  /** What it may lack, a sentence each. */
+  /** A sentence about each config that it may lack. */
   readonly warnings: readonly string[]
 }
 
 /**
- * Loads what grades: the class of a grader, with the configs that are exported beside it, else by the
- * entrypoint of the run; or an eval function.
+ * Loads a grader: a class, with the configs that its module or else the entrypoint of the run exports; or
+ * an eval function.
  *
  * @throws OsmosisError with code `invalid_entrypoint`
  */
 export async function loadGrader(order: GraderOrder): Promise<LoadedGrader> {
   const { file, name } = splitSpec(order.grader ?? order.entrypoint ?? '')
   const loaded = await loadExports('grader', file)
-  // What an entrypoint names is its loop.
+  // The export that an entrypoint names is its loop.
   const chosen = order.grader === null ? undefined : name
   if (chosen !== undefined) namedExport(loaded, chosen)
   const { grader, ...own } = discoverGrader(loaded.exports, loaded.file, chosen)
@@ -62,14 +62,14 @@ export async function loadGrader(order: GraderOrder): Promise<LoadedGrader> {
 
 type Configs = Pick<Entrypoint, 'graderConfig' | 'workflowConfig'>
 
-/** A grader in a file of its own is configured where the entrypoint is. */
+/** The entrypoint has the configs of a grader in another file. */
 async function configsFor(
   own: Configs,
   { grader, entrypoint }: GraderOrder,
 ): Promise<{ configs: Configs; warnings: string[] }> {
   if (grader === null) return { configs: own, warnings: [] }
   if (entrypoint === null) {
-    const why = 'The entrypoint of the run is not there any more: its configs are not known.'
+    const why = 'The entrypoint of the run no longer exists, so its configs are not known.'
     return { configs: own, warnings: [why] }
   }
   try {
@@ -113,7 +113,7 @@ function functionOf(
   const [key, value] = found
   if (!isEvalFunction(value)) {
     throw invalid(
-      `'${file}:${key}' can grade nothing: it is neither a class that extends Grader nor an eval function, which takes one object, { messages, solutionStr, groundTruth, metadata, reward }, or is made by defineReward().`,
+      `'${file}:${key}' cannot grade: it is neither a class that extends Grader nor an eval function, which takes one object, { messages, solutionStr, groundTruth, metadata, reward }, or is made by defineReward().`,
     )
   }
   return {

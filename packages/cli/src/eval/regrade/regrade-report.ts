@@ -21,33 +21,33 @@ import {
 
 import { onOneLine } from '../../command/terminal-text.ts'
 
-/** A re-grading of a run, to be told. */
+/** A finished re-grading of a run. */
 export interface EndedRegrading {
   readonly run: RunReader
-  /** Its name. */
+  /** Name of the re-grading. */
   readonly grading: string
   /** The class or function that graded. */
   readonly grader: string
   readonly regrading: Regrading
-  /** The items that were to be graded, as they were. */
+  /** The selected items, with their earlier rewards. */
   readonly events: readonly ItemEvent[]
   readonly durationMs: number
 }
 
-/** An item that passes and did not, or no longer does. */
+/** An item that passed in only one of the gradings. */
 interface ChangedVerdict {
-  /** `<row>.<attempt>`, the attempt from 1; with `@baseline` behind it. */
+  /** `<row>.<attempt>`, the attempt from 1; with `@baseline` after it. */
   readonly rollout: string
   readonly before: number | null
   readonly after: number | null
   readonly error: string | null
 }
 
-/** What a re-grading made of the items of one model. */
+/** The changes of the items of one model. */
 interface ModelChange {
   readonly modelTag: 'primary' | 'baseline'
   readonly changed: readonly ChangedVerdict[]
-  /** Rewards that are others, also where the verdict is the same. */
+  /** Number of changed rewards, with or without a changed verdict. */
   readonly otherRewards: number
   readonly pass: Comparison
   readonly reward: Comparison
@@ -56,7 +56,7 @@ interface ModelChange {
 const mostLines = 20
 const mostErrors = 5
 
-/** The report for people; without a line feed at the end. */
+/** The report as text; without a line feed at the end. */
 export function regradeReport(ended: EndedRegrading): string {
   const { run, grading, grader, regrading, events, durationMs } = ended
   const { grades } = regrading
@@ -66,7 +66,7 @@ export function regradeReport(ended: EndedRegrading): string {
   return [
     `Graded ${what} of ${run.name} with ${grader} in ${formatDuration(durationMs)}.`,
     ...ungradedLines(regrading),
-    ...(skipped > 0 ? [`Kept out of training: ${formatCount(skipped)}.`] : []),
+    ...(skipped > 0 ? [`Excluded from training: ${formatCount(skipped)}.`] : []),
     ...errorLines(grades),
     ...changes.flatMap((change) => changeLines(change, changes.length > 1)),
     grades.length === 0 ? '' : `Written as ${run.name}@${grading}.`,
@@ -75,7 +75,7 @@ export function regradeReport(ended: EndedRegrading): string {
     .trimEnd()
 }
 
-/** The report for programs. */
+/** The report for `--json`. */
 export function regradeDocument(ended: EndedRegrading): object {
   const { run, grading, grader, regrading, events, durationMs } = ended
   const { grades, failed, missing, damaged, pending } = regrading
@@ -112,7 +112,7 @@ export function regradeDocument(ended: EndedRegrading): object {
 function changesOf({ run, regrading, events }: EndedRegrading): ModelChange[] {
   const unknown = new Set([...regrading.missing, ...regrading.damaged, ...regrading.pending])
   const byKey = new Map(regrading.grades.map((grade) => [itemKey(grade), grade]))
-  // A grader that failed has said nothing about them.
+  // Without a grade there is nothing to compare.
   const isJudged = (event: ItemEvent): boolean =>
     (byKey.get(itemKey(event))?.error ?? null) === null
   const known = events.filter((event) => !unknown.has(event) && isJudged(event))
@@ -148,7 +148,7 @@ function changesOf({ run, regrading, events }: EndedRegrading): ModelChange[] {
 
 function ungradedLines({ failed, missing, damaged, pending }: Regrading): string[] {
   const counts: [readonly ItemEvent[], string][] = [
-    [failed, 'failed before there was anything to grade'],
+    [failed, 'failed and have no samples'],
     [missing, 'whose stored samples are missing'],
     [damaged, 'whose stored samples are damaged'],
     [pending, 'that the grading did not reach'],

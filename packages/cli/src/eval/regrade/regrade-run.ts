@@ -26,15 +26,13 @@ import {
 } from '../../command/surroundings.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
-import { findRun, runsRoot } from '../show/find-run.ts'
+import { findRun, runsRoot, openShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
-import { openShownRun } from '../show/shown-run.ts'
-import { GraderProcess, type GraderProcessOptions } from './grader-process.ts'
-import { graderSurroundings } from './grader-surroundings.ts'
+import { GraderProcess, type GraderProcessOptions, graderSurroundings } from './grader-process.ts'
 import { regradeDocument, regradeReport, type EndedRegrading } from './regrade-report.ts'
 import { SourceWatcher } from './source-watcher.ts'
 
-/** Everything that is known before the grader is loaded. */
+/** What is known before the grader is loaded. */
 interface Preparation {
   readonly run: RunReader
   readonly flags: EvalRegradeFlags
@@ -44,17 +42,17 @@ interface Preparation {
 }
 
 /**
- * Grades the stored samples of a run again. Resolves with the exit code: 0 when the grader has judged
- * all of them that there are, 1 when stored samples are missing or damaged, or the grader failed for
- * every rollout, 130 after Ctrl-C, which keeps what has been graded.
+ * Grades the stored samples of a run again. Resolves with the exit code: 0 when all of them were graded, 1
+ * when stored samples are missing or damaged, or the grader failed for every rollout, 130 after Ctrl-C,
+ * which stores the grades so far.
  *
- * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint` for input that cannot be,
- * `judge_failed` when its judge refuses whatever it is asked, which keeps nothing, `damaged_run`, `run_locked`, `storage_error`
+ * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint` for invalid input, `judge_failed`
+ * when its judge refuses every request, which stores nothing, `damaged_run`, `run_locked`, `storage_error`
  */
 export async function evalRegradeCommand(name: string, flags: EvalRegradeFlags): Promise<number> {
   const { location, variant } = await findRun(name, await runsRoot(flags.output))
   if (variant !== undefined) {
-    throw invalid(`A run is graded again as a whole, with its baseline: leave out @${variant}.`)
+    throw invalid(`A run is graded again together with its baseline: omit @${variant}.`)
   }
   assertFlagsFit(flags)
   const run = await openRun(location)
@@ -83,17 +81,19 @@ function assertFlagsFit({
   breakLock,
 }: EvalRegradeFlags): void {
   if (breakLock && adopted === undefined) {
-    throw invalid('--break-lock goes with --adopt: only what changes the run needs its lock.')
+    throw invalid(
+      '--break-lock only applies to --adopt: a grading does not need the lock of the run.',
+    )
   }
   if (isWatching && adopted !== undefined) {
     throw invalid(
-      '--watch grades again and again: adopt a grading with --adopt <grading> when it is right.',
+      '--watch and --adopt exclude each other: adopt a finished grading with --adopt <grading>.',
     )
   }
   const others = { '--grader': grader, '--as': as, '--filter': filter }
   const [other] = Object.entries(others).find(([, value]) => value !== undefined) ?? []
   if (typeof adopted === 'string' && other !== undefined) {
-    throw invalid(`--adopt ${adopted} adopts a grading that is there: leave out ${other}.`)
+    throw invalid(`--adopt ${adopted} adopts an existing grading: omit ${other}.`)
   }
 }
 
@@ -114,7 +114,7 @@ async function prepare(
     throw invalid(
       flags.filter === undefined
         ? `No rollout of the run ${run.name} has ended yet.`
-        : `No rollout of the run ${run.name} is in '${flags.filter}'.`,
+        : `No rollout of the run ${run.name} matches '${flags.filter}'.`,
     )
   }
   const surroundings = await graderSurroundings(run, flags)
@@ -124,7 +124,7 @@ async function prepare(
   return { run, flags, grading, events, surroundings }
 }
 
-/** Names that mean something else behind the @ of a run. */
+/** Names with a meaning of their own after the @ of a run. */
 const reserved = [originalGrading, 'baseline']
 
 async function gradingName(
@@ -145,16 +145,16 @@ async function gradingName(
     return `${stem || 'grades'}-${number}`
   }
   if (reserved.includes(as)) {
-    throw invalid(`${run.name}@${as} has a meaning of its own: give the grading another name.`)
+    throw invalid(`${run.name}@${as} is reserved: choose another name for the grading.`)
   }
-  if (taken.has(as)) await confirm(`The grading ${as} is there already. Replace it?`, flags, signal)
+  if (taken.has(as)) await confirm(`The grading ${as} exists already. Replace it?`, flags, signal)
   return as
 }
 
 async function gradeOnce(prepared: Preparation, signal: AbortSignal): Promise<number> {
   const ended = await grade(prepared, { signal, onFile: () => {} })
   const { run, flags, grading } = prepared
-  await keep(ended, flags)
+  await storeAndPrint(ended, flags)
   if (signal.aborted) return interruptedExitCode
   const { grades, missing, damaged } = ended.regrading
   const isGraded = grades.some(({ error }) => error === null)
@@ -192,10 +192,10 @@ async function grade(
   }
 }
 
-/** What a grader that is saved again may not fail of any more. */
-const ofGrader: ReadonlySet<string> = new Set(['invalid_entrypoint', 'judge_failed'])
+/** Errors that a change of the grader may fix. */
+const graderErrors: ReadonlySet<string> = new Set(['invalid_entrypoint', 'judge_failed'])
 
-/** Grades whenever a source is saved, until Ctrl-C. */
+/** Grades after each change of a source, until Ctrl-C. */
 async function watch(prepared: Preparation, signal: AbortSignal): Promise<number> {
   const { flags, surroundings } = prepared
   const { grader, entrypoint } = surroundings.order
@@ -203,7 +203,7 @@ async function watch(prepared: Preparation, signal: AbortSignal): Promise<number
   watcher.add(moduleFile('grader', splitSpec(grader ?? entrypoint ?? '').file))
   try {
     for (;;) {
-      // What is saved meanwhile is graded at once.
+      // A change during a pass ends it and starts the next one.
       const pass = new AbortController()
       let hasFailed = false
       const changed = watcher.nextChange(signal, () => hasFailed).finally(() => pass.abort())
@@ -215,16 +215,16 @@ async function watch(prepared: Preparation, signal: AbortSignal): Promise<number
           signal: pass.signal,
           onFile: (file) => watcher.add(file),
         })
-        if (!pass.signal.aborted) await keep(ended, flags)
+        if (!pass.signal.aborted) await storeAndPrint(ended, flags)
       } catch (error) {
         if (!pass.signal.aborted) {
-          if (!isOsmosisError(error) || !ofGrader.has(error.code)) throw error
+          if (!isOsmosisError(error) || !graderErrors.has(error.code)) throw error
           hasFailed = true
           printError(`error: ${error.message}\n`)
         }
       }
       if (!pass.signal.aborted)
-        printError('\nWaiting for the grader to be saved. Ctrl-C ends it.\n')
+        printError('\nWaiting for a change of the grader. Press Ctrl-C to stop.\n')
       await changed
     }
   } finally {
@@ -232,8 +232,8 @@ async function watch(prepared: Preparation, signal: AbortSignal): Promise<number
   }
 }
 
-/** Writes and prints what came of a grading. */
-async function keep(
+/** Stores the grades and prints the report. */
+async function storeAndPrint(
   ended: EndedRegrading,
   { json, watch: isWatching }: EvalRegradeFlags,
 ): Promise<void> {
@@ -252,11 +252,11 @@ async function adopt(
   signal: AbortSignal,
 ): Promise<number> {
   const question = `Make ${run.name}@${grading} the rewards of ${run.name}?`
-  const keeps = `What it has now stays as ${run.name}@${originalGrading}.`
+  const keeps = `Its present rewards remain as ${run.name}@${originalGrading}.`
   await confirm(`${question} ${keeps}`, flags, signal)
   const { breakLock = false } = flags
   const changed = await adoptGrading(grading, { location: run.location, breakLock })
-  const said = `${run.name} has the rewards of ${grading}: ${formatQuantity(changed, 'rollout')} changed.`
+  const said = `${run.name} now has the rewards of ${grading}: ${formatQuantity(changed, 'rollout')} changed.`
   if (!flags.json) printOut(`${said}\n`)
   else if (typeof flags.adopt === 'string') {
     printOut(`${JSON.stringify({ run: run.name, adopted: grading, changed })}\n`)
@@ -264,7 +264,7 @@ async function adopt(
   return 0
 }
 
-/** @throws OsmosisError with code `invalid_config` when nobody says yes */
+/** @throws OsmosisError with code `invalid_config` without a yes */
 async function confirm(
   question: string,
   { yes, json }: EvalRegradeFlags,
@@ -275,7 +275,7 @@ async function confirm(
     throw invalid(`${question} No terminal is available for the answer: pass --yes.`)
   }
   const lines = createInterface({ input: standardInput(), output: standardError() })
-  // The terminal gives Ctrl-C to the reader of lines.
+  // The terminal sends Ctrl-C to the line reader.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {
     const said = await lines.question(`${question} [y/N] `, { signal })
@@ -285,7 +285,7 @@ async function confirm(
   }
 }
 
-/** How far a grading is, on a terminal. */
+/** The progress of a grading, on a terminal. */
 class CountLine {
   readonly #total: number
   #done = 0

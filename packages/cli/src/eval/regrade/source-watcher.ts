@@ -4,14 +4,14 @@ import path from 'node:path'
 /** Editors write a file in several steps. Milliseconds. */
 const settlingMs = 100
 
-/** Watches files by their folders, because editors replace files by others of the same name. */
+/** Watches the folders of files, because editors replace files. */
 export class SourceWatcher {
-  /** What each file was when it was added, or was changed last. */
+  /** The last known state of each file. */
   readonly #files = new Map<string, string>()
   readonly #folders = new Map<string, FSWatcher>()
   #listener: (() => void) | undefined
 
-  /** @param file - absolute; need not be there */
+  /** @param file - absolute; may not exist */
   add(file: string): void {
     if (this.#files.has(file)) return
     this.#files.set(file, stateOf(file))
@@ -19,9 +19,9 @@ export class SourceWatcher {
   }
 
   /**
-   * Resolves when a file is not what it was.
+   * Resolves when a file has changed.
    *
-   * @param any - also when another file in the folders is: one may be there that was missing
+   * @param any - whether a change of another file in the folders counts, e.g. because one was missing
    * @throws the reason of `signal`
    */
   async nextChange(signal: AbortSignal, any: () => boolean): Promise<void> {
@@ -36,7 +36,7 @@ export class SourceWatcher {
         if (this.#takeChanges() || any()) resolve()
       }, settlingMs)
     }
-    // It may have been saved before anybody listened.
+    // A file may have changed before this call.
     if (this.#takeChanges()) resolve()
     try {
       await promise
@@ -73,7 +73,7 @@ export class SourceWatcher {
         this.#folders.delete(folder)
       })
     } catch {
-      // A folder that is not there has nothing to watch.
+      // The folder does not exist.
     }
   }
 }

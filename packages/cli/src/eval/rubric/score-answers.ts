@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 
-import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError, lastAssistantText } from '@osmosis/core'
 import { formatReward, formatShare } from '@osmosis/eval'
 import { agreementOf, evaluateRubric, type Agreement, type RubricScore } from '@osmosis/models'
 import { ConcurrencyLimiter } from '@osmosis/runtime'
@@ -14,33 +14,32 @@ import {
   printOut,
   protectData,
 } from '../../command/surroundings.ts'
+import type { RubricFlags } from '../rubric.ts'
 import { choosePolicy, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
-import type { RubricFlags } from '../rubric.ts'
-import { humanVerdict, readAnswers, type AnswerRow } from './answer-rows.ts'
 
-/** An answer and what came of it. */
+/** An answer and its score. */
 interface JudgedRow {
   readonly row: AnswerRow
   /** Null when the judge gave no score. */
   readonly scored: RubricScore | null
   readonly error: string | null
-  /** What people found; null when they have not judged it, or are not asked. */
+  /** The human verdict; null without one, and without `--agree-with`. */
   readonly people: boolean | null
 }
 
-/** All of a file. */
+/** The scores of all answers of a file. */
 interface RubricResult {
   readonly model: string
   readonly rows: readonly JudgedRow[]
   readonly passThreshold: number
-  /** Null when there is nothing to compare with. */
+  /** Null without human verdicts. */
   readonly agreement: Agreement | null
 }
 
 /**
- * Scores a file of answers. Resolves with the exit code: 0 when all are scored, 1 when some are not, 2
- * for wrong use, 130 after Ctrl-C.
+ * Scores a file of answers. Resolves with the exit code: 0 when every answer has a score, 1 when not, 130
+ * after Ctrl-C.
  */
 export async function rubricCommand(flags: RubricFlags): Promise<number> {
   const { judge, ...task } = await prepare(flags)
@@ -90,7 +89,7 @@ async function prepare(flags: RubricFlags): Promise<Task & { readonly judge: Cho
     agreeWith !== undefined && humanVerdict(row, agreeWith, passThreshold) !== null
   if (agreeWith !== undefined && !answers.some(judged)) {
     throw invalid(
-      `No row has a human verdict: --agree-with ${agreeWith} is not a key of the rows or their metadata with pass or fail, true or false, or a score, and there are no tags.`,
+      `No row has a human verdict: --agree-with must name a key of the rows or their metadata with pass or fail, true or false, or a score, or a tag; ${agreeWith} is neither.`,
     )
   }
   return { rubric, answers, passThreshold, judge: await openJudge(flags) }
@@ -99,7 +98,7 @@ async function prepare(flags: RubricFlags): Promise<Task & { readonly judge: Cho
 async function openJudge({ apiKey, ...flags }: RubricFlags): Promise<ChosenPolicy> {
   if (apiKey === undefined) return choosePolicy(flags, readEnvironment())
   if (apiKey === '') throw invalid('The value of --api-key is empty.')
-  // Errors and warnings about the key call it by the name of the flag.
+  // So that errors and warnings about the key name the flag.
   const name = '--api-key'
   return choosePolicy({ ...flags, apiKeyEnv: name }, { ...readEnvironment(), [name]: apiKey })
 }
@@ -136,8 +135,8 @@ async function judgeAll(
         const { answer, originalInput, groundTruth } = row
         const metadata = withoutTag(row.metadata, agreeWith)
         const judged = { rubric, answer, originalInput, groundTruth, metadata }
-        const asked = { votes, scoreMin, scoreMax, signal, model: judge.policy, ...limit }
-        const scored = await evaluateRubric({ ...judged, ...asked })
+        const options = { votes, scoreMin, scoreMax, signal, model: judge.policy, ...limit }
+        const scored = await evaluateRubric({ ...judged, ...options })
         return { row, scored, error: null, people }
       } catch (error) {
         return { row, scored: null, error: errorMessage(error), people }
@@ -148,7 +147,7 @@ async function judgeAll(
   )
 }
 
-/** A judge that knows what people found would only agree. */
+/** The judge must not see the human verdict. */
 function withoutTag(
   metadata: AnswerRow['metadata'],
   tag: string | undefined,
@@ -170,7 +169,7 @@ function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_config', message)
 }
 
-/** What a judge found, as a table for people or as JSON. */
+/** The scores as a table or as JSON. */
 function rubricReport(result: RubricResult, { json }: Pick<RubricFlags, 'json'>): string {
   return json === true ? JSON.stringify(toDocument(result), null, 2) : toText(result)
 }
@@ -252,7 +251,7 @@ function toText(result: RubricResult): string {
     const { answers, accuracy, kappa, onlyJudgePasses, onlyPeoplePass } = agreement
     const beyond =
       kappa === null
-        ? "Cohen's kappa is not defined: all are of one kind"
+        ? "Cohen's kappa is not defined: all verdicts are equal"
         : `Cohen's kappa ${kappa.toFixed(2)}`
     lines.push(
       `Agreement  ${formatShare(accuracy)} of ${answers} answers, ${beyond}`,
@@ -260,4 +259,105 @@ function toText(result: RubricResult): string {
     )
   }
   return lines.join('\n')
+}
+
+/** One answer of a file. */
+export interface AnswerRow {
+  /** Its id, else its line. */
+  readonly label: string
+  readonly answer: string
+  readonly originalInput: string | null
+  readonly groundTruth: string | null
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  /** All keys of the line. */
+  readonly fields: Readonly<Record<string, unknown>>
+}
+
+const shownProblems = 5
+
+/**
+ * Reads a file of answers: JSON Lines with `messages`, `answer` or `solution_str`, and perhaps
+ * `ground_truth` (or `label`), `original_input` (or `user_prompt`), `metadata` and `id` (or
+ * `conversation_id`).
+ *
+ * @throws OsmosisError with code `invalid_dataset` that names up to five bad lines
+ */
+export async function readAnswers(file: string): Promise<AnswerRow[]> {
+  const problems: string[] = []
+  const rows: AnswerRow[] = []
+  for (const [index, line] of (await readText(file)).split('\n').entries()) {
+    if (line.trim() === '') continue
+    const row = toRow(line, index + 1)
+    if (typeof row === 'string') problems.push(`line ${index + 1}: ${row}`)
+    else rows.push(row)
+  }
+  if (rows.length === 0 && problems.length === 0) problems.push('contains no answers')
+  if (problems.length === 0) return rows
+  const lines = problems.slice(0, shownProblems).map((problem) => `- ${problem}`)
+  if (problems.length > shownProblems) lines.push('... (showing first 5 errors)')
+  throw new OsmosisError('invalid_dataset', [`Invalid answers ${file}:`, ...lines].join('\n'))
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return (await readFile(namedHere(file), 'utf8')).replace(/^\uFEFF/, '')
+  } catch (cause) {
+    throw new OsmosisError('invalid_dataset', `Cannot read ${file}: ${errorMessage(cause)}`, {
+      cause,
+    })
+  }
+}
+
+/** Returns a text when the line is invalid. */
+function toRow(line: string, number: number): AnswerRow | string {
+  let value: unknown
+  try {
+    value = JSON.parse(line)
+  } catch (error) {
+    return `invalid JSON - ${errorMessage(error)}`
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return 'must be an object'
+  }
+  const fields = value as Record<string, unknown>
+  const answer = answerIn(fields)
+  if (answer === undefined) return 'needs messages (a list), answer or solution_str (a text)'
+  const { metadata } = fields
+  const isObject = typeof metadata === 'object' && metadata !== null && !Array.isArray(metadata)
+  return {
+    label: textIn(fields, 'id', 'conversation_id') ?? `line ${number}`,
+    answer,
+    originalInput: textIn(fields, 'original_input', 'user_prompt'),
+    groundTruth: textIn(fields, 'ground_truth', 'label'),
+    metadata: isObject ? (metadata as Record<string, unknown>) : null,
+    fields,
+  }
+}
+
+function answerIn({ messages, answer, solution_str: solution }: Record<string, unknown>) {
+  if (Array.isArray(messages)) return lastAssistantText({ messages })
+  return [answer, solution].find((text) => typeof text === 'string')
+}
+
+function textIn(fields: Readonly<Record<string, unknown>>, ...keys: string[]): string | null {
+  const value = keys.map((key) => fields[key]).find((one) => one !== undefined && one !== null)
+  if (value === undefined) return null
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+const words = new Map<unknown, boolean>([
+  ...['pass', 'passed', 'true', 'yes', 'good', 'correct'].map((word) => [word, true] as const),
+  ...['fail', 'failed', 'false', 'no', 'bad', 'wrong'].map((word) => [word, false] as const),
+])
+
+/**
+ * The human verdict on an answer: a key of its row or metadata, or a tag among its `tags`; null without one.
+ */
+export function humanVerdict(row: AnswerRow, tag: string, passThreshold: number): boolean | null {
+  const { tags } = row.fields
+  const value = row.fields[tag] ?? row.metadata?.[tag]
+  if (value === undefined && Array.isArray(tags)) return tags.includes(tag)
+  if (typeof value === 'boolean') return value
+  if (typeof value === 'number') return value >= passThreshold
+  return words.get(typeof value === 'string' ? value.trim().toLowerCase() : value) ?? null
 }

@@ -20,21 +20,21 @@ import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
 import type { KnownInputs } from './run-inputs.ts'
 
-/** The run that a command is about. */
+/** The run that a command starts or resumes. */
 export interface ChosenRun {
   readonly name: string
   /** Its folder; absolute. */
   readonly location: string
-  /** What it has already; undefined for a run that begins. */
+  /** The stored run; undefined for a new one. */
   readonly earlier: RunReader | undefined
-  /** Whether a run of this name has to be renamed first. */
+  /** Whether an existing run of this name must be renamed first. */
   readonly archives: boolean
   /** The rows and attempts it will have. */
   readonly rows: readonly RunRow[]
   readonly n: number
 }
 
-/** What a command wants a run to be. */
+/** What the command line requests of a run. */
 export interface WantedRun {
   readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
@@ -42,12 +42,11 @@ export interface WantedRun {
 }
 
 /**
- * Finds the run to continue with, or a name for a new one: the run of that name, else the newest of this
- * config that has something left to do and has the same inputs, unless a process is at it. Nothing is
- * written.
+ * Finds the run to resume, or a name for a new one: the run of the given name, else the newest unfinished
+ * run of this config with the same inputs to which no process writes. Writes nothing.
  *
- * @throws OsmosisError with code `invalid_config` for a name that cannot be, and for a run of that name
- * with other inputs; `damaged_run` for what cannot be read
+ * @throws OsmosisError with code `invalid_config` for an invalid name, and for a run of that name with
+ * other inputs; `damaged_run` for a run that cannot be read
  */
 export async function chooseRun(wanted: WantedRun): Promise<ChosenRun> {
   const { plan, flags, inputs } = wanted
@@ -67,7 +66,7 @@ export async function chooseRun(wanted: WantedRun): Promise<ChosenRun> {
   return grownRun(earlier, wanted)
 }
 
-/** Whether a run has to run an item again that it has. */
+/** Whether `--retry-failed` selects an item that has ended. */
 export function runsAgain({
   retryFailed,
 }: Pick<EvalRunFlags, 'retryFailed'>): (event: ItemEvent) => boolean {
@@ -76,7 +75,7 @@ export function runsAgain({
   return ({ status, error_type: type }) => status === 'failed' && (types?.has(type ?? '') ?? true)
 }
 
-/** What to say when failures of certain types are to be run again and there are only others. */
+/** A warning when `--retry-failed` names error types that no failure has. */
 export function unmatchedRetry(
   { earlier }: ChosenRun,
   { retryFailed }: EvalRunFlags,
@@ -85,12 +84,12 @@ export function unmatchedRetry(
   const failed = [...(earlier?.events.values() ?? [])].filter(({ status }) => status === 'failed')
   if (failed.length === 0 || failed.some(runsAgain({ retryFailed }))) return undefined
   const types = new Set(failed.map(({ error_type: type }) => type ?? 'without a type'))
-  return `No rollout failed with ${retryFailed}: those that failed did with ${[...types].join(', ')}.`
+  return `No rollout failed with ${retryFailed}: the failures are of type ${[...types].join(', ')}.`
 }
 
 /**
- * Widens `runAgain` to all items of a group, a row and a model, when one of them is to be run: what is
- * graded together runs together.
+ * Widens `runAgain` to all items of a group (a row and a model) when one of them is pending: a group is
+ * graded together, so it runs together.
  */
 export function runsWithGroup(
   { earlier, rows, n }: ChosenRun,
@@ -105,7 +104,7 @@ function groupKey(row: number, tag: string | undefined): string {
   return `${row} ${tag ?? ''}`
 }
 
-/** How many items of a run are still to be run. */
+/** The number of pending items of a run. */
 export function countPending(
   { earlier, rows, n }: ChosenRun,
   { model }: KnownInputs,
@@ -121,7 +120,7 @@ function pendingOf(...args: Parameters<typeof pendingGroups>): number {
   return sum
 }
 
-/** The rows and models that have items to run, and how many. */
+/** The groups that have pending items, with their number. */
 function* pendingGroups(
   { events, manifest }: RunReader,
   { rows, n }: Pick<ChosenRun, 'rows' | 'n'>,
@@ -154,30 +153,30 @@ function newRun(name: string, { plan }: WantedRun): ChosenRun {
 }
 
 /**
- * Rows and attempts become more when flags ask for more, and never fewer. A config asks for what a run
- * begins with: whoever began with less does not mean to continue with more.
+ * Adds the rows and attempts that flags request; none are removed. The numbers in a config only apply to
+ * the start of a run.
  */
 function grownRun(earlier: RunReader, { plan, flags }: WantedRun): ChosenRun {
   const { manifest, name, location } = earlier
   const own = new Set(manifest.rows.map(({ source_row }) => source_row))
-  const asked = asksForRows(flags) ? plan.rows.map(toRunRow) : []
-  const rows = [...manifest.rows, ...asked.filter(({ source_row }) => !own.has(source_row))]
+  const requested = selectsRows(flags) ? plan.rows.map(toRunRow) : []
+  const rows = [...manifest.rows, ...requested.filter(({ source_row }) => !own.has(source_row))]
   const n = Math.max(manifest.n, flags.n ?? 0)
   return { name, location, earlier, archives: false, rows, n }
 }
 
-function asksForRows({ rows, limit, offset }: EvalRunFlags): boolean {
+function selectsRows({ rows, limit, offset }: EvalRunFlags): boolean {
   return rows !== undefined || limit !== undefined || offset !== undefined
 }
 
 async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunReader | undefined> {
-  // Where nothing can be read nothing can be made either, and that says why.
+  // A folder that cannot be read cannot be written either, which is reported then.
   const runs = await listRuns(plan.outputRoot).catch(() => [])
   for (const { manifest, location } of runs) {
     if (manifest === null || !isOf(manifest, plan, inputs)) continue
     if (changesTo(manifest, inputs).length > 0 || !isWithin(manifest, plan, flags)) continue
     const run = await openRun(location)
-    // It does not need another process to continue, and is not to be had.
+    // Another process writes to it.
     if (run.writer() !== null && !flags.breakLock) continue
     const { rows, n } = manifest
     if (pendingOf(run, { rows, n }, runsAgain(flags)) > 0) return run
@@ -194,15 +193,15 @@ function isOf(
   return provenance.config === null && own.code.entrypoint === inputs.code.entrypoint
 }
 
-/** Whoever asks for less than a run has does not mean that run. */
+/** False when flags request fewer rows or attempts than the run has: they mean another run. */
 function isWithin({ rows, n }: RunManifest, plan: EvalRunPlan, flags: EvalRunFlags): boolean {
   if (flags.n !== undefined && flags.n < n) return false
   const wanted = new Set(plan.rows.map(({ sourceRowIndex }) => sourceRowIndex))
-  return !asksForRows(flags) || rows.every(({ source_row }) => wanted.has(source_row))
+  return !selectsRows(flags) || rows.every(({ source_row }) => wanted.has(source_row))
 }
 
 function changesTo(manifest: RunManifest, inputs: KnownInputs): InputGroup[] {
-  // What an entrypoint exports follows from its sources.
+  // The kind follows from the sources of the entrypoint.
   const { kind } = manifest.inputs.code
   return changedInputs(manifest, { ...inputs, code: { ...inputs.code, kind } } satisfies RunInputs)
 }

@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
+import { OsmosisError, isRewardFunction } from '@osmosis/core'
 import {
   defaultOutputRoot,
   readDataset,
@@ -8,7 +8,8 @@ import {
   readWorkspaceConfig,
   selectRows,
   type DatasetRow,
-  type EvalConfig,
+  toScorer,
+  type Scorer,
 } from '@osmosis/eval'
 
 import { assertLogFolder } from '../../command/output-files.ts'
@@ -19,9 +20,6 @@ import {
   protectData,
   workingFolder,
 } from '../../command/surroundings.ts'
-import { workspaceHere, type PolicySurroundings } from '../../inputs/choose-policy.ts'
-import { readSecretsFile } from '../../inputs/environment.ts'
-import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import {
   evaluationQueue,
   type EvaluationQueue,
@@ -30,34 +28,37 @@ import {
   type EvaluationServer,
 } from '../models/remote-servers.ts'
 import type { EvalRunFlags } from '../run.ts'
+import { workspaceHere, type PolicySurroundings } from '../../inputs/choose-policy.ts'
+import { requiredSecrets } from '../../inputs/environment.ts'
+import { moduleFile, splitSpec, loadExports, namedExport } from '../../inputs/load-module.ts'
 
-/** What is evaluated, on which rows, and how: from a config, or from flags alone. */
+/** The plan of an evaluation, from a config and flags, or from flags alone. */
 export interface EvalRunPlan {
   /** The file or folder that the run is named after. */
   readonly source: string
-  /** What is evaluated, for people. */
+  /** Name of what is evaluated, for output. */
   readonly rollout: string
-  /** The entrypoint as `osmosis serve` takes it; absolute. With a server, its URL. */
+  /** The argument of `osmosis serve`; absolute. With a running server, its URL. */
   readonly entrypoint: string
-  /** Where its process runs. */
+  /** Working folder of its process. */
   readonly folder: string
   /** Added to the environment of that process. */
   readonly env: Readonly<Record<string, string>>
-  /** As config or flag name it. */
+  /** As in the config or the flag. */
   readonly dataset: string
   readonly datasetFile: string
-  /** All rows of it. */
+  /** All rows of the dataset. */
   readonly allRows: readonly DatasetRow[]
-  /** Those that are wanted. */
+  /** The selected rows. */
   readonly rows: readonly DatasetRow[]
   readonly n: number
   /** Relative to the workspace; null without a config. */
   readonly config: string | null
-  /** What names of files in the inputs of a run are relative to. */
+  /** Base of the file names in the inputs of a run. */
   readonly root: string
-  /** Holds the sources of the rollout. */
+  /** Folder of the sources of the rollout. */
   readonly sourceFolder: string
-  /** Null: as many as the server takes. */
+  /** Null: the limit of the server. */
   readonly maxInFlight: number | null
   readonly passThreshold: number
   /** Seconds; null is unbounded. */
@@ -68,16 +69,16 @@ export interface EvalRunPlan {
   readonly policy: PolicySurroundings
   /** Undefined: rollouts run on this machine. */
   readonly queue: EvaluationQueue | undefined
-  /** Where rollouts run; undefined: in a process that the evaluation starts, or on the workers of the queue. */
+  /** A running server; undefined when the evaluation starts one. */
   readonly server: EvaluationServer | undefined
-  /** By their names; added to the environment of that process, and shown nowhere. */
+  /** Added to the environment of that process; never printed or stored. */
   readonly secrets: Readonly<Record<string, string>>
-  /** What the platform would refuse about the config. */
+  /** Why the platform would refuse the config. */
   readonly platformProblems: readonly string[]
 }
 
 /**
- * Makes the plan of an evaluation. Flags come before the config.
+ * Makes the plan of an evaluation. Flags override the config.
  *
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset`
  */
@@ -91,25 +92,25 @@ export async function planEvaluation(
   const isNamedTwice = configFile !== undefined && flags.module !== undefined
   if (isNamedTwice || (!isNamed && server === undefined)) {
     throw invalid(
-      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a server that is up as --server <url>.',
+      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a running server as --server <url>.',
     )
   }
   if (flags.rows !== undefined && (flags.limit !== undefined || flags.offset !== undefined)) {
-    throw invalid('--rows says which rows: leave out --limit and --offset.')
+    throw invalid('--rows selects the rows: omit --limit and --offset.')
   }
   await assertLogFolder(flags.log)
   const plan =
     configFile === undefined
       ? await planFromFlags(flags, server)
       : await planFromConfig(configFile, flags, server === undefined ? environment : undefined)
-  // What is evaluated is what is served there, wherever the sources are.
+  // A running server has its own sources.
   if (server === undefined) return plan
-  // Behind the rows, in which it may occur.
+  // After the rows were read: they may contain the text of the key.
   const apiKey = serverKey(flags.serverApiKeyEnv, environment)
   return { ...plan, server: { ...server, apiKey }, entrypoint: server.url }
 }
 
-/** @param environment - where its secrets are; undefined when nothing that runs here gets them */
+/** @param environment - the source of the secrets; undefined when no process here gets them */
 async function planFromConfig(
   configFile: string,
   flags: Partial<EvalRunFlags>,
@@ -124,7 +125,9 @@ async function planFromConfig(
   const queue = evaluationQueue(flags, workspace.queue)
   const allRows = await readDataset(experiment.datasetFile)
   protectData(allRows)
-  const secrets = environment ? await findSecrets(config, flags.secretsFile, environment) : {}
+  const secrets = environment
+    ? await requiredSecrets(config.requiredSecrets, flags.secretsFile, environment)
+    : {}
   hideSecrets(secrets)
   return {
     source: configFile,
@@ -167,7 +170,7 @@ async function planFromFlags(
     throw invalid(`${flag} needs --dataset: the file with the rows.`)
   }
   if (flags.secretsFile !== undefined) {
-    throw invalid('--secrets-file goes with a config, which says what secrets there are.')
+    throw invalid('--secrets-file needs a config, which names the secrets.')
   }
   const { file, name } = splitSpec(module)
   const found = server === undefined ? moduleFile('entrypoint', file) : fromHere(dataset)
@@ -176,7 +179,7 @@ async function planFromFlags(
   const allRows = await readDataset(namedHere(dataset))
   protectData(allRows)
   return {
-    // `main` says nothing; the folder it is in does.
+    // The folder of `main` is a better name.
     source: /^(main|index)\./.test(path.basename(found)) ? path.dirname(found) : found,
     rollout: server?.url ?? module,
     entrypoint: name === undefined ? found : `${found}:${name}`,
@@ -219,24 +222,57 @@ function chosenRows(
   )
 }
 
-async function findSecrets(
-  { requiredSecrets }: EvalConfig,
-  file: string | undefined,
-  environment: NodeJS.ProcessEnv,
-): Promise<Record<string, string>> {
-  const written = file === undefined ? new Map<string, string>() : await readSecretsFile(file)
-  const secrets: Record<string, string> = {}
-  for (const name of requiredSecrets) {
-    const value = written.get(name) ?? environment[name]
-    if (value) secrets[name] = value
-  }
-  const missing = requiredSecrets.filter((name) => !Object.hasOwn(secrets, name))
-  if (missing.length === 0) return secrets
-  throw invalid(
-    `The rollout needs secrets that have no value: ${missing.join(', ')}. Set them in the environment or in .env, or pass --secrets-file <file>.`,
-  )
-}
-
 function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_config', message)
+}
+
+/**
+ * Loads eval functions, each named as `rewards.ts:exact`.
+ *
+ * @throws OsmosisError with code `invalid_config` for an invalid name, `invalid_entrypoint` when it is
+ * not an eval function
+ */
+export async function loadScorers(specs: readonly string[]): Promise<Scorer[]> {
+  const seen = new Map<string, string>()
+  const scorers: Scorer[] = []
+  for (const spec of specs) {
+    const { file, name } = splitSpec(spec)
+    if (name === undefined) {
+      throw new OsmosisError(
+        'invalid_config',
+        `--eval-fn must name a file and an export, e.g. rewards.ts:exact; got '${spec}'.`,
+      )
+    }
+    const identity = `${fromHere(file)}:${name}`
+    const earlier = seen.get(identity)
+    if (earlier !== undefined) throw twice(earlier, spec)
+    seen.set(identity, spec)
+    scorers.push(await loadScorer(spec, file, name))
+  }
+  return scorers
+}
+
+async function loadScorer(spec: string, file: string, name: string): Promise<Scorer> {
+  const value = namedExport(await loadExports('eval function', file), name)
+  if (typeof value !== 'function') {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `'${spec}' must be a function that returns a number, got ${value === null ? 'null' : typeof value}.`,
+    )
+  }
+  if (value.length > 1 && !isRewardFunction(value)) {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `'${spec}' takes ${value.length} parameters. Wrap it in defineReward() to be called with (solutionStr, groundTruth, extraInfo), or let it take one object: { messages, solutionStr, groundTruth, metadata, reward }.`,
+    )
+  }
+  return toScorer(spec, value as (...args: never[]) => unknown)
+}
+
+function twice(earlier: string, spec: string): OsmosisError {
+  const same = earlier === spec ? '' : `, the first time as '${earlier}'`
+  return new OsmosisError(
+    'invalid_config',
+    `--eval-fn names '${spec}' twice${same}. Remove one of them.`,
+  )
 }

@@ -8,14 +8,14 @@ import { archiveRun, createRun, resumeRun, type RunLock, type RunStore } from '@
 import type { RunManifest } from '@osmosis/eval/analysis'
 
 import { environment, workingFolder } from '../../command/surroundings.ts'
-import type { EntrypointKind } from '../../serve/server-channel.ts'
 import type { EvalRunFlags } from '../run.ts'
+import type { EntrypointKind } from '../../serve/server-channel.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
 import type { KnownInputs } from './run-inputs.ts'
 
 /**
- * Takes a run that has started, with the rows and attempts it is to have now. The caller closes it.
+ * Opens a stored run to resume it, and adds the requested rows and attempts. The caller closes it.
  *
  * @throws OsmosisError with code `run_locked`, `damaged_run` or `storage_error`
  */
@@ -35,7 +35,7 @@ export async function openEarlierRun(
 }
 
 /**
- * Begins a run; one of the same name is renamed first. The caller closes it.
+ * Creates a run; an existing run of the same name is renamed first. The caller closes it.
  *
  * @throws OsmosisError with code `invalid_config`, `run_locked` or `storage_error`
  */
@@ -52,7 +52,7 @@ export async function beginRun(
     inputs: KnownInputs
     kind: EntrypointKind
     resumeWith: readonly string[]
-    /** Of its name, when it was made up. */
+    /** The lock of a generated name. */
     lock: RunLock | undefined
   },
   { breakLock }: EvalRunFlags,
@@ -89,7 +89,7 @@ function packageVersion(): string {
   return (JSON.parse(manifest) as { version: string }).version
 }
 
-/** Null outside of git, and where there is none. */
+/** Null outside of a repository, and without git. */
 async function gitState(cwd: string): Promise<RunManifest['provenance']['git']> {
   const git = async (...args: string[]): Promise<string> => {
     const { stdout } = await promisify(execFile)('git', args, {
@@ -108,4 +108,55 @@ async function gitState(cwd: string): Promise<RunManifest['provenance']['git']> 
   } catch {
     return null
   }
+}
+
+/** Flags that apply to one start, or only to its output and questions. */
+const notRepeated: ReadonlySet<string> = new Set<keyof EvalRunFlags>([
+  'module',
+  'dataset',
+  'name',
+  'fresh',
+  'retryFailed',
+  'breakLock',
+  'dryRun',
+  'details',
+  'quiet',
+  'json',
+  'yes',
+])
+
+/** The arguments of `osmosis` that resume a run which was started with these flags. */
+export function resumeArguments(
+  configFile: string | undefined,
+  flags: EvalRunFlags,
+  name: string,
+): string[] {
+  const { module, dataset } = flags
+  const what = [
+    ...(configFile === undefined ? [] : [configFile]),
+    ...(module === undefined ? [] : ['-m', module]),
+    ...(dataset === undefined ? [] : ['-d', dataset]),
+  ]
+  const repeated = Object.entries(flags).flatMap(([flag, value]) =>
+    notRepeated.has(flag) ? [] : flagArguments(flag, value),
+  )
+  return ['eval', 'run', ...what, ...repeated, '--name', name]
+}
+
+function flagArguments(flag: string, value: unknown): string[] {
+  const option = flag.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+  // --preflight and --grader do not exist: they are the defaults.
+  if (value === true) return ['preflight', 'grader'].includes(flag) ? [] : [`--${option}`]
+  if (value === false) return [`--no-${option}`]
+  if (Array.isArray(value)) return value.flatMap((one) => flagArguments(flag, one))
+  const text = String(value)
+  return [`--${option}`, /url$|^redis$/i.test(flag) ? withoutCredentials(text) : text]
+}
+
+/** Manifests are shared together with results. */
+function withoutCredentials(address: string): string {
+  const url = new URL(address)
+  if (url.username === '' && url.password === '') return address
+  url.username = url.password = ''
+  return url.href
 }

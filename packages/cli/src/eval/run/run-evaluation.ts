@@ -32,14 +32,13 @@ import {
   isInteractive,
   standardInput,
 } from '../../command/surroundings.ts'
-import { outputWidth } from '../../command/terminal-text.ts'
+import { outputWidth, withCommand } from '../../command/terminal-text.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
 import { chooseModels, type ComparedModels, preflightModels } from '../models/compared-models.ts'
 import { serveModels, type ServedModels } from '../models/served-models.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { runReport } from '../show/run-report.ts'
 import { reasonSentence, runSummary } from '../show/run-summary.ts'
-import { withCommand } from '../show/shell-command.ts'
 import { endedRun } from '../show/shown-run.ts'
 import {
   chooseRun,
@@ -50,18 +49,15 @@ import {
   unmatchedRetry,
   type ChosenRun,
 } from './choose-run.ts'
-import { planEvaluation, type EvalRunPlan } from './evaluation-plan.ts'
-import { loadScorers } from './load-scorers.ts'
-import { beginRun, openEarlierRun } from './open-run.ts'
-import { planText, runAgainText, servedText } from './plan-text.ts'
-import { ProgressLine } from './progress-line.ts'
-import { resumeArguments } from './resume-arguments.ts'
+import { planEvaluation, type EvalRunPlan, loadScorers } from './evaluation-plan.ts'
+import { beginRun, openEarlierRun, resumeArguments } from './open-run.ts'
+import { planText, runAgainText, servedText, ProgressLine } from './run-output.ts'
 import { findInputs, type KnownInputs } from './run-inputs.ts'
 
-/** A run, and everything that is needed for it. */
+/** A run with everything that it needs. */
 interface Preparation {
   readonly configFile: string | undefined
-  /** The words behind `osmosis` that continue with the run. */
+  /** The arguments of `osmosis` that resume the run. */
   readonly resumeWith: readonly string[]
   readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
@@ -70,18 +66,18 @@ interface Preparation {
   readonly scorers: readonly Scorer[]
   readonly inputs: KnownInputs
   readonly run: ChosenRun
-  /** Prints a line on stderr, unless nothing is to be said. */
+  /** Prints a line on stderr, unless the command is quiet. */
   readonly say: (text: string) => void
 }
 
 /**
- * Runs an evaluation, or continues with one: serves the entrypoint in a process of its own, drives all
- * rows through it over HTTP, scores what comes of them, and prints the report. Resolves with the exit
- * code: 0 when every item has ended and each eval function (without any, the reward) has scored some of
- * each model, 1 when not, 3 when fewer have passed than `--min-pass-rate` asks for, 130 after Ctrl-C.
+ * Starts or resumes an evaluation: serves the entrypoint in a child process, sends all rows to it over
+ * HTTP, scores the outcomes and prints the result. Resolves with the exit code: 0 when every item has
+ * ended and each eval function (without any, the reward) has scored a rollout of each model, 1 when not,
+ * 3 when the pass rate is below `--min-pass-rate`, 130 after Ctrl-C.
  *
- * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset` for input
- * that cannot be, `run_locked` when another process has the run, `damaged_run`, `storage_error`
+ * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset` for invalid
+ * input, `run_locked` when another process writes to the run, `damaged_run`, `storage_error`
  */
 export async function evalRunCommand(
   configFile: string | undefined,
@@ -105,7 +101,7 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
   if (flags.fresh && flags.retryFailed !== undefined) {
     throw new OsmosisError(
       'invalid_config',
-      'Pass --fresh or --retry-failed: a run that begins has no failures.',
+      'Pass either --fresh or --retry-failed: a new run has no failures.',
     )
   }
   const environment = readEnvironment()
@@ -118,8 +114,8 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
   const scorers = await loadScorers(flags.evalFn ?? [])
   const { queue, server, env, secrets } = plan
   const elsewhere = server
-    ? 'a server that is up, which has variables of its own'
-    : queue && 'the workers of a queue, which have variables of their own'
+    ? 'a running server, which has its own variables'
+    : queue && 'the workers of a queue, which have their own variables'
   if (elsewhere !== undefined && Object.keys({ ...env, ...secrets }).length > 0) {
     printError(`warning: [env] and [secrets] of the config do not reach ${elsewhere}.\n`)
   }
@@ -134,21 +130,21 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
   return { configFile, resumeWith, plan, flags, environment, models, scorers, inputs, run, say }
 }
 
-async function start(asked: Preparation, interrupt: AbortSignal): Promise<number> {
-  const { plan, flags, models, say } = asked
-  say(planText(plan, asked.run, models, flags.dryRun ? 'Would start' : 'Starting'))
-  const pending = countPending(asked.run, asked.inputs, runsAgain(flags))
+async function start(initial: Preparation, interrupt: AbortSignal): Promise<number> {
+  const { plan, flags, models, say } = initial
+  say(planText(plan, initial.run, models, flags.dryRun ? 'Would start' : 'Starting'))
+  const pending = countPending(initial.run, initial.inputs, runsAgain(flags))
   if (flags.dryRun) {
-    const served = await serve(asked, interrupt)
+    const served = await serve(initial, interrupt)
     say(servedText(served))
     await served.close()
     return 0
   }
   if (!(await confirmStart(pending, flags, interrupt))) return 1
   await makeOutputRoot(plan)
-  const { prepared, lock } = await named(asked)
+  const { prepared, lock } = await withReservedName(initial)
   const { run } = prepared
-  // Taken before anything is started for it; one that begins is made when all that it needs is there.
+  // A stored run is opened before the server starts; a new one is created when the server listens.
   const earlier = run.earlier && (await openEarlierRun(run, plan, flags))
   let store = earlier
   try {
@@ -184,15 +180,15 @@ async function start(asked: Preparation, interrupt: AbortSignal): Promise<number
   }
 }
 
-/** Keeps the name that was made up for a run. Somebody else may have started one of that name since. */
-async function named(
+/** Reserves the generated name of a run. Another process may have taken it in the meantime. */
+async function withReservedName(
   prepared: Preparation,
 ): Promise<{ readonly prepared: Preparation; readonly lock: RunLock | undefined }> {
   const { plan, flags, run, configFile, say } = prepared
   if (run.earlier !== undefined || flags.name !== undefined) return { prepared, lock: undefined }
   const { name, lock } = await reserveRun(plan.outputRoot, plan.source)
   if (name === run.name) return { prepared, lock }
-  say(`Another run has started as ${run.name} meanwhile: this one is ${name}.`)
+  say(`Another run has taken the name ${run.name}: this run is ${name}.`)
   const resumeWith = resumeArguments(configFile, flags, name)
   return { prepared: { ...prepared, resumeWith, run: renamedRun(run, name) }, lock }
 }
@@ -214,7 +210,7 @@ async function serve(
   return serveModels(models, { plan, flags, environment, runFolder, attempts, signal })
 }
 
-/** Which of the items that have ended are run again; graded together, all of a group are when one is. */
+/** Which ended items run again: with a group grader, all of a group when one of them does. */
 function againOf(
   { run, flags }: Preparation,
   served?: ServedModels,
@@ -231,7 +227,7 @@ function sayWhatRunsAgain(prepared: Preparation, served: ServedModels): void {
   if (more > 0) say(runAgainText(more))
 }
 
-/** Runs what is left to do; without `served` there is nothing. */
+/** Runs the pending items; without `served` there are none. */
 async function evaluate(
   prepared: Preparation,
   parts: {
@@ -253,7 +249,7 @@ async function evaluate(
   })
   const { baseline } = models
   const secrets = redaction()
-  served?.waitsTo((pauseMs, status) => progress.wait(pauseMs, status))
+  served?.onWait((pauseMs, status) => progress.wait(pauseMs, status))
   const signals = [interrupt, served?.died].filter((signal) => signal !== undefined)
   try {
     return await runEvaluation({
@@ -306,16 +302,16 @@ async function conclude(
   }
 
   const code = exitCodeOf(result, flags)
-  // The report says so itself.
+  // The summary and the report print this command themselves.
   if ((flags.json || flags.quiet) && result.status === 'incomplete')
     print(withCommand('Continue:', resumeWith).join('\n'))
   return interrupt.aborted ? interruptedExitCode : code
 }
 
-/** So many rollouts cost enough to be asked about. */
+/** From this number of rollouts on, the command asks for confirmation. */
 const manyRollouts = 1000
 
-/** Asks the person at the terminal before very many rollouts are started; true where nobody is. */
+/** Asks the user before many rollouts start; true without a terminal. */
 async function confirmStart(
   pending: number,
   { yes, json }: EvalRunFlags,
@@ -324,7 +320,7 @@ async function confirmStart(
   if (yes || json || pending < manyRollouts) return true
   if (!isInteractive()) return true
   const lines = createInterface({ input: standardInput(), output: standardError() })
-  // The terminal gives Ctrl-C to the reader of lines.
+  // The terminal sends Ctrl-C to the line reader.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {
     const said = await lines.question(`Start ${formatCount(pending)} rollouts? [Y/n] `, { signal })
@@ -339,20 +335,20 @@ async function confirmStart(
 
 const gateFailedCode = 3
 
-/** The exit code of a run that has ended. Prints what keeps it from being 0, a line each. */
+/** The exit code of a run that has ended. Prints each reason why it is not 0. */
 function exitCodeOf(result: EvaluationResult, { minPassRate, grader }: EvalRunFlags): number {
-  const errors = complaintsAbout(result, grader)
+  const errors = failuresOf(result, grader)
   for (const error of errors) print(`error: ${error}`)
   if (errors.length > 0) return 1
   const passRate = passRateOf(result)
   if (minPassRate === undefined || passRate >= minPassRate) return 0
   print(
-    `error: The pass rate is ${formatShare(passRate)}, and --min-pass-rate asks for ${formatShare(minPassRate)}.`,
+    `error: The pass rate is ${formatShare(passRate)}, and --min-pass-rate requires ${formatShare(minPassRate)}.`,
   )
   return gateFailedCode
 }
 
-/** All that a quiet command says of a run that is over, but for errors. */
+/** The only output of a quiet command, apart from errors. */
 function outcomeLine(result: EvaluationResult): string {
   return `${result.names.run} ${result.status}: ${formatShare(passRateOf(result))} passed`
 }
@@ -363,7 +359,7 @@ function passRateOf({ model: { metrics } }: EvaluationResult): number {
   return first.passRate
 }
 
-function complaintsAbout(
+function failuresOf(
   { incompleteReason, model, baseline }: EvaluationResult,
   needsReward: boolean,
 ): string[] {

@@ -67,20 +67,20 @@ export async function findInputs(
   }
 }
 
-/** Where an endpoint is, without user and password; null for a module, and for a provider. */
+/** The address of an endpoint, without user info; null for a module and for a provider. */
 function addressOf({ choice }: ChosenPolicy): string | null {
   if (choice.kind !== 'endpoint') return null
   const { origin, pathname } = new URL(choice.baseUrl)
   return `${origin}${pathname.replace(/\/+$/, '')}`
 }
 
-/** Sources, and the texts that prompts are kept in. */
+/** Sources and texts, such as prompts. */
 const sourceFile =
   /\.(?:[cm]?[jt]sx?|json|md|mdx|txt|ya?ml|toml|jinja2?|j2|hbs|njk|liquid|prompt|py)$/i
-/** More files than a rollout is written in: the folder is used for something else as well. */
+/** A folder with more files also serves another purpose. */
 const mostSources = 10_000
 
-/** The sources of the rollout, without what is installed, hidden or written by the run itself. */
+/** The sources of the rollout, without installed packages, hidden files and output of the run. */
 async function sourcesIn(
   { sourceFolder, outputRoot }: EvalRunPlan,
   { log }: EvalRunFlags,
@@ -100,7 +100,7 @@ async function sourcesIn(
   return files
 }
 
-/** Of the bytes of files; where they are makes no difference, what they are called does. */
+/** A digest of the names and bytes of files, independent of their folder. */
 async function digestOf(files: readonly string[]): Promise<string> {
   const digest = createHash('sha256')
   const sorted = [...new Set(files)].toSorted()
@@ -113,7 +113,7 @@ async function digestOf(files: readonly string[]): Promise<string> {
 }
 
 const moduleName = /\.[cm]?[jt]sx?$/i
-/** What TypeScript calls a file that is imported by the name of its output. */
+/** Extensions of the source of a file that is imported by the name of its output. */
 const sourceExtensions: Readonly<Record<string, readonly string[]>> = {
   '.js': ['.ts', '.tsx'],
   '.jsx': ['.tsx'],
@@ -123,11 +123,11 @@ const sourceExtensions: Readonly<Record<string, readonly string[]>> = {
 const leftOut = ['.ts', '.tsx', '.mts', '.cts', '.js', '.jsx', '.mjs', '.cjs', '.json']
 
 /**
- * Files, and what they import by relative names, directly or not; nothing in `node_modules`. It reads
- * the texts and runs nothing: a name in a comment counts, one that is put together does not.
+ * Files with their relative imports, direct and indirect, outside of `node_modules`. It searches the
+ * texts: a name in a comment counts, a computed name does not.
  */
 async function withImports(files: readonly string[]): Promise<string[]> {
-  // Grows while it is gone through.
+  // The loop adds to the set that it iterates.
   const found = new Set(files)
   for (const file of found) {
     if (!moduleName.test(file)) continue

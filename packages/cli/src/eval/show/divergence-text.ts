@@ -4,22 +4,20 @@ import { OsmosisError } from '@osmosis/core'
 import { counterpartOf, divergenceOf, type Divergence } from '@osmosis/eval/analysis'
 import type { Trajectory } from '@osmosis/runtime/trajectory'
 
-import { columnsOf, onOneLine, styled, wrapped } from '../../command/terminal-text.ts'
-import { findRun } from './find-run.ts'
+import { columnsOf, onOneLine, styled, wrapped, commandLines } from '../../command/terminal-text.ts'
+import { findRun, openShownRun } from './shown-run.ts'
 import { titleLine } from './rollout-text.ts'
-import { commandLines } from './shell-command.ts'
 import { itemName, itemsOf, namedItems, type ShownItem } from './shown-items.ts'
-import { openShownRun } from './shown-run.ts'
 import { stepLines, type TranscriptOptions } from './transcript-text.ts'
 
-/** Steps of each that are shown from where they differ. */
+/** Number of steps of each rollout that are shown from the first difference on. */
 const shownSteps = 3
-/** From here on both stand side by side. */
+/** From this width on, both are shown side by side. Columns. */
 const sideBySide = 110
 
 /**
- * The attempt that another is held against: `true` for one of the same row that ended otherwise, else an
- * attempt of that row, `<row>.<attempt>` or `<run>:<row>.<attempt>`.
+ * The attempt to compare with: `true` for an attempt at the same row with another result, else an attempt at
+ * that row, `<row>.<attempt>` or `<run>:<row>.<attempt>`.
  *
  * @throws OsmosisError with code `invalid_config` when there is none
  */
@@ -59,7 +57,8 @@ export async function divergenceLines(
   const both = await sharedSample(own, other)
   const head = [titleOf(own, other), titleOf(other, own), '']
   if (both === null) {
-    const text = 'There is no transcript of both: osmosis eval show says why.'
+    const text =
+      'A transcript of both rollouts is needed: osmosis eval show says which one is missing.'
     return [...head, styled('yellow', text)]
   }
   const { divergence, left, right } = both
@@ -117,14 +116,14 @@ interface SharedSample {
   readonly right: Trajectory
 }
 
-/** The first sample in which they differ, of those that both have; null for none. */
+/** The first common sample in which the rollouts differ; null without one. */
 export async function sharedSample(own: ShownItem, other: ShownItem): Promise<SharedSample | null> {
   const [left, right] = await Promise.all(
     [own, other].map(({ run, event }) => run.reader.trajectories(event)),
   )
   if (left?.state !== 'found' || right?.state !== 'found') return null
   const names = Object.keys(left.value)
-  // Samples of other names are compared in their order.
+  // Samples with different names are compared in their order.
   const others = Object.values(right.value)
   const pairs = names.flatMap((name, at): SharedSample[] => {
     const [a, b] = [left.value[name], right.value[name] ?? others[at]]
@@ -158,7 +157,7 @@ function restLines(
   ]
 }
 
-/** Side by side where there is room, else one below the other. */
+/** Side by side if the terminal is wide enough, else one below the other. */
 function beside(
   left: (width: number) => readonly string[],
   right: (width: number) => readonly string[],

@@ -4,8 +4,14 @@ import path from 'node:path'
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { isThrown, rolloutName, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
-import { onOneLine, plain, styled, wrapped } from '../../command/terminal-text.ts'
-import { commandLines, withCommand } from './shell-command.ts'
+import {
+  onOneLine,
+  plain,
+  styled,
+  wrapped,
+  commandLines,
+  withCommand,
+} from '../../command/terminal-text.ts'
 import type { ShownModel } from './shown-run.ts'
 
 /** Rollouts that failed in the same way. */

@@ -1,7 +1,7 @@
 import { formatReward, formatShare } from '@osmosis/eval'
 import { halfWidth, type Estimate } from '@osmosis/eval/analysis'
 
-/** How a figure is written: a share of a whole in per cent, others as they are. */
+/** How a figure is written: shares in per cent, others as plain numbers. */
 export type Scale = 'share' | 'plain'
 
 /** `53.7 %`, `0.569`; `none` for no value. */
@@ -10,14 +10,14 @@ export function valueText({ value }: Pick<Estimate, 'value'>, scale: Scale): str
   return scale === 'share' ? formatShare(value) : formatReward(value)
 }
 
-/** Intervals of fewer rows are wider than anything that could be. */
+/** Intervals of fewer rows are too wide to be useful. */
 export const fewestRows = 5
 
-/** `between 51.5 and 55.9 %`; undefined where nothing can be said. */
+/** `between 51.5 and 55.9 %`; undefined without an interval. */
 export function intervalText({ ci95, rows }: Estimate, scale: Scale): string | undefined {
   if (ci95 === null || rows < fewestRows) return undefined
   if (scale === 'plain') return `between ${formatReward(ci95[0])} and ${formatReward(ci95[1])}`
-  // The formula knows nothing of the ends of shares.
+  // The formula can exceed the range of shares.
   const [low, high] = ci95.map((end) => formatShare(Math.min(1, Math.max(0, end))))
   return `between ${low?.replace(' %', '')} and ${high}`
 }

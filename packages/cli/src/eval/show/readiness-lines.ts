@@ -7,9 +7,8 @@ import {
   type TrainingReadiness,
 } from '@osmosis/eval/analysis'
 
-import { onOneLine, styled, wrapped } from '../../command/terminal-text.ts'
+import { onOneLine, styled, wrapped, commandLines } from '../../command/terminal-text.ts'
 import { fewestRows, valueText } from './figure-text.ts'
-import { commandLines } from './shell-command.ts'
 import type { ShownModel } from './shown-run.ts'
 
 /** One property of the run that matters for training. */

@@ -2,13 +2,20 @@ import path from 'node:path'
 
 import { formatCount, formatDuration, formatQuantity, formatReward } from '@osmosis/eval'
 
-import { onOneLine, packed, plain, styled, wrapped } from '../../command/terminal-text.ts'
+import {
+  onOneLine,
+  packed,
+  plain,
+  styled,
+  wrapped,
+  tableLines,
+  type Cell,
+} from '../../command/terminal-text.ts'
 import { failureAdvice, withoutProtocolNames } from './failure-lines.ts'
-import { rewardCell, flagsText } from './item-list.ts'
 import { itemName, type Said, type ShownItem } from './shown-items.ts'
 import { transcriptLines, type TranscriptOptions } from './transcript-text.ts'
 
-/** A rollout as people read it: what it was, what was said, and what came of it. */
+/** A rollout as text: its facts, its outcome and its transcript. */
 export async function rolloutLines(
   shown: ShownItem,
   options: TranscriptOptions,
@@ -19,11 +26,11 @@ export async function rolloutLines(
   const stack = await reader.stack(shown.event)
   const outcome = [...outcomeLines(shown, options), ...stackLines(stack, shown, options)]
   const head = [...headLines(shown, options, await labelOf(shown)), ...outcome, '', ...lines]
-  // Whoever has read a long talk to its end does not scroll back for what came of it.
+  // The outcome is repeated below a long transcript.
   return lines.length > 20 ? [...head, '', titleLine(shown), ...outcome] : head
 }
 
-/** `12.1  reward 1, passed  …`: what stands above everything. */
+/** `12.1  reward 1, passed  …`: the first line of a rollout. */
 export function titleLine(shown: ShownItem): string {
   const { event, run, item } = shown
   const { table } = run
@@ -72,7 +79,7 @@ function costText({ event }: ShownItem): string {
   ].join(', ')
 }
 
-/** The error, whole; and everything that the grader gave. */
+/** The whole error, and everything that the grader returned. */
 function outcomeLines(shown: ShownItem, { width }: TranscriptOptions): string[] {
   const { event, run } = shown
   const { metrics, scores = {}, score_errors: scoreErrors = {}, samples } = event
@@ -111,7 +118,7 @@ function outcomeLines(shown: ShownItem, { width }: TranscriptOptions): string[] 
   ]
 }
 
-/** Where what user code threw comes from, and where more of it may be. */
+/** The stack of an error that user code threw, and the file with the whole output. */
 function stackLines(
   stack: string | undefined,
   { run }: ShownItem,
@@ -121,7 +128,7 @@ function stackLines(
   const log = path.join(run.reader.location, 'logs.txt')
   return [
     ...field('Stack', stack, width),
-    ...field('', `All that was printed: ${log}`, width).map((line) => styled('dim', line)),
+    ...field('', `The whole output: ${log}`, width).map((line) => styled('dim', line)),
   ]
 }
 
@@ -146,15 +153,13 @@ function field(label: string, text: string, width: number, format?: 'red' | 'yel
 
 function saidLines(said: Said, { event }: ShownItem, options: TranscriptOptions): string[] {
   if (said.state === 'damaged') {
-    return [
-      styled('red', 'The transcript is damaged: what is in its file is not what was written.'),
-    ]
+    return [styled('red', 'The transcript is damaged: its file has been changed.')]
   }
   if (said.state === 'missing') {
     return [
       event.at === null
-        ? styled('yellow', 'Nothing was said: the policy was not asked.')
-        : styled('red', 'The transcript is missing: its file is gone.'),
+        ? styled('yellow', 'No transcript: the rollout never called the policy.')
+        : styled('red', 'The transcript is missing: its file does not exist.'),
     ]
   }
   const samples = Object.entries(said.value)
@@ -171,4 +176,59 @@ function saidLines(said: Said, { event }: ShownItem, options: TranscriptOptions)
 async function labelOf({ run, event }: ShownItem): Promise<string | null> {
   const graded = await run.reader.graded(event)
   return graded.state === 'found' ? graded.value.label : null
+}
+
+/** A table of items: name, reward, flags and the end of the conversation. */
+export function itemLines(items: readonly ShownItem[], width: number): string[] {
+  const measure = onOneLine(items[0]?.run.table.measure ?? 'reward')
+  const value = measure === 'reward' ? 'Reward' : measure
+  const head = ['Rollout', value, 'Flags', 'Ends with'].map((text): Cell => ({
+    text,
+    format: 'dim',
+  }))
+  const rows = items.map((shown) => [
+    itemName(shown),
+    rewardCell(shown),
+    flagsCell(shown),
+    endCell(shown),
+  ])
+  return tableLines([head, ...rows], { right: [1], width })
+}
+
+/** The reward or score of an item; a dash without one. */
+export function rewardCell({ run: { table }, item }: ShownItem): Cell {
+  const value = table.value(item)
+  const text = value === null ? '–' : formatReward(value)
+  return { text, format: table.passed(item) ? 'green' : 'red' }
+}
+
+/** `stuck ×5, cut`: the flags of an item, with the number of failed tool calls. */
+export function flagsText({ run: { table }, item, event }: ShownItem): string {
+  return table
+    .signs(item)
+    .map((sign) => {
+      if (sign === 'failed') return onOneLine(event.error_type ?? sign)
+      if (sign === 'stuck' || sign === 'toolerror') {
+        return `${sign}${event.tool_errors > 1 ? ` ×${event.tool_errors}` : ''}`
+      }
+      return sign === 'unearned' ? 'unearned (possible reward hacking)' : sign
+    })
+    .filter(
+      (sign, _, all) =>
+        !sign.startsWith('toolerror') || !all.some((one) => one.startsWith('stuck')),
+    )
+    .join(', ')
+}
+
+function flagsCell(shown: ShownItem): Cell {
+  const { table } = shown.run
+  const isBad = (['unearned', 'failed', 'stuck', 'nocalls'] as const).some((sign) =>
+    table.has(shown.item, sign),
+  )
+  return { text: flagsText(shown), format: isBad ? 'red' : 'yellow' }
+}
+
+function endCell({ event }: ShownItem): Cell {
+  const text = onOneLine(event.error_message ?? event.summary)
+  return event.status === 'failed' ? { text, format: 'red' } : { text }
 }

@@ -16,6 +16,8 @@ import {
   tableLines,
   wrapped,
   type Cell,
+  commandLines,
+  withCommand,
 } from '../../command/terminal-text.ts'
 import { failureLines } from './failure-lines.ts'
 import { intervalText, valueText } from './figure-text.ts'
@@ -33,7 +35,6 @@ import {
   statusLines,
   timeNotes,
 } from './run-summary.ts'
-import { commandLines, withCommand } from './shell-command.ts'
 import type { ReportedRun, ShownModel, ShownRunState } from './shown-run.ts'
 
 /**

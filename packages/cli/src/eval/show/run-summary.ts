@@ -12,11 +12,19 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { workingFolder } from '../../command/surroundings.ts'
-import { cutTo, onOneLine, packed, styled, wrapped } from '../../command/terminal-text.ts'
+import {
+  cutTo,
+  onOneLine,
+  packed,
+  styled,
+  wrapped,
+  commandLines,
+  quoted,
+  withCommand,
+} from '../../command/terminal-text.ts'
 import { failureKinds } from './failure-lines.ts'
 import { intervalText } from './figure-text.ts'
 import { readinessVerdict } from './readiness-lines.ts'
-import { commandLines, quoted, withCommand } from './shell-command.ts'
 import type { ReportedRun, ShownModel, ShownRunState } from './shown-run.ts'
 
 /**

@@ -14,8 +14,7 @@ import {
 } from '../../command/terminal-text.ts'
 import type { EvalRunsFlags } from '../runs.ts'
 import { agoText, briefText } from './figure-text.ts'
-import { runsRoot } from './find-run.ts'
-import { openShownRun, runState, type ShownRunState } from './shown-run.ts'
+import { runsRoot, openShownRun, runState, type ShownRunState } from './shown-run.ts'
 
 /** A run as the list has it. */
 type RunSummary = {

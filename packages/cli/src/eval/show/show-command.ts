@@ -3,17 +3,22 @@ import { formatCount, formatQuantity } from '@osmosis/eval'
 import { runStatistics } from '@osmosis/eval/analysis'
 
 import { printError, printOut } from '../../command/surroundings.ts'
-import { outputWidth } from '../../command/terminal-text.ts'
+import { outputWidth, withCommand } from '../../command/terminal-text.ts'
 import type { EvalShowFlags } from '../show.ts'
 import { otherAttempt, divergenceLines, sharedSample } from './divergence-text.ts'
-import { findRun, isItemName, runsRoot } from './find-run.ts'
-import { itemLines } from './item-list.ts'
-import { rolloutLines } from './rollout-text.ts'
+import {
+  findRun,
+  isItemName,
+  runsRoot,
+  openReportedRun,
+  openShownRun,
+  type ReportedRun,
+  type ShownRun,
+} from './shown-run.ts'
+import { itemLines, rolloutLines } from './rollout-text.ts'
 import { runReport } from './run-report.ts'
 import { runSummary } from './run-summary.ts'
-import { withCommand } from './shell-command.ts'
 import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
-import { openReportedRun, openShownRun, type ReportedRun, type ShownRun } from './shown-run.ts'
 
 /**
  * Shows a run: its summary or report, some of its rollouts, or one transcript. Resolves with the exit code.

@@ -19,10 +19,10 @@ export interface ShownItem {
   readonly event: ItemEvent
 }
 
-/** What was said in it, by sample id. */
+/** The transcripts of an item, by sample id. */
 export type Said = Stored<Readonly<Record<string, Trajectory>>>
 
-/** `12.1`: what commands call an item of a run, whichever model's. */
+/** `12.1`: the name of an item in commands, for each model. */
 export function itemName({ event }: ShownItem): string {
   return rolloutName({ ...event, model_tag: 'primary' })
 }
@@ -37,16 +37,16 @@ export function itemsOf(run: ShownRun, row?: number): ShownItem[] {
 }
 
 /**
- * The items that a filter line lets in, in its order. Bare words are looked for in what was said, too.
+ * The items that match a filter, in its order. Plain words are also searched in the transcripts.
  *
- * @throws OsmosisError with code `invalid_config` for a line that is not understood
+ * @throws OsmosisError with code `invalid_config` for an invalid filter
  */
 export async function filterItems(run: ShownRun, filter: string): Promise<ShownItem[]> {
   const { table } = run
   const { words, problems } = parseQuery(filter, table)
   const [problem] = problems
   if (problem !== undefined) {
-    // Half of a filter would list what was not asked for.
+    // A part of a filter would list other rollouts.
     throw new OsmosisError('invalid_config', `Cannot filter by ${filter}: ${problem}`)
   }
   const query = parseQuery(filter, table, { found: await findInTranscripts(run, words) })
@@ -54,7 +54,7 @@ export async function filterItems(run: ShownRun, filter: string): Promise<ShownI
   return [...selectItems(table, query)].flatMap((item) => byItem.get(item) ?? [])
 }
 
-/** The items in which all of the words were said. */
+/** The items whose transcripts contain all of the words. */
 async function findInTranscripts(
   { reader, table, modelTag }: ShownRun,
   words: readonly string[],
@@ -74,9 +74,9 @@ async function findInTranscripts(
 }
 
 /**
- * The items that a person named: `12` a row, `12.1` an attempt at it.
+ * The items of a name: `12` a row, `12.1` an attempt at it.
  *
- * @throws OsmosisError with code `invalid_config` for a name that is none, and when nothing of it has ended
+ * @throws OsmosisError with code `invalid_config` for an invalid name, and when no such item has ended
  */
 export function namedItems(run: ShownRun, name: string): ShownItem[] {
   const named = parseRolloutName(name)
@@ -105,7 +105,7 @@ export function namedItems(run: ShownRun, name: string): ShownItem[] {
   throw new OsmosisError('invalid_config', `${run.name} has no rollout ${name}, but ${known}.`)
 }
 
-/** `rows 0-4, 7`, the first of them. */
+/** `rows 0-4, 7`: the first ranges of rows. */
 function rowsText({ reader: { manifest } }: ShownRun): string {
   const ranges: [from: number, to: number][] = []
   for (const row of manifest.rows.map(({ source_row: own }) => own).toSorted((a, b) => a - b)) {

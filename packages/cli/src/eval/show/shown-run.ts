@@ -1,11 +1,27 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, existsSync } from 'node:fs'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { gradedEvents, openRun, type RunFolder, type RunReader, type RunStore } from '@osmosis/eval'
-import { RunTable, toRunDocument, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
+import {
+  gradedEvents,
+  openRun,
+  type RunFolder,
+  type RunReader,
+  type RunStore,
+  defaultOutputRoot,
+  findWorkspaceRoot,
+  listRuns,
+  type ListedRun,
+} from '@osmosis/eval'
+import {
+  RunTable,
+  toRunDocument,
+  type ItemEvent,
+  type RunManifest,
+  parseRolloutName,
+} from '@osmosis/eval/analysis'
 
-import { commandName, type FoundRun } from './find-run.ts'
+import { fromHere, workingFolder } from '../../command/surroundings.ts'
 
 /** The progress of a run. */
 export interface ShownRunState {
@@ -182,4 +198,79 @@ function readProgress(location: string): Readonly<Record<string, unknown>> {
     // The run was killed before it wrote the file.
     return {}
   }
+}
+
+/** The location of a run that a command names. */
+export interface FoundRun {
+  /** The folder; absolute. */
+  readonly location: string
+  /** `baseline`, or the name of a re-grading; undefined for the run itself. */
+  readonly variant: string | undefined
+}
+
+/** The folder of the runs: that of the flag, else of the workspace. Absolute. */
+export async function runsRoot(output: string | undefined): Promise<string> {
+  if (output !== undefined) return fromHere(output)
+  // The search starts in the folder of this file name.
+  return defaultOutputRoot((await findWorkspaceRoot(fromHere('file'))) ?? workingFolder())
+}
+
+/**
+ * Finds a run by its name, the beginning of its name, its folder, or `latest` for the newest; each may be
+ * followed by `@baseline` or `@<grading>`.
+ *
+ * @throws OsmosisError with code `invalid_config` when no run matches, or several do
+ */
+export async function findRun(name: string, root: string): Promise<FoundRun> {
+  const at = name.lastIndexOf('@')
+  const [own, variant] = at === -1 ? [name, undefined] : [name.slice(0, at), name.slice(at + 1)]
+  const folder = fromHere(own)
+  if (own !== '' && existsSync(path.join(folder, 'manifest.json')))
+    return { location: folder, variant }
+  const runs = await listRuns(root)
+  const { location } = own === 'latest' || own === '' ? newest(runs, root) : byName(runs, own, root)
+  return { location, variant }
+}
+
+/** Whether a text can name a rollout, as `12` and `12.1` do. */
+export function isItemName(text: string): boolean {
+  return parseRolloutName(text) !== undefined
+}
+
+/** The name of a run in commands: its name where that is enough, else its folder. */
+export async function commandName(location: string): Promise<string> {
+  const isUsual = path.dirname(location) === (await runsRoot(undefined))
+  if (isUsual) return path.basename(location)
+  const relative = path.relative(workingFolder(), location)
+  return relative === '' || relative.startsWith('..') ? location : relative
+}
+
+function newest(runs: readonly ListedRun[], root: string): ListedRun {
+  const [run] = runs
+  if (run !== undefined) return run
+  throw new OsmosisError(
+    'invalid_config',
+    `There are no runs in ${root}: osmosis eval run starts one, and --output names another folder.`,
+  )
+}
+
+function byName(runs: readonly ListedRun[], name: string, root: string): ListedRun {
+  const exact = runs.find((run) => run.name === name)
+  if (exact !== undefined) return exact
+  const [one, ...others] = runs.filter((run) => run.name.startsWith(name))
+  if (one !== undefined && others.length === 0) return one
+  if (one !== undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      `The names of several runs begin with ${name}: ${namesOf([one, ...others])}.`,
+    )
+  }
+  const known = runs.length === 0 ? 'there are none' : `there are ${namesOf(runs)}`
+  throw new OsmosisError('invalid_config', `There is no run ${name} in ${root}: ${known}.`)
+}
+
+function namesOf(runs: readonly ListedRun[]): string {
+  const names = runs.slice(0, 8).map((run) => run.name)
+  const rest = runs.length - names.length
+  return names.join(', ') + (rest > 0 ? ` and ${rest} more (osmosis eval runs)` : '')
 }

@@ -4,14 +4,14 @@ import type { Trajectory, TrajectoryStep } from '@osmosis/runtime/trajectory'
 
 import { columnsOf, plain, styled, wrapped } from '../../command/terminal-text.ts'
 
-/** How a transcript is printed. */
+/** Options of a transcript. */
 export interface TranscriptOptions {
   readonly width: number
-  /** Folds nothing. */
+  /** Whether to print long texts whole. */
   readonly full: boolean
 }
 
-/** Lines that remain of what is folded. */
+/** Number of lines that remain of a truncated text. */
 const systemLines = 4
 const resultLines = 12
 
@@ -69,7 +69,7 @@ function headLine(step: TrajectoryStep): string {
   ].join('  ')
 }
 
-/** The tool calls of a step, each with its result; behind them results that answer no call. */
+/** The tool calls of a step, each with its result, then results without a call. */
 function callLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
   const calls = answeredCalls(step)
   const answered = new Set(calls.map(({ result }) => result))
@@ -87,7 +87,7 @@ function callLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
   ]
 }
 
-/** On one line where there is room, else a line or more for each argument. */
+/** On one line if it fits, else at least one line per argument. */
 function argumentLines(
   name: string,
   args: Readonly<Record<string, unknown>>,
@@ -117,7 +117,7 @@ function argumentBlock(key: string, value: unknown, indent: string, width: numbe
   return [head, ...wrapped(text, room).map((line) => `${indent}  ${line}`)]
 }
 
-/** Errors are never folded: they explain what comes next. */
+/** Errors are never truncated: they explain the next steps. */
 function resultOf(text: string, failed: boolean, options: TranscriptOptions): string[] {
   const inner = block(text, { ...options, width: options.width - 2 })
   const lines = failed ? inner : folded(inner, resultLines, options)
@@ -134,7 +134,7 @@ function block(text: string, { width }: TranscriptOptions): string[] {
 
 function folded(lines: readonly string[], most: number, { full }: TranscriptOptions): string[] {
   const more = lines.length - most
-  // A line that says that there is one more line takes as much room as that line.
+  // The notice about one more line would take as much space as that line.
   if (full || more <= 1) return [...lines]
   return [
     ...lines.slice(0, most),

@@ -70,7 +70,7 @@ type RowSource = Pick<
 
 async function withoutConfig(dataset: string, secretsFile: string | undefined): Promise<RowSource> {
   if (secretsFile !== undefined) {
-    throw invalid('--secrets-file goes with a config, which says what secrets there are.')
+    throw invalid('--secrets-file needs a config, which names the secrets.')
   }
   const rows = await readDataset(namedHere(dataset))
   protectData(rows)

@@ -1,39 +1,108 @@
-import { formatCount, formatDuration, type EvaluationProgress } from '@osmosis/eval'
+import path from 'node:path'
+
+import { formatCount, formatQuantity, formatDuration, type EvaluationProgress } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { oneLine } from '../../command/surroundings.ts'
+import { workingFolder, oneLine } from '../../command/surroundings.ts'
+import type { ComparedModels } from '../models/compared-models.ts'
+import type { ChosenRun } from './choose-run.ts'
+import type { EvalRunPlan } from './evaluation-plan.ts'
 
-/** Where progress goes: a terminal, or a file or pipe. */
+/** The maximum number of concurrent rollouts, and its source. */
+export interface InFlight {
+  readonly limit: number
+  readonly why: string
+}
+
+/** Facts that are known when the entrypoint is served. */
+export interface ServedFacts {
+  readonly inFlight: InFlight
+  /** Whether its rollouts get rewards. */
+  readonly hasGrader: boolean
+}
+
+/** The plan, before the entrypoint is served. */
+export function planText(
+  plan: EvalRunPlan,
+  run: ChosenRun,
+  { primary, baseline }: ComparedModels,
+  doing: 'Starting' | 'Would start',
+): string {
+  const { rows, n, earlier } = run
+  const models = baseline === undefined ? '' : ' × 2 models'
+  const total = rows.length * n * (baseline === undefined ? 1 : 2)
+  const size = `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')}${models} = ${formatQuantity(total, 'rollout')}`
+  const done = earlier?.events.size ?? 0
+  const resuming = doing === 'Starting' ? 'Resuming' : 'Would resume'
+  const head =
+    earlier === undefined
+      ? `${doing} ${run.name}`
+      : `${resuming} ${run.name}, ${formatCount(done)} of ${formatCount(total)} done`
+  const shown = path.relative(workingFolder(), plan.datasetFile)
+  return [
+    head,
+    field('Rollout', plan.rollout),
+    field('Dataset', shown.startsWith('..') ? plan.datasetFile : shown),
+    field('Size', size),
+    field(
+      'Model',
+      baseline === undefined ? primary.name : `${primary.name} against ${baseline.name}`,
+    ),
+    field('Folder', run.location),
+  ].join('\n')
+}
+
+/** The rest of the plan, when the entrypoint is served. */
+export function servedText({ inFlight: { limit, why }, hasGrader }: ServedFacts): string {
+  const limits = field('In flight', `${formatCount(limit)} concurrently: ${why}`)
+  if (hasGrader) return limits
+  // Printed before model calls cost anything.
+  return `${limits}\n${field('Grader', 'none, so no rollout gets a reward')}`
+}
+
+/** @param count - rollouts that have ended and run again */
+export function runAgainText(count: number): string {
+  return field(
+    'Run again',
+    `${formatQuantity(count, 'rollout')} that had ended: the grader sees the attempts at a row together`,
+  )
+}
+
+function field(label: string, value: string): string {
+  return `  ${label.padEnd(11)}${value}`
+}
+
+/** The output for progress: a terminal, a file or a pipe. */
 export interface ProgressOutput {
   readonly isTTY?: boolean
   write(text: string): unknown
 }
 
-/** What is known before the first item ends. */
+/** Options of a {@link ProgressLine}. */
 export interface ProgressOptions {
   readonly passThreshold: number
-  /** Eval function whose score decides what has passed; undefined for the reward. */
+  /** The eval function whose score decides what passes; undefined for the reward. */
   readonly scoreName: string | undefined
-  /** Items that have ended already, for good. */
+  /** Items that ended in an earlier process and do not run again. */
   readonly earlier: readonly ItemEvent[]
 }
 
-/** An estimate from fewer items says nothing. */
-const leastForEstimate = 5
-/** Waits that are shorter, or follow one that was said sooner, are not said. Milliseconds. */
+/** An estimate needs this number of items. */
+const minimumForEstimate = 5
+/** Shorter waits are not printed, nor waits that soon follow a printed one. Milliseconds. */
 const leastWaitMs = 1_000
 const betweenWaitsMs = 10_000
 
 /**
- * Shows how far a run has come: one line that changes on a terminal, ten lines elsewhere. Says once
- * for each eval function what keeps it from giving a score.
+ * Prints the progress of a run: one line that is redrawn on a terminal, ten lines elsewhere. Prints the
+ * first error of each eval function.
  */
 export class ProgressLine {
   readonly #output: ProgressOutput | undefined
   readonly #options: ProgressOptions
   readonly #warned = new Set<string>()
   readonly #start = performance.now()
-  /** How many items failed for which reason. */
+  /** Number of failed items by error type. */
   readonly #failures = new Map<string, number>()
   #passed = 0
   /** Items that have ended since the start. */
@@ -41,7 +110,7 @@ export class ProgressLine {
   #shownTenths: number | undefined
   #shownAt = 0
   #open = false
-  #saidWaitAt = -Infinity
+  #printedWaitAt = -Infinity
 
   /** @param output - undefined: nothing is shown */
   constructor(output: ProgressOutput | undefined, options: ProgressOptions) {
@@ -69,17 +138,17 @@ export class ProgressLine {
     }
   }
 
-  /** Says that a model call waits, because it was refused with a status. */
+  /** Prints that a model call waits, because it was refused with a status. */
   wait(pauseMs: number, status: number): void {
     const now = performance.now()
-    if (pauseMs < leastWaitMs || now - this.#saidWaitAt < betweenWaitsMs) return
-    this.#saidWaitAt = now
+    if (pauseMs < leastWaitMs || now - this.#printedWaitAt < betweenWaitsMs) return
+    this.#printedWaitAt = now
     this.end()
     const what = status === 429 ? 'limits the rate of calls' : 'is overloaded'
     this.#output?.write(`The policy ${what} (${status}): waiting ${formatDuration(pauseMs)}.\n`)
   }
 
-  /** Leaves the line, so that what is printed next stands below it. */
+  /** Ends the line, so that further output begins below it. */
   end(): void {
     if (this.#open) this.#output?.write('\n')
     this.#open = false
@@ -117,9 +186,9 @@ export class ProgressLine {
       ...this.#failureText(),
       `${(1000 * perMs).toFixed(1)}/s`,
       ...(inFlight.limit < inFlight.most
-        ? [`${inFlight.limit} of ${inFlight.most} at a time (rate limit)`]
+        ? [`${inFlight.limit} of ${inFlight.most} concurrently (rate limit)`]
         : []),
-      ...(left > 0 && this.#ended >= leastForEstimate
+      ...(left > 0 && this.#ended >= minimumForEstimate
         ? [`about ${formatDuration(left / perMs)} left`]
         : []),
     ].join('  ')
