@@ -21,7 +21,7 @@ function folder(): {
   }
 }
 
-/** Rewards of rows with two attempts, of which so many rows pass with the second one. */
+/** Rewards of rows with two attempts; a number of rows pass with the second one. */
 function passing(rows: number, wins: number): MadeItem[] {
   return rewarded(Array.from({ length: rows }, (_, row) => [1, row < wins ? 1 : 0]))
 }
@@ -92,7 +92,7 @@ describe('eval compare', () => {
     )
   })
 
-  it('says when there is nothing that could be told', async () => {
+  it('reports when the rows are too few or equal', async () => {
     const { make, evals } = folder()
     await make({ name: 'a', rows: 40, n: 2, items: passing(40, 30) })
     await make({ name: 'noise', rows: 40, n: 2, items: passing(40, 29) })

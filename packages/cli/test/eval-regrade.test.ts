@@ -187,7 +187,7 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(readFileSync(path.join(folder, 'grades/secret-1.jsonl'), 'utf8')).not.toContain('sesame')
   })
 
-  it('refuses what cannot be meant', async () => {
+  it('refuses flags that exclude each other and unknown names', async () => {
     const folder = await storeRun(temporaryFolder(), [storedItem(0, 'zero', 1)])
     const refusals: [string[], string][] = [
       [['nowhere'], 'There is no run nowhere'],
@@ -203,7 +203,7 @@ describe('osmosis eval regrade of stored samples', () => {
         [folder, '--grader', 'rollouts/agent-loops/rewards.ts'],
         'exports several functions. Name the one to grade with:',
       ],
-      [[`${folder}@strict`], 'leave out @strict'],
+      [[`${folder}@strict`], 'omit @strict'],
     ]
     for (const [args, message] of refusals) {
       const { code, stderr } = await run(['eval', 'regrade', ...args])

@@ -137,7 +137,7 @@ describe('osmosis eval run, a workflow', () => {
     expect(code).toBe(1)
     expect(stdout).toContain('incomplete')
     expect(stderr).toMatch(
-      /The rollout server ended with code 7\. It printed last:\n.*about to exit.*\nAll of it is in .*\/r\/logs\.txt\.\n/s,
+      /The rollout server ended with code 7\. Its last output:\n.*about to exit.*\nThe whole output is in .*\/r\/logs\.txt\.\n/s,
     )
     expect(readFileSync(path.join(output, 'r/events.jsonl'), 'utf8')).toBe('')
     expect(readFileSync(path.join(output, 'r', 'logs.txt'), 'utf8')).toContain('about to exit')

@@ -130,7 +130,19 @@ export function addPythonName(to: object, name: string, flag: string): void {
   parsed.on(`option:${option.name()}`, (value) => parsed.emit(`option:${meant.name()}`, value))
 }
 
-function policyFlags(command: Command, preset: string) {
+/** Makes a function that adds declared flags, with their types, to any command. */
+function adding<Extra extends unknown[], Added extends OptionValues>(
+  declare: (command: Command, ...extra: Extra) => { opts(): Added },
+): <Args extends unknown[], Flags extends OptionValues>(
+  command: Command<Args, Flags>,
+  ...extra: Extra
+) => Command<Args, Flags & Added> {
+  return (command, ...extra) =>
+    // Commander adds the flags to the command itself.
+    declare(command as unknown as Command, ...extra) as never
+}
+
+function policyFlags(command: Command, preset = 'default_policy of osmosis.toml') {
   return command
     .optionsGroup(groups.model)
     .option(
@@ -160,15 +172,7 @@ export type PolicyFlags = FlagsOf<typeof policyFlags>
  *
  * @param preset - describes the default policy
  */
-export function addPolicyFlags<Args extends unknown[], Flags extends OptionValues>(
-  command: Command<Args, Flags>,
-  preset = 'default_policy of osmosis.toml',
-): Command<Args, Flags & PolicyFlags> {
-  return policyFlags(command as unknown as Command, preset) as unknown as Command<
-    Args,
-    Flags & PolicyFlags
-  >
-}
+export const addPolicyFlags = adding(policyFlags)
 
 function queueFlags(command: Command, redis: string) {
   return command
@@ -203,15 +207,7 @@ export type QueueFlags = FlagsOf<typeof queueFlags>
  *
  * @param redis - what the command does with the queue
  */
-export function addQueueFlags<Args extends unknown[], Flags extends OptionValues>(
-  command: Command<Args, Flags>,
-  redis: string,
-): Command<Args, Flags & QueueFlags> {
-  return queueFlags(command as unknown as Command, redis) as unknown as Command<
-    Args,
-    Flags & QueueFlags
-  >
-}
+export const addQueueFlags = adding(queueFlags)
 
 function logFlags(command: Command) {
   return command
@@ -235,11 +231,7 @@ function logFlags(command: Command) {
 export type LogFlags = FlagsOf<typeof logFlags>
 
 /** Adds the flags of the log. */
-export function addLogFlags<Args extends unknown[], Flags extends OptionValues>(
-  command: Command<Args, Flags>,
-): Command<Args, Flags & LogFlags> {
-  return logFlags(command as unknown as Command) as unknown as Command<Args, Flags & LogFlags>
-}
+export const addLogFlags = adding(logFlags)
 
 function egressFlags(command: Command, what: string) {
   return command
@@ -259,15 +251,7 @@ function egressFlags(command: Command, what: string) {
 export type EgressFlags = FlagsOf<typeof egressFlags>
 
 /** @param what - names the connections that are limited */
-export function addEgressFlags<Args extends unknown[], Flags extends OptionValues>(
-  command: Command<Args, Flags>,
-  what: string,
-): Command<Args, Flags & EgressFlags> {
-  return egressFlags(command as unknown as Command, what) as unknown as Command<
-    Args,
-    Flags & EgressFlags
-  >
-}
+export const addEgressFlags = adding(egressFlags)
 
 function workerFlags(command: Command, whose: string) {
   return command
@@ -303,15 +287,7 @@ function workerFlags(command: Command, whose: string) {
 export type WorkerProcessFlags = FlagsOf<typeof workerFlags>
 
 /** @param whose - the process that runs workflows without these flags */
-export function addWorkerFlags<Args extends unknown[], Flags extends OptionValues>(
-  command: Command<Args, Flags>,
-  whose: string,
-): Command<Args, Flags & WorkerProcessFlags> {
-  return workerFlags(command as unknown as Command, whose) as unknown as Command<
-    Args,
-    Flags & WorkerProcessFlags
-  >
-}
+export const addWorkerFlags = adding(workerFlags)
 
 /** @throws OsmosisError with code `invalid_config` for limits of worker processes without `--workers` */
 export function assertWorkerFlags(flags: WorkerProcessFlags): void {

@@ -7,10 +7,10 @@ import { EchoWorkflow } from '../echo/main.ts'
 
 export { EchoGrader } from '../echo/main.ts'
 
-/** Keeps a file of each rollout. */
-export class KeepingWorkflow extends EchoWorkflow {
+/** Stores a file for each rollout. */
+export class StoringWorkflow extends EchoWorkflow {
   override async run(ctx: AgentWorkflowContext): Promise<void> {
-    writeFileSync(path.join(ctx.artifactsDir ?? '', 'notes.txt'), 'kept')
+    writeFileSync(path.join(ctx.artifactsDir ?? '', 'notes.txt'), 'stored')
     return super.run(ctx)
   }
 }

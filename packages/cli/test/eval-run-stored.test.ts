@@ -10,7 +10,7 @@ import { temporaryFolder } from './osmosis.ts'
 
 inWorkspace()
 
-it('osmosis eval run keeps what was said, what was graded and the artifacts in one folder', async () => {
+it('osmosis eval run stores transcripts, graded samples and artifacts in one folder', async () => {
   const upstream = await endpoint((_, response) => {
     const message = { role: 'assistant', content: 'one' }
     const choice = { message, finish_reason: 'stop', token_ids: [5, 6] }
@@ -20,7 +20,7 @@ it('osmosis eval run keeps what was said, what was graded and the artifacts in o
       .end(JSON.stringify({ choices: [choice], usage }))
   })
   const output = temporaryFolder()
-  const words = `eval run -m rollouts/keeping/main.ts -d data/words.jsonl --limit 1 --output ${output} --base-url ${upstream.url}/v1 --model m --temperature 0.3 --max-tokens 9`
+  const words = `eval run -m rollouts/storing/main.ts -d data/words.jsonl --limit 1 --output ${output} --base-url ${upstream.url}/v1 --model m --temperature 0.3 --max-tokens 9`
   const evaluate = async (flags: string): Promise<string> => {
     const { code } = await run(`${words} ${flags}`.split(' '))
     expect(code).toBe(0)
@@ -30,7 +30,7 @@ it('osmosis eval run keeps what was said, what was graded and the artifacts in o
   expect(upstream.received[0]?.body).toMatchObject({ temperature: 0.3, max_tokens: 9 })
   const reader = await openRun(folder)
   const [event] = reader.sortedEvents
-  if (event === undefined) throw new Error('nothing was kept')
+  if (event === undefined) throw new Error('nothing was stored')
   expect(event).toMatchObject({
     row_index: 0,
     source_row_index: 0,
@@ -56,7 +56,7 @@ it('osmosis eval run keeps what was said, what was graded and the artifacts in o
     },
   })
   const artifacts = graded.state === 'found' ? (graded.value.artifacts ?? '') : ''
-  expect(readFileSync(path.join(folder, artifacts, 'notes.txt'), 'utf8')).toBe('kept')
+  expect(readFileSync(path.join(folder, artifacts, 'notes.txt'), 'utf8')).toBe('stored')
 
   const whole = await openRun(await evaluate('--token-ids --name whole'))
   const [item] = whole.sortedEvents
