@@ -39,6 +39,7 @@ export default withMermaid({
         text: 'Get started',
         items: [
           { text: 'Quickstart', link: '/get-started/quickstart' },
+          { text: 'Install from a clone', link: '/get-started/from-a-clone' },
           { text: 'How it works', link: '/get-started/concepts' },
           { text: 'Coming from another tool', link: '/get-started/coming-from' },
         ],

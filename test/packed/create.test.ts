@@ -8,20 +8,20 @@ import { frameworkNames } from '@osmosis/create'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 
 import { startRegistry, type Registry } from './registry.ts'
-import { cleanUp, temporaryFolder, withoutScriptVariables } from './workspace.ts'
+import { cleanUp, root, temporaryFolder, withoutScriptVariables } from './workspace.ts'
 
 let registry: Registry
 let environment: NodeJS.ProcessEnv
 
 beforeAll(async () => {
   registry = await startRegistry(inject('packed'))
-  // Our packages come from this machine, everything else from where it always does.
   const settings = await readFile(path.join(homedir(), '.npmrc'), 'utf8').catch(() => '')
   const file = path.join(await temporaryFolder(), 'npmrc')
-  await writeFile(file, `${settings}\n@osmosis:registry=${registry.url}\nyes=true\n`, {
-    mode: 0o600,
-  })
+  await writeFile(file, `${settings}\nyes=true\n`, { mode: 0o600 })
   environment = { ...withoutScriptVariables(), npm_config_userconfig: file }
+  const page = await readFile(path.join(root, 'docs/get-started/from-a-clone.md'), 'utf8')
+  const [command = ''] = /^npm config set .*$/m.exec(page) ?? []
+  await inFolder(root, command.replace('http://127.0.0.1:4873/', registry.url))
 })
 
 afterAll(async () => {

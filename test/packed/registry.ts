@@ -15,7 +15,10 @@ export interface Registry extends AsyncDisposable {
 }
 
 /** Serves tarballs to npm and pnpm. The caller closes it. */
-export async function startRegistry(packages: readonly PackedPackage[]): Promise<Registry> {
+export async function startRegistry(
+  packages: readonly PackedPackage[],
+  wantedPort = 0,
+): Promise<Registry> {
   const manifests = new Map(await Promise.all(packages.map(async (one) => published(one))))
   const server = createServer((request, response) => {
     const name = decodeURIComponent(request.url ?? '/').slice(1)
@@ -28,7 +31,7 @@ export async function startRegistry(packages: readonly PackedPackage[]): Promise
       response.end(JSON.stringify(toPackument(found, `http://${request.headers.host}`)))
     }
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => server.listen(wantedPort, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   return {
     url: `http://127.0.0.1:${port}/`,
