@@ -33,6 +33,7 @@ export default withMermaid({
       { text: 'Training', link: '/training/' },
       { text: 'Operating', link: '/operating/serving' },
       { text: 'Reference', link: '/reference/configuration' },
+      { text: 'Contributing', link: '/architecture' },
     ],
     sidebar: [
       {
