@@ -24,7 +24,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/eval/src/run': 15,
   'packages/eval/src/store': 19,
   'packages/openai-agents/src': 10,
-  'packages/runtime/src/backend': 15,
+  'packages/runtime/src/backend': 12,
   'packages/strands/src': 11,
   'packages/testing/kit': 34,
   'packages/testing/src/backend-contract': 9,

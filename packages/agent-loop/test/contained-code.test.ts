@@ -9,8 +9,8 @@ const script = fileURLToPath(new URL('child-app.ts', import.meta.url))
 const place = String.raw`\(at \S*test/child-app\.ts:\d+:\d+\)`
 const harms = {
   exit: 'the agent loop called process\\.exit\\(0\\)',
-  timer: 'the agent loop threw an error that nobody caught: thrown from a timer',
-  emitter: 'the agent loop threw an error that nobody caught: thrown from a listener',
+  timer: 'the agent loop threw an uncaught error: thrown from a timer',
+  emitter: 'the agent loop threw an uncaught error: thrown from a listener',
   rejection: 'the agent loop left a rejection unhandled: forgotten await',
 }
 const healthy = Array.from({ length: 10 }, (_, index) => `healthy ${index}`)

@@ -11,9 +11,9 @@ if (isOlder(process.versions.node, needed)) {
   process.exitCode = 2
 } else {
   const { main } = await import('./main.ts')
-  const { goOnUnread } = await import('@osmosis/runtime/containment')
+  const { ignoreBrokenPipe } = await import('@osmosis/runtime/containment')
   // The command continues when the reader of its output has closed the pipe.
-  goOnUnread()
+  ignoreBrokenPipe()
   const exitCode = await main(process.argv.slice(2))
   if (exitCode !== undefined) {
     process.exitCode = exitCode

@@ -94,7 +94,7 @@ it('osmosis rollout send says why one rollout alone is not graded', async () => 
   const { code, stdout, stderr } = await run(words.split(' '), {}, root)
   expect(code).toBe(1)
   expect(`${stdout}${stderr}`).toContain(
-    'The grader judges all attempts at a row together, and this rollout came without a group.',
+    'The grader judges all attempts at a row together, and this rollout was sent without a group.',
   )
 })
 

@@ -1,4 +1,3 @@
-export { ArtifactsFolder } from './backend/artifacts-folder.ts'
 export { ConcurrencyLimiter } from './backend/concurrency-limiter.ts'
 export {
   concurrencyLimits,
@@ -8,7 +7,7 @@ export {
   LocalBackend,
   type LocalBackendOptions,
 } from './backend/local-backend.ts'
-export { Deadline } from './backend/deadline.ts'
+export { Deadline, graderDeadline, QueueClock, workflowDeadline } from './backend/deadline.ts'
 export {
   type BackendLoad,
   type BackendWorkers,
@@ -22,9 +21,8 @@ export {
   type SamplesById,
   type WorkflowOutcome,
 } from './backend/execution-backend.ts'
-export { LiveRollout } from './backend/live-rollout.ts'
+export { ArtifactsFolder, LiveRollout } from './backend/live-rollout.ts'
 export { LiveRollouts, type RolloutPhases } from './backend/live-rollouts.ts'
-export { graderDeadline, QueueClock, workflowDeadline } from './backend/phase-deadlines.ts'
 export { oneReward, runToEnd, type RewardRule, type RolloutEnd } from './backend/rollout-end.ts'
 export { failedWorkflow, toFailure, type WorkflowResult } from './backend/workflow-phase.ts'
 export {

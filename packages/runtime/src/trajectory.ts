@@ -1,5 +1,6 @@
 export {
   trajectorySchema,
+  validateTrajectory,
   type Trajectory,
   type TrajectoryFinalMetrics,
   type TrajectoryMetrics,
@@ -19,7 +20,6 @@ export {
   type SampleReport,
   type TrajectoryReport,
 } from './trajectory/trajectory-report.ts'
-export { validateTrajectory } from './trajectory/validate-trajectory.ts'
 export {
   writeTrajectories,
   type WriteTrajectoriesOptions,

@@ -9,8 +9,8 @@ const warn = 40
 const place = String.raw`\(at \S*test/child-server\.ts:\d+:\d+\)`
 const harms = {
   exit: 'called process\\.exit\\(0\\)',
-  timer: 'threw an error that nobody caught: thrown from a timer',
-  emitter: 'threw an error that nobody caught: thrown from a listener',
+  timer: 'threw an uncaught error: thrown from a timer',
+  emitter: 'threw an uncaught error: thrown from a listener',
   rejection: 'left a rejection unhandled: forgotten await',
 }
 
@@ -43,7 +43,7 @@ it('rollouts that harm the process, some after their end, fail alone, and the er
   await post(`${child.url}/rollout/cancel`, { ids: ['late'] })
   expect(new Set(answers.map(({ status }) => status))).toStrictEqual(new Set([202]))
   await child.controller.until(() => child.controller.callbacks.length >= 2 * (rollouts.length + 1))
-  const late = 'after the rollout ended, the workflow threw an error that nobody caught: too late'
+  const late = 'after the rollout ended, the workflow threw an uncaught error: too late'
   await child.logged(late)
 
   const outcomes = received(child)

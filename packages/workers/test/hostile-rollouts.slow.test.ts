@@ -79,7 +79,7 @@ function verdict(ended: Record<'completion' | 'grader', CallbackBody> | undefine
 it('five rollouts that harm their processes fail by themselves, beside a hundred others', async () => {
   const harms = {
     exit: /^the workflow called process\.exit\(0\) \(at /,
-    throw: /^the workflow threw an error that nobody caught: thrown in a timer/,
+    throw: /^the workflow threw an uncaught error: thrown in a timer/,
     loop: losses,
     allocate: losses,
     segfault: losses,

@@ -10,7 +10,7 @@ const shared = sharedPool()
 describe('a rollout that harms its own process', () => {
   it.each([
     ['exit', /^the workflow called process\.exit\(0\) \(at \S*test\/harmful-worker\.ts:/],
-    ['throw', /^the workflow threw an error that nobody caught: thrown in a timer \(at /],
+    ['throw', /^the workflow threw an uncaught error: thrown in a timer \(at /],
   ])('by %s fails alone, and its worker continues', async (harm, text) => {
     const { pool, ends } = await shared()
     const harmless = runRollout(pool, 'nothing')

@@ -1,4 +1,4 @@
-/** Slots handed out first come, first served. */
+/** Assigns slots in the order of requests. */
 export class ConcurrencyLimiter {
   /** Null: unlimited. */
   readonly maxConcurrent: number | null
@@ -9,19 +9,18 @@ export class ConcurrencyLimiter {
     this.maxConcurrent = maxConcurrent
   }
 
-  /** How many hold a slot. */
+  /** Number of slots in use. */
   get running(): number {
     return this.#running
   }
 
-  /** How many wait for one. */
+  /** Number of callers that wait for a slot. */
   get queued(): number {
     return this.#waiting.size
   }
 
   /**
-   * Waits for a slot and resolves with the function that gives it back; calling that twice does
-   * no harm.
+   * Waits for a slot and resolves with the function that releases it; calling that again does nothing.
    *
    * @throws the reason of `signal` when that is aborted first; no slot is taken then
    */
@@ -40,7 +39,7 @@ export class ConcurrencyLimiter {
     }
   }
 
-  /** Resolves when a slot was passed on to this waiter: `running` already counts it. */
+  /** Resolves when this waiter has received a slot, which `running` already counts. */
   async #turn(signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<undefined>()
     const onAbort = (): void => {

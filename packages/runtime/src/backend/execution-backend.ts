@@ -22,27 +22,27 @@ export interface RolloutRequest {
   readonly chatCompletionsUrl: string
   /** Bearer of the policy. */
   readonly apiKey: string | undefined
-  /** How the policy wants to be asked. Default: streaming, see {@link PolicyWire}. */
+  /** The form of model calls that the policy accepts. Default: streaming, see {@link PolicyWire}. */
   readonly wire?: PolicyWire | undefined
   /** The attempts at one row that this rollout is one of. Default: none. */
   readonly group?: RolloutGroup | undefined
   /**
-   * Categories of failures after which the caller runs this attempt of the group once more: its group
-   * continues waiting for it then. Default: none, every failure is the end of the attempt.
+   * Categories of failures after which the caller runs this attempt again, so that its group continues
+   * to wait for it. Default: none.
    */
   readonly retriedAfter?: readonly ErrorCategory[] | undefined
   /** Seconds the workflow may take, counted from `execute`: time in the queue is part of it. */
   readonly agentTimeoutSeconds: number | null
   /**
-   * Seconds that the rollout has waited elsewhere before it was handed over; they are part of the
-   * workflow's time as well. Default: 0.
+   * Seconds that the rollout was queued elsewhere before `execute`; they count towards the workflow's
+   * time as well. Default: 0.
    */
   readonly queuedSeconds?: number | undefined
   /** Seconds the grader may take. */
   readonly graderTimeoutSeconds: number | null
   /** The trace that the rollout belongs to, as the headers `traceparent` and `tracestate`. Default: none. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined
-  /** Whether anybody waits for rewards; without, the grader is not run. */
+  /** Whether the caller wants rewards; otherwise the grader is not run. */
   readonly grade: boolean
 }
 
@@ -61,11 +61,11 @@ export type SamplesById = ReadonlyMap<string, RolloutSample>
 export interface WorkflowOutcome {
   readonly status: 'success' | 'failure'
   readonly failure: RolloutFailure | null
-  /** What looks wrong but does not fail the rollout, one sentence each; to be logged. */
+  /** Problems that do not fail the rollout, one sentence each; to be logged. */
   readonly warnings: readonly string[]
   /**
-   * Of a failure: what could still be collected of the samples, by id, so that people see what was
-   * said until then. Nobody grades it. Never rejects; backends may leave it out.
+   * Of a failure: the messages that could still be collected, by sample id, so that people can read
+   * them. They are never graded. Never rejects; backends may leave it out.
    */
   readonly partialSamples?: Promise<SamplesById> | undefined
   /** Of a success: model calls under ids that gave no sample. To be counted; backends may leave it out. */
@@ -76,31 +76,31 @@ export interface WorkflowOutcome {
 export interface GradingOutcome {
   readonly status: 'success' | 'failure'
   readonly failure: RolloutFailure | null
-  /** By sample id; empty when the workflow failed. A failed grading keeps its samples. */
+  /** By sample id; empty when the workflow failed. A failed grading has its samples. */
   readonly samples: SamplesById
 }
 
 /** Receives the outcomes of a rollout. Each is reported at most once, in this order. */
 export interface RolloutObserver {
-  /** The rollout, queued until then, continues; not called for a phase that is skipped. Never throws. */
+  /** A phase starts. Not called for a phase that is skipped. Never throws. */
   phaseChanged?(phase: 'running' | 'grading'): void
   /**
-   * Awaited once, before the first model call of the rollout leaves: from then on it cannot be run
-   * again under its id without mixing two trajectories. When it rejects, model calls fail with that.
+   * Awaited once, before the first model call of the rollout is sent: from then on it cannot run again
+   * under its id without mixing two trajectories. When it rejects, model calls fail with its error.
    */
   beforeFirstModelCall?(): Promise<void>
   /**
    * Awaited before each model call, the first one's {@link RolloutObserver.beforeFirstModelCall}
    * included, so that the calls of many processes can be counted and bounded together. When it
-   * rejects, the call fails with that. Backends on other machines do without.
+   * rejects, the call fails with its error. Backends on other machines do not call it.
    *
-   * @returns what is called, once, when nothing more is read of the answer
+   * @returns a function that is called once, when nothing more is read of the answer
    */
   modelCallBegins?(call: StartingModelCall): Promise<() => void>
   /**
    * Grading waits for what this returns; no slot is held meanwhile.
    *
-   * @param samples - what the workflow gave, by sample id, before any grading
+   * @param samples - the samples of the workflow, by id, before grading
    */
   workflowFinished(outcome: WorkflowOutcome, samples?: SamplesById): Promise<void>
   /** Not called when the request did not ask for grading. */
@@ -127,11 +127,11 @@ export interface BackendLoad {
 export interface BackendWorkers {
   /** How many there are. */
   readonly running: number
-  /** How many were replaced so far, by why they ended: a few words of the backend's own. */
+  /** How many were replaced so far, by the reason why they ended, in the backend's own words. */
   readonly restarts: Readonly<Record<string, number>>
-  /** Memory of all that there are. Bytes, as they last said. */
+  /** Memory of all running ones, as last reported. Bytes. */
   readonly residentBytes: number
-  /** CPU time, user and system, of all there have been. Seconds, as they last said. */
+  /** CPU time, user and system, of all that ever ran, as last reported. Seconds. */
   readonly cpuSeconds: number
 }
 
@@ -141,23 +141,23 @@ export type RolloutSelector =
   | { readonly prefix: string }
   | { readonly all: true }
 
-/** Executes rollouts. It knows neither HTTP nor how results are delivered. */
+/** Executes rollouts, independently of HTTP and of how outcomes are delivered. */
 export interface ExecutionBackend {
-  /** Where rollouts keep files, each in a folder named after it; without, there are none. */
+  /** Where rollouts store files, each in a folder named after its id. Default: rollouts have no folders. */
   readonly artifactRoot?: string | undefined
   /**
-   * Where its rollouts may connect to, and a server that delivers their results; default: see
+   * Where its rollouts may connect to, and the server that delivers their results. Default: see
    * {@link EgressOptions}.
    */
   readonly egress?: EgressOptions | undefined
   /**
-   * Whether it grades all attempts of a group together: then all of them must be executed by this one
-   * backend. Default: false.
+   * Whether it grades all attempts of a group together, so that it must execute all of them. Default:
+   * false.
    */
   readonly gradesGroups?: boolean | undefined
-  /** Runs and grades one rollout. Never rejects: everything that happens goes to `observer`. */
+  /** Runs and grades one rollout. Never rejects: every outcome is reported to `observer`. */
   execute(request: RolloutRequest, observer: RolloutObserver): Promise<void>
-  /** Whether one more rollout may be handed over now. */
+  /** Whether one more rollout may be submitted now. */
   hasCapacity(): boolean
   load(): BackendLoad
   /** Backends without processes of their own leave it out. */

@@ -1,10 +1,9 @@
 import { OsmosisError, type RolloutSample, type GraderClass } from '@osmosis/core'
 import { assertReward, cloneConfig } from '@osmosis/core/workflow'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
-import type { Deadline } from './deadline.ts'
+import { type Deadline, graderDeadline } from './deadline.ts'
 import type { SamplesById, GradingOutcome } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
-import { graderDeadline } from './phase-deadlines.ts'
 import { SampleGrading } from './sample-grading.ts'
 import { noSamples, toFailure, type WorkflowResult } from './workflow-phase.ts'
 
@@ -23,8 +22,8 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
   let by: string | undefined
   try {
     assertSamples(live, result)
-    if (grader === undefined) return notGraded(noGrader, samples)
-    if (request.label === null && request.metadata === null) return notGraded(nothingToGradeAgainst)
+    if (grader === undefined) return ungraded(noGrader, samples)
+    if (request.label === null && request.metadata === null) return ungraded(nothingToGradeAgainst)
 
     release = await slots.acquire(live.ending)
     const phase = graderDeadline(request)
@@ -34,9 +33,9 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
       await phase.run(async () => {
         const copy = cloneConfig(config)
         by = 'the constructor of the grader'
-        const made = new grader(copy)
+        const instance = new grader(copy)
         by = 'grade()'
-        await made.grade(new SampleGrading(live, samples, copy, phase.signal))
+        await instance.grade(new SampleGrading(live, samples, copy, phase.signal))
         by = undefined
       })
       for (const sample of samples.values()) assertRewarded(sample)
@@ -53,7 +52,7 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
   }
 }
 
-/** @throws why there is nothing to grade */
+/** @throws the reason why there is nothing to grade */
 export function assertSamples(
   { ending }: LiveRollout,
   { samples, unasked }: Pick<WorkflowResult, 'samples' | 'unasked'>,
@@ -68,10 +67,13 @@ const noGrader =
 export const nothingToGradeAgainst =
   'The row has neither a label nor metadata, so there is nothing to grade against. Add ground_truth or metadata to the dataset.'
 
-/** The workflow succeeded, but cannot be graded. */
-function notGraded(why: string, samples: SamplesById = new Map()): GradingOutcome {
-  const failure = toFailure(new OsmosisError('not_graded', why))
-  return { status: 'failure', failure, samples }
+/** The error of a rollout that cannot be graded although its workflow succeeded. */
+export function notGraded(why: string): OsmosisError {
+  return new OsmosisError('not_graded', why)
+}
+
+function ungraded(why: string, samples: SamplesById = new Map()): GradingOutcome {
+  return { status: 'failure', failure: toFailure(notGraded(why)), samples }
 }
 
 export function assertRewarded({ id, reward, removeSample }: RolloutSample): void {

@@ -5,27 +5,50 @@ import type {
   GroupGraderContext,
   GroupMember,
   MetadataOf,
+  RolloutSample,
 } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 import { cloneConfig } from '@osmosis/core/workflow'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
-import type { Deadline } from './deadline.ts'
-import { notGraded, type GatheredGroup, type WaitingMember } from './gathering-group.ts'
-import { assertRewarded } from './grading-phase.ts'
-import { graderDeadline } from './phase-deadlines.ts'
+import { type Deadline, graderDeadline } from './deadline.ts'
+import { assertRewarded, notGraded } from './grading-phase.ts'
+import type { LiveRollout } from './live-rollout.ts'
 import { SampleGrading } from './sample-grading.ts'
 import { toFailure } from './workflow-phase.ts'
 
-/** What grades groups. */
+/** A group, and how many attempts it has. */
+export interface SizedGroup {
+  readonly id: string
+  readonly size: number
+}
+
+/** An attempt that waits for its group. */
+export interface WaitingMember {
+  readonly attempt: number
+  readonly live: LiveRollout
+  readonly samples: ReadonlyMap<string, RolloutSample>
+  /** Called when it has been graded. */
+  readonly resolve: () => void
+  /** Called when it will not be graded. */
+  readonly reject: (why: unknown) => void
+}
+
+/** A group that accepts no more attempts. */
+export interface GatheredGroup extends SizedGroup {
+  readonly waiting: readonly WaitingMember[]
+  readonly failed: readonly FailedMember[]
+}
+
+/** How groups are graded. */
 export interface GroupGrading<TConfig, TWorkflowConfig> {
   readonly grader: GroupGraderClass<TConfig, TWorkflowConfig>
   readonly config: TConfig
   readonly slots: ConcurrencyLimiter
-  /** Fewer attempts with samples are not graded. */
+  /** A group with fewer gradable attempts is not graded. */
   readonly minSize: number
 }
 
-/** Grades the members of a group that wait for it: each is resolved or rejected. Never rejects. */
+/** Grades the waiting members of a group: each is resolved or rejected. Never rejects. */
 export async function gradeGroup<TConfig, TWorkflowConfig>(
   group: GatheredGroup,
   { grader, config, slots, minSize }: GroupGrading<TConfig, TWorkflowConfig>,
@@ -50,7 +73,7 @@ export async function gradeGroup<TConfig, TWorkflowConfig>(
     const copy = cloneConfig(config)
     const context = contextOf<TConfig, TWorkflowConfig>(group, members, copy, phase.signal)
     let judged: Promise<void> | undefined
-    // The first member's span is the one that user code runs in.
+    // User code runs in the span of the first member.
     const judge = (): Promise<void> =>
       (judged ??= phase.run(async () => {
         await new grader(copy).gradeGroup(context)
@@ -93,21 +116,21 @@ function contextOf<TConfig, TWorkflowConfig>(
   const [first] = waiting
   const ended = waiting.filter((member) => !living.includes(member)).map(endedMember)
   const failed = [...group.failed, ...ended].toSorted((a, b) => a.attempt - b.attempt)
-  const here = new Set([...waiting, ...failed].map(({ attempt }) => attempt))
+  const present = new Set([...waiting, ...failed].map(({ attempt }) => attempt))
   return {
     group: { id, size },
     label: first?.live.request.label ?? null,
     metadata: first?.live.metadata as MetadataOf<TWorkflowConfig>,
     members: living.map((member) => new MemberGrading(member, signal)),
     failed,
-    missing: Array.from({ length: size }, (_, index) => index + 1).filter((n) => !here.has(n)),
+    missing: Array.from({ length: size }, (_, index) => index + 1).filter((n) => !present.has(n)),
     complete: living.length === size,
     config,
     signal,
   }
 }
 
-/** One that was cancelled while its group waited for a slot. */
+/** A member that was cancelled while its group waited for a slot. */
 function endedMember({ attempt, live }: WaitingMember): FailedMember {
   const { category, message } = toFailure(live.endedWith)
   return { attempt, rolloutId: live.request.rolloutId, category, message }
@@ -119,11 +142,11 @@ function tooFew(
   minSize: number,
 ): Error {
   return notGraded(
-    `Group "${id}" has samples of ${length} of its ${size} attempts, and needs ${minSize}: group.minSize of the grader's config.`,
+    `Group "${id}" has samples from ${length} of its ${size} attempts, but grading needs ${minSize} (group.minSize of the grader's config).`,
   )
 }
 
-/** Aborted when every one of these rollouts has been ended early. */
+/** Aborted when all of these rollouts have been ended early. */
 function whenAbandoned(members: readonly WaitingMember[]): {
   readonly signal: AbortSignal
   readonly release: () => void

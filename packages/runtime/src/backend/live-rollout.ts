@@ -1,17 +1,46 @@
+import { mkdirSync } from 'node:fs'
+import path from 'node:path'
+
 import type { OsmosisError } from '@osmosis/core'
 import type { RolloutTrace } from '@osmosis/core/tracing'
-import type { ArtifactsFolder } from './artifacts-folder.ts'
-import type { Deadline } from './deadline.ts'
-import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
 import {
   stateAfter,
   type EventRefusal,
   type LifecycleEvent,
   type LifecycleState,
 } from '../lifecycle/rollout-lifecycle.ts'
+import type { Deadline } from './deadline.ts'
+import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
+
+/**
+ * The folder for files of a rollout, `<root>/<rolloutId>/artifacts`. It is created on first access,
+ * because most rollouts store no files. Null when it cannot be created: that must not fail a rollout.
+ */
+export class ArtifactsFolder {
+  readonly #root: string
+  readonly #rolloutId: string
+  #created: string | null | undefined
+
+  constructor(root: string, rolloutId: string) {
+    this.#root = root
+    this.#rolloutId = rolloutId
+  }
+
+  get path(): string | null {
+    if (this.#created !== undefined) return this.#created
+    try {
+      const folder = path.join(this.#root, this.#rolloutId, 'artifacts')
+      mkdirSync(folder, { recursive: true })
+      this.#created = folder
+    } catch {
+      this.#created = null
+    }
+    return this.#created
+  }
+}
 
 interface LiveRolloutOptions {
-  /** Undefined when nobody wants traces, or they are made elsewhere. */
+  /** Default: the rollout is not traced here. */
   readonly trace?: RolloutTrace | undefined
   /** Ends the rollout early when aborted, with its reason: an OsmosisError. */
   readonly signal?: AbortSignal | undefined
@@ -49,7 +78,7 @@ export class LiveRollout {
     return this.#status
   }
 
-  /** Changes the state as the table of the lifecycle says; returns the new state, or why there is none. */
+  /** Applies an event of the lifecycle table. Returns the new state, or why the event is refused. */
   apply(event: LifecycleEvent): LifecycleState | EventRefusal {
     const before = this.#status
     const isCancelled = this.#endedWith !== undefined
@@ -61,13 +90,13 @@ export class LiveRollout {
     return next
   }
 
-  /** To be awaited once, before the first model call leaves; undefined when nobody waits for that. */
+  /** To be awaited once, before the first model call is sent; undefined when the observer lacks it. */
   get beforeFirstModelCall(): (() => Promise<void>) | undefined {
     const observer = this.#observer
     return observer.beforeFirstModelCall && (async () => observer.beforeFirstModelCall?.())
   }
 
-  /** To be awaited before each model call; undefined when nobody waits for that. */
+  /** To be awaited before each model call; undefined when the observer lacks it. */
   get modelCallBegins(): RolloutObserver['modelCallBegins'] {
     return this.#observer.modelCallBegins?.bind(this.#observer)
   }
@@ -79,7 +108,7 @@ export class LiveRollout {
     return ending.signal
   }
 
-  /** Why the rollout was ended early; undefined: it was not. Cheaper than its signal, for a look. */
+  /** Why the rollout was ended early; undefined when it was not. Cheaper to read than the signal. */
   get endedWith(): OsmosisError | undefined {
     return this.#endedWith
   }
@@ -97,7 +126,7 @@ export class LiveRollout {
     if (this.#endedWith !== undefined) phase.abort(this.#endedWith)
   }
 
-  /** It has ended, and nothing changes any more. */
+  /** Called once the rollout has ended and nothing changes any more. */
   close(): void {
     this.trace?.end()
     this.#unfollow?.()

@@ -1,6 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 import { ReleasingMap } from '@osmosis/core/http'
 import { RolloutMemory } from '../http/rollout-memory.ts'
+import { cancelDispositions, endedState, endOfPhase } from '../lifecycle/rollout-lifecycle.ts'
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
 import type {
   GradingOutcome,
@@ -11,7 +12,6 @@ import type {
   SamplesById,
 } from './execution-backend.ts'
 import type { LiveRollout } from './live-rollout.ts'
-import { cancelDispositions, endedState, endOfPhase } from '../lifecycle/rollout-lifecycle.ts'
 import { failedWorkflow, toFailure, type WorkflowResult } from './workflow-phase.ts'
 
 /** The two phases of a rollout, wherever their code runs. Neither rejects. */
@@ -21,13 +21,13 @@ export interface RolloutPhases {
   workflowFailed?(live: LiveRollout, failure: RolloutFailure): void
   /** Called for a workflow that succeeded, when its outcome has been reported. */
   grading(live: LiveRollout, result: WorkflowResult): Promise<GradingOutcome>
-  /** Called when nothing follows, also where an observer has thrown. */
+  /** Called after the last phase, also when an observer has thrown. */
   over?(live: LiveRollout): void
 }
 
 /**
- * The rollouts of a backend, and for some time those that have ended: takes each through its phases
- * and knows its state.
+ * The rollouts of a backend, and for some time those that have ended. Takes each through its phases
+ * and answers questions about its state.
  */
 export class LiveRollouts {
   readonly #live = new ReleasingMap<string, LiveRollout>()
@@ -113,7 +113,7 @@ export class LiveRollouts {
 
   #remember(live: LiveRollout, failure: RolloutFailure | null, samples: SamplesById): void {
     const { rolloutId } = live.request
-    // The same id may have been accepted again by a caller that keeps no record of ids.
+    // A caller that does not record ids may have submitted the same id again.
     if (this.#live.get(rolloutId) === live) this.#live.delete(rolloutId)
     this.#finished.end(rolloutId, endedState(failure, samples))
   }

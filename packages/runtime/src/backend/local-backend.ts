@@ -14,7 +14,6 @@ import { beginRolloutTrace } from '@osmosis/core/tracing'
 import { isGroupGraderClass } from '@osmosis/core/workflow'
 
 import type { CancelDisposition } from '../wire/rollout-protocol.ts'
-import { ArtifactsFolder } from './artifacts-folder.ts'
 import { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import type {
   BackendLoad,
@@ -25,7 +24,7 @@ import type {
   RolloutState,
 } from './execution-backend.ts'
 import { runGradingPhase } from './grading-phase.ts'
-import { LiveRollout } from './live-rollout.ts'
+import { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
 import { LiveRollouts, type RolloutPhases } from './live-rollouts.ts'
 import { RolloutGroups } from './rollout-groups.ts'
 import {
@@ -37,14 +36,14 @@ import {
 
 const defaultMaxConcurrent = 4
 
-/** How many may run concurrently; null is unlimited. */
+/** Maximum numbers of concurrent workflows and graders; null is unlimited. */
 export interface ConcurrencyLimits {
   readonly workflows: number | null
   readonly graders: number | null
 }
 
 /**
- * How many rollouts of an entrypoint may run, and be graded, concurrently.
+ * The concurrency limits of an entrypoint.
  *
  * @throws OsmosisError with code `invalid_config`
  */
@@ -62,7 +61,7 @@ export function concurrencyLimits(options: {
   }
 }
 
-/** Whether one more may run or wait. `maxQueueDepth` is how many may wait; undefined is any number. */
+/** Whether one more may run or wait. `maxQueueDepth` limits how many wait; undefined is unlimited. */
 export function hasRoom(
   { maxConcurrent, running, queued }: ConcurrencyLimiter,
   maxQueueDepth: number | undefined,
@@ -80,7 +79,7 @@ export function wholeNumber(name: string, value: number): number {
   )
 }
 
-/** The slots a config asks for: null is unlimited; a default without any config. */
+/** The slots that a config sets: null is unlimited. Without a config the default. */
 function concurrencyOf(config: unknown): number | null {
   if (config === undefined) return defaultMaxConcurrent
   const limit = (config as Partial<BaseConfig>).concurrency?.maxConcurrent
@@ -97,27 +96,27 @@ export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
     | undefined
   graderConfig?: TGraderConfig | undefined
   /**
-   * Workflows concurrently. Default: what the workflow's config says, where unset means
+   * Maximum concurrent workflows. Default: the setting of the workflow's config, where unset means
    * unlimited; 4 without a config.
    */
   maxConcurrent?: number | undefined
   /** Rollouts that may wait for a slot before {@link LocalBackend.hasCapacity} is false; default: any number. */
   maxQueueDepth?: number | undefined
-  /** Where rollouts keep files; default `~/.osmosis`. */
+  /** Where rollouts store files; default `~/.osmosis`. */
   artifactRoot?: string | undefined
   /**
-   * Where model calls may go, and callbacks of a server with this backend. Default: anywhere but
-   * where {@link EgressOptions} never lets them. Tools of user code connect as they like.
+   * Where model calls, and callbacks of a server with this backend, may connect to. Default: anywhere
+   * that {@link EgressOptions} does not always forbid. Does not restrict tools of user code.
    */
   egress?: EgressOptions | undefined
 }
 
-/** Executes rollouts in this process, as many at a time as it has slots. */
+/** Executes rollouts in this process, limited by its slots. */
 export class LocalBackend<
   TWorkflowConfig = unknown,
   TGraderConfig = unknown,
 > implements ExecutionBackend {
-  /** Where rollouts keep files. */
+  /** Where rollouts store files. */
   readonly artifactRoot: string
   /** Where rollouts may connect to. */
   readonly egress: EgressOptions | undefined
@@ -160,7 +159,7 @@ export class LocalBackend<
         },
         workflowFailed: (live, failure) => groups.failed(live, failure),
         grading: async (live, result) => groups.grade(live, result),
-        // Of an observer that has thrown: the others of its group must not wait for it.
+        // When an observer has thrown, the others of the group must not wait for this rollout.
         over: (live) =>
           groups.failed(live, toFailure(new Error('The rollout ended without a result.'))),
       }
@@ -173,7 +172,7 @@ export class LocalBackend<
   }
 
   /**
-   * Runs and grades one rollout. Never rejects: everything that happens goes to `observer`.
+   * Runs and grades one rollout. Never rejects: every outcome is reported to `observer`.
    *
    * @param signal - ends the rollout early when aborted; its reason, an OsmosisError, is what the
    * rollout fails with

@@ -11,35 +11,35 @@ import { toFailure } from './workflow-phase.ts'
 import { type ErrorCategory, OsmosisError, type RolloutSample } from '@osmosis/core'
 import { assertReward } from '@osmosis/core/workflow'
 
-/** The one end of a rollout, as trainers are told it. A failure is never a reward. */
+/** The one outcome of a rollout, as trainers receive it. A failure is never a reward. */
 export type RolloutEnd =
   /**
-   * The samples that are kept, by their ids: each has a finite reward. `removed` are the ids of those
-   * that the grader took out, and whose model calls were answered.
+   * The samples that stay in training, by id: each has a finite reward. `removed` are the ids of
+   * samples with answered model calls that the grader removed.
    */
   | {
       readonly kind: 'rewarded'
       readonly samples: ReadonlyMap<string, RolloutSample>
       readonly removed: readonly string[]
     }
-  /** The grader took every sample out of training. */
+  /** The grader removed every sample from training. */
   | { readonly kind: 'removed' }
   | { readonly kind: 'failed'; readonly category: ErrorCategory; readonly message: string }
-  /** `lease`: nobody asked for the result in time. */
+  /** `lease`: the caller did not request the result in time. */
   | {
       readonly kind: 'cancelled'
       readonly by: 'trainer' | 'shutdown' | 'lease'
       readonly message: string
     }
 
-/** How the rewards of several samples become the one number that a trainer takes. */
+/** How the rewards of several samples are combined for a trainer that takes one number. */
 export type RewardRule = 'single' | 'mean' | 'sum' | { readonly sampleId: string }
 
 /**
- * Executes a rollout, with its grading whatever the request says of that, and resolves with its one
- * end. Never rejects: a backend that throws, or ends without a result, is a failure.
+ * Executes a rollout, always with grading, and resolves with its one outcome. Never rejects: a backend
+ * that throws, or ends without a result, is a failure.
  *
- * @param observer - hears everything that happens, as of `execute`
+ * @param observer - is called as by `execute`
  */
 export async function runToEnd(
   backend: Pick<ExecutionBackend, 'execute'>,
@@ -70,13 +70,12 @@ export async function runToEnd(
 }
 
 /**
- * The reward of a rollout for trainers that take one number, and train all model calls of the rollout
- * with it.
+ * The reward of a rollout for trainers that take one number and train all its model calls with it.
  *
- * @param rule - default `single`: there has to be exactly one kept sample
- * @throws OsmosisError with code `invalid_reward` when the rule gives no finite number, or a sample was
- * removed, which would be trained all the same; `unknown_sample` when the sample that the rule names is
- * not kept
+ * @param rule - default `single`: exactly one sample must have a reward
+ * @throws OsmosisError with code `invalid_reward` when the rule gives no finite number, or when a sample
+ * was removed, because its calls would still be trained; `unknown_sample` when the sample that the rule
+ * names has no reward
  */
 export function oneReward(
   { samples, removed }: Extract<RolloutEnd, { kind: 'rewarded' }>,
@@ -85,7 +84,7 @@ export function oneReward(
   if (removed.length > 0) {
     throw new OsmosisError(
       'invalid_reward',
-      `The trainer takes one reward for all model calls of a rollout, and the grader removed ${removed.join(', ')}, whose calls would be trained with it. Give every sample a reward, and choose their mean, their sum, or the sample whose reward counts; or remove all of them.`,
+      `The trainer takes one reward for all model calls of a rollout, but the grader removed ${removed.join(', ')}, whose calls would still be trained. Give every sample a reward, and choose their mean, their sum, or the sample whose reward counts; or remove all of them.`,
     )
   }
   const ids = [...samples.keys()].join(', ')
@@ -95,13 +94,13 @@ export function oneReward(
     if (sample !== undefined) return rewardOf(sample)
     throw new OsmosisError(
       'unknown_sample',
-      `The reward is that of sample "${sampleId}", which this rollout did not keep. Its kept samples are: ${ids}.`,
+      `The reward rule names sample "${sampleId}", but this rollout has rewards only for: ${ids}.`,
     )
   }
   if (rule === 'single' && samples.size !== 1) {
     throw new OsmosisError(
       'invalid_reward',
-      `The trainer takes one reward per rollout, and this one kept ${samples.size} samples (${ids}). Choose their mean, their sum, or the sample whose reward counts.`,
+      `The trainer takes one reward per rollout, but this one has ${samples.size} samples (${ids}). Choose their mean, their sum, or the sample whose reward counts.`,
     )
   }
   let sum = 0
@@ -114,9 +113,9 @@ export function oneReward(
 const noResult = 'The backend ended the rollout without a result.'
 
 const nothingToTrainOn =
-  'The rollout has a reward, but no model call of it was answered: there is nothing to train on. Did the agent use a model of its own instead of the rollout model?'
+  'The rollout has a reward, but none of its model calls was answered, so there is nothing to train on. Did the agent use a model of its own instead of the rollout model?'
 
-/** What outcomes say goes before what happened to the backend afterwards. */
+/** Reported outcomes take precedence over what happened to the backend afterwards. */
 function endOf(
   workflow: WorkflowOutcome | undefined,
   grading: GradingOutcome | undefined,
@@ -128,20 +127,22 @@ function endOf(
     return endOfFailure(otherwise)
 
   const { samples } = grading
-  const kept = new Map([...samples].filter(([, { removeSample }]) => !removeSample))
-  if (kept.size === 0 && samples.size > 0) return { kind: 'removed' }
+  const rewarded = new Map([...samples].filter(([, { removeSample }]) => !removeSample))
+  if (rewarded.size === 0 && samples.size > 0) return { kind: 'removed' }
   try {
-    if (kept.size === 0) throw new OsmosisError('no_samples', 'The rollout has no sample.')
-    for (const sample of kept.values()) rewardOf(sample)
+    if (rewarded.size === 0) throw new OsmosisError('no_samples', 'The rollout has no sample.')
+    for (const sample of rewarded.values()) rewardOf(sample)
   } catch (error) {
     return endOfFailure(toFailure(error))
   }
-  const calls = [...kept.values()].flatMap((sample) => sample.calls)
+  const calls = [...rewarded.values()].flatMap((sample) => sample.calls)
   if (!hasAnswer([...calls, ...(workflow.otherCalls ?? [])])) {
     return endOfFailure(toFailure(new OsmosisError('no_samples', nothingToTrainOn)))
   }
-  const removed = [...samples].filter(([id, sample]) => !kept.has(id) && hasAnswer(sample.calls))
-  return { kind: 'rewarded', samples: kept, removed: removed.map(([id]) => id) }
+  const removed = [...samples].filter(
+    ([id, sample]) => !rewarded.has(id) && hasAnswer(sample.calls),
+  )
+  return { kind: 'rewarded', samples: rewarded, removed: removed.map(([id]) => id) }
 }
 
 function hasAnswer(calls: RolloutSample['calls']): boolean {
@@ -155,7 +156,7 @@ function endOfFailure({ cause, category, message }: RolloutFailure): RolloutEnd 
     : { kind: 'cancelled', by, message }
 }
 
-/** Only what the observer has: a backend waits for nobody where nobody listens. */
+/** Only the methods that the observer has, so that a backend does not wait where none is implemented. */
 function forwarded(
   observer: Partial<RolloutObserver>,
 ): Pick<RolloutObserver, 'phaseChanged' | 'beforeFirstModelCall' | 'modelCallBegins'> {

@@ -1,21 +1,29 @@
-import { RolloutMemory } from '../http/rollout-memory.ts'
-import type { RolloutGroup } from '@osmosis/core'
+import { isDeepStrictEqual } from 'node:util'
+
+import type { FailedMember, RolloutGroup, RolloutSample } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
 import { groupSettings } from '@osmosis/core/workflow'
-import type { GradingOutcome, RolloutFailure } from './execution-backend.ts'
-import { GatheringGroup, notGraded } from './gathering-group.ts'
-import { assertSamples, nothingToGradeAgainst } from './grading-phase.ts'
-import { gradeGroup, type GroupGrading } from './group-grading.ts'
+import { RolloutMemory } from '../http/rollout-memory.ts'
+import type { GradingOutcome, RolloutFailure, RolloutRequest } from './execution-backend.ts'
+import { assertSamples, notGraded, nothingToGradeAgainst } from './grading-phase.ts'
+import {
+  gradeGroup,
+  type GatheredGroup,
+  type GroupGrading,
+  type SizedGroup,
+  type WaitingMember,
+} from './group-grading.ts'
 import type { LiveRollout } from './live-rollout.ts'
 import { toFailure, type WorkflowResult } from './workflow-phase.ts'
 
-/** For how long attempts that come too late are told so. Milliseconds. */
+/** How long the reason is remembered why a group is closed. Milliseconds. */
 const rememberedMs = 60 * 60_000
 
-/** The groups of a backend: each is gathered, graded once, and forgotten but for its id. */
+/** The groups of a backend: each is gathered, graded once, and then forgotten except for its id. */
 export class RolloutGroups<TConfig, TWorkflowConfig> {
   readonly #gathering = new Map<string, GatheringGroup>()
-  /** Why nobody can join a group any more, by its id. */
-  readonly #over = new RolloutMemory<string>({ maxAgeMs: rememberedMs })
+  /** Why a group accepts no more attempts, by its id. */
+  readonly #closed = new RolloutMemory<string>({ maxAgeMs: rememberedMs })
   readonly #grading: GroupGrading<TConfig, TWorkflowConfig>
   readonly #waitSeconds: number
 
@@ -26,31 +34,31 @@ export class RolloutGroups<TConfig, TWorkflowConfig> {
   }
 
   /**
-   * A rollout is about to run: its group waits for it.
+   * Called before a rollout runs: its group waits for it.
    *
-   * @throws OsmosisError with code `not_graded` when its group is over: whatever it said would be for nothing
+   * @throws OsmosisError with code `not_graded` when its group is closed, so that it could not be graded
    */
   begin(live: LiveRollout): void {
     const { group, grade } = live.request
     if (!grade || problemOf(group) !== undefined) return
     const { id, size = 0 } = group ?? { id: '' }
-    const reason = this.#over.get(id)
+    const reason = this.#closed.get(id)
     if (reason !== undefined) throw notGraded(reason)
     let gathering = this.#gathering.get(id)
     if (gathering === undefined) {
       gathering = new GatheringGroup({ id, size }, live.request, this.#waitSeconds, {
         gathered: (gathered) => {
-          this.#end(id, `Group "${id}" was already graded when this attempt of it came.`)
+          this.#close(id, `Group "${id}" was already graded when this attempt arrived.`)
           gradeGroup(gathered, this.#grading).catch(() => {})
         },
-        over: (why) => this.#end(id, why),
+        closed: (why) => this.#close(id, why),
       })
       this.#gathering.set(id, gathering)
     }
     gathering.begin(live)
   }
 
-  /** A rollout has ended without samples that can be graded, and that has been reported. */
+  /** Called when a rollout has ended without samples that can be graded, after that was reported. */
   failed(live: LiveRollout, failure: RolloutFailure): void {
     const { group } = live.request
     if (group) this.#gathering.get(group.id)?.fail(live, failure)
@@ -67,7 +75,8 @@ export class RolloutGroups<TConfig, TWorkflowConfig> {
       if (problem !== undefined) throw notGraded(problem)
       const { id, attempt } = group as RolloutGroup
       const gathering = this.#gathering.get(id)
-      if (gathering === undefined) throw notGraded(this.#over.get(id) ?? `Group "${id}" is over.`)
+      if (gathering === undefined)
+        throw notGraded(this.#closed.get(id) ?? `Group "${id}" is closed.`)
       await gathering.arrive(live, attempt, samples)
       return { status: 'success', failure: null, samples }
     } catch (error) {
@@ -78,9 +87,9 @@ export class RolloutGroups<TConfig, TWorkflowConfig> {
     }
   }
 
-  #end(id: string, why: string): void {
+  #close(id: string, why: string): void {
     this.#gathering.delete(id)
-    this.#over.end(id, why)
+    this.#closed.end(id, why)
   }
 }
 
@@ -88,12 +97,146 @@ export class RolloutGroups<TConfig, TWorkflowConfig> {
 function problemOf(group: RolloutGroup | undefined): string | undefined {
   if (group?.size === undefined) {
     const lacks = group === undefined ? 'a group' : 'the size of its group'
-    return `The grader judges all attempts at a row together, and this rollout came without ${lacks}. ${whoGivesGroups}`
+    return `The grader judges all attempts at a row together, and this rollout was sent without ${lacks}. ${groupSources}`
   }
   const { id, attempt, size } = group
   if (attempt >= 1 && attempt <= size) return undefined
   return `This is attempt ${attempt} of group "${id}", which has ${size}.`
 }
 
-const whoGivesGroups =
+const groupSources =
   'Groups come from evaluations (osmosis eval run --n), osmosis worker --trinity, osmosis serve --run with --group-column and --group-size, and controllers that send "group". For others, use a Grader.'
+
+/** How the gathering of a group ends: one of these is called, once. */
+interface GatheringEnds {
+  /** At least one of its attempts waits to be graded. */
+  gathered(group: GatheredGroup): void
+  /** The group will never be graded, for this reason; no attempt waits for it. */
+  closed(why: string): void
+}
+
+/**
+ * The attempts of a group until it is graded. It waits for every attempt that runs, which its own
+ * deadline ends, and for a limited time for attempts that have not arrived when none runs.
+ */
+class GatheringGroup {
+  readonly #group: SizedGroup
+  /** Its label, metadata and size hold for all of them. */
+  readonly #first: RolloutRequest
+  readonly #waitMs: number
+  readonly #ends: GatheringEnds
+  readonly #running = new Set<LiveRollout>()
+  readonly #waiting = new Map<number, WaitingMember>()
+  readonly #failed = new Map<number, FailedMember>()
+  /** Numbers of the failed attempts that will be run again. */
+  readonly #retried = new Set<number>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(group: SizedGroup, first: RolloutRequest, waitSeconds: number, ends: GatheringEnds) {
+    this.#group = group
+    this.#first = first
+    this.#waitMs = waitSeconds * 1000
+    this.#ends = ends
+  }
+
+  /** An attempt has arrived. */
+  begin(live: LiveRollout): void {
+    const difference = differenceOf(this.#first, live.request)
+    if (difference !== undefined) {
+      this.#refuse(difference)
+      return
+    }
+    this.#running.add(live)
+    this.#look()
+  }
+
+  /**
+   * Called for an attempt with samples. Waits until it is graded.
+   *
+   * @throws OsmosisError with code `not_graded`; the error of the grader; the reason why the rollout was ended
+   */
+  async arrive(
+    live: LiveRollout,
+    attempt: number,
+    samples: ReadonlyMap<string, RolloutSample>,
+  ): Promise<void> {
+    this.#running.delete(live)
+    const earlier = this.#waiting.get(attempt)
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    if (earlier === undefined) {
+      this.#failed.delete(attempt)
+      this.#retried.delete(attempt)
+      this.#waiting.set(attempt, { attempt, live, samples, resolve, reject })
+    } else {
+      const other = earlier.live.request.rolloutId
+      reject(
+        notGraded(
+          `Attempt ${attempt} of group "${this.#group.id}" has already arrived, as rollout "${other}".`,
+        ),
+      )
+    }
+    this.#look()
+    await untilAborted(live.ending, async () => promise)
+  }
+
+  /** An attempt has ended and cannot be graded. Does nothing for one that is not of this group. */
+  fail(live: LiveRollout, { category, message }: RolloutFailure): void {
+    const { rolloutId, group, retriedAfter = [] } = live.request
+    const attempt = group?.attempt ?? 0
+    const isWaiting = this.#waiting.get(attempt)?.live === live
+    if (!this.#running.delete(live) && !isWaiting) return
+    if (isWaiting) this.#waiting.delete(attempt)
+    if (!this.#waiting.has(attempt)) {
+      this.#failed.set(attempt, { attempt, rolloutId, category, message })
+      const isRetried = retriedAfter.includes(category) && live.endedWith === undefined
+      if (isRetried) this.#retried.add(attempt)
+      else this.#retried.delete(attempt)
+    }
+    this.#look()
+  }
+
+  #look(): void {
+    clearTimeout(this.#timer)
+    if (this.#running.size > 0) return
+    if (this.#waiting.size + this.#failed.size - this.#retried.size >= this.#group.size) {
+      this.#close()
+      return
+    }
+    this.#timer = setTimeout(() => this.#close(), this.#waitMs)
+    // No attempt waits for its result, so the timer must not keep the process alive.
+    if (this.#waiting.size === 0) this.#timer.unref()
+  }
+
+  #close(): void {
+    if (this.#waiting.size === 0) {
+      this.#ends.closed(
+        `Group "${this.#group.id}" is closed: none of its attempts could be graded.`,
+      )
+      return
+    }
+    const waiting = byAttempt(this.#waiting.values())
+    const failed = byAttempt(this.#failed.values())
+    this.#ends.gathered({ ...this.#group, waiting, failed })
+  }
+
+  #refuse(difference: string): void {
+    clearTimeout(this.#timer)
+    const why = `The attempts of group "${this.#group.id}" do not belong together: ${difference}`
+    this.#ends.closed(why)
+    for (const { reject } of this.#waiting.values()) reject(notGraded(why))
+  }
+}
+
+function byAttempt<T extends { readonly attempt: number }>(members: Iterable<T>): T[] {
+  return [...members].toSorted((a, b) => a.attempt - b.attempt)
+}
+
+/** How two attempts differ, as a sentence; undefined when they are attempts at the same row. */
+function differenceOf(one: RolloutRequest, other: RolloutRequest): string | undefined {
+  const pair = `rollouts "${one.rolloutId}" and "${other.rolloutId}"`
+  const sizes = [one.group?.size, other.group?.size]
+  if (sizes[0] !== sizes[1]) return `${pair} say that it has ${sizes.join(' and ')} attempts.`
+  if (one.label !== other.label) return `${pair} have different labels.`
+  if (isDeepStrictEqual(one.metadata, other.metadata)) return undefined
+  return `${pair} have different metadata.`
+}

@@ -9,7 +9,7 @@ import {
 import { assertReward, assertStepRewards } from '@osmosis/core/workflow'
 import type { LiveRollout } from './live-rollout.ts'
 
-/** The samples of one rollout, and how they get their rewards. */
+/** The samples of one rollout as a grader sees them, and how it sets their rewards. */
 export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
   TConfig,
   TWorkflowConfig
@@ -23,7 +23,7 @@ export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
   constructor(live: LiveRollout, samples: SamplesById, config: TConfig, signal: AbortSignal) {
     this.#live = live
     this.#samples = samples
-    // A copy: whatever the grader does to it, the registered samples need their rewards.
+    // A copy, because user code may change it while the registered samples still need their rewards.
     this.samples = new Map(samples)
     this.config = config
     this.signal = signal
@@ -65,7 +65,7 @@ export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
   setSampleReward(sampleId: string, reward: number): void {
     const sample = this.#find(sampleId)
     assertReward(sampleId, reward)
-    // Too late: the outcome has been reported without this grader.
+    // The outcome has been reported without this grader.
     if (this.signal.aborted) return
     ;(sample as { reward: number | null }).reward = reward
   }

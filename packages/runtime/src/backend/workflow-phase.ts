@@ -20,21 +20,20 @@ import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
 import { setTrace } from '@osmosis/core/tracing'
 import { cloneConfig } from '@osmosis/core/workflow'
 
-import { inScope, type RolloutScope } from '../containment/rollout-scope.ts'
-import { thrownBy } from '../containment/thrown-by.ts'
-import type { ArtifactsFolder } from './artifacts-folder.ts'
+import { runInRollout, type RolloutScope } from '../containment/user-code.ts'
+import { thrownBy } from '../containment/error-place.ts'
+import type { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import type { SamplesById, RolloutFailure, WorkflowOutcome } from './execution-backend.ts'
-import type { LiveRollout } from './live-rollout.ts'
-import { QueueClock, workflowDeadline } from './phase-deadlines.ts'
+import { QueueClock, workflowDeadline } from './deadline.ts'
 
-/** The id of a sample that was returned: whoever returns one has not named it. */
+/** The id of a returned sample, for which user code gives no name. */
 const returnedSampleId = 'sample'
 
 /**
- * Makes what `run` returned the sample of the rollout, when it is a conversation: a list of chat
- * messages, or an object with `messages` and at most `metrics`. Anything else, such as what a
- * framework returns from a run, means nothing.
+ * Registers the value that `run` returned as the sample of the rollout when it is a conversation: a list
+ * of chat messages, or an object with `messages` and at most `metrics`. Ignores every other value, such
+ * as the result object of a framework.
  *
  * @throws OsmosisError with code `duplicate_sample` when samples were registered as well; TypeError
  * for metrics that are not finite numbers
@@ -46,7 +45,7 @@ function registerReturned(context: RolloutContext, returned: unknown, label: str
   if (names.length > 0) {
     throw new OsmosisError(
       'duplicate_sample',
-      `run() returned messages, and registered ${names.join(', ')} as well: a sample is either returned or registered. Agents and sessions of an adapter register themselves; return nothing then.`,
+      `run() returned messages and also registered ${names.join(', ')}: a sample is either returned or registered. Agents and sessions of an adapter register themselves, so return nothing with them.`,
     )
   }
   const { messages, metrics = {} } = output
@@ -81,7 +80,7 @@ function isOutput(value: unknown): value is AgentWorkflowOutput {
 
 const artifacts = Symbol('artifacts')
 
-/** Makes the folder when it is first asked for. */
+/** Creates the folder on first access. */
 const artifactsDir = {
   enumerable: true,
   get(this: { readonly [artifacts]: ArtifactsFolder }) {
@@ -89,7 +88,7 @@ const artifactsDir = {
   },
 }
 
-/** What the workflow of a rollout gets to work on: an object of its own, which it may copy. */
+/** The argument of `run()`, which user code may copy. */
 class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
   readonly prompt: PromptMessage[]
   readonly config: TConfig
@@ -108,13 +107,13 @@ class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
     this.rolloutId = rolloutId
     this.group = group ?? null
     this.signal = signal
-    // A property of the object, so that copies have it, with one getter for all: an object literal with a
-    // getter takes several times as much memory, for as long as the workflow runs.
+    // An own property, so that copies have it. The getter is shared, because an object literal with a
+    // getter takes several times as much memory for as long as the workflow runs.
     Object.defineProperties(this, { [artifacts]: { value: live.artifacts }, artifactsDir })
   }
 }
 
-/** How long the code that is started in one turn may hold up others. Milliseconds. */
+/** How long the code that starts in one turn of the event loop may block it. Milliseconds. */
 const longestMs = 1
 
 const waiting: (() => void)[] = []
@@ -122,9 +121,9 @@ const waiting: (() => void)[] = []
 let turnBegan: number | undefined
 
 /**
- * Resolves in a turn of the event loop in which what was started before took no longer than a moment: of user
- * code that takes long one piece at most is started before requests are read and timers fire again. One
- * in each turn would make a server that is busy slow, whose turns are long.
+ * Resolves in a turn of the event loop that was not blocked yet, so that at most one slow piece of user
+ * code starts before requests are read and timers fire again. Starting one per turn would slow down a
+ * busy server, whose turns are long.
  */
 function ownTurn(): Promise<void> {
   return new Promise<void>((resolve) => {
@@ -148,19 +147,19 @@ function endTurn(): void {
   turnBegan = undefined
 }
 
-/** What the workflow phase passes on to the grading phase. */
+/** The result of the workflow phase for the grading phase. */
 export interface WorkflowResult {
   outcome: WorkflowOutcome
   samples: SamplesById
-  /** Names of agents that were registered and gave no sample. */
+  /** Names of registered agents that did not call the policy and so have no sample. */
   unasked: readonly string[]
 }
 
-/** What is run in each rollout. */
+/** The user code of each rollout. */
 interface WorkflowPlan<TConfig> {
   readonly workflow: AgentWorkflowClass<TConfig>
   readonly config: TConfig
-  /** Where its model calls may go. */
+  /** Where its model calls may connect to. */
   readonly egress: EgressOptions | undefined
 }
 
@@ -182,8 +181,7 @@ export async function runWorkflowPhase<TConfig>(
     release = await slots.acquire(deadline.signal)
     clock.stop()
     live.apply('code_started')
-    // Whoever handed the rollout over gets the thread back before user code can block it, and so do
-    // all others between any two rollouts.
+    // The caller, and everything else that is due, runs before user code can block the thread.
     await ownTurn()
     const { beforeFirstModelCall, modelCallBegins } = live
     const context = new RolloutContext({
@@ -204,9 +202,9 @@ export async function runWorkflowPhase<TConfig>(
         const copy = cloneConfig(config)
         const input = new WorkflowInput(live, copy, deadline.signal)
         by = 'the constructor of the workflow'
-        const made = new workflow(copy)
+        const instance = new workflow(copy)
         by = 'run()'
-        const returned = await made.run(input)
+        const returned = await instance.run(input)
         by = undefined
         registerReturned(context, returned, request.label)
         by = 'a sample source'
@@ -227,41 +225,41 @@ export async function runWorkflowPhase<TConfig>(
     }
   } catch (error) {
     live.trace?.fail(error)
-    // Collected beside the report of the failure, which waits for nobody's sources.
-    return failedWorkflow(error, partialSamples(started, deadline), by)
+    // Collected while the failure is reported, which must not wait for user code.
+    return failedWorkflow(error, collectPartialSamples(started, deadline), by)
   } finally {
     release?.()
     deadline.clear()
-    // Calls that the workflow left behind end here: nobody would record what they return.
+    // Ends calls that the workflow left behind, because their answers could not be recorded.
     deadline.abort(over)
     live.trace?.endSamples()
   }
 }
 
-async function partialSamples(
+async function collectPartialSamples(
   context: RolloutContext | undefined,
   scope: RolloutScope,
 ): Promise<SamplesById> {
   if (context === undefined) return new Map()
-  // Calls that end with the workflow are recorded by then.
+  // Calls that the end of the workflow aborts are recorded after this turn.
   await nextTurn()
-  return inScope(scope, () => context.run(async () => context.getPartialSamples()))
+  return runInRollout(scope, () => context.run(async () => context.getPartialSamples()))
 }
 
 /**
- * What a workflow comes to that fails of this.
+ * The result of a workflow that failed with this error.
  *
- * @param said - what there is of its samples; default: it has said nothing
+ * @param partialSamples - default: it has none
  * @param by - the function of the user that threw; default: none did
  */
 export function failedWorkflow(
   error: unknown,
-  said?: WorkflowOutcome['partialSamples'],
+  partialSamples?: WorkflowOutcome['partialSamples'],
   by?: string,
 ): WorkflowResult {
   const outcome = { status: 'failure', failure: toFailure(error, by), warnings: [] } as const
   return {
-    outcome: said === undefined ? outcome : { ...outcome, partialSamples: said },
+    outcome: partialSamples === undefined ? outcome : { ...outcome, partialSamples },
     samples: new Map(),
     unasked: [],
   }
@@ -273,12 +271,12 @@ export function failedWorkflow(
  * @param by - the function of the user that threw; default: none did
  */
 export function toFailure(error: unknown, by?: string): RolloutFailure {
-  const said = by === undefined ? errorMessage(error) : thrownBy(by, error)
-  const message = beginningOf(said, longErrorTextBytes)
+  const text = by === undefined ? errorMessage(error) : thrownBy(by, error)
+  const message = beginningOf(text, longErrorTextBytes)
   return { message, category: errorCategory(error), cause: error }
 }
 
-/** Why a workflow that succeeded has no sample. */
+/** The error of a workflow that succeeded without a sample. */
 export function noSamples(unasked: readonly string[]): OsmosisError {
   const names = unasked.map((name) => `"${name}"`).join(', ')
   return new OsmosisError(
@@ -294,20 +292,20 @@ function warningsOf(
   unasked: readonly string[],
   { policyCallCount, busySampleIds }: RolloutContext,
 ): string[] {
-  const left = busySampleIds.length === 0 ? [] : [leftBehind(busySampleIds)]
-  if (size === 0) return [noSamples(unasked).message, ...left]
-  return policyCallCount === 0 ? [noModelCall] : left
+  const unfinished = busySampleIds.length === 0 ? [] : [unfinishedCalls(busySampleIds)]
+  if (size === 0) return [noSamples(unasked).message, ...unfinished]
+  return policyCallCount === 0 ? [noModelCall] : unfinished
 }
 
-function leftBehind(ids: readonly string[]): string {
+function unfinishedCalls(ids: readonly string[]): string {
   const names = ids.map((id) => `"${id}"`).join(', ')
-  return `The policy was still answering ${names} when run() ended. That answer is in no sample, and a trainer that records at its endpoint may train it all the same: await everything the workflow starts, and read streams to their end.`
+  return `The policy was still answering ${names} when run() ended. That answer is in no sample, but a trainer that records at its endpoint may still train on it: await everything the workflow starts, and read streams to their end.`
 }
 
 const noModelCall =
   'The workflow made no model call through its rollout. Did the agent use a model of its own instead of the rollout model?'
 
-// Shared by all rollouts: it carries no data, and its stack trace would help nobody.
+// Shared by all rollouts: it carries no data, and its stack trace would be of no use.
 const over = new OsmosisError(
   'rollout_ended',
   'The workflow of this rollout has ended; a model call made now would belong to no sample. Await everything the workflow starts.',

@@ -6,23 +6,23 @@ import { Socket } from 'node:net'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { runOutsideRollout } from '@osmosis/core/http'
 
-import { codePlace } from './code-place.ts'
-import { currentScope, type RolloutScope } from './rollout-scope.ts'
+import { codePlace } from './error-place.ts'
+import { currentScope, type RolloutScope } from './user-code.ts'
 
 const noted = new WeakMap<object, RolloutScope>()
 
 /**
- * The scope that an error was thrown in, when it has passed through another one on its way to the
- * top of the call stack: a connection that one rollout opened calls the code of another.
+ * The scope that an error was thrown in. It can pass through another one on its way up the call stack,
+ * because a connection that one rollout opened calls the code of another.
  */
 function thrownIn(error: unknown): RolloutScope | undefined {
   return isObject(error) ? noted.get(error) : undefined
 }
 
-/** Makes {@link thrownIn} know. Returns what undoes it. */
+/** Records scopes for {@link thrownIn}. Returns a function that undoes it. */
 function watchThrows(): () => void {
   const { prototype } = AsyncResource
-  const { runInAsyncScope } = prototype // oxlint-disable-line typescript/unbound-method -- put back as it is
+  const { runInAsyncScope } = prototype // oxlint-disable-line typescript/unbound-method -- restored unchanged
   const { queueMicrotask } = globalThis
 
   const watched: typeof runInAsyncScope = function (this: AsyncResource, fn, thisArg, ...args) {
@@ -60,7 +60,7 @@ function noting<A extends unknown[], R>(
   }
 }
 
-/** Only for this turn: later somebody else may throw the same error. Until then it may be rethrown. */
+/** Only for this turn, in which the error may be rethrown: later other code may throw the same one. */
 function note(error: unknown): void {
   const scope = currentScope()
   if (scope === undefined || !isObject(error) || noted.has(error)) return
@@ -72,17 +72,17 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }
 
-/** Undici, of which `fetch` is made, says on this channel that it is about to connect. */
+/** Undici, which implements `fetch`, publishes on this channel before it connects. */
 const channel = 'undici:client:beforeConnect'
 
 /**
- * Opens pooled connections of undici outside of the rollout that happened to need them first: they serve
- * all, and what fails on them would look like its doing. Returns what undoes it.
+ * Opens pooled connections of undici outside of the rollout that needs them first: they serve all
+ * rollouts, and their errors would be attributed to that one. Returns a function that undoes it.
  */
 function shareSockets(): () => void {
   let expected = false
   const { prototype } = Socket
-  const { connect } = prototype // oxlint-disable-line typescript/unbound-method -- put back as it is
+  const { connect } = prototype // oxlint-disable-line typescript/unbound-method -- restored unchanged
   const sharing = function (this: Socket, ...args: Parameters<typeof connect>): Socket {
     if (!expected) return Reflect.apply(connect, this, args)
     expected = false
@@ -90,7 +90,7 @@ function shareSockets(): () => void {
   } as typeof connect
   const onConnect = (): void => {
     expected = true
-    // Another way to connect may be in use, which opens no socket here and now.
+    // Undici may use a connector that does not open a socket synchronously.
     queueMicrotask(() => (expected = false))
   }
 
@@ -102,14 +102,14 @@ function shareSockets(): () => void {
   }
 }
 
-/** How an error got to the process. */
+/** How an error reached the process. */
 export type StrayOrigin = 'uncaughtException' | 'unhandledRejection'
 
-/** What a process does about errors that nobody caught. */
+/** What a process does about uncaught errors. */
 export interface Containment {
-  /** No rollout could be found: the process may be in any state, and should end. */
+  /** The error belongs to no rollout: the process may be in any state, and should exit. */
   onUnattributed(error: unknown, origin: StrayOrigin): void
-  /** Something of a part of a rollout that has ended; to be logged. Default: nothing is done. */
+  /** The error belongs to a part of a rollout that has ended; to be logged. Default: it is ignored. */
   onLate?(rolloutId: string, error: OsmosisError): void
 }
 
@@ -121,10 +121,10 @@ let uninstall: (() => void) | undefined
  * fail its own rollout, with code `user_code_exit` or `stray_error`, while the process continues.
  * Outside of user code `process.exit` ends the process as always.
  *
- * What cannot be attributed: `process.abort`, signals, what native code does, and `process.exit`
- * taken out of `process` before this was called.
+ * Not contained: `process.abort`, signals, native code, and a `process.exit` that was taken from
+ * `process` before this was called.
  *
- * @returns what undoes it
+ * @returns a function that undoes it
  */
 export function containUserCode(containment: Containment): () => void {
   containments.add(containment)
@@ -138,14 +138,14 @@ export function containUserCode(containment: Containment): () => void {
 }
 
 function install(): () => void {
-  const { exit } = process // oxlint-disable-line typescript/unbound-method -- put back as it is
+  const { exit } = process // oxlint-disable-line typescript/unbound-method -- restored unchanged
   const guardedExit: typeof exit = (code) => {
     const scope = currentScope()
     if (scope === undefined) return exit(code)
     throw exitRefused(scope, code)
   }
   process.exit = guardedExit
-  // For those who import it by name.
+  // For code that imports `exit` by name.
   syncBuiltinESMExports()
   process.on('uncaughtException', onStray)
   process.on('unhandledRejection', onRejection)
@@ -163,7 +163,7 @@ function runsUserCode(): boolean {
   return currentScope() !== undefined
 }
 
-/** Errors of `process.exit`, which may come back as uncaught ones. */
+/** Errors thrown by `process.exit`, which may arrive again as uncaught ones. */
 const reported = new WeakSet<object>()
 
 function exitRefused(scope: RolloutScope, code: number | string | null | undefined): OsmosisError {
@@ -182,9 +182,7 @@ function onStray(error: unknown, origin: StrayOrigin): void {
   }
   if (typeof error === 'object' && error !== null && reported.has(error)) return
   const did =
-    origin === 'uncaughtException'
-      ? 'threw an error that nobody caught'
-      : 'left a rejection unhandled'
+    origin === 'uncaughtException' ? 'threw an uncaught error' : 'left a rejection unhandled'
   const message = `the ${scope.part} ${did}: ${errorMessage(error)}${codePlace(error)}`
   fail(scope, new OsmosisError('stray_error', message, { cause: error }))
 }
@@ -195,24 +193,24 @@ function onRejection(error: unknown): void {
 
 function fail(scope: RolloutScope, error: OsmosisError): void {
   if (scope.fail(error)) return
-  // One is enough: a rollout does not say which of several servers it came from.
+  // One is enough: a rollout does not show which of several servers accepted it.
   const [first] = containments
   first?.onLate?.(scope.rolloutId, error)
 }
 
 /**
- * User code that removes all listeners of its process means its own: while `isUserCode` says that it is
- * running, those of now stay. Returns what undoes it.
+ * While `isUserCode` returns true, `process.removeAllListeners` leaves the listeners of now in place: user
+ * code that calls it means its own. Returns a function that undoes it.
  */
 export function keepListeners(isUserCode: () => boolean): () => void {
   const before = Object.getOwnPropertyDescriptor(process, 'removeAllListeners')
   const { removeAllListeners } = process // oxlint-disable-line typescript/unbound-method -- called on it below
-  const kept = new Map(process.eventNames().map((name) => [name, process.rawListeners(name)]))
+  const own = new Map(process.eventNames().map((name) => [name, process.rawListeners(name)]))
   const removeOthers = (...only: Parameters<typeof removeAllListeners>): NodeJS.Process => {
     if (!isUserCode()) return removeAllListeners.apply(process, only)
     for (const name of only.length === 0 ? process.eventNames() : only) {
       for (const listener of process.rawListeners(name as string)) {
-        if (!kept.get(name as string)?.includes(listener)) {
+        if (!own.get(name as string)?.includes(listener)) {
           process.off(name as string, listener as () => void)
         }
       }
@@ -224,5 +222,23 @@ export function keepListeners(isUserCode: () => boolean): () => void {
     if (process.removeAllListeners !== removeOthers) return
     if (before) Object.defineProperty(process, 'removeAllListeners', before)
     else Reflect.deleteProperty(process, 'removeAllListeners')
+  }
+}
+
+/** The reader of a pipe has exited, or a terminal was closed. */
+const brokenPipes = new Set(['EPIPE', 'EIO'])
+let ignoresBrokenPipe = false
+
+/**
+ * The reader of this process's output may stop reading or exit; neither the process nor the rollout that
+ * printed fails because of that. Idempotent.
+ */
+export function ignoreBrokenPipe(): void {
+  if (ignoresBrokenPipe) return
+  ignoresBrokenPipe = true
+  for (const output of [process.stdout, process.stderr]) {
+    output.on('error', (error: NodeJS.ErrnoException) => {
+      if (!brokenPipes.has(error.code ?? '')) throw error
+    })
   }
 }

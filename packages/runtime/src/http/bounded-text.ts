@@ -4,7 +4,7 @@ import type { AnswerBody } from '@osmosis/core/http'
  * Reads a body to its end, as UTF-8.
  *
  * @returns undefined when it is longer than `maxBytes`; the rest is not read then
- * @throws the error of the stream when it breaks off
+ * @throws the error of the stream when it ends early
  */
 export async function boundedText(body: AnswerBody, maxBytes: number): Promise<string | undefined> {
   const pieces: Uint8Array[] = []

@@ -16,8 +16,8 @@ interface Ended<T> {
 }
 
 /**
- * A record for each rollout id, for those who ask again or later: kept while the rollout runs, and
- * for a limited time and up to a limited number after it ended.
+ * Stores a record for each rollout id while the rollout runs, and for a limited time and up to a limited
+ * number after it has ended.
  */
 export class RolloutMemory<T> {
   readonly #maxAgeMs: number
@@ -25,8 +25,8 @@ export class RolloutMemory<T> {
   readonly #running = new ReleasingMap<string, T>()
   readonly #ended = new Map<string, Ended<T>>()
   /**
-   * The next to be forgotten, which knows the one after it. A map is in the order of its keys as well,
-   * but looking for its first passes everything that was deleted before.
+   * The next one to be forgotten, in a linked list. A map is ordered as well, but finding its first key
+   * skips over everything that was deleted before.
    */
   #oldest: Ended<T> | undefined
   #latest: Ended<T> | undefined
@@ -50,14 +50,14 @@ export class RolloutMemory<T> {
     return this.#ended.get(id)?.record
   }
 
-  /** Keeps a record for as long as the rollout runs. */
+  /** Stores a record for as long as the rollout runs. */
   begin(id: string, record: T): void {
     this.#running.set(id, record)
   }
 
   /**
-   * From now on the record is kept for a limited time only. It is the one given here, or else the
-   * one that `begin` was given; without either nothing happens.
+   * From now on the record is stored for a limited time: the one given here, or else the one given to
+   * `begin`. Without either nothing happens.
    */
   end(id: string, record: T | undefined = this.#running.get(id)): void {
     this.#running.delete(id)
@@ -81,7 +81,7 @@ export class RolloutMemory<T> {
     for (let oldest = this.#oldest; oldest !== undefined; oldest = oldest.next) {
       const { id, expiresAt } = oldest
       this.#oldest = oldest
-      // One that ended again has a later place.
+      // An id that has ended again has a later entry.
       if (this.#ended.get(id) !== oldest) continue
       if (expiresAt > now && this.#ended.size <= this.#maxCount) return
       this.#ended.delete(id)

@@ -1,11 +1,11 @@
-/** Values nested deeper than this are no telemetry, and would overflow the encoder's stack. */
+/** Deeper nesting is not telemetry, and would overflow the encoder's stack. */
 const deepest = 100
 
 const nothing = Symbol('no JSON form')
 
 /**
- * The metrics or extra fields of a sample as they can be sent: what has an obvious JSON form gets
- * it (dates, maps, sets, typed arrays, whole big integers), what has none is left out.
+ * Metrics or extra fields of a sample as JSON data. Values with an obvious JSON form are converted (dates,
+ * maps, sets, typed arrays, safe big integers); values without one are left out.
  *
  * @param dropped - receives the kind of everything that was left out
  */
@@ -50,7 +50,7 @@ class TelemetryEncoder {
     try {
       return this.#object(value)
     } catch {
-      // A getter or toJSON of somebody's class.
+      // A getter or toJSON of a class of user code.
       return this.#drop('object that cannot be read')
     } finally {
       this.#path.delete(value)
@@ -74,7 +74,7 @@ class TelemetryEncoder {
     return this.#record(this.#readable(value))
   }
 
-  /** One getter that throws costs its own field. */
+  /** A getter that throws only drops its own field. */
   #readable(value: object): [string, unknown][] {
     return Object.keys(value).flatMap((key): [string, unknown][] => {
       try {
@@ -86,7 +86,7 @@ class TelemetryEncoder {
     })
   }
 
-  // Null for what is left out: the others keep their places.
+  // Null for what is left out, so that the others stay in place.
   #list(items: readonly unknown[]): unknown[] {
     return items.map((item) => {
       const json = this.encode(item)
@@ -95,16 +95,16 @@ class TelemetryEncoder {
   }
 
   #record(entries: readonly (readonly [unknown, unknown])[]): Record<string, unknown> {
-    const kept: [string, unknown][] = []
+    const fields: [string, unknown][] = []
     for (const [key, inner] of entries) {
       if (typeof key !== 'string' && typeof key !== 'number') {
         this.#drop(`key of type ${typeof key}`)
         continue
       }
       const json = this.encode(inner)
-      if (json !== nothing) kept.push([String(key), json])
+      if (json !== nothing) fields.push([String(key), json])
     }
-    return Object.fromEntries(kept)
+    return Object.fromEntries(fields)
   }
 
   #drop(kind: string): typeof nothing {

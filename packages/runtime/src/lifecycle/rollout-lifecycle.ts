@@ -9,8 +9,8 @@ import type {
 } from '../backend/execution-backend.ts'
 import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
 
-// The one lifecycle of a rollout. Backends, workers, leases, the outbox and the scripts of the queue take
-// their decisions from these tables; none of them has states or limits of its own.
+// The lifecycle of a rollout. Backends, workers, leases, the outbox and the scripts of the queue decide by
+// these tables; none of them has states or limits of its own.
 
 /** A state of a rollout; `unknown` is the answer for a rollout without a state. */
 export type LifecycleState = Exclude<RolloutStatus, 'unknown'>
@@ -23,29 +23,29 @@ export const lifecycleStates: readonly LifecycleState[] = [
   ...endStates,
 ]
 
-/** What an event does to a rollout. It is refused in every state that `to` does not have. */
+/** What an event does to a rollout. It is refused in every state that `to` does not list. */
 export interface Transition {
   readonly to: Readonly<Partial<Record<LifecycleState, LifecycleState>>>
-  /** Whether it is refused after a cancel: the canceller was told that the rollout has no reward. */
+  /** Whether it is refused after a cancel, which has promised that the rollout gets no reward. */
   readonly yieldsToCancel: boolean
 }
 
 const fromWorkflow = <T extends LifecycleState>(to: T) => ({ queued: to, running: to })
 
 /**
- * State × event → state. Who reports an event names the execution that it is about; an event of an
- * execution that is not the current one is refused (fencing), before all else.
+ * State × event → state. An event carries the number of its execution; an event of an execution that is
+ * not the current one is refused first (fencing).
  *
- * The start of user code is reported without waiting, so the end of a workflow may come before it.
+ * The start of user code is reported without waiting, so the end of a workflow may arrive before it.
  */
 export const transitions = {
   /** A worker takes the rollout, for the first time or after a loss. */
   execution_started: { to: fromWorkflow('queued'), yieldsToCancel: false },
   /** User code is about to run. */
   code_started: { to: { queued: 'running' }, yieldsToCancel: false },
-  /** The first model call is about to leave. From here on the rollout is not executed again. */
+  /** The first model call is about to be sent. From here on the rollout is not executed again. */
   policy_called: { to: { queued: 'queued', running: 'running' }, yieldsToCancel: true },
-  /** Its grading follows. */
+  /** The workflow succeeded, and its grading follows. */
   workflow_graded: { to: fromWorkflow('grading'), yieldsToCancel: true },
   workflow_succeeded: { to: fromWorkflow('success'), yieldsToCancel: true },
   workflow_failed: { to: fromWorkflow('failure'), yieldsToCancel: false },
@@ -57,7 +57,7 @@ export const transitions = {
 
 export type LifecycleEvent = keyof typeof transitions
 
-/** What decides whether an event is accepted. */
+/** The position of a rollout in its lifecycle. */
 export interface LifecyclePosition {
   readonly status: LifecycleState
   /** The number of the current execution; backends that execute a rollout once leave it out. */
@@ -65,13 +65,13 @@ export interface LifecyclePosition {
   readonly isCancelled: boolean
 }
 
-/** Why an event is refused: the execution or the state is another one, or a cancel came before it. */
+/** Why an event is refused: it does not fit the execution or state, or a cancel came before it. */
 export type EventRefusal = 'stale' | 'after_cancel'
 
 /**
  * The state after an event, or why the event is refused and changes nothing.
  *
- * @param execution - the one that the event is about
+ * @param execution - the number of the execution that reports the event
  */
 export function stateAfter(
   position: LifecyclePosition,
@@ -100,7 +100,7 @@ export function endOfPhase(
   return phase === 'workflow' && isGradedNext ? 'workflow_graded' : `${phase}_succeeded`
 }
 
-/** A rollout that has ended, as its status is answered. */
+/** The state of a rollout that has ended. */
 export function endedState(
   failure: WorkflowOutcome['failure'],
   samples: SamplesById,
@@ -114,7 +114,7 @@ export function endedState(
   return { status, reward: null, errorMessage: beginningOf(failure.message, errorTextBytes) }
 }
 
-/** What a request to cancel is answered, by the state of the rollout. */
+/** The answer to a request to cancel, by the state of the rollout. */
 export const cancelDispositions = {
   queued: 'cancelled_queued',
   running: 'cancelled_running',
@@ -124,22 +124,22 @@ export const cancelDispositions = {
   cancelled: 'not_found',
 } as const satisfies Record<LifecycleState, CancelDisposition>
 
-/** What is known when the worker of a rollout is lost. */
+/** The facts about an execution whose worker was lost. */
 export interface LostExecution {
   readonly cancelled: boolean
-  /** Whether the workflow had succeeded: its samples were in the worker. */
+  /** Whether the workflow had succeeded, so that its samples were in the worker. */
   readonly grading: boolean
   readonly calledPolicy: boolean
-  /** Workers that were lost after they had started user code of the rollout, this one included. */
+  /** Number of workers lost after they started user code of the rollout, including this one. */
   readonly lostWorkers: number
-  /** Executions that were started, this one included. */
+  /** Number of executions so far, including this one. */
   readonly executions: number
 }
 
 /** Why a rollout is not executed again. */
 export type LossReason = (typeof lossRules)[number]['reason']
 
-/** The first rule whose fact reaches its limit ends the rollout. Without one it is executed again. */
+/** The first rule whose fact reaches its limit ends the rollout. Otherwise it is executed again. */
 export const lossRules = [
   { fact: 'cancelled', limit: 1, reason: 'cancelled' },
   { fact: 'grading', limit: 1, reason: 'samples_lost' },
@@ -166,17 +166,17 @@ const lossTexts: Readonly<Record<Exclude<LossReason, 'cancelled'>, string>> = {
 }
 
 /**
- * The failure of a rollout that is not executed again.
+ * The error of a rollout that is not executed again.
  *
- * @param what - happened to the worker: `the worker was lost`
+ * @param what - what happened to the worker, such as `the worker was lost`
  */
 export function lossError(what: string, reason: keyof typeof lossTexts): OsmosisError {
   return new OsmosisError('worker_lost', `${what}; ${lossTexts[reason]}`)
 }
 
 /**
- * The failure of a rollout whose server process ended first. An outbox stores it with each step, for the
- * next process; a queue has none, because other servers and workers continue.
+ * The failure of a rollout whose server process exited first. An outbox stores it with each step for the
+ * next process. A queue does not need it, because other servers and workers continue.
  */
 export function interrupted(status: 'running' | 'grading'): RolloutFailure {
   const during = status === 'grading' ? 'being graded' : status
@@ -184,17 +184,17 @@ export function interrupted(status: 'running' | 'grading'): RolloutFailure {
   return { message, category: 'agent_error', cause: undefined }
 }
 
-/** What delivering a callback has come to: `gave_up` when the time for retries was over. */
+/** The result of delivering a callback: `gave_up` when the time for retries had passed. */
 export type DeliveryOutcome = 'acknowledged' | 'refused' | 'gave_up'
 
-/** Whether the receiver has decided; a stored callback stays pending otherwise, for a later try. */
+/** Whether the receiver has decided; otherwise a stored callback stays pending. */
 export function isFinal(outcome: DeliveryOutcome): outcome is 'acknowledged' | 'refused' {
   return outcome !== 'gave_up'
 }
 
 /**
- * The result of a lease: each step is taken once, by whoever comes first. Renewing is allowed in every
- * state and changes none.
+ * The result of a lease: each step is taken once, by the first caller. Renewing a lease is allowed in
+ * every state and does not change it.
  */
 export const leaseSteps = {
   /** The outcome, a lapse and the end of the server compete for this step. */
@@ -205,7 +205,7 @@ export const leaseSteps = {
 
 export type LeaseState = 'open' | (typeof leaseSteps)[keyof typeof leaseSteps]['to']
 
-/** The state of a lease after a step; undefined when the step was taken before, or comes too early. */
+/** The state of a lease after a step; undefined when the step was already taken, or is too early. */
 export function leaseAfter(
   state: LeaseState,
   step: keyof typeof leaseSteps,
@@ -214,7 +214,7 @@ export function leaseAfter(
   return state === from ? to : undefined
 }
 
-/** Who may end a rollout early: its trainer, a process that ends, or a lease that nobody renewed. */
+/** Who ended a rollout early: its trainer, a process that shuts down, or a lease that was not renewed. */
 export type Canceller = 'trainer' | 'shutdown' | 'lease'
 
 const cancellers: Partial<Record<OsmosisErrorCode, Canceller>> = {
@@ -224,12 +224,12 @@ const cancellers: Partial<Record<OsmosisErrorCode, Canceller>> = {
   server_shutdown: 'shutdown',
 }
 
-/** Who ended a rollout that failed with this; undefined when it failed by itself. */
+/** Who ended a rollout that failed with this error; undefined when it was not ended early. */
 export function cancellerOf(cause: unknown): Canceller | undefined {
   return isOsmosisError(cause) ? cancellers[cause.code] : undefined
 }
 
-/** Whether a rollout that failed with this has the status `cancelled`; a shutdown is a failure. */
+/** Whether a rollout that failed with this error has the status `cancelled`; a shutdown is a failure. */
 export function isCancellation(cause: unknown): boolean {
   const canceller = cancellerOf(cause)
   return canceller === 'trainer' || canceller === 'lease'

@@ -13,9 +13,9 @@ const mediaTypes: ReadonlySet<string> = new Set<ImagePart['source']['media_type'
 
 /**
  * The image of a message part of chat completions (`image_url`) or of the OpenAI Agents SDK (`input_image`). Its
- * path is the URL: an address, or the image itself as a data URL.
+ * path is the URL, which may be a data URL.
  *
- * @returns undefined for another part, and for a kind of image that documents cannot name
+ * @returns undefined for another part, and for a media type that documents cannot have
  */
 function toImagePart(part: unknown): ImagePart | undefined {
   const url = imageUrl(part)
@@ -33,7 +33,7 @@ function imageUrl(part: unknown): string | undefined {
   return typeof url === 'string' ? url : undefined
 }
 
-/** Addresses often do not say what they lead to. */
+/** The media type that the URL states, or else `image/png`. */
 function mediaTypeOf(url: string): string {
   const [, given] = /^data:([^;,]*)/i.exec(url) ?? []
   if (given !== undefined) return given.toLowerCase().replace('image/jpg', 'image/jpeg')
@@ -51,7 +51,7 @@ type Fields = Readonly<Record<string, unknown>>
 /** A conversation as the steps of a document. */
 export interface ConversationSteps {
   readonly steps: TrajectoryStep[]
-  /** For each message the step that it became, or became a part of. */
+  /** For each message its step. */
   readonly stepOf: readonly TrajectoryStep[]
 }
 
@@ -64,8 +64,8 @@ const sourceOfRole = new Map<unknown, TrajectoryStep['source']>([
 const toolRoles = new Set<unknown>(['tool', 'function'])
 
 /**
- * Messages in chat completions form as steps; whatever else a list may hold becomes a step with its
- * JSON as text. Results of tools are put beside the calls that they answer.
+ * Messages in chat completions form as steps; other items of the list become steps with their JSON as
+ * text. Results of tools are put into the step of the call that they answer.
  */
 export function toSteps(messages: readonly unknown[]): ConversationSteps {
   const steps: TrajectoryStep[] = []
@@ -83,7 +83,7 @@ export function toSteps(messages: readonly unknown[]): ConversationSteps {
   return { steps, stepOf }
 }
 
-/** A message as plain JSON data, whatever class it is of. */
+/** A message as plain JSON data. */
 function plainFields(message: unknown): Fields {
   const isObject = typeof message === 'object' && message !== null && !Array.isArray(message)
   return toTelemetryJson(isObject ? message : { content: message }, new Set())
@@ -97,7 +97,7 @@ function stepContent(message: Fields): Omit<TrajectoryStep, 'step_id'> {
   if (isGiven(refusal)) extra['refusal'] = refusal
 
   if (toolRoles.has(role)) {
-    // A result without a call in front of it: the policy saw it, so it is shown, as what it is.
+    // A result without a call before it: the policy saw it, so the document has it.
     if (isGiven(callId)) extra['tool_call_id'] = callId
     extra['original_role'] = role
     return { source: 'system', message: '', ...observed({ content: toContent(content) }), extra }
@@ -116,9 +116,9 @@ function stepContent(message: Fields): Omit<TrajectoryStep, 'step_id'> {
   if (isGiven(calls)) extra['tool_calls'] = calls
   if (source !== undefined) return { source, message: toContent(content), ...unlessEmpty(extra) }
   if (typeof role === 'string') extra['original_role'] = role
-  // Of another form than a chat message: all of it may matter.
-  const said = content === undefined ? JSON.stringify(message) : toContent(content)
-  return { source: 'user', message: said, ...unlessEmpty(extra) }
+  // Not a chat message, so everything in it may matter.
+  const text = content === undefined ? JSON.stringify(message) : toContent(content)
+  return { source: 'user', message: text, ...unlessEmpty(extra) }
 }
 
 function addResult(step: TrajectoryStep, { content, tool_call_id: callId, name }: Fields): void {
@@ -158,7 +158,7 @@ function toolCalls(value: unknown): { tool_calls?: TrajectoryToolCall[] } {
   return calls.length === 0 ? {} : { tool_calls: calls }
 }
 
-/** What the policy wrote need not be an object, nor JSON at all. */
+/** The arguments that a policy writes may be anything, even invalid JSON. */
 function toArguments(value: unknown): Record<string, unknown> {
   if (!isGiven(value) || value === '') return {}
   if (isFields(value)) return { ...value }
@@ -171,12 +171,12 @@ function toArguments(value: unknown): Record<string, unknown> {
       if (dropped.size === 0) return plain
     }
   } catch {
-    // Shown as it was written.
+    // Stored as it was written.
   }
   return { _raw: value }
 }
 
-/** As `toText`; a list of texts and images is a list of parts. */
+/** A list of texts and images as parts; everything else as {@link toText}. */
 function toContent(content: unknown): TrajectoryContent {
   if (!Array.isArray(content)) return toText(content)
   const parts = content.map((part: unknown) =>
@@ -186,7 +186,7 @@ function toContent(content: unknown): TrajectoryContent {
   return isWhole && parts.some(({ type }) => type === 'image') ? parts : toText(content)
 }
 
-/** Text parts as their text; null for no text; everything else as JSON. */
+/** Text and text parts as text; null as no text; everything else as JSON. */
 function toText(content: unknown): string {
   if (typeof content === 'string') return content
   if (!isGiven(content)) return ''

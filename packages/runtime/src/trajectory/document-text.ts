@@ -1,8 +1,8 @@
 import type { Trajectory, TrajectoryStep } from './atif.ts'
 
 /**
- * The text of a document, of at most `maxBytes`: what a policy said can be of any size. Whatever has
- * to go, the least of what people and trainers look for goes first, and the document says what.
+ * The text of a document, of at most `maxBytes`, because conversations can have any size. What people and
+ * trainers need least is left out first, and the document says what was left out.
  */
 export function documentText(trajectory: Trajectory, maxBytes: number): string {
   let shown = trajectory
@@ -25,7 +25,7 @@ export function documentText(trajectory: Trajectory, maxBytes: number): string {
 /**
  * JSON with an indent of 2, in which lists of nothing but numbers take one line.
  *
- * @param longest - characters; nothing is built far beyond them
+ * @param longest - maximum number of characters; the text is not built much beyond it
  * @throws RangeError when the text would be longer
  */
 export function toText(value: unknown, longest = Number.POSITIVE_INFINITY): string {
@@ -58,7 +58,7 @@ function textWithin(trajectory: Trajectory, maxBytes: number): string | undefine
     const text = toText(trajectory, maxBytes)
     return Buffer.byteLength(text) <= maxBytes ? text : undefined
   } catch (error) {
-    // Too long, or longer than a string can be.
+    // Longer than allowed, or than a string can be.
     if (error instanceof RangeError) return undefined
     throw error
   }
@@ -69,7 +69,7 @@ interface Cut {
   readonly apply: (trajectory: Trajectory) => Trajectory
 }
 
-/** How much of a conversation is kept. */
+/** Limits for the size of a conversation. */
 interface Room {
   readonly steps: number
   /** Tool calls of a step. */
@@ -110,11 +110,11 @@ function shortened({ steps: most, calls, text }: Room): Cut {
     what: `${fewer}texts beyond ${text} characters, all but ${calls} tool calls of a step`,
     apply(trajectory) {
       const { steps, agent } = trajectory
-      // How it began and how it ended; the middle is what can be missed.
+      // The start and the end matter more than the middle.
       const head = Math.min(Math.ceil(most / 4), steps.length)
-      const kept =
+      const shown =
         steps.length <= most ? steps : [...steps.slice(0, head), ...steps.slice(head - most)]
-      const few = kept.map((step, index) => shortStep(step, index + 1, { calls, text }))
+      const few = shown.map((step, index) => shortStep(step, index + 1, { calls, text }))
       const model = agent.model_name
       return {
         ...trajectory,

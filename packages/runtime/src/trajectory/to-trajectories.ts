@@ -23,26 +23,26 @@ import {
   type TrajectoryReport,
 } from './trajectory-report.ts'
 
-/** A rollout that is over, with everything that its documents say about it. */
+/** An ended rollout, with everything that its documents contain. */
 export interface EndedRollout {
   readonly rolloutId: string
-  /** The row's prompt: all there is to show when the rollout ended before the policy was asked. */
+  /** The row's prompt, which is shown when the rollout ended before its first model call. */
   readonly initialMessages: readonly unknown[]
   readonly label: string | null
   readonly metadata: Readonly<Record<string, unknown>> | null
   /** The `extra_fields` of the request. */
   readonly extraFields: Readonly<Record<string, unknown>> | null
-  /** By sample id; of a rollout that failed, whatever could be collected. */
+  /** By sample id; of a failed rollout, the samples that could be collected. */
   readonly samples: ReadonlyMap<string, RolloutSample>
-  /** Which phases failed and why, in the order they did. */
+  /** The failures of its phases, in order. */
   readonly failures: readonly PhaseFailure[]
-  /** What looked wrong but failed nothing, one sentence each. */
+  /** Problems that did not fail the rollout, one sentence each. */
   readonly warnings: readonly string[]
-  /** What the controller measured; null when it said nothing. */
+  /** What the controller measured; null when it reported nothing. */
   readonly report: TrajectoryReport | null
 }
 
-/** Why a phase of a rollout failed, in words that may be written to a file. */
+/** Why a phase of a rollout failed, as text that may be written to a file. */
 export interface PhaseFailure {
   readonly phase: 'workflow' | 'grading'
   readonly category: ErrorCategory
@@ -56,8 +56,8 @@ export interface SampleTrajectory {
 }
 
 /**
- * A document for each sample, and one with the prompt for a rollout that has none. Metrics are those
- * of the rollout's own call log, with those that the controller reported laid over them.
+ * A document for each sample, or one with the prompt for a rollout without samples. Metrics come from the
+ * rollout's call log; those that the controller reported override them.
  */
 export function toTrajectories(rollout: EndedRollout): SampleTrajectory[] {
   const { samples, report } = rollout
@@ -67,7 +67,7 @@ export function toTrajectories(rollout: EndedRollout): SampleTrajectory[] {
   return entries.map(([sampleId, sample]) => {
     const own = sampleId === null ? undefined : bySample.get(sampleId)
     const trajectory = toTrajectory(rollout, sample, sampleId, own)
-    // With several samples nobody could say whose they are.
+    // With several samples it is unknown to which one they belong.
     if (entries.length === 1 && unmatched.size > 0) {
       osmosisOf(trajectory)['unmatched_sample_reports'] = Object.fromEntries(
         [...unmatched].map(([key, value]) => [key, reportFields(value)]),
@@ -145,19 +145,19 @@ function measuredCalls({
   })
 }
 
-/** The conversation as the policy saw it; without one, what the framework kept; else the prompt. */
+/** The conversation as the policy saw it, or else the framework's messages, or else the prompt. */
 function conversationOf(
   { initialMessages }: EndedRollout,
   { trajectoryMessages, messages }: RolloutSample,
 ): ConversationSteps {
-  const said = trajectoryMessages?.length ? trajectoryMessages : messages
-  const conversation = toSteps(said.length > 0 ? said : initialMessages)
+  const recorded = trajectoryMessages?.length ? trajectoryMessages : messages
+  const conversation = toSteps(recorded.length > 0 ? recorded : initialMessages)
   if (conversation.steps.length > 0) return conversation
   // A document has at least one step.
   return { steps: [{ step_id: 1, source: 'system', message: '' }], stepOf: [] }
 }
 
-/** Puts each call into the step of its answer, and returns those that have none in this conversation. */
+/** Adds each call to the step of its answer. Returns the calls without a step in this conversation. */
 function layOverCalls(
   stepOf: readonly TrajectoryStep[],
   calls: readonly { readonly call: PolicyCall; readonly metrics: TrajectoryMetrics }[],
@@ -214,9 +214,9 @@ function sdkVersion(): string {
 }
 
 /**
- * What our own log knows of a model call. What an endpoint sends in another form is left out.
+ * The metrics of a model call from our own log. Malformed fields of the endpoint are left out.
  *
- * @param stepReward - what the grader said that the call was worth; null when it said nothing
+ * @param stepReward - the reward that the grader set for the call; null without one
  */
 function callMetrics(call: PolicyCall, stepReward: number | null = null): TrajectoryMetrics {
   const { usage, promptTokenIds, completionTokenIds } = call
@@ -237,14 +237,14 @@ function callMetrics(call: PolicyCall, stepReward: number | null = null): Trajec
         call.timeToFirstChunkMs === null ? null : Math.round(call.timeToFirstChunkMs),
       attempts: call.attempts,
       finish_reason: call.finishReason,
-      // Said only where it is so: a trainer splits or masks here.
+      // Only present where true: a trainer splits or masks here.
       history_rewritten: call.extendsPrevious ? null : true,
       ...usageDetails(usage),
     }),
   })
 }
 
-/** Entries laid over one another, field by field: nothing that is known gets lost. */
+/** Merges field by field, so that no known value is lost. */
 function mergedMetrics(own: TrajectoryMetrics, reported: TrajectoryMetrics): TrajectoryMetrics {
   const extra = { ...own.extra, ...reported.extra }
   return {
@@ -254,7 +254,7 @@ function mergedMetrics(own: TrajectoryMetrics, reported: TrajectoryMetrics): Tra
   }
 }
 
-/** Sums of the numbers that are known; a sum of none is left out. */
+/** Sums of the known numbers; a sum of none is left out. */
 function totals(entries: readonly TrajectoryMetrics[]): TrajectoryFinalMetrics {
   const sum = (key: 'prompt_tokens' | 'completion_tokens' | 'cached_tokens' | 'cost_usd') => {
     const known = entries.flatMap((entry) => entry[key] ?? [])
@@ -270,7 +270,7 @@ function totals(entries: readonly TrajectoryMetrics[]): TrajectoryFinalMetrics {
 
 type Given<T> = { [K in keyof T]?: NonNullable<T[K]> }
 
-/** A copy with what is there: documents leave out what is not known. */
+/** A copy without nulls, which documents leave out. */
 function withoutNulls<T extends object>(fields: T): Given<T> {
   const given = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined)
   return Object.fromEntries(given) as Given<T>

@@ -1,9 +1,14 @@
 import { z } from 'zod'
 
 import { toTelemetryJson } from '../http/telemetry-json.ts'
-import type { TrajectoryFinalMetrics, TrajectoryMetrics } from './atif.ts'
+import {
+  finalMetricsSchema,
+  metricsSchema,
+  type TrajectoryFinalMetrics,
+  type TrajectoryMetrics,
+} from './atif.ts'
 
-/** What a controller measured of the model calls of one sample. */
+/** What a controller measured for the model calls of one sample. */
 export interface SampleReport {
   readonly modelName: string | null
   /** One entry for each model call, in order. */
@@ -12,45 +17,27 @@ export interface SampleReport {
   readonly finalMetrics: TrajectoryFinalMetrics | null
 }
 
-/** What a controller measured of one model call. */
+/** What a controller measured for one model call. */
 export interface ReportedCall {
   readonly modelName: string | null
   readonly metrics: TrajectoryMetrics
 }
 
-/** What a controller put into an acknowledgement. */
+/** The measurements of a controller in an acknowledgement. */
 export interface TrajectoryReport {
   readonly modelName: string | null
-  /** By sample id, or by whatever the controller calls the only sample. */
+  /** By sample id; the key of an only sample may be any name. */
   readonly samples: ReadonlyMap<string, SampleReport>
 }
 
-const count = z.int().min(0).nullish()
-// Its nesting has no limit on the wire, and has one where it is written.
+// Its nesting is unlimited in the body, but limited in documents.
 const extra = z
   .record(z.string(), z.unknown())
   .transform((fields) => toTelemetryJson(fields, new Set()))
   .nullish()
 
-const callSchema = z.object({
-  prompt_tokens: count,
-  completion_tokens: count,
-  cached_tokens: count,
-  cost_usd: z.number().nullish(),
-  prompt_token_ids: z.array(z.int()).nullish(),
-  completion_token_ids: z.array(z.int()).nullish(),
-  logprobs: z.array(z.number()).nullish(),
-  model_name: z.string().nullish(),
-  extra,
-})
-
-const finalMetricsSchema = z.object({
-  total_prompt_tokens: count,
-  total_completion_tokens: count,
-  total_cached_tokens: count,
-  total_cost_usd: z.number().nullish(),
-  extra,
-})
+const callSchema = metricsSchema.extend({ model_name: z.string().nullish(), extra }).strip()
+const totalsSchema = finalMetricsSchema.omit({ total_steps: true }).extend({ extra }).strip()
 
 const reportSchema = z.object({
   model_name: z.string().nullish(),
@@ -60,18 +47,18 @@ const reportSchema = z.object({
       z.object({
         model_name: z.string().nullish(),
         llm_call_metrics: z.array(callSchema).nullish(),
-        // Malformed totals cost the totals: the entries say the same.
-        final_metrics: finalMetricsSchema.nullish().catch(null),
+        // Malformed totals are dropped, because the entries contain the same.
+        final_metrics: totalsSchema.nullish().catch(null),
       }),
     )
     .nullish(),
 })
 
 /**
- * Reads the `trajectory` of an acknowledgement's body. Anything may be in such a body.
+ * Reads the `trajectory` of an acknowledgement, whose body may be anything.
  *
- * @returns null when it holds no report
- * @throws TypeError when it holds one that is not made as it should be
+ * @returns null when the body has no report
+ * @throws TypeError when its report is malformed
  */
 export function readTrajectoryReport(body: string): TrajectoryReport | null {
   const found = trajectoryIn(body)
@@ -92,7 +79,7 @@ export function readTrajectoryReport(body: string): TrajectoryReport | null {
 }
 
 function trajectoryIn(body: string): unknown {
-  // Most say nothing, and an error for that would cost more than the rest of an acknowledgement.
+  // Most bodies are empty, and throwing a parse error would cost more than the rest of an acknowledgement.
   if (body === '') return null
   try {
     const json: unknown = JSON.parse(body)
@@ -109,7 +96,7 @@ export interface MatchedReports {
   readonly unmatched: ReadonlyMap<string, SampleReport>
 }
 
-/** A lone report is that of a lone sample, whatever it is called. */
+/** An only report belongs to an only sample, whatever its key is. */
 export function matchReports(
   report: TrajectoryReport | null,
   sampleIds: readonly string[],

@@ -1,7 +1,7 @@
 import { lstat, mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { writeFileAtomically } from '../files/atomic-write.ts'
+import { writeFileAtomically } from '../files.ts'
 import { beginningOf, errorTextBytes, longErrorTextBytes } from '@osmosis/core/http'
 import { isPathSegment } from '@osmosis/core'
 import { documentText, toText } from './document-text.ts'
@@ -9,18 +9,18 @@ import { toTrajectories, type EndedRollout } from './to-trajectories.ts'
 
 /** Options of {@link writeTrajectories}. */
 export interface WriteTrajectoriesOptions {
-  /** Largest document; what does not fit is left out, and the document says so. Bytes; default 16 MiB. */
+  /** Maximum size of a document, which says what was left out. Bytes; default 16 MiB. */
   readonly maxBytes?: number | undefined
 }
 
 const defaultMaxBytes = 16 * 1024 * 1024
 
 /**
- * Writes the documents of a rollout to `<root>/<rolloutId>`, each whole or not at all:
- * `trajectory.json`, or with several samples a `trajectory-<sample id>.json` each, and
- * `diagnostics.json` when anything went wrong. One that cannot be written keeps no other from it.
+ * Writes the documents of a rollout to `<root>/<rolloutId>`, each atomically: `trajectory.json`, or with
+ * several samples a `trajectory-<sample id>.json` each, and `diagnostics.json` when anything went wrong.
+ * Tries to write all of them, even if one fails.
  *
- * @throws the first error of the file system, when all have been tried
+ * @throws the first error of the file system, after all have been tried
  */
 export async function writeTrajectories(
   root: string,
@@ -31,9 +31,9 @@ export async function writeTrajectories(
   const errors: unknown[] = []
   const attempt = async (name: string, text: () => string): Promise<void> => {
     try {
-      // A lost document is a pity; waiting for the disk of every rollout would be a bigger one.
+      // Losing a document in a power failure is cheaper than waiting for the disk in every rollout.
       await writeFileAtomically(path.join(folder, name), text(), {
-        // Prompts, labels and what the policy said are nobody else's business on this machine.
+        // Other users of this machine must not read prompts, labels and answers.
         mode: 0o600,
         sync: 'nothing',
       })
@@ -51,15 +51,15 @@ export async function writeTrajectories(
   if (errors.length > 0) throw errors[0]
 }
 
-/** A folder that somebody else put a link in the place of is not written to. */
+/** Refuses a link, which another user may have put there. */
 async function rolloutFolder(root: string, rolloutId: string): Promise<string> {
   const folder = path.join(root, isPathSegment(rolloutId) ? rolloutId : safeName(rolloutId))
   await mkdir(folder, { recursive: true })
   if ((await lstat(folder)).isDirectory()) return folder
-  throw new Error(`${folder} is not a folder but a link: no trajectory is written there.`)
+  throw new Error(`${folder} is a link instead of a folder, so no trajectory is written there.`)
 }
 
-/** File names, no two of which are the same, even where case makes no difference. */
+/** Distinct file names, also on file systems that ignore case. */
 function documentNames(sampleIds: readonly (string | null)[]): string[] {
   if (sampleIds.length === 1) return ['trajectory.json']
   const taken = new Set<string>()
@@ -72,7 +72,7 @@ function documentNames(sampleIds: readonly (string | null)[]): string[] {
   })
 }
 
-/** File systems take 255 bytes, of which the name around it needs some. */
+/** File systems allow 255 bytes, including what is added to it. */
 const longestName = 150
 
 function safeName(id: string): string {
@@ -80,10 +80,10 @@ function safeName(id: string): string {
   return safe.slice(0, longestName) || 'unnamed'
 }
 
-/** The latest failed calls that are shown. */
+/** Maximum number of failed calls in the diagnostics; the latest are shown. */
 const mostCalls = 100
 
-/** What people ask first when a rollout went wrong; null when nothing did. */
+/** What helps to debug a rollout; null when nothing went wrong. */
 function diagnosticsOf(rollout: EndedRollout): Record<string, unknown> | null {
   const { rolloutId, failures, warnings, samples } = rollout
   const failedCalls = [...samples].flatMap(([sampleId, { calls }]) =>

@@ -4,12 +4,12 @@ import { apiKeySchema } from './rollout-protocol.ts'
 
 /**
  * HTTP bodies between a trainer and the server of a hand-written agent loop: the trainer sends
- * `POST /v1/rollout/init`, the loop asks `POST /v1/chat/completions` of the trainer and ends with
- * `POST /v1/rollout/completed`. Unknown keys of requests are ignored.
+ * `POST /v1/rollout/init`; the loop sends `POST /v1/chat/completions` to the trainer, and
+ * `POST /v1/rollout/completed` at its end. Unknown keys of requests are ignored.
  */
 
 const longestRolloutId = 256
-// Python's idea of white space, which differs from that of JavaScript at both ends.
+// White space as Python defines it, which JavaScript's `\s` is not.
 // oxlint-disable-next-line no-control-regex
 const blank = /^[\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$/
 
@@ -26,8 +26,8 @@ const integer = z.union([
 const jsonObject = z.looseObject({})
 
 /**
- * Messages that a trainer receives. Checked as one thing: a body has room for millions of wrong
- * ones, and the memory has not for as many complaints.
+ * Messages that a trainer receives. Checked as one value: a body may hold millions of wrong ones, and
+ * memory does not have room for as many issues.
  */
 const receivedMessages = z.custom<Record<string, unknown>[]>(
   (value) => Array.isArray(value) && value.every(isObject),
@@ -43,7 +43,7 @@ export const loopInitRequestSchema = z.object({
       (id) => id.length <= longestRolloutId || Array.from(id).length <= longestRolloutId,
       `rollout_id must have at most ${longestRolloutId} characters`,
     ),
-  /** Base URL of the trainer; a path in it is kept. */
+  /** Base URL of the trainer; may have a path. */
   server_url: z
     .string()
     .refine(
@@ -60,9 +60,9 @@ export const loopInitRequestSchema = z.object({
   api_key: apiKeySchema.nullish(),
   idempotency_key: z.string().nullish(),
 })
-/** A checked body, with the defaults of what was left out. */
+/** A checked body, with defaults. */
 export type LoopInitRequestBody = z.output<typeof loopInitRequestSchema>
-/** A body as it may be sent. */
+/** A body as it is sent. */
 export type LoopInitRequestInput = z.input<typeof loopInitRequestSchema>
 
 /** A tool as it goes to the trainer, in OpenAI's function format. */
@@ -100,24 +100,24 @@ export interface LoopInitResponseBody {
 }
 
 /**
- * Body of `POST /v1/chat/completions` as a loop sends it: a chat completions request whose rollout
- * is named in it. Everything else is for the policy.
+ * Body of `POST /v1/chat/completions` as a loop sends it: a chat completions request with the id of its
+ * rollout. All other keys are for the policy.
  */
 export const loopChatRequestSchema = z.looseObject({
   rollout_id: z.string(),
   messages: receivedMessages,
-  /** Asks the trainer to keep the log probabilities of the answer. */
+  /** Asks the trainer to record the log probabilities of the answer. */
   logprobs: z.boolean().optional(),
 })
 export type LoopChatRequestBody = z.infer<typeof loopChatRequestSchema>
 
 const metric = z.number().default(0)
 
-/** What a rollout cost. A metric that is missing counts as 0. Latencies are milliseconds. */
+/** What a rollout cost. A missing metric counts as 0. Latencies are milliseconds. */
 export const rolloutMetricsSchema = z.object({
-  /** From acceptance to the end, time in the queue included. */
+  /** From acceptance to the end, including the time in the queue. */
   total_latency_ms: metric,
-  /** Of the requests that brought an answer. */
+  /** Of the answered requests. */
   llm_latency_ms: metric,
   /** As given to `ctx.recordToolCall`. */
   tool_latency_ms: metric,

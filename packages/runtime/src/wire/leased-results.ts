@@ -8,8 +8,8 @@ import {
 } from './rollout-protocol.ts'
 
 /**
- * HTTP bodies of rollouts whose results are fetched: the caller holds a lease, renews it by asking
- * for the result, and there are no callbacks. Cancelling and health are as for other rollouts.
+ * HTTP bodies of rollouts whose results are fetched instead of sent in callbacks: the caller holds a
+ * lease and renews it with each request for the result. Cancelling and health are as for other rollouts.
  */
 
 /** Header in which the holder of a lease presents its token. */
@@ -27,7 +27,7 @@ export const leasedRolloutRequestSchema = z.object({
   chat_completions_url: shape.chat_completions_url,
   /** Bearer of the policy. */
   llm_api_key: shape.llm_api_key,
-  /** Whether rewards are asked for. */
+  /** Whether the caller wants rewards. */
   grade: z.boolean().default(true),
   /** Seconds; zero or less is already expired, null is unbounded. */
   agent_timeout_sec: shape.agent_timeout_sec,
@@ -36,7 +36,7 @@ export const leasedRolloutRequestSchema = z.object({
   group: shape.group,
 })
 export type LeasedRolloutRequestBody = z.infer<typeof leasedRolloutRequestSchema>
-/** What a caller has to write of it. */
+/** A body as a caller sends it. */
 export type LeasedRolloutRequestInput = z.input<typeof leasedRolloutRequestSchema>
 
 /** Answer of `POST /rollout`, with status 202, to a body without a `completion_callback_url`. */
@@ -44,24 +44,18 @@ export const leasedRolloutAcceptedSchema = z.object({
   rollout_id: z.string(),
   status: z.literal('queued'),
   polling_lease_token: z.string().min(1),
-  /** Longest time a request for the result takes, unless the status changes. Seconds. */
+  /** Longest time that a request for the result waits for a change of the status. Seconds. */
   result_wait_timeout_sec: z.number().positive(),
-  /** The rollout ends when the result was not asked for during this time. Seconds. */
+  /** The rollout ends when its result was not requested during this time. Seconds. */
   polling_lease_timeout_sec: z.number().positive(),
 })
 export type LeasedRolloutAcceptedBody = z.infer<typeof leasedRolloutAcceptedSchema>
 
-/** Why a rollout whose result is fetched failed. */
-export type LeasedErrorCategory =
-  | 'timeout'
-  | 'validation_error'
-  | 'http_error'
-  | 'agent_error'
-  /** Nobody asked for the result in time. */
-  | 'lease_expired'
-  /** The server failed, not the rollout. */
-  | 'internal_error'
-export const leasedErrorCategorySchema: z.ZodType<LeasedErrorCategory> = z.enum([
+/**
+ * Why a leased rollout failed. `lease_expired`: its result was not requested in time; `internal_error`: the
+ * server failed, not the rollout.
+ */
+export const leasedErrorCategorySchema = z.enum([
   'timeout',
   'validation_error',
   'http_error',
@@ -69,22 +63,23 @@ export const leasedErrorCategorySchema: z.ZodType<LeasedErrorCategory> = z.enum(
   'lease_expired',
   'internal_error',
 ])
+export type LeasedErrorCategory = z.infer<typeof leasedErrorCategorySchema>
 
-/** Answer of `GET /rollout/{id}/result`: while the rollout continues, all but its status is null. */
+/** Answer of `GET /rollout/{id}/result`: until the rollout has ended, everything but its status is null. */
 export const leasedResultSchema = z.object({
   rollout_id: z.string(),
   status: rolloutStatusSchema,
-  /** Null also when the rollout has several samples, for which there is no room. */
+  /** Null as well when the rollout has several samples, which the protocol cannot carry. */
   sample: singleSampleSchema.nullable(),
   err_message: z.string().nullable(),
-  // Servers add categories; one that is not known here must not cost the result.
+  // Other servers may add categories; an unknown one must not lose the result.
   err_category: leasedErrorCategorySchema.nullable().catch(null),
 })
 export type LeasedResultBody = z.infer<typeof leasedResultSchema>
 
 /** Body of `POST /drain`. */
 export const drainRequestSchema = z.object({
-  /** How long the answer may wait for the rollouts that are in progress. Seconds, at most 300. */
+  /** How long the answer may wait for rollouts in progress. Seconds, at most 300. */
   timeout_sec: z.number().min(0).max(300).default(30),
 })
 export type DrainRequestBody = z.infer<typeof drainRequestSchema>
@@ -93,11 +88,11 @@ export type DrainRequestBody = z.infer<typeof drainRequestSchema>
 export const drainResponseSchema = z.object({
   accepting_rollouts: z.boolean(),
   active_rollouts: z.int(),
-  /** Whether nothing is in progress any more. */
+  /** Whether all rollouts have ended. */
   drained: z.boolean(),
   instance_id: z.string(),
   process_id: z.string(),
-  /** Every rollout this process accepted, sorted. */
+  /** All rollouts that this process accepted, sorted. */
   rollout_ids: z.array(z.string()),
 })
 export type DrainResponseBody = z.infer<typeof drainResponseSchema>

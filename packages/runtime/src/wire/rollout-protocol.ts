@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { isPathSegment } from '@osmosis/core'
 
 /**
- * HTTP bodies between a training cluster (the controller) and a rollout server. Unknown keys are
- * ignored in what is received; every key is written, nulls included, in what is sent.
+ * HTTP bodies between a training cluster (the controller) and a rollout server. Unknown keys of received
+ * bodies are ignored; sent bodies have every key, nulls included.
  */
 
 /** An id that is safe in headers, URLs and file names. */
@@ -16,7 +16,7 @@ const httpUrl = z
   .string()
   .refine(isPlainHttpUrl, 'must be an http or https URL without credentials')
 
-/** A key that is sent in a header, for all of which most servers have no more room than this. */
+/** A key that is sent in a header. Most servers limit all headers together to this size. */
 export const apiKeySchema: z.ZodString = z
   .string()
   .max(16_384, 'must have at most 16384 characters: it is sent in a header')
@@ -34,19 +34,15 @@ const timeoutSeconds = z.preprocess(
 const errorCategory = z.enum(['timeout', 'validation_error', 'http_error', 'agent_error'])
 
 /**
- * What took a rollout along that did nothing wrong itself, in `extra_fields.lost_with` of callbacks. A key
- * of this SDK: the rollout may be run again under another id.
+ * What lost a rollout that may run again under another id, in `extra_fields.lost_with` of callbacks. A key
+ * of this SDK: other controllers ignore it.
  */
-export const rolloutLossSchema: z.ZodType<RolloutLoss> = z.enum([
-  'worker_lost',
-  'server_shutdown',
-  'queue_unavailable',
-])
-export type RolloutLoss = 'worker_lost' | 'server_shutdown' | 'queue_unavailable'
+export const rolloutLossSchema = z.enum(['worker_lost', 'server_shutdown', 'queue_unavailable'])
+export type RolloutLoss = z.infer<typeof rolloutLossSchema>
 
 const terminalStatus = z.enum(['success', 'failure'])
 
-/** The attempts at one row that a rollout is one of. A key of this SDK: other servers ignore it. */
+/** The group that a rollout is an attempt of. A key of this SDK: other servers ignore it. */
 const rolloutGroup = z.object({
   id: z.string().min(1, 'must not be empty').max(1000),
   /** From 1. */
@@ -91,11 +87,11 @@ export const completionCallbackSchema = z.object({
 })
 export type CompletionCallbackBody = z.infer<typeof completionCallbackSchema>
 
-/** The only sample of a rollout, where results have room for one. */
+/** The only sample of a rollout, in results that carry one. */
 export const singleSampleSchema = z.object({
   messages: z.array(z.unknown()),
   label: z.string().nullish(),
-  /** Null unless the sample was kept and graded successfully. */
+  /** Null unless the sample stays in training and was graded successfully. */
   reward: z.number().nullish(),
   remove_sample: z.boolean().default(false),
   metrics: jsonObject.default({}),
@@ -121,16 +117,8 @@ export const graderCallbackSchema = z.object({
 })
 export type GraderCallbackBody = z.infer<typeof graderCallbackSchema>
 
-/** Where a rollout stands: how far it has come, or how it ended. */
-export type RolloutStatus =
-  | 'queued'
-  | 'running'
-  | 'grading'
-  | 'success'
-  | 'failure'
-  | 'cancelled'
-  | 'unknown'
-export const rolloutStatusSchema: z.ZodType<RolloutStatus> = z.enum([
+/** The current phase of a rollout, or how it ended. */
+export const rolloutStatusSchema = z.enum([
   'queued',
   'running',
   'grading',
@@ -139,6 +127,7 @@ export const rolloutStatusSchema: z.ZodType<RolloutStatus> = z.enum([
   'cancelled',
   'unknown',
 ])
+export type RolloutStatus = z.infer<typeof rolloutStatusSchema>
 
 /** Answer of `GET /rollout/{id}/status`. */
 export const statusResponseSchema = z.object({
@@ -167,13 +156,13 @@ export const cancelRequestSchema = z
   )
 export type CancelRequestBody = z.infer<typeof cancelRequestSchema>
 
-/** What became of one rollout that was asked to be cancelled. */
-export type CancelDisposition = 'cancelled_queued' | 'cancelled_running' | 'not_found'
-export const cancelDispositionSchema: z.ZodType<CancelDisposition> = z.enum([
+/** The result of cancelling one rollout. */
+export const cancelDispositionSchema = z.enum([
   'cancelled_queued',
   'cancelled_running',
   'not_found',
 ])
+export type CancelDisposition = z.infer<typeof cancelDispositionSchema>
 
 /** Answer of `POST /rollout/cancel`. */
 export const cancelResponseSchema = z.object({
@@ -189,18 +178,18 @@ export const healthResponseSchema = z.object({
     queued: z.number().int(),
     running: z.number().int(),
   }),
-  /** Callbacks that are still to be told; not those that a controller has refused. */
+  /** Pending callbacks, without those that a controller has refused. */
   undelivered: z.number().int(),
-  /** Ended rollouts whose results callers may still fetch. */
+  /** Ended rollouts whose results can still be fetched. */
   retained_results: z.int().optional(),
   /** Name of the instance, or its `process_id`. */
   instance_id: z.string().optional(),
-  /** Another one after each start. */
+  /** Differs after each start. */
   process_id: z.string().optional(),
   lifecycle: z
     .object({
       accepting_rollouts: z.boolean(),
-      /** Results that are still being published or delivered included. */
+      /** Includes rollouts whose results are still being published or delivered. */
       active_rollouts: z.int(),
     })
     .optional(),

@@ -3,49 +3,49 @@ import { z } from 'zod'
 import { apiKeySchema, rolloutRequestSchema } from './rollout-protocol.ts'
 
 /**
- * HTTP bodies of rollouts whose answer is their result: the trainer posts a row with the URL of a
- * session of its own, and the request stays open until the rollout has ended.
+ * HTTP bodies of requests that are answered with the result of a rollout: the trainer posts a row with
+ * the URL of one of its sessions, and the request stays open until the rollout has ended.
  */
 
 const jsonObject = z.record(z.string(), z.unknown())
 
 /**
- * Body of `POST /run`. The keys that are named here are the protocol's own; all others are the row's,
- * so that a row cannot have a column of such a name.
+ * Body of `POST /run`. The keys that are named here belong to the protocol; all others are columns of
+ * the row, which therefore cannot have these names.
  */
 export const runRequestSchema = z.looseObject({
-  /** Base URL of the policy, the rollout's own unless `trace` is asked for. */
+  /** Base URL of the policy, used by this rollout alone unless `trace` is true. */
   base_url: rolloutRequestSchema.shape.chat_completions_url,
-  /** The name that the policy is asked under, with or without `openai/` in front of it. */
+  /** Model name in model calls, with or without the prefix `openai/`. */
   model: z.string().min(1, 'must name the model'),
   /** Bearer of the policy. Default: none is sent. */
   api_key: apiKeySchema.min(1, 'must be omitted or a non-empty string').nullish(),
-  /** Settings of each model call: those of chat completions, or the names that inference servers have. */
+  /** Settings of each model call, under their names in chat completions or in inference servers. */
   sampling_params: jsonObject.nullish(),
-  /** Tokens that the trainer keeps of a session. It cuts what it recorded; nothing is cut here. */
+  /** Number of tokens that the trainer uses of a session. The trainer truncates; nothing is truncated here. */
   max_seq_len: z.number().positive().nullish(),
-  /** What `POST /flush` names. The `base_url` beside it is a session that is for one rollout alone. */
+  /** The id that `POST /flush` selects by. With it, `base_url` is a session of this rollout alone. */
   session_server_instance_id: z.string().nullish(),
   /** Where the trainer finds the session again; not used here. */
   session_server_id: z.unknown().optional(),
-  /** Settings for agents of the trainer's own; not used here. */
+  /** Settings for the trainer's own agents; not used here. */
   agent_kwargs: z.unknown().optional(),
-  /** Whether the answer has what is to be trained, for policies that record nothing. */
+  /** Whether the answer contains the training data, for policies that record nothing. */
   trace: z.boolean('must be true or false').nullish(),
 })
 export type RunRequestBody = z.infer<typeof runRequestSchema>
 
-/** One answered model call, as it is trained. */
+/** One answered model call, as training data. */
 export const runCallSchema = z.object({
   /** Id of the response; null where the policy gave none. */
   id: z.string().nullable(),
   /** The whole prompt of the call; null where the policy gave no ids. */
   prompt_token_ids: z.array(z.number()).nullable(),
-  /** What was sampled; null where the policy gave no ids. */
+  /** The sampled tokens; null where the policy gave no ids. */
   completion_token_ids: z.array(z.number()).nullable(),
-  /** One for each token that was sampled; null where the policy gave none. */
+  /** One for each sampled token; null where the policy gave none. */
   logprobs: z.array(z.number()).nullable(),
-  /** Whether the call continued from the ones before it, or is the first; otherwise a row ends there. */
+  /** Whether the call is the first or extends the conversation before it; otherwise a new row starts here. */
   extends_previous: z.boolean(),
   finish_reason: z.string().nullable(),
   /** Reward of this call alone; null where the grader gave none. */
@@ -53,7 +53,7 @@ export const runCallSchema = z.object({
 })
 export type RunCallBody = z.infer<typeof runCallSchema>
 
-/** What is to be trained of one sample. */
+/** One sample, as training data. */
 export const runSampleSchema = z.object({
   sample_id: z.string(),
   reward: z.number(),
@@ -62,9 +62,9 @@ export const runSampleSchema = z.object({
 })
 export type RunSampleBody = z.infer<typeof runSampleSchema>
 
-/** Answer of `POST /run`, whatever became of the rollout. */
+/** Answer of `POST /run`, for every outcome. */
 export const runResponseSchema = z.object({
-  /** Only with `completed`: there is no number that means a failure. */
+  /** Only with `completed`: a failure cannot be expressed as a number. */
   reward: z.number().optional(),
   exit_status: z.enum(['completed', 'removed', 'failed', 'cancelled']),
   eval_report: z.object({
@@ -75,7 +75,7 @@ export const runResponseSchema = z.object({
     /** From the request to the answer. Seconds. */
     total_time: z.number(),
   }),
-  /** Where `trace` was asked for, and only with `completed`: the kept samples. */
+  /** If the request set `trace`, and only with `completed`: the samples that stay in training. */
   trace: z.array(runSampleSchema).optional(),
 })
 export type RunResponseBody = z.infer<typeof runResponseSchema>

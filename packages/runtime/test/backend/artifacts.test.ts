@@ -13,7 +13,7 @@ function temporaryFolder(): string {
   return folder
 }
 
-it('gives workflow and grader one folder, and makes none that nobody asks for', async () => {
+it('gives the workflow and the grader the same folder, which is created on first access', async () => {
   const artifactRoot = temporaryFolder()
   const seen: (string | null)[] = []
   const backend = new LocalBackend({
@@ -36,7 +36,7 @@ it('gives workflow and grader one folder, and makes none that nobody asks for', 
   expect(existsSync(path.join(artifactRoot, 'needs-none'))).toBe(false)
 })
 
-it('is in copies of what the workflow gets as well', async () => {
+it('keeps the folder in copies of the workflow input', async () => {
   const artifactRoot = temporaryFolder()
   const seen: (string | null)[] = []
   const backend = new LocalBackend({
@@ -50,7 +50,7 @@ it('is in copies of what the workflow gets as well', async () => {
   expect(seen).toStrictEqual([folder, folder])
 })
 
-it('continues without a folder when none can be made', async () => {
+it('runs without a folder when it cannot be created', async () => {
   const file = path.join(temporaryFolder(), 'file')
   writeFileSync(file, '')
   let seen: string | null | undefined

@@ -46,7 +46,7 @@ describe('the deadline of a workflow', () => {
       }),
     ],
     [
-      'throws something of its own on abort',
+      'throws its own error on abort',
       workflow(async (ctx) => {
         await new Promise((resolve) => {
           ctx.signal.addEventListener('abort', resolve)
@@ -55,7 +55,7 @@ describe('the deadline of a workflow', () => {
       }),
     ],
     ['blocks the thread past it and then returns', workflow(() => block(40))],
-  ])('counts when the code %s', async (_what, late) => {
+  ])('fails the workflow when the code %s', async (_what, late) => {
     const { completion } = await run(new LocalBackend({ workflow: late }), {
       agentTimeoutSeconds: 0.02,
     })
@@ -66,7 +66,7 @@ describe('the deadline of a workflow', () => {
   })
 
   it.each([0, -5])(
-    'is over before the workflow starts when %i seconds are left',
+    'expires before the workflow starts when %i seconds are left',
     async (agentTimeoutSeconds) => {
       const { completion } = await run(
         new LocalBackend({ workflow: workflow(() => expect.fail()) }),
@@ -78,7 +78,7 @@ describe('the deadline of a workflow', () => {
     },
   )
 
-  it('includes the time in the queue, and the message names it', async () => {
+  it('includes the time in the queue, which the message states', async () => {
     const backend = new LocalBackend({ workflow: workflow(() => never), maxConcurrent: 1 })
     const [, second] = await Promise.all([
       run(backend, { rolloutId: 'a', agentTimeoutSeconds: 0.3 }),
@@ -97,7 +97,7 @@ describe('the deadline of a workflow', () => {
     )
   })
 
-  it('further away than a timer can be set is no deadline yet', async () => {
+  it('does not expire early when it is later than a timer can be set', async () => {
     const backend = new LocalBackend({
       workflow: workflow(async () => {
         await setTimeout(20)
@@ -130,7 +130,7 @@ describe('the deadline of a workflow', () => {
     })
     const { completion } = await run(backend, {
       chatCompletionsUrl: policy.url,
-      // Long enough for the first call on a machine that is busy with other things.
+      // Long enough for the first call on a busy machine.
       agentTimeoutSeconds: 2,
     })
     expect(completion?.failure?.category).toBe('timeout')
@@ -141,7 +141,7 @@ describe('the deadline of a workflow', () => {
 })
 
 describe('the deadline of a grader', () => {
-  it('is its own, and keeps the samples', async () => {
+  it('is separate, and its failure includes the samples', async () => {
     const backend = new LocalBackend({ workflow: oneSample, grader: grader(() => never) })
     const { completion, grading } = await run(backend, { graderTimeoutSeconds: 0.02 })
     expect(completion?.status).toBe('success')
@@ -152,7 +152,7 @@ describe('the deadline of a grader', () => {
     expect(grading?.samples.get('main')?.reward).toBeNull()
   })
 
-  it('ignores a reward that comes later', async () => {
+  it('ignores a reward that is set later', async () => {
     const late = Promise.withResolvers<undefined>()
     const backend = new LocalBackend({
       workflow: oneSample,
@@ -169,14 +169,14 @@ describe('the deadline of a grader', () => {
     expect(grading?.samples.get('main')?.reward).toBeNull()
   })
 
-  it('does not start before the grader does', async () => {
+  it('starts when the grader starts', async () => {
     const backend = new LocalBackend({ workflow: oneSample, grader: rewardAll })
     const { grading } = await run(backend, { graderTimeoutSeconds: 5, agentTimeoutSeconds: 5 })
     expect(grading?.status).toBe('success')
   })
 })
 
-it('refuses model calls that a workflow left behind, because nobody would record the answer', async () => {
+it('refuses model calls after the workflow has ended, because the answer could not be recorded', async () => {
   const policy = await startPolicyEndpoint(() => {})
   let stray: Promise<unknown> | undefined
   const backend = new LocalBackend({

@@ -10,7 +10,7 @@ const silent: RolloutObserver = {
   gradingFinished: async () => {},
 }
 
-it('an observer is waited for once, before the first model call leaves', async () => {
+it('waits once for the observer before the first model call is sent', async () => {
   const events: string[] = []
   const policy = await startPolicyEndpoint((response) => {
     events.push('model call')
@@ -41,19 +41,19 @@ it('an observer is waited for once, before the first model call leaves', async (
   expect(events).toEqual(['asked', 'waited for', 'model call', 'model call', 'model call'])
 })
 
-it('whoever reads where the policy is may ask it in a way of his own, which counts as well', async () => {
-  let told = 0
+it('notifies the observer as well when user code reads the URL of the policy to call it itself', async () => {
+  let notified = 0
   const backend = new LocalBackend({
     workflow: workflow(() => expect(getRolloutContext()?.chatCompletionsUrl).toMatch(/^http/)),
   })
   await backend.execute(request({ grade: false }), {
     ...silent,
-    beforeFirstModelCall: async () => void (told += 1),
+    beforeFirstModelCall: async () => void (notified += 1),
   })
-  expect(told).toBe(1)
+  expect(notified).toBe(1)
 })
 
-it('a rollout whose observer cannot take note makes no model call', async () => {
+it('makes no model call when the observer rejects', async () => {
   const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('4')))
   const backend = new LocalBackend({
     workflow: workflow(async () => {
@@ -72,7 +72,7 @@ it('a rollout whose observer cannot take note makes no model call', async () => 
   expect(policy.requests).toHaveLength(0)
 })
 
-it('each model call is announced before it leaves, and its end when the answer has been read', async () => {
+it('announces each model call before it is sent, and its end when the answer has been read', async () => {
   const events: string[] = []
   const policy = await startPolicyEndpoint((response) => {
     events.push('model call')
@@ -97,7 +97,7 @@ it('each model call is announced before it leaves, and its end when the answer h
   expect(events.join(', ')).toBe('begins, first call, model call, ended, begins, model call, ended')
 })
 
-it('a model call that fails has ended as well, and one that may not begin does not leave', async () => {
+it('announces the end of a failed model call, and does not send one whose announcement was rejected', async () => {
   let ended = 0
   const policy = await startPolicyEndpoint((response) => response.writeHead(400).end())
   const errors: string[] = []

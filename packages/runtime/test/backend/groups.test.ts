@@ -31,7 +31,7 @@ function viewOf(ctx: GroupGraderContext | undefined): unknown {
 }
 
 describe('a whole group', () => {
-  it('is judged once, by its members in the order of their attempts', async () => {
+  it('is graded once, with its members in the order of their attempts', async () => {
     const runs = new GroupRuns()
 
     const ends = await Promise.all([3, 1, 2].map((attempt) => runs.run('g', attempt, 3)))
@@ -51,7 +51,7 @@ describe('a whole group', () => {
     })
   })
 
-  it('gives rewards that only a comparison can give', async () => {
+  it('gets rewards that depend on a comparison of its members', async () => {
     const runs = new GroupRuns(
       {},
       {
@@ -73,7 +73,7 @@ describe('a whole group', () => {
     expect(ends.map(endOf)).toStrictEqual([3.5, -3.5])
   })
 
-  it('holds no slot of the workflow while members wait', async () => {
+  it('holds no workflow slot while members wait', async () => {
     const runs = new GroupRuns()
     const backend = new LocalBackend({
       workflow: workflow(() => registerSamples('answer')),
@@ -91,7 +91,7 @@ describe('a whole group', () => {
     expect(runs.seen).toStrictEqual([])
   })
 
-  it('is grading for everybody who asks while it is gathered', async () => {
+  it('has the status grading while it is gathered', async () => {
     const { opened, open } = gate()
     const runs = new GroupRuns({}, { acts: { 'g-2': () => opened } })
 
@@ -105,7 +105,7 @@ describe('a whole group', () => {
     expect(runs.backend.status('g-1')).toMatchObject({ status: 'success', reward: 0.5 })
   })
 
-  it('of 500 is told from another whose members come in between', async () => {
+  it('of 500 is separate from another group whose members arrive in between', async () => {
     const runs = new GroupRuns()
     const attempts = Array.from({ length: 500 }, (_, index) => index + 1)
 
@@ -133,10 +133,10 @@ describe('a whole group', () => {
     expect(runs.seen[0]?.config).toMatchObject({ name: 'groups', group: { minSize: 1 } })
   })
 
-  it('of one attempt is graded when the config allows it, and else not', async () => {
+  it('of one attempt is graded only when the config allows it', async () => {
     expect(endOf(await new GroupRuns({ minSize: 1 }).run('g', 1, 1))).toBe(1)
     expect(endOf(await new GroupRuns().run('g', 1, 1))).toBe(
-      'Group "g" has samples of 1 of its 1 attempts, and needs 2: group.minSize of the grader\'s config.',
+      'Group "g" has samples from 1 of its 1 attempts, but grading needs 2 (group.minSize of the grader\'s config).',
     )
   })
 })
@@ -144,7 +144,7 @@ describe('a whole group', () => {
 const broke: unknown = expect.stringMatching(/^thrown by run\(\) at \S+:\d+: the agent broke$/)
 
 describe('a member without samples', () => {
-  it('is shown with its failure, gets no reward, and the others are graded', async () => {
+  it('is listed with its failure and gets no reward, while the others are graded', async () => {
     const runs = new GroupRuns({}, { acts: { 'g-2': fails } })
 
     const ends = await Promise.all([1, 2, 3].map((attempt) => runs.run('g', attempt, 3)))
@@ -161,17 +161,19 @@ describe('a member without samples', () => {
     })
   })
 
-  it('leaves one that has nobody to be compared with without a reward', async () => {
+  it('leaves a single other member without a reward', async () => {
     const runs = new GroupRuns({}, { acts: { 'g-1': fails } })
 
     const ends = await Promise.all([1, 2].map((attempt) => runs.run('g', attempt, 2)))
 
     expect(ends[1]?.grading?.failure?.cause).toMatchObject({ code: 'not_graded' })
-    expect(endOf(ends[1] as never)).toMatch(/has samples of 1 of its 2 attempts, and needs 2/)
+    expect(endOf(ends[1] as never)).toMatch(
+      /has samples from 1 of its 2 attempts, but grading needs 2/,
+    )
     expect(runs.seen).toStrictEqual([])
   })
 
-  it('is waited for when it will be run again, and then takes its place', async () => {
+  it('is waited for when it will run again, and then joins the group', async () => {
     const runs = new GroupRuns({}, { acts: { 'first try': fails } })
     const retried = { rolloutId: 'first try', retriedAfter: ['agent_error'] as const }
 
@@ -184,7 +186,7 @@ describe('a member without samples', () => {
     expect(viewOf(runs.seen[0])).toMatchObject({ failed: [], complete: true })
   })
 
-  it('is replaced by another try that comes before the group is graded', async () => {
+  it('is replaced by another try that arrives before the group is graded', async () => {
     const { opened, open } = gate()
     const runs = new GroupRuns({}, { acts: { 'g-1': () => opened, 'first try': fails } })
 
@@ -196,7 +198,7 @@ describe('a member without samples', () => {
     expect([endOf(await first), endOf(await second)]).toStrictEqual([0.5, 1])
   })
 
-  it('that failed while it was run again for the last time is one that failed', async () => {
+  it('counts as failed when its last try fails', async () => {
     const runs = new GroupRuns(
       { minSize: 1 },
       { acts: { 'first try': fails, 'second try': fails } },
@@ -211,7 +213,7 @@ describe('a member without samples', () => {
   })
 })
 
-it('a member whose observer throws is not waited for', async () => {
+it('does not wait for a member whose observer throws', async () => {
   const runs = new GroupRuns()
 
   const others = [2, 3].map((attempt) => runs.run('g', attempt, 3))
@@ -228,8 +230,8 @@ it('a member whose observer throws is not waited for', async () => {
   expect(runs.seen[0]?.failed).toMatchObject([{ attempt: 1 }])
 })
 
-describe('an attempt that does not come', () => {
-  it('is missing when the wait is over, and too late afterwards', async () => {
+describe('an attempt that does not arrive', () => {
+  it('is listed as missing after the wait, and is refused afterwards', async () => {
     const runs = new GroupRuns({ waitSeconds: 0.05 })
 
     const ends = await Promise.all([1, 3].map((attempt) => runs.run('g', attempt, 3)))
@@ -239,7 +241,7 @@ describe('an attempt that does not come', () => {
     const late = await runs.run('g', 2, 3)
     const failure = {
       category: 'validation_error',
-      message: 'Group "g" was already graded when this attempt of it came.',
+      message: 'Group "g" was already graded when this attempt arrived.',
       cause: { code: 'not_graded' },
     }
     // It is not run at all: whatever it asked would be for nothing.
@@ -247,21 +249,21 @@ describe('an attempt that does not come', () => {
     expect(late.grading?.failure).toMatchObject(failure)
   })
 
-  it('leaves too few when the wait is over', async () => {
+  it('leaves the group too small after the wait', async () => {
     const runs = new GroupRuns({ waitSeconds: 0.05 })
 
-    expect(endOf(await runs.run('g', 1, 3))).toMatch(/has samples of 1 of its 3 attempts/)
+    expect(endOf(await runs.run('g', 1, 3))).toMatch(/has samples from 1 of its 3 attempts/)
     expect(runs.seen).toStrictEqual([])
   })
 
-  it('is not waited for while another of the group still runs', async () => {
+  it('does not start the wait while another attempt of the group runs', async () => {
     const { opened, open } = gate()
     const runs = new GroupRuns({ waitSeconds: 0 }, { acts: { 'g-2': () => opened } })
 
     const first = runs.run('g', 1, 3)
     const second = runs.run('g', 2, 3)
     await expect.poll(() => runs.backend.status('g-1').status).toBe('grading')
-    // The wait of no time at all would be over by now, if it had started.
+    // The wait of 0 seconds would have ended by now if it had started.
     const other = await Promise.all([1, 2].map((attempt) => runs.run('h', attempt, 3)))
     expect(other.map(endOf)).toStrictEqual([1 / 3, 2 / 3])
     open()
@@ -269,29 +271,29 @@ describe('an attempt that does not come', () => {
     expect([endOf(await first), endOf(await second)]).toStrictEqual([1 / 3, 2 / 3])
   })
 
-  it('was told so as well when nothing of its group could be graded', async () => {
+  it('is also refused after no attempt of its group could be graded', async () => {
     const runs = new GroupRuns({}, { acts: { 'g-1': fails, 'g-2': fails } })
     await Promise.all([1, 2].map((attempt) => runs.run('g', attempt, 2)))
 
     expect(endOf(await runs.run('g', 1, 2, { rolloutId: 'again' }))).toBe(
-      'Group "g" was over: none of its attempts could be graded.',
+      'Group "g" is closed: none of its attempts could be graded.',
     )
   })
 })
 
-describe('who does not belong to a group', () => {
-  it('is a second rollout of an attempt that is there', async () => {
+describe('a group refuses', () => {
+  it('a second rollout of the same attempt', async () => {
     const runs = new GroupRuns()
 
     const first = runs.run('g', 1, 2)
     const again = await runs.run('g', 1, 2, { rolloutId: 'again' })
     const second = await runs.run('g', 2, 2)
 
-    expect(endOf(again)).toBe('Attempt 1 of group "g" is there already, as rollout "g-1".')
+    expect(endOf(again)).toBe('Attempt 1 of group "g" has already arrived, as rollout "g-1".')
     expect([endOf(await first), endOf(second)]).toStrictEqual([0.5, 1])
   })
 
-  it('is an attempt that the group does not have', async () => {
+  it('an attempt with a number above its size', async () => {
     const runs = new GroupRuns({ waitSeconds: 0.05 })
 
     expect(endOf(await runs.run('g', 4, 3))).toBe('This is attempt 4 of group "g", which has 3.')
@@ -302,7 +304,7 @@ describe('who does not belong to a group', () => {
     ['sizes', { group: { id: 'g', attempt: 2, size: 3 } }, 'say that it has 2 and 3 attempts.'],
     ['labels', { label: '5' }, 'have different labels.'],
     ['metadata', { metadata: { level: 1 } }, 'have different metadata.'],
-  ])('is nobody when its members have different %s', async (_what, other, why) => {
+  ])('all members when they have different %s', async (_what, other, why) => {
     const runs = new GroupRuns()
 
     const first = runs.run('g', 1, 2)
@@ -314,7 +316,7 @@ describe('who does not belong to a group', () => {
     expect(runs.seen).toStrictEqual([])
   })
 
-  it('is a rollout without a group, or without its size', async () => {
+  it('a rollout without a group, or without its size', async () => {
     const runs = new GroupRuns()
     const alone = { rolloutId: 'alone', group: undefined }
 
@@ -323,13 +325,13 @@ describe('who does not belong to a group', () => {
     expect(completion?.status).toBe('success')
     expect(grading?.failure?.cause).toMatchObject({ code: 'not_graded' })
     expect(grading?.failure?.message).toMatch(
-      /^The grader judges all attempts at a row together, and this rollout came without a group\. Groups come from evaluations/,
+      /^The grader judges all attempts at a row together, and this rollout was sent without a group\. Groups come from evaluations/,
     )
     const sizeless = await runs.run('g', 1, 2, { group: { id: 'g', attempt: 1 } })
-    expect(endOf(sizeless)).toMatch(/came without the size of its group\./)
+    expect(endOf(sizeless)).toMatch(/was sent without the size of its group\./)
   })
 
-  it('is a rollout that nobody wants to have graded', async () => {
+  it('a rollout whose caller did not request grading', async () => {
     const runs = new GroupRuns({ waitSeconds: 0.05 })
 
     const ungraded = await runs.run('g', 1, 3, { grade: false })
@@ -340,7 +342,7 @@ describe('who does not belong to a group', () => {
     expect(runs.seen[0]?.missing).toStrictEqual([1])
   })
 
-  it('is a rollout of a row with nothing to grade against', async () => {
+  it('a rollout of a row with nothing to grade against', async () => {
     const runs = new GroupRuns()
     const blank = { label: null, metadata: null }
 
@@ -351,7 +353,7 @@ describe('who does not belong to a group', () => {
 })
 
 describe('a member that is cancelled', () => {
-  it('leaves its group at once, which is graded without it', async () => {
+  it('leaves its group immediately, which is graded without it', async () => {
     const { opened, open } = gate()
     const runs = new GroupRuns({}, { acts: { 'g-2': () => opened, 'g-3': () => opened } })
 
@@ -376,7 +378,7 @@ describe('a member that is cancelled', () => {
     expect((await Promise.all(ends)).map(endOf)).toStrictEqual([1 / 3, 2 / 3, 'cancelled'])
   })
 
-  it('while the group is judged gets no reward, and the others keep theirs', async () => {
+  it('gets no reward while its group is graded, and the others get theirs', async () => {
     const { opened, open } = gate()
     const runs = new GroupRuns(
       {},
@@ -399,7 +401,7 @@ describe('a member that is cancelled', () => {
     expect(cancelled?.grading?.samples.get('answer')?.reward).toBeNull()
   })
 
-  it('takes the judging with it when it was the last of its group', async () => {
+  it('aborts the grading when it was the last of its group', async () => {
     const runs = new GroupRuns({}, { judge: () => new Promise(() => {}) })
 
     const ends = [1, 2].map((attempt) => runs.run('g', attempt, 2))
@@ -413,7 +415,7 @@ describe('a member that is cancelled', () => {
     expect(runs.seen[0]?.signal.aborted).toBe(true)
   })
 
-  it('with the whole process ends the waiting at once', async () => {
+  it('stops waiting immediately at a shutdown', async () => {
     const runs = new GroupRuns()
 
     const waiting = runs.run('g', 1, 2)
@@ -423,7 +425,7 @@ describe('a member that is cancelled', () => {
     expect(endOf(await waiting)).toBe('rollout server shut down')
   })
 
-  it('while its group waits for a slot of the grader is one that failed', async () => {
+  it('counts as failed while its group waits for a grader slot', async () => {
     const { opened, open } = gate()
     const runs = new GroupRuns(
       {},
@@ -444,7 +446,7 @@ describe('a member that is cancelled', () => {
   })
 })
 
-it('nothing of many groups is kept when they are over', async () => {
+it('releases the memory of many graded groups', async () => {
   const runs = new GroupRuns({}, { judge: rankMembers })
   const rows: WeakRef<object>[] = []
   for (let first = 0; first < 200; first += 100) {
@@ -462,8 +464,8 @@ it('nothing of many groups is kept when they are over', async () => {
   await expect.poll(() => countAlive(rows)).toBe(0)
 })
 
-describe('judging that goes wrong', () => {
-  it('fails every member with what was thrown, and gives nobody a reward', async () => {
+describe('grading of a group that fails', () => {
+  it('fails every member with the thrown error, and sets no reward', async () => {
     const runs = new GroupRuns(
       {},
       {
@@ -488,7 +490,7 @@ describe('judging that goes wrong', () => {
     }
   })
 
-  it('fails alone the member that was not rewarded', async () => {
+  it('fails only the member without a reward', async () => {
     const runs = new GroupRuns(
       {},
       {
@@ -506,7 +508,7 @@ describe('judging that goes wrong', () => {
     expect(ends[2]?.grading).toMatchObject({ status: 'success', failure: null })
   })
 
-  it("refuses what is no reward, and samples that are not the member's", async () => {
+  it("refuses invalid rewards, and samples that are not the member's", async () => {
     const runs = new GroupRuns(
       {},
       {
@@ -530,7 +532,7 @@ describe('judging that goes wrong', () => {
     ])
   })
 
-  it('has the least deadline of its members, which the gathering is no part of', async () => {
+  it('has the shortest deadline of its members, without the time of gathering', async () => {
     const runs = new GroupRuns(
       {},
       { acts: { 'g-2': () => sleep(150) }, judge: () => new Promise(() => {}) },

@@ -10,7 +10,7 @@ import { LocalBackend, type RolloutRequest } from '@osmosis/runtime'
 
 import { run, workflow, type ExecutedRollout } from '@osmosis/testing/kit/executed-rollouts'
 
-/** A group grader out of a function. */
+/** A group grader that calls this function. */
 export function groupGrader(
   body: (ctx: GroupGraderContext) => unknown,
 ): new (config: unknown) => GroupGrader {
@@ -21,10 +21,10 @@ export function groupGrader(
   }
 }
 
-/** What the workflow of a rollout does before it ends; by default it ends at once. */
+/** What the workflow of a rollout does before it ends; nothing by default. */
 export type Acts = Readonly<Record<string, (signal: AbortSignal) => unknown>>
 
-/** Runs members of groups; each gives one sample, `answer`, that says which rollout it is of. */
+/** Runs members of groups; each gives one sample, `answer`, that names its rollout. */
 export class GroupRuns {
   readonly backend: LocalBackend
   /** What the grader has seen. */
@@ -60,7 +60,7 @@ export class GroupRuns {
     })
   }
 
-  /** Runs `<group>-<attempt>`, or what `overrides` makes of it. */
+  /** Runs `<group>-<attempt>`, with these overrides of its request. */
   async run(
     id: string,
     attempt: number,
@@ -72,12 +72,12 @@ export class GroupRuns {
   }
 }
 
-/** The reward of a member is its attempt's share of the group. */
+/** The reward of a member is the fraction that its attempt number is of the group's size. */
 export function rankMembers({ members, group }: GroupGraderContext): void {
   for (const member of members) member.setReward(member.attempt / group.size)
 }
 
-/** The reward of a rollout, or what its grading failed of. */
+/** The reward of a rollout, or the error of its grading. */
 export function endOf({ grading }: ExecutedRollout): unknown {
   if (grading === undefined) return undefined
   return grading.failure?.message ?? grading.samples.get('answer')?.reward

@@ -42,7 +42,7 @@ describe('a graded rollout', () => {
     ])
   })
 
-  it('shows the grader the label, the metadata and the samples, and not the rollout of the workflow', async () => {
+  it('gives the grader the label, the metadata and the samples, but no rollout context', async () => {
     let seen: Partial<GraderContext> | undefined
     const backend = new LocalBackend({
       workflow: oneSample,
@@ -63,14 +63,14 @@ describe('a graded rollout', () => {
     expect(grading?.samples.get('main')?.reward).toBe(0.5)
   })
 
-  it('warns when no model call went through the rollout', async () => {
+  it('warns when the workflow made no model call through its rollout', async () => {
     const { completion } = await run(new LocalBackend({ workflow: oneSample, grader: rewardAll }))
     expect(completion?.warnings).toEqual([
       'The workflow made no model call through its rollout. Did the agent use a model of its own instead of the rollout model?',
     ])
   })
 
-  it('is graded only when somebody asked for it', async () => {
+  it('is graded only when the request asks for it', async () => {
     const { completion, grading } = await run(
       new LocalBackend({ workflow: oneSample, grader: grader(() => expect.fail()) }),
       { grade: false },
@@ -80,7 +80,7 @@ describe('a graded rollout', () => {
   })
 
   it.each([{ label: '' }, { label: null, metadata: {} }])(
-    'counts %j as something to grade against',
+    'accepts %j as something to grade against',
     async (row) => {
       const { grading } = await run(
         new LocalBackend({ workflow: oneSample, grader: rewardAll }),
@@ -108,7 +108,7 @@ describe('a workflow that fails', () => {
       failed(/^thrown by run\(\) at \S+:\d+: RangeError$/, 'validation_error'),
     ],
     [
-      'throws something that is no error',
+      'throws a value that is not an error',
       workflow(() => {
         // oxlint-disable-next-line typescript/only-throw-error
         throw 'boom'
@@ -116,19 +116,19 @@ describe('a workflow that fails', () => {
       failed('thrown by run(): boom', 'agent_error'),
     ],
     [
-      'names two samples alike',
+      'gives two samples the same name',
       workflow(() => registerSamples('main', 'main')),
       failed(/"main" is already registered/, 'validation_error'),
     ],
     [
-      'raises a TimeoutError of its own',
+      'throws its own TimeoutError',
       workflow(() => {
         throw new DOMException('tool took too long', 'TimeoutError')
       }),
       failed(/^thrown by run\(\) at \S+outcomes\.test\.ts:\d+: tool took too long$/, 'timeout'),
     ],
     [
-      'has a sample source that fails',
+      'has a sample source that throws',
       workflow(() =>
         getRolloutContext()?.registerSampleSource('main', {
           getSample: () => {
@@ -142,7 +142,7 @@ describe('a workflow that fails', () => {
       ),
     ],
     [
-      'left a stream unread that broke off',
+      'did not read a stream that ended early',
       workflow(() => {
         registerSamples('planner')
         getRolloutContext()?.registerSampleSource('main', {
@@ -166,20 +166,17 @@ describe('a workflow that fails', () => {
         'validation_error',
       ),
     ],
-  ])(
-    'because it %s fails the completion and the grading alike',
-    async (_why, failing, expected) => {
-      const backend = new LocalBackend({ workflow: failing, grader: grader(() => expect.fail()) })
-      const { completion, grading } = await run(backend)
-      expect(completion).toEqual({ ...expected, warnings: [], partialSamples: expect.any(Promise) })
-      expect(grading).toEqual({ ...expected, samples: new Map() })
-      expect(backend.status('r')).toEqual({
-        status: 'failure',
-        reward: null,
-        errorMessage: completion?.failure?.message,
-      })
-    },
-  )
+  ])('fails its completion and its grading when it %s', async (_why, failing, expected) => {
+    const backend = new LocalBackend({ workflow: failing, grader: grader(() => expect.fail()) })
+    const { completion, grading } = await run(backend)
+    expect(completion).toEqual({ ...expected, warnings: [], partialSamples: expect.any(Promise) })
+    expect(grading).toEqual({ ...expected, samples: new Map() })
+    expect(backend.status('r')).toEqual({
+      status: 'failure',
+      reward: null,
+      errorMessage: completion?.failure?.message,
+    })
+  })
 })
 
 describe('a grading that fails', () => {
@@ -202,7 +199,7 @@ describe('a grading that fails', () => {
       failed(/no sample "nope".*main/, 'validation_error'),
     ],
     [
-      'gives NaN',
+      'sets NaN',
       (ctx) => ctx.setReward(Number.NaN),
       failed(
         /^thrown by grade\(\) at \S+:\d+: The reward of sample "main" must be a finite number, got NaN\.$/,
@@ -210,12 +207,12 @@ describe('a grading that fails', () => {
       ),
     ],
     [
-      'gives infinity',
+      'sets infinity',
       (ctx) => ctx.setReward(Number.POSITIVE_INFINITY),
       failed(/got Infinity/, 'validation_error'),
     ],
     [
-      'gives a string',
+      'sets a string',
       (ctx) => ctx.setReward('1' as unknown as number),
       failed(
         /^thrown by grade\(\) at .* "main" must be a finite number, got string "1"\.$/,
@@ -223,13 +220,13 @@ describe('a grading that fails', () => {
       ),
     ],
     [
-      'writes a reward past the check',
+      'writes a reward directly into the sample',
       (ctx) => {
         Object.assign(ctx.sample, { reward: Number.NaN })
       },
       failed(/got NaN/, 'validation_error'),
     ],
-  ])('because the grader %s keeps the samples', async (_why, body, expected) => {
+  ])('reports the samples when the grader %s', async (_why, body, expected) => {
     const backend = new LocalBackend({ workflow: oneSample, grader: grader(body) })
     const { completion, grading } = await run(backend)
     expect(completion?.status).toBe('success')
@@ -237,7 +234,7 @@ describe('a grading that fails', () => {
     expect([...(grading?.samples.keys() ?? [])]).toEqual(['main'])
   })
 
-  it('because there is nothing to grade says what is missing', async () => {
+  it('names what is missing when there is nothing to grade', async () => {
     const noSamples = await run(
       new LocalBackend({ workflow: workflow(() => {}), grader: rewardAll }),
     )
@@ -260,7 +257,7 @@ describe('a grading that fails', () => {
     expect(noLabel.completion?.status).toBe('success')
   })
 
-  it('because "the" sample is ambiguous names the samples', async () => {
+  it('names the samples when "the" sample is ambiguous', async () => {
     const backend = new LocalBackend({
       workflow: workflow(() => registerSamples('a', 'b')),
       grader: grader((ctx) => ctx.setReward(1)),
@@ -272,7 +269,7 @@ describe('a grading that fails', () => {
 })
 
 describe('a grader', () => {
-  it('cannot take samples out of the rollout', async () => {
+  it('cannot delete samples of the rollout', async () => {
     const backend = new LocalBackend({
       workflow: oneSample,
       grader: grader((ctx) => {
@@ -287,7 +284,7 @@ describe('a grader', () => {
     expect([...(grading?.samples.keys() ?? [])]).toEqual(['main'])
   })
 
-  it('sees a sample whose extra fields cannot be read, and rewards it', async () => {
+  it('can reward a sample whose extra fields cannot be read', async () => {
     const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('4')))
     const unreadable = {
       fine: 1,
@@ -312,7 +309,7 @@ describe('a grader', () => {
   })
 })
 
-it('knows a cancelled rollout by the error of another installed copy of the package', async () => {
+it('recognises a cancel by the error of another installed copy of the package', async () => {
   const backend = new LocalBackend({
     workflow: workflow(() => {
       throw Object.assign(new Error('cancelled'), {
@@ -325,7 +322,7 @@ it('knows a cancelled rollout by the error of another installed copy of the pack
   expect(backend.status('r').status).toBe('cancelled')
 })
 
-it('needs no reward for a sample that is removed', async () => {
+it('requires no reward for a removed sample', async () => {
   const backend = new LocalBackend({
     workflow: workflow(() => registerSamples('a', 'b')),
     grader: grader((ctx) => {

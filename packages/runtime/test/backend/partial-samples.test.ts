@@ -14,14 +14,14 @@ import { run, workflow, type ExecutedRollout } from '@osmosis/testing/kit/execut
 const user = (content: string): ChatMessage => ({ role: 'user', content })
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content })
 
-/** Asks the policy one question as `main`. */
+/** Sends the policy one question as `main`. */
 async function ask(question: string): Promise<void> {
   await requireRolloutContext('ask')
     .policy('main')
     .complete({ messages: [user(question)] })
 }
 
-/** Runs a workflow whose policy answers its first call and leaves all others open. */
+/** Runs a workflow whose policy answers only the first call. */
 async function runFailing(
   body: (ctx: AgentWorkflowContext) => unknown,
   { agentTimeoutSeconds = null as number | null, cancelAtCall = 0 } = {},
@@ -35,7 +35,7 @@ async function runFailing(
   return { ...reported, said: await reported.completion?.partialSamples }
 }
 
-it('a failed workflow has what was said until then, and nothing of it is graded', async () => {
+it('a failed workflow reports its messages so far, and they are not graded', async () => {
   const { completion, grading, said } = await runFailing(async () => {
     requireRolloutContext('test').registerSampleSource('main', {
       getSample: (id) => toRolloutSample({ id, messages: ['own'], metrics: { turns: 1 } }),
@@ -54,7 +54,7 @@ it('a failed workflow has what was said until then, and nothing of it is graded'
   })
 })
 
-it('a workflow that ran out of time shows the call it waited for', async () => {
+it('a workflow that exceeded its deadline reports the call that it waited for', async () => {
   const twoQuestions = async (): Promise<void> => {
     await ask('q1')
     await ask('q2')
@@ -68,7 +68,7 @@ it('a workflow that ran out of time shows the call it waited for', async () => {
   })
 })
 
-it('a cancelled workflow shows what was said, also when its code never ends', async () => {
+it('a cancelled workflow reports its messages, even when its code never ends', async () => {
   const stubborn = async (): Promise<void> => {
     await ask('q1')
     await ask('q2').catch(async () => new Promise(() => undefined))
@@ -78,7 +78,7 @@ it('a cancelled workflow shows what was said, also when its code never ends', as
   expect(said?.get('main')?.calls.map(({ error }) => error)).toEqual([null, 'cancelled'])
 })
 
-it('a source that throws or never answers costs what it alone knows', async () => {
+it('a source that throws or never resolves loses only its own messages', async () => {
   const { completion, said } = await runFailing(async () => {
     const rollout = requireRolloutContext('test')
     rollout.registerSampleSource('main', { getSample: () => new Promise(() => undefined) })
@@ -101,7 +101,7 @@ it('a source that throws or never answers costs what it alone knows', async () =
   ])
 })
 
-it('a workflow that never began has nothing', async () => {
+it('a workflow that never started reports no messages', async () => {
   const { completion, said } = await runFailing(() => expect.fail(), { agentTimeoutSeconds: 0 })
   expect(completion?.failure?.category).toBe('timeout')
   expect(said?.size).toBe(0)

@@ -17,7 +17,7 @@ async function eventsOf(backend: LocalBackend, grade: boolean): Promise<unknown[
 
 const graded = grader((ctx) => ctx.setReward(1))
 
-it('an observer hears of each phase before its outcome, and of the samples before grading', async () => {
+it('notifies the observer of each phase before its outcome, and of the samples before grading', async () => {
   const backend = new LocalBackend({
     workflow: workflow(() => registerSamples('a')),
     grader: graded,
@@ -32,7 +32,7 @@ it('an observer hears of each phase before its outcome, and of the samples befor
   ])
 })
 
-it('phases that are skipped are not reported', async () => {
+it('does not report skipped phases', async () => {
   const succeeds = new LocalBackend({ workflow: workflow(() => registerSamples('a')) })
   const fails = new LocalBackend({
     workflow: workflow(() => {

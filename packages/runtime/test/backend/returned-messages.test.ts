@@ -29,7 +29,7 @@ async function rolloutOf(
   return run(new LocalBackend({ workflow: Returning, grader: rewardAll }), overrides)
 }
 
-describe('what run() returns', () => {
+describe('the value that run() returns', () => {
   it('is the only sample of the rollout when it is a list of chat messages', async () => {
     const { completion, grading } = await rolloutOf(() => [question, answer])
     expect([completion?.status, grading?.status]).toEqual(['success', 'success'])
@@ -41,7 +41,7 @@ describe('what run() returns', () => {
     ])
   })
 
-  it('may carry metrics beside the messages', async () => {
+  it('may have metrics beside the messages', async () => {
     const { grading } = await rolloutOf(() => ({ messages: [answer], metrics: { turns: 3 } }))
     expect(grading?.samples.get('sample')).toMatchObject({
       messages: [answer],
@@ -49,7 +49,7 @@ describe('what run() returns', () => {
     })
   })
 
-  it('belongs to the model calls that were made under the id of that sample', async () => {
+  it('has the model calls that were made under its sample id', async () => {
     const endpoint = await startPolicyEndpoint((response) =>
       sendStream(response, answerStream('4')),
     )
@@ -89,7 +89,7 @@ describe('what run() returns', () => {
       failure: {
         category: 'validation_error',
         message:
-          'run() returned messages, and registered "agent" as well: a sample is either returned or registered. Agents and sessions of an adapter register themselves; return nothing then.',
+          'run() returned messages and also registered "agent": a sample is either returned or registered. Agents and sessions of an adapter register themselves, so return nothing with them.',
       },
     })
   })
@@ -106,7 +106,7 @@ describe('what run() returns', () => {
     ['a result of a framework', new FrameworkResult()],
     ['an object that has more than messages and metrics', { messages: [answer], steps: [] }],
     ['messages that are not a list', { messages: 'done' }],
-  ])('means nothing when it is %s', async (_name, returned) => {
+  ])('is ignored when it is %s', async (_name, returned) => {
     const { completion, grading } = await rolloutOf(() => {
       registerSamples('agent')
       return returned

@@ -28,7 +28,7 @@ async function ask(...names: string[]): Promise<void> {
   }
 }
 
-/** Asks the policy under each name, and grades like `body`. */
+/** Calls the policy under each name, and grades with `body`. */
 function asking(names: readonly string[], body: (ctx: GraderContext) => unknown): LocalBackend {
   return new LocalBackend({ workflow: workflow(async () => ask(...names)), grader: grader(body) })
 }
@@ -47,29 +47,31 @@ async function endOf(
 }
 
 async function rewarded(names: readonly string[]): Promise<Rewarded> {
-  return kept(await endOf(asking(names, rewardAll), { chatCompletionsUrl: await policyUrl() }))
+  return asRewarded(
+    await endOf(asking(names, rewardAll), { chatCompletionsUrl: await policyUrl() }),
+  )
 }
 
-function kept(end: RolloutEnd): Rewarded {
+function asRewarded(end: RolloutEnd): Rewarded {
   if (end.kind === 'rewarded') return end
   throw new Error(`expected rewards, got ${JSON.stringify(end)}`)
 }
 
-describe('the end of a rollout', () => {
-  it('is a reward for each sample that was kept', async () => {
+describe('the outcome of a rollout', () => {
+  it('has a reward for each sample that stays in training', async () => {
     const backend = asking(['a', 'b', 'c'], (ctx) => {
       rewardAll(ctx)
       ctx.removeSample('b')
     })
     const url = await policyUrl()
-    const { samples } = kept(await endOf(backend, { chatCompletionsUrl: url, grade: false }))
+    const { samples } = asRewarded(await endOf(backend, { chatCompletionsUrl: url, grade: false }))
     expect([...samples].map(([id, { reward }]) => [id, reward])).toEqual([
       ['a', 0.5],
       ['c', 1.5],
     ])
   })
 
-  it('is no reward when the grader took every sample out', async () => {
+  it('is removed when the grader removed every sample', async () => {
     const backend = asking(['a'], (ctx) => {
       rewardAll(ctx)
       ctx.removeSample('a')
@@ -79,7 +81,7 @@ describe('the end of a rollout', () => {
     })
   })
 
-  it('is a failure when the workflow fails after its calls, and says why', async () => {
+  it('is a failure with its reason when the workflow fails after its calls', async () => {
     const backend = new LocalBackend({
       workflow: workflow(async () => {
         await ask('a')
@@ -94,7 +96,7 @@ describe('the end of a rollout', () => {
     })
   })
 
-  it('is a failure when the grader throws behind its rewards', async () => {
+  it('is a failure when the grader throws after it set its rewards', async () => {
     const backend = asking(['a'], (ctx) => {
       rewardAll(ctx)
       throw new TypeError('gboom')
@@ -106,7 +108,7 @@ describe('the end of a rollout', () => {
     })
   })
 
-  it('is a failure at a deadline, of the workflow or of the grader', async () => {
+  it('is a failure at the deadline of the workflow or of the grader', async () => {
     const forever = async (): Promise<void> => new Promise(() => {})
     const slow = new LocalBackend({ workflow: workflow(forever) })
     expect(await endOf(slow, { agentTimeoutSeconds: 0.02 })).toMatchObject({
@@ -123,7 +125,7 @@ describe('the end of a rollout', () => {
     })
   })
 
-  it('names who cancelled it: the trainer, a lease that ran out, or a shutdown', async () => {
+  it('names who cancelled it: the trainer, an expired lease, or a shutdown', async () => {
     const ended = async (end: (backend: LocalBackend) => void): Promise<RolloutEnd> => {
       const backend: LocalBackend = new LocalBackend({
         workflow: workflow(async () => {
@@ -150,7 +152,7 @@ describe('the end of a rollout', () => {
     })
   })
 
-  it('is a failure when no model call was answered: there is nothing to train on', async () => {
+  it('is a failure when no model call was answered', async () => {
     const backend = new LocalBackend({
       workflow: workflow(() => registerSamples('a')),
       grader: grader(rewardAll),
@@ -181,7 +183,7 @@ describe('the end of a rollout', () => {
     })
   })
 
-  it('is what the outcomes say, and those who observe hear the same', async () => {
+  it('agrees with what the observer receives', async () => {
     const heard: string[] = []
     const observer: Partial<RolloutObserver> = {
       phaseChanged: (phase) => heard.push(phase),
@@ -198,25 +200,25 @@ describe('the end of a rollout', () => {
     expect(heard).toEqual(['running', 'first call', 'grading', 'workflow success', 'grading of 1'])
   })
 
-  it('says what trainers need of each call: its id, and whether it was answered', async () => {
+  it('has the id of each call, and whether it was answered', async () => {
     const { samples } = await rewarded(['a'])
     expect(samples.get('a')?.calls).toMatchObject([{ id: 'chatcmpl-1', error: null }])
   })
 })
 
 describe('the one reward of a rollout', () => {
-  it('is that of its only kept sample', async () => {
+  it('is that of its only sample in training', async () => {
     expect(oneReward(await rewarded(['a']))).toBe(0.5)
     const two = await rewarded(['a', 'b'])
     expect(() => oneReward(two)).toThrow(
       expect.objectContaining({
         code: 'invalid_reward',
-        message: expect.stringContaining('kept 2 samples (a, b)'),
+        message: expect.stringContaining('has 2 samples (a, b)'),
       }),
     )
   })
 
-  it('is their mean, their sum or that of one of several, where asked', async () => {
+  it('is the mean, the sum or that of a named sample, as the rule says', async () => {
     const end = await rewarded(['a', 'b'])
     expect(oneReward(end, 'mean')).toBe(0.75)
     expect(oneReward(end, 'sum')).toBe(1.5)
@@ -224,7 +226,7 @@ describe('the one reward of a rollout', () => {
     expect(() => oneReward(end, { sampleId: 'z' })).toThrow(
       expect.objectContaining({
         code: 'unknown_sample',
-        message: expect.stringContaining('kept samples are: a, b'),
+        message: expect.stringContaining('has rewards only for: a, b'),
       }),
     )
   })
@@ -235,7 +237,7 @@ describe('the one reward of a rollout', () => {
     const backend = asking(names, (ctx) => {
       for (const [id, reward] of Object.entries(rewards)) ctx.setSampleReward(id, reward)
     })
-    const end = kept(await endOf(backend, { chatCompletionsUrl: await policyUrl() }))
+    const end = asRewarded(await endOf(backend, { chatCompletionsUrl: await policyUrl() }))
     const one = new Map([...end.samples].slice(0, 1))
     expect(oneReward({ ...end, samples: one })).toBe(-0.5)
     expect(oneReward(end, 'mean')).toBe(-0.75)
@@ -243,12 +245,12 @@ describe('the one reward of a rollout', () => {
     expect(oneReward(end, { sampleId: 'b' })).toBe(-1)
   })
 
-  it('is none when some samples were removed: their calls would be trained with it', async () => {
+  it('does not exist when some samples were removed, whose calls would be trained with it', async () => {
     const backend = asking(['a', 'b'], (ctx) => {
       rewardAll(ctx)
       ctx.removeSample('b')
     })
-    const end = kept(await endOf(backend, { chatCompletionsUrl: await policyUrl() }))
+    const end = asRewarded(await endOf(backend, { chatCompletionsUrl: await policyUrl() }))
     expect(end.removed).toEqual(['b'])
     for (const rule of ['single', 'mean', { sampleId: 'a' }] as const) {
       expect(() => oneReward(end, rule)).toThrow(
@@ -261,7 +263,7 @@ describe('the one reward of a rollout', () => {
     expect(oneReward({ ...end, removed: [] })).toBe(0.5)
   })
 
-  it('has nothing to do with removed samples that never asked', async () => {
+  it('ignores removed samples without model calls', async () => {
     const backend = new LocalBackend({
       workflow: workflow(async () => {
         await ask('a')
@@ -272,7 +274,7 @@ describe('the one reward of a rollout', () => {
         if (ctx.samples.has('b')) ctx.removeSample('b')
       }),
     })
-    const end = kept(await endOf(backend, { chatCompletionsUrl: await policyUrl() }))
+    const end = asRewarded(await endOf(backend, { chatCompletionsUrl: await policyUrl() }))
     expect(oneReward(end)).toBe(0.5)
   })
 })

@@ -15,7 +15,7 @@ import {
   workflow,
 } from '@osmosis/testing/kit/executed-rollouts'
 
-/** A workflow that stays until it is let go, and the order in which rollouts began. */
+/** A workflow that runs until it is released, and the order in which rollouts started. */
 function gated(): {
   workflow: new (config: unknown) => AgentWorkflow
   started: string[]
@@ -40,7 +40,7 @@ function gated(): {
 }
 
 describe('slots', () => {
-  it('are handed out first come, first served', async () => {
+  it('are assigned in the order of requests', async () => {
     const gate = gated()
     const backend = new LocalBackend({ workflow: gate.workflow, maxConcurrent: 2 })
     const all = Promise.all(
@@ -58,7 +58,7 @@ describe('slots', () => {
     ['4 without a config', undefined, 4],
     ['unlimited when the config sets no limit', defineWorkflowConfig({ name: 'w' }), null],
     [
-      'what the config says',
+      'the limit of the config',
       defineWorkflowConfig({ name: 'w', concurrency: { maxConcurrent: 7 } }),
       7,
     ],
@@ -67,7 +67,7 @@ describe('slots', () => {
     expect(backend.load()).toEqual({ maxConcurrent, queued: 0, running: 0 })
   })
 
-  it('are given back when the workflow ends, not when the controller has taken note', async () => {
+  it('are released when the workflow ends, without waiting for the observer', async () => {
     const noted = Promise.withResolvers<undefined>()
     const finished = Promise.withResolvers<undefined>()
     const backend = new LocalBackend({
@@ -91,7 +91,7 @@ describe('slots', () => {
     expect(backend.status('slow')).toEqual({ status: 'success', reward: 1, errorMessage: null })
   })
 
-  it('of graders follow the grader config', async () => {
+  it('of graders are limited by the grader config', async () => {
     let grading = 0
     let most = 0
     const backend = new LocalBackend({
@@ -144,7 +144,7 @@ describe('slots', () => {
 })
 
 describe('cancelling', () => {
-  it('ends queued and running rollouts and says which was which', async () => {
+  it('ends queued and running rollouts, and reports which they were', async () => {
     const gate = gated()
     const backend = new LocalBackend({
       workflow: gate.workflow,
@@ -185,7 +185,7 @@ describe('cancelling', () => {
     expect(backend.load()).toEqual({ maxConcurrent: 1, queued: 0, running: 0 })
   })
 
-  it('between the workflow and its grading fails the grading only', async () => {
+  it('between the workflow and its grading fails only the grading', async () => {
     const backend = new LocalBackend({
       workflow: workflow(() => registerSamples('main')),
       grader: grader(() => expect.fail()),
@@ -204,7 +204,7 @@ describe('cancelling', () => {
     expect(backend.status('r').status).toBe('cancelled')
   })
 
-  it('one of several with the same id takes the signal that it was handed over with', async () => {
+  it('uses the signal of each rollout when several have the same id', async () => {
     const gate = gated()
     const backend = new LocalBackend({ workflow: gate.workflow })
     const first = new AbortController()
@@ -225,7 +225,7 @@ describe('cancelling', () => {
     ])
   })
 
-  it('by a shutdown fails with that reason', async () => {
+  it('fails rollouts with the reason of a shutdown', async () => {
     const gate = gated()
     const backend = new LocalBackend({ workflow: gate.workflow })
     const running = run(backend)
@@ -237,7 +237,7 @@ describe('cancelling', () => {
   })
 })
 
-it('says unknown of rollouts it never saw', () => {
+it('reports unknown for rollouts that it never received', () => {
   const backend = new LocalBackend({ workflow: workflow(() => {}) })
   expect(backend.status('x')).toEqual({ status: 'unknown', reward: null, errorMessage: null })
 })

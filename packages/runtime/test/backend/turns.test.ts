@@ -4,17 +4,17 @@ import { expect, it, onTestFinished } from 'vitest'
 
 import { registerSamples, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
 
-it('requests are read between any two workflows that begin with something long', async () => {
+it('requests are read between any two workflows that block at their start', async () => {
   const turns = await turnsOfBeginnings(8, 5)
   expect(new Set(turns).size).toBe(8)
 })
 
-it('workflows that begin with nothing long do not each take a turn of the event loop', async () => {
+it('workflows that do not block at their start share a turn of the event loop', async () => {
   const turns = await turnsOfBeginnings(200, 0)
   expect(new Set(turns).size).toBeLessThan(100)
 })
 
-/** In which turn of the event loop each of the workflows began, all of which are sent at once. */
+/** The turn of the event loop in which each of the workflows starts, when all are submitted at once. */
 async function turnsOfBeginnings(count: number, blockedMs: number): Promise<number[]> {
   let turn = 0
   let next = setImmediate(function pass() {

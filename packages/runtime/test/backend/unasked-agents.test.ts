@@ -9,7 +9,7 @@ const rewardAll = grader((ctx) => {
   for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
 })
 
-/** Registers a source that stands for an agent, as adapters do, and returns the agent. */
+/** Registers a source that represents an agent, as adapters do, and returns the agent. */
 function agent(name: string): () => Promise<unknown> {
   const rollout = requireRolloutContext('test')
   rollout.registerSampleSource(name, {
@@ -20,7 +20,7 @@ function agent(name: string): () => Promise<unknown> {
     rollout.policy(name).complete({ messages: [{ role: 'user', content: 'hi' }] }, { retries: 0 })
 }
 
-describe('an agent that never asked the policy', () => {
+describe('an agent that never called the policy', () => {
   it('gives no sample, while the others are graded', async () => {
     const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('4')))
     const backend = new LocalBackend({
@@ -39,7 +39,7 @@ describe('an agent that never asked the policy', () => {
     ])
   })
 
-  it('fails a rollout that has no other sample, and is named', async () => {
+  it('fails a rollout without other samples, and is named', async () => {
     const backend = new LocalBackend({
       workflow: workflow(() => {
         agent('solver')

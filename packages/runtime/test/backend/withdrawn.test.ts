@@ -20,7 +20,7 @@ import {
 const messages = [{ role: 'user', content: 'hi' }]
 const own = { wire: { ownRoute: true } }
 
-/** Answers once, and says to the next call that the route is gone; others it leaves waiting. */
+/** Answers the first call, says to the next one that the route does not exist, and does not answer others. */
 async function startWithdrawing(status: number): Promise<TestPolicyEndpoint> {
   return startPolicyEndpoint((response, n) => {
     if (n === 1) sendStream(response, answerStream('a1'))
@@ -39,7 +39,7 @@ async function ask(): Promise<unknown> {
   return requireRolloutContext('test').policy('main').complete({ messages })
 }
 
-describe('a policy route of its own that is gone', () => {
+describe('a missing policy route that belongs to one rollout', () => {
   it.each([404, 410])('with %d ends the rollout as cancelled by the trainer', async (status) => {
     const policy = await startWithdrawing(status)
     const ended: unknown[] = []
@@ -49,7 +49,7 @@ describe('a policy route of its own that is gone', () => {
       const parallel = await Promise.allSettled([ask(), ask(), ask()])
       for (const call of parallel) ended.push((call as PromiseRejectedResult).reason)
       ended.push(signal.reason)
-      // Whatever user code makes of it, the rollout is over.
+      // The rollout has ended, whatever user code does with the error.
     })
     const asked = request({ chatCompletionsUrl: policy.url, ...own })
     expect(await runToEnd(backend, asked)).toEqual({
@@ -63,7 +63,7 @@ describe('a policy route of its own that is gone', () => {
     expect(policy.requests).toHaveLength(4)
   })
 
-  it('fails the workflow with what the trainer meant', async () => {
+  it('fails the workflow as withdrawn', async () => {
     const policy = await startPolicyEndpoint((response) =>
       response.writeHead(404, { 'x-should-retry': 'true' }).end(),
     )
@@ -76,7 +76,7 @@ describe('a policy route of its own that is gone', () => {
   })
 })
 
-it('a policy route that others share is a wrong address when it is not there', async () => {
+it('a missing policy route that rollouts share is reported as a wrong address', async () => {
   const policy = await startPolicyEndpoint((response) => sendJson(response, 404, {}))
   const backend = backendOf(ask)
   const end = await runToEnd(backend, request({ chatCompletionsUrl: policy.url }))

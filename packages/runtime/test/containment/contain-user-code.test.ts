@@ -44,7 +44,7 @@ const thrown = [
 const rejected = ['rejected promise', 'rejected async function', 'promise that a timer rejects']
 
 describe.each(['workflow', 'grader'])('user code of a %s that harms the process', (part) => {
-  it('fails its own rollout alone, with what it did and where, and the process continues', async () => {
+  it('fails only its own rollout, with what it did and where, and the process continues', async () => {
     const lines = await contained(part)
 
     const failed = lines.filter(({ status }) => status === 'failure')
@@ -53,7 +53,7 @@ describe.each(['workflow', 'grader'])('user code of a %s that harms the process'
       expect.stringMatching(
         new RegExp(`^${text.replaceAll(/[()]/g, String.raw`\$&`)} ${place}$`),
       ) as unknown
-    const threw = `the ${part} threw an error that nobody caught`
+    const threw = `the ${part} threw an uncaught error`
     const left = `the ${part} left a rejection unhandled`
     expect(messages).toStrictEqual({
       ...Object.fromEntries(
@@ -61,7 +61,7 @@ describe.each(['workflow', 'grader'])('user code of a %s that harms the process'
       ),
       ...Object.fromEntries(thrown.map((id) => [id, where(`${threw}: harm of ${id}`)])),
       ...Object.fromEntries(rejected.map((id) => [id, where(`${left}: harm of ${id}`)])),
-      // Nothing says where these come from.
+      // Their stacks do not show where they come from.
       'thrown text': `${threw}: harm of thrown text`,
       'error without a readable stack': `${left}: harm of error without a readable stack`,
       'request that breaks on a connection of others': `${left}: fetch failed`,

@@ -6,9 +6,9 @@ import { harms } from './harmful-code.ts'
 import { sharedConnections } from './shared-connections.ts'
 
 /**
- * Runs rollouts in a process that contains user code, and prints what became of each as a line of
- * JSON: one for each way to harm the process, which it is named after, in the phase that the command
- * line names, and as many as are healthy. All of them run concurrently.
+ * Runs rollouts concurrently in a process that contains user code, and prints the outcome of each as a
+ * line of JSON: one for each way to harm the process, which it is named after, in the phase that the
+ * command line names, and as many healthy ones.
  */
 const [, , harmfulPhase] = process.argv
 

@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net'
 
 import { Pool } from 'undici'
 
-/** Connections of a user's module that serve all rollouts, opened by whoever warms them up. */
+/** Connections of a user's module that serve all rollouts, opened by the first one that uses them. */
 export interface SharedConnections {
   warmUp(): Promise<void>
-  /** What harms the process on them. */
+  /** Ways to harm the process through them. */
   readonly harms: Record<string, (text: string) => unknown>
   close(): Promise<void>
 }

@@ -21,7 +21,7 @@ class Exact extends Grader {
 const workflowConfig = defineWorkflowConfig({ name: 'w' })
 const graderConfig = defineGraderConfig({ name: 'g' })
 
-it('finds the one workflow, grader and config of each kind among everything else', () => {
+it('finds the workflow, the grader and the config of each kind among other exports', () => {
   expect(
     discoverEntrypoint({
       Search,
@@ -37,7 +37,7 @@ it('finds the one workflow, grader and config of each kind among everything else
   ).toEqual({ workflow: Search, grader: Exact, workflowConfig, graderConfig })
 })
 
-it('needs no grader and no config', () => {
+it('requires neither a grader nor a config', () => {
   expect(discoverEntrypoint({ Search })).toEqual({
     workflow: Search,
     grader: undefined,
@@ -46,7 +46,7 @@ it('needs no grader and no config', () => {
   })
 })
 
-it('counts a thing with several names once, and base classes without run not at all', () => {
+it('counts an export with several names once, and ignores base classes without run', () => {
   expect(discoverEntrypoint({ default: Search, Search, Unfinished }).workflow).toBe(Search)
 })
 
@@ -67,7 +67,7 @@ it.each([
     { Search, a: workflowConfig, b: defineWorkflowConfig({ name: 'x' }) },
     'Several workflow configs are exported from main.ts: a, b. Export only the one to run; move the others to files of their own.',
   ],
-])('says what was found in %o and what to do', (exports, message) => {
+])('reports what was found in %o and what to do', (exports, message) => {
   expect(() => discoverEntrypoint(exports, 'main.ts')).toThrow(
     expect.objectContaining({ code: 'invalid_entrypoint', message }),
   )
@@ -81,7 +81,7 @@ async function secondCopy(): Promise<{
   return import('@osmosis/core')
 }
 
-it('knows the classes of another installed copy of the package', async () => {
+it('recognises the classes of another installed copy of the package', async () => {
   const copy = await secondCopy()
   class Foreign extends copy.AgentWorkflow {
     async run(): Promise<void> {}
@@ -107,7 +107,7 @@ it('finds the grader of a module without a workflow, also one of several by its 
   )
 })
 
-it('takes a grader of groups where a grader would be, and not both', () => {
+it('accepts a group grader instead of a grader, but not both', () => {
   class Ranks extends GroupGrader {
     async gradeGroup(): Promise<void> {}
   }
@@ -118,7 +118,7 @@ it('takes a grader of groups where a grader would be, and not both', () => {
   )
 })
 
-it('knows graders of groups of another installed copy of the package', async () => {
+it('recognises group graders of another installed copy of the package', async () => {
   const copy = await secondCopy()
   class Foreign extends copy.GroupGrader {
     async gradeGroup(): Promise<void> {}

@@ -8,7 +8,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-it('knows a rollout while it runs, however long, and for a while after', () => {
+it('remembers a rollout while it runs, and for a limited time afterwards', () => {
   const memory = new RolloutMemory<string>({ maxAgeMs: 1000 })
   memory.begin('a', 'digest')
   vi.advanceTimersByTime(5000)
@@ -22,7 +22,7 @@ it('knows a rollout while it runs, however long, and for a while after', () => {
   expect(memory.endedCount).toBe(0)
 })
 
-it('keeps what is said at the end, also of a rollout that it had not seen before', () => {
+it('stores the record given at the end, also for an unknown rollout', () => {
   const memory = new RolloutMemory<string>()
   memory.begin('a', 'running')
   memory.end('a', 'succeeded')
@@ -35,14 +35,14 @@ it('keeps what is said at the end, also of a rollout that it had not seen before
   ])
 })
 
-it('forgets the oldest end first when there are too many, and no running rollout', () => {
+it('forgets the oldest ended rollout first when there are too many, and never a running one', () => {
   const memory = new RolloutMemory<number>({ maxCount: 2 })
   memory.begin('running', 0)
   for (const id of ['a', 'b', 'a', 'c']) memory.end(id, 1)
   expect(['running', 'a', 'b', 'c'].map((id) => memory.get(id))).toStrictEqual([0, 1, undefined, 1])
 })
 
-it('forgets a rollout that did not begin after all, and remembers an earlier end', () => {
+it('forgets a dropped rollout, and remembers its earlier end', () => {
   const memory = new RolloutMemory<string>()
   memory.end('a', 'first')
   memory.begin('a', 'second')
@@ -51,7 +51,7 @@ it('forgets a rollout that did not begin after all, and remembers an earlier end
   expect(memory.get('a')).toBe('first')
 })
 
-it('counts the age of a rollout that ended twice from its second end', () => {
+it('counts the age of a rollout that has ended twice from its second end', () => {
   const memory = new RolloutMemory<string>({ maxAgeMs: 1000, maxCount: 2 })
   memory.end('a', 'first')
   vi.advanceTimersByTime(600)

@@ -20,7 +20,7 @@ import { describe, expect, it } from 'vitest'
 
 const events = Object.keys(transitions) as LifecycleEvent[]
 
-/** The table of the module once more, as a person reads it in the protocol. */
+/** The table of the module again, in the form of the protocol document. */
 const expected: Readonly<Record<LifecycleEvent, string>> = {
   //                   queued     running   grading  success failure cancelled
   execution_started: ' queued     queued    -        -       -       -',
@@ -34,7 +34,7 @@ const expected: Readonly<Record<LifecycleEvent, string>> = {
   grading_failed: '    -          -         failure  -       -       -',
   grading_cancelled: ' -          -         cancelled -      -       -',
 }
-/** A success, and a first model call, come too late after a cancel. */
+/** A success and a first model call are refused after a cancel. */
 const afterCancel = ['policy_called', 'workflow_graded', 'workflow_succeeded', 'grading_succeeded']
 
 function stateOf(event: LifecycleEvent, status: LifecycleState): LifecycleState | 'stale' {
@@ -101,7 +101,7 @@ function rolloutIn(way: readonly LifecycleEvent[]): LiveRollout {
   return live
 }
 
-it('no event leaves an end, and a cancel is refused exactly there', () => {
+it('an ended rollout accepts no event, and only there a cancel is refused', () => {
   for (const status of lifecycleStates) {
     const accepted = events.filter((event) => status in transitions[event].to)
     expect(accepted.length === 0).toBe(isEnded(status))
@@ -109,7 +109,7 @@ it('no event leaves an end, and a cancel is refused exactly there', () => {
   }
 })
 
-it('the end of a phase is an event of its table', () => {
+it('the end of a phase maps to its event', () => {
   const failure = (code: 'cancelled' | 'lease_expired' | 'server_shutdown' | 'timeout') =>
     ({ message: 'm', category: 'agent_error', cause: new OsmosisError(code, 'm') }) as const
   const ends = (phase: 'workflow' | 'grading') => [

@@ -28,7 +28,7 @@ export function ended(overrides: Partial<EndedRollout> = {}): EndedRollout {
   }
 }
 
-/** A sample of nothing but messages. */
+/** A sample with only messages. */
 export function sampleOf(...messages: unknown[]): RolloutSample {
   return toRolloutSample({ id: 'main', messages })
 }
@@ -42,7 +42,7 @@ export function report(trajectory: unknown): EndedRollout['report'] {
   return readTrajectoryReport(JSON.stringify({ trajectory }))
 }
 
-/** The documents of a rollout, which have to be valid. */
+/** The documents of a rollout, which must be valid. */
 export function documentsOf(rollout: EndedRollout): Trajectory[] {
   const documents = toTrajectories(rollout).map(({ trajectory }) => trajectory)
   for (const document of documents) expect(validateTrajectory(document)).toEqual([])
@@ -55,7 +55,7 @@ export function documentOf(rollout: EndedRollout): Trajectory {
   throw new Error(`expected one document, got ${others.length + 1}`)
 }
 
-/** Asks a policy, which gives these answers in turn, one question after the other. */
+/** Asks a policy that gives these answers one after another. */
 export async function conversation(
   answers: readonly Record<string, unknown>[],
   between: readonly (readonly ChatMessage[])[] = [],
@@ -80,7 +80,7 @@ export async function conversation(
   throw new Error('there is no sample')
 }
 
-/** An answer of the policy, as an endpoint gives it that does not stream. */
+/** An answer of the policy, as of an endpoint that does not stream. */
 export function answer(
   message: Record<string, unknown>,
   rest: Record<string, unknown> = {},

@@ -16,7 +16,7 @@ const call = { id: 'c1', type: 'function', function: { name: 'multiply', argumen
 const usage = { prompt_tokens: 10, completion_tokens: 4, total_tokens: 14 }
 
 describe('the document of a sample', () => {
-  it('says what was asked and answered, what each call cost, and what came of it', async () => {
+  it('has the messages, the cost of each call, and the outcome', async () => {
     const first = answer(
       { reasoning_content: 'Multiply.', tool_calls: [call] },
       {
@@ -116,7 +116,7 @@ describe('the document of a sample', () => {
     })
   })
 
-  it('keeps calls that failed or whose answers are in another conversation, and counts their tokens', async () => {
+  it('lists calls that failed or whose answers are in another conversation, and counts their tokens', async () => {
     const sample = await conversation([
       { status: 400, error: { message: 'too long' } },
       answer({ content: 'a2' }, { usage }),
@@ -132,7 +132,7 @@ describe('the document of a sample', () => {
     })
   })
 
-  it('is of the framework’s own messages when the policy was not asked', () => {
+  it('has the framework’s own messages when the policy was not called', () => {
     const sample = sampleOf(user('q'), { role: 'assistant', content: 'by hand' }, 'a text', {
       odd: 1,
     })
@@ -145,7 +145,7 @@ describe('the document of a sample', () => {
     ])
   })
 
-  it('shows the prompt and the failure of a rollout that has no sample', () => {
+  it('shows the prompt and the failure of a rollout without samples', () => {
     const failure = { phase: 'workflow', category: 'timeout', message: 'too late' } as const
     const { steps, extra } = documentOf(ended({ failures: [failure] }))
     expect(steps).toEqual([{ step_id: 1, source: 'user', message: 'go' }])
@@ -153,7 +153,7 @@ describe('the document of a sample', () => {
     expect(documentOf(ended({ initialMessages: [] })).steps).toHaveLength(1)
   })
 
-  it('has an id of its own when the rollout has several', () => {
+  it('has its own id when the rollout has several', () => {
     const two = samples(
       toRolloutSample({ id: 'a', messages: [], label: 'own' }),
       toRolloutSample({ id: 'b', messages: [] }),
@@ -174,7 +174,7 @@ describe('a message', () => {
   const stepsOf = (...messages: unknown[]): unknown[] =>
     documentOf(ended({ samples: samples(sampleOf(...messages)) })).steps
 
-  it('keeps what its role has no room for', () => {
+  it('stores fields that its role does not have in extra', () => {
     expect(
       stepsOf(
         { role: 'developer', content: 'Rules.' },
@@ -195,7 +195,7 @@ describe('a message', () => {
     ])
   })
 
-  it('is text when it is made of text parts, and JSON when it is not', () => {
+  it('is text when it has only text parts, and JSON otherwise', () => {
     const image = { type: 'image_url', image_url: { url: 'data:,' } }
     const text = (value: string): object => ({ type: 'text', text: value })
     expect(
@@ -206,7 +206,7 @@ describe('a message', () => {
     ).toMatchObject([{ message: 'a\nb' }, { message: JSON.stringify([text('ä'), image]) }])
   })
 
-  it('has images as parts and not as JSON, in messages and in results of tools', () => {
+  it('has images as parts instead of JSON, in messages and in results of tools', () => {
     const png = 'data:image/png;base64,iVBORw0KGgo='
     const jpeg = 'https://images.test/cat.jpg?size=2'
     const look = { type: 'text', text: 'Look:' }
@@ -233,7 +233,7 @@ describe('a message', () => {
     ])
   })
 
-  it('of a tool stands beside the calls in front of it, and alone when there are none', () => {
+  it('of a tool is in the step of the calls before it, and in its own step without calls', () => {
     const result = (id: string, content: string): object => ({
       role: 'tool',
       tool_call_id: id,

@@ -15,14 +15,14 @@ import {
 
 const usage = { prompt_tokens: 10, completion_tokens: 4, total_tokens: 14 }
 
-/** A conversation of two answers, whose first call has token ids of its own. */
+/** A conversation of two answers, whose first call has token ids. */
 async function twoAnswers(): ReturnType<typeof conversation> {
   const first = answer({ content: 'a1' }, { usage }, { token_ids: [7, 8] })
   return conversation([first, answer({ content: 'a2' }, { usage })], [[user('q2')]])
 }
 
 describe('the report of a controller', () => {
-  it('is laid over what was measured here, field by field', async () => {
+  it('overrides our measurements field by field', async () => {
     const llmCalls = [
       { prompt_tokens: 11, logprobs: [-1, -2], model_name: 'step-5', unknown: true },
       { cost_usd: 0.5, extra: { engine: 'e' } },
@@ -54,7 +54,7 @@ describe('the report of a controller', () => {
     })
   })
 
-  it('gives totals that win, but for the number of steps', async () => {
+  it('overrides the totals, except for the number of steps', async () => {
     const totals = { total_prompt_tokens: 99, total_steps: 99 }
     const { final_metrics: sums } = documentOf(
       ended({
@@ -65,7 +65,7 @@ describe('the report of a controller', () => {
     expect(sums).toEqual({ total_prompt_tokens: 99, total_completion_tokens: 8, total_steps: 4 })
   })
 
-  it('is kept aside, and counted, when it has another number of calls', async () => {
+  it('is listed apart, and counted, when it has another number of calls', async () => {
     const document = documentOf(
       ended({
         samples: samples(await twoAnswers()),
@@ -79,7 +79,7 @@ describe('the report of a controller', () => {
     })
   })
 
-  it('of one sample fits the only sample, whatever it is called', () => {
+  it('of one sample belongs to the only sample, whatever its key is', () => {
     const only = samples(sampleOf({ role: 'assistant', content: 'a' }))
     const entry = { model_name: 'm', llm_call_metrics: [{ prompt_tokens: 5 }] }
     const { agent, steps } = documentOf(
@@ -89,7 +89,7 @@ describe('the report of a controller', () => {
     expect(steps).toMatchObject([{ metrics: { prompt_tokens: 5 }, llm_call_count: 1 }])
   })
 
-  it('that belongs to nobody is shown where there is one sample, and dropped where there are several', () => {
+  it('of an unknown sample is listed with an only sample, and dropped with several', () => {
     const other = report({ samples: { x: { model_name: 'm' }, y: {} } })
     const { extra } = documentOf(ended({ samples: samples(sampleOf(user('q'))), report: other }))
     expect(extra?.['osmosis']).toMatchObject({
@@ -107,7 +107,7 @@ describe('the report of a controller', () => {
 
 describe('the body of an acknowledgement', () => {
   it.each(['', 'ok', 'null', '[]', '{}', '{"trajectory":null}', '"trajectory"'])(
-    'may say nothing of calls: %s',
+    'may have no report: %s',
     (body) => {
       expect(readTrajectoryReport(body)).toBeNull()
     },
@@ -120,11 +120,11 @@ describe('the body of an acknowledgement', () => {
       { samples: { main: { llm_call_metrics: [{ prompt_tokens: 'many' }] } } },
       /^trajectory\.samples\.main\.llm_call_metrics\.0\.prompt_tokens: /,
     ],
-  ])('is refused with the place of what is wrong with it: %j', (trajectory, message) => {
+  ])('is refused with the path of the problem: %j', (trajectory, message) => {
     expect(() => report(trajectory)).toThrow(message)
   })
 
-  it('loses its totals alone when only those are malformed', () => {
+  it('loses only its totals when only those are malformed', () => {
     const read = report({ samples: { main: { llm_call_metrics: [{}], final_metrics: 'x' } } })
     expect(read?.samples.get('main')).toMatchObject({ calls: [{}], finalMetrics: null })
   })

@@ -30,7 +30,7 @@ const agentStep = (fields: Record<string, unknown>): unknown[] =>
   step({ source: 'agent', ...fields })
 
 describe('a document', () => {
-  it('is valid when it keeps all rules, with nulls for what is not known', () => {
+  it('is valid when it follows all rules, with nulls for unknown values', () => {
     expect(validateTrajectory(document())).toEqual([])
     expect(validateTrajectory(document({ notes: null, extra: null }))).toEqual([])
     const inner = document({ trajectory_id: 'inner' })
@@ -42,11 +42,7 @@ describe('a document', () => {
     ['another version', document({ schema_version: 'ATIF-v1.0' }), /^schema_version: /],
     ['a key of its own', document({ reward: 1 }), /^document: .*"reward"/],
     ['no steps', document({ steps: [] }), /^steps: /],
-    [
-      'a key of its own in a step',
-      document({ steps: step({ role: 'x' }) }),
-      /^steps\[0\]: .*"role"/,
-    ],
+    ['an unknown key in a step', document({ steps: step({ role: 'x' }) }), /^steps\[0\]: .*"role"/],
     [
       'a gap between steps',
       document({ steps: step({ step_id: 2 }) }),
@@ -54,27 +50,27 @@ describe('a document', () => {
     ],
     ['an unknown source', document({ steps: step({ source: 'tool' }) }), /^steps\[0\]\.source: /],
     [
-      'no time',
+      'an invalid time',
       document({ steps: step({ timestamp: 'noon' }) }),
       /^steps\[0\]\.timestamp: .*ISO 8601/,
     ],
     [
-      'metrics of a user',
+      'metrics in a step of the user',
       document({ steps: step({ metrics: {} }) }),
       'steps[0].metrics: belongs to steps of the agent, this one is of the user',
     ],
     [
-      'thinking without a call',
+      'reasoning without a call',
       document({ steps: agentStep({ llm_call_count: 0, reasoning_content: 'hm' }) }),
       'steps[0].reasoning_content: cannot be there when llm_call_count is 0',
     ],
     [
-      'a result of no call',
+      'a result without a call',
       document({ steps: agentStep({ observation: { results: [{ source_call_id: 'c9' }] } }) }),
-      'steps[0].observation.results[0].source_call_id: "c9" is no tool call of this step',
+      'steps[0].observation.results[0].source_call_id: "c9" is not a tool call of this step',
     ],
     [
-      'a reference to nothing',
+      'an empty reference',
       document({
         steps: agentStep({ observation: { results: [{ subagent_trajectory_ref: [{}] }] } }),
       }),
@@ -86,7 +82,7 @@ describe('a document', () => {
       /^steps\[0\]\.metrics\.logprobs\[0\]: /,
     ],
     [
-      'half a token',
+      'a fraction of a token',
       document({ steps: agentStep({ metrics: { prompt_token_ids: [0.5] } }) }),
       /^steps\[0\]\.metrics\.prompt_token_ids\[0\]: /,
     ],
@@ -96,20 +92,20 @@ describe('a document', () => {
       'subagent_trajectories[0].trajectory_id: is required in an embedded trajectory',
     ],
     [
-      'two embedded documents of one id',
+      'two embedded documents with the same id',
       document({
         subagent_trajectories: [document({ trajectory_id: 'a' }), document({ trajectory_id: 'a' })],
       }),
       'subagent_trajectories[1].trajectory_id: is used by two embedded trajectories',
     ],
     [
-      'a wrong embedded document',
+      'an invalid embedded document',
       document({
         subagent_trajectories: [document({ trajectory_id: 'a', steps: step({ step_id: 3 }) })],
       }),
       /^subagent_trajectories\[0\]\.steps\[0\]\.step_id: must be 1/,
     ],
-  ])('is not valid with %s, and the problem names its place', (_, wrong, problem) => {
+  ])('is not valid with %s, and the problem names its path', (_, wrong, problem) => {
     const problems = validateTrajectory(wrong)
     expect(problems).toHaveLength(1)
     expect(problems[0]).toMatch(problem)

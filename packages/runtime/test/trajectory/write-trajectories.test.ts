@@ -23,7 +23,7 @@ describe('the files of a rollout', () => {
     expect(read(root).steps).toEqual([{ step_id: 1, source: 'user', message: 'Grüße' }])
   })
 
-  it('are a document for each of several samples, under safe names that never meet', async () => {
+  it('are a document for each of several samples, under safe and distinct names', async () => {
     const root = await temporaryFolder()
     const ids = ['main', '../../etc/passwd', 'a b', 'a/b', 'A?B', '...', '..', 'x'.repeat(256)]
     const several = samples(...ids.map((id) => toRolloutSample({ id, messages: [] })))
@@ -45,17 +45,19 @@ describe('the files of a rollout', () => {
     expect(new Set(found)).toEqual(new Set(ids.map((id) => `r1/${id}`)))
   })
 
-  it('stay below the root, whatever the rollout is called', async () => {
+  it('stay below the root, whatever the rollout id is', async () => {
     const root = await temporaryFolder({ 'inner/keep': '' })
     await writeTrajectories(path.join(root, 'inner'), ended({ rolloutId: '../../outer' }))
     expect(readdirSync(root)).toEqual(['inner'])
     expect(readdirSync(path.join(root, 'inner')).toSorted()).toEqual(['_.._outer', 'keep'])
   })
 
-  it('follow no links', async () => {
+  it('are not written through links', async () => {
     const root = await temporaryFolder({ 'elsewhere/file': 'mine' })
     symlinkSync(path.join(root, 'elsewhere'), path.join(root, 'r1'))
-    await expect(writeTrajectories(root, ended())).rejects.toThrow(/r1 is not a folder but a link/)
+    await expect(writeTrajectories(root, ended())).rejects.toThrow(
+      /r1 is a link instead of a folder/,
+    )
     mkdirSync(path.join(root, 'r2'))
     symlinkSync(path.join(root, 'elsewhere/file'), path.join(root, 'r2/trajectory.json'))
     await writeTrajectories(root, ended({ rolloutId: 'r2' }))
@@ -63,7 +65,7 @@ describe('the files of a rollout', () => {
     expect(read(root, 'r2/trajectory.json').session_id).toBe('r2')
   })
 
-  it('have diagnostics beside them when something went wrong', async () => {
+  it('include diagnostics when something went wrong', async () => {
     const root = await temporaryFolder()
     const failure = { phase: 'workflow', category: 'agent_error', message: 'boom' } as const
     await writeTrajectories(root, ended({ failures: [failure], warnings: ['odd'] }))
@@ -76,7 +78,7 @@ describe('the files of a rollout', () => {
     expect(read(root).extra?.['osmosis']).toMatchObject({ failures: [failure] })
   })
 
-  it('keep one another from nothing: what can be written is, and then the error is thrown', async () => {
+  it('are all tried when one cannot be written, and then the error is thrown', async () => {
     const root = await temporaryFolder()
     mkdirSync(path.join(root, 'r1/trajectory-a.json'), { recursive: true })
     const two = ['a', 'b'].map((id) => toRolloutSample({ id, messages: [] }))
@@ -127,7 +129,7 @@ describe('the text of a document', () => {
         return [{ role: 'assistant', tool_calls: calls }, ...results, user('the end')]
       },
     ],
-  ])('has its limit, and says what it leaves out: %s', async (_, messages) => {
+  ])('is limited, and says what it leaves out: %s', async (_, messages) => {
     const root = await temporaryFolder()
     const sample = { ...sampleOf(...messages()), extraFields: { big: 'x'.repeat(500_000) } }
     const rollout = ended({ samples: samples(sample), extraFields: { row_index: 1 } })
@@ -142,7 +144,7 @@ describe('the text of a document', () => {
     })
   })
 
-  it('is valid whatever messages and fields are made of', async () => {
+  it('is valid for any messages and fields', async () => {
     const root = await temporaryFolder()
     const content = fc.oneof(fc.string(), fc.anything())
     const toolCall = fc.record(

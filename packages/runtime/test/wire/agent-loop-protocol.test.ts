@@ -14,7 +14,7 @@ const init = {
 }
 
 describe('the body of POST /v1/rollout/init', () => {
-  it('needs four keys, fills in the rest and ignores keys it does not know', () => {
+  it('requires four keys, has defaults for the rest and ignores unknown keys', () => {
     expect(loopInitRequestSchema.parse({ ...init, unknown: 1 })).toEqual({
       ...init,
       max_turns: 10,
@@ -28,7 +28,7 @@ describe('the body of POST /v1/rollout/init', () => {
     ['7.0', 7],
     [true, 1],
     [-1, -1],
-  ])('takes %j for a whole number', (max_turns, expected) => {
+  ])('accepts %j as a whole number', (max_turns, expected) => {
     expect(loopInitRequestSchema.parse({ ...init, max_turns }).max_turns).toBe(expected)
   })
 
@@ -47,7 +47,7 @@ describe('the body of POST /v1/rollout/init', () => {
   })
 })
 
-it('keeps every keyword of the schema of a tool', () => {
+it('preserves every keyword of the schema of a tool', () => {
   const parameters = { type: 'object', properties: { a: { type: 'array', items: {} } } }
   const tools = [
     { type: 'function', function: { name: 'add', description: '', parameters, strict: false } },
@@ -56,7 +56,7 @@ it('keeps every keyword of the schema of a tool', () => {
   expect(loopInitResponseSchema.parse(answer)).toEqual(answer)
 })
 
-it('keeps the parameters of a model call', () => {
+it('preserves the parameters of a model call', () => {
   const call = { model: 'default', messages: [{ role: 'user' }], rollout_id: 'r1', seed: 3 }
   expect(loopChatRequestSchema.parse(call)).toEqual(call)
   expect(loopChatRequestSchema.safeParse({ ...call, messages: 'hi' }).success).toBe(false)
@@ -71,7 +71,7 @@ describe.each([
     expect(schema.safeParse(body).success).toBe(false)
   })
 
-  it('bring one complaint, however many of them are wrong', () => {
+  it('report one issue, however many of them are wrong', () => {
     const body = { rollout_id: 'r1', status: 'ERROR', [key]: Array.from({ length: 1e5 }, () => 1) }
     expect(schema.safeParse(body).error?.issues).toMatchObject([
       { path: [key], message: 'must be a list of objects' },
@@ -80,7 +80,7 @@ describe.each([
 })
 
 describe('the body of POST /v1/rollout/completed', () => {
-  it('counts metrics that are missing as 0', () => {
+  it('counts missing metrics as 0', () => {
     const completed = { rollout_id: 'r1', status: 'COMPLETED', final_messages: [], reward: 0 }
     expect(loopCompletedSchema.parse({ ...completed, metrics: { num_llm_calls: 2 } })).toEqual({
       ...completed,

@@ -13,7 +13,7 @@ const request = {
 }
 
 describe('the request of a rollout whose result is fetched', () => {
-  it('asks for rewards unless it says otherwise, and ignores what it does not know', () => {
+  it('wants rewards by default, and ignores unknown keys', () => {
     expect(leasedRolloutRequestSchema.parse({ ...request, new_key: 1 })).toStrictEqual({
       ...request,
       grade: true,
@@ -50,7 +50,7 @@ describe('what a server answers about a lease', () => {
     err_category: 'lease_expired',
   }
 
-  it('has times that are numbers above zero', () => {
+  it('has times above zero', () => {
     expect(leasedRolloutAcceptedSchema.parse(accepted)).toStrictEqual(accepted)
     for (const key of ['result_wait_timeout_sec', 'polling_lease_timeout_sec']) {
       const wrong = { ...accepted, [key]: 0 }
@@ -58,7 +58,7 @@ describe('what a server answers about a lease', () => {
     }
   })
 
-  it('keeps a result whose category is not known', () => {
+  it('accepts a result with an unknown category', () => {
     expect(leasedResultSchema.parse(result)).toStrictEqual(result)
     expect(leasedResultSchema.parse({ ...result, err_category: 'new' })).toStrictEqual({
       ...result,
@@ -67,7 +67,7 @@ describe('what a server answers about a lease', () => {
   })
 })
 
-it('a drain waits 30 s unless told otherwise, and at most 300', () => {
+it('a drain waits 30 s by default, and at most 300 s', () => {
   expect(drainRequestSchema.parse({})).toStrictEqual({ timeout_sec: 30 })
   expect(drainRequestSchema.safeParse({ timeout_sec: 301 }).success).toBe(false)
   expect(drainRequestSchema.safeParse({ timeout_sec: -1 }).success).toBe(false)

@@ -13,11 +13,11 @@ const minimal = {
 }
 
 describe('the body of POST /rollout', () => {
-  it('needs three keys and ignores those it does not know', () => {
+  it('requires three keys and ignores unknown ones', () => {
     expect(rolloutRequestSchema.parse({ ...minimal, unknown: 1 })).toEqual(minimal)
   })
 
-  it('takes null for everything that may be absent', () => {
+  it('accepts null for every optional key', () => {
     const nulls = {
       rollout_id: null,
       label: null,
@@ -37,7 +37,7 @@ describe('the body of POST /rollout', () => {
     [' 2.5 ', 2.5],
     ['-1e2', -100],
     [0, 0],
-  ])('takes the numeral %j for a number', (written, agent_timeout_sec) => {
+  ])('accepts the numeral %j as a number', (written, agent_timeout_sec) => {
     const body = { ...minimal, agent_timeout_sec: written, grader_timeout_sec: written }
     expect(rolloutRequestSchema.parse(body)).toEqual({
       ...minimal,
@@ -47,13 +47,13 @@ describe('the body of POST /rollout', () => {
   })
 
   it.each(['', 'soon', '12s', '0x10', '1e999', 'Infinity', true])(
-    'takes %j for no number',
+    'refuses %j as a number',
     (agent_timeout_sec) => {
       expect(rolloutRequestSchema.safeParse({ ...minimal, agent_timeout_sec }).success).toBe(false)
     },
   )
 
-  it('takes an empty URL of the grader for none', () => {
+  it('treats an empty grader URL as absent', () => {
     expect(rolloutRequestSchema.parse({ ...minimal, grader_callback_url: '' })).toEqual({
       ...minimal,
       grader_callback_url: null,
@@ -61,7 +61,7 @@ describe('the body of POST /rollout', () => {
   })
 
   it.each(['r1', 'rollout-xyz', 'abc_123', '5b6b0d5c-0d5e-4f7e-8f0a-1f6f0f0f0f0f', 'a b', '...'])(
-    'takes the rollout id %j',
+    'accepts the rollout id %j',
     (rollout_id) => {
       expect(rolloutRequestSchema.parse({ ...minimal, rollout_id })).toMatchObject({ rollout_id })
     },
@@ -97,19 +97,19 @@ describe('the body of POST /rollout', () => {
     ['group', { id: 'g', attempt: 0 }],
     ['group', { id: 'g', attempt: 1, size: 1.5 }],
     ['group', { id: 'g', attempt: 1, size: 1e9 }],
-  ])('refuses %s: %j and says which key it was', (key, value) => {
+  ])('refuses %s: %j and names the key', (key, value) => {
     const { error } = rolloutRequestSchema.safeParse({ ...minimal, [key]: value })
     expect(error?.issues.map((issue) => issue.path[0])).toEqual([key])
   })
 
   it.each([null, { id: 'g', attempt: 2, size: null }, { id: 'g', attempt: 2, size: 8 }])(
-    'takes the group %j',
+    'accepts the group %j',
     (group) => {
       expect(rolloutRequestSchema.parse({ ...minimal, group })).toMatchObject({ group })
     },
   )
 
-  it('takes timeouts that are already over', () => {
+  it('accepts timeouts that have already expired', () => {
     const body = { ...minimal, agent_timeout_sec: -1, grader_timeout_sec: 0 }
     expect(rolloutRequestSchema.parse(body)).toEqual(body)
   })
@@ -122,12 +122,12 @@ describe('the body of POST /rollout/cancel', () => {
     { prefix: 'a' },
     { all: true },
     { ids: ['a'], prefix: null, all: false },
-  ])('takes %j', (body) => {
+  ])('accepts %j', (body) => {
     expect(cancelRequestSchema.safeParse(body).success).toBe(true)
   })
 
   it.each([{}, { all: false }, { ids: ['a'], prefix: 'b' }, { prefix: 'a', all: true }])(
-    'refuses %j: one selector it has to be',
+    'refuses %j, because it is not exactly one selector',
     (body) => {
       const { error } = cancelRequestSchema.safeParse(body)
       expect(error?.issues.map(({ message }) => message)).toEqual([
@@ -154,7 +154,7 @@ describe('callbacks', () => {
     ).toMatchObject({ a: { id: 'a', reward: 1 } })
   })
 
-  it('are terminal: a status on the way is refused', () => {
+  it('are refused with a status that is not terminal', () => {
     expect(completionCallbackSchema.safeParse({ status: 'pending' }).success).toBe(false)
     expect(graderCallbackSchema.safeParse({ status: 'running' }).success).toBe(false)
   })

@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 
 import { errorMessage } from '@osmosis/core'
-import { containUserCode, goOnUnread } from '@osmosis/runtime/containment'
+import { containUserCode, ignoreBrokenPipe } from '@osmosis/runtime/containment'
 
 import type { Logger } from '../logging/logger.ts'
 
@@ -58,7 +58,7 @@ export function ownProcess(close: Close, logger: Logger, lost?: AbortSignal): ()
     stop(0)
   }
 
-  goOnUnread()
+  ignoreBrokenPipe()
   lost?.addEventListener('abort', fail, { once: true })
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)

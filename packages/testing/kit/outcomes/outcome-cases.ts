@@ -305,10 +305,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
   {
     situation: 'workflow threw where nobody catches',
     does: { workflow: 'throws in a timer' },
-    ...failed(
-      withPlace('the workflow threw an error that nobody caught: thrown in a timer'),
-      'agent_error',
-    ),
+    ...failed(withPlace('the workflow threw an uncaught error: thrown in a timer'), 'agent_error'),
   },
   {
     situation: 'workflow left a rejection',
@@ -323,10 +320,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
   {
     situation: 'grader threw where nobody catches',
     does: { grader: 'throws in a timer' },
-    ...ungraded(
-      withPlace('the grader threw an error that nobody caught: thrown in a timer'),
-      'agent_error',
-    ),
+    ...ungraded(withPlace('the grader threw an uncaught error: thrown in a timer'), 'agent_error'),
   },
   {
     situation: 'worker lost before the policy was asked',

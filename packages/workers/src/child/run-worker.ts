@@ -5,7 +5,12 @@ import { Worker } from 'node:worker_threads'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { LocalBackend, type LocalBackendOptions, concurrencyLimits } from '@osmosis/runtime'
-import { codePlace, containUserCode, goOnUnread, keepListeners } from '@osmosis/runtime/containment'
+import {
+  codePlace,
+  containUserCode,
+  ignoreBrokenPipe,
+  keepListeners,
+} from '@osmosis/runtime/containment'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import { sendError } from '../protocol/sent-error.ts'
@@ -41,7 +46,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   reportEveryExit()
   containUserCode({ onUnattributed: (error) => endBecauseOf(error, channel) })
   leaveSignalsToFront()
-  goOnUnread()
+  ignoreBrokenPipe()
   // Even if user code removes them: a worker cannot work without them.
   keepListeners(() => true)
   const { beatMs, maxMemoryBytes } = await channel.watched

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { inScope, type RolloutScope } from '@osmosis/runtime/containment'
+import { runInRollout, type RolloutScope } from '@osmosis/runtime/containment'
 import { runOutsideRollout } from '@osmosis/core/http'
 
 import { exitReportPipe } from '../child/exit-report.ts'
@@ -84,7 +84,7 @@ export class WorkerProcess {
     this.#tickMs = Math.min(1000, (shortest * 1000) / 10)
     this.ready = this.#ready.promise
     this.ready.catch(() => {})
-    this.#child = inScope(this.#channelScope(), () => startChild(options))
+    this.#child = runInRollout(this.#channelScope(), () => startChild(options))
     this.#child.on('message', (message: WorkerMessage) => {
       runOutsideRollout(() => this.#receive(message))
     })

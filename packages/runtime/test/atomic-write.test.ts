@@ -22,13 +22,13 @@ it.each(['file-and-folder', 'file', 'nothing'] as const)(
   },
 )
 
-it('gives the file the permissions that are asked for', async () => {
+it('gives the file the requested permissions', async () => {
   const file = path.join(await folder(), 'secret')
   await writeFileAtomically(file, 'key', { mode: 0o600 })
   expect((await stat(file)).mode & 0o777).toBe(0o600)
 })
 
-it('shows readers a whole text at all times, with many writers at once', async () => {
+it('shows readers a whole text at all times with concurrent writers', async () => {
   const file = path.join(await folder(), 'state.json')
   const texts = Array.from({ length: 20 }, (_, n) => String(n).repeat(50_000))
   await writeFileAtomically(file, texts[0] ?? '')
@@ -39,7 +39,7 @@ it('shows readers a whole text at all times, with many writers at once', async (
   await writes
 })
 
-it('leaves the old text and nothing else behind when the new one cannot take its place', async () => {
+it('leaves only the old text when it cannot be replaced', async () => {
   const parent = await folder()
   await writeFile(path.join(parent, 'is a file'), '')
   await expect(

@@ -1,15 +1,17 @@
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+import { causes, errorCategory, errorMessage, isOsmosisError } from '@osmosis/core'
+
 const ownFolder = fileURLToPath(new URL('..', import.meta.url))
-/** What calls the user's code of a rollout, but not what that calls: of the frames below none is that code's. */
-const callers = /^backend.(?!workflow-input\.|sample-grading\.)/
-/** This package and those beside it, in a checkout as in an installation. */
+/** Modules that call user code and are not called by it: no frame outside of them is that code's. */
+const callers = /^backend.(?!sample-grading\.)/
+/** The folder of this package and its siblings, in a checkout and in an installation. */
 const packagesFolder = path.resolve(ownFolder, '../..') + path.sep
 
 /** Frames are at the end of a stack; a message of megabytes may be in front of them. */
 const stackTailLength = 16_384
-/** Nobody's path: frames of modules in data URLs quote all of their code. */
+/** No path is longer, but frames of modules in data URLs quote all of their code. */
 const longestFrame = 2_000
 
 interface Frame {
@@ -20,7 +22,7 @@ interface Frame {
 
 /**
  * Where in the user's code an error comes from, as ` (at src/agent.ts:12:7)`; empty when its stack
- * does not say. Frames of Node.js, of these packages and of what is installed are passed over.
+ * does not show that. Frames of Node.js, these packages and dependencies are skipped.
  */
 export function codePlace(error: unknown): string {
   const frames = framesOf(error)
@@ -29,8 +31,8 @@ export function codePlace(error: unknown): string {
 }
 
 /**
- * The line of the user's code that an error comes from, as `src/agent.ts:12`; undefined when its stack has
- * none.
+ * The line of the user's code that an error comes from, as `src/agent.ts:12`; undefined when its stack
+ * has no such frame.
  */
 export function codeLine(error: unknown): string | undefined {
   const frames = framesOf(error)
@@ -41,7 +43,28 @@ export function codeLine(error: unknown): string | undefined {
   return frame && `${shortened(frame.file)}:${frame.line}`
 }
 
-/** Those of files, the innermost first. */
+/**
+ * The message of an error with its place in user code: `thrown by run() at main.ts:17: no such order`.
+ * The SDK's own errors, such as those of a policy, a deadline or a missing reward, need no place.
+ *
+ * @param by - the function of the user that threw: `run()`
+ */
+export function thrownBy(by: string, error: unknown): string {
+  const message = errorMessage(error)
+  try {
+    const chain = causes(error)
+    const place = chain.map(codeLine).find((line) => line !== undefined)
+    const sdkError = chain.find(isOsmosisError)
+    const isWrongUse = place !== undefined && errorCategory(sdkError) === 'validation_error'
+    if (sdkError !== undefined && !isWrongUse) return message
+    return `thrown by ${by}${place === undefined ? '' : ` at ${place}`}: ${message}`
+  } catch {
+    // Getters and proxies are user code as well, and may throw.
+    return `thrown by ${by}: ${message}`
+  }
+}
+
+/** Frames with a file, the innermost first. */
 function framesOf(error: unknown): Frame[] {
   return stackLines(error).flatMap((line) => parseFrame(line) ?? [])
 }
@@ -63,7 +86,7 @@ function stackLines(error: unknown): string[] {
 function parseFrame(text: string): Frame | undefined {
   if (text.length > longestFrame) return undefined
   const [, of = '', line, column] = /^\s+at (?:async )?(.+):(\d+):(\d+)\)?$/.exec(text) ?? []
-  // What was evaluated as text has no file, whatever is quoted of it.
+  // Code that was evaluated as text has no file.
   if (line === undefined || column === undefined) return undefined
   if (/(?:^|\()data:|<anonymous>$/.test(of)) return undefined
   const [, location] = /(?:^|\()((?:file:|\/|[A-Za-z]:[\\/]).*)$/.exec(of) ?? []
@@ -84,7 +107,7 @@ function isOurs({ file }: Frame): boolean {
 function toPath(location: string): string {
   if (!location.startsWith('file:')) return location
   try {
-    // Without what loaders put behind the path.
+    // Without the query that loaders append.
     return fileURLToPath(location.replace(/[?#].*$/, ''))
   } catch {
     return location

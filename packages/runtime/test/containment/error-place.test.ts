@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 describe('thrownBy', () => {
   it('names the function of the user, the file and the line that threw', () => {
     expect(thrownBy('run()', thrown())).toMatch(
-      /^thrown by run\(\) at \S*thrown-by\.test\.ts:\d+: no such order$/,
+      /^thrown by run\(\) at \S*error-place\.test\.ts:\d+: no such order$/,
     )
   })
 
@@ -19,14 +19,14 @@ describe('thrownBy', () => {
       'thrown by run(): no such order',
     ],
     [
-      'what a module in a data URL threw',
+      'an error of a module in a data URL',
       withStack(
         '    at run (data:text/javascript,run(/a/);:3:7)\n    at data:text/javascript,1:3:7',
       ),
       'thrown by run(): no such order',
     ],
     [
-      'what was evaluated',
+      'an error of evaluated code',
       withStack('    at eval (eval at run (file:///shop/main.ts:1:2), <anonymous>:3:7)'),
       'thrown by run(): no such order',
     ],
@@ -44,7 +44,7 @@ describe('thrownBy', () => {
     )
   })
 
-  it('reads paths with brackets in them, and no stack that the message quotes', () => {
+  it('reads paths with brackets, and ignores a stack that the message quotes', () => {
     const quoting = new Error('failed:\n    at other (/other/child.js:1:2)')
     quoting.stack = `Error: ${quoting.message}\n    at price (/shop/(new)/main.ts:17:5)`
     expect(thrownBy('run()', quoting)).toMatch(
@@ -52,7 +52,7 @@ describe('thrownBy', () => {
     )
   })
 
-  it('takes no frame of whoever runs the rollouts', () => {
+  it('ignores frames of the code that runs rollouts', () => {
     const caller = new URL('../../src/backend/local-backend.ts', import.meta.url).pathname
     const error = withStack(
       `    at async LocalBackend (${caller}:9:9)\n    at async /shop/server.ts:1:1`,
@@ -60,13 +60,13 @@ describe('thrownBy', () => {
     expect(thrownBy('run()', error)).toBe('thrown by run(): no such order')
   })
 
-  it('finds the place of what a framework has wrapped', () => {
+  it('finds the place of an error that a framework has wrapped', () => {
     const cause = withStack('    at price (/shop/main.ts:17:5)')
     const wrapped = Object.assign(new Error('tool failed', { cause }), { stack: '' })
     expect(thrownBy('run()', wrapped)).toBe('thrown by run() at /shop/main.ts:17: tool failed')
   })
 
-  it('leaves what the SDK says of a policy, a deadline or a lost reward as it is', () => {
+  it('does not change errors of the SDK about a policy, a deadline or a missing reward', () => {
     const policy = new OsmosisError('policy_http_error', 'The policy answered 500.')
     const all = [
       policy,
@@ -77,10 +77,10 @@ describe('thrownBy', () => {
     for (const error of all) expect(thrownBy('run()', error)).toBe(errorMessage(error))
   })
 
-  it('says where the SDK was used wrongly', () => {
+  it('names the place where the SDK was used wrongly', () => {
     const error = new OsmosisError('invalid_reward', 'A reward must be finite.')
     expect(thrownBy('grade()', error)).toMatch(
-      /^thrown by grade\(\) at \S*thrown-by\.test\.ts:\d+: A reward must be finite\.$/,
+      /^thrown by grade\(\) at \S*error-place\.test\.ts:\d+: A reward must be finite\.$/,
     )
   })
 })

@@ -7,7 +7,7 @@ import { containUserCode } from '@osmosis/runtime/containment'
 import { countAlive } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
-it('connections that tools of many rollouts share keep none of them alive', async () => {
+it('connections that tools of many rollouts share do not keep rollouts in memory', async () => {
   onTestFinished(containUserCode({ onUnattributed: (error) => expect.fail(String(error)) }))
   let open = 0
   const server = createServer((_, response) => response.end('ok'))
