@@ -12,7 +12,7 @@ import type { RolloutQueue } from '@osmosis/bullmq/records'
 import type { RedisServer } from '@osmosis/testing/kit'
 import { onTestFinished } from 'vitest'
 
-/** For how long a worker may be silent. */
+/** How long a worker may be silent. */
 export const lockDurationMs = 2_000
 
 export class Asks extends AgentWorkflow {
@@ -31,7 +31,7 @@ class One extends Grader {
   }
 }
 
-/** A worker of rollouts that ask once. */
+/** A worker for rollouts that make one model call. */
 export async function startWorker(
   { url }: RedisServer,
   options: Partial<RolloutWorkerOptions> = {},
@@ -49,17 +49,17 @@ export async function startWorker(
   onTestFinished(async () => worker.close())
 }
 
-/** Tells each outcome once, as fronts do. */
-export function tellInto(queue: RolloutQueue): string[] {
-  const told: string[] = []
+/** Delivers each outcome once, as servers do. */
+export function deliverInto(queue: RolloutQueue): string[] {
+  const delivered: string[] = []
   queue.deliverResults(async (id) => {
     const record = await queue.record(id)
     if (record === undefined) return
     if (record.status === 'grading') await queue.records.allowGrading(id)
     else if (record.delivered.grader === undefined) {
       await queue.records.noteDelivered(id, 'grader', record.status)
-      told.push(`${id} ${record.status}`)
+      delivered.push(`${id} ${record.status}`)
     }
   }, 20)
-  return told
+  return delivered
 }

@@ -30,7 +30,7 @@ const { it } = withPrograms('redis-server')
 const current = 2
 const other = 1
 
-/** A rollout that is put into Redis as it stands. */
+/** A record that is written directly into Redis. */
 interface Position {
   readonly status: LifecycleState
   readonly isCancelled: boolean
@@ -52,7 +52,7 @@ async function place(
   await redis.hset(`osmosis:rollout:${id}`, { ...fields, ...cancel })
 }
 
-/** Reports an event as a worker does, and gives what the queue made of it. */
+/** Reports an event as a worker does, and returns the answer of the queue. */
 async function report(
   queue: RolloutQueue,
   event: LifecycleEvent,
@@ -65,7 +65,7 @@ async function report(
     failure: toFailure(new OsmosisError('cancelled', 'cancelled')),
   }
   const accepted = async (answer: Promise<boolean>): Promise<string> =>
-    (await answer) ? 'kept' : 'refused'
+    (await answer) ? 'stored' : 'refused'
   switch (event) {
     case 'execution_started':
       throw new Error('is not reported by an execution')
@@ -90,7 +90,7 @@ async function report(
   }
 }
 
-it('does in Redis what the table of the lifecycle says, in every state and for every event', async () => {
+it('follows the lifecycle table in Redis, in every state and for every event', async () => {
   const { queue, redis } = await openQueue()
   const client = lookInto(redis)
   const events = (Object.keys(transitions) as LifecycleEvent[]).filter(
@@ -114,14 +114,14 @@ it('does in Redis what the table of the lifecycle says, in every state and for e
     const isRefused = next === 'stale' || next === 'after_cancel'
     const mayOnlyRefuse = event === 'code_started' || event === 'policy_called'
     const refusal = mayOnlyRefuse ? 'refused' : next
-    return { answer: isRefused ? refusal : 'kept', status: isRefused ? position.status : next }
+    return { answer: isRefused ? refusal : 'stored', status: isRefused ? position.status : next }
   })
   expect(cases.map((one, n) => ({ ...one, ...seen[n] }))).toEqual(
     cases.map((one, n) => ({ ...one, ...wanted[n] })),
   )
 })
 
-it('executes a lost rollout again, or not, as the rules of the lifecycle say', async () => {
+it('executes a lost rollout again only if the lifecycle rules allow it', async () => {
   const { queue, redis } = await openQueue()
   const client = lookInto(redis)
   const cases = positions.flatMap((position) =>
@@ -180,7 +180,7 @@ it('executes a lost rollout again, or not, as the rules of the lifecycle say', a
   )
 })
 
-it('answers a cancel as the table says, once, and a lease each time', async () => {
+it('answers a cancel by the table, once for callbacks, and each time for a lease', async () => {
   const { queue, redis } = await openQueue()
   const client = lookInto(redis)
   for (const kind of ['callbacks', 'lease'] as const) {

@@ -7,7 +7,7 @@ import { endpoint, never, slotsOf } from './slots-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 
-it('all workers together make no more calls to an endpoint at a time than the limit', async () => {
+it('limits the concurrent calls of all workers to an endpoint', async () => {
   const redis = await startRedis()
   let going = 0
   let most = 0
@@ -25,7 +25,7 @@ it('all workers together make no more calls to an endpoint at a time than the li
   expect(most).toBe(3)
 })
 
-it('each endpoint has slots of its own, whatever the path of a rollout', async () => {
+it('has separate slots for each endpoint, whatever the path of a rollout', async () => {
   const redis = await startRedis()
   const { slots } = slotsOf(redis, { limit: 1 })
   await slots.begin({ endpoint, signal: never })
@@ -34,7 +34,7 @@ it('each endpoint has slots of its own, whatever the path of a rollout', async (
   await expect(Promise.race([same, sleep(300, 'waits')])).resolves.toBe('waits')
 })
 
-it('a call that nobody waits for any more takes no slot', async () => {
+it('takes no slot for an aborted call', async () => {
   const redis = await startRedis()
   const { slots } = slotsOf(redis, { limit: 1 })
   const end = await slots.begin({ endpoint, signal: never })
@@ -46,7 +46,7 @@ it('a call that nobody waits for any more takes no slot', async () => {
   await slots.begin({ endpoint, signal: never })
 })
 
-it('the slots of a worker that is gone come free', async () => {
+it('releases the slots of a worker that has exited', async () => {
   const redis = await startRedis()
   const gone = slotsOf(redis, { limit: 1, holdMs: 400 })
   const lives = slotsOf(redis, { limit: 1, holdMs: 400 })
@@ -55,7 +55,7 @@ it('the slots of a worker that is gone come free', async () => {
   await lives.slots.begin({ endpoint, signal: never })
 })
 
-it('while Redis is away no call begins, and it continues when that is back', async () => {
+it('starts no call while Redis is unreachable, and continues afterwards', async () => {
   const redis = await startRedis({ aof: true })
   const { slots } = slotsOf(redis)
   await redis.kill()

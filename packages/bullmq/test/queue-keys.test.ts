@@ -7,13 +7,13 @@ const value = { when: new Date(0), nan: Number.NaN, bytes: new Uint8Array([1]), 
 const key = (): Buffer => randomBytes(32)
 const refused = expect.objectContaining({ code: 'invalid_config' })
 
-it('gives back what was sealed, whatever it is made of', () => {
+it('opens sealed values of any kind', () => {
   for (const keys of [new QueueKeys(), new QueueKeys([key()])]) {
     expect(keys.open(keys.seal(value, 'r1 request'), 'r1 request')).toEqual(value)
   }
 })
 
-it('packs what is long', () => {
+it('compresses large values', () => {
   for (const keys of [new QueueKeys(), new QueueKeys([key()])]) {
     const long = 'to be or not to be '.repeat(1_000)
     const blob = keys.seal(long, 'r1 request')
@@ -30,7 +30,7 @@ it('seals with the first key of a file and opens with all of them', () => {
   expect(() => before.open(rotated.seal(value, 'p'), 'p')).toThrow(refused)
 })
 
-it('opens nothing in another place, nothing that was changed, and nothing that was not sealed', () => {
+it('refuses a value from another place, a changed value, and a value that was not sealed', () => {
   const keys = new QueueKeys([key()])
   const blob = keys.seal(value, 'r1 request')
   expect(() => keys.open(blob, 'r2 request')).toThrow(refused)
@@ -41,7 +41,7 @@ it('opens nothing in another place, nothing that was changed, and nothing that w
   expect(() => new QueueKeys().open(blob, 'r1 request')).toThrow(refused)
 })
 
-it('says what a file of keys has to look like', () => {
+it('reports the required form of a file of keys', () => {
   for (const text of ['', 'short', `${key().toString('base64')}\nshort`]) {
     expect(() => QueueKeys.parse(text)).toThrow(/openssl rand -base64 32/)
   }

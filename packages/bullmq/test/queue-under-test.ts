@@ -12,7 +12,7 @@ import { startRedis, type RedisServer } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'
 
-/** A queue in a Redis of its own. */
+/** A queue with its own Redis. */
 export async function openQueue(
   options: Partial<QueueConnectionOptions> = {},
 ): Promise<{ readonly queue: RolloutQueue; readonly redis: RedisServer }> {
@@ -22,7 +22,7 @@ export async function openQueue(
   return { queue, redis }
 }
 
-/** A connection to look into Redis with. */
+/** A connection to inspect Redis. */
 export function lookInto({ url }: RedisServer): Redis {
   const client = new Redis(url)
   onTestFinished(() => client.disconnect())
@@ -62,7 +62,7 @@ export function taker(worker: string, overrides: Partial<Taker> = {}): Taker {
   return { worker, token: `t${tokens}`, code: 'c1', lockMs: 2_000, ...overrides }
 }
 
-/** The run that was taken, or a failure of the test. */
+/** The execution that was taken; otherwise the test fails. */
 export function runOf(taken: TakeAnswer, id = 'r1'): { readonly id: string; readonly run: number } {
   if (taken.what !== 'run') throw new Error(`expected a run, got ${taken.what}`)
   return { id, run: taken.run }
@@ -79,7 +79,7 @@ export const graded = { status: 'success', failure: null, samples: samples(1) } 
 
 export const lost = new OsmosisError('worker_lost', 'the worker was lost')
 
-/** The outcome of the workflow as its record holds it. */
+/** The outcome of the workflow in the record. */
 export async function storedWorkflow(
   { records }: RolloutQueue,
   id: string,
@@ -88,7 +88,7 @@ export async function storedWorkflow(
   return read?.more.workflow()
 }
 
-/** The outcome of the grading as its record holds it. */
+/** The outcome of the grading in the record. */
 export async function storedGrading(
   { records }: RolloutQueue,
   id: string,

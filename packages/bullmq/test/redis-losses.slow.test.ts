@@ -5,7 +5,7 @@ import { startPolicyServer } from '@osmosis/testing'
 import { startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, onTestFinished } from 'vitest'
 
-import { lockDurationMs, startWorker, tellInto } from './asking-worker.ts'
+import { lockDurationMs, startWorker, deliverInto } from './asking-worker.ts'
 import { entry, lookInto, request } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')
@@ -14,7 +14,7 @@ it('loses nothing when Redis is killed and restarted with AOF while rollouts run
   const redis = await startRedis({ aof: true })
   const queue = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => queue.close())
-  const told = tellInto(queue)
+  const delivered = deliverInto(queue)
   const answer = Promise.withResolvers<string>()
   await using policy = await startPolicyServer(async () => answer.promise)
   await startWorker(redis, { concurrency: 10 })
@@ -26,18 +26,18 @@ it('loses nothing when Redis is killed and restarted with AOF while rollouts run
   }
   await policy.waitForRequest(19)
   await redis.kill()
-  // Their outcomes wait, for longer than a worker may be silent.
+  // Their outcomes wait for longer than a worker may be silent.
   answer.resolve('yes')
   await sleep(lockDurationMs + 500)
   await redis.restart()
 
-  await expect.poll(() => told.toSorted()).toEqual(ids.map((id) => `${id} success`).toSorted())
+  await expect.poll(() => delivered.toSorted()).toEqual(ids.map((id) => `${id} success`).toSorted())
   expect(policy.requests.map(({ headers }) => String(headers['x-rollout-id'])).toSorted()).toEqual(
     ids.toSorted(),
   )
 })
 
-it('ends a rollout whose outcome waited too long for Redis, and runs it no second time', async () => {
+it('ends a rollout whose outcome waited too long for Redis, without a second execution', async () => {
   const redis = await startRedis({ aof: true })
   const queue = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => queue.close())
@@ -57,11 +57,11 @@ it('ends a rollout whose outcome waited too long for Redis, and runs it no secon
   expect(policy.requests).toHaveLength(1)
 })
 
-it('needs neither events nor messages: all are trimmed and cut off while 100 rollouts run', async () => {
+it('runs 100 rollouts while all events and messages are lost', async () => {
   const redis = await startRedis()
   const queue = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => queue.close())
-  const told = tellInto(queue)
+  const delivered = deliverInto(queue)
   await using policy = await startPolicyServer(() => 'yes')
   await startWorker(redis)
   await startWorker(redis)
@@ -80,7 +80,7 @@ it('needs neither events nor messages: all are trimmed and cut off while 100 rol
     const asked = { ...request, rolloutId: id, chatCompletionsUrl: policy.url }
     await queue.accept(entry({ id, request: asked }))
   }
-  await expect.poll(() => told.toSorted()).toEqual(ids.map((id) => `${id} success`).toSorted())
+  await expect.poll(() => delivered.toSorted()).toEqual(ids.map((id) => `${id} success`).toSorted())
   over.abort()
   await cutting
   expect(policy.requests).toHaveLength(100)

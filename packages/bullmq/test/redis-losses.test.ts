@@ -5,7 +5,7 @@ import { startPolicyServer } from '@osmosis/testing'
 import { startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, onTestFinished } from 'vitest'
 
-import { Asks, lockDurationMs, startWorker, tellInto } from './asking-worker.ts'
+import { Asks, lockDurationMs, startWorker, deliverInto } from './asking-worker.ts'
 import { entry, lookInto, request, runOf, samples, succeeded, taker } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')
@@ -14,7 +14,7 @@ it('loses nothing when Redis is killed and restarted with AOF while rollouts run
   const redis = await startRedis({ aof: true })
   const queue = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => queue.close())
-  const told = tellInto(queue)
+  const delivered = deliverInto(queue)
   const answer = Promise.withResolvers<string>()
   await using policy = await startPolicyServer(async () => answer.promise)
   await startWorker(redis, { concurrency: 2, lockDurationMs: 30_000 })
@@ -30,13 +30,13 @@ it('loses nothing when Redis is killed and restarted with AOF while rollouts run
   await call.closed
   await redis.restart()
 
-  await expect.poll(() => told.toSorted()).toEqual(ids.map((id) => `${id} success`))
+  await expect.poll(() => delivered.toSorted()).toEqual(ids.map((id) => `${id} success`))
   expect(policy.requests.map(({ headers }) => String(headers['x-rollout-id'])).toSorted()).toEqual(
     ids,
   )
 })
 
-it('answers that the queue is not available while Redis stands still', async () => {
+it('answers that the queue is unavailable while Redis is stopped', async () => {
   const redis = await startRedis()
   const queue = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => queue.close())
@@ -48,7 +48,7 @@ it('answers that the queue is not available while Redis stands still', async () 
     .toBe('{"accepted":true}')
 })
 
-it('takes each step of a rollout in a Redis that has forgotten all scripts meanwhile', async () => {
+it('runs each step of a rollout in a Redis that has lost all scripts', async () => {
   const redis = await startRedis()
   const queue = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => queue.close())
@@ -58,7 +58,7 @@ it('takes each step of a rollout in a Redis that has forgotten all scripts meanw
     const run = runOf(await queue.runs.take(id, taker('w1')), id)
     expect(await queue.runs.begin(run)).toBe(true)
     expect(await queue.runs.mark(run)).toBe(true)
-    expect(await queue.runs.settleWorkflow(run, succeeded, samples(), false)).toBe('kept')
+    expect(await queue.runs.settleWorkflow(run, succeeded, samples(), false)).toBe('stored')
   }
   await pass('r1')
   await pass('r2')
@@ -66,11 +66,11 @@ it('takes each step of a rollout in a Redis that has forgotten all scripts meanw
   await pass('r3')
 })
 
-it('ends fronts and workers although Redis is gone', async () => {
+it('closes servers and workers although Redis was killed', async () => {
   const redis = await startRedis()
   await using policy = await startPolicyServer(() => new Promise(() => {}))
   const queue = await RolloutQueue.open({ url: redis.url })
-  tellInto(queue)
+  deliverInto(queue)
   const worker = await startRolloutWorker({
     url: redis.url,
     backend: new LocalBackend({ workflow: Asks }),

@@ -19,32 +19,32 @@ import {
 
 const { it } = withPrograms('redis-server')
 
-/** Collects the ids that are to be told; each is finished when it was. */
-function tellInto(queue: RolloutQueue): string[] {
-  const told: string[] = []
+/** Collects the ids of pending deliveries, and finishes each. */
+function deliverInto(queue: RolloutQueue): string[] {
+  const delivered: string[] = []
   queue.deliverResults(async (id) => {
-    told.push(id)
+    delivered.push(id)
     await queue.records.finish(id)
   }, 10)
-  return told
+  return delivered
 }
 
-it('has a rollout told that was cancelled while it was queued, although there is no worker', async () => {
+it('delivers a rollout that was cancelled while it was queued, without any worker', async () => {
   const { queue } = await openQueue()
-  const told = tellInto(queue)
+  const delivered = deliverInto(queue)
   await queue.accept(entry({ id: 'a:1%' }))
   await queue.accept(entry({ id: 'b', priority: 7 }))
   await queue.cancel({ ids: ['a:1%'] })
-  await expect.poll(() => told).toEqual(['a:1%'])
+  await expect.poll(() => delivered).toEqual(['a:1%'])
   expect(await queue.counts()).toMatchObject({ queued: 1, undelivered: 0 })
 })
 
-it('has a rollout told whose deadline passed while it was queued', async () => {
+it('delivers a rollout whose deadline passed while it was queued', async () => {
   const { queue } = await openQueue()
-  const told = tellInto(queue)
+  const delivered = deliverInto(queue)
   const late = { ...request, agentTimeoutSeconds: 100, queuedSeconds: 99.9 }
   await queue.accept(entry({ request: late }))
-  await expect.poll(() => told).toEqual(['r1'])
+  await expect.poll(() => delivered).toEqual(['r1'])
   const { status, errorMessage } = (await queue.record('r1')) ?? {}
   expect(status).toBe('failure')
   expect(errorMessage).toMatch(
@@ -52,7 +52,7 @@ it('has a rollout told whose deadline passed while it was queued', async () => {
   )
 })
 
-it('ends a rollout whose worker does not end it at its deadline', async () => {
+it('ends a rollout when its worker does not end it at its deadline', async () => {
   const { queue } = await openQueue()
   await queue.accept(entry({ request: { ...request, agentTimeoutSeconds: 0.1 } }))
   const run = runOf(await queue.runs.take('r1', taker('w1')))
@@ -63,14 +63,14 @@ it('ends a rollout whose worker does not end it at its deadline', async () => {
   expect(await queue.runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stale')
 })
 
-it('fails a grading whose worker is gone, keeps its samples and has that told', async () => {
+it('fails a grading whose worker was lost, with its samples, and delivers that', async () => {
   const { queue } = await openQueue()
-  const told: unknown[] = []
-  queue.deliverResults(async (id) => told.push((await queue.record(id))?.status), 10)
+  const delivered: unknown[] = []
+  queue.deliverResults(async (id) => delivered.push((await queue.record(id))?.status), 10)
   await queue.records.accept(entry())
   const run = runOf(await queue.runs.take('r1', taker('w1')))
   await queue.runs.settleWorkflow(run, succeeded, samples(), true)
-  await expect.poll(() => told).toEqual(['grading', 'failure'])
+  await expect.poll(() => delivered).toEqual(['grading', 'failure'])
   expect(await queue.record('r1')).toMatchObject({
     status: 'failure',
     errorMessage:
@@ -78,12 +78,12 @@ it('fails a grading whose worker is gone, keeps its samples and has that told', 
   })
 })
 
-it('calls again for results that could not be told, and at another front', async () => {
+it('retries results that could not be delivered, also on another server', async () => {
   const { queue, redis } = await openQueue()
   let tries = 0
   queue.deliverResults(async () => {
     tries += 1
-    if (tries < 3) throw new Error('the controller is away')
+    if (tries < 3) throw new Error('the controller is unreachable')
   }, 10)
   await queue.accept(entry())
   await queue.cancel({ all: true })
@@ -92,21 +92,21 @@ it('calls again for results that could not be told, and at another front', async
   const other = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => other.close())
   await queue.close()
-  const told = tellInto(other)
+  const delivered = deliverInto(other)
   await other.requestDelivery('r1')
-  await expect.poll(() => told).toEqual(['r1'])
+  await expect.poll(() => delivered).toEqual(['r1'])
 })
 
-it('finishes an acceptance that another front began', async () => {
+it('completes an acceptance that another server started', async () => {
   const { queue } = await openQueue()
-  const told = tellInto(queue)
+  const delivered = deliverInto(queue)
   await queue.records.accept(entry())
   expect(await queue.accept(entry())).toMatchObject({ result: 'known' })
   await queue.cancel({ all: true })
-  await expect.poll(() => told).toEqual(['r1'])
+  await expect.poll(() => delivered).toEqual(['r1'])
 })
 
-it('forgets an acceptance that nobody finished', async () => {
+it('deletes an acceptance that was never completed', async () => {
   const { queue, redis } = await openQueue()
   await queue.records.accept(entry())
   await lookInto(redis).zadd('osmosis:jobless', 0, 'r1')
@@ -114,7 +114,7 @@ it('forgets an acceptance that nobody finished', async () => {
   expect(await queue.counts()).toMatchObject({ queued: 0 })
 })
 
-it('keeps an acceptance that has a job, and one that ended without a worker', async () => {
+it('does not delete an acceptance that has a job, or that ended without a worker', async () => {
   const { queue, redis } = await openQueue()
   await queue.accept(entry())
   await queue.accept(entry({ id: 'r2' }))
@@ -126,50 +126,50 @@ it('keeps an acceptance that has a job, and one that ended without a worker', as
   expect(await queue.record('r2')).toMatchObject({ status: 'cancelled' })
 })
 
-it('has results told by the front that accepted the rollout, and no job made of them', async () => {
+it('notifies the server that accepted a rollout of its results, without a job', async () => {
   const { queue, redis } = await openQueue()
-  const told: string[] = []
-  const tellAt = (front: string, at: RolloutQueue): (() => void) =>
-    at.deliverResults(async (id) => void told.push(`${front} ${id}`), 10)
+  const delivered: string[] = []
+  const deliverAt = (server: string, at: RolloutQueue): (() => void) =>
+    at.deliverResults(async (id) => void delivered.push(`${server} ${id}`), 10)
   const other = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => other.close())
-  tellAt('other', other)
-  const stop = tellAt('own', queue)
+  deliverAt('other', other)
+  const stop = deliverAt('own', queue)
   const client = lookInto(redis)
-  const fronts = async (): Promise<number> =>
+  const servers = async (): Promise<number> =>
     (await client.pubsub('CHANNELS', 'osmosis:server:*')).length
-  await expect.poll(fronts).toBe(2)
+  await expect.poll(servers).toBe(2)
   await queue.accept(entry({ id: 'a' }))
   await queue.accept(entry({ id: 'b' }))
   await queue.cancel({ ids: ['a'] })
-  await expect.poll(() => told).toEqual(['own a'])
+  await expect.poll(() => delivered).toEqual(['own a'])
   expect(await client.keys('osmosis:results:r-*')).toEqual([])
 
   stop()
-  await expect.poll(fronts).toBe(1)
+  await expect.poll(servers).toBe(1)
   await queue.cancel({ ids: ['b'] })
-  await expect.poll(() => told).toEqual(['own a', 'other b'])
+  await expect.poll(() => delivered).toEqual(['own a', 'other b'])
 })
 
-it('has an end told that comes while the completion is told by job', async () => {
+it('delivers an outcome that arrives while a job delivers the completion', async () => {
   const { queue } = await openQueue()
-  const told: unknown[] = []
+  const delivered: unknown[] = []
   const completion = Promise.withResolvers<void>()
   queue.deliverResults(async (id) => {
     const { status } = (await queue.record(id)) ?? {}
-    told.push(status)
+    delivered.push(status)
     if (status === 'grading') await completion.promise
   }, 10)
   await queue.records.accept(entry())
   const run = runOf(await queue.runs.take('r1', taker('w1')))
   await queue.runs.settleWorkflow(run, succeeded, samples(), true)
-  await expect.poll(() => told).toEqual(['grading'])
+  await expect.poll(() => delivered).toEqual(['grading'])
   await queue.runs.settleGrading(run, graded)
   completion.resolve()
-  await expect.poll(() => told).toEqual(['grading', 'success'])
+  await expect.poll(() => delivered).toEqual(['grading', 'success'])
 })
 
-it('shows each change of a rollout to whoever watches it, also at another front', async () => {
+it('reports each change of a rollout to its watchers, also on another server', async () => {
   const { queue, redis } = await openQueue()
   const other = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => other.close())
@@ -192,7 +192,7 @@ it('shows each change of a rollout to whoever watches it, also at another front'
   await expect(watching).rejects.toThrow('enough')
 })
 
-it('warns of a Redis that loses what it was given', async () => {
+it('warns of a Redis that loses data', async () => {
   const forgetful = await startRedis({ config: { 'maxmemory-policy': 'allkeys-lru' } })
   const queue = await RolloutQueue.open({ url: forgetful.url })
   onTestFinished(async () => queue.close())
@@ -206,21 +206,21 @@ it('warns of a Redis that loses what it was given', async () => {
   expect(other.warnings).toEqual([])
 })
 
-it('says what it could not look at when its user may not', async () => {
-  // ioredis says as well what it may not.
+it('warns when its Redis user may not read the configuration', async () => {
+  // ioredis prints a warning as well.
   vi.spyOn(console, 'warn').mockImplementation(() => {})
   const redis = await startRedis({ aof: true })
   await lookInto(redis).acl('SETUSER', 'rollouts', 'on', '>secret', '~*', '&*', '+@all', '-info')
   const url = redis.url.replace('//', '//rollouts:secret@')
   const queue = await RolloutQueue.open({ url })
   onTestFinished(async () => queue.close())
-  expect(queue.warnings).toEqual([expect.stringContaining('could not be looked at')])
+  expect(queue.warnings).toEqual([expect.stringContaining('does not allow INFO')])
   expect(queue.address).toBe(redis.url)
 })
 
 it('warns of keys that can be read in a Redis off loopback', async () => {
   const redis = await startRedis({ aof: true })
-  // Leads here, and is none of the loopback addresses.
+  // Connects to this machine, but is not a loopback address.
   const url = redis.url.replace('127.0.0.1', '0.0.0.0')
   const queue = await RolloutQueue.open({ url, allowPlainKeys: true })
   onTestFinished(async () => queue.close())
@@ -233,7 +233,7 @@ it('warns of keys that can be read in a Redis off loopback', async () => {
   expect(sealed.warnings).toEqual([])
 })
 
-it('refuses plain keys off loopback, addresses that are none and a Redis that is not there', async () => {
+it('refuses plain keys off loopback, invalid addresses and an unreachable Redis', async () => {
   const code = (wanted: string): unknown => expect.objectContaining({ code: wanted })
   const open = async (url: string): Promise<RolloutQueue> => RolloutQueue.open({ url })
   await expect(open('redis://redis.example:6379')).rejects.toThrow(code('invalid_config'))
@@ -244,11 +244,11 @@ it('refuses plain keys off loopback, addresses that are none and a Redis that is
   await expect(open('redis://127.0.0.1:1')).rejects.toThrow(code('queue_unavailable'))
 })
 
-it('takes nobody in who has not the keys of the others, and changes keys in three steps', async () => {
+it('refuses processes with other keys, and changes keys in three steps', async () => {
   const [old, next] = [randomBytes(32), randomBytes(32)]
   const { url } = await startRedis({ aof: true })
   const open = async (...keys: Buffer[]): Promise<void> => {
-    // Who is open keeps its own key known, so all of the step before have ended.
+    // An open queue renews the record of its keys, so those of the previous step are closed.
     const queue = await RolloutQueue.open({ url, keys: new QueueKeys(keys) })
     await queue.close()
   }
@@ -270,7 +270,7 @@ it('takes nobody in who has not the keys of the others, and changes keys in thre
   await expect(open(old)).rejects.toMatchObject(stranger)
 })
 
-it('says why a Redis that is there cannot be used', async () => {
+it('reports why a reachable Redis cannot be used', async () => {
   vi.spyOn(console, 'warn').mockImplementation(() => {})
   const redis = await startRedis({ aof: true })
   const rights = ['on', '>secret', '~*', '&*', '+@all', '-time']
@@ -285,13 +285,13 @@ it('says why a Redis that is there cannot be used', async () => {
   await expect(tls).rejects.toThrow(/ does not answer: (?!Connection is closed)/)
 })
 
-it('leaves nothing in Redis but the memory of what has ended', async () => {
+it('leaves only the records of ended rollouts in Redis', async () => {
   const { queue, redis } = await openQueue()
-  const told = tellInto(queue)
+  const delivered = deliverInto(queue)
   const ids = Array.from({ length: 20 }, (_, n) => `r-${n}`)
   for (const id of ids) await queue.accept(entry({ id }))
   await queue.cancel({ all: true })
-  await expect.poll(() => told.toSorted()).toEqual(ids.toSorted())
+  await expect.poll(() => delivered.toSorted()).toEqual(ids.toSorted())
   const client = lookInto(redis)
   await expect
     .poll(async () =>
@@ -305,7 +305,7 @@ it('leaves nothing in Redis but the memory of what has ended', async () => {
   expect(rest).toEqual([])
 })
 
-it('hears of changes only where somebody waits for some', async () => {
+it('subscribes to changes only when a caller waits for them', async () => {
   const { redis } = await openQueue()
   const other = await RolloutQueue.open({ url: redis.url })
   onTestFinished(async () => other.close())

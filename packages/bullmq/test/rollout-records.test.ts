@@ -23,7 +23,7 @@ import {
 
 const { it } = withPrograms('redis-server')
 
-/** A worker that is gone is found out at once, although this Redis has just started. */
+/** Detects a lost worker immediately, although this Redis has just started. */
 const gone = { lockMs: 0 }
 
 async function reason(taken: Promise<TakeAnswer>): Promise<string> {
@@ -35,7 +35,7 @@ async function alive(worker: string, url: { readonly url: string }): Promise<voi
   await lookInto(url as never).set(`osmosis:worker:${worker}`, '{}', 'PX', 30_000)
 }
 
-it('accepts an id once, answers repetitions alike, and knows another body', async () => {
+it('accepts an id once, answers repeated requests equally, and detects another body', async () => {
   const { queue } = await openQueue()
   const { records } = queue
   expect(await records.accept(entry())).toEqual({ result: 'new', answer: '{"accepted":true}' })
@@ -47,7 +47,7 @@ it('accepts an id once, answers repetitions alike, and knows another body', asyn
   expect(await records.accept(entry({ digest: 'd2' }))).toMatchObject({ result: 'contradicted' })
 })
 
-it('accepts one of many that come concurrently under an id', async () => {
+it('accepts one of many concurrent requests with the same id', async () => {
   const { queue } = await openQueue()
   const results = await Promise.all(
     Array.from({ length: 20 }, async (_, n) =>
@@ -58,7 +58,7 @@ it('accepts one of many that come concurrently under an id', async () => {
   expect([count('new'), count('known'), count('contradicted')]).toEqual([1, 9, 10])
 })
 
-it('refuses what finds no room', async () => {
+it('refuses a rollout when the queue is full', async () => {
   const { queue } = await openQueue()
   const { records } = queue
   const lease = { tokenDigest: 't', ms: 60_000 }
@@ -75,7 +75,7 @@ it('refuses what finds no room', async () => {
   expect(await queue.counts()).toMatchObject({ queued: 2, leased: 1 })
 })
 
-it('takes a rollout from acceptance to its last outcome, and gives each back', async () => {
+it('stores and returns every outcome of a rollout', async () => {
   const { queue } = await openQueue()
   const { records, runs } = queue
   await records.accept(entry())
@@ -91,7 +91,7 @@ it('takes a rollout from acceptance to its last outcome, and gives each back', a
   expect(await records.read('r1')).toMatchObject({ status: 'running', run: 1, worker: 'w1' })
   expect(await runs.mark(run)).toBe(true)
   runs.count(run)
-  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('kept')
+  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stored')
   expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 1 })
   expect(await storedWorkflow(queue, 'r1')).toMatchObject({
     outcome: succeeded,
@@ -105,13 +105,13 @@ it('takes a rollout from acceptance to its last outcome, and gives each back', a
   })
   await records.allowGrading('r1')
   expect(await runs.look(run)).toMatchObject({ mayGrade: true })
-  expect(await runs.settleGrading(run, graded)).toBe('kept')
+  expect(await runs.settleGrading(run, graded)).toBe('stored')
   expect(await storedGrading(queue, 'r1')).toEqual(graded)
   expect(await records.read('r1')).toMatchObject({ status: 'success', reward: 1 })
   expect(await queue.counts()).toMatchObject({ queued: 0, running: 0, grading: 0, undelivered: 1 })
 })
 
-it('keeps a conversation once, unless the grader changed it', async () => {
+it('stores a conversation once, unless the grader changed it', async () => {
   const { queue, redis } = await openQueue()
   const { records, runs } = queue
   const long = (): string => randomBytes(20_000).toString('base64')
@@ -135,7 +135,7 @@ it('keeps a conversation once, unless the grader changed it', async () => {
   expect(await size('grading')).toBeLessThan(25_000)
 })
 
-it('keeps once what a conversation and its trajectory both say', async () => {
+it('stores messages once that are in a conversation and in its trajectory', async () => {
   const { queue, redis } = await openQueue({ keys: new QueueKeys([randomBytes(32)]) })
   const { records, runs } = queue
   const message = (text: string) => ({ role: 'user' as const, content: text })
@@ -143,18 +143,18 @@ it('keeps once what a conversation and its trajectory both say', async () => {
   const said = toRolloutSample({
     id: 'main',
     messages: [message(long), message('as the agent has it'), message('and its last word')],
-    trajectoryMessages: [message(long), message('as the policy was asked')],
+    trajectoryMessages: [message(long), message('as the policy received it')],
   })
   await records.accept(entry())
   const run = runOf(await runs.take('r1', taker('w1')))
   await runs.settleWorkflow(run, succeeded, new Map([['main', said]]), true)
 
   expect((await storedWorkflow(queue, 'r1'))?.samples.get('main')).toEqual(said)
-  // Twice would be more, however well it is packed: it is random.
+  // Random text cannot be compressed, so two copies would be larger.
   expect(await lookInto(redis).hstrlen('osmosis:rollout:r1', 'samples')).toBeLessThan(25_000)
 })
 
-it('keeps a failure with its cause and with what was said until then', async () => {
+it('stores a failure with its cause and its partial samples', async () => {
   const { queue } = await openQueue()
   const { records, runs } = queue
   await records.accept(entry())
@@ -162,15 +162,15 @@ it('keeps a failure with its cause and with what was said until then', async () 
   const cause = new OsmosisError('policy_http_error', 'refused', { status: 503 })
   const failure = { message: 'refused', category: 'http_error', cause } as const
   const failed = { status: 'failure', failure, warnings: [] } as const
-  expect(await runs.settleWorkflow(run, failed, new Map(), true)).toBe('kept')
+  expect(await runs.settleWorkflow(run, failed, new Map(), true)).toBe('stored')
   await runs.settlePartial(run, samples())
-  const kept = await storedWorkflow(queue, 'r1')
-  expect(kept?.outcome.failure).toMatchObject({ message: 'refused', cause: { status: 503 } })
-  expect(await kept?.outcome.partialSamples).toEqual(samples())
+  const stored = await storedWorkflow(queue, 'r1')
+  expect(stored?.outcome.failure).toMatchObject({ message: 'refused', cause: { status: 503 } })
+  expect(await stored?.outcome.partialSamples).toEqual(samples())
   expect(await records.read('r1')).toMatchObject({ status: 'failure', errorMessage: 'refused' })
 })
 
-it('refuses everything of a run that was given up', async () => {
+it('refuses all writes of an abandoned execution', async () => {
   const { queue } = await openQueue()
   const { records, runs } = queue
   await records.accept(entry())
@@ -186,13 +186,13 @@ it('refuses everything of a run that was given up', async () => {
   expect(await records.read('r1')).toMatchObject({ status: 'queued', calls: 0 })
 
   expect(await runs.mark(second)).toBe(true)
-  expect(await runs.settleWorkflow(second, succeeded, samples(), true)).toBe('kept')
+  expect(await runs.settleWorkflow(second, succeeded, samples(), true)).toBe('stored')
   expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 0 })
   expect(await runs.settleGrading(first, graded)).toBe('stale')
-  expect(await runs.settleGrading(second, graded)).toBe('kept')
+  expect(await runs.settleGrading(second, graded)).toBe('stored')
 })
 
-it('takes the same answer twice when it was sent twice, and no other', async () => {
+it('accepts the same outcome again, and no other', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
@@ -201,16 +201,16 @@ it('takes the same answer twice when it was sent twice, and no other', async () 
   expect(await runs.take('r1', one)).toMatchObject({ what: 'run', run: 1 })
   const run = { id: 'r1', run: 1 }
   expect([await runs.mark(run), await runs.mark(run)]).toEqual([true, true])
-  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('kept')
-  expect(await runs.settleWorkflow(run, succeeded, new Map(), true)).toBe('kept')
+  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stored')
+  expect(await runs.settleWorkflow(run, succeeded, new Map(), true)).toBe('stored')
   expect((await storedWorkflow(queue, 'r1'))?.samples.size).toBe(1)
-  expect(await runs.settleGrading(run, graded)).toBe('kept')
-  expect(await runs.settleGrading(run, { ...graded, samples: new Map() })).toBe('kept')
+  expect(await runs.settleGrading(run, graded)).toBe('stored')
+  expect(await runs.settleGrading(run, { ...graded, samples: new Map() })).toBe('stored')
   expect((await storedGrading(queue, 'r1'))?.samples.size).toBe(1)
   expect(await runs.take('r1', taker('w1'))).toEqual({ what: 'ended' })
 })
 
-it('looks again later while the worker of a rollout lives, and knows its own runs', async () => {
+it('is busy while the worker of a rollout is alive, and recognises its own executions', async () => {
   const { queue, redis } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
@@ -219,11 +219,11 @@ it('looks again later while the worker of a rollout lives, and knows its own run
   const busy = await runs.take('r1', taker('w2', gone))
   expect(busy).toEqual({ what: 'busy', goneInMs: expect.closeTo(30_000, -4) as number })
   expect(await runs.take('r1', taker('w1', { running: 1 }))).toEqual({ what: 'mine', run: 1 })
-  // It has lost it without a word: that counts as gone.
+  // Its worker has lost it without a report, which counts as lost.
   expect(await runs.take('r1', taker('w1'))).toMatchObject({ what: 'run', run: 2 })
 })
 
-it('takes nobody for dead while Redis has only just come back', async () => {
+it('does not consider a worker lost while Redis has just restarted', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
@@ -233,7 +233,7 @@ it('takes nobody for dead while Redis has only just come back', async () => {
   })
 })
 
-it('runs no rollout again that has the mark, and says how many calls it made', async () => {
+it('does not execute a rollout with the mark again, and reports the number of its calls', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
@@ -247,7 +247,7 @@ it('runs no rollout again that has the mark, and says how many calls it made', a
   )
 })
 
-it('counts the model calls of many runs, each with the run that made them', async () => {
+it('counts the model calls of many executions separately', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
   const ids = ['r1', 'r2', 'given up']
@@ -261,13 +261,13 @@ it('counts the model calls of many runs, each with the run that made them', asyn
   await expect.poll(async () => (await records.read('r2'))?.calls).toBe(2)
   expect(await records.read('r1')).toMatchObject({ calls: 1 })
   expect(await records.read('given up')).toMatchObject({ run: 2, calls: 0 })
-  // What was not counted by then comes with the outcome.
+  // The outcome includes the calls that were not counted yet.
   runs.count(first)
   await runs.settleWorkflow(first, succeeded, samples(), true)
   expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 2 })
 })
 
-it('gives a rollout that was in two lost workers to no third, if its code had started', async () => {
+it('does not give a rollout to a third worker when two were lost after its code had started', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
@@ -283,7 +283,7 @@ it('gives a rollout that was in two lost workers to no third, if its code had st
   expect(await reason(runs.take('unlucky', taker('w6', gone)))).toMatch(/no worker has lived long/)
 })
 
-it('gives a rollout only to its own code, and its loss to any', async () => {
+it('gives a rollout only to workers with its code, and its loss to any worker', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
@@ -293,7 +293,7 @@ it('gives a rollout only to its own code, and its loss to any', async () => {
   expect(await runs.take('r1', taker('w2', other))).toMatchObject({ what: 'lost', run: 1 })
 })
 
-it('gives a rollout to no worker that speaks another version of the protocol', async () => {
+it('gives no rollout to a worker with another version of the records', async () => {
   const { queue, redis } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
@@ -302,12 +302,12 @@ it('gives a rollout to no worker that speaks another version of the protocol', a
   expect(await runs.take('r1', taker('w1'))).toEqual({ what: 'other-code', code })
 })
 
-it('ends what is given up, whatever the run still says', async () => {
+it('ends an abandoned execution, whatever it still writes', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
   const run = runOf(await runs.take('r1', taker('w1')))
-  expect(await runs.giveUp(run, lost)).toBe('kept')
+  expect(await runs.giveUp(run, lost)).toBe('stored')
   expect(await runs.giveUp(run, lost)).toBe('stale')
   expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stale')
   expect(await records.read('r1')).toMatchObject({ status: 'failure', run: 2 })
@@ -315,13 +315,13 @@ it('ends what is given up, whatever the run still says', async () => {
   await records.accept(entry({ id: 'r2' }))
   const second = runOf(await runs.take('r2', taker('w1')), 'r2')
   await runs.settleWorkflow(second, succeeded, samples(), true)
-  expect(await runs.giveUp(second, lost)).toBe('kept')
+  expect(await runs.giveUp(second, lost)).toBe('stored')
   expect(await runs.settleGrading(second, graded)).toBe('stale')
   expect((await storedWorkflow(queue, 'r2'))?.outcome.status).toBe('success')
   expect(await storedGrading(queue, 'r2')).toMatchObject({ status: 'failure', samples: samples() })
 })
 
-it('cancels what is queued at once, and what a worker has through its worker', async () => {
+it('cancels a queued rollout immediately, and a running one through its worker', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
   await records.accept(entry())
@@ -356,30 +356,30 @@ it('cancels what is queued at once, and what a worker has through its worker', a
     failure,
     samples: samples(),
   })
-  expect(settled).toBe('kept')
+  expect(settled).toBe('stored')
   expect(await records.read('r3')).toMatchObject({ status: 'cancelled' })
   expect(await cancel('r3')).toBe('not_found')
 })
 
-it('selects by prefix, and all', async () => {
+it('selects rollouts by prefix, and all rollouts', async () => {
   const { queue } = await openQueue()
   for (const id of ['a-1', 'a-2', 'b-1']) await queue.accept(entry({ id }))
   expect([...(await queue.cancel({ prefix: 'a-' })).keys()].toSorted()).toEqual(['a-1', 'a-2'])
   expect([...(await queue.cancel({ all: true }))]).toEqual([['b-1', 'cancelled_queued']])
 })
 
-it('keeps the first body of a callback, and none when it was told', async () => {
+it('stores the first body of a callback, and none after its delivery', async () => {
   const { records } = (await openQueue()).queue
   await records.accept(entry())
-  expect(await records.keepCallback('r1', 'completion', { n: 1 })).toEqual({ n: 1 })
-  expect(await records.keepCallback('r1', 'completion', { n: 2 })).toEqual({ n: 1 })
+  expect(await records.storeCallback('r1', 'completion', { n: 1 })).toEqual({ n: 1 })
+  expect(await records.storeCallback('r1', 'completion', { n: 2 })).toEqual({ n: 1 })
   await records.noteDelivered('r1', 'completion', 'delivered')
-  expect(await records.keepCallback('r1', 'completion', { n: 3 })).toBeUndefined()
+  expect(await records.storeCallback('r1', 'completion', { n: 3 })).toBeUndefined()
   expect((await records.read('r1'))?.delivered).toEqual({ completion: 'delivered' })
-  expect(await records.keepCallback('never-seen', 'completion', {})).toBeUndefined()
+  expect(await records.storeCallback('never-seen', 'completion', {})).toBeUndefined()
 })
 
-it('decides the end of a lease once, and tells who has not renewed in time', async () => {
+it('decides the outcome of a lease once, and lists expired leases', async () => {
   const { queue } = await openQueue()
   const { leases, records } = queue
   await records.accept(entry({ kind: 'lease', lease: { tokenDigest: 'td', ms: 0 } }))
@@ -403,7 +403,7 @@ it('decides the end of a lease once, and tells who has not renewed in time', asy
   expect(await leases.renew('never-seen')).toBeUndefined()
 })
 
-it('forgets the large parts when all is told, and the rest in time', async () => {
+it('deletes the large fields when everything is delivered, and the rest later', async () => {
   const { queue, redis } = await openQueue()
   const { records, runs } = queue
   await records.accept(entry({ request: { ...request, agentTimeoutSeconds: 60 } }))
@@ -418,7 +418,7 @@ it('forgets the large parts when all is told, and the rest in time', async () =>
   expect(await client.memory('USAGE', records.key('r1'))).toBeLessThan(2_000)
   await records.finish('r1', 0)
   expect(await records.read('r1')).toBeUndefined()
-  // Nobody is there to take the job, and nobody needs it.
+  // No worker takes the job, and none needs to.
   expect(await client.keys('*r1*')).toEqual(['osmosis:results:r-r1.end'])
   expect(await queue.counts()).toEqual({
     queued: 0,
@@ -430,11 +430,11 @@ it('forgets the large parts when all is told, and the rest in time', async () =>
   })
 })
 
-it('writes nothing readable when there are keys, and nothing that another place opens', async () => {
+it('encrypts all values when there are keys, each for its place', async () => {
   const keys = new QueueKeys([randomBytes(32)])
   const { queue, redis } = await openQueue({ keys })
   await queue.records.accept(entry())
-  await queue.records.keepCallback('r1', 'completion', { secret: 'callback-key' })
+  await queue.records.storeCallback('r1', 'completion', { secret: 'callback-key' })
   const client = lookInto(redis)
   const fields = Object.values(await client.hgetall(queue.records.key('r1'))).join('\n')
   expect(fields).not.toMatch(/policy-key|callback-key|http:/)
@@ -447,7 +447,7 @@ it('writes nothing readable when there are keys, and nothing that another place 
   )
 })
 
-it('answers at once that there is no Redis, and continues when it is back', async () => {
+it('fails immediately while Redis is unreachable, and continues afterwards', async () => {
   const { queue, redis } = await openQueue()
   await redis.kill()
   const unavailable = expect.objectContaining({ code: 'queue_unavailable' })
@@ -465,7 +465,7 @@ it('answers at once that there is no Redis, and continues when it is back', asyn
     .toMatchObject({ result: 'new' })
 })
 
-it('takes no worker for gone before that had time to find a Redis that was away', async () => {
+it('does not consider a worker lost before it had time to reconnect to Redis', async () => {
   const { queue, redis } = await openQueue()
   const { records, runs } = queue
   await records.accept(entry())
@@ -475,13 +475,13 @@ it('takes no worker for gone before that had time to find a Redis that was away'
     Number(/uptime_in_seconds:(\d+)/.exec(await asked.info('server'))?.[1])
   await expect.poll(upSeconds).toBeGreaterThanOrEqual(2)
 
-  // By now the worker could have been silent for this long, but not have come back.
+  // The lock would have expired, but the worker had no time to reconnect.
   const lockMs = (await upSeconds()) * 1000
   expect(await runs.take('r1', taker('w2', { lockMs }))).toMatchObject({ what: 'busy' })
   expect(await runs.take('r1', taker('w2', gone))).toMatchObject({ what: 'run' })
 })
 
-it('keeps in mind that a grading is to be told when its completion is told a second time', async () => {
+it('keeps a grading pending when its completion is delivered a second time', async () => {
   const { queue } = await openQueue()
   const { records, runs } = queue
   await records.accept(entry())

@@ -50,7 +50,7 @@ async function startWorker(
     backend: backend(),
     concurrency: 10,
     code: 'c1',
-    // No worker is taken for lost because its machine is busy.
+    // No worker is considered lost because its machine is busy.
     lockDurationMs: 30_000,
     stalledIntervalMs: 500,
     ...options,
@@ -59,7 +59,7 @@ async function startWorker(
   return worker
 }
 
-it('a grader of groups is refused: a queue spreads their attempts', async () => {
+it('refuses a group grader, because a queue distributes the attempts', async () => {
   class Ranks extends GroupGrader {
     async gradeGroup(): Promise<void> {}
   }
@@ -75,27 +75,27 @@ it('a grader of groups is refused: a queue spreads their attempts', async () => 
   })
 })
 
-it('runs a rollout, waits for its front, grades it and has each outcome told', async () => {
+it('runs a rollout, waits for its server, grades it and delivers each outcome', async () => {
   const { queue, redis } = await openQueue()
   await using policy = await startPolicyServer(() => 'yes')
-  const told: string[] = []
+  const delivered: string[] = []
   queue.deliverResults(async (id) => {
     const { status, reward } = (await queue.record(id)) ?? {}
-    told.push(`${status} ${reward}`)
+    delivered.push(`${status} ${reward}`)
     if (status === 'grading') await queue.records.allowGrading(id)
   }, 10)
   await startWorker(redis)
   await queue.accept(entry({ request: { ...request, chatCompletionsUrl: policy.url } }))
-  await expect.poll(() => told).toEqual(['grading null', 'success 1'])
+  await expect.poll(() => delivered).toEqual(['grading null', 'success 1'])
   expect(await queue.record('r1')).toMatchObject({ calls: 1, run: 1, status: 'success' })
   expect((await storedGrading(queue, 'r1'))?.samples.get('main')?.calls).toHaveLength(1)
 })
 
-it('may look for silent workers twice in its interval, because BullMQ leaves out looks', async () => {
+it('may check for silent workers twice in its interval, because BullMQ skips checks', async () => {
   const { redis } = await openQueue()
   await startWorker(redis, { stalledIntervalMs: 10_000 })
   const client = lookInto(redis)
-  // While it is there nobody looks, not even the one who set it and comes a moment too early.
+  // While it exists no worker checks, not even the one that set it and checks slightly too early.
   await expect.poll(async () => client.keys('*:stalled-check')).toHaveLength(1)
   const [gate = ''] = await client.keys('*:stalled-check')
   const leftMs = await client.pttl(gate)
@@ -103,7 +103,7 @@ it('may look for silent workers twice in its interval, because BullMQ leaves out
   expect(leftMs).toBeLessThanOrEqual(5_000)
 })
 
-it('grades at once what nobody is told in between', async () => {
+it('grades a rollout immediately when no completion is delivered', async () => {
   const { queue, redis } = await openQueue()
   await using policy = await startPolicyServer(() => 'yes')
   await startWorker(redis)
@@ -112,7 +112,7 @@ it('grades at once what nobody is told in between', async () => {
   await expect.poll(async () => (await queue.record('r1'))?.status).toBe('success')
 })
 
-it('cancels what a worker runs, with the reason of whoever cancelled', async () => {
+it('cancels the rollouts of a worker with the given reason', async () => {
   const { queue, redis } = await openQueue()
   await using policy = await startPolicyServer(() => new Promise(() => {}))
   await startWorker(redis)
@@ -133,7 +133,7 @@ it('cancels what a worker runs, with the reason of whoever cancelled', async () 
   await call.closed
 })
 
-it('runs a rollout once whose job comes back while it is being taken', async () => {
+it('runs a rollout once when its job returns while it is being taken', async () => {
   const { queue, redis } = await openQueue()
   await using policy = await startPolicyServer(() => 'yes')
   const asked = { ...request, chatCompletionsUrl: policy.url, grade: false }
@@ -150,7 +150,7 @@ it('runs a rollout once whose job comes back while it is being taken', async () 
   }
 })
 
-it('refuses what was accepted for other code, says so once, and leaves it to a worker that has it', async () => {
+it('refuses rollouts of other code, logs that once, and leaves them to a worker with that code', async () => {
   const { queue, redis } = await openQueue()
   await using policy = await startPolicyServer(() => 'yes')
   const lines: LogLine[] = []
@@ -203,7 +203,7 @@ it('takes rollouts in the order of their priorities', async () => {
   }
 })
 
-it('runs no more rollouts at a time than the queue allows, on all workers together', async () => {
+it('limits the concurrent rollouts of all workers together', async () => {
   const { queue, redis } = await openQueue()
   let now = 0
   let most = 0
@@ -223,14 +223,14 @@ it('runs no more rollouts at a time than the queue allows, on all workers togeth
   expect(most).toBe(2)
 })
 
-it('counts the deadline from admission, by the clock of Redis', async () => {
+it('counts the deadline from admission, on the clock of Redis', async () => {
   const { queue, redis } = await openQueue()
   await using policy = await startPolicyServer(() => new Promise(() => {}))
   await queue.accept(
     entry({ request: { ...request, chatCompletionsUrl: policy.url, agentTimeoutSeconds: 3 } }),
   )
   const client = lookInto(redis)
-  // Admitted two seconds earlier, as far as Redis knows.
+  // Admitted two seconds earlier on the clock of Redis.
   await client.hincrby(queue.records.key('r1'), 'admitted_at', -2_000)
   await startWorker(redis)
   await expect
@@ -238,7 +238,7 @@ it('counts the deadline from admission, by the clock of Redis', async () => {
     .toMatch(/^workflow exceeded its 3s deadline \([23]\.\ds of it spent queued\)$/)
 })
 
-it('drains: ends what is in it, takes nothing more and is no longer listed', async () => {
+it('drains: ends its rollouts, takes no more and is no longer listed', async () => {
   const { queue, redis } = await openQueue()
   const answer = Promise.withResolvers<string>()
   await using policy = await startPolicyServer(async () => answer.promise)
@@ -256,7 +256,7 @@ it('drains: ends what is in it, takes nothing more and is no longer listed', asy
   expect(await queue.workers()).toEqual([])
 })
 
-it('leaves what it cannot wait for to other workers, and fails what had asked', async () => {
+it('leaves rollouts to other workers, and fails those that had called the policy', async () => {
   const { queue, redis } = await openQueue()
   const briefly = { lockDurationMs: 2_000 }
   const gate = Promise.withResolvers<void>()

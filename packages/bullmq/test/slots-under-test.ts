@@ -12,7 +12,7 @@ interface SlotsUnderTest {
   readonly leave: () => void
 }
 
-/** What a worker has of the slots. */
+/** The slots as one worker uses them. */
 export function slotsOf(
   redis: RedisServer,
   options: { limit?: number; holdMs?: number } = {},

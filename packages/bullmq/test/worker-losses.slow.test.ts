@@ -6,7 +6,7 @@ import { add, startHolding, startWorker } from './worker-processes.ts'
 
 const { it } = withPrograms('redis-server')
 
-it('gives a rollout that downs its workers to two of them, and others continue', async () => {
+it('fails a rollout that ends two workers, and others continue', async () => {
   const { queue, redis } = await openQueue()
   const policy = await startHolding(() => false)
   for (const act of ['kills its worker', 'blocks for good']) {
@@ -29,7 +29,7 @@ it('gives a rollout that downs its workers to two of them, and others continue',
   }
 })
 
-it('hears nothing more of a worker that was stopped for longer than its lock', async () => {
+it('ignores a worker that was stopped for longer than its lock', async () => {
   const { queue, redis } = await openQueue()
   const policy = await startHolding((id) => id === 'asked')
   const gate = await startHolding(() => true)
@@ -44,7 +44,7 @@ it('hears nothing more of a worker that was stopped for longer than its lock', a
     .toMatchObject({ status: 'success', run: 2 })
   await expect.poll(async () => (await queue.record('asked'))?.status).toBe('failure')
 
-  // What it waited for has come when it continues.
+  // The answer that it waited for has arrived when it continues.
   policy.release()
   gate.release()
   zombie.kill('SIGCONT')
@@ -57,7 +57,7 @@ it('hears nothing more of a worker that was stopped for longer than its lock', a
   await expect.poll(async () => (await queue.record('next'))?.status).toBe('success')
 })
 
-it('fails a grading that waited for its front in a worker that was killed', async () => {
+it('fails a grading that waited for its server in a worker that was killed', async () => {
   const { queue, redis } = await openQueue()
   const policy = await startHolding(() => false)
   const worker = await startWorker(redis)

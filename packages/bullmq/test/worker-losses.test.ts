@@ -6,7 +6,7 @@ import { add, startHolding, startWorker } from './worker-processes.ts'
 
 const { it } = withPrograms('redis-server')
 
-it('runs what had not asked elsewhere when its worker is killed, and fails what had', async () => {
+it('runs a rollout elsewhere when its worker is killed, but fails it if it had called the policy', async () => {
   const { queue, redis } = await openQueue()
   const policy = await startHolding((id) => id.startsWith('asked'))
   const gate = await startHolding(() => true)

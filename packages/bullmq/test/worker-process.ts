@@ -1,4 +1,4 @@
-// A worker in a process of its own: the connection comes through the environment.
+// A worker process, whose connection is in the environment.
 import {
   AgentWorkflow,
   defineWorkflowConfig,
@@ -11,10 +11,10 @@ import {
 import { LocalBackend } from '@osmosis/runtime'
 import { startRolloutWorker } from '@osmosis/bullmq'
 
-/** What workflows here do before they ask their policy, as the first message says. */
+/** What workflows do before they call their policy, chosen by the first message. */
 const acts: Readonly<Record<string, (ctx: AgentWorkflowContext) => unknown>> = {
   asks: () => {},
-  // The test hears of it, and lets it continue.
+  // The test receives the request, and lets it continue.
   'passes a gate': async ({ metadata, rolloutId }) => {
     const { gate } = metadata as { gate: string }
     await fetch(`${gate}/chat/completions`, {

@@ -7,7 +7,7 @@ import { entry, request } from './queue-under-test.ts'
 
 const lockMs = 2_000
 
-/** A worker in a process of its own. */
+/** A worker process. */
 export async function startWorker(
   { url }: RedisServer,
   concurrency = 20,
@@ -19,7 +19,7 @@ export async function startWorker(
   })
 }
 
-/** A policy, or a gate: holds the first request of each rollout that `holds` names until it is released. */
+/** A policy, or a gate: holds the first request of each rollout in `holds` until it is released. */
 export async function startHolding(
   holds: (id: string) => boolean,
 ): Promise<PolicyServer & { readonly release: () => void; readonly asked: () => string[] }> {
@@ -40,7 +40,7 @@ export async function startHolding(
   })
 }
 
-/** Accepts a rollout that does this, and asks its policy. */
+/** Accepts a rollout that does this, and then calls its policy. */
 export async function add(
   queue: RolloutQueue,
   id: string,

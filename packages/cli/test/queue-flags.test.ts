@@ -59,7 +59,7 @@ it.each([
   {
     name: 'plain keys in a Redis that is not on this machine',
     args: ['worker', echo, '--redis', 'redis://:secret@redis.example'],
-    said: 'Keys of policies and callbacks would be readable in the Redis at redis://redis.example. Give its fronts and workers a file of queue keys (--queue-key-file), or allow plain keys (--allow-plain-keys).',
+    said: 'Keys of policies and callbacks would be readable in the Redis at redis://redis.example. Give servers and workers a file of queue keys (--queue-key-file), or allow plain keys (--allow-plain-keys).',
   },
 ])('refuses $name', async ({ args, said }) => {
   expect(await osmosis(args)).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })

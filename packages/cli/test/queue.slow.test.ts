@@ -35,7 +35,7 @@ withPrograms('redis-server').describe('over a queue', () => {
     const front = startOsmosis(['serve', echo, ...queue, '--port', '0'], environment)
     const started = [front, await startWorker([echo, ...queue])]
     for (const command of started) {
-      await command.printed(/drops keys when its memory is full/)
+      await command.printed(/evicts keys when its memory is full/)
       command.child.kill('SIGTERM')
       const { stderr } = await command.finished
       expect(stderr).toContain(`The Redis at ${redis.url} has no append-only file`)

@@ -1,10 +1,11 @@
 // How samples, errors and failures are sent between processes.
-export { portable, sendSamples } from './protocol/portable-values.ts'
 export {
+  portable,
   receiveError,
   receiveFailure,
   sendError,
   sendFailure,
+  sendSamples,
   type SentError,
   type SentFailure,
-} from './protocol/sent-error.ts'
+} from './protocol/portable-values.ts'

@@ -5,7 +5,7 @@ import { openPolicy, runRollout, sharedPool } from './pool-under-test.ts'
 
 const shared = sharedPool()
 
-/** An observer that counts the model calls there are, and says which may begin. */
+/** An observer that counts current model calls, and decides which may start. */
 function callCounter(mayBegin: (nth: number) => Promise<void> = async () => undefined) {
   const seen: string[] = []
   let going = 0
@@ -24,7 +24,7 @@ function callCounter(mayBegin: (nth: number) => Promise<void> = async () => unde
   return { seen, going: () => going, modelCallBegins }
 }
 
-it('the front hears of each model call before it leaves, and of its end', async () => {
+it('notifies the parent of each model call before it is sent, and of its end', async () => {
   const policy = await openPolicy()
   const calls = callCounter(async (nth) => {
     for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
@@ -42,7 +42,7 @@ it('the front hears of each model call before it leaves, and of its end', async 
   await expect.poll(calls.going).toBe(0)
 })
 
-it('a call that the front refuses does not leave, and fails the rollout with that', async () => {
+it('does not send a call that the parent refuses, and fails the rollout with its error', async () => {
   const policy = await openPolicy()
   const { pool } = await shared()
   const calls = callCounter(async () => {
@@ -53,7 +53,7 @@ it('a call that the front refuses does not leave, and fails the rollout with tha
   expect(policy.requests).toHaveLength(0)
 })
 
-it('the calls of a worker that is gone, and of a rollout that is over, have ended', async () => {
+it('ends the calls of a worker that has exited, and of a rollout that has ended', async () => {
   const policy = await openPolicy(async () => new Promise<never>(() => undefined))
   const { pool } = await shared()
   const calls = callCounter()

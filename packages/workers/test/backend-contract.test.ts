@@ -5,7 +5,7 @@ import { createWorkerPool } from '@osmosis/workers'
 import { afterAll, describe, it } from 'vitest'
 
 const module = path.join(import.meta.dirname, 'contract-worker.ts')
-/** They need pools of their own. These and all others, with two workers, run among the slow tests. */
+/** These cases need their own pools. The slow tests run all cases, with two workers. */
 const costly = new Set<string>([backendRules['names-missing-parts'], backendRules['shuts-down']])
 const declare: BackendTestRunner['it'] = it
 const runner = {

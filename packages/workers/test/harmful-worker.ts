@@ -12,16 +12,16 @@ import {
 } from '@osmosis/core'
 import { runWorker } from '@osmosis/workers'
 
-// Workflows that do to their process what their prompt names: "ask segfault" asks the policy first.
+// Workflows that harm their process as their prompt says: "ask segfault" calls the policy first.
 
-/** Where Node.js has opened the channel to the parent; what follows it is for last words. */
+/** The file descriptor of the channel to the parent; the next one is the pipe for exit reports. */
 const channel = 3
 const shared = new Uint8Array(new SharedArrayBuffer(8))
-const kept: unknown[] = []
+const retained: unknown[] = []
 let exitAtModuleLevel = false
 let thrownAtModuleLevel = ''
 setInterval(() => {
-  // Belongs to no rollout: it was started when the module was loaded.
+  // Belongs to no rollout, because it was started when the module was loaded.
   if (exitAtModuleLevel) process.exit(0)
   if (thrownAtModuleLevel !== '') throw new Error(thrownAtModuleLevel)
 }, 10).unref()
@@ -43,7 +43,7 @@ const harms: Readonly<Record<string, () => unknown>> = {
   'throw-much': () => {
     throw new Error('e'.repeat(10_000_000))
   },
-  // What cannot be cloned, in an error whose fields nobody expects it in, and with no answer to anything.
+  // An error with fields that cannot be cloned, from a rollout that answers nothing.
   'throw-unsendable': () => {
     const code = (): void => {}
     throw Object.assign(new OsmosisError('timeout', 'not to be sent'), { code, cause: shared })
@@ -87,13 +87,13 @@ const harms: Readonly<Record<string, () => unknown>> = {
     writeSync(channel + 1, 'null\n{ "kind": \n')
     exitAtOnce(4)
   },
-  // From the channel's successors on: what Node.js waits with for everything else is among them.
+  // From the descriptor after the channel on, which includes the one that Node.js waits with.
   'close-files': async () => {
     for (let file = channel + 2; file < 64; file += 1) {
       try {
         closeSync(file)
       } catch {
-        // There is no such file.
+        // The descriptor is not open.
       }
     }
     await sleep(100_000)
@@ -105,23 +105,23 @@ const harms: Readonly<Record<string, () => unknown>> = {
     for (;;);
   },
   allocate: () => {
-    for (;;) kept.push(Array.from({ length: 10_000 }, (_, n) => ({ n })))
+    for (;;) retained.push(Array.from({ length: 10_000 }, (_, n) => ({ n })))
   },
   hoard: async () => {
-    // In parts, because all of it may take a busy machine longer than a worker may block.
+    // In parts, because a busy machine may need longer for all of it than a worker may block.
     for (let part = 0; part < 15; part += 1) {
-      kept.push(Buffer.alloc(10_000_000, 1))
+      retained.push(Buffer.alloc(10_000_000, 1))
       await sleep(1)
     }
     for (;;);
   },
   buffers: () => {
-    for (;;) kept.push(Buffer.alloc(10_000_000, 1))
+    for (;;) retained.push(Buffer.alloc(10_000_000, 1))
   },
   segfault: () => process.kill(process.pid, 'SIGSEGV'),
   kill: () => process.kill(process.pid, 'SIGKILL'),
   'kill-once': () => beKilled(process.argv[3] ?? '', 1),
-  // What programs do that can also be started by a process manager.
+  // As programs do that support process managers.
   'speak-to-parent': () => process.send?.(null),
   'leave-parent': () => (process as { disconnect?(): void }).disconnect?.(),
   'remove-listeners': () => {
@@ -129,7 +129,7 @@ const harms: Readonly<Record<string, () => unknown>> = {
     process.on('SIGUSR2', removed).removeAllListeners()
     if (process.listeners('SIGUSR2').includes(removed)) throw new Error('it is still there')
   },
-  // As when all files that the process may have are open.
+  // As when the process has no free file descriptor.
   'hide-memory': async () => {
     const { rss } = process.memoryUsage // oxlint-disable-line typescript/unbound-method -- put back as it is
     process.memoryUsage.rss = () => {
@@ -173,7 +173,7 @@ function exitAtOnce(code: number): void {
   ;(process as unknown as { reallyExit(code: number): void }).reallyExit(code)
 }
 
-/** Counts in a file, over all processes; from 1. */
+/** Counts in a file, over all processes, from 1. */
 function counted(file: string): number {
   appendFileSync(file, '.')
   return statSync(file).size
@@ -183,7 +183,7 @@ function assertFirst(file: string): void {
   if (counted(file) > 1) throw new Error('loaded a second time')
 }
 
-/** As often as that, counted in a file. */
+/** Kills the process in its first `times` starts, counted in a file. */
 function beKilled(file: string, times: number): void {
   if (counted(file) <= times) process.kill(process.pid, 'SIGKILL')
 }

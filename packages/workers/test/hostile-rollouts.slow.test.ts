@@ -16,7 +16,7 @@ interface HostileServer extends Pick<PoolUnderTest, 'pool'> {
   readonly workerEnds: PoolUnderTest['ends']
   readonly controller: FakeController
   send(rolloutId: string, does: string): Promise<void>
-  /** Resolves when so many rollouts have had both callbacks: id → its completion and its grading. */
+  /** Resolves when this number of rollouts have both callbacks: id → its completion and its grading. */
   ends(expected: number): Promise<Map<string, Record<'completion' | 'grader', CallbackBody>>>
 }
 
@@ -45,14 +45,14 @@ async function openServer(options: Partial<WorkerPoolOptions>): Promise<HostileS
       const keyOf = ({ headers }: (typeof callbacks)[number]): unknown => headers['idempotency-key']
       await controller.until(() => new Set(callbacks.map(keyOf)).size >= expected * 2)
       const ends = new Map<string, Record<'completion' | 'grader', CallbackBody>>()
-      const told = new Map<string, unknown>()
+      const received = new Map<string, unknown>()
       for (const callback of callbacks) {
         const { rollout_id: id } = callback.body as CallbackBody
-        // A busy machine may acknowledge late: told again is told the same.
+        // A busy machine may acknowledge late: a repeated callback has the same body.
         const said = [keyOf(callback), callback.body]
         const name = `${callback.kind} ${id}`
-        expect(told.get(name) ?? said).toStrictEqual(said)
-        told.set(name, said)
+        expect(received.get(name) ?? said).toStrictEqual(said)
+        received.set(name, said)
         ends.set(id, { ...ends.get(id), [callback.kind]: callback.body } as never)
       }
       return ends
@@ -60,11 +60,11 @@ async function openServer(options: Partial<WorkerPoolOptions>): Promise<HostileS
   }
 }
 
-/** What happened to workers, in the words of failures. */
+/** What happened to workers, as failures say it. */
 const losses =
   /^the worker process (crashed in native code|blocked its event loop|aborted \(SIGABRT\)|was killed by SIGKILL)/
 
-/** Right, lost with a worker that had to go, or what was wrong. */
+/** `right`, `lost` with a worker that had to be replaced, or what was wrong. */
 function verdict(ended: Record<'completion' | 'grader', CallbackBody> | undefined): string {
   const { completion, grader } = ended ?? {}
   if (completion?.status === 'failure') {
@@ -76,7 +76,7 @@ function verdict(ended: Record<'completion' | 'grader', CallbackBody> | undefine
   return losses.test(grader?.err_message ?? '') ? 'lost' : String(grader?.err_message)
 }
 
-it('five rollouts that harm their processes fail by themselves, beside a hundred others', async () => {
+it('five rollouts that harm their processes fail alone, beside a hundred others', async () => {
   const harms = {
     exit: /^the workflow called process\.exit\(0\) \(at /,
     throw: /^the workflow threw an uncaught error: thrown in a timer/,
@@ -102,13 +102,13 @@ it('five rollouts that harm their processes fail by themselves, beside a hundred
   }
   const verdicts = Array.from({ length: 100 }, (_, n) => verdict(ends.get(`good-${n}`)))
   expect(verdicts.filter((one) => one !== 'right' && one !== 'lost')).toEqual([])
-  // How many were in a worker when it had to go depends on how busy the machine is.
+  // How many were in a worker when it was replaced depends on how busy the machine is.
   expect(verdicts.filter((one) => one === 'right').length).toBeGreaterThan(20)
   await server.send('after', 'ask')
   expect((await server.ends(106)).get('after')?.grader.sample?.reward).toBe(1)
 })
 
-it('workers that are killed at any moment lose nothing, and no rollout asks from two of them', async () => {
+it('workers that are killed at any moment lose no rollout, and no rollout calls the policy from two of them', async () => {
   const server = await openServer({})
   const total = 150
   const over = new AbortController()
@@ -129,7 +129,7 @@ it('workers that are killed at any moment lose nothing, and no rollout asks from
 
   expect(ends.size).toBe(total)
   const verdicts = [...ends.values()].map(verdict)
-  // Kills from outside may meet the same rollout twice before it asks.
+  // Kills from outside may hit the same rollout twice before it calls the policy.
   const twice = /; it is the second worker that was lost while it executed this rollout$/
   const wrong = verdicts.filter((one) => one !== 'right' && one !== 'lost' && !twice.test(one))
   expect(wrong).toEqual([])
@@ -139,6 +139,6 @@ it('workers that are killed at any moment lose nothing, and no rollout asks from
     const id = String(headers['x-rollout-id'])
     asked.set(id, (asked.get(id) ?? new Set()).add(String(headers['x-sample-id'])))
   }
-  // The sample id of these rollouts is the id of the process that asked.
+  // The sample id of these rollouts is the id of the process that called the policy.
   for (const pids of asked.values()) expect(pids.size).toBe(1)
 })

@@ -18,13 +18,13 @@ import { afterAll, expect, onTestFinished } from 'vitest'
 
 const harmfulWorker = path.join(import.meta.dirname, 'harmful-worker.ts')
 
-/** A pool of {@link harmfulWorker} and what became of its workers. */
+/** A pool of {@link harmfulWorker} and how its workers ended. */
 export interface PoolUnderTest {
   readonly pool: WorkerPoolBackend
   readonly ends: WorkerEnd[]
 }
 
-/** A pool of one worker, unless told otherwise, for one test. */
+/** A pool for one test, by default with one worker. */
 export async function openPool(options: Partial<WorkerPoolOptions> = {}): Promise<PoolUnderTest> {
   const opened = await startPool(options)
   onTestFinished(async () => opened.pool.close())
@@ -32,8 +32,8 @@ export async function openPool(options: Partial<WorkerPoolOptions> = {}): Promis
 }
 
 /**
- * A pool that the tests of a file share, because processes are what such tests cost. What it resolves
- * with has the ends of workers since then.
+ * A pool that the tests of a file share, because starting processes is slow. The result lists the workers
+ * that have ended since the call.
  */
 export function sharedPool(options: Partial<WorkerPoolOptions> = {}): () => Promise<PoolUnderTest> {
   let opening: Promise<PoolUnderTest> | undefined
@@ -60,7 +60,7 @@ async function startPool(options: Partial<WorkerPoolOptions>): Promise<PoolUnder
   return { pool, ends }
 }
 
-/** A policy that answers everything, unless told otherwise. */
+/** A policy that answers everything by default. */
 export async function openPolicy(script: PolicyScript = () => 'yes'): Promise<PolicyServer> {
   const policy = await startPolicyServer(script)
   onTestFinished(async () => policy.close())
@@ -113,7 +113,7 @@ export async function runRollout(
   return { completion, grading, pid: Number(content.replace('pid ', '')) }
 }
 
-/** What is said of a rollout that has ended two workers, and is given no third one; that runs what follows. */
+/** Expects that a rollout has failed after it ended two workers, and that the third one runs other rollouts. */
 export async function endTwoWorkers(
   { pool, ends }: PoolUnderTest,
   harm: string,

@@ -8,46 +8,46 @@ import { onlyIf } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { openPolicy } from './pool-under-test.ts'
-import { isAlive, startFront } from './start-front.ts'
+import { isAlive, startParent } from './start-parent.ts'
 
-it('SIGINT of a terminal leaves the workers to the front, which drains', async () => {
+it('SIGINT of a terminal does not end the workers, so that the parent drains', async () => {
   const gate = Promise.withResolvers<string>()
   const policy = await openPolicy(async () => gate.promise)
-  const front = startFront(policy.url, 'ask')
-  const pids = JSON.parse(await front.next()) as number[]
+  const parent = startParent(policy.url, 'ask')
+  const pids = JSON.parse(await parent.next()) as number[]
   await policy.waitForRequest(0)
-  process.kill(-front.pid, 'SIGINT')
-  expect(await front.next()).toBe('front got SIGINT')
+  process.kill(-parent.pid, 'SIGINT')
+  expect(await parent.next()).toBe('parent got SIGINT')
   gate.resolve('yes')
-  expect(await front.next()).toBe('success')
-  expect(await front.ended).toBe(0)
+  expect(await parent.next()).toBe('success')
+  expect(await parent.ended).toBe(0)
   expect(pids.some(isAlive)).toBe(false)
 })
 
 it.each(['garble-channel', 'send-nonsense'])(
-  'what user code says to the front ends its worker alone: %s',
+  'a message of user code to the parent ends only its worker: %s',
   async (harm) => {
     const policy = await openPolicy()
-    const front = startFront(policy.url, harm, 'pause pause pause')
-    await front.next()
-    const outcomes = [await front.next(), await front.next()]
+    const parent = startParent(policy.url, harm, 'pause pause pause')
+    await parent.next()
+    const outcomes = [await parent.next(), await parent.next()]
     expect(outcomes.toSorted()).toEqual(['failure', 'success'])
-    expect(await front.ended).toBe(0)
+    expect(await parent.ended).toBe(0)
   },
 )
 
-it('a rollout that prints what nobody reads any more continues', async () => {
-  const file = path.join(import.meta.dirname, 'front-process.ts')
-  const front = spawn(process.execPath, [file, 'http://127.0.0.1:9/v1', 'print'])
-  front.stderr.destroy()
-  const [printed] = await Promise.all([text(front.stdout), once(front, 'exit')])
+it('a rollout that prints continues when the reader has exited', async () => {
+  const file = path.join(import.meta.dirname, 'parent-process.ts')
+  const parent = spawn(process.execPath, [file, 'http://127.0.0.1:9/v1', 'print'])
+  parent.stderr.destroy()
+  const [printed] = await Promise.all([text(parent.stdout), once(parent, 'exit')])
   expect(printed.split('\n').slice(1)).toEqual(['success', ''])
 })
 
 onlyIf(process.platform !== 'win32', 'a POSIX shell').it(
-  'a front that has no files left replaces its workers when it has some again',
+  'a parent without free file descriptors replaces its workers when it has some again',
   async () => {
-    const file = path.join(import.meta.dirname, 'front-without-files.ts')
+    const file = path.join(import.meta.dirname, 'parent-without-files.ts')
     const limited = ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, file]
     const { stdout } = await promisify(execFile)('sh', limited)
     expect(stdout.split('\n')).toEqual([

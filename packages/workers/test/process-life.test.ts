@@ -1,28 +1,28 @@
 import { expect, it } from 'vitest'
 
 import { openPolicy } from './pool-under-test.ts'
-import { isAlive, startFront } from './start-front.ts'
+import { isAlive, startParent } from './start-parent.ts'
 
-it('workers end with their front, also one whose code never lets go', async () => {
+it('workers exit with their parent, even when their code blocks', async () => {
   const policy = await openPolicy()
-  const front = startFront(policy.url, 'ask loop', 'wait')
-  const pids = JSON.parse(await front.next()) as number[]
+  const parent = startParent(policy.url, 'ask loop', 'wait')
+  const pids = JSON.parse(await parent.next()) as number[]
   await policy.waitForRequest(0)
   expect(pids.map(isAlive)).toEqual([true, true])
-  process.kill(front.pid, 'SIGKILL')
+  process.kill(parent.pid, 'SIGKILL')
   await expect.poll(() => pids.some(isAlive)).toBe(false)
 })
 
-it('SIGTERM of a terminal leaves the workers to the front, which drains, and ends with them', async () => {
+it('SIGTERM of a terminal does not end the workers, so that the parent drains and exits with them', async () => {
   const gate = Promise.withResolvers<string>()
   const policy = await openPolicy(async () => gate.promise)
-  const front = startFront(policy.url, 'ask')
-  const pids = JSON.parse(await front.next()) as number[]
+  const parent = startParent(policy.url, 'ask')
+  const pids = JSON.parse(await parent.next()) as number[]
   await policy.waitForRequest(0)
-  process.kill(-front.pid, 'SIGTERM')
-  expect(await front.next()).toBe('front got SIGTERM')
+  process.kill(-parent.pid, 'SIGTERM')
+  expect(await parent.next()).toBe('parent got SIGTERM')
   gate.resolve('yes')
-  expect(await front.next()).toBe('success')
-  expect(await front.ended).toBe(0)
+  expect(await parent.next()).toBe('success')
+  expect(await parent.ended).toBe(0)
   expect(pids.some(isAlive)).toBe(false)
 })

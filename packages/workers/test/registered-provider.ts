@@ -1,4 +1,4 @@
 import { NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
 
-// For `--import`: registers what operators register.
+// For `--import`: registers a provider as operators do.
 new NodeTracerProvider().register()

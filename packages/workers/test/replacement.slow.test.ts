@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { openPool, runRollout } from './pool-under-test.ts'
 
 describe('a worker that has ended', () => {
-  it('with a rollout that is suspected is replaced at once, for that is what it died of', async () => {
+  it('is replaced immediately when it had a suspected rollout, which is the likely cause', async () => {
     const { pool, ends } = await openPool({ workers: 1 })
     await runRollout(pool, 'nothing')
     const harmful = Array.from({ length: 4 }, async () => runRollout(pool, 'pause kill'))
@@ -19,14 +19,14 @@ describe('a worker that has ended', () => {
     expect(ends.filter(({ restartMs }) => restartMs > 0)).toEqual([])
   })
 
-  it('before it finished anything is replaced later each time', async () => {
+  it('before it finished a rollout is replaced after increasing pauses', async () => {
     const { ends } = await openPool({ workers: 1, args: ['dies-young'] })
     await expect.poll(() => ends.length).toBeGreaterThan(2)
     expect(ends.slice(0, 3).map(({ restartMs }) => restartMs)).toEqual([250, 500, 1000])
   })
 })
 
-it('the successor of a worker that cannot load says why, and so do the rollouts that wait for it', async () => {
+it('the successor of a worker reports why it cannot load, and so do the rollouts that wait for it', async () => {
   const folder = await temporaryFolder()
   const { pool, ends } = await openPool({
     workers: 1,
@@ -40,7 +40,7 @@ it('the successor of a worker that cannot load says why, and so do the rollouts 
   expect(pool.workers().restarts).toMatchObject({ killed: 1, start: expect.any(Number) })
 })
 
-it('a worker that is killed while it loads for the first time is given up after three times, with the reason', async () => {
+it('the start fails with the reason after a first worker was killed three times while it loaded', async () => {
   const folder = await temporaryFolder()
   const opening = openPool({
     workers: 1,
@@ -49,7 +49,7 @@ it('a worker that is killed while it loads for the first time is given up after 
   await expect(opening).rejects.toMatchObject({
     code: 'worker_lost',
     message: expect.stringMatching(
-      /^A worker was started 3 times, and never could take rollouts: the worker process was killed by SIGKILL, /,
+      /^A worker was started 3 times, but never became ready: the worker process was killed by SIGKILL, /,
     ) as string,
   })
 })

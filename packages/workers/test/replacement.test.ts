@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 
 import { type Ended, openPool, runRollout } from './pool-under-test.ts'
 
-it('a worker that has ended after it finished a rollout is replaced at once, however often that happens', async () => {
+it('a worker that ends after it finished a rollout is replaced immediately every time', async () => {
   const { pool, ends } = await openPool({ workers: 1 })
   for (let n = 0; n < 2; n += 1) {
     const { completion } = await runRollout(pool, 'nothing')
@@ -16,7 +16,7 @@ it('a worker that has ended after it finished a rollout is replaced at once, how
   expect(ends.map(({ restartMs }) => restartMs)).toEqual([0, 0])
 })
 
-it('a rollout whose worker ended comes to its turn in another one, although others come there all the time', async () => {
+it('a rollout whose worker ended gets its turn in another one, although others arrive there all the time', async () => {
   const folder = await temporaryFolder()
   const args = ['has-no-successor', path.join(folder, 'kills'), path.join(folder, 'loads')]
   const { pool } = await openPool({ workers: 2, args })

@@ -7,7 +7,7 @@ import { sharedPool } from './pool-under-test.ts'
 const provider = new URL('./registered-provider.ts', import.meta.url).href
 const shared = sharedPool({ execArgv: ['--import', provider] })
 
-it('the figures of a server know of model calls in its workers, of workers that ended, and of what they take', async () => {
+it('the metrics of a server include model calls in its workers, ended workers, and their resources', async () => {
   await using controller = await new FakeController().start()
   const { pool } = await shared()
   const server = createRolloutServer({
@@ -20,7 +20,7 @@ it('the figures of a server know of model calls in its workers, of workers that 
     const text = await (await fetch(`${listening.url}/metrics`)).text()
     return metricsIn(text).get(name) ?? Number.NaN
   }
-  // A process of Node.js that has loaded the SDK.
+  // The size of a Node.js process that has loaded the SDK.
   await expect
     .poll(async () => figure('osmosis_worker_resident_memory_bytes'))
     .toBeGreaterThan(30 * 2 ** 20)

@@ -6,10 +6,10 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { endTwoWorkers, openPool, runRollout, sharedPool } from './pool-under-test.ts'
 
-// A machine that is busy takes its time to fill a heap.
+// A busy machine needs time to fill a heap.
 const shared = sharedPool({ heapMegabytes: 64, stallTimeoutSeconds: 100 })
 
-it('workers share the memory that the container has, not that of its machine', async () => {
+it('workers share the memory of the container, not that of its machine', async () => {
   const limit = vi.spyOn(process, 'constrainedMemory').mockReturnValue(256 * 2 ** 20)
   onTestFinished(() => limit.mockRestore())
   const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 100 })
@@ -17,24 +17,24 @@ it('workers share the memory that the container has, not that of its machine', a
   expect(completion.failure?.message).toMatch(/probably because its heap of 96 MiB was full; /)
 })
 
-it('a worker is ended before it takes what the whole container has', async () => {
+it('a worker is killed before it uses all memory of the container', async () => {
   const limit = vi.spyOn(process, 'constrainedMemory').mockReturnValue(256 * 2 ** 20)
   onTestFinished(() => limit.mockRestore())
   const { pool } = await openPool({ workers: 1, stallTimeoutSeconds: 100 })
   const { completion } = await runRollout(pool, 'buffers')
   expect(completion.failure?.message).toMatch(
-    /was ended because it took more than 448 MiB of memory; /,
+    /was ended because it used more than 448 MiB of memory; /,
   )
 })
 
-it('an error of 10 MB that ends its worker is cut as well', async () => {
+it('an error of 10 MB that ends its worker is truncated as well', async () => {
   const { pool, ends } = await shared()
   const { completion } = await runRollout(pool, 'throw-much-from-outside')
-  expect(completion.failure?.message).toMatch(/ ended because nobody caught an error: e{8000}/)
+  expect(completion.failure?.message).toMatch(/ ended because of an uncaught error: e{8000}/)
   for (const { what } of ends) expect(what.length).toBeLessThan(10_000)
 })
 
-it('a worker that cannot learn what memory it takes, as without files, continues', async () => {
+it('a worker that cannot read its memory use continues', async () => {
   const { pool, ends } = await openPool({ workers: 1, stallTimeoutSeconds: 10 })
   const { completion } = await runRollout(pool, 'hide-memory')
   expect(completion.failure).toBeNull()
@@ -43,24 +43,24 @@ it('a worker that cannot learn what memory it takes, as without files, continues
 
 describe('a rollout that ends its worker', () => {
   onlyIf(process.platform === 'linux', 'a Linux system').it(
-    'by allocating, and is stopped before its heap is full, is told how much memory it took',
+    'by allocating, and is stopped before its heap is full, fails with how much memory it used',
     async () => {
       const { pool } = await openPool({ heapMegabytes: 100, stallTimeoutSeconds: 2 })
       const { completion } = await runRollout(pool, 'hoard')
       expect(completion.failure?.message).toMatch(
-        /^the worker process blocked its event loop for more than 2 s, and took \d{3,} MiB of memory; /,
+        /^the worker process blocked its event loop for more than 2 s, and used \d{3,} MiB of memory; /,
       )
     },
   )
 
-  it('by breaking promises for all of it is not given a third one, and says what happened', async () => {
+  it('by breaking promises gets no third worker, and fails with what happened', async () => {
     const text =
       /^the worker process was ended because user code had broken Promise\.prototype\.then; /
     const pool = await openPool({ stallTimeoutSeconds: 100 })
     expect(await endTwoWorkers(pool, 'break-then wait')).toMatch(text)
   })
 
-  it('by closing the files of Node.js is not told that its heap was full', async () => {
+  it('by closing the files of Node.js does not fail with a full heap', async () => {
     const pool = await openPool({ heapMegabytes: 1000, stallTimeoutSeconds: 100 })
     const text =
       /^the worker process aborted \(SIGABRT\), because Node\.js could not continue, .* stderr has the reason; /
@@ -68,7 +68,7 @@ describe('a rollout that ends its worker', () => {
     expect(pool.pool.workers().restarts).toMatchObject({ crash: 2, memory: 0 })
   })
 
-  it('by blocking its event loop is not given a third one, and says what happened', async () => {
+  it('by blocking its event loop gets no third worker, and fails with what happened', async () => {
     const pool = await openPool({ stallTimeoutSeconds: 2 })
     const text = /^the worker process blocked its event loop for more than 2 s; /
     expect(await endTwoWorkers(pool, 'loop')).toMatch(text)
@@ -79,7 +79,7 @@ describe('a rollout that ends its worker', () => {
       'allocate',
       /^the worker process aborted \(SIGABRT\), probably because its heap of 64 MiB was full; /,
     ],
-    ['buffers', /^the worker process was ended because it took more than 384 MiB of memory; /],
+    ['buffers', /^the worker process was ended because it used more than 384 MiB of memory; /],
     ['kill', /^the worker process was killed by SIGKILL, /],
     ['exit-at-once', /^the worker process exited with code 3; /],
     [
@@ -95,12 +95,12 @@ describe('a rollout that ends its worker', () => {
       'exit-from-outside',
       /^the worker process exited with code 0: process\.exit was called \(at \S*test\/harmful-worker\.ts:\d+:\d+\); /,
     ],
-  ])('by %s is not given a third one, and says what happened', async (harm, text) => {
+  ])('by %s gets no third worker, and fails with what happened', async (harm, text) => {
     expect(await endTwoWorkers(await shared(), harm)).toMatch(text)
   })
 })
 
-it('a worker that is killed hands what has not asked the policy to another, within the same deadline', async () => {
+it('a rollout that has not called the policy moves from a killed worker to another, within the same deadline', async () => {
   const { pool } = await openPool({ workers: 1 })
   const [first] = pool.workerPids
   let phases = 0
@@ -121,10 +121,10 @@ it('a worker that is killed hands what has not asked the policy to another, with
   expect(pool.workers().restarts).toMatchObject({ killed: 1, crash: 0, stall: 0 })
 })
 
-it('who is with a rollout that brings down two workers is run again, and right', async () => {
+it('rollouts beside one that ends two workers are run again and succeed', async () => {
   const { pool, ends } = await openPool({ workers: 2 })
   const others = Array.from({ length: 40 }, async () =>
-    // A grading that is lost with its worker is another matter.
+    // A grading that is lost with its worker fails instead.
     runRollout(pool, 'pause', { grade: false }),
   )
   const bad = ['segfault', 'kill', 'segfault'].map(async (harm) =>
@@ -137,7 +137,7 @@ it('who is with a rollout that brings down two workers is run again, and right',
   expect(ends.length).toBeGreaterThan(3)
 })
 
-it('code that does not react does not hold up its deadline or its cancelling', async () => {
+it('code that ignores its signal does not delay its deadline or its cancel', async () => {
   const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 60 })
   const late = runRollout(pool, 'loop', { agentTimeoutSeconds: 1 })
   const cancelled = runRollout(
@@ -150,17 +150,17 @@ it('code that does not react does not hold up its deadline or its cancelling', a
   )
   expect((await late).completion.failure?.message).toMatch(/^workflow exceeded its 1s deadline/)
   expect((await cancelled).completion.failure?.message).toBe('cancelled')
-  // They would not hear that they are to end.
+  // The workers would not receive the message to exit.
   for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
 })
 
-it('a rollout that was in a worker which never began it is not suspected', async () => {
+it('a rollout that a worker never started is not suspected', async () => {
   const folder = await temporaryFolder()
   const { pool, ends } = await openPool({
     workers: 1,
     args: ['counts', path.join(folder, 'kills')],
   })
-  // Gone before it was handed over; the next worker goes with it, and the third runs it to its end.
+  // The first worker ends before the rollout starts, the second one with it, and the third one runs it.
   const phaseChanged = (): void => {
     for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
   }
@@ -176,20 +176,20 @@ it.each([
     {
       code: 'invalid_entrypoint',
       message:
-        'Before it could take rollouts, the worker process exited with code 13: its entrypoint awaits something that can never come.',
+        'Before it could accept rollouts, the worker process exited with code 13: its entrypoint awaits something that can never happen.',
     },
   ],
-])('a pool whose module is %s does not start, and says why', async (how, error) => {
+])('a pool whose module is %s fails to start with the reason', async (how, error) => {
   const opening = openPool({ args: [how], workers: 2 })
   await expect(opening).rejects.toMatchObject(error)
 })
 
-it('who was with a worker that ended comes to its turn, however many others come meanwhile', async () => {
+it('rollouts of a worker that ended get their turn, however many others arrive meanwhile', async () => {
   const calls = path.join(await temporaryFolder(), 'calls')
   const { pool, ends } = await openPool({ args: ['counts', calls] })
   const first = runRollout(pool, 'close-channel-once pause', { grade: false })
   await expect.poll(() => existsSync(calls)).toBe(true)
-  // They come before it is known what was in the worker, and keep its successor busy from then on.
+  // They arrive before it is known what was in the worker, and keep its successor busy from then on.
   const others: Promise<unknown>[] = []
   let passed = 0
   const pass = async (): Promise<void> => {
@@ -203,7 +203,7 @@ it('who was with a worker that ended comes to its turn, however many others come
   expect(ends).toHaveLength(1)
 })
 
-it('a worker that is killed takes no result along that is here already', async () => {
+it('a killed worker does not lose results that have already arrived', async () => {
   const { pool } = await shared()
   const { completion, grading } = await runRollout(
     pool,

@@ -22,7 +22,7 @@ describe('a rollout that harms its own process', () => {
 })
 
 it.each(['speak-to-parent', 'leave-parent'])(
-  'user code cannot get at the channel between worker and front: %s does nothing',
+  'user code has no access to the channel between worker and parent: %s does nothing',
   async (does) => {
     const { pool, ends } = await shared()
     const { completion, pid } = await runRollout(pool, does)
@@ -32,17 +32,17 @@ it.each(['speak-to-parent', 'leave-parent'])(
   },
 )
 
-it('user code that removes all listeners of its process removes its own', async () => {
+it('user code that removes all listeners of its process removes only its own', async () => {
   const { pool, ends } = await shared()
   const { completion, pid } = await runRollout(pool, 'remove-listeners')
   expect(completion.failure).toBeNull()
   const thrown = await runRollout(pool, 'throw')
-  expect(thrown.completion.failure?.message).toMatch(/^the workflow threw an error that nobody/)
+  expect(thrown.completion.failure?.message).toMatch(/^the workflow threw an uncaught error/)
   expect((await runRollout(pool, 'nothing')).pid).toBe(pid)
   expect(ends).toEqual([])
 })
 
-it('an error of 10 MB is cut before it comes to the front, which would be busy reading it', async () => {
+it('an error of 10 MB is truncated before it is sent to the parent', async () => {
   const { pool } = await shared()
   const { completion } = await runRollout(pool, 'throw-much')
   const cause = completion.failure?.cause as Error | undefined
@@ -51,7 +51,7 @@ it('an error of 10 MB is cut before it comes to the front, which would be busy r
   expect(message.length + stack.length).toBeLessThan(150_000)
 })
 
-it('an error that throws when it is looked at fails its rollout', async () => {
+it('an error with throwing getters fails its rollout', async () => {
   const { pool } = await shared()
   const { completion } = await runRollout(pool, 'throw-unreadable')
   expect(completion.failure).toMatchObject({
@@ -64,7 +64,7 @@ it.each([
   ['throw-unsendable', 'not to be sent'],
   ['throw-shared', '0,0,0,0,0,0,0,0'],
   ['throw-revoked', 'something without a message was thrown'],
-])('an error that cannot be sent to the front fails its rollout: %s', async (harm, message) => {
+])('an error that cannot be sent to the parent fails its rollout: %s', async (harm, message) => {
   const { pool } = await shared()
   const { completion, grading } = await runRollout(pool, harm)
   expect(completion.failure?.message).toContain(message)
@@ -72,7 +72,7 @@ it.each([
   expect((await completion.partialSamples)?.size).toBe(0)
 })
 
-it('a row that is nested too deeply for a worker to read fails alone, also where it waits for one', async () => {
+it('a row that is nested too deeply for a worker fails alone, also while it waits for one', async () => {
   const { pool, ends } = await shared()
   const metadata = JSON.parse(`${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`) as Record<
     string,
@@ -94,12 +94,12 @@ it('a row that is nested too deeply for a worker to read fails alone, also where
 })
 
 describe('a rollout that ends its worker', () => {
-  it('by a crash is not given a third one, and says what happened', async () => {
+  it('by a crash gets no third worker, and fails with what happened', async () => {
     const text = /^the worker process crashed in native code \(SIGSEGV\); /
     expect(await endTwoWorkers(await shared(), 'segfault')).toMatch(text)
   })
 
-  it('after it asked the policy fails at once, and makes no second call', async () => {
+  it('after it called the policy fails immediately, and makes no second call', async () => {
     const policy = await openPolicy()
     const { pool, ends } = await shared()
     const { completion } = await runRollout(pool, 'ask segfault', {
@@ -112,7 +112,7 @@ describe('a rollout that ends its worker', () => {
     expect(ends).toMatchObject([{ rollouts: 1 }])
   })
 
-  it('in its grader keeps the success of the workflow and the samples', async () => {
+  it('in its grader still reports the success of the workflow and the samples', async () => {
     const { pool } = await shared()
     const { completion, grading } = await runRollout(pool, 'nothing', { label: 'segfault' })
     expect(completion.status).toBe('success')
@@ -123,7 +123,7 @@ describe('a rollout that ends its worker', () => {
   })
 })
 
-it('a worker in which user code has broken a built-in is replaced, and the log says so', async () => {
+it('a worker in which user code has broken a built-in is replaced, with a log line', async () => {
   const policy = await openPolicy()
   const { pool, ends } = await openPool({})
   const asked = { chatCompletionsUrl: policy.url }
@@ -134,7 +134,7 @@ it('a worker in which user code has broken a built-in is replaced, and the log s
   await expect.poll(() => pool.workers().restarts).toMatchObject({ broken: 1, exit: 0 })
 })
 
-it('a worker that ends no rollout in the time it has for that is replaced, and the log says so', async () => {
+it('a worker that ends no rollout within its limit is replaced, with a log line', async () => {
   const policy = await openPolicy()
   const { pool, ends } = await openPool({ progressTimeoutSeconds: 0.5 })
   const asked = { chatCompletionsUrl: policy.url }
@@ -146,7 +146,7 @@ it('a worker that ends no rollout in the time it has for that is replaced, and t
 })
 
 onlyIf(existsSync('/proc/vmstat'), 'a Linux system').it(
-  'a worker that somebody killed is not said to have run out of memory',
+  'a worker that was killed from outside is not reported as out of memory',
   async () => {
     const { pool, ends } = await shared()
     for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
@@ -165,14 +165,14 @@ it('a worker does not get the key of the server', async () => {
   expect(variables).not.toContain('OSMOSIS_ROLLOUT_SERVER_API_KEY')
 })
 
-it('a worker that is killed answers no more questions, and another one does', async () => {
+it('another worker answers questions after one was killed', async () => {
   const { pool } = await shared()
   expect(await pool.ask('who?')).toMatchObject({ question: 'who?' })
   await expect(pool.ask('die')).rejects.toMatchObject({ code: 'worker_lost' })
   expect(await pool.ask('who?')).toMatchObject({ question: 'who?' })
 })
 
-it('a reward that is on its way when its rollout is cancelled comes too late', async () => {
+it('refuses a reward that arrives after its rollout was cancelled', async () => {
   const { pool } = await shared()
   const ended = runRollout(
     pool,
@@ -180,7 +180,7 @@ it('a reward that is on its way when its rollout is cancelled comes too late', a
     { rolloutId: 'late' },
     {
       workflowFinished: async () => {
-        // The worker grades while this process is held up, which then cancels first.
+        // The worker grades while this process is blocked, which then cancels first.
         setImmediate(() => {
           const until = performance.now() + 300
           while (performance.now() < until);
@@ -194,7 +194,7 @@ it('a reward that is on its way when its rollout is cancelled comes too late', a
   expect(pool.status('late')).toMatchObject({ status: 'cancelled', reward: null })
 })
 
-it('a success that is on its way when its rollout is cancelled comes too late, graded or not', async () => {
+it('refuses a success that arrives after its rollout was cancelled, with and without grading', async () => {
   const { pool } = await shared()
   for (const grade of [true, false]) {
     const rolloutId = `late, ${grade}`
@@ -203,7 +203,7 @@ it('a success that is on its way when its rollout is cancelled comes too late, g
       'nothing',
       { rolloutId, grade },
       {
-        // The worker runs it while this process is held up, which then cancels first.
+        // The worker runs it while this process is blocked, which then cancels first.
         phaseChanged: (phase) => {
           if (phase === 'grading') return
           setImmediate(() => {
@@ -220,11 +220,11 @@ it('a success that is on its way when its rollout is cancelled comes too late, g
   }
 })
 
-it('a pool whose module ends its process does not start, and says why', async () => {
+it('a pool whose module exits its process fails to start with the reason', async () => {
   await expect(openPool({ args: ['exits'] })).rejects.toMatchObject({
     code: 'invalid_entrypoint',
     message: expect.stringMatching(
-      /^Before it could take rollouts, the worker process exited with code 7: process\.exit was called \(at .*harmful-worker/,
+      /^Before it could accept rollouts, the worker process exited with code 7: process\.exit was called \(at .*harmful-worker/,
     ),
   })
 })

@@ -1,32 +1,33 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConnectionOptions } from 'node:tls'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { wait } from '@osmosis/core/http'
 import { Redis, ReplyError } from 'ioredis'
 
 import { QueueKeys } from './queue-keys.ts'
 
-/** Where a queue is. */
+/** The address of a queue. */
 export interface QueueConnectionOptions {
   /** `redis://` or `rediss://`, with user, password and database where there are any. */
   readonly url: string
   /**
-   * Begins all keys of the queue; queues with different prefixes are independent. Default:
+   * Prefix of all keys of the queue; queues with different prefixes are independent. Default:
    * `osmosis`. With Redis Cluster it is in braces.
    */
   readonly prefix?: string | undefined
-  /** Encrypts stored values. Default: none, which is accepted on loopback. */
+  /** Keys that encrypt stored values. Default: none, which is accepted on loopback. */
   readonly keys?: QueueKeys | undefined
-  /** Accepts that keys of policies and callbacks are stored in plain text elsewhere as well. Default: false. */
+  /** Allows plain text storage of policy and callback keys outside of loopback. Default: false. */
   readonly allowPlainKeys?: boolean | undefined
-  /** For `rediss://`: certificates, as node:tls has them. */
+  /** For `rediss://`: certificates, in the form of node:tls. */
   readonly tls?: ConnectionOptions | undefined
 }
 
-/** For an answer of a Redis that is there. Milliseconds. */
+/** How long Redis may take to answer. Milliseconds. */
 const answerMs = 5_000
 const oldestVersion = [6, 2] as const
-const hungUp =
-  'it closes the connection. One that speaks TLS has an address that begins with rediss://.'
+const hungUp = 'it closes the connection. The address of a Redis with TLS begins with rediss://.'
 /** How long Redis remembers the keys of a queue without servers and workers. Milliseconds. */
 const keysKnownMs = 15 * 60_000
 
@@ -66,11 +67,11 @@ export class QueueConnection {
     if (!this.#isReadable || allowPlainKeys) return
     throw new OsmosisError(
       'invalid_config',
-      `Keys of policies and callbacks would be readable in the Redis at ${this.address}. Give its fronts and workers a file of queue keys (--queue-key-file), or allow plain keys (--allow-plain-keys).`,
+      `Keys of policies and callbacks would be readable in the Redis at ${this.address}. Give servers and workers a file of queue keys (--queue-key-file), or allow plain keys (--allow-plain-keys).`,
     )
   }
 
-  /** A connection whose commands fail at once while Redis is unreachable. */
+  /** A connection whose commands fail immediately while Redis is unreachable. */
   failing(): Redis {
     return this.#open({
       enableOfflineQueue: false,
@@ -80,15 +81,15 @@ export class QueueConnection {
     })
   }
 
-  /** A connection whose commands wait until Redis is back. */
+  /** A connection whose commands wait until Redis is reachable. */
   waiting(): Redis {
     return this.#open({ maxRetriesPerRequest: null })
   }
 
   /**
-   * Receives the messages of a channel from now on, except those sent while Redis is unreachable.
+   * Receives the messages of a channel, except those sent while Redis is unreachable.
    *
-   * @returns ends it
+   * @returns a function that ends the subscription
    */
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<() => void> {
     // ioredis would resubscribe on its own, with a rejection that no code handles.
@@ -110,9 +111,9 @@ export class QueueConnection {
   }
 
   /**
-   * Sees whether Redis answers, is one that keeps what it was given, and has a queue with these keys.
+   * Checks that Redis answers, stores data durably, and that its queue uses these keys.
    *
-   * @returns what looks wrong, one sentence each
+   * @returns warnings, one sentence each
    * @throws OsmosisError with code `queue_unavailable` or `invalid_config`
    */
   async check(redis: Redis): Promise<string[]> {
@@ -127,20 +128,20 @@ export class QueueConnection {
     }
     const plain = this.#isReadable
       ? [
-          `Keys of policies and callbacks are readable in the Redis at ${this.address}, for whoever reads that. Give fronts and workers a file of queue keys.`,
+          `Keys of policies and callbacks are readable in the Redis at ${this.address}. Give servers and workers a file of queue keys.`,
         ]
       : []
     let info: string
     try {
       info = await redis.info()
     } catch {
-      const unseen = `Whether the Redis at ${this.address} keeps what it is given could not be looked at.`
-      return [...plain, unseen]
+      const unchecked = `The Redis at ${this.address} does not allow INFO, so it is unknown whether it stores data durably.`
+      return [...plain, unchecked]
     }
     return [...plain, ...this.#warnings(infoFields(info))]
   }
 
-  /** Has it remembered which keys this queue has, for those who come later. */
+  /** Renews the record of the queue's keys, which later processes compare with their own. */
   async holdKeys(redis: Redis): Promise<void> {
     await redis.set(this.#keysAt, this.keys.seal(this.prefix, this.#keysAt), 'PX', keysKnownMs)
   }
@@ -159,7 +160,7 @@ export class QueueConnection {
   /** Closes all its connections at once. */
   close(): void {
     for (const redis of this.#opened.splice(0)) {
-      // To disconnect one that BullMQ has closed would hold the process for two seconds.
+      // Disconnecting a connection that BullMQ has closed would keep the process alive for two seconds.
       if (redis.status !== 'end') redis.disconnect()
     }
   }
@@ -177,7 +178,7 @@ export class QueueConnection {
     } catch (cause) {
       throw new OsmosisError(
         'invalid_config',
-        `The queue ${this.prefix} at ${this.address} is encrypted with a key that is not among those of this process, or only one of the two has keys. Fronts and workers of a queue need the same file of queue keys; for other keys end all of them, and wait ${keysKnownMs / 60_000} minutes or choose another prefix.`,
+        `The queue ${this.prefix} at ${this.address} is encrypted with a key that is not among those of this process, or only one of the two has keys. Servers and workers of a queue need the same file of queue keys. To change to other keys, stop all of them, and wait ${keysKnownMs / 60_000} minutes or choose another prefix.`,
         { cause },
       )
     }
@@ -197,13 +198,13 @@ export class QueueConnection {
     const warnings = []
     if (info.get('aof_enabled') === '0') {
       warnings.push(
-        `The Redis at ${this.address} has no append-only file: what was accepted is lost when it restarts. Set "appendonly yes".`,
+        `The Redis at ${this.address} has no append-only file: accepted rollouts are lost when it restarts. Set "appendonly yes".`,
       )
     }
     const policy = info.get('maxmemory_policy')
     if (policy !== undefined && policy !== 'noeviction') {
       warnings.push(
-        `The Redis at ${this.address} drops keys when its memory is full (${policy}), and rollouts with them. Set "maxmemory-policy noeviction".`,
+        `The Redis at ${this.address} evicts keys when its memory is full (${policy}), and so loses rollouts. Set "maxmemory-policy noeviction".`,
       )
     }
     return warnings
@@ -223,7 +224,7 @@ export class QueueConnection {
       connectTimeout: answerMs,
       retryStrategy: (times) => Math.min(50 * 2 ** times, 1_000),
     })
-    // Commands fail with what happens; without a listener ioredis prints it.
+    // Commands throw the errors; without a listener ioredis prints them.
     redis.on('error', (error) => {
       this.#trouble = error
     })
@@ -241,8 +242,8 @@ export class QueueConnection {
 }
 
 /**
- * Sends what is written in one turn of the event loop at its end, together: a write of its own for each
- * command takes more time than all else that is done for it.
+ * Sends all commands of one turn of the event loop with a single write, because a separate write takes
+ * more time than all other work for a command.
  */
 function sendTogether(stream: Pick<Redis['stream'], 'write' | 'cork' | 'uncork'>): void {
   const write = stream.write.bind(stream)
@@ -268,4 +269,56 @@ function isLoopback(hostname: string): boolean {
 function infoFields(info: string): Map<string, string> {
   const pairs = [...info.matchAll(/^(\w+):(.*?)\r?$/gm)]
   return new Map(pairs.map(([, name = '', value = '']) => [name, value]))
+}
+
+const pauseMs = 500
+/** The pause when a caller waits for an answer. */
+const shortPauseMs = 250
+
+/**
+ * Calls Redis, and tries again while it is unreachable.
+ *
+ * @param ms - for how long
+ * @throws OsmosisError with code `queue_unavailable`
+ */
+export async function retryFor<T>(ms: number, ask: () => Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  // Between two tries it is not awaited.
+  late.promise.catch(() => {})
+  const timer = setTimeout(() => {
+    const seconds = Math.round(ms / 1000)
+    late.reject(
+      new OsmosisError('queue_unavailable', `Redis was unreachable for more than ${seconds} s.`),
+    )
+  }, ms)
+  const until = performance.now() + ms
+  try {
+    for (;;) {
+      try {
+        return await Promise.race([ask(), late.promise])
+      } catch (error) {
+        if (performance.now() + pauseMs >= until) throw error
+      }
+      await sleep(pauseMs)
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Tries again while Redis is unreachable, until the signal is aborted. */
+export async function retryUntil<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await act()
+    } catch (error) {
+      if (!isUnavailable(error) || signal.aborted) throw error
+    }
+    await wait(shortPauseMs, signal).catch(() => {})
+  }
+}
+
+/** Whether an error means that Redis is unreachable. */
+export function isUnavailable(error: unknown): boolean {
+  return isOsmosisError(error) && error.code === 'queue_unavailable'
 }

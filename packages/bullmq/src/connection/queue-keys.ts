@@ -9,31 +9,31 @@ const keyBytes = 32
 const nonceBytes = 12
 const tagBytes = 16
 const nameBytes = 8
-/** Bytes. To pack less takes more time than it saves. */
+/** Compressing fewer bytes takes more time than it saves. */
 const shortest = 1024
-// A third of the time that gzip takes, for the same size.
+// Takes a third of the time of gzip for the same size.
 const fast = { params: { [constants.ZSTD_c_compressionLevel]: 1 } }
-/** How what is in a blob begins. */
+/** First byte of the content of a blob. */
 const size = { asItIs: 0, packed: 1 } as const
-/** How a blob begins. */
+/** First byte of a blob. */
 const form = { plain: 0, sealed: 1 } as const
 
 /**
- * Packs what is stored in Redis, and encrypts it with the keys of the operator. Who can read the Redis
- * of a queue with keys reads neither prompts nor the keys of policies and callbacks there.
+ * Compresses values for Redis, and encrypts them with the keys of the operator, so that a reader of that
+ * Redis sees neither prompts nor the keys of policies and callbacks.
  */
 export class QueueKeys {
-  /** By name: the first one seals, all of them open. */
+  /** By name: the first one encrypts, all of them decrypt. */
   readonly #keys: ReadonlyMap<string, Buffer>
 
-  /** @param keys - 32 bytes each; none leaves everything in plain text */
+  /** @param keys - 32 bytes each; without keys values are stored in plain text */
   constructor(keys: readonly Buffer[] = []) {
     this.#keys = new Map(keys.map((key) => [nameOf(key), key]))
   }
 
   /**
-   * The keys of a file: one a line, 32 bytes in base64. The first one is in use; those below it are
-   * older ones that may still be needed.
+   * The keys of a file: one per line, 32 bytes in base64. The first one is in use; the others are older
+   * ones that may still be needed.
    *
    * @throws OsmosisError with code `invalid_config`
    */
@@ -45,7 +45,7 @@ export class QueueKeys {
     }
     throw new OsmosisError(
       'invalid_config',
-      'A file of queue keys has one key a line, 32 random bytes in base64. `openssl rand -base64 32` makes one.',
+      'A file of queue keys must have one key per line, 32 random bytes in base64. Create one with `openssl rand -base64 32`.',
     )
   }
 
@@ -55,8 +55,8 @@ export class QueueKeys {
   }
 
   /**
-   * @param value - what `structuredClone` can copy
-   * @param place - where it is stored; it opens nowhere else
+   * @param value - any value that `structuredClone` can copy
+   * @param place - where it is stored; it can only be opened with the same place
    */
   seal(value: unknown, place: string): Buffer {
     const packed = pack(value)
@@ -69,9 +69,9 @@ export class QueueKeys {
     return Buffer.concat([...head, sealing.update(packed), sealing.final(), sealing.getAuthTag()])
   }
 
-  /** @throws OsmosisError with code `invalid_config` for what these keys have not sealed in this place */
+  /** @throws OsmosisError with code `invalid_config` when the blob was not sealed with these keys and this place */
   open(blob: Buffer, place: string): unknown {
-    // A queue with keys believes nothing that was written without.
+    // A queue with keys does not trust values that were written without.
     if (!this.encrypts && blob[0] === form.plain) return unpack(blob.subarray(1))
     const nonceAt = 1 + nameBytes
     const key = this.#keys.get(blob.subarray(1, nonceAt).toString('hex'))
@@ -111,7 +111,7 @@ function nameOf(key: Buffer): string {
 function cannotOpen(place: string, cause?: unknown): OsmosisError {
   return new OsmosisError(
     'invalid_config',
-    `${place} cannot be read with the queue keys of this process. Fronts and workers of a queue need the same file of keys.`,
+    `${place} cannot be read with the queue keys of this process. Servers and workers of a queue need the same file of keys.`,
     { cause },
   )
 }

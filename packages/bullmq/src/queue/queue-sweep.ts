@@ -7,11 +7,11 @@ import { undeliveredMs } from '../records/script-library.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 import { settledAfterMs, type QueuedExecutions } from '../records/queued-executions.ts'
 
-/** Between two sweeps of all servers and workers together. Milliseconds. */
+/** Time between two sweeps of all servers and workers together. Milliseconds. */
 const everyMs = 1_000
 const atATime = 500
 
-/** What a sweep works with. */
+/** Dependencies of a sweep. */
 interface SweepParts {
   readonly records: RolloutRecords
   readonly runs: QueuedExecutions
@@ -20,14 +20,14 @@ interface SweepParts {
   /** Whether a rollout has a job. */
   readonly isQueued: (id: string) => Promise<boolean>
   readonly requestDelivery: (id: string) => Promise<void>
-  /** Has it remembered which keys the queue has. */
+  /** Renews the record of the queue's keys. */
   readonly holdKeys: () => Promise<void>
 }
 
 /**
- * Finds what no other process notices: deadlines of rollouts that are queued or in a worker that hangs,
- * gradings whose worker was lost, undelivered outcomes and acceptances that were never finished.
- * One process at a time sweeps, whichever comes first.
+ * Finds what no other process notices: expired deadlines of queued rollouts and of rollouts in a worker that
+ * hangs, gradings whose worker was lost, undelivered outcomes and acceptances that were never finished. Only
+ * one process sweeps at once.
  */
 export class QueueSweep {
   readonly #redis: Redis
@@ -41,7 +41,7 @@ export class QueueSweep {
     this.#prefix = prefix
     this.#parts = parts
     this.#timer = setInterval(() => {
-      // What fails is tried again the next time.
+      // The next sweep tries again.
       this.#sweep().catch(() => {})
     }, everyMs)
     this.#timer.unref()
@@ -96,14 +96,14 @@ export class QueueSweep {
     await this.#parts.requestDelivery(id)
   }
 
-  /** No worker took it for long: it still waits, or its server could not add its job. */
+  /** No worker has taken it for a long time: it still waits, or its server could not add its job. */
   async #abandon(id: string): Promise<void> {
     const { records, isQueued } = this.#parts
     const script = (await isQueued(id)) ? deliveryScripts.hasJob : deliveryScripts.abandon
     await records.run(script, id)
   }
 
-  /** The samples of a rollout that is between its phases, or graded, are in its worker. */
+  /** The samples of a rollout between its phases or in grading are in its worker, and are lost with it. */
   async #endLostGradings(): Promise<void> {
     const workers = `${this.#prefix}:workers`
     const known = Object.entries(await this.#redis.hgetall(workers))
@@ -127,7 +127,7 @@ export class QueueSweep {
     await this.#redis.srem(held, id)
   }
 
-  /** Any time when Redis does not say. */
+  /** Infinity when Redis does not report it. */
   async #uptimeMs(): Promise<number> {
     try {
       const info = await this.#redis.info('server')

@@ -15,8 +15,15 @@ import type {
 import { LeaseRecords } from '../records/lease-records.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
 import { QueuedExecutions } from '../records/queued-executions.ts'
-import { DeliveryJobs, type Deliver, type DeliveryRequest } from './delivery-jobs.ts'
-import { again, jobIdOf, queueNames, type RolloutJob } from './jobs.ts'
+import {
+  again,
+  DeliveryJobs,
+  jobIdOf,
+  queueNames,
+  type Deliver,
+  type DeliveryRequest,
+  type RolloutJob,
+} from './jobs.ts'
 import { QueueSweep } from './queue-sweep.ts'
 import { Wakes } from './wakes.ts'
 import { readWorkers, type QueueWorker } from './worker-heartbeats.ts'
@@ -27,34 +34,33 @@ const rolloutOptions = {
   ...again,
   backoff: { type: 'fixed', delay: 1_000 },
 } as const satisfies JobsOptions
-/** For current deliveries to be noted. Milliseconds. */
+/** How long closing waits until current deliveries are recorded. Milliseconds. */
 const closingMs = 2_000
 
-/** How many rollouts are where. */
+/** The numbers of rollouts in a queue. */
 export interface QueueCounts {
   readonly queued: number
   readonly running: number
   readonly grading: number
-  /** With a lease that somebody has to renew. */
+  /** With a lease that has not ended. */
   readonly leased: number
-  /** With outcomes that have not been delivered yet. */
+  /** With pending outcomes. */
   readonly undelivered: number
-  /** Accepted, and not yet both ended and delivered. */
+  /** Accepted, but not yet both ended and delivered. */
   readonly inFlight: number
 }
 
 /** A queue of rollouts, for a server and for operators. The caller closes it. */
 export interface OpenQueue extends AsyncDisposable {
-  /** What looks wrong with this Redis, one sentence each; to be logged. */
+  /** Problems of this Redis, one sentence each; to be logged. */
   readonly warnings: readonly string[]
-  /** Where the queue is, without user and password. */
+  /** The address of the queue without user and password. */
   readonly address: string
-  /** How many rollouts are where. */
   counts(): Promise<QueueCounts>
   /** The workers that are alive. */
   workers(): Promise<QueueWorker[]>
   /**
-   * Limits how many rollouts all workers together run concurrently; null: any number.
+   * Limits how many rollouts all workers together run concurrently; null is unlimited.
    *
    * @throws OsmosisError with code `invalid_config`; `queue_unavailable`
    */
@@ -63,21 +69,19 @@ export interface OpenQueue extends AsyncDisposable {
   close(): Promise<void>
 }
 
-/** The rollouts of any number of servers and workers. The caller closes it. */
+/** A queue that any number of servers and workers share. The caller closes it. */
 export class RolloutQueue implements OpenQueue {
   readonly warnings: readonly string[]
-  /** What there is of each rollout. */
   readonly records: RolloutRecords
   readonly leases: LeaseRecords
   readonly address: string
   readonly #connection: QueueConnection
-  /** What runs write: for workers. */
   readonly runs: QueuedExecutions
   readonly #rollouts: Queue<RolloutJob>
   readonly #deliveries: DeliveryJobs
   readonly #wakes: Wakes
   readonly #sweep: QueueSweep
-  /** Whether the last rollout found the queue full. */
+  /** Whether the last rollout was refused because the queue was full. */
   #isFull = false
   #closing: Promise<void> | undefined
 
@@ -88,7 +92,7 @@ export class RolloutQueue implements OpenQueue {
     this.records = new RolloutRecords(connection, redis)
     this.leases = new LeaseRecords(this.records)
     this.runs = new QueuedExecutions(this.records, (id, hasEnded) => {
-      // A sweep finds what no job could be added for.
+      // If the job cannot be added, a sweep finds the rollout later.
       this.requestDelivery(id, { hasEnded }).catch(() => {})
     })
     const { prefix } = connection
@@ -118,7 +122,7 @@ export class RolloutQueue implements OpenQueue {
     const redis = connection.failing()
     try {
       const queue = new RolloutQueue(connection, redis, await connection.check(redis))
-      // BullMQ does not reconnect when Redis is lost before that.
+      // BullMQ does not reconnect when Redis is lost before it is ready.
       await Promise.all([queue.#rollouts.waitUntilReady(), queue.#deliveries.ready()])
       return queue
     } catch (error) {
@@ -128,15 +132,15 @@ export class RolloutQueue implements OpenQueue {
   }
 
   /**
-   * Accepts a rollout: for good when this resolves with `new`. When it throws the result is unknown, as after any
-   * lost answer; repeating the call finishes what was started.
+   * Accepts a rollout, permanently when this resolves with `new`. When it throws, the result is unknown, and
+   * repeating the call completes the acceptance.
    *
    * @throws OsmosisError with code `queue_unavailable`
    */
   async accept(entry: RolloutEntry, limits: AcceptLimits = {}): Promise<QueueAcceptance> {
     const accepting = this.records.accept(entry, limits, this.#deliveries.server)
-    // Sent with the record, and so done after it. A job without a record, or one more for the same, does
-    // no harm, but while there is no room they would be too many.
+    // Sent with the record, and therefore executed after it. A job without a record does no harm, but
+    // while the queue is full there would be too many.
     const adding = this.#isFull ? undefined : this.#add(entry)
     const [acceptance] = await Promise.all([accepting, adding])
     const { result } = acceptance
@@ -148,26 +152,26 @@ export class RolloutQueue implements OpenQueue {
   async #add({ id, priority }: RolloutEntry): Promise<void> {
     const options = { ...rolloutOptions, jobId: jobIdOf(id) }
     const ordered = priority === undefined ? options : { ...options, priority }
-    await this.#asked(this.#rollouts.add('rollout', { id }, ordered))
+    await this.#answered(this.#rollouts.add('rollout', { id }, ordered))
   }
 
-  /** A rollout as it stands; undefined for one that is not known. */
+  /** The record of a rollout; undefined for an unknown one. */
   async record(id: string): Promise<RolloutRecord | undefined> {
     return this.records.read(id)
   }
 
   /**
-   * Cancels rollouts that have not ended, wherever they are. The result has every id of an `ids`
-   * selector, and for others the ids of those that were cancelled.
+   * Cancels rollouts that have not ended. The result has every id of an `ids` selector, and for other
+   * selectors the ids of the cancelled rollouts.
    *
-   * @param reason - what they fail with; default: `cancelled`
+   * @param reason - the error they fail with; default: `cancelled`
    */
   async cancel(
     selector: RolloutSelector,
     reason: OsmosisError = new OsmosisError('cancelled', 'cancelled'),
   ): Promise<Map<string, CancelDisposition>> {
     const byId = 'ids' in selector
-    const ids = byId ? selector.ids : await this.#going()
+    const ids = byId ? selector.ids : await this.#activeIds()
     const chosen = 'prefix' in selector ? ids.filter((id) => id.startsWith(selector.prefix)) : ids
     const dispositions = new Map<string, CancelDisposition>()
     await Promise.all(
@@ -180,27 +184,27 @@ export class RolloutQueue implements OpenQueue {
     return dispositions
   }
 
-  /** Has some server deliver what a rollout has to be delivered. */
+  /** Requests the delivery of a rollout's pending outcomes by any server. */
   async requestDelivery(id: string, request: DeliveryRequest = {}): Promise<void> {
-    await this.#asked(this.#deliveries.request(id, request))
+    await this.#answered(this.#deliveries.request(id, request))
   }
 
   /**
-   * Takes part in delivering results. `deliver` is called, on one server at a time, whenever a rollout may
-   * have an outcome that was not delivered: it reads the record and delivers that. When it rejects, it is
-   * called again later, on any server, after pauses that grow to a minute.
+   * Makes this server deliver results. `deliver` is called, on one server at once, whenever a rollout may have
+   * a pending outcome: it reads the record and delivers it. When it rejects, it is called again later, on any
+   * server, after pauses that grow to a minute.
    *
-   * @param concurrency - how many at a time
-   * @param lockMs - how long a server may be silent before others deliver what it was delivering
-   * @returns begins no more of it; deliveries in progress continue
+   * @param concurrency - maximum concurrent deliveries
+   * @param lockMs - how long a server may be silent before others take over its deliveries
+   * @returns a function that stops new deliveries; those in progress continue
    */
   deliverResults(deliver: Deliver, concurrency: number, lockMs = 10_000): () => void {
     return this.#deliveries.deliver(deliver, concurrency, lockMs)
   }
 
   /**
-   * The record now and after each change, until it is removed or the signal is aborted. Changes that
-   * come fast are seen as one.
+   * The record now and after each change, until it is removed or the signal is aborted. Changes in quick
+   * succession are reported as one.
    *
    * @throws the reason of `signal`; OsmosisError with code `queue_unavailable`
    */
@@ -246,7 +250,7 @@ export class RolloutQueue implements OpenQueue {
     return this.records.ask((redis) => readWorkers(redis, this.#connection.prefix))
   }
 
-  /** Ids of leases that were not renewed in time, and whose end is not decided. */
+  /** Ids of expired leases whose end is not decided. */
   async lapsedLeases(): Promise<string[]> {
     return this.records.ask(async (redis) => {
       const [seconds = '0'] = await redis.time()
@@ -262,14 +266,14 @@ export class RolloutQueue implements OpenQueue {
   }
 
   async setMaxRollouts(most: number | null): Promise<void> {
-    // With anything else, BullMQ would take rollouts and never give them to anybody.
+    // With other values, BullMQ would accept rollouts and never pass them to a worker.
     if (most !== null && !(Number.isInteger(most) && most > 0)) {
       throw new OsmosisError(
         'invalid_config',
-        `The most rollouts of a queue must be a whole number from 1, or null for any number, got ${JSON.stringify(most)}.`,
+        `The maximum number of rollouts of a queue must be a whole number of at least 1, or null for no limit, got ${JSON.stringify(most)}.`,
       )
     }
-    await this.#asked(
+    await this.#answered(
       most === null
         ? this.#rollouts.removeGlobalConcurrency()
         : this.#rollouts.setGlobalConcurrency(most),
@@ -289,7 +293,7 @@ export class RolloutQueue implements OpenQueue {
     this.#sweep.close()
     this.#wakes.close()
     const closed = this.#deliveries.close()
-    // Without Redis they wait for its return.
+    // While Redis is unreachable, they do not settle.
     const { promise: late, resolve } = Promise.withResolvers<void>()
     const timer = startTimer(closingMs, resolve)
     await Promise.race([closed, late])
@@ -297,8 +301,8 @@ export class RolloutQueue implements OpenQueue {
     this.#connection.close()
   }
 
-  /** Those that have not ended. */
-  async #going(): Promise<string[]> {
+  /** Ids of rollouts that have not ended. */
+  async #activeIds(): Promise<string[]> {
     const { prefix } = this.#connection
     const lists = ['queued', 'running', 'grading'].map(async (status) =>
       this.records.ask((redis) => redis.zrange(`${prefix}:${status}`, 0, -1)),
@@ -306,12 +310,12 @@ export class RolloutQueue implements OpenQueue {
     return (await Promise.all(lists)).flat()
   }
 
-  /** The job of a rollout that has ended is of no use. */
+  /** Removes the job of a rollout that has ended. */
   async #release(id: string): Promise<void> {
-    await this.#asked(this.#rollouts.remove(jobIdOf(id)))
+    await this.#answered(this.#rollouts.remove(jobIdOf(id)))
   }
 
-  async #asked<T>(answer: Promise<T>): Promise<T> {
+  async #answered<T>(answer: Promise<T>): Promise<T> {
     try {
       return await answer
     } catch (error) {
@@ -321,7 +325,7 @@ export class RolloutQueue implements OpenQueue {
 }
 
 /**
- * Connects to a queue, and looks whether its Redis keeps what it is given.
+ * Connects to a queue, and checks that its Redis stores data durably.
  *
  * @throws OsmosisError with code `invalid_config`; `queue_unavailable` when Redis does not answer
  */

@@ -2,10 +2,10 @@ import type { Redis } from 'ioredis'
 
 type Subscribe = (onMessage: (message: string) => void) => Promise<unknown>
 
-/** Between two looks at everything that is watched: messages may be lost. Milliseconds. */
+/** Time between two checks of all watched records, because messages may be lost. Milliseconds. */
 const sweepMs = 2_000
 
-/** Wakes the callers that wait for a change of a rollout; each then reads the record. */
+/** Notifies callers that wait for a change of a rollout; each then reads the record. */
 export class Wakes {
   readonly #listeners = new Map<string, Set<() => void>>()
   readonly #redis: Redis
@@ -13,12 +13,12 @@ export class Wakes {
   readonly #versions = new Map<string, string>()
   readonly #key: (id: string) => string
   readonly #timer: NodeJS.Timeout
-  /** Whether messages are heard, or never will be. */
-  #isHearing = false
+  /** Whether it has subscribed, or is closed. */
+  #isSubscribed = false
 
   /**
    * @param redis - for the sweep
-   * @param subscribe - has what scripts say heard, from when it resolves on
+   * @param subscribe - subscribes to the messages of scripts
    */
   constructor(redis: Redis, subscribe: Subscribe, key: (id: string) => string) {
     this.#redis = redis
@@ -30,9 +30,9 @@ export class Wakes {
     this.#timer.unref()
   }
 
-  /** @returns ends it */
+  /** @returns a function that removes the listener */
   listen(id: string, listener: () => void): () => void {
-    this.#hear()
+    this.#subscribeOnce()
     const listeners = this.#listeners.get(id) ?? new Set()
     this.#listeners.set(id, listeners.add(listener))
     return () => {
@@ -44,20 +44,20 @@ export class Wakes {
   }
 
   close(): void {
-    this.#isHearing = true
+    this.#isSubscribed = true
     clearInterval(this.#timer)
   }
 
-  /** Not before a caller waits: most processes have none, and there are many messages. */
-  #hear(): void {
-    if (this.#isHearing) return
-    this.#isHearing = true
+  /** Only once a caller waits: most processes have none, and there are many messages. */
+  #subscribeOnce(): void {
+    if (this.#isSubscribed) return
+    this.#isSubscribed = true
     const onMessage = (message: string): void => {
       const space = message.indexOf(' ')
       this.#wake(message.slice(space + 1))
     }
     this.#subscribe(onMessage)
-      // What was said before was not heard.
+      // Messages before the subscription were missed.
       .then(() => this.#wakeAll())
       .catch(() => {})
   }

@@ -2,7 +2,7 @@ import type { Redis } from 'ioredis'
 
 import { shownCode, storedCode } from '../records/rollout-record.ts'
 
-/** What a worker reports about itself, several times within its lock duration. */
+/** The heartbeat of a worker, several times within its lock duration. */
 export interface QueueWorker {
   readonly id: string
   readonly host: string
@@ -12,7 +12,7 @@ export interface QueueWorker {
   readonly concurrency: number
   /** Rollouts that it has. */
   readonly active: number
-  /** The longest that its event loop was held up since it last said so. Milliseconds. */
+  /** The longest delay of its event loop since the last heartbeat. Milliseconds. */
   readonly loopDelayMs: number
 }
 
@@ -31,7 +31,7 @@ export async function writeHeartbeat(
     .exec()
 }
 
-/** A worker that has ended is not waited for. */
+/** Removes a worker that has ended, so that its rollouts do not wait for its lock. */
 export async function removeHeartbeat(redis: Redis, prefix: string, id: string): Promise<void> {
   await redis.multi().del(`${prefix}:worker:${id}`).hdel(`${prefix}:workers`, id).exec()
 }

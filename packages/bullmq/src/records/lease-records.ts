@@ -3,43 +3,42 @@ import type { LeasedEnd, LeaseSettings } from '@osmosis/server/protocols'
 import type { RolloutRecords } from './rollout-records.ts'
 import { toScript } from './script-library.ts'
 
-// Results that are stored for their callers, all of them together: when each expires, its
-// size, and the sum of the sizes.
+// All results that are stored for their callers: when each expires, its size, and the sum of the sizes.
 const shared = `
-local kept, sizes, total = prefix .. ':kept', prefix .. ':kept-sizes', prefix .. ':kept-bytes'
-local function forget(kept_id)
-  redis.call('ZREM', kept, kept_id)
-  redis.call('DECRBY', total, redis.call('HGET', sizes, kept_id) or 0)
-  redis.call('HDEL', sizes, kept_id)
+local retained, sizes, total = prefix .. ':retained', prefix .. ':retained-sizes', prefix .. ':retained-bytes'
+local function forget(retained_id)
+  redis.call('ZREM', retained, retained_id)
+  redis.call('DECRBY', total, redis.call('HGET', sizes, retained_id) or 0)
+  redis.call('HDEL', sizes, retained_id)
 end
 local function forgetExpired()
-  for _, old in ipairs(redis.call('ZRANGEBYSCORE', kept, '-inf', now(), 'LIMIT', 0, 1000)) do
+  for _, old in ipairs(redis.call('ZRANGEBYSCORE', retained, '-inf', now(), 'LIMIT', 0, 1000)) do
     forget(old)
   end
 end
 `
 
 const scripts = {
-  /** The one end of a lease: the first caller decides it. */
+  /** Stores the outcome of a lease, which the first caller decides. */
   publish: toScript(`${shared}
     local blob, retention_ms = ARGV[3], ARGV[4]
     if redis.call('EXISTS', record) == 0 then return 0 end
     if not leaseAfter('decide') then return 0 end
     set('end', blob, 'ended_at', now())
     redis.call('ZREM', prefix .. ':leases', id)
-    redis.call('ZADD', kept, now() + retention_ms, id)
+    redis.call('ZADD', retained, now() + retention_ms, id)
     redis.call('HSET', sizes, id, #blob)
     redis.call('INCRBY', total, #blob)
     -- Without servers no process removes expired results, so the keys expire with the last one.
-    for _, key in ipairs({ kept, sizes, total }) do redis.call('PEXPIRE', key, retention_ms) end
+    for _, key in ipairs({ retained, sizes, total }) do redis.call('PEXPIRE', key, retention_ms) end
     changed()
     return 1`),
 
-  /** The status that the holder was answered last. */
+  /** Stores the status that the holder received last. */
   answered: toScript(`
     if redis.call('EXISTS', record) == 1 then set('answered', ARGV[3]) end`),
 
-  /** A caller polled for the result of a lease, which renews it. */
+  /** Renews a lease, because its holder requested the result. */
   renew: toScript(`
     if redis.call('EXISTS', record) == 0 then return false end
     local lease_ms, at = get('lease_ms'), now()
@@ -52,16 +51,16 @@ const scripts = {
     if leaseAfter('fetch') then set('fetched_at', now()) end
     return get('fetched_at')`),
 
-  /** Whether one more leased rollout has room, if need be in the place of a result that was fetched. */
+  /** Whether there is room for another leased rollout. If necessary, deletes results that were fetched. */
   makeRoom: toScript(`${shared}
     local most, most_bytes, lease_ms = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
     local function hasRoom()
-      local count = redis.call('ZCARD', prefix .. ':leases') + redis.call('ZCARD', kept)
+      local count = redis.call('ZCARD', prefix .. ':leases') + redis.call('ZCARD', retained)
       return count < most and tonumber(redis.call('GET', total) or 0) < most_bytes
     end
     forgetExpired()
     if hasRoom() then return 1 end
-    for _, old in ipairs(redis.call('ZRANGE', kept, 0, 999)) do
+    for _, old in ipairs(redis.call('ZRANGE', retained, 0, 999)) do
       local key = prefix .. ':rollout:' .. old
       local fetched = redis.call('HGET', key, 'fetched_at')
       if fetched and fetched + lease_ms <= now() then
@@ -74,7 +73,7 @@ const scripts = {
 
   count: toScript(`${shared}
     forgetExpired()
-    return { redis.call('ZCARD', kept), redis.call('GET', total) or '0' }`),
+    return { redis.call('ZCARD', retained), redis.call('GET', total) or '0' }`),
 }
 
 /** The leases of a queue and the results that are stored for their callers. */
@@ -86,7 +85,7 @@ export class LeaseRecords {
   }
 
   /**
-   * Decides the end of a lease, unless it is decided.
+   * Stores the outcome of a lease, unless there is one already.
    *
    * @param retentionMs - how long it is stored
    */
@@ -95,7 +94,7 @@ export class LeaseRecords {
     return Number(await this.#records.run(scripts.publish, rolloutId, [blob, retentionMs])) === 1
   }
 
-  /** The end of a lease; undefined until it is decided. */
+  /** The outcome of a lease; undefined until it is decided. */
   async endOf(rolloutId: string): Promise<LeasedEnd | undefined> {
     const sealed = await this.#records.ask((redis) =>
       redis.hgetBuffer(this.#records.key(rolloutId), 'end'),
@@ -103,30 +102,30 @@ export class LeaseRecords {
     return sealed === null ? undefined : (this.#records.open(rolloutId, 'end', sealed) as LeasedEnd)
   }
 
-  /** The end of a lease was fetched. */
+  /** Records that the outcome of a lease was fetched. */
   async noteFetched(id: string): Promise<void> {
     await this.#records.run(scripts.fetched, id)
   }
 
-  /** Renews a lease. Resolves with the time at which it lapses; undefined when there is none. */
+  /** Renews a lease. Resolves with the time at which it expires; undefined for an unknown lease. */
   async renew(id: string): Promise<number | undefined> {
     const lapses = await this.#records.run(scripts.renew, id)
     return lapses === null ? undefined : Number(lapses)
   }
 
-  /** Notes the status that the holder was sent, so that no server sends it again. */
+  /** Stores the status that the holder received, so that no server sends it again. */
   async noteAnswer(rolloutId: string, status: string): Promise<void> {
     await this.#records.run(scripts.answered, rolloutId, [status])
   }
 
-  /** The status that the holder was answered last. */
+  /** The status that the holder received last. */
   async lastAnswer(rolloutId: string): Promise<string> {
     const key = this.#records.key(rolloutId)
     const answered = await this.#records.ask((redis) => redis.hget(key, 'answered'))
     return answered ?? 'queued'
   }
 
-  /** Whether one more leased rollout has room, if need be in the place of a result that was fetched. */
+  /** Whether there is room for another leased rollout. If necessary, deletes results that were fetched. */
   async makeRoom(settings: LeaseSettings): Promise<boolean> {
     const { maxRetained, maxRetainedBytes, leaseSeconds } = settings
     const values = [maxRetained, maxRetainedBytes, leaseSeconds * 1000]

@@ -17,115 +17,119 @@ import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/w
 
 import { shownCode, storedCode } from './rollout-record.ts'
 import { runScripts } from './record-scripts.ts'
-import { snapshotSamples, packSamples, type SampleSnapshot } from './stored-samples.ts'
 import type { RolloutRecords } from './rollout-records.ts'
-import { storeWorkflow, type StoredGradingOutcome } from './stored-outcomes.ts'
+import {
+  packSamples,
+  snapshotSamples,
+  storeWorkflow,
+  type SampleSnapshot,
+  type StoredGradingOutcome,
+} from './stored-outcomes.ts'
 
-/** For a worker to end a rollout at its deadline, before others do. Milliseconds. */
+/** How long a worker has to end a rollout at its deadline before other processes do. Milliseconds. */
 const graceMs = 5_000
-/** Until model calls are counted in a record: most of them take longer. Milliseconds. */
+/** Delay before model calls are counted in a record. Most calls take longer. Milliseconds. */
 const countMs = 20
-/** For a worker to find a Redis that is back. Milliseconds. */
+/** How long a worker needs to reconnect to a restarted Redis. Milliseconds. */
 const longestReconnectMs = 5_000
 
-/** One run of a rollout. */
+/** One execution of a rollout, with its number `run`. */
 export interface QueuedExecution {
   readonly id: string
   readonly run: number
 }
 
-/** Who wants to run a rollout. */
+/** A worker that wants to execute a rollout. */
 export interface Taker {
   readonly worker: string
-  /** Different each time that it tries, and the same when one try is sent twice. */
+  /** Different for each try, and equal when one try is sent twice. */
   readonly token: string
   readonly code: string
   /** How long a worker may be silent, in milliseconds. */
   readonly lockMs: number
-  /** Its current execution in this worker. */
+  /** Number of its current execution in this worker. */
   readonly running?: number | undefined
 }
 
-/** What a worker is to do with a rollout. */
+/** What a worker must do with a rollout. */
 export type TakeAnswer =
-  /** Run it. */
+  /** Execute it. */
   | {
       readonly what: 'run'
       readonly run: number
       readonly request: RolloutRequest
       readonly mayGrade: boolean
-      /** Whether the first model call waits for the front. */
     }
-  /** Nothing: it has ended, or its record has expired. */
+  /** Nothing, because it has ended or its record has expired. */
   | { readonly what: 'ended' }
-  /** Its worker lives: look again later. */
+  /** Try again later, because its worker is alive. */
   | {
       readonly what: 'busy'
-      /** After this it counts as gone, unless it is heard of before. Milliseconds. */
+      /** When the worker counts as lost without another heartbeat. Milliseconds from now. */
       readonly goneInMs: number
     }
   /** This worker is executing it. */
   | { readonly what: 'mine'; readonly run: number }
-  /** It is for other code. */
+  /** It was accepted for other code. */
   | { readonly what: 'other-code'; readonly code: string }
-  /** Its worker was lost, and it is not run again, for this reason. */
+  /** Its worker was lost, and it is not executed again for this reason. */
   | { readonly what: 'lost'; readonly run: number; readonly reason: OsmosisError }
 
-/** What became of something that a run wanted to write. */
+/** The result of a write of an execution. */
 export type SettleAnswer =
-  | 'kept'
-  /** The run was given up, or the rollout has ended: nothing was written. */
+  | 'stored'
+  /** Nothing was written, because the execution was abandoned or the rollout has ended. */
   | 'stale'
-  /** It was a success, and the rollout was cancelled before: nothing was written. */
+  /** Nothing was written, because it was a success and the rollout had been cancelled. */
   | 'after_cancel'
 
-/** What is written at the end of a phase. */
+/** The fields that are written at the end of a phase. */
 interface WrittenPhase {
   readonly outcome: Buffer
-  /** Default: there are none beside the outcome. */
+  /** Default: none beside the outcome. */
   readonly samples?: Buffer | ''
   readonly event: LifecycleEvent
   readonly end: Pick<RolloutState, 'reward' | 'errorMessage'>
-  /** Whether the run ends with it, and not by its own account. Default: false. */
+  /** Whether another process writes it, which abandons the execution. Default: false. */
   readonly givesUp?: boolean
-  /** Whether more is written before it can be delivered. Default: false. */
+  /** Whether more must be written before it can be delivered. Default: false. */
   readonly waits?: boolean
-  /** Model calls that were not counted before. Default: none. */
+  /** Number of model calls that were not counted before. Default: 0. */
   readonly calls?: number
 }
 
-/** Asks something until there is an answer. */
+/** Calls a function until it succeeds. */
 export type Tries = <T>(ask: () => Promise<T>) => Promise<T>
 
 const once: Tries = async (ask) => ask()
 
-/** How a rollout stands, for the worker that runs it. */
+/** The state of a rollout, for the worker that executes it. */
 export interface ExecutionState {
-  /** Whether this run counts. */
+  /** Whether this execution is the current one. */
   readonly isCurrent: boolean
   readonly mayGrade: boolean
-  /** Why it is to be ended. */
+  /** Why it must end. */
   readonly cancel: OsmosisError | undefined
 }
 
-/** What executions write to records. Everything from an abandoned execution is refused. */
+/** Writes of executions to their records. Writes of an abandoned execution are refused. */
 export class QueuedExecutions {
   readonly #records: RolloutRecords
   readonly #onUnclaimed: (id: string, hasEnded: boolean) => void
-  /** Model calls that are to be counted, by run. */
+  /** Numbers of model calls that are not in their records yet. */
   readonly #counted = new Map<QueuedExecution, number>()
-  /** Whether they are about to be. */
+  /** Whether they will be sent soon. */
   #isCounting = false
-  /** The stored samples that executions of this process have left to be graded. */
+  /** The samples that executions of this process have stored for their grading. */
   readonly #left = new WeakMap<QueuedExecution, SampleSnapshot>()
 
-  /** @param unclaimed - requests the delivery of an outcome that no server was notified of */
-  constructor(records: RolloutRecords, unclaimed: (id: string, hasEnded: boolean) => void) {
+  /** @param onUnclaimed - requests the delivery of an outcome that no server was notified of */
+  constructor(records: RolloutRecords, onUnclaimed: (id: string, hasEnded: boolean) => void) {
     this.#records = records
-    this.#onUnclaimed = unclaimed
+    this.#onUnclaimed = onUnclaimed
   }
 
-  /** Begins the next run of a rollout, if there is to be one. */
+  /** Starts the next execution of a rollout, if there is one. */
   async take(id: string, taker: Taker): Promise<TakeAnswer> {
     const { worker, token, code, lockMs, running } = taker
     const values = [worker, token, storedCode(code), settledAfterMs(lockMs), running ?? 0, graceMs]
@@ -168,20 +172,20 @@ export class QueuedExecutions {
   }
 
   /**
-   * The mark: resolves with whether the first model call may leave.
+   * Sets the mark. Resolves with whether the first model call may be sent.
    *
-   * @param started - model calls that started before it; default: 0
+   * @param started - number of model calls that started before it; default: 0
    */
   async mark({ id, run }: QueuedExecution, started = 0): Promise<boolean> {
     return Number(await this.#records.run(runScripts.mark, id, [run, started])) === 1
   }
 
-  /** The run is not finished by its worker, which is not waited for any more. */
+  /** The worker will not finish the execution, so others need not wait for its lock. */
   async leave({ id, run }: QueuedExecution): Promise<void> {
     await this.#records.run(runScripts.leave, id, [run])
   }
 
-  /** A model call has started, after the mark. Counted soon, and before the outcome of the workflow. */
+  /** Counts a model call after the mark. It is in the record before the outcome of the workflow. */
   count(of: QueuedExecution): void {
     this.#counted.set(of, (this.#counted.get(of) ?? 0) + 1)
     if (this.#isCounting) return
@@ -191,10 +195,10 @@ export class QueuedExecutions {
 
   /**
    * Writes the outcome of the workflow. `grades`: a success is followed by its grading. A failure with
-   * `partialSamples` is delivered when {@link QueuedExecutions.settlePartial} has written these.
+   * `partialSamples` is delivered once {@link QueuedExecutions.settlePartial} has written them.
    *
-   * @param of - to be given to {@link QueuedExecutions.settleGrading} as well, which writes only what is new then
-   * @param tries - asks until there is an answer; default: once
+   * @param of - pass the same object to {@link QueuedExecutions.settleGrading}, which then writes only changes
+   * @param tries - repeats the write until it succeeds; default: one try
    */
   async settleWorkflow(
     of: QueuedExecution,
@@ -205,8 +209,8 @@ export class QueuedExecutions {
   ): Promise<SettleAnswer> {
     const event = endOfPhase('workflow', outcome.failure, grades)
     const end = endedState(outcome.failure, new Map())
-    const { packed: blob, isWhole } = packSamples(samples, (kept) =>
-      kept.length === 0 ? ('' as const) : this.#records.seal(of.id, 'samples', kept),
+    const { packed: blob, isWhole } = packSamples(samples, (stored) =>
+      stored.length === 0 ? ('' as const) : this.#records.seal(of.id, 'samples', stored),
     )
     if (isWhole && event === 'workflow_graded') this.#left.set(of, snapshotSamples(samples))
     const sent = this.#records.seal(of.id, 'workflow', storeWorkflow(outcome))
@@ -216,14 +220,14 @@ export class QueuedExecutions {
     return tries(async () => this.#settle(of, written))
   }
 
-  /** Writes what was said in a workflow that failed. */
+  /** Writes the partial samples of a workflow that failed. */
   async settlePartial({ id, run }: QueuedExecution, samples: SamplesById): Promise<void> {
-    const { packed } = packSamples(samples, (kept) => this.#records.seal(id, 'partial', kept))
+    const { packed } = packSamples(samples, (stored) => this.#records.seal(id, 'partial', stored))
     const reply = await this.#records.run(runScripts.partial, id, [run, packed])
     if (String(reply) === 'unclaimed') this.#onUnclaimed(id, true)
   }
 
-  /** @param tries - asks until there is an answer; default: once */
+  /** @param tries - repeats the write until it succeeds; default: one try */
   async settleGrading(
     of: QueuedExecution,
     { failure, samples }: GradingOutcome,
@@ -231,7 +235,7 @@ export class QueuedExecutions {
   ): Promise<SettleAnswer> {
     const { packed } = packSamples(
       samples,
-      (kept) => this.#sealGrading(of.id, { failure: sendFailure(failure), samples: kept }),
+      (stored) => this.#sealGrading(of.id, { failure: sendFailure(failure), samples: stored }),
       this.#left.get(of),
     )
     const event = endOfPhase('grading', failure)
@@ -240,8 +244,8 @@ export class QueuedExecutions {
   }
 
   /**
-   * Ends the phase that a rollout is in with a failure, and its run with it: whatever that still
-   * writes is refused. To be called by others than its worker.
+   * Fails the current phase of a rollout and abandons its execution, whose later writes are refused. Called by
+   * processes other than its worker.
    */
   async giveUp(of: QueuedExecution, reason: OsmosisError): Promise<SettleAnswer> {
     const failure = toFailure(reason)
@@ -258,7 +262,7 @@ export class QueuedExecutions {
     return this.#settle(of, { event, outcome: sent, end, givesUp: true })
   }
 
-  /** How a run stands; see {@link ExecutionState}. */
+  /** Reads the state of an execution. */
   async look({ id, run }: QueuedExecution): Promise<ExecutionState> {
     const [current, mayGrade, cancel] = await this.#records.ask((redis) =>
       redis.hmgetBuffer(this.#records.key(id), 'run', 'may_grade', 'cancel'),
@@ -271,9 +275,9 @@ export class QueuedExecutions {
   }
 
   /**
-   * Cancels a rollout: at once while no worker has it, otherwise through its worker.
+   * Cancels a rollout, immediately while no worker has it, otherwise through its worker.
    *
-   * @returns `hasEnded`: its job is of no use any more
+   * @returns `hasEnded`: whether it has ended, so that its job can be removed
    */
   async cancel(
     id: string,
@@ -296,7 +300,7 @@ export class QueuedExecutions {
     }
   }
 
-  /** Together: each message of its own costs more than what it says. */
+  /** Sends all counts in one message, because messages are expensive. */
   #sendCounts(): void {
     this.#isCounting = false
     const values = [...this.#counted].flatMap(([{ id, run }, calls]) => [id, run, calls])
@@ -304,7 +308,7 @@ export class QueuedExecutions {
     if (values.length > 0) this.#records.run(runScripts.count, 'any', values).catch(() => {})
   }
 
-  /** What is still to be counted of a run. */
+  /** Takes the number of model calls of an execution that are not in the record yet. */
   #uncounted(of: QueuedExecution): number {
     const calls = this.#counted.get(of) ?? 0
     this.#counted.delete(of)
@@ -326,7 +330,7 @@ export class QueuedExecutions {
     ])
     const settled = String(reply)
     if (settled === 'unclaimed') this.#onUnclaimed(id, event !== 'workflow_graded')
-    if (settled === 'unclaimed' || settled === 'kept') return 'kept'
+    if (settled === 'unclaimed' || settled === 'stored') return 'stored'
     return settled === 'after_cancel' ? settled : 'stale'
   }
 
@@ -339,7 +343,7 @@ export class QueuedExecutions {
   }
 }
 
-/** @param calls - of the policy, by all executions */
+/** @param calls - number of model calls by all executions */
 function whatWasLost(reason: LossReason, calls: number): string {
   const lost = 'the worker was lost'
   if (reason !== 'called_policy') return lost
@@ -347,8 +351,8 @@ function whatWasLost(reason: LossReason, calls: number): string {
 }
 
 /**
- * How long Redis has to be up before a worker counts as lost: while it was down no heartbeat
- * could be renewed, and then workers have to find it again. Milliseconds.
+ * How long Redis must be up before a worker counts as lost: heartbeats could not be renewed while it was
+ * down, and workers must reconnect first. Milliseconds.
  */
 export function settledAfterMs(lockMs: number): number {
   return lockMs + Math.min(lockMs, longestReconnectMs)

@@ -1,6 +1,6 @@
 import { toScript } from './script-library.ts'
 
-/** Acceptance, and what delivery does to a record. */
+/** Acceptance and delivery of a rollout. */
 export const deliveryScripts = {
   accept: toScript(`
     local kind, digest, answer, code, may_grade, limit_ms, most_queued, keep_ms = unpack(ARGV, 3, 10)
@@ -8,7 +8,7 @@ export const deliveryScripts = {
     read('status', 'digest', 'answer', 'token_digest')
     if get('status') then
       local same = get('digest') == digest
-      -- A caller that knows the token repeats its request because it had no answer.
+      -- The same token means that the server repeats a request whose answer was lost.
       if same and token ~= '' and get('token_digest') == token then
         return { 'new', get('answer') }
       end
@@ -36,16 +36,16 @@ export const deliveryScripts = {
     redis.call('ZADD', prefix .. ':jobless', admitted + keep_ms, id)
     return { 'new', answer }`),
 
-  /** The record has a job, and stays. */
+  /** The record has a job, so it is stored until the rollout has ended. */
   hasJob: toScript(`
     if redis.call('EXISTS', record) == 0 then return 0 end
     set('job', 1)
     return redis.call('ZREM', prefix .. ':jobless', id)`),
 
-  /** The acceptance was never answered: the server that wrote it has ended. */
+  /** Deletes a record without a job, whose acceptance was never answered because the server exited. */
   abandon: toScript(`
     redis.call('ZREM', prefix .. ':jobless', id)
-    -- TakeAnswer, or ended without a worker.
+    -- Taken by a worker, or ended without one.
     if get('job') or get('status') ~= 'queued' then return 0 end
     for _, list in ipairs({ ':queued', ':deadlines', ':leases' }) do
       redis.call('ZREM', prefix .. list, id)
@@ -64,11 +64,11 @@ export const deliveryScripts = {
     notifyWorker('grade')
     return 0`),
 
-  keepCallback: toScript(`
+  storeCallback: toScript(`
     local kind, body = ARGV[3], ARGV[4]
     read('status', 'delivered:' .. kind)
     if not get('status') or get('delivered:' .. kind) then return false end
-    -- A body is long, and the caller has it already.
+    -- Bodies are long, and the caller has this one.
     if redis.call('HSETNX', record, 'callback:' .. kind, body) == 1 then return 1 end
     return get('callback:' .. kind)`),
 
@@ -77,20 +77,20 @@ export const deliveryScripts = {
     noteDelivered(ARGV[3], ARGV[4])
     return 1`),
 
-  /** What the status of a rollout says from now on. */
+  /** Replaces the error message in the status of a rollout. */
   rewordError: toScript(`
     if get('error') then set('error', ARGV[3]) end`),
 
-  /** Something is still undelivered. */
+  /** A callback is still pending. */
   deliverLater: toScript(`
     if redis.call('EXISTS', record) == 1 then awaitDelivery(true) end`),
 
-  /** A server is delivering these: no other server needs to be notified. */
+  /** A server is delivering these, so no other server is notified. */
   postpone: toScript(`
     local due = now() + ARGV[3]
     for n = 4, #ARGV do redis.call('ZADD', prefix .. ':undelivered', 'XX', due, ARGV[n]) end`),
 
-  /** Everything is delivered: what is left answers repetitions and status. */
+  /** Everything is delivered: only the fields for repeated requests and the status stay. */
   finish: toScript(`
     local keep_ms, kind, how = ARGV[3], ARGV[4], ARGV[5]
     read('status', 'job', 'lease_ms', 'limit')
@@ -107,7 +107,7 @@ export const deliveryScripts = {
     return redis.call('PEXPIRE', record, keep_ms)`),
 }
 
-/** What the runs of a rollout do to its record. Each is refused to a run that was given up. */
+/** Steps of an execution. Each is refused to an abandoned execution. */
 export const runScripts = {
   take: toScript(`
     local worker, token, code, settled_ms, knows, grace_ms = unpack(ARGV, 3, 8)
@@ -156,7 +156,7 @@ export const runScripts = {
     set('run', run, 'worker', worker, 'token', token)
     local to = stateAfter('execution_started')
     if to ~= status then enter(to) end
-    -- Its worker ends it in time; only one that cannot is given up by others.
+    -- Its worker ends it in time. If it cannot, another process does after a grace period.
     local limit = get('limit')
     if limit then redis.call('ZADD', prefix .. ':deadlines', limit + grace_ms, id) end
     changed()
@@ -172,7 +172,7 @@ export const runScripts = {
     changed()
     return 1`),
 
-  /** The mark: the first model call may leave. */
+  /** The mark: the first model call may be sent. */
   mark: toScript(`
     read('run', 'cancel', 'status', 'asked')
     local run, started = ARGV[3], ARGV[4]
@@ -181,7 +181,7 @@ export const runScripts = {
     set('asked', run)
     return 1`),
 
-  /** Model calls of any number of runs. */
+  /** Counts model calls of several executions. */
   count: toScript(`
     for n = 3, #ARGV, 3 do
       local one, run, calls = prefix .. ':rollout:' .. ARGV[n], ARGV[n + 1], ARGV[n + 2]
@@ -198,10 +198,10 @@ export const runScripts = {
     local before = get('status')
     if not before then return 'gone' end
     -- A repeated call does not know whether a server was notified.
-    if get('settled:' .. phase) == run then return waits and 'kept' or 'unclaimed' end
+    if get('settled:' .. phase) == run then return waits and 'stored' or 'unclaimed' end
     local status, refusal = stateAfter(event, run)
     if not status then return refusal end
-    -- The run that is given up has not said so itself.
+    -- An abandoned execution has not written this itself.
     local fields = { phase, outcome, 'settled:' .. phase, gives_up == '1' and '-' or run }
     local function add(field, value)
       if value ~= '' then
@@ -222,43 +222,43 @@ export const runScripts = {
     end
     if get('limit') then redis.call('ZREM', prefix .. ':deadlines', id) end
     enter(status, unpack(fields))
-    local heard = awaitDelivery(waits)
+    local listeners = awaitDelivery(waits)
     if gives_up == '1' then
       known.run = redis.call('HINCRBY', record, 'run', 1)
       notifyWorker()
     end
     changed()
-    return heard == 0 and 'unclaimed' or 'kept'`),
+    return listeners == 0 and 'unclaimed' or 'stored'`),
 
-  /** The worker ends before the rollout does, and is no longer to be waited for. */
+  /** The worker exits before the rollout has ended, so its lock need not expire first. */
   leave: toScript(`
     if tonumber(get('run')) ~= tonumber(ARGV[3]) then return 0 end
     set('worker', '-', 'began', 0)
     return 1`),
 
-  /** What was said in a workflow that failed. */
+  /** The partial samples of a workflow that failed. */
   partial: toScript(`
     if get('settled:workflow') ~= ARGV[3] or not get('request') then return 'stale' end
     set('partial', ARGV[4])
     changed()
-    return awaitDelivery() == 0 and 'unclaimed' or 'kept'`),
+    return awaitDelivery() == 0 and 'unclaimed' or 'stored'`),
 
-  /** Ends a rollout that no run has, and asks the worker of any other to end it. */
+  /** Ends a rollout that no worker has, or notifies its worker to end it. */
   cancel: toScript(`
     local reason, outcome, message, event = unpack(ARGV, 3, 6)
-    local said = cancelDispositions[get('status') or 'success']
+    local disposition = cancelDispositions[get('status') or 'success']
     -- A repeated cancel of a lease gets the same answer.
     if get('kind') == 'lease' and get('cancelled') then return { get('cancelled') } end
-    if said == 'not_found' or get('cancel') then return { 'not_found' } end
+    if disposition == 'not_found' or get('cancel') then return { 'not_found' } end
     set('cancel', reason)
-    if not get('ended_at') then set('cancelled', said) end
+    if not get('ended_at') then set('cancelled', disposition) end
     if get('run') ~= '0' then
       notifyWorker()
-      return { said }
+      return { disposition }
     end
     set('workflow', outcome, 'settled:workflow', '-', 'run', 1, 'error', message)
     redis.call('ZREM', prefix .. ':deadlines', id)
     enter(stateAfter(event))
     changed()
-    return { said, awaitDelivery() == 0 and 'unclaimed' or 'ended' }`),
+    return { disposition, awaitDelivery() == 0 and 'unclaimed' or 'ended' }`),
 }

@@ -1,42 +1,41 @@
 import type { CancelDisposition } from '@osmosis/runtime/wire'
 import type { LifecycleState, RolloutRequest } from '@osmosis/runtime'
 
-/** How the results of a rollout are handed over. */
+/** How the results of a rollout are delivered. */
 export type RolloutKind = 'callbacks' | 'lease'
 
-/** A rollout that is to be accepted. */
+/** A rollout to accept. */
 export interface RolloutEntry {
   readonly id: string
   readonly kind: RolloutKind
-  /** Tells a repetition from another request under the same id. */
+  /** Distinguishes a repeated request from another one with the same id. */
   readonly digest: string
-  /** What its caller is answered, now and when it asks again. */
+  /** The answer to its caller, now and for a repeated request. */
   readonly answer: string
-  /** Digest of the code that may run it. */
+  /** Digest of the code that may execute it. */
   readonly code: string
   readonly request: RolloutRequest
   /** What a server needs to deliver the outcome; plain data. */
   readonly delivery?: unknown
-  /** Whether its grader starts at once. Default: it waits for `allowGrading`. */
+  /** Whether its grader starts immediately. Default: it waits for `allowGrading`. */
   readonly gradesAtOnce?: boolean
-  /** From 1 to 2097152: higher numbers come later, and all of them after rollouts without. */
+  /** From 1 to 2097152: higher numbers run later, and all of them after rollouts without a priority. */
   readonly priority?: number | undefined
-  /** Of a lease. */
   readonly lease?: { readonly tokenDigest: string; readonly ms: number }
 }
 
-/** What may be there already when a rollout is accepted; without, any number. */
+/** Limits for the acceptance of a rollout. Default: none. */
 export interface AcceptLimits {
   readonly mostQueued?: number | undefined
 }
 
-/** What became of an entry, with the answer of the one that was accepted under its id. */
+/** The result of an acceptance, with the answer of the rollout that was accepted under the id. */
 export interface QueueAcceptance {
   readonly result: 'new' | 'known' | 'contradicted' | 'full'
   readonly answer: string
 }
 
-/** A rollout as it stands. Times are milliseconds of the clock of Redis. */
+/** The record of a rollout. Times are milliseconds of the clock of Redis. */
 export interface RolloutRecord {
   readonly id: string
   readonly kind: RolloutKind
@@ -46,24 +45,24 @@ export interface RolloutRecord {
   readonly code: string
   /** Grows with each change. */
   readonly version: number
-  /** Number of the run that counts; 0 while no worker has taken it. */
+  /** Number of the current execution; 0 while no worker has taken the rollout. */
   readonly run: number
-  /** The worker of that run. */
+  /** The worker of that execution. */
   readonly worker: string | undefined
-  /** How many model calls its executions have started. */
+  /** Number of model calls that all its executions have started. */
   readonly calls: number
   readonly admittedAt: number
   readonly reward: number | null
   readonly errorMessage: string | null
-  /** Whether the outcome of the workflow is there to be read. */
+  /** Whether the record has the outcome of the workflow. */
   readonly hasWorkflow: boolean
   readonly mayGrade: boolean
-  /** What was delivered, by kind of callback, and with which outcome. */
+  /** How each kind of callback was delivered. */
   readonly delivered: Readonly<Record<string, string>>
-  /** What the first who cancelled it was answered. */
+  /** The answer to the first cancel. */
   readonly cancelled: Exclude<CancelDisposition, 'not_found'> | undefined
   readonly tokenDigest: string | undefined
-  /** Of a lease: when its end was decided, and when that was first fetched. */
+  /** Of a lease: when its outcome was decided, and when it was first fetched. */
   readonly endedAt: number | undefined
   readonly fetchedAt: number | undefined
 }
@@ -93,7 +92,7 @@ const small = [
   'fetched_at',
 ] as const
 
-/** The fields of a record that are read at once: all but the large ones. */
+/** The fields of a record that are always read: all except the large ones. */
 export const recordFields: readonly string[] = [
   ...small,
   ...deliveryKinds.map((kind) => `delivered:${kind}`),
@@ -139,15 +138,15 @@ export function readRecord(
   }
 }
 
-/** Version of what servers and workers write for one another: it changes when the other side would misread it. */
+/** Version of the records. It changes when servers and workers of the previous version would misread them. */
 const protocolVersion = 3
 
-/** What Redis stores and compares: the digest of user code, and the version of the protocol. */
+/** The stored form of a digest of user code, with the version of the records. */
 export function storedCode(code: string): string {
   return `${protocolVersion}:${code}`
 }
 
-/** For people, and for those who compare it with their own code. */
+/** The digest of user code without the version if that is ours, otherwise with a hint. */
 export function shownCode(stored: string): string {
   const [, version, code = stored] = /^(\d+):(.*)$/s.exec(stored) ?? []
   return Number(version) === protocolVersion ? code : `${code} (queue protocol ${version})`

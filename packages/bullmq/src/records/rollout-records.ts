@@ -16,14 +16,14 @@ import {
   type DeliveryKind,
 } from './rollout-record.ts'
 
-/** How long a record may be without a job: its acceptance was never answered then. Milliseconds. */
+/** How long a record may be without a job before its acceptance counts as unanswered. Milliseconds. */
 const jobless = 120_000
-/** How long an ended rollout is known. Milliseconds. */
+/** How long an ended rollout is remembered. Milliseconds. */
 const endedForMs = 15 * 60_000
 
 /**
- * What there is of rollouts in Redis: a hash each, the only truth about it. Everything else, jobs and
- * messages, is there to have somebody look at it. Times are those of the clock of Redis.
+ * The records of rollouts in Redis, one hash each. The record decides; jobs and messages are only hints to
+ * read it. Times are those of the clock of Redis.
  *
  * All methods throw OsmosisError with code `queue_unavailable`.
  */
@@ -39,9 +39,9 @@ export class RolloutRecords {
   }
 
   /**
-   * Accepts a rollout, or says what stands under its id already.
+   * Accepts a rollout, unless its id is taken.
    *
-   * @param server - the one that delivers its outcome, and after how many milliseconds others do
+   * @param server - the server that delivers its outcome, and after how many milliseconds others do
    */
   async accept(
     entry: RolloutEntry,
@@ -72,14 +72,13 @@ export class RolloutRecords {
     }
   }
 
-  /** Undefined for a rollout that is not known. */
+  /** Undefined for an unknown rollout. */
   async read(id: string): Promise<RolloutRecord | undefined> {
     return (await this.readWith(id, []))?.record
   }
 
   /**
-   * A rollout and more of its fields, as they are concurrently. Undefined for one that is not
-   * known.
+   * A rollout and more of its fields, read in one step. Undefined for an unknown rollout.
    */
   async readWith(
     id: string,
@@ -98,10 +97,10 @@ export class RolloutRecords {
   }
 
   /**
-   * The grader may begin: the outcome of the workflow has arrived where it had to.
+   * Allows the grader to start, because the outcome of the workflow was delivered.
    *
-   * @param completion - the outcome of that callback, if it was delivered just now, and what its
-   * acknowledgement said, for the trajectory documents
+   * @param completion - how the callback was delivered, if that is not recorded yet, and the body of its
+   * acknowledgement, for the trajectory documents
    * @returns whether the rollout has ended meanwhile
    */
   async allowGrading(
@@ -117,31 +116,29 @@ export class RolloutRecords {
   }
 
   /**
-   * Stores the body of a callback, which is never built again. Resolves with the body that was stored
-   * first: the only one to be sent; undefined when it was delivered already.
+   * Stores the body of a callback. Resolves with the body that was stored first, which is the only one to
+   * send; undefined when the callback was already delivered.
    */
-  async keepCallback<T>(id: string, kind: DeliveryKind, body: T): Promise<T | undefined> {
+  async storeCallback<T>(id: string, kind: DeliveryKind, body: T): Promise<T | undefined> {
     const place = `callback:${kind}`
-    const kept = await this.run(deliveryScripts.keepCallback, id, [
-      kind,
-      this.seal(id, place, body),
-    ])
-    if (kept === null) return undefined
-    return Buffer.isBuffer(kept) ? (this.open(id, place, kept) as T) : body
+    const values = [kind, this.seal(id, place, body)]
+    const first = await this.run(deliveryScripts.storeCallback, id, values)
+    if (first === null) return undefined
+    return Buffer.isBuffer(first) ? (this.open(id, place, first) as T) : body
   }
 
-  /** A callback was delivered, or given up, for good. `how` is its `DeliveryOutcome`. */
+  /** Records that a callback was delivered or finally given up. `how` is its `DeliveryOutcome`. */
   async noteDelivered(id: string, kind: DeliveryKind, how: string): Promise<void> {
     await this.run(deliveryScripts.noteDelivered, id, [kind, how])
   }
 
-  /** Has the status of a rollout say this of its failure. */
+  /** Replaces the error message in the status of a rollout. */
   async rewordError(rolloutId: string, message: string): Promise<void> {
     const sealed = this.sealError(rolloutId, message)
     await this.run(deliveryScripts.rewordError, rolloutId, [sealed])
   }
 
-  /** Something is still undelivered, whatever was delivered meanwhile. */
+  /** Records that a callback is still pending. */
   async deliverLater(rolloutId: string): Promise<void> {
     await this.run(deliveryScripts.deliverLater, rolloutId)
   }
@@ -152,9 +149,9 @@ export class RolloutRecords {
   }
 
   /**
-   * Everything is delivered: only what answers repetitions is stored, for `keepMs`.
+   * Records that everything is delivered. Only the fields for repeated requests stay, for `keepMs`.
    *
-   * @param last - what was delivered last, if that is not noted yet
+   * @param last - the last delivery, if it is not recorded yet
    */
   async finish(
     id: string,
@@ -169,7 +166,7 @@ export class RolloutRecords {
     return `${this.#connection.prefix}:rollout:${id}`
   }
 
-  /** Errors quote prompts and keys. In base64, because it is read with the small fields. */
+  /** Seals an error message, which may quote prompts and keys. In base64, because it is read as text. */
   sealError(id: string, message: string | null): string {
     return message === null ? '' : this.seal(id, 'error', message).toString('base64')
   }
@@ -182,7 +179,7 @@ export class RolloutRecords {
     return this.#connection.keys.open(blob, `${field} of rollout ${id}`)
   }
 
-  /** Takes one step of a record. */
+  /** Runs a script on a record. */
   async run(
     script: RecordScript,
     id: string,
@@ -191,7 +188,7 @@ export class RolloutRecords {
     return this.ask(async () => this.#scripts.run(script, this.#valuesOf(id, values)))
   }
 
-  /** Takes a step with a single message, so that it happens even if this process ends right after. */
+  /** Runs a script with a single message, so that it runs even if this process exits right after. */
   async runAtOnce(
     script: RecordScript,
     id: string,
@@ -200,7 +197,6 @@ export class RolloutRecords {
     return this.ask(async () => this.#scripts.runWhole(script, this.#valuesOf(id, values)))
   }
 
-  /** Asks Redis. */
   async ask<T>(question: (redis: Redis) => Promise<T>): Promise<T> {
     try {
       return await question(this.#redis)

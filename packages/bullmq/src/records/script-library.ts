@@ -10,19 +10,19 @@ import {
 } from '@osmosis/runtime'
 import type { Redis } from 'ioredis'
 
-/** What a script is given: the key of its record, then prefix, id and values of its own. */
+/** An argument of a script. All get the key of the record, the prefix and the id before their own. */
 export type ScriptValue = string | number | Buffer
 
-/** One step of a record, in Lua, that nothing can come between. */
+/** One atomic step of a record, in Lua. */
 export type RecordScript = string
 
-/** How long an outcome may wait before another server is asked to deliver it. Milliseconds. */
+/** How long an outcome may be pending before other servers are notified. Milliseconds. */
 export const undeliveredMs = 15_000
 
 // Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
 const shared = {
   known: `
-    -- What was read of the record: to call Redis from here takes longer than what it does.
+    -- Fields that were read before, because calling Redis from a script is slow.
     local known = {}`,
   read: `
     local function read(...)
@@ -50,12 +50,12 @@ const shared = {
   leaseSteps: `local leaseSteps = ${luaTable(leaseSteps)}`,
   cancelDispositions: `local cancelDispositions = ${luaTable(cancelDispositions)}`,
   listed: `
-    -- States that have a list of the rollouts in them: all but the ends.
+    -- States with a list of their rollouts: all except the final ones.
     local listed = ${luaTable(
       Object.fromEntries(lifecycleStates.filter((one) => !isEnded(one)).map((one) => [one, true])),
     )}`,
   stateAfter: `
-    -- Without an execution: the event is not reported by one, and is not fenced.
+    -- Without the number of an execution the event is not fenced.
     local function stateAfter(event, execution)
       local transition = transitions[event]
       local to = transition.to[get('status') or '']
@@ -89,8 +89,8 @@ const shared = {
       redis.call('PUBLISH', prefix .. ':wake', get('status') .. ' ' .. id)
     end`,
   awaitDelivery: `
-    -- Notifies the server that accepted the rollout, which has some time to deliver the outcome. Gives
-    -- whether that server is listening; otherwise any other has to be asked.
+    -- Notifies the server that accepted the rollout, which has some time to deliver the outcome. Returns 0
+    -- when that server is not listening, so that another one must be notified.
     local function awaitDelivery(waits)
       if get('status') == 'grading' and get('may_grade') then return 1 end
       redis.call('ZADD', prefix .. ':undelivered', now() + (get('deliver_ms') or ${undeliveredMs}), id)
@@ -101,24 +101,24 @@ const shared = {
   noteDelivered: `
     local function noteDelivered(kind, how)
       redis.call('HDEL', record, 'callback:' .. kind)
-      -- Of one that has ended there may be more: two servers may deliver the same, one of them late.
+      -- An ended rollout stays listed: a late server may deliver this while another callback is pending.
       if listed[get('status')] then redis.call('ZREM', prefix .. ':undelivered', id) end
       set('delivered:' .. kind, how)
       changed()
     end`,
   notifyWorker: `
-    -- Says to its worker what is so of which run; by default only that it is to look.
+    -- Notifies its worker about an execution; by default the worker reads the record.
     local function notifyWorker(what)
       local worker = get('worker')
-      local said = (what or 'look') .. ' ' .. (get('run') or 0) .. ' ' .. id
-      if worker then redis.call('PUBLISH', prefix .. ':worker:' .. worker .. ':control', said) end
+      local message = (what or 'look') .. ' ' .. (get('run') or 0) .. ' ' .. id
+      if worker then redis.call('PUBLISH', prefix .. ':worker:' .. worker .. ':control', message) end
     end`,
 }
 
-/** @param source - what it uses of what scripts share goes before it */
+/** @param source - the script; the shared functions that it uses are put before it */
 export function toScript(source: string): RecordScript {
   let text = source
-  // None of them uses what comes after it.
+  // Each shared part only uses parts before it.
   for (const [name, part] of Object.entries(shared).toReversed()) {
     if (new RegExp(`\\b${name}\\b`).test(text)) text = `${part}\n${text}`
   }
@@ -127,7 +127,7 @@ export function toScript(source: string): RecordScript {
   return trimmed.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
 }
 
-/** A value of the lifecycle as Lua writes it. */
+/** A value of the lifecycle tables as Lua source. */
 function luaTable(value: unknown): string {
   if (typeof value === 'string') return `'${value}'`
   if (Array.isArray(value)) return `{ ${value.map(luaTable).join(', ')} }`
@@ -137,8 +137,7 @@ function luaTable(value: unknown): string {
 }
 
 /**
- * Runs scripts, each of which is sent whole the first time that a connection needs it, and by its digest
- * from then on. A Redis that was restarted is another connection.
+ * Runs scripts. Each is sent in full the first time on a connection, and by its digest afterwards.
  */
 export class KnownScripts {
   readonly #redis: Redis
@@ -154,14 +153,14 @@ export class KnownScripts {
       try {
         return await this.#redis.callBuffer('EVALSHA', digestOf(script), ...values)
       } catch (error) {
-        // Redis was restarted since, or an operator has flushed its scripts.
+        // Redis was restarted, or an operator has flushed its scripts.
         if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
       }
     }
     return this.runWhole(script, values)
   }
 
-  /** For what must not need a second message: its process may be about to end. */
+  /** Sends the script in full, so that it never needs a second message. */
   async runWhole(script: RecordScript, values: readonly ScriptValue[]): Promise<unknown> {
     const reply = await this.#redis.callBuffer('EVAL', script, ...values)
     this.#known.add(script)

@@ -22,18 +22,18 @@ import {
 } from './pending-delivery.ts'
 import { QueuedCallbacks } from './queued-callbacks.ts'
 
-/** Of a rollout without documents. */
+/** The request of a rollout without documents. */
 const unwritten = { initialMessages: [], label: null, metadata: null }
 
-/** What a delivery loop works with. */
+/** Dependencies of a delivery loop. */
 export interface DeliveryParts {
   readonly queue: RolloutQueue
   readonly leases: LeaseSettings
   readonly files: TrajectoryFiles
   readonly services: ServerServices
-  /** How long this server may be silent before others deliver what it was delivering. Milliseconds. */
+  /** How long this server may be silent before others take over its deliveries. Milliseconds. */
   readonly lockMs: number
-  /** How long a callback is tried again after it was given up. Milliseconds since its acceptance. */
+  /** How long after the acceptance of a rollout its callbacks are retried. Milliseconds. */
   readonly undeliveredMs: number
 }
 
@@ -54,7 +54,7 @@ export class DeliveryLoop {
     const { queue, lockMs } = this.#parts
     this.#timer = setInterval(() => {
       if (this.#delivering.size === 0) return
-      // What fails is done the next time.
+      // The next tick tries again.
       queue.records.postponeDelivery([...this.#delivering], lockMs * 1.5).catch(() => {})
     }, lockMs / 2).unref()
   }
@@ -65,7 +65,7 @@ export class DeliveryLoop {
 
   /**
    * @param mayHaveEnded - a hint: whether the rollout has ended
-   * @throws Error when something stays undelivered for now
+   * @throws Error when a callback stays pending
    */
   async deliver(rolloutId: string, mayHaveEnded: boolean): Promise<void> {
     this.#delivering.add(rolloutId)
@@ -122,7 +122,7 @@ export class DeliveryLoop {
       },
     })
     await callbacks.assertKept()
-    // Whatever became of the completion: it is tried again with the grading.
+    // A completion that was not delivered is tried again with the grader callback.
     const delivered = callbacks.lastOutcome
     return this.#parts.queue.records.allowGrading(pending.record.id, { delivered, report })
   }
@@ -164,7 +164,7 @@ export class DeliveryLoop {
     targets: CallbackTargets,
   ): Promise<void> {
     const way = { targets, services: this.#parts.services, record: callbacks }
-    // What was delivered is in the log already.
+    // A delivered completion was already logged.
     if (record.delivered['completion'] === undefined) await deliverCompletion(way, workflow)
     if (grading !== undefined) await deliverGrading(way, grading)
   }
@@ -183,7 +183,7 @@ export class DeliveryLoop {
     await this.#finish(pending)
   }
 
-  /** @param last - what was delivered last, if that is not noted yet */
+  /** @param last - the last delivery, if it is not recorded yet */
   async #finish(
     pending: QueuedPendingDelivery,
     last?: Parameters<RolloutRecords['finish']>[2],
@@ -192,7 +192,7 @@ export class DeliveryLoop {
     const { id, kind, errorMessage } = pending.record
     await this.#count(pending)
     if (errorMessage !== null) {
-      // Its keys are forgotten with it.
+      // Afterwards its keys are forgotten, so that it can no longer be redacted.
       await queue.records.rewordError(id, services.secrets.redactError(errorMessage))
     }
     const keepMs = kind === 'lease' ? leases.retentionSeconds * 1000 : undefined

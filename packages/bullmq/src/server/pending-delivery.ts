@@ -12,16 +12,16 @@ import type { QueuedDelivery } from './queue-admission.ts'
 
 const states = ['running', 'grading', 'allowed', 'success', 'failure', 'cancelled'] as const
 
-/** When a rollout entered each of its states; `allowed` is when its grading might begin. Milliseconds. */
+/** When a rollout entered each of its states; `allowed` is when its grading was allowed. Milliseconds. */
 export type StateTimes = Readonly<Partial<Record<(typeof states)[number], number>>>
 
-/** What a record holds when something of its rollout has to be delivered. */
+/** A pending delivery, as read from a record. */
 export interface QueuedPendingDelivery extends PendingDelivery {
   readonly record: RolloutRecord
-  /** Undefined unless it was wanted. */
+  /** Undefined unless it was requested. */
   readonly request: RolloutRequest | undefined
   readonly delivery: QueuedDelivery
-  /** The body that acknowledged the completion, if that was delivered before. */
+  /** The body that acknowledged the completion, if it was delivered before. */
   readonly report: string | undefined
   readonly times: StateTimes
 }
@@ -30,11 +30,11 @@ const small = ['delivery', 'workflow', 'report', ...states.map((state) => `at:${
 const large = ['samples', 'partial', 'grading']
 
 /**
- * Reads what has to be delivered of a rollout, as it is at one time. Undefined when there is nothing, yet or
- * any more. Samples are read of a rollout that has ended.
+ * Reads the pending delivery of a rollout in one step, with samples if it has ended. Undefined when nothing
+ * is pending.
  *
- * @param mayHaveEnded - a hint: what is long is read at once then
- * @param withRequest - whether the request is wanted of one that has ended
+ * @param mayHaveEnded - a hint to read the large fields immediately
+ * @param withRequest - whether to read the request of an ended rollout as well
  */
 export async function readPendingDelivery(
   records: RolloutRecords,
@@ -70,7 +70,7 @@ export async function readPendingDelivery(
   }
 }
 
-/** A workflow that failed is reported again as the reason why nothing was graded. */
+/** The failure of a workflow is also the outcome of its grading. */
 function ungraded(
   { failure }: WorkflowOutcome,
   { grade }: QueuedDelivery,

@@ -17,35 +17,35 @@ import {
 } from '@osmosis/server/protocols'
 import type { Logger } from '@osmosis/server'
 
-import { isUnavailable, retryUntil } from '../queue/redis-retries.ts'
+import { isUnavailable, retryUntil } from '../connection/queue-connection.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 
-/** What a server needs to deliver the outcome of a rollout, as it is stored with the rollout. */
+/** Data that a server needs to deliver the outcome of a rollout, stored with the rollout. */
 export interface QueuedDelivery {
-  /** Where callbacks go; undefined: the result is fetched. */
+  /** Where callbacks are sent; undefined when the result is fetched. */
   readonly targets?: CallbackTargets
   readonly extraFields: Readonly<Record<string, unknown>> | null
-  /** Of its request, which is long and need not be opened for what is short in it. */
+  /** Copied from the request, which is large and is not always read. */
   readonly grade: boolean
   readonly apiKey: RolloutRequest['apiKey']
   readonly traceHeaders: RolloutRequest['traceHeaders']
 }
 
-/** What an admission works with. */
+/** Dependencies of an admission. */
 export interface QueueAdmissionParts {
   readonly queue: RolloutQueue
   readonly leases: LeaseSettings
-  /** Digest of the code that may run what is accepted. */
+  /** Digest of the code that may execute accepted rollouts. */
   readonly code: string
   readonly maxQueueDepth: number | undefined
   readonly logger: Logger
-  /** Aborted when the server begins to end. */
+  /** Aborted when the server starts to shut down. */
   readonly ending: AbortSignal
 }
 
-/** For Redis to be back, when it goes while a lease is being given. Milliseconds. */
+/** How long the acceptance of a lease is retried while Redis is unreachable. Milliseconds. */
 const finishMs = 30_000
-/** More ids than this are not listed. */
+/** Maximum number of listed ids. */
 const mostIds = 100_000
 
 /** Accepts rollouts for all servers of a queue; each rollout is accepted once. */
@@ -63,12 +63,12 @@ export class QueueAdmission implements RolloutAdmission {
     return !this.#fenced && !this.#parts.ending.aborted
   }
 
-  /** The ids of the rollouts that this server accepted, the last 100 000 of them. */
+  /** The ids of the last 100 000 rollouts that this server accepted. */
   get admittedIds(): string[] {
     return [...this.#ids]
   }
 
-  /** This server accepts nothing from now on. */
+  /** Makes this server refuse new rollouts. */
   fence(): void {
     this.#fenced = true
   }
@@ -109,10 +109,10 @@ export class QueueAdmission implements RolloutAdmission {
     if (!(await queue.leases.makeRoom(leases))) throw refusals.full(429)
     const { answer, tokenDigest } = newLease(rolloutId, leases)
     const lease = { tokenDigest, ms: leases.leaseSeconds * 1000 }
-    // Its answer is not stored: the token is given out only once.
+    // Its answer is not stored, because it contains the token.
     const options = { answer: '', gradesAtOnce: true, lease }
-    // A refused caller may retry, and would find its id taken by what was written before Redis
-    // was lost, so this server finishes what it started.
+    // The record may have been written before Redis was lost. A refused caller that retries would find its
+    // id taken, so this server retries instead.
     const signal = AbortSignal.any([this.#parts.ending, AbortSignal.timeout(finishMs)])
     const result = await retryUntil(signal, async () =>
       this.#accept(asked, rolloutId, trace, {}, options),
@@ -163,7 +163,7 @@ export class QueueAdmission implements RolloutAdmission {
   }
 }
 
-/** Does something that needs the queue, and refuses the request when that is not there. */
+/** Runs a function that needs the queue, and refuses the request when the queue is unreachable. */
 export async function reached<T>(
   act: () => Promise<T>,
   onUnreached: (why: string) => void = () => {},
@@ -196,9 +196,9 @@ const priorityKey = 'osmosis_priority'
 const lowestPriority = 2_097_152
 
 /**
- * The place of a rollout in the queue, as `osmosis_priority` of its metadata has it: a whole number from 1
- * to 2,097,152. Rollouts without one come first, then those with 1, and so on; equal ones come in their
- * order.
+ * The priority of a rollout in the queue, from `osmosis_priority` of its metadata: a whole number from 1 to
+ * 2,097,152. Rollouts without one run first, then those with 1, and so on; equal ones run in the order of
+ * their acceptance.
  *
  * @throws OsmosisError with code `invalid_request`
  */
@@ -210,6 +210,6 @@ export function queuePriority({ metadata }: Pick<RolloutRequest, 'metadata'>): n
   }
   throw new OsmosisError(
     'invalid_request',
-    `${priorityKey} of the metadata must be a whole number from 1 to ${lowestPriority}, got ${JSON.stringify(priority)}. Leave it out to come first.`,
+    `${priorityKey} of the metadata must be a whole number from 1 to ${lowestPriority}, got ${JSON.stringify(priority)}. Leave it out to run first.`,
   )
 }

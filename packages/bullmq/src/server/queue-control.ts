@@ -12,7 +12,7 @@ import type { QueueWorker } from '../queue/worker-heartbeats.ts'
 import type { LeaseKeeper } from './queue-leases.ts'
 import { reached, type QueuedDelivery, type QueueAdmission } from './queue-admission.ts'
 
-/** What a queue control works with. */
+/** Dependencies of a queue control. */
 export interface ControlParts {
   readonly queue: RolloutQueue
   readonly admission: QueueAdmission
@@ -21,7 +21,7 @@ export interface ControlParts {
 
 const unknown: RolloutState = { status: 'unknown', reward: null, errorMessage: null }
 
-/** Status, cancelling and counts of the rollouts of a queue, whichever server accepted them. */
+/** Status, cancelling and counts of all rollouts of a queue, on any server. */
 export class QueueControl implements RolloutControl {
   readonly #parts: ControlParts
 
@@ -74,7 +74,7 @@ export class QueueControl implements RolloutControl {
     return this.#parts.admission.admittedIds
   }
 
-  /** The keys of a rollout are known to the server that delivers its outcome, which may be another one. */
+  /** Reads the keys to redact from the record, because another server may have accepted the rollout. */
   async #redacted(rolloutId: string, text: string | null): Promise<string | null> {
     if (text === null) return null
     const { queue, services } = this.#parts
@@ -89,18 +89,18 @@ export class QueueControl implements RolloutControl {
   }
 }
 
-/** What a queue looks like. */
+/** A snapshot of a queue. */
 interface QueueLook {
   readonly counts: QueueCounts
   readonly workers: readonly QueueWorker[]
   readonly retained: { readonly count: number; readonly bytes: number }
 }
 
-/** One look serves all figures that are read together. Milliseconds. */
+/** How long one snapshot serves all metrics that are read together. Milliseconds. */
 const freshMs = 500
 
 /**
- * Exports the figures of a queue: the same on all of its servers, except for what each did itself.
+ * Exports the metrics of a queue, which are the same on all of its servers.
  *
  * @returns a function that reads how many rollouts of the queue are in flight; NaN without Redis
  */
@@ -118,7 +118,7 @@ export function showQueue(
     }
     return looking
   }
-  /** NaN without Redis. */
+  /** A gauge with the value NaN while Redis is unreachable. */
   const gauge = (name: string, help: string, read: (look: QueueLook) => number): void =>
     metrics.gauge(name, help, async () => {
       const seen = await look()
@@ -136,21 +136,21 @@ export function showQueue(
       return queued === undefined ? {} : { queued, running: running ?? 0, grading: grading ?? 0 }
     },
   )
-  gauge('osmosis_rollout_slots', 'How many rollouts the workers may run together.', ({ workers }) =>
+  gauge('osmosis_rollout_slots', 'Maximum concurrent rollouts of all workers.', ({ workers }) =>
     sum(workers, ({ concurrency }) => concurrency),
   )
   gauge('osmosis_workers', 'Workers that are alive.', ({ workers }) => workers.length)
-  gauge('osmosis_worker_rollouts', 'Rollouts that the workers have.', ({ workers }) =>
+  gauge('osmosis_worker_rollouts', 'Rollouts in the workers.', ({ workers }) =>
     sum(workers, ({ active }) => active),
   )
   gauge(
     'osmosis_worker_loop_delay_seconds',
-    'Longest time that the event loop of a worker was held up lately.',
+    'Longest recent delay of the event loop of a worker.',
     ({ workers }) => Math.max(0, ...workers.map(({ loopDelayMs }) => loopDelayMs)) / 1000,
   )
   gauge(
     'osmosis_queue_undelivered',
-    'Rollouts with outcomes that were not delivered yet.',
+    'Rollouts with pending outcomes.',
     ({ counts }) => counts.undelivered,
   )
   gauge(
@@ -160,17 +160,17 @@ export function showQueue(
   )
   gauge(
     'osmosis_lease_results',
-    'Results that are kept for their callers.',
+    'Results that are stored for their callers.',
     ({ retained }) => retained.count,
   )
   gauge(
     'osmosis_lease_result_bytes',
-    'Size of the results that are kept for their callers.',
+    'Size of the results that are stored for their callers.',
     ({ retained }) => retained.bytes,
   )
   metrics.counter(
     'osmosis_leases_lapsed_total',
-    'Rollouts that ended because nobody asked for their result in time.',
+    'Rollouts that ended because their result was not requested in time.',
     () => keeper.lapsedCount,
   )
   return async () => (await look())?.counts.inFlight ?? Number.NaN

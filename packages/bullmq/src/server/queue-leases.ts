@@ -15,18 +15,18 @@ import type { Logger } from '@osmosis/server'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecord } from '../records/rollout-record.ts'
-import { retryUntil } from '../queue/redis-retries.ts'
+import { retryUntil } from '../connection/queue-connection.ts'
 import { reached } from './queue-admission.ts'
 
-/** What results are fetched with. */
+/** Dependencies of lease results. */
 export interface ResultParts {
   readonly queue: RolloutQueue
   readonly leases: LeaseSettings
 }
 
 /**
- * Serves the results of leased rollouts, on any server. A holder polls without end and gives up at
- * the first refusal, so a request waits while Redis is unreachable, as it waits for a new status.
+ * Serves the results of leased rollouts on any server. A holder gives up at the first refusal, so a request
+ * waits while Redis is unreachable, as it waits for a new status.
  */
 export class QueueResults implements LeaseResults {
   readonly #parts: ResultParts
@@ -56,7 +56,7 @@ export class QueueResults implements LeaseResults {
     }
   }
 
-  /** Answers those that wait. */
+  /** Answers all waiting requests. */
   close(): void {
     this.#closing.abort()
   }
@@ -88,24 +88,24 @@ class HeldLease implements LeaseReader {
     const timer = startTimer(Math.max(leftMs, 0), () => limit.abort())
     const enough = AbortSignal.any([signal, limit.signal, this.#closing])
     try {
-      return await reached(async () => retryUntil(enough, async () => this.#news(enough)))
+      return await reached(async () => retryUntil(enough, async () => this.#nextAnswer(enough)))
     } finally {
       timer.clear()
     }
   }
 
-  /** Renews the lease, and waits for a status other than the one that was answered last. */
-  async #news(enough: AbortSignal): Promise<string> {
+  /** Renews the lease, and waits for a status other than the last one that the holder received. */
+  async #nextAnswer(enough: AbortSignal): Promise<string> {
     const { queue } = this.#parts
     const { id, endedAt } = this.#record
     await queue.leases.renew(id)
-    // Also where the time is over before the rollout can be looked at once more.
+    // Before the loop, which may read no record when the time is up.
     if (endedAt !== undefined) return this.#result()
     const last = await queue.leases.lastAnswer(id)
     let status = last
     for await (const record of untilAborted(queue, id, enough)) {
       if (record.endedAt !== undefined) return this.#result()
-      // An end is reported when its result can be fetched.
+      // An ended rollout is reported once its result can be fetched.
       status = isEnded(record.status) ? last : record.status
       if (status !== last) break
     }
@@ -140,30 +140,30 @@ async function* untilAborted(
   }
 }
 
-/** What a lease keeper works with. */
+/** Dependencies of a lease keeper. */
 interface KeeperParts {
   readonly queue: RolloutQueue
   readonly leases: LeaseSettings
   readonly logger: Logger
 }
 
-/** Between two looks for leases that have lapsed. Milliseconds. */
+/** Time between two checks for expired leases. Milliseconds. */
 const everyMs = 500
 
-/** Ends the rollouts whose leases have lapsed, whichever server accepted them. */
+/** Ends all rollouts with expired leases, on any server. */
 export class LeaseKeeper {
   readonly #parts: KeeperParts
   #timer: NodeJS.Timeout | undefined
   #sweeping = false
   #lapsed = 0
-  /** No caller could renew a lease while Redis was unreachable. */
+  /** No lease ends earlier, because none could be renewed while Redis was unreachable. */
   #notBefore = 0
 
   constructor(parts: KeeperParts) {
     this.#parts = parts
   }
 
-  /** How many rollouts this server has ended. */
+  /** Number of rollouts that this server has ended. */
   get lapsedCount(): number {
     return this.#lapsed
   }

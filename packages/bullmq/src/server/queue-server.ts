@@ -21,33 +21,31 @@ import { DeliveryLoop } from './delivery-loop.ts'
 
 /** Options of {@link createQueueServer}. */
 export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'> {
-  /** The rollouts; the caller opened it, and closes it when the server is closed. */
+  /** The queue, which the caller closes after the server is closed. */
   queue: OpenQueue
-  /** Digest of the code that may run what is accepted; workers with other code leave it alone. */
+  /** Digest of the code that may execute accepted rollouts; workers with other code skip them. */
   code: string
-  /** Most rollouts that may wait for a worker, on all servers together. Default: any number. */
+  /** Maximum number of rollouts that wait for a worker, for all servers together. Default: unlimited. */
   maxQueueDepth?: number | undefined
   /** Status of an accepted rollout with callbacks: 202 (default), or 200 for older controllers. */
   admissionStatus?: 200 | 202 | undefined
-  /** Name in `/health` and in the answer of a drain; default: the id of the process. */
+  /** Name in `/health` and in the answer of a drain. Default: the id of the process. */
   instanceId?: string | undefined
   /** How results are stored for callers that fetch them. All servers of a queue need the same values. */
   leases?: LeaseOptions | undefined
-  /** How long and how often a callback is tried before it is put back in the queue. */
+  /** How long and how often a callback is tried before it returns to the queue. */
   callbackRetry?: CallbackRetryOptions | undefined
   /**
-   * How long after its acceptance a rollout's callbacks are taken out of the queue again to be sent.
-   * Seconds; default one day.
+   * How long after the acceptance of a rollout its callbacks are retried. Seconds; default: one day.
    */
   undeliveredSeconds?: number | undefined
   /**
-   * How long this server may be silent before others deliver what it was delivering. Milliseconds; default
-   * 10,000.
+   * How long this server may be silent before others take over its deliveries. Milliseconds; default: 10,000.
    */
   lockDurationMs?: number | undefined
-  /** Where callbacks may go; default: what `EgressOptions` of core say. */
+  /** Where callbacks may be sent. Default: see `EgressOptions` of core. */
   egress?: EgressOptions | undefined
-  /** Folder for the trajectory documents of what this server delivers; default: none are written. */
+  /** Folder for the trajectory documents of rollouts that this server delivers. Default: none are written. */
   artifactRoot?: string | undefined
 }
 
@@ -55,13 +53,12 @@ export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'
 const mostDeliveries = 1_000
 
 /**
- * A rollout server over a queue, for rollouts that run on workers of any machine. Any number of
- * servers serve the same rollouts, and callers may use any of them; what one of them leaves
- * undelivered, others deliver. `osmosis_priority` in the metadata of a rollout, a whole number from 1, puts it
- * behind those with lower numbers, and behind those without.
+ * A rollout server over a queue, for rollouts that run on workers of many machines. Any number of servers
+ * serve the same rollouts, and callers may use any of them; outcomes that one server does not deliver are
+ * delivered by others. `osmosis_priority` in the metadata of a rollout is its priority, see `queuePriority`.
  *
- * @throws OsmosisError with code `invalid_config` for a key that nobody can present, a limit that is
- * not a number of at least 0, or times of leases that do not fit together
+ * @throws OsmosisError with code `invalid_config` for a key that cannot be sent in a header, a limit that is
+ * not a number of at least 0, or inconsistent times of leases
  */
 export function createQueueServer(options: QueueServerOptions): RolloutServer {
   let serving: QueueServing | undefined
@@ -81,7 +78,7 @@ export function createQueueServer(options: QueueServerOptions): RolloutServer {
         routes: portRoutes(ports, options, services),
         resume: () => {},
         inFlight,
-        // Workers continue what runs, and other servers deliver what this one does not get to.
+        // Workers continue their rollouts, and other servers deliver the rest.
         endWork: () => {},
         settle: async () => serving?.end(),
       }
@@ -97,7 +94,7 @@ interface QueueServing {
   }
   /** How many rollouts of the queue are in flight. */
   readonly inFlight: () => Promise<number>
-  /** Starts its share of what all servers of a queue do together. */
+  /** Starts delivering outcomes and ending expired leases. */
   begin(): void
   end(): void
 }
@@ -119,7 +116,7 @@ function toServing(options: QueueServerOptions, services: ServerServices): Queue
   const inFlight = showQueue(metrics, queue, keeper)
   for (const warning of queue.warnings) logger.warn({}, warning)
 
-  /** For a drain to wait for. */
+  /** Registers the delivery, for which a drain waits. */
   const deliver = async (rolloutId: string, mayHaveEnded: boolean): Promise<void> => {
     const delivery = deliveries.deliver(rolloutId, mayHaveEnded)
     work.start(async () => delivery.catch(() => {}))

@@ -10,21 +10,21 @@ import {
 import type { DeliveryKind } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
 
-/** What the callbacks of one rollout are stored with. */
+/** Options of {@link QueuedCallbacks}. */
 export interface QueuedCallbacksOptions {
   readonly rolloutId: string
   readonly records: RolloutRecords
-  /** Those of the grading, as the record has them. */
+  /** The graded samples of the record. */
   readonly samples: SamplesById
-  /** The outcome of this one is noted by the caller, together with the next step. */
+  /** The callback whose outcome the caller records, together with its next step. */
   readonly last: DeliveryKind
-  /** Whether one that is given up is not tried again. */
+  /** Whether a callback that is given up is not tried again. */
   readonly isLastTry: boolean
 }
 
 /**
- * The callbacks of one rollout, stored in the queue: the one that a server builds first is sent
- * by all of them until somebody has acknowledged it.
+ * The callbacks of one rollout, stored in the queue: all servers send the body that was built first until
+ * it is acknowledged.
  */
 export class QueuedCallbacks implements CallbackRecord {
   /** What this server gives up is sent by the next server that takes the job. */
@@ -38,12 +38,12 @@ export class QueuedCallbacks implements CallbackRecord {
     this.#options = options
   }
 
-  /** The outcome of the last one, if it was delivered here and is not noted yet. */
+  /** The outcome of the last callback, if it was delivered here and is not recorded yet. */
   get lastOutcome(): DeliveryOutcome | undefined {
     return this.#lastOutcome
   }
 
-  /** Whether one of them is to be tried again later. */
+  /** Whether a callback must be tried again later. */
   get gaveUp(): boolean {
     return this.#gaveUp
   }
@@ -52,9 +52,9 @@ export class QueuedCallbacks implements CallbackRecord {
     const { kind, body } = callback
     const { rolloutId, records } = this.#options
     return this.#try(async () => {
-      // Conversations are in the record once, and are not stored again with each body that repeats them.
+      // Conversations are already in the record, and are not stored again with each body.
       const { parts: own = [body] } = callback as Partial<CallbackInParts>
-      const first = await records.keepCallback(rolloutId, kind as DeliveryKind, own)
+      const first = await records.storeCallback(rolloutId, kind as DeliveryKind, own)
       if (first === undefined || first === own) return first && callback
       return { ...callback, body: this.#whole(first) }
     })
@@ -68,9 +68,10 @@ export class QueuedCallbacks implements CallbackRecord {
   }
 
   /**
-   * Notes what became of the last one when it is not all: nothing follows that would note it.
+   * Records the outcome of the last callback when something failed, because the caller's next step does not
+   * follow then.
    *
-   * @throws the error of the queue that kept one from being sent or noted
+   * @throws the error of the queue that prevented a callback from being sent or recorded
    */
   async assertKept(): Promise<void> {
     if (this.#failure === undefined && !this.#gaveUp) return

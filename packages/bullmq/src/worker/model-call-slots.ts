@@ -4,14 +4,14 @@ import type { StartingModelCall } from '@osmosis/core'
 import { startTimer, untilAborted, type LongTimer } from '@osmosis/core/http'
 import type { Redis } from 'ioredis'
 
-/** Between two looks for a free slot. Milliseconds; a call to a model takes much longer. */
+/** Time between two requests for a slot. Milliseconds; model calls take much longer. */
 const lookMs = 50
-/** Requested together. */
+/** Maximum number of slots in one request. */
 const mostAtOnce = 64
 
 /**
- * Takes slots that are free, up to the number of names given. A slot is a name with the time until which
- * it is held, in the time of Redis; slots of a lost worker expire.
+ * Takes free slots, up to the number of given names. A slot is a name with the time at which it expires, on
+ * the clock of Redis; slots of a lost worker expire.
  */
 const take = `
 local time = redis.call('TIME')
@@ -22,7 +22,7 @@ for i = 1, taken do redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[i + 2]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return math.max(taken, 0)`
 
-/** Holds slots for longer. One that expired meanwhile is taken again: its call is still running. */
+/** Renews slots. An expired one is taken again, because its call is still running. */
 const hold = `
 local time = redis.call('TIME')
 local until_ = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[1]
@@ -31,11 +31,11 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[1])`
 
 /** Options of {@link ModelCallSlots}. */
 export interface ModelCallSlotsOptions {
-  /** What the names of keys begin with. */
+  /** Prefix of the keys. */
   readonly prefix: string
-  /** Calls to one policy endpoint at a time, over all workers. */
+  /** Maximum concurrent calls to one policy endpoint, over all workers. */
   readonly limit: number
-  /** How long a slot is held by a worker that is not heard of. Milliseconds. */
+  /** How long a slot lasts without renewal. Milliseconds. */
   readonly holdMs: number
 }
 
@@ -50,13 +50,13 @@ interface Endpoint {
   readonly key: string
   readonly waiting: Set<Waiting>
   readonly held: Set<string>
-  /** Whether Redis is being asked. */
-  asking: boolean
+  /** Whether a request for slots is in progress. */
+  isRequesting: boolean
   timer: LongTimer | undefined
 }
 
 /**
- * Bounds the model calls to each policy endpoint, which is the origin of its URL, over all workers of
+ * Limits the model calls to each policy endpoint, which is the origin of its URL, over all workers of
  * a queue. Calls of one process start in their order. While Redis is unreachable none starts.
  */
 export class ModelCallSlots {
@@ -72,7 +72,7 @@ export class ModelCallSlots {
   }
 
   /**
-   * Resolves when the call may begin, with what is to be called when it has ended.
+   * Resolves when the call may start, with a function to call when it has ended.
    *
    * @throws the reason of the call's signal
    */
@@ -92,7 +92,7 @@ export class ModelCallSlots {
     }
   }
 
-  /** Looks for no more slots; those that are held come free in time. */
+  /** Requests no more slots; current ones expire. */
   close(): void {
     clearInterval(this.#holding)
     for (const { timer, waiting } of this.#endpoints.values()) {
@@ -108,22 +108,22 @@ export class ModelCallSlots {
       key: `${this.#options.prefix}:calls:${origin}`,
       waiting: new Set(),
       held: new Set(),
-      asking: false,
+      isRequesting: false,
       timer: undefined,
     }
     this.#endpoints.set(origin, endpoint)
     return endpoint
   }
 
-  /** Asks for slots for those that wait, unless it is being done. */
+  /** Requests slots for all waiting calls, unless a request is in progress. */
   #look(endpoint: Endpoint): void {
-    if (endpoint.asking || endpoint.waiting.size === 0) return
+    if (endpoint.isRequesting || endpoint.waiting.size === 0) return
     endpoint.timer?.clear()
-    endpoint.asking = true
+    endpoint.isRequesting = true
     this.#take(endpoint)
       .catch(() => false)
       .then((all) => {
-        endpoint.asking = false
+        endpoint.isRequesting = false
         if (all) this.#look(endpoint)
         else endpoint.timer = startTimer(lookMs * (0.5 + Math.random()), () => this.#look(endpoint))
         return undefined
@@ -131,19 +131,19 @@ export class ModelCallSlots {
       .catch(() => undefined)
   }
 
-  /** @returns whether there was a slot for each call that it asked for */
+  /** @returns whether every requested slot was free */
   async #take(endpoint: Endpoint): Promise<boolean> {
-    const asked = [...endpoint.waiting].slice(0, mostAtOnce)
-    const names = asked.map(({ slot }) => slot)
+    const requested = [...endpoint.waiting].slice(0, mostAtOnce)
+    const names = requested.map(({ slot }) => slot)
     const { limit, holdMs } = this.#options
     const taken = Number(await this.#redis.eval(take, 1, endpoint.key, limit, holdMs, ...names))
-    for (const waiting of asked.slice(0, taken)) {
+    for (const waiting of requested.slice(0, taken)) {
       endpoint.held.add(waiting.slot)
-      // A call that stopped waiting meanwhile gives its slot back.
+      // A call that stopped waiting meanwhile releases its slot.
       if (endpoint.waiting.delete(waiting)) waiting.begin()
       else this.#release(endpoint, waiting)
     }
-    return taken === asked.length
+    return taken === requested.length
   }
 
   #release(endpoint: Endpoint, waiting: Waiting): void {

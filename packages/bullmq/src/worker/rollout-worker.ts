@@ -8,7 +8,11 @@ import { lossError, type ExecutionBackend } from '@osmosis/runtime'
 import type { Logger } from '@osmosis/server'
 import { Worker, type Job } from 'bullmq'
 
-import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
+import {
+  QueueConnection,
+  retryFor,
+  type QueueConnectionOptions,
+} from '../connection/queue-connection.ts'
 import {
   closeJobs,
   giveBack,
@@ -26,43 +30,42 @@ import {
   type TakeAnswer,
 } from '../records/queued-executions.ts'
 import { ModelCallSlots } from './model-call-slots.ts'
-import { retryFor } from '../queue/redis-retries.ts'
 import { WorkerExecution, WorkerExecutions, type WorkerExecutionParts } from './worker-execution.ts'
 
 /** Options of {@link startRolloutWorker}. */
 export interface RolloutWorkerOptions extends QueueConnectionOptions {
-  /** Runs the rollouts: a `LocalBackend`, or one of processes. It is not closed. */
+  /** Executes the rollouts: a `LocalBackend` or a `WorkerPoolBackend`. The caller closes it. */
   readonly backend: ExecutionBackend
-  /** How many workflows at a time. */
+  /** Maximum concurrent workflows. */
   readonly concurrency: number
-  /** Digest of the code that the backend runs: rollouts that were accepted for other code are refused. */
+  /** Digest of the backend's code: rollouts that were accepted for other code are refused. */
   readonly code: string
   /**
-   * How long this worker may be silent before others take over what it has. Milliseconds; default:
-   * 30,000. It has to be longer than anything that blocks the event loop.
+   * How long this worker may be silent before others take over its rollouts. Milliseconds; default: 30,000.
+   * Must be longer than anything that blocks the event loop.
    */
   readonly lockDurationMs?: number | undefined
-  /** Between two looks for workers that are silent, at most. Milliseconds; default: 5,000. */
+  /** Maximum time between two checks for silent workers. Milliseconds; default: 5,000. */
   readonly stalledIntervalMs?: number | undefined
   /** How long outcomes wait while Redis is unreachable. Milliseconds; default: 600,000. */
   readonly patienceMs?: number | undefined
-  /** Model calls to one policy endpoint at a time, over all workers; default: any number. */
+  /** Maximum concurrent model calls to one policy endpoint, over all workers. Default: unlimited. */
   readonly modelCallsPerEndpoint?: number | undefined
-  /** Default: nothing is logged. */
+  /** Default: no log. */
   readonly logger?: Logger | undefined
 }
 
-/** Between two looks at everything that is in the worker. Milliseconds. */
+/** Time between two checks of all executions in the worker. Milliseconds. */
 const lookMs = 2_000
-/** Between two looks at the event loop. Each wakes a worker that has nothing to do. Milliseconds. */
+/** Resolution of the measurement of the event loop, which wakes an idle worker. Milliseconds. */
 const loopLookMs = 100
-/** Until a rollout of other code is offered to a worker again. Milliseconds. */
+/** Delay before a rollout of other code is offered to a worker again. Milliseconds. */
 const otherCodeMs = 2_000
-/** For the outcome of a run that was given up, when the same worker gets the next one. Milliseconds. */
-const farewellMs = 5_000
+/** How long a closing worker tries to write to Redis. Milliseconds. */
+const closingMs = 5_000
 const unlimited = 1_000_000
 
-/** A process that runs rollouts of a queue. */
+/** Executes rollouts of a queue in this process. */
 export class RolloutWorker implements AsyncDisposable {
   /** Different for each start. */
   readonly id = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`
@@ -71,7 +74,7 @@ export class RolloutWorker implements AsyncDisposable {
   readonly #queue: RolloutQueue
   readonly #records: RolloutRecords
   readonly #runs: QueuedExecutions
-  readonly #inside: WorkerExecutions
+  readonly #executions: WorkerExecutions
   readonly #parts: WorkerExecutionParts
   readonly #jobs: Worker<RolloutJob>
   readonly #slots: ModelCallSlots | undefined
@@ -79,10 +82,10 @@ export class RolloutWorker implements AsyncDisposable {
   readonly #loopDelay = monitorEventLoopDelay({ resolution: loopLookMs })
   readonly #leaving = new AbortController()
   readonly #lockMs: number
-  /** Rollouts that it is about to begin, by id. */
+  /** Rollouts that it is about to start, by id. */
   readonly #taking = new Map<string, Promise<unknown>>()
   readonly #refusedCodes = new Set<string>()
-  /** When Redis last heard of this worker, by the clock of this process. */
+  /** When Redis last received a heartbeat, on the clock of this process. */
   #heardAt = performance.now()
   #beating = false
   #looking = false
@@ -102,10 +105,10 @@ export class RolloutWorker implements AsyncDisposable {
     this.#lockMs = lockDurationMs
     this.#records = new RolloutRecords(connection, redis)
     this.#runs = new QueuedExecutions(this.#records, (id, hasEnded) => {
-      // A sweep finds what no job could be added for.
+      // If the job cannot be added, a sweep finds the rollout later.
       queue.requestDelivery(id, { hasEnded }).catch(() => {})
     })
-    this.#inside = new WorkerExecutions(this.#runs)
+    this.#executions = new WorkerExecutions(this.#runs)
     const { backend, modelCallsPerEndpoint: limit } = options
     this.#slots =
       limit === undefined
@@ -125,7 +128,7 @@ export class RolloutWorker implements AsyncDisposable {
       concurrency: options.concurrency,
       lockDuration: lockDurationMs,
       stalledInterval: stalledIntervalFor(stalledIntervalMs),
-      // The record says how often a rollout is run.
+      // The record decides how often a rollout is executed.
       maxStalledCount: unlimited,
       runRetryDelay: 1_000,
     })
@@ -148,13 +151,13 @@ export class RolloutWorker implements AsyncDisposable {
     return worker
   }
 
-  /** Begins to take rollouts. */
+  /** Starts to take rollouts. */
   async #begin(): Promise<void> {
     this.#loopDelay.enable()
     await this.#sayAlive()
     const { prefix } = this.#connection
     await this.#connection.subscribe(`${prefix}:worker:${this.id}:control`, (message) =>
-      this.#inside.hear(message),
+      this.#executions.onMessage(message),
     )
     await this.#jobs.waitUntilReady()
     this.#jobs.run().catch((error: unknown) => {
@@ -162,16 +165,16 @@ export class RolloutWorker implements AsyncDisposable {
     })
   }
 
-  /** How many rollouts are in it. */
+  /** Number of rollouts in it. */
   get active(): number {
-    return this.#inside.size
+    return this.#executions.size
   }
 
   /**
-   * Takes no more rollouts, and resolves when those that are in it have ended.
+   * Takes no more rollouts, and resolves when those in it have ended.
    *
-   * @param signal - when aborted, they are left to other workers: those that have not asked the policy
-   * are run again, the others fail
+   * @param signal - when aborted, they are left to other workers: those that have not called the policy are
+   * executed again, the others fail
    */
   async close(signal?: AbortSignal): Promise<void> {
     if (signal?.aborted) this.#leaving.abort()
@@ -187,34 +190,34 @@ export class RolloutWorker implements AsyncDisposable {
   async #close(): Promise<void> {
     const left = new Promise<void>((resolve) => {
       const leave = (): void => {
-        retryFor(farewellMs, async () => this.#inside.leave()).then(resolve, resolve)
+        retryFor(closingMs, async () => this.#executions.leave()).then(resolve, resolve)
       }
       if (this.#leaving.signal.aborted) leave()
       this.#leaving.signal.addEventListener('abort', leave, { once: true })
     })
-    // Nothing more is taken from here on.
+    // From here on no rollout is taken.
     this.#jobs.close().catch(() => {})
-    const over = async (): Promise<void> => Promise.race([this.#inside.over(), left])
-    await over()
+    const allEnded = async (): Promise<void> => Promise.race([this.#executions.ended(), left])
+    await allEnded()
     await closeJobs(this.#jobs, this.#queue.records)
-    // What was on its way.
-    await over()
+    // A job may have been on its way.
+    await allEnded()
     for (const timer of this.#timers) clearInterval(timer)
     this.#loopDelay.disable()
     this.#slots?.close()
     const { prefix } = this.#connection
-    const farewell = async (): Promise<void> =>
+    const remove = async (): Promise<void> =>
       this.#records.ask(async (redis) => removeHeartbeat(redis, prefix, this.id))
-    // Who is not heard of is taken for gone soon enough.
-    await retryFor(farewellMs, farewell).catch(() => {})
+    // Otherwise its heartbeat expires.
+    await retryFor(closingMs, remove).catch(() => {})
     await this.#queue.close()
     this.#connection.close()
   }
 
-  /** Settles with the workflow: a grading continues without a job. */
+  /** Settles with the workflow, because a grading continues without a job. */
   async #process(job: Job<RolloutJob>, token: string | undefined): Promise<void> {
     const { id } = job.data
-    // It was fetched while this worker began to drain.
+    // The job was fetched while this worker started to drain.
     if (this.#closing !== undefined) return giveBack(job, token)
     // When its lock is lost, a job may come back to the worker that is about to take its rollout.
     while (this.#taking.has(id)) await this.#taking.get(id)
@@ -247,11 +250,11 @@ export class RolloutWorker implements AsyncDisposable {
     }
   }
 
-  /** Resolves with the execution in this worker, or with why there is none. */
+  /** Resolves with the execution in this worker, or with the reason why there is none. */
   async #take(
     id: string,
   ): Promise<WorkerExecution | Exclude<TakeAnswer, { what: 'run' | 'mine' }>> {
-    const mine = this.#inside.get(id)
+    const mine = this.#executions.get(id)
     const taken = await this.#runs.take(id, {
       worker: this.id,
       token: randomUUID(),
@@ -262,10 +265,10 @@ export class RolloutWorker implements AsyncDisposable {
     if (taken.what === 'mine') return mine ?? { what: 'ended' }
     if (taken.what !== 'run') return taken
     this.#options.logger?.info({ rollout_id: id, run: taken.run }, 'rollout taken')
-    mine?.giveUp()
-    await mine?.over
+    mine?.abandon()
+    await mine?.ended
     const run = new WorkerExecution(this.#parts, { id, run: taken.run }, taken)
-    this.#inside.add(run)
+    this.#executions.add(run)
     return run
   }
 
@@ -282,30 +285,30 @@ export class RolloutWorker implements AsyncDisposable {
     const what = await Promise.race([run.workflow, left.promise])
     signal.removeEventListener('abort', onLeave)
     if (what !== 'left') return
-    await this.#inside.leave()
+    await this.#executions.leave()
     return giveBack(job, token)
   }
 
-  /** @param isMarked - whether the mark was set, which counts what has started before */
+  /** @param isMarked - whether the mark was set, which includes the calls before it */
   async #callBegins(
     of: QueuedExecution,
     call: StartingModelCall,
     isMarked: boolean,
   ): Promise<() => void> {
-    // Nothing was heard for so long that others may have taken over.
+    // The last heartbeat is so old that another worker may have taken over.
     if (performance.now() - this.#heardAt > this.#lockMs) {
       // A rollout continues while Redis is unreachable.
-      await Promise.race([this.#inside.look(of.id), sleep(lookMs)])
+      await Promise.race([this.#executions.look(of.id), sleep(lookMs)])
     }
     if (isMarked) this.#runs.count(of)
     return (await this.#slots?.begin(call)) ?? (() => {})
   }
 
   #lookAtAll(): void {
-    // While Redis is unreachable, one look waits for it.
+    // While Redis is unreachable, one check waits for it.
     if (this.#looking) return
     this.#looking = true
-    Promise.all([this.#inside.lookAtAll(), this.#endForgotten()])
+    Promise.all([this.#executions.lookAtAll(), this.#endForgotten()])
       .catch(() => {})
       .finally(() => {
         this.#looking = false
@@ -314,13 +317,13 @@ export class RolloutWorker implements AsyncDisposable {
   }
 
   /**
-   * Gradings that this worker is thought to have and has not: an outcome for which it had stopped waiting
-   * arrived after all.
+   * Fails gradings that are recorded for this worker but are not in it: their workflow's outcome was written
+   * after the worker had stopped waiting for Redis.
    */
   async #endForgotten(): Promise<void> {
     const held = `${this.#connection.prefix}:held:${this.id}`
     const ids = await this.#records.ask(async (redis) => redis.smembers(held))
-    for (const id of ids.filter((one) => this.#inside.get(one) === undefined)) {
+    for (const id of ids.filter((one) => this.#executions.get(one) === undefined)) {
       const record = await this.#records.read(id)
       if (record?.status !== 'grading' || record.worker !== this.id) continue
       await this.#runs.giveUp(record, lossError('the worker was lost', 'samples_lost'))
@@ -342,9 +345,9 @@ export class RolloutWorker implements AsyncDisposable {
     const { code, concurrency } = this.#options
     const loopDelayMs = Math.max(Math.round(this.#loopDelay.max / 1e6) - loopLookMs, 0)
     this.#loopDelay.reset()
-    const said = { id: this.id, host: hostname(), pid: process.pid, code, concurrency }
+    const identity = { id: this.id, host: hostname(), pid: process.pid, code, concurrency }
     const { prefix } = this.#connection
-    const worker = { ...said, active: this.active, loopDelayMs }
+    const worker = { ...identity, active: this.active, loopDelayMs }
     await this.#records.ask(async (redis) => writeHeartbeat(redis, prefix, worker, this.#lockMs))
     this.#heardAt = performance.now()
   }
@@ -360,7 +363,7 @@ export class RolloutWorker implements AsyncDisposable {
 }
 
 /**
- * Starts to run rollouts of a queue in this process. The caller closes it, which drains it.
+ * Starts to execute rollouts of a queue in this process. The caller closes it, which drains it.
  *
  * @throws OsmosisError with code `invalid_config`; `queue_unavailable` when Redis does not answer
  */
@@ -368,7 +371,7 @@ export async function startRolloutWorker(options: RolloutWorkerOptions): Promise
   if (options.backend.gradesGroups) {
     throw new OsmosisError(
       'invalid_config',
-      'A queue spreads the attempts at a row over its workers, and a GroupGrader has to see all of them: run it without a queue.',
+      'A queue distributes the attempts at a row over its workers, but a GroupGrader must see all of them: run it without a queue.',
     )
   }
   return RolloutWorker.start(options)

@@ -17,9 +17,9 @@ import type {
   TakeAnswer,
   Tries,
 } from '../records/queued-executions.ts'
-import { retryFor } from '../queue/redis-retries.ts'
+import { retryFor } from '../connection/queue-connection.ts'
 
-/** What the runs of a worker share. */
+/** Parts that all executions of a worker share. */
 export interface WorkerExecutionParts {
   readonly backend: ExecutionBackend
   readonly runs: QueuedExecutions
@@ -33,20 +33,20 @@ export interface WorkerExecutionParts {
   ) => Promise<() => void>
 }
 
-/** One run of a rollout in this worker: what its backend reports goes into the record, while it counts. */
+/** One execution in this worker. It writes the reports of its backend to the record until it is abandoned. */
 export class WorkerExecution {
   readonly of: QueuedExecution
   /** Settles when the outcome of the workflow is stored, or is no longer needed. */
   readonly workflow: Promise<void>
   /** Resolves when it has ended in this worker. */
-  readonly over: Promise<void>
+  readonly ended: Promise<void>
   readonly #parts: WorkerExecutionParts
   readonly #request: RolloutRequest
   readonly #mayGrade = Promise.withResolvers<void>()
   /** Why it is ended early. */
   #ending: OsmosisError | undefined
-  #isGivenUp = false
-  /** Model calls that started before the mark, which counts them; undefined from then on. */
+  #isAbandoned = false
+  /** Number of model calls before the mark, which counts them; undefined from then on. */
   #started: number | undefined = 0
 
   constructor(
@@ -61,7 +61,7 @@ export class WorkerExecution {
     if (mayGrade) this.#mayGrade.resolve()
     const workflow = Promise.withResolvers<void>()
     this.workflow = workflow.promise
-    this.over = parts.backend.execute(request, this.#observer(workflow)).then(
+    this.ended = parts.backend.execute(request, this.#observer(workflow)).then(
       // No caller waits for a workflow that was abandoned.
       () => workflow.resolve(),
       (error: unknown) => workflow.reject(error),
@@ -69,9 +69,9 @@ export class WorkerExecution {
     this.workflow.catch(() => {})
   }
 
-  /** What its record says of it: events only have somebody look. */
+  /** Applies the state of its record. Messages are only hints to read the record. */
   follow({ isCurrent, mayGrade, cancel }: ExecutionState): void {
-    if (!isCurrent) this.giveUp()
+    if (!isCurrent) this.abandon()
     if (cancel !== undefined) this.#end(cancel)
     if (mayGrade) this.#mayGrade.resolve()
   }
@@ -81,10 +81,10 @@ export class WorkerExecution {
     this.#mayGrade.resolve()
   }
 
-  /** Nothing that it says counts any more. */
-  giveUp(): void {
-    this.#isGivenUp = true
-    this.#end(givenUp)
+  /** From now on it writes nothing to the record. */
+  abandon(): void {
+    this.#isAbandoned = true
+    this.#end(abandoned)
   }
 
   #end(reason: OsmosisError): void {
@@ -107,10 +107,10 @@ export class WorkerExecution {
         if (await this.#patiently(async () => runs.mark(this.of, started))) return
         const state = await this.#patiently(async () => runs.look(this.of))
         this.follow(state)
-        throw state.cancel ?? givenUp
+        throw state.cancel ?? abandoned
       },
       modelCallBegins: async (call) => {
-        if (this.#isGivenUp) throw givenUp
+        if (this.#isAbandoned) throw abandoned
         const isMarked = this.#started === undefined
         if (this.#started !== undefined) this.#started += 1
         return callBegins(this.of, call, isMarked)
@@ -127,41 +127,41 @@ export class WorkerExecution {
     }
   }
 
-  async #workflowFinished(said: WorkflowOutcome, samples: SamplesById): Promise<void> {
+  async #workflowFinished(reported: WorkflowOutcome, samples: SamplesById): Promise<void> {
     const { runs } = this.#parts
-    const outcome = this.#explained(said)
+    const outcome = this.#withReason(reported)
     const settled = await this.#settled(async (tries) =>
       runs.settleWorkflow(this.of, outcome, samples, this.#request.grade, tries),
     )
     if (settled === 'after_cancel') {
-      const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? givenUp
+      const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? abandoned
       this.#end(reason)
       const cancelled = failed(reason)
       await this.#settled(async (tries) =>
         runs.settleWorkflow(this.of, cancelled, new Map(), false, tries),
       )
     }
-    const partial = await said.partialSamples
-    if (settled === 'kept' && partial !== undefined) {
+    const partial = await reported.partialSamples
+    if (settled === 'stored' && partial !== undefined) {
       await this.#patiently(async () => runs.settlePartial(this.of, partial))
     }
   }
 
-  async #gradingFinished(said: GradingOutcome): Promise<void> {
+  async #gradingFinished(reported: GradingOutcome): Promise<void> {
     const { runs } = this.#parts
-    const { samples } = said
+    const { samples } = reported
     const settled = await this.#settled(async (tries) =>
-      runs.settleGrading(this.of, this.#explained(said), tries),
+      runs.settleGrading(this.of, this.#withReason(reported), tries),
     )
     if (settled === 'after_cancel') {
-      const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? givenUp
+      const reason = (await this.#patiently(async () => runs.look(this.of))).cancel ?? abandoned
       const outcome = { ...failed(reason), samples }
       await this.#settled(async (tries) => runs.settleGrading(this.of, outcome, tries))
     }
   }
 
   /** The backend only knows that it was cancelled; the record knows why. */
-  #explained<T extends WorkflowOutcome | GradingOutcome>(outcome: T): T {
+  #withReason<T extends WorkflowOutcome | GradingOutcome>(outcome: T): T {
     const { failure } = outcome
     const reason = this.#ending
     if (reason === undefined || !isOsmosisError(failure?.cause)) return outcome
@@ -169,9 +169,9 @@ export class WorkerExecution {
   }
 
   async #settled(settle: (tries: Tries) => Promise<SettleAnswer>): Promise<string> {
-    if (this.#isGivenUp) return 'stale'
+    if (this.#isAbandoned) return 'stale'
     const settled = await settle(async (ask) => this.#patiently(ask))
-    if (settled === 'stale') this.giveUp()
+    if (settled === 'stale') this.abandon()
     return settled
   }
 
@@ -180,16 +180,16 @@ export class WorkerExecution {
   }
 }
 
-const givenUp = new OsmosisError(
+const abandoned = new OsmosisError(
   'worker_lost',
-  'this worker was taken for lost, and what it still does for the rollout does not count',
+  'this worker was considered lost, so its execution of the rollout is abandoned',
 )
 
 function failed(reason: OsmosisError): WorkflowOutcome & { readonly status: 'failure' } {
   return { status: 'failure', failure: toFailure(reason), warnings: [] }
 }
 
-/** The rollouts that are in this worker, by the ids of their records. */
+/** The executions in this worker, by rollout id. */
 export class WorkerExecutions {
   readonly #all = new Map<string, WorkerExecution>()
   readonly #runs: QueuedExecutions
@@ -209,7 +209,7 @@ export class WorkerExecutions {
   add(run: WorkerExecution): void {
     const { id } = run.of
     this.#all.set(id, run)
-    run.over
+    run.ended
       .then(() => {
         if (this.#all.get(id) === run) this.#all.delete(id)
         return undefined
@@ -217,34 +217,34 @@ export class WorkerExecutions {
       .catch(() => {})
   }
 
-  /** @param message - `grade` or `look`, the number of the run that counts, and the id of the rollout */
-  hear(message: string): void {
+  /** @param message - `grade` or `look`, the number of the current execution, and the id of the rollout */
+  onMessage(message: string): void {
     const [, what, current, id = ''] = /^(\w+) (\d+) (.*)$/s.exec(message) ?? []
     const run = this.#all.get(id)
     if (what === 'grade' && run?.of.run === Number(current)) run.allowGrading()
     else this.look(id).catch(() => {})
   }
 
-  /** Looks at the record of a rollout: it is to be cancelled, graded or given up, perhaps. */
+  /** Reads the record of a rollout, which may be cancelled, graded or abandoned. */
   async look(id: string): Promise<void> {
     const run = this.#all.get(id)
     if (run !== undefined) run.follow(await this.#runs.look(run.of))
   }
 
-  /** Looks at all of them: messages may be lost. */
+  /** Reads all records, because messages may be lost. */
   async lookAtAll(): Promise<void> {
     await Promise.all([...this.#all.keys()].map(async (id) => this.look(id)))
   }
 
-  /** Leaves all of them to other workers. */
+  /** Leaves all executions to other workers. */
   async leave(): Promise<void> {
     const all = [...this.#all.values()]
-    for (const run of all) run.giveUp()
+    for (const run of all) run.abandon()
     await Promise.all(all.map(async ({ of }) => this.#runs.leave(of)))
   }
 
-  /** Resolves when there are none. */
-  async over(): Promise<void> {
-    while (this.#all.size > 0) await Promise.all([...this.#all.values()].map(({ over }) => over))
+  /** Resolves when all have ended. */
+  async ended(): Promise<void> {
+    while (this.#all.size > 0) await Promise.all([...this.#all.values()].map(({ ended }) => ended))
   }
 }

@@ -4,7 +4,7 @@ import { silentLogger } from '@osmosis/server'
 import { ownProcess } from '@osmosis/server/protocols'
 import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'
 
-// A worker for rollouts of the outcome table, in a process of its own. Prints a line when it has started.
+// A worker process for rollouts of the outcome table. Prints a line when it has started.
 const { REDIS_URL = '', ENTRYPOINT = '', ARTIFACT_ROOT = '' } = process.env
 const entrypoint = outcomeEntrypoints[ENTRYPOINT as OutcomeEntrypoint]
 const worker = await startRolloutWorker({
@@ -13,6 +13,6 @@ const worker = await startRolloutWorker({
   code: ENTRYPOINT,
   concurrency: 4,
 })
-// What user code does to the process stays with its rollout.
+// User code that harms the process fails only its own rollout.
 ownProcess(async () => worker.close(), silentLogger)
 process.stdout.write('ready\n')

@@ -21,7 +21,7 @@ import { afterAll, expect } from 'vitest'
 
 const { describe, it } = withPrograms('redis-server')
 
-/** A queue of one entrypoint: two fronts here, and a worker in a process of its own. */
+/** A queue of one entrypoint: two servers in this process, and a worker process. */
 interface Served {
   readonly first: string
   readonly second: string
@@ -42,7 +42,7 @@ async function start(entrypoint: string): Promise<Served> {
   const redis = await startRedis({ keep })
   const env = { REDIS_URL: redis.url, ENTRYPOINT: entrypoint, ARTIFACT_ROOT }
   await startServerProcess(script, env, keep)
-  const front = async (): Promise<string> => {
+  const startServer = async (): Promise<string> => {
     const queue = await openQueue({ url: redis.url })
     const server = createQueueServer({
       queue,
@@ -59,15 +59,15 @@ async function start(entrypoint: string): Promise<Served> {
     })
     return listening.url
   }
-  return { first: await front(), second: await front() }
+  return { first: await startServer(), second: await startServer() }
 }
 
-/** A front that ends changes nothing for its callers, so there is no such row for a queue. */
+/** An exiting server changes nothing for callers, so a queue has no such row. */
 export const rowsOfQueue = outcomeCases.filter(
   ({ meanwhile = 'cancelled', endsProcess }) => meanwhile === 'cancelled' && !endsProcess,
 )
 
-/** Tests that callers of a queue are told what these rows say. */
+/** Tests that callers of a queue receive the outcomes of these rows. */
 export function testOutcomes(rows: readonly OutcomeCase[]): void {
   describe.each(Object.entries(deliveries))('through %s, with a queue', (name, delivery) => {
     const cases = rows.map((row, index) => ({
@@ -75,7 +75,7 @@ export function testOutcomes(rows: readonly OutcomeCase[]): void {
       id: `${row.idPrefix ?? index}-${name.replace(' ', '-')}`,
     }))
 
-    it.each(cases)('a caller is told at any front: $situation', async (row) => {
+    it.each(cases)('delivers the outcome on any server: $situation', async (row) => {
       const { id, entrypoint = 'graded', meanwhile } = row
       const starting = served.get(entrypoint) ?? start(entrypoint)
       served.set(entrypoint, starting)
@@ -105,7 +105,7 @@ export function testOutcomes(rows: readonly OutcomeCase[]): void {
           err_message,
         })
       }
-      // Nothing was told behind the end.
+      // No callback arrived after the outcome.
       expect(await ended(first)).toStrictEqual(delivery.expected(id, row))
     })
   })

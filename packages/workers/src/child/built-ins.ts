@@ -1,4 +1,4 @@
-/** What a rollout, its grader and what reports them cannot do without. */
+/** Built-ins that rollouts, graders and the reports about them depend on. */
 const probes: readonly (readonly [name: string, works: () => boolean])[] = [
   ['JSON.stringify', () => JSON.stringify({ a: [1, 'x', null] }) === '{"a":[1,"x",null]}'],
   ['JSON.parse', () => (JSON.parse('{"a":[1]}') as { a: number[] }).a[0] === 1],
@@ -8,14 +8,14 @@ const probes: readonly (readonly [name: string, works: () => boolean])[] = [
 ]
 
 /**
- * Tries whether built-ins still do what they should: code of one rollout can break them for all others of its
- * process, also without an error, and a rollout that waits for a promise then never ends. Who replaces one
- * with another that works changes nothing.
+ * Checks whether built-ins still work. User code of one rollout can break them for all others of its process
+ * without an error, and a rollout that waits for a promise then never ends. A replacement that works is
+ * accepted.
  */
 export class BuiltIns {
   #isReactionDue = false
 
-  /** The name of one that does not work; to be called again and again, because promises take a turn. */
+  /** The name of one that does not work. To be called repeatedly, because promises take a turn. */
   findBroken(): string | undefined {
     if (this.#isReactionDue) return 'Promise.prototype.then'
     // Counted, because iterators can be broken as well.

@@ -2,22 +2,26 @@ import { errorMessage, type StartingModelCall, type RolloutSample } from '@osmos
 import { untilAborted } from '@osmosis/core/http'
 import type { SamplesById, GradingOutcome, LocalBackend, WorkflowOutcome } from '@osmosis/runtime'
 
-import { sendSamples } from '../protocol/portable-values.ts'
-import { receiveError, sendFailure, type SentError } from '../protocol/sent-error.ts'
+import {
+  receiveError,
+  sendFailure,
+  sendSamples,
+  type SentError,
+} from '../protocol/portable-values.ts'
 import type { ExecutionMessage } from '../protocol/worker-messages.ts'
 import type { ParentChannel, LaterMessage } from './parent-channel.ts'
 
 /** An execution in this process. */
 interface Run {
   readonly ending: AbortController
-  /** Resolved when the grader may begin. */
+  /** Resolved when the grader may start. */
   readonly mayGrade: PromiseWithResolvers<void>
-  /** Settled with the parent's answer to the mark, where it gives one. */
-  readonly mayAsk: PromiseWithResolvers<void>
+  /** Settled with the parent's answer to the mark, if it gives one. */
+  readonly mayCallPolicy: PromiseWithResolvers<void>
   readonly calls: CallAnnouncements
 }
 
-/** Executes what the parent sends, and reports to it what happens. */
+/** Executes the rollouts that the parent sends, and reports their outcomes to it. */
 export class ChildExecutions {
   readonly #backend: Pick<LocalBackend<never, never>, 'execute'>
   readonly #channel: ParentChannel
@@ -35,8 +39,8 @@ export class ChildExecutions {
     }
     const run = this.#runs.get(message.run)
     if (message.type === 'marked') {
-      if (message.error === null) run?.mayAsk.resolve()
-      else run?.mayAsk.reject(receiveError(message.error))
+      if (message.error === null) run?.mayCallPolicy.resolve()
+      else run?.mayCallPolicy.reject(receiveError(message.error))
       return
     }
     if (message.type === 'call-answered') {
@@ -44,7 +48,7 @@ export class ChildExecutions {
       return
     }
     if (message.type === 'end') run?.ending.abort(receiveError(message.reason))
-    // Grading that may not begin any more fails at once, with that reason.
+    // After an end, grading starts as well and fails immediately with its reason.
     run?.mayGrade.resolve()
   }
 
@@ -52,18 +56,18 @@ export class ChildExecutions {
     const { run, request, answersMark, announcesCalls } = order
     const ending = new AbortController()
     const mayGrade = Promise.withResolvers<void>()
-    const mayAsk = Promise.withResolvers<void>()
+    const mayCallPolicy = Promise.withResolvers<void>()
     const calls = new CallAnnouncements(run, this.#channel)
-    this.#runs.set(run, { ending, mayGrade, mayAsk, calls })
+    this.#runs.set(run, { ending, mayGrade, mayCallPolicy, calls })
     let hasFailed = false
     const observer = {
       phaseChanged: (phase: string) => {
-        if (phase === 'running') this.#channel.post({ type: 'began', run })
+        if (phase === 'running') this.#channel.post({ type: 'code-started', run })
       },
       beforeFirstModelCall: async () => {
-        const marked = this.#channel.written({ type: 'asked', run })
-        // Together: the answer may be here before this process knows that its mark is written.
-        await Promise.all(answersMark ? [marked, mayAsk.promise] : [marked])
+        const marked = this.#channel.written({ type: 'policy-called', run })
+        // In parallel: the answer may arrive before this process knows that the mark is written.
+        await Promise.all(answersMark ? [marked, mayCallPolicy.promise] : [marked])
       },
       ...(announcesCalls && {
         modelCallBegins: async (call: StartingModelCall) => calls.begin(call),
@@ -94,12 +98,12 @@ export class ChildExecutions {
       .catch(() => this.#channel.post({ type: 'partial', run, samples: [] }))
   }
 
-  /** What was thrown or said cannot be sent in any form; the rollout has an end all the same. */
+  /** Reports a failure when the outcome cannot be sent in any form. */
   #endUndelivered(run: number, error: unknown): void {
     const message = `the worker could not report how the rollout ended: ${errorMessage(error)}`
     const failure = { message, category: 'agent_error', cause: { value: message } } as const
     const end = { run, failure, samples: [] } as const
-    // Of the phase that has been reported nothing is changed by this.
+    // The parent ignores the report of a phase that was already reported.
     this.#channel.post({ type: 'workflow', ...end, warnings: [], otherCalls: undefined })
     this.#channel.post({ type: 'grading', ...end })
   }
@@ -124,7 +128,7 @@ class CallAnnouncements {
     this.#channel = channel
   }
 
-  /** As an observer does it. */
+  /** Implements `RolloutObserver.modelCallBegins`. */
   async begin({ endpoint, signal }: StartingModelCall): Promise<() => void> {
     const identity = { run: this.#run, call: (this.#calls += 1) }
     const answered = Promise.withResolvers<void>()

@@ -5,41 +5,41 @@ import { codePlace } from '@osmosis/runtime/containment'
 /** The pipe for exit reports: a process that is ending cannot flush its message channel. */
 export const exitReportPipe = 4
 
-/** What a worker process says of its own end. */
+/** What a worker process reports about its exit. */
 export type ExitReport =
-  /** `place` is where `process.exit` was called; empty when it was not. */
+  /** `place` is where `process.exit` was called, or empty. */
   | { readonly kind: 'exit'; readonly code: number; readonly place: string }
   | { readonly kind: 'uncaught'; readonly message: string; readonly place: string }
   | { readonly kind: 'abort'; readonly place: string }
   | { readonly kind: 'memory'; readonly megabytes: number }
   /** User code has broken this built-in. */
   | { readonly kind: 'broken'; readonly what: string }
-  /** Not of its end: it takes so much memory that its heap may be about to be full. */
+  /** Sent before the exit: the process uses so much memory that its heap may fill up. */
   | { readonly kind: 'large' }
 
-// Kept: what user code makes of it must not keep a worker from saying so.
+// Taken now, because user code may replace it later.
 const { stringify } = JSON
 
-/** Writes at once. The first words are the ones that count. */
-export function reportExit(words: ExitReport): void {
+/** Writes synchronously. The first report counts. */
+export function reportExit(report: ExitReport): void {
   try {
-    writeSync(exitReportPipe, `${stringify(words)}\n`)
+    writeSync(exitReportPipe, `${stringify(report)}\n`)
   } catch {
-    // The parent has ended: no process reads the report.
+    // The parent has exited, so no process reads the report.
   }
 }
 
-/** What a line of the pipe says; undefined for what else may have been written there. */
+/** A line of the pipe as a report; undefined when user code has written it. */
 export function parseExitReport(line: string): ExitReport | undefined {
   try {
-    const words = JSON.parse(line) as ExitReport | null
-    return words !== null && typeof words === 'object' && 'kind' in words ? words : undefined
+    const report = JSON.parse(line) as ExitReport | null
+    return report !== null && typeof report === 'object' && 'kind' in report ? report : undefined
   } catch {
     return undefined
   }
 }
 
-/** From now on the process says why it ends, as far as JavaScript gets to know. */
+/** Makes the process report why it exits, as far as JavaScript can know. */
 export function reportEveryExit(): void {
   let place = ''
   const { exit } = process // oxlint-disable-line typescript/unbound-method -- called on it below
@@ -61,7 +61,7 @@ export function reportEveryExit(): void {
   process.on('exit', (code) => reportExit({ kind: 'exit', code, place }))
 }
 
-/** Memory of this process; undefined when it has no file left to read that from. */
+/** Memory of this process; undefined when it can no longer open files. */
 export function residentBytes(): number | undefined {
   try {
     return process.memoryUsage.rss()

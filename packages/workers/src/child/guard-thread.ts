@@ -4,24 +4,24 @@ import { reportExit, residentBytes } from './exit-report.ts'
 
 // A thread beside user code: it continues when user code blocks the event loop or garbage collection never ends.
 
-/** What the guard of a worker process checks. */
+/** The limits that the guard of a worker process checks. */
 export interface GuardData {
   /** The process that started this one. */
-  readonly front: number
+  readonly parent: number
   readonly maxMemoryBytes: number
   /** V8 ends the process when its heap has this size. */
   readonly maxHeapBytes: number
 }
 
-const { front, maxMemoryBytes, maxHeapBytes } = workerData as GuardData
+const { parent, maxMemoryBytes, maxHeapBytes } = workerData as GuardData
 const everyMs = 250
 let isLarge = false
 
 setInterval(() => {
-  // The parent has ended.
-  if (process.ppid !== front) process.kill(process.pid, 'SIGKILL')
+  // The parent has exited.
+  if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL')
   const bytes = residentBytes() ?? 0
-  // V8 leaves no time for words when the heap is full.
+  // When the heap is full, V8 aborts without time for a report.
   if (!isLarge && bytes > maxHeapBytes * 0.75) {
     isLarge = true
     reportExit({ kind: 'large' })

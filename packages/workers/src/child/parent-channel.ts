@@ -4,15 +4,15 @@ import type { ParentMessage, WorkerMessage } from '../protocol/worker-messages.t
 import { residentBytes } from './exit-report.ts'
 
 type WatchMessage = Extract<ParentMessage, { type: 'watch' }>
-/** What is said to a worker that is being watched. */
+/** A message to a worker that is being watched. */
 export type LaterMessage = Exclude<ParentMessage, WatchMessage>
 
 /**
- * The worker's end of the channel to its parent. The process ends with it. User code does not see it: a
- * program that reports to a process manager that it is ready would send that to the parent.
+ * The worker's end of the channel to its parent. The process exits when it closes. It is hidden from user
+ * code, which could otherwise send the parent a message that is meant for a process manager.
  */
 export class ParentChannel {
-  /** How the parent watches this process: its first message. */
+  /** The parent's first message: how it watches this process. */
   readonly watched: Promise<WatchMessage>
   #take: ((message: LaterMessage) => void) | undefined
   readonly #waiting: LaterMessage[] = []
@@ -30,24 +30,24 @@ export class ParentChannel {
     process.once('disconnect', () => process.exit())
   }
 
-  /** Keeps the process alive, as it does at first. */
+  /** Keeps the process alive, which is the initial state. */
   hold(): void {
     process.channel?.ref()
   }
 
-  /** Lets the process end with code that waits for what can never come. */
+  /** Lets the process exit when its code waits for something that can never happen. */
   letGo(): void {
     process.channel?.unref()
   }
 
-  /** Takes what comes, and what has come before. */
+  /** Passes on all messages, including those that have already arrived. */
   onMessage(take: (message: LaterMessage) => void): void {
     this.#take = take
     for (const message of this.#waiting.splice(0)) take(message)
   }
 
   /**
-   * Sends a message. When the parent has ended nothing happens: this process ends soon, too.
+   * Sends a message. Does nothing when the parent has exited, because this process exits soon as well.
    *
    * @throws an error when the message cannot be cloned
    */
@@ -55,19 +55,19 @@ export class ParentChannel {
     if (process.connected) this.#send?.(message, undefined, undefined, () => {})
   }
 
-  /** Says that the event loop turns, and what the process takes. */
+  /** Reports that the event loop turns, and the resources of the process. */
   beat(): void {
     this.post(toBeat())
   }
 
-  /** Resolves when all that was sent so far is in the hands of the operating system. */
+  /** Resolves when the operating system has all messages so far. */
   async flushed(): Promise<void> {
     await this.written(toBeat())
   }
 
   /**
-   * Sends a message, and resolves when the operating system has it: the parent then reads
-   * it even if this process ends.
+   * Sends a message, and resolves when the operating system has it: the parent then reads it even if this
+   * process exits.
    */
   async written(message: WorkerMessage): Promise<void> {
     await promisify((done: (error: Error | null) => void) => {

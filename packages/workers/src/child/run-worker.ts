@@ -13,7 +13,7 @@ import {
 } from '@osmosis/runtime/containment'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
-import { sendError } from '../protocol/sent-error.ts'
+import { sendError } from '../protocol/portable-values.ts'
 import { BuiltIns } from './built-ins.ts'
 import { ParentChannel, type LaterMessage } from './parent-channel.ts'
 import type { GuardData } from './guard-thread.ts'
@@ -23,19 +23,18 @@ import { ChildExecutions } from './child-executions.ts'
 /** What a worker process executes. */
 export interface WorkerEntrypoint<TWorkflowConfig = unknown, TGraderConfig = unknown> {
   readonly backend: LocalBackendOptions<TWorkflowConfig, TGraderConfig>
-  /** What the parent learns about the entrypoint when it is loaded; plain data. Default: nothing. */
+  /** Plain data about the entrypoint, which the parent receives when it is loaded. Default: null. */
   readonly facts?: unknown
-  /** Answers what is asked through `WorkerPoolBackend.ask`. Default: questions are refused. */
+  /** Answers a question of `WorkerPoolBackend.ask`. Default: questions are refused. */
   readonly answer?: (question: unknown) => Promise<unknown>
 }
 
-/** For results that the parent has not read yet, when the process has to end. */
+/** How long a process that must exit waits until its last results are sent. */
 const lastResultsMs = 1000
 
 /**
- * Makes this process a worker of the one that started it: loads user code, executes the rollouts that
- * the parent sends, and ends with the parent. To be called by the module that
- * `createWorkerPool` is given, and by nothing else in it.
+ * Makes this process a worker of the one that started it: loads user code, executes the rollouts that the
+ * parent sends, and exits with the parent. Called once, by the module that `createWorkerPool` starts.
  *
  * @param load - loads the entrypoint; when it rejects, the parent gets the error
  */
@@ -44,10 +43,10 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
 ): Promise<void> {
   const channel = new ParentChannel()
   reportEveryExit()
-  containUserCode({ onUnattributed: (error) => endBecauseOf(error, channel) })
-  leaveSignalsToFront()
+  containUserCode({ onUnattributed: (error) => exitAfterError(error, channel) })
+  leaveSignalsToParent()
   ignoreBrokenPipe()
-  // Even if user code removes them: a worker cannot work without them.
+  // A worker needs its listeners even if user code removes them.
   keepListeners(() => true)
   const { beatMs, maxMemoryBytes } = await channel.watched
   startGuard(maxMemoryBytes)
@@ -55,7 +54,7 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   setInterval(() => {
     const what = builtIns.findBroken()
     if (what === undefined) channel.beat()
-    else endSaying({ kind: 'broken', what }, channel)
+    else exitWithReport({ kind: 'broken', what }, channel)
   }, beatMs).unref()
   channel.letGo()
   try {
@@ -92,7 +91,7 @@ function handle(message: LaterMessage, { channel, runs, answer }: WorkerParts): 
   )
 }
 
-/** The attempts of a group would be in several workers, and each of those would wait for the others. */
+/** The attempts of a group would be in several workers, which would wait for one another. */
 function oneProcessOnly(grader: string): OsmosisError {
   return new OsmosisError(
     'invalid_config',
@@ -101,27 +100,24 @@ function oneProcessOnly(grader: string): OsmosisError {
 }
 
 async function refuse(): Promise<never> {
-  throw new Error('This worker answers no questions.')
+  throw new Error('This worker does not answer questions.')
 }
 
-function endBecauseOf(thrown: unknown, channel: ParentChannel): void {
+function exitAfterError(thrown: unknown, channel: ParentChannel): void {
   const message = beginningOf(errorMessage(thrown), errorTextBytes)
-  endSaying({ kind: 'uncaught', message, place: codePlace(thrown) }, channel)
+  exitWithReport({ kind: 'uncaught', message, place: codePlace(thrown) }, channel)
 }
 
-/** The state of the process is unknown, so it ends once pending results are sent. */
-function endSaying(words: ExitReport, channel: ParentChannel): void {
-  reportExit(words)
-  setTimeout(endProcess, lastResultsMs)
-  channel.flushed().finally(endProcess).catch(endProcess)
+/** The state of the process is unknown, so it exits once pending results are sent. */
+function exitWithReport(report: ExitReport, channel: ParentChannel): void {
+  const exit = (): void => process.exit(1)
+  reportExit(report)
+  setTimeout(exit, lastResultsMs)
+  channel.flushed().finally(exit).catch(exit)
 }
 
-function endProcess(): void {
-  process.exit(1)
-}
-
-/** A terminal sends its signals to the whole group; the parent decides whether and when the worker ends. */
-function leaveSignalsToFront(): void {
+/** A terminal sends its signals to the whole group; the parent decides when the worker exits. */
+function leaveSignalsToParent(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 }
 
@@ -129,6 +125,6 @@ function startGuard(maxMemoryBytes: number): void {
   const source = path.join(import.meta.dirname, 'guard-thread.ts')
   const file = existsSync(source) ? source : source.replace(/ts$/, 'js')
   const maxHeapBytes = getHeapStatistics().heap_size_limit
-  const workerData: GuardData = { front: process.ppid, maxMemoryBytes, maxHeapBytes }
+  const workerData: GuardData = { parent: process.ppid, maxMemoryBytes, maxHeapBytes }
   new Worker(file, { workerData, execArgv: [], env: {} }).unref()
 }

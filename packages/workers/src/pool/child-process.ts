@@ -15,22 +15,22 @@ export interface WorkerProcessOptions {
   /** Undefined: those of this process. */
   readonly env: NodeJS.ProcessEnv | undefined
   readonly stallTimeoutSeconds: number
-  /** Undefined: it may take any time to end a rollout. */
+  /** Undefined: no limit. */
   readonly progressTimeoutSeconds: number | undefined
-  /** Limit of the heap; twice as much and 256 in all ends the process, too, if there is that much. */
+  /** Limit of the heap. The limit of all memory follows from it. */
   readonly heapMegabytes: number
 }
 
 /**
- * V8 guesses which objects will live long, and takes those of a rollout for such. What it guesses wrong keeps
- * everything that it refers to until a full collection.
+ * V8 predicts which objects live long, and wrongly places those of rollouts among them, where they keep
+ * everything they refer to until a full collection.
  */
 const disablePretenuring = '--no-allocation-site-pretenuring'
 
-/** A process that cannot be started is one that ends with an error, whatever that is. */
+/** Never throws: a process that cannot be started emits an error. */
 export function startChild(options: WorkerProcessOptions): ChildProcess {
   const { module, args, execArgv, cwd, heapMegabytes } = options
-  // oxlint-disable-next-line node/no-process-env -- what a child has is this, unless told otherwise
+  // oxlint-disable-next-line node/no-process-env -- the default environment of a child
   const { OSMOSIS_ROLLOUT_SERVER_API_KEY: _, ...env } = options.env ?? process.env
   try {
     return fork(module, args, {
@@ -47,17 +47,17 @@ export function startChild(options: WorkerProcessOptions): ChildProcess {
   }
 }
 
-/** Reads what a process says at its end, and whether it was large then. */
+/** Reads the exit report of a process, and whether it was large. */
 export function exitReportOf(
   child: ChildProcess,
 ): () => Promise<{ last: ExitReport | undefined; isLarge: boolean }> {
-  // Of a process that could not be started there are none.
+  // A process that could not be started has no pipes.
   const pipes: readonly unknown[] | null | undefined = child.stdio
   const pipe = pipes?.[exitReportPipe]
-  const said = pipe instanceof Readable ? text(pipe).catch(() => '') : Promise.resolve('')
+  const written = pipe instanceof Readable ? text(pipe).catch(() => '') : Promise.resolve('')
   return async () => {
-    const lines = (await said).split('\n')
-    const all = lines.map(parseExitReport).filter((words) => words !== undefined)
+    const lines = (await written).split('\n')
+    const all = lines.map(parseExitReport).filter((report) => report !== undefined)
     return {
       last: all.find(({ kind }) => kind !== 'large'),
       isLarge: all.some(({ kind }) => kind === 'large'),
@@ -65,63 +65,65 @@ export function exitReportOf(
   }
 }
 
-/** How a process ended, as the operating system knows it. */
+/** How a process ended, according to the operating system. */
 export interface ProcessEnd {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
-  /** Whether the system ended processes for want of memory meanwhile; undefined: it does not say. */
+  /** Whether the system killed processes meanwhile because memory ran out; undefined when unknown. */
   readonly ranOutOfMemory: boolean | undefined
   /** Whether its heap may have been full. */
   readonly mayBeFull: boolean
 }
 
-/** Of Node.js, for a process that has nothing to do but wait for a module to be loaded. */
+/** Exit code of Node.js when a top-level await never settles. */
 const neverSettled = 13
 
-/** What happened to a worker process, as one would say it: "exited with code 0: …". */
+/** What happened to a worker process, as text: "exited with code 0: …". */
 export function endText(
   end: ProcessEnd,
-  words: ExitReport | undefined,
+  report: ExitReport | undefined,
   heapMegabytes: number,
 ): string {
   const { code, signal } = end
-  if (words?.kind === 'memory') {
-    return `was ended because it took more than ${words.megabytes} MiB of memory`
+  if (report?.kind === 'memory') {
+    return `was ended because it used more than ${report.megabytes} MiB of memory`
   }
-  if (words?.kind === 'uncaught') {
-    return `ended because nobody caught an error: ${words.message}${words.place}`
+  if (report?.kind === 'uncaught') {
+    return `ended because of an uncaught error: ${report.message}${report.place}`
   }
-  if (words?.kind === 'abort') return `ended: process.abort was called${words.place}`
-  if (words?.kind === 'broken') return `was ended because user code had broken ${words.what}`
+  if (report?.kind === 'abort') return `ended: process.abort was called${report.place}`
+  if (report?.kind === 'broken') return `was ended because user code had broken ${report.what}`
   if (signal !== null) return signalText(signal, end, heapMegabytes)
-  if (words?.kind === 'exit' && words.place)
-    return `exited with code ${code}: process.exit was called${words.place}`
+  if (report?.kind === 'exit' && report.place)
+    return `exited with code ${code}: process.exit was called${report.place}`
   return code === neverSettled
-    ? `exited with code ${code}: its entrypoint awaits something that can never come`
+    ? `exited with code ${code}: its entrypoint awaits something that can never happen`
     : `exited with code ${code}`
 }
 
-/** Why a worker process has ended, as figures of a pool call it. */
-export type WorkerEndReason =
-  | 'exit'
-  | 'uncaught'
-  | 'memory'
-  | 'stall'
-  | 'stuck'
-  | 'broken'
-  | 'killed'
-  | 'crash'
-  | 'signal'
-  | 'start'
+/** Why a worker process has ended, as the label of a metric. */
+export const workerEndReasons = [
+  'exit',
+  'uncaught',
+  'memory',
+  'stall',
+  'stuck',
+  'broken',
+  'killed',
+  'crash',
+  'signal',
+  'start',
+] as const
+export type WorkerEndReason = (typeof workerEndReasons)[number]
 
-/** The same as {@link endText}, in a word. */
+/** The reason that {@link endText} describes. */
 export function endReason(
   { code, signal, mayBeFull }: ProcessEnd,
-  words: ExitReport | undefined,
+  report: ExitReport | undefined,
 ): WorkerEndReason {
-  if (words?.kind === 'abort') return 'exit'
-  if (words?.kind === 'memory' || (signal === 'SIGABRT' && mayBeFull)) return 'memory'
-  if (words?.kind === 'uncaught' || words?.kind === 'broken') return words.kind
+  if (report?.kind === 'abort') return 'exit'
+  if (report?.kind === 'memory' || (signal === 'SIGABRT' && mayBeFull)) return 'memory'
+  if (report?.kind === 'uncaught' || report?.kind === 'broken') return report.kind
   if (signal === null) return code === null ? 'start' : 'exit'
   if (signal === 'SIGKILL') return 'killed'
   return crashes.has(signal) ? 'crash' : 'signal'
@@ -136,7 +138,7 @@ const crashes = new Set<NodeJS.Signals>([
   'SIGTRAP',
 ])
 
-/** How many processes the system has ended for want of memory; undefined where it does not say. */
+/** How many processes the system has killed because memory ran out; undefined when unknown. */
 export function countOutOfMemory(): number | undefined {
   try {
     const [, count] = /^oom_kill (\d+)$/m.exec(readFileSync('/proc/vmstat', 'utf8')) ?? []

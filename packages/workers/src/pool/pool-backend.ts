@@ -32,15 +32,15 @@ import { WorkerLoss, type ExecutionOrder } from './remote-execution.ts'
 import { WorkerPool, type PlacedExecution, type WorkerPoolOptions } from './worker-pool.ts'
 
 /**
- * Executes rollouts in child processes. This process loads no user code: whatever that does ends its
- * own worker at most, and no result that is here already.
+ * Executes rollouts in child processes. This process loads no user code, which can end its own worker but
+ * not lose results that have already arrived here.
  */
 export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
-  /** Where rollouts keep files. */
+  /** Where rollouts store files. */
   readonly artifactRoot: string
-  /** Where rollouts may connect to, as the module of the workers has it. */
+  /** Where rollouts may connect to, as the module of the workers configures it. */
   readonly egress: EgressOptions | undefined
-  /** What the module of the workers says of its entrypoint. */
+  /** Data of the workers' module about its entrypoint. */
   readonly facts: unknown
   readonly #pool: WorkerPool
   readonly #parts: PoolParts
@@ -55,7 +55,7 @@ export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
     this.#maxQueueDepth = limits.maxQueueDepth
     this.#parts = {
       pool,
-      // Held here, for all workers together: what waits belongs to none of them.
+      // Slots of all workers together: a waiting rollout is in none of them.
       workflowSlots: new ConcurrencyLimiter(limits.workflows),
       graderSlots: new ConcurrencyLimiter(limits.graders),
       hasGrader: limits.graded,
@@ -95,16 +95,15 @@ export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
     this.#rollouts.shutdown()
   }
 
-  /** The ids of the worker processes there are. */
+  /** The process ids of the running workers. */
   get workerPids(): readonly number[] {
     return this.#pool.pids
   }
 
   /**
-   * The workers there are, and how many were replaced so far: after an `exit`, an `uncaught` error, too
-   * much `memory`, a `stall`, a native `crash`, another `signal`, when they were `killed` from outside,
-   * or did not `start`. What they take they say up to once a second; one whose event loop is blocked
-   * says it later.
+   * The running workers, and how many were replaced so far: after an `exit`, an `uncaught` error, too much
+   * `memory`, a `stall`, a native `crash`, another `signal`, when they were `killed` from outside, or did
+   * not `start`. Workers report their resources once a second unless their event loop is blocked.
    */
   workers(): BackendWorkers {
     const { pids, restarts, usage } = this.#pool
@@ -112,15 +111,15 @@ export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
   }
 
   /**
-   * Puts a question to the module of the workers: one of them answers.
+   * Sends a question to the module of the workers: one of them answers.
    *
-   * @throws what its `answer` rejects with; OsmosisError with code `worker_lost` when the worker ends
+   * @throws the error of its `answer`; OsmosisError with code `worker_lost` when the worker ends
    */
   async ask(question: unknown): Promise<unknown> {
     return this.#pool.ask(question)
   }
 
-  /** Ends all workers; rollouts that are still in them fail. Resolves when they have ended. */
+  /** Ends all workers, whose rollouts fail. Resolves when they have exited. */
   async close(): Promise<void> {
     await this.#pool.close()
   }
@@ -141,10 +140,10 @@ export async function createWorkerPool(options: WorkerPoolOptions): Promise<Work
   return WorkerPoolBackend.start(options)
 }
 
-/** For a worker to report the end of what was ended. */
+/** How long a worker has to report the end of an aborted phase. */
 const reactionMs = 1_000
 
-/** What all rollouts of a pool share. */
+/** Parts that all rollouts of a pool share. */
 interface PoolParts {
   readonly pool: WorkerPool
   readonly workflowSlots: ConcurrencyLimiter
@@ -152,7 +151,7 @@ interface PoolParts {
   readonly hasGrader: boolean
 }
 
-/** The phases of one rollout, in whatever workers it takes. */
+/** The phases of one rollout, in one or more workers. */
 class PooledRollout implements RolloutPhases {
   readonly #parts: PoolParts
   #placed: PlacedExecution | undefined
@@ -186,7 +185,7 @@ class PooledRollout implements RolloutPhases {
     let deadline: Deadline | undefined
     try {
       live.ending.throwIfAborted()
-      // What is not graded after all, the worker finds out by itself.
+      // Otherwise the worker decides that the rollout is not graded.
       const takesSlot =
         hasGrader && samples.size > 0 && (request.label !== null || request.metadata !== null)
       if (takesSlot) release = await graderSlots.acquire(live.ending)
@@ -208,7 +207,7 @@ class PooledRollout implements RolloutPhases {
     }
   }
 
-  /** Runs the workflow to its end, in another worker if one was lost before it called the policy. */
+  /** Runs the workflow to its end, in another worker when one is lost before it has called the policy. */
   async #runSomewhere(
     live: LiveRollout,
     clock: QueueClock,
@@ -252,8 +251,8 @@ class PooledRollout implements RolloutPhases {
   }
 
   /**
-   * Waits for a report of the worker. When the phase is ended the worker is asked to do so, and has a
-   * moment to report it; code that blocks it must not hold up the outcome.
+   * Waits for a report of the worker. When the phase is aborted, the worker is notified and has a short
+   * time to report; code that blocks it must not delay the outcome.
    */
   async #reported<T>(report: Promise<T>, { signal }: Deadline): Promise<T> {
     const unanswered = Promise.withResolvers<never>()

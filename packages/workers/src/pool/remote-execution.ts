@@ -1,5 +1,6 @@
 import { OsmosisError, type RolloutSample } from '@osmosis/core'
 import {
+  afterLoss,
   endOfPhase,
   stateAfter,
   type GradingOutcome,
@@ -11,20 +12,24 @@ import {
   type WorkflowOutcome,
 } from '@osmosis/runtime'
 
-import { receiveFailure, sendError, type SentError } from '../protocol/sent-error.ts'
-import { isTooDeep } from '../protocol/portable-values.ts'
+import {
+  isTooDeep,
+  receiveFailure,
+  sendError,
+  type SentError,
+} from '../protocol/portable-values.ts'
 import type { ParentMessage, ExecutionMessage } from '../protocol/worker-messages.ts'
 
-/** What a worker is to run. */
+/** The order to execute a rollout. */
 export interface ExecutionOrder {
   readonly request: RolloutRequest
   /** See `RolloutObserver`; without it the first model call does not wait. */
   readonly beforeFirstModelCall: (() => Promise<void>) | undefined
-  /** The same for each model call. */
+  /** See `RolloutObserver`; without it model calls are not announced. */
   readonly modelCallBegins: RolloutObserver['modelCallBegins']
 }
 
-/** What a run reports of its workflow. */
+/** The report of an execution about its workflow. */
 export interface WorkflowReport {
   readonly outcome: WorkflowOutcome
   readonly samples: SamplesById
@@ -32,7 +37,7 @@ export interface WorkflowReport {
 
 /** The worker of an execution was lost. */
 export class WorkerLoss extends OsmosisError {
-  /** What happened to the worker, for the texts of those that it took along. */
+  /** What happened to the worker, for the messages of its rollouts. */
   readonly what: string
 
   constructor(what: string) {
@@ -45,7 +50,7 @@ export class WorkerLoss extends OsmosisError {
 export class RemoteExecution {
   readonly number: number
   readonly request: RolloutRequest
-  /** Settle with what the worker reports, and reject with a {@link WorkerLoss}. */
+  /** Resolve with the report of the worker, or reject with a {@link WorkerLoss}. */
   readonly workflow = quiet<WorkflowReport>()
   readonly grading = quiet<GradingOutcome>()
   readonly #partial = Promise.withResolvers<SamplesById>()
@@ -55,7 +60,7 @@ export class RemoteExecution {
   #status: LifecycleState = 'queued'
   #calledPolicy = false
   #isGraded = false
-  #isOver = false
+  #hasEnded = false
 
   constructor(
     number: number,
@@ -73,29 +78,31 @@ export class RemoteExecution {
     this.#send = send
   }
 
-  /** Whether its user code has run, as far as is known. */
+  /** Whether its user code is known to have started. */
   get hasStarted(): boolean {
     return this.#status !== 'queued' || this.#calledPolicy
   }
 
-  /** Whether its first model call has left, as far as is known. */
+  /** Whether its first model call may have been sent. */
   get calledPolicy(): boolean {
     return this.#calledPolicy
   }
 
-  /** Whether another worker could execute it, should this one be lost. */
+  /** Whether it could be executed again after the loss of this worker. */
   get isRepeatable(): boolean {
-    return this.#isInWorkflow && !this.#calledPolicy
+    const grading = !this.#isInWorkflow
+    const lost = { cancelled: false, grading, calledPolicy: this.#calledPolicy }
+    return afterLoss({ ...lost, lostWorkers: 0, executions: 1 }) === undefined
   }
 
-  /** Whether the worker has something to do for it: a rollout may wait for its grading, elsewhere. */
+  /** Whether the worker works on it: between the phases it waits for the parent. */
   get isAtWork(): boolean {
-    return !this.#isOver && (this.#isInWorkflow || this.#isGraded)
+    return !this.#hasEnded && (this.#isInWorkflow || this.#isGraded)
   }
 
   /** Whether the worker reports nothing more about it. */
-  get isOver(): boolean {
-    return this.#isOver
+  get hasEnded(): boolean {
+    return this.#hasEnded
   }
 
   get #isInWorkflow(): boolean {
@@ -125,19 +132,18 @@ export class RemoteExecution {
     this.#send({ type: 'grade', run: this.number })
   }
 
-  /** Asks the worker to end it with this reason. */
+  /** Notifies the worker that it ends with this reason. */
   end(reason: unknown): void {
-    if (!this.isOver) this.#send({ type: 'end', run: this.number, reason: sendError(reason) })
+    if (!this.#hasEnded) this.#send({ type: 'end', run: this.number, reason: sendError(reason) })
   }
 
   handle(message: ExecutionMessage): void {
     switch (message.type) {
-      case 'began':
+      case 'code-started':
         this.#apply('code_started')
         return
-      case 'asked':
-        // Where track is lost of a worker, all of its runs are said to have asked.
-        if (!this.isRepeatable) return
+      case 'policy-called':
+        if (this.#calledPolicy || !this.#apply('policy_called')) return
         this.#calledPolicy = true
         this.#beforeFirstModelCall?.().then(
           () => this.#answerMark(null),
@@ -154,8 +160,8 @@ export class RemoteExecution {
         const failure = receiveFailure(message.failure)
         const { grade } = this.request
         this.#apply(endOfPhase('workflow', failure, grade))
-        // A failure is followed by what was said until then, a success by its grading.
-        if (failure === null && !grade) this.#isOver = true
+        // A failure is followed by its partial samples, a success by its grading.
+        if (failure === null && !grade) this.#hasEnded = true
         const status = failure === null ? 'success' : 'failure'
         const { warnings, otherCalls } = message
         const outcome = { status, failure, warnings, otherCalls } as const
@@ -167,11 +173,11 @@ export class RemoteExecution {
         return
       }
       case 'partial':
-        this.#isOver = true
+        this.#hasEnded = true
         this.#partial.resolve(byId(message.samples))
         return
       case 'grading': {
-        this.#isOver = true
+        this.#hasEnded = true
         const failure = receiveFailure(message.failure)
         const status = failure === null ? 'success' : 'failure'
         this.#partial.resolve(new Map())
@@ -180,22 +186,24 @@ export class RemoteExecution {
     }
   }
 
-  /** What user code writes to the channel in the wrong order changes nothing. */
-  #apply(event: LifecycleEvent): void {
+  /** Returns whether the event is accepted: user code may write messages to the channel as well. */
+  #apply(event: LifecycleEvent): boolean {
     const next = stateAfter({ status: this.#status, isCancelled: false }, event)
-    if (next !== 'stale' && next !== 'after_cancel') this.#status = next
+    if (next === 'stale' || next === 'after_cancel') return false
+    this.#status = next
+    return true
   }
 
   #answerMark(error: SentError | null): void {
     this.#send({ type: 'marked', run: this.number, error })
   }
 
-  /** Nothing more is heard of its model calls. */
+  /** Ends its model calls, about which no message can arrive any more. */
   endCalls(): void {
     this.#calls?.endAll()
   }
 
-  /** The worker was lost. What it has reported stays. */
+  /** The worker was lost. Its reports so far stay valid. */
   lose(loss: WorkerLoss): void {
     this.endCalls()
     this.workflow.reject(loss)
@@ -204,14 +212,14 @@ export class RemoteExecution {
   }
 }
 
-/** What a worker reports, sooner or later. Declarations must not need a library newer than ES2023. */
+/** As `PromiseWithResolvers`, which the declarations of this package must not need. */
 interface Report<T> {
   readonly promise: Promise<T>
   readonly resolve: (value: T) => void
   readonly reject: (reason: unknown) => void
 }
 
-/** A promise that may be rejected before anybody waits for it. */
+/** A promise that may reject before it is awaited. */
 function quiet<T>(): Report<T> {
   const resolvers = Promise.withResolvers<T>()
   resolvers.promise.catch(() => {})
@@ -228,7 +236,7 @@ type Answer = (call: number, error: SentError | null) => void
 class AnnouncedCalls {
   readonly #begins: NonNullable<RolloutObserver['modelCallBegins']>
   readonly #answer: Answer
-  /** Those that have not ended, by number. */
+  /** The calls that have not ended, by number. */
   readonly #going = new Map<number, AbortController>()
 
   constructor(begins: NonNullable<RolloutObserver['modelCallBegins']>, answer: Answer) {

@@ -6,7 +6,11 @@ import { untilAborted, wait } from '@osmosis/core/http'
 
 import type { ProcessUsage, ReadyMessage } from '../protocol/worker-messages.ts'
 import type { RemoteExecution, ExecutionOrder } from './remote-execution.ts'
-import type { WorkerEndReason, WorkerProcessOptions } from './child-process.ts'
+import {
+  workerEndReasons,
+  type WorkerEndReason,
+  type WorkerProcessOptions,
+} from './child-process.ts'
 import { spendableBytes, WorkerProcess } from './worker-process.ts'
 
 /** How the workers of a pool are started. */
@@ -17,37 +21,36 @@ export interface WorkerPoolOptions {
   readonly args?: readonly string[] | undefined
   /** Arguments of Node.js for workers. Default: those of this process. */
   readonly execArgv?: readonly string[] | undefined
-  /** Where they run. Default: where this process does. */
+  /** Their working directory. Default: that of this process. */
   readonly cwd?: string | undefined
   /**
-   * Their variables. Default: those of this process. The key of its server,
-   * `OSMOSIS_ROLLOUT_SERVER_API_KEY`, is not among them in any case.
+   * Their environment variables. Default: those of this process. The key of the server,
+   * `OSMOSIS_ROLLOUT_SERVER_API_KEY`, is always removed.
    */
   readonly env?: NodeJS.ProcessEnv | undefined
-  /** How many processes. Default: one for each core. */
+  /** Number of processes. Default: one for each core. */
   readonly workers?: number | undefined
   /** A worker whose event loop is blocked for longer is killed. Seconds; default 30. */
   readonly stallTimeoutSeconds?: number | undefined
   /**
-   * A worker that has rollouts to run, and has ended none of them for longer, is killed. Seconds; default:
-   * none is killed for that.
+   * A worker that has rollouts to run, but has ended none of them for longer, is killed. Seconds; default:
+   * no limit.
    */
   readonly progressTimeoutSeconds?: number | undefined
   /**
-   * Limit of the heap of a worker. One that takes twice as much and 256 MiB of memory in all, with its
-   * buffers, is killed, and so is one that takes three quarters of the memory of the machine, or of the
-   * container where that has less. MiB; default: what Node.js allows a process, but no more than these
-   * three quarters for all workers together.
+   * Heap limit of a worker. A worker is killed when all its memory, with buffers, exceeds twice the heap
+   * limit plus 256 MiB, or three quarters of the memory of the machine or container. MiB; default: the
+   * limit of Node.js, but at most these three quarters for all workers together.
    */
   readonly heapMegabytes?: number | undefined
-  /** Called when a worker has ended, other than by closing, or its successor cannot start. */
+  /** Called when a worker has ended without being closed, or when its successor cannot start. */
   readonly onWorkerEnd?: ((end: WorkerEnd) => void) | undefined
 }
 
 /** The end of a worker. */
 export interface WorkerEnd {
   readonly pid: number | undefined
-  /** What happened, as one sentence without its end. */
+  /** What happened, as one sentence without a full stop. */
   readonly what: string
   /** Rollouts that were in it. */
   readonly rollouts: number
@@ -57,52 +60,44 @@ export interface WorkerEnd {
 
 const firstBackoffMs = 250
 const longestBackoffMs = 30_000
-/** A worker that lived for this long was able to live, although it had nothing to do. */
+/** A worker that has run for this long counts as healthy, even without rollouts. */
 const healthyMs = 10_000
-/** Successors that cannot start one after the other, before rollouts no longer wait for them. */
+/** Number of consecutive failed starts after which rollouts no longer wait for a worker. */
 const enoughFailures = 3
 
-/** How often a worker is started that is killed from outside while it loads for the first time. */
+/** Number of tries to start a first worker that is killed from outside while it loads. */
 const mostFirstStarts = 3
 
-/** What waits for a worker. */
+/** A caller that waits for a worker. */
 interface Waiter {
   readonly suspect: boolean
   readonly take: (worker: WorkerProcess) => void
   readonly giveUp: (error: Error) => void
 }
 
-/** A run and the worker that it is in. */
+/** An execution and its worker. */
 export interface PlacedExecution {
   readonly run: RemoteExecution
   readonly worker: WorkerProcess
 }
 
-/** Keeps as many workers as there should be, and gives rollouts a place in one of them. */
+/** Keeps a fixed number of workers running, and assigns rollouts to them. */
 export class WorkerPool {
   readonly #options: WorkerPoolOptions
   readonly #processOptions: WorkerProcessOptions
   readonly #workers = new Set<WorkerProcess>()
   readonly #suspects = new WeakSet<RemoteExecution>()
   readonly #waiting = new Set<Waiter>()
-  /** Those of them that are suspects. */
+  /** The ones with a suspect. */
   readonly #waitingSuspects = new Set<Waiter>()
   readonly #closing = new AbortController()
   #failedStarts = 0
-  /** All of them from the start: Prometheus sees no increase to a first figure. */
-  readonly #restarts: Record<WorkerEndReason, number> = {
-    exit: 0,
-    uncaught: 0,
-    memory: 0,
-    stall: 0,
-    stuck: 0,
-    broken: 0,
-    killed: 0,
-    crash: 0,
-    signal: 0,
-    start: 0,
-  }
-  /** Of workers that have ended. */
+  /** Has all reasons from the start, because Prometheus cannot see an increase to a first value. */
+  readonly #restarts = Object.fromEntries(workerEndReasons.map((reason) => [reason, 0])) as Record<
+    WorkerEndReason,
+    number
+  >
+  /** CPU time of workers that have ended. */
   #pastCpuSeconds = 0
 
   constructor(options: WorkerPoolOptions) {
@@ -120,12 +115,12 @@ export class WorkerPool {
     }
   }
 
-  /** Workers that have been replaced so far, by why they ended. */
+  /** Number of workers replaced so far, by reason. */
   get restarts(): Readonly<Record<WorkerEndReason, number>> {
     return { ...this.#restarts }
   }
 
-  /** What the workers take together; CPU time includes that of those before them. */
+  /** Resources of all workers; CPU time includes that of ended workers. */
   get usage(): ProcessUsage {
     let residentBytes = 0
     let cpuSeconds = this.#pastCpuSeconds
@@ -136,16 +131,16 @@ export class WorkerPool {
     return { residentBytes, cpuSeconds }
   }
 
-  /** The ids of the worker processes there are. */
+  /** The process ids of the running workers. */
   get pids(): number[] {
     return [...this.#workers].flatMap(({ pid }) => pid ?? [])
   }
 
   /**
-   * Starts all workers and resolves when they take rollouts.
+   * Starts all workers and resolves when they accept rollouts.
    *
-   * @throws what the first of them said that cannot; OsmosisError with code `worker_lost` when one was
-   * killed from outside each time
+   * @throws the error of the first worker that cannot load; OsmosisError with code `worker_lost` when one
+   * was killed from outside each time
    */
   async start(): Promise<ReadyMessage> {
     const { workers = availableParallelism() } = this.#options
@@ -161,11 +156,11 @@ export class WorkerPool {
   }
 
   /**
-   * Begins a run in the worker that has least to do, as soon as there is one.
+   * Starts an execution in the least busy worker, as soon as one is free.
    *
-   * @param suspect - whether the rollout was in a worker that ended. It is then executed where no other
-   * rollout could be executed again, and until it has called the policy no other is started there: a second
-   * worker that it ends then takes no rollout with it that could have been saved.
+   * @param suspect - whether the rollout was in a worker that ended. It then runs in a worker without
+   * repeatable rollouts, and no other starts there until it has called the policy, so that it cannot lose
+   * any repeatable rollout if it ends a second worker.
    * @throws the reason of `signal`
    */
   async run(
@@ -193,7 +188,7 @@ export class WorkerPool {
   }
 
   #add(): WorkerProcess {
-    const worker = new WorkerProcess(this.#processOptions, () => this.#handOut())
+    const worker = new WorkerProcess(this.#processOptions, () => this.#assign())
     this.#workers.add(worker)
     return worker
   }
@@ -202,7 +197,7 @@ export class WorkerPool {
     if (this.#workers.delete(worker)) this.#pastCpuSeconds += worker.usage.cpuSeconds
   }
 
-  /** What cannot be loaded fails at once; that somebody killed the process says nothing about it. */
+  /** A module that cannot be loaded fails immediately; a kill from outside is tried again. */
   async #startFirst(): Promise<WorkerProcess> {
     for (let starts = 1; ; starts += 1) {
       const worker = this.#add()
@@ -215,7 +210,7 @@ export class WorkerPool {
         if (reason !== 'killed' && reason !== 'signal') throw error
         this.#closing.signal.throwIfAborted()
         if (starts === mostFirstStarts) {
-          const message = `A worker was started ${starts} times, and never could take rollouts: ${what}.`
+          const message = `A worker was started ${starts} times, but never became ready: ${what}.`
           throw new OsmosisError('worker_lost', message)
         }
         await this.#makeWay(worker, backoffMs(starts))
@@ -223,7 +218,7 @@ export class WorkerPool {
     }
   }
 
-  /** Puts a successor in the place of each worker that ends. */
+  /** Replaces each worker that ends. */
   async #keepUp(first: WorkerProcess): Promise<void> {
     let failures = 0
     for (let worker = first; ; worker = this.#add()) {
@@ -233,7 +228,7 @@ export class WorkerPool {
       const started = await this.#hasStarted(worker)
       const livedMs = performance.now() - worker.startedAt
       const isHealthy = started && (worker.hasFinished || livedMs > healthyMs)
-      // Nor does the worker fail by a suspect, which brings down no third one.
+      // A suspect may have ended it, which does not happen again: a rollout is lost twice at most.
       const isFailure = !isHealthy && !runs.some((run) => this.#suspects.has(run))
       if (isHealthy) failures = 0
       else if (isFailure) failures += 1
@@ -249,7 +244,7 @@ export class WorkerPool {
     this.#restarts[reason] += 1
   }
 
-  /** After some failures in a row nothing waits for the next attempt any more. */
+  /** After several failures in a row, rollouts no longer wait for the next start. */
   async #hasStarted(worker: WorkerProcess): Promise<boolean> {
     try {
       await worker.ready
@@ -275,8 +270,8 @@ export class WorkerPool {
   }
 
   /**
-   * The worker that is the next to have nothing that could be run again, while a suspect waits for one.
-   * What comes later goes elsewhere, or waits: on a busy server the suspect would wait for ever.
+   * The worker that a waiting suspect gets next, because it has the fewest repeatable rollouts. No others
+   * are assigned to it, or else the suspect would wait forever on a busy server.
    */
   #keptFree(open: readonly WorkerProcess[]): WorkerProcess | undefined {
     if (this.#waitingSuspects.size === 0) return undefined
@@ -294,7 +289,7 @@ export class WorkerPool {
     return true
   }
 
-  /** Calls `begin` with the worker as soon as there is one, in that very moment. */
+  /** Calls `begin` synchronously with a worker as soon as one is free. */
   async #whenFree<T>(
     suspect: boolean,
     signal: AbortSignal,
@@ -316,8 +311,8 @@ export class WorkerPool {
     try {
       return await untilAborted(signal, async () => promise)
     } finally {
-      // Others may have waited for it to be placed.
-      if (this.#stopWaiting(waiter) && suspect) this.#handOut()
+      // A worker may have been reserved for it.
+      if (this.#stopWaiting(waiter) && suspect) this.#assign()
     }
   }
 
@@ -327,7 +322,7 @@ export class WorkerPool {
     return this.#waiting.delete(waiter)
   }
 
-  #handOut(): void {
+  #assign(): void {
     for (const waiter of this.#waiting) {
       const worker = this.#choose(waiter.suspect)
       if (worker === undefined) continue
@@ -337,12 +332,12 @@ export class WorkerPool {
   }
 }
 
-/** Runs that could be run again, should the worker end. */
+/** Number of executions that could be repeated if the worker ended. */
 function repeatableIn({ runs }: WorkerProcess): number {
   return [...runs.values()].filter(({ isRepeatable }) => isRepeatable).length
 }
 
-/** @param failures - of workers one after the other */
+/** @param failures - number of consecutive failures */
 function backoffMs(failures: number): number {
   return Math.min(firstBackoffMs * 2 ** (failures - 1), longestBackoffMs)
 }

@@ -7,8 +7,7 @@ import { runInRollout, type RolloutScope } from '@osmosis/runtime/containment'
 import { runOutsideRollout } from '@osmosis/core/http'
 
 import { exitReportPipe } from '../child/exit-report.ts'
-import { portable } from '../protocol/portable-values.ts'
-import { receiveError } from '../protocol/sent-error.ts'
+import { portable, receiveError } from '../protocol/portable-values.ts'
 import type {
   ParentMessage,
   ProcessUsage,
@@ -27,39 +26,39 @@ import {
   type WorkerProcessOptions,
 } from './child-process.ts'
 
-/** What is known of a process that has ended. */
+/** A process that has ended. */
 interface EndedWorker {
-  /** As one sentence without its end. */
+  /** What happened, as one sentence without a full stop. */
   readonly what: string
   readonly reason: WorkerEndReason
-  /** That were in it. */
+  /** The executions in it. */
   readonly runs: readonly RemoteExecution[]
 }
 
-/** Code that is loaded may block for longer than code that runs should. */
+/** Loading code may block longer than running it. */
 const longestLoadMs = 60_000
-/** After the end of a process, for what it has left in its pipes. */
+/** How long the pipes of an ended process are read. */
 const pipesMs = 5_000
-/** For a process to end by itself before it is killed. */
+/** How long a process may take to exit before it is killed. */
 const patienceMs = 2_000
 
-/** What a process takes besides its heap, code and buffers of ordinary size included. */
+/** Memory of a process besides its heap: code and buffers of ordinary size. */
 const spareMegabytes = 256
 
-/** A heap of this size may fill up between two checks of its growth. */
+/** A heap of this size may fill up between two checks. */
 const smallHeapMegabytes = 512
 
 const closedChannel = 'was ended because it closed the channel to its parent'
-const nonsense = 'was ended because it wrote to the channel to its parent'
+const invalidMessage = 'was ended because it wrote to the channel to its parent'
 
 let runNumbers = 0
 
-/** One child process and the runs that are in it. */
+/** One child process and its executions. */
 export class WorkerProcess {
   readonly runs = new Map<number, RemoteExecution>()
-  /** Resolves when it takes rollouts; rejects when it never will. */
+  /** Resolves when it accepts rollouts; rejects when it never will. */
   readonly ready: Promise<ReadyMessage>
-  /** Resolves with what happened when it has ended; its runs know by then. Never rejects. */
+  /** Resolves after it has ended and its executions were notified. Never rejects. */
   readonly ended: Promise<EndedWorker>
   readonly startedAt = performance.now()
   readonly #child: ChildProcess
@@ -68,15 +67,15 @@ export class WorkerProcess {
   readonly #questions = new Map<number, PromiseWithResolvers<unknown>>()
   readonly #tickMs: number
   #silentTicks = 0
-  /** In which it worked on rollouts and ended none. */
+  /** Number of ticks in which it worked on rollouts without ending one. */
   #ticksWithoutEnd = 0
   #isReady = false
-  #isGone = false
+  #hasExited = false
   #hasFinished = false
   #usage: ProcessUsage = { residentBytes: 0, cpuSeconds: 0 }
   #endedFor: Pick<EndedWorker, 'what' | 'reason'> | undefined
 
-  /** @param onChange - called when it may have become able to take another rollout */
+  /** @param onChange - called when it may accept another rollout */
   constructor(options: WorkerProcessOptions, onChange: () => void) {
     const { stallTimeoutSeconds, progressTimeoutSeconds = Infinity, heapMegabytes } = options
     this.#onChange = onChange
@@ -102,12 +101,12 @@ export class WorkerProcess {
     return this.#child.pid
   }
 
-  /** Whether it takes rollouts. */
+  /** Whether it accepts rollouts. */
   get isOpen(): boolean {
-    return this.#isReady && !this.#isGone
+    return this.#isReady && !this.#hasExited
   }
 
-  /** Whether its event loop turned a moment ago. */
+  /** Whether its event loop turned recently. */
   get isResponsive(): boolean {
     return this.#silentTicks < 3
   }
@@ -117,12 +116,12 @@ export class WorkerProcess {
     return this.#hasFinished
   }
 
-  /** What it last said that it takes. */
+  /** Its resources as last reported. */
   get usage(): ProcessUsage {
     return this.#usage
   }
 
-  /** Begins a run. */
+  /** Starts an execution. */
   start(order: ExecutionOrder): RemoteExecution {
     runNumbers += 1
     const run = new RemoteExecution(runNumbers, order, (message) => this.#send(message))
@@ -146,7 +145,7 @@ export class WorkerProcess {
     return answer.promise
   }
 
-  /** Ends the process. Resolves when it has. */
+  /** Ends the process. Resolves when it has exited. */
   async close(): Promise<void> {
     this.#send({ type: 'leave' })
     const force = setTimeout(() => this.#child.kill('SIGKILL'), patienceMs)
@@ -163,19 +162,19 @@ export class WorkerProcess {
     }
   }
 
-  /** User code gets at the channel, too, if it wants to: a worker whose words make no sense is ended. */
+  /** User code can write to the channel as well: a worker that sends an invalid message is killed. */
   #receive(message: WorkerMessage): void {
     try {
       this.#handle(message)
     } catch {
-      this.#kill(nonsense, 'exit')
+      this.#kill(invalidMessage, 'exit')
     }
   }
 
   /** An unreadable message is an uncaught error in the scope that the channel was opened in. */
   #channelScope(): RolloutScope {
     const fail = (): boolean => {
-      this.#kill(nonsense, 'exit')
+      this.#kill(invalidMessage, 'exit')
       return true
     }
     return { rolloutId: 'of a worker', part: 'workflow', fail }
@@ -205,8 +204,8 @@ export class WorkerProcess {
         this.#questions.get(message.question)?.reject(receiveError(message.error))
         this.#questions.delete(message.question)
         return
-      case 'began':
-      case 'asked':
+      case 'code-started':
+      case 'policy-called':
       case 'call':
       case 'call-ended':
       case 'workflow':
@@ -222,10 +221,10 @@ export class WorkerProcess {
     run?.handle(message)
     if (message.type === 'workflow') this.#hasFinished = true
     if (message.type === 'workflow' || message.type === 'grading') this.#ticksWithoutEnd = 0
-    if (run?.isOver) this.forget(run)
+    if (run?.hasEnded) this.forget(run)
   }
 
-  /** Counted in ticks of this process: when this process was blocked, the worker was not silent. */
+  /** Counts ticks of this process, so that a worker is not silent when this process is blocked. */
   #watchLoop({
     stallTimeoutSeconds,
     progressTimeoutSeconds = Infinity,
@@ -247,10 +246,10 @@ export class WorkerProcess {
     this.ended.finally(() => clearInterval(ticks)).catch(() => {})
   }
 
-  /** A process that ends closes its channel a moment before; one that continues without it cannot work. */
+  /** A process closes its channel shortly before it exits; one that continues without it cannot work. */
   #watchChannel(): void {
     this.#child.once('disconnect', () => {
-      this.#isGone = true
+      this.#hasExited = true
       const late = setTimeout(() => this.#kill(closedChannel, 'exit'), patienceMs)
       this.ended.finally(() => clearTimeout(late)).catch(() => {})
     })
@@ -264,7 +263,7 @@ export class WorkerProcess {
 
   async #watchEnd({ heapMegabytes }: WorkerProcessOptions): Promise<EndedWorker> {
     const child = this.#child
-    const words = exitReportOf(child)
+    const exitReport = exitReportOf(child)
     const outOfMemory = countOutOfMemory()
     type End = Pick<EndedWorker, 'what' | 'reason'>
     const { what, reason } = await new Promise<End>((resolve) => {
@@ -272,10 +271,10 @@ export class WorkerProcess {
         resolve({ what: `could not be started: ${message}`, reason: 'start' }),
       )
       child.once('exit', (code, signal) => {
-        this.#isGone = true
-        const say = (): void => {
+        this.#hasExited = true
+        const report = (): void => {
           clearTimeout(late)
-          const ended = words().then(({ last, isLarge }): End => {
+          const ended = exitReport().then(({ last, isLarge }): End => {
             const now = countOutOfMemory()
             const ranOutOfMemory = now === undefined ? undefined : now !== outOfMemory
             const mayBeFull = isLarge || heapMegabytes <= smallHeapMegabytes
@@ -289,28 +288,28 @@ export class WorkerProcess {
           })
           resolve(ended)
         }
-        // What it has said before its end is in the pipes, and counts.
-        child.once('close', say)
+        // The pipes may contain messages from before the exit, which count.
+        child.once('close', report)
         const late = setTimeout(() => {
-          this.#loseTrack()
-          say()
+          this.#assumePolicyCalls()
+          report()
         }, pipesMs)
       })
     })
-    this.#isGone = true
+    this.#hasExited = true
     const runs = [...this.runs.values()]
     this.#endAll(`the worker process ${what}`)
     return { what: `the worker process ${what}`, reason, runs }
   }
 
-  /** Somebody keeps the pipes open. What may be in them is not known, so nothing is run again. */
-  #loseTrack(): void {
-    for (const run of this.runs.values()) run.handle({ type: 'asked', run: run.number })
+  /** Another process keeps the pipes open, and they may contain the mark: no execution is repeated. */
+  #assumePolicyCalls(): void {
+    for (const run of this.runs.values()) run.handle({ type: 'policy-called', run: run.number })
     this.#child.stdio[exitReportPipe]?.destroy()
   }
 
   #endAll(what: string): void {
-    const early = `Before it could take rollouts, ${what}.`
+    const early = `Before it could accept rollouts, ${what}.`
     this.#ready.reject(new OsmosisError('invalid_entrypoint', early))
     const loss = new WorkerLoss(what)
     for (const { reject } of this.#questions.values()) reject(loss)
@@ -319,29 +318,29 @@ export class WorkerProcess {
 }
 
 /**
- * What workers may take together: three quarters of what the machine has, or its container. When a
- * container runs out of memory, all its processes may be ended, the parent included.
+ * Memory for all workers together: three quarters of that of the machine or container. When a container
+ * runs out of memory, all its processes may be killed, including the parent.
  */
 export function spendableBytes(): number {
-  // 0, or more than there is: nothing bounds this process but the machine.
+  // 0, or more than the machine has, means no limit.
   return Math.min(totalmem(), process.constrainedMemory() || Infinity) * 0.75
 }
 
-/** Where one of them is ended. Its heap may always get full. */
+/** The memory at which a worker is killed. It always has room for a full heap. */
 function maxMemoryBytes(heapBytes: number): number {
   const spareBytes = spareMegabytes * 2 ** 20
   return Math.min(heapBytes * 2 + spareBytes, Math.max(heapBytes + spareBytes, spendableBytes()))
 }
 
-/** Code that allocates without end may take longer to fill its heap than it is waited for. */
+/** Names the memory when it may be the cause: garbage collection of a nearly full heap blocks as well. */
 function stallText(seconds: number, megabytes: number, heapMegabytes: number): string {
   const what = `blocked its event loop for more than ${seconds} s`
   return megabytes < (heapMegabytes + spareMegabytes) / 2
     ? what
-    : `${what}, and took ${megabytes} MiB of memory`
+    : `${what}, and used ${megabytes} MiB of memory`
 }
 
-/** What another process takes; 0 where the system does not say. */
+/** Memory of another process; 0 when unknown. */
 function memoryMegabytes(pid: number | undefined): number {
   try {
     const [, kilobytes] =

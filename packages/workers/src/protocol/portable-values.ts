@@ -1,6 +1,8 @@
 import { types } from 'node:util'
 
-import type { RolloutSample } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError, type RolloutSample } from '@osmosis/core'
+import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
+import type { RolloutFailure } from '@osmosis/runtime'
 
 /** Encoding values nested deeper than this overflows the stack. */
 const deepest = 1000
@@ -14,12 +16,11 @@ export function isTooDeep(value: unknown, levels = deepest): boolean {
 const nothing = Symbol('left out')
 
 /**
- * The value as it can be given to another process. Plain data, dates, maps, sets and bytes stay what
- * they are, also where JSON would lose them; everything else becomes what JSON would make of it:
- * functions are left out, an instance of a class is its `toJSON()` or its fields. What needs no
- * change is not copied.
+ * The value in a form that can be sent to another process. Plain data, dates, maps, sets and bytes are
+ * preserved; everything else is converted as by JSON: functions are left out, and an instance of a class
+ * becomes its `toJSON()` or its fields. Values that need no change are not copied.
  *
- * @throws RangeError for what is nested too deeply
+ * @throws RangeError when the value is nested too deeply
  */
 export function portable(value: unknown): unknown {
   const result = new Reduction().value(value)
@@ -27,9 +28,8 @@ export function portable(value: unknown): unknown {
 }
 
 /**
- * Sends samples as they are, as far as that can be done. Conversations and fields are given up first,
- * because they can be nested too deeply or hold what cannot be cloned, then the model calls: the
- * outcome is needed in any case.
+ * Sends samples as completely as possible, because the outcome must arrive in any case. Conversations and
+ * fields, which can be nested too deeply or impossible to clone, are dropped first, then the model calls.
  */
 export function sendSamples<T>(
   samples: ReadonlyMap<string, RolloutSample>,
@@ -49,7 +49,7 @@ export function sendSamples<T>(
 }
 
 class Reduction {
-  /** What has been seen, so that cycles end and an object that is used twice stays one. */
+  /** Objects so far, so that cycles end and an object that is used twice stays one object. */
   readonly #known = new Map<object, unknown>()
   #depth = 0
 
@@ -79,7 +79,7 @@ class Reduction {
     return this.#fields(value, mustCopy || !isPlain(value))
   }
 
-  /** Null for what is left out: the others keep their places. */
+  /** Null for what is left out, so that the others stay in place. */
   #list(items: readonly unknown[], mustCopy: boolean): readonly unknown[] {
     let changed = mustCopy
     const list = Array.from(items, (item) => {
@@ -101,7 +101,7 @@ class Reduction {
     for (const key of Object.keys(fields)) {
       const property = Object.getOwnPropertyDescriptor(fields, key)
       const isGetter = property?.get !== undefined
-      // Read once: what a getter gives now, it may refuse later.
+      // Read once, because a getter may throw the next time.
       const sent = isGetter
         ? this.#read(fields, () => (fields as Record<string, unknown>)[key])
         : this.value(property?.value)
@@ -111,7 +111,7 @@ class Reduction {
     return changed ? Object.fromEntries(entries) : fields
   }
 
-  /** What code of the user's gives; nothing when it throws. */
+  /** The value of a getter of user code; nothing when it throws. */
   #read(of: object, get: () => unknown): unknown {
     let given: unknown
     try {
@@ -123,7 +123,7 @@ class Reduction {
   }
 }
 
-/** Bytes that other threads have as well, or that were given away, cannot be cloned. */
+/** Bytes that are shared with other threads, or were transferred, cannot be cloned. */
 function isOwnBytes({ buffer }: ArrayBufferView): boolean {
   return types.isArrayBuffer(buffer) && !buffer.detached
 }
@@ -131,4 +131,86 @@ function isOwnBytes({ buffer }: ArrayBufferView): boolean {
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
+}
+
+/** A thrown value, in a form that any process can read. */
+export type SentError =
+  | { readonly value: unknown }
+  | {
+      readonly name: string
+      readonly message: string
+      readonly stack: string
+      /** Of an OsmosisError, its fields. */
+      readonly osmosis?: Pick<OsmosisError, 'code' | 'status' | 'retryAfterMs' | 'shouldRetry'>
+      readonly cause?: SentError
+    }
+
+/** A failure with the cause as it is sent. */
+export type SentFailure = Omit<RolloutFailure, 'cause'> & { readonly cause: SentError }
+
+/** Deeper causes add no information, and may be a cycle. */
+const deepestCause = 8
+
+/** Never throws. */
+export function sendError(thrown: unknown): SentError {
+  try {
+    return sentWith(thrown, 0)
+  } catch {
+    // Getters and proxies are user code as well, and may throw.
+    return { value: errorMessage(thrown) }
+  }
+}
+
+function sentWith(thrown: unknown, depth: number): SentError {
+  if (!(thrown instanceof Error)) return { value: portable(thrown) }
+  const { cause } = thrown
+  return {
+    name: text(thrown.name),
+    message: text(thrown.message),
+    stack: text(thrown.stack),
+    ...(isOsmosisError(thrown) ? { osmosis: fieldsOf(thrown) } : {}),
+    ...(cause === undefined || depth === deepestCause ? {} : { cause: sentWith(cause, depth + 1) }),
+  }
+}
+
+/** Restores the error, as an OsmosisError if it was one, otherwise with its name and stack. */
+export function receiveError(sent: SentError): unknown {
+  if ('value' in sent) return sent.value
+  const options = sent.cause === undefined ? {} : { cause: receiveError(sent.cause) }
+  const error = sent.osmosis
+    ? new OsmosisError(sent.osmosis.code, sent.message, {
+        ...definedFields(sent.osmosis),
+        ...options,
+      })
+    : new Error(sent.message, options)
+  if (sent.osmosis === undefined) Object.defineProperty(error, 'name', { value: sent.name })
+  return Object.defineProperty(error, 'stack', { value: sent.stack })
+}
+
+export function sendFailure(failure: RolloutFailure | null): SentFailure | null {
+  return failure && { ...failure, cause: sendError(failure.cause) }
+}
+
+export function receiveFailure(sent: SentFailure | null): RolloutFailure | null {
+  return sent && { ...sent, cause: receiveError(sent.cause) }
+}
+
+function fieldsOf(error: OsmosisError): Extract<SentError, { name: string }>['osmosis'] & {} {
+  const { code, status, retryAfterMs, shouldRetry } = error
+  return portable({ code, status, retryAfterMs, shouldRetry }) as ReturnType<typeof fieldsOf>
+}
+
+function definedFields({
+  status,
+  retryAfterMs,
+  shouldRetry,
+}: Pick<OsmosisError, 'status' | 'retryAfterMs' | 'shouldRetry'>): ConstructorParameters<
+  typeof OsmosisError
+>[2] {
+  return { retryAfterMs, shouldRetry, ...(status === undefined ? {} : { status }) }
+}
+
+/** User code may put any value into the fields of an error; long text is truncated. */
+function text(value: unknown): string {
+  return typeof value === 'string' ? beginningOf(value, longErrorTextBytes) : ''
 }

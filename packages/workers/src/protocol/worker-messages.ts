@@ -1,15 +1,15 @@
 import type { EgressOptions, RolloutSample } from '@osmosis/core'
 import type { RolloutRequest, WorkflowOutcome } from '@osmosis/runtime'
 
-import type { SentError, SentFailure } from './sent-error.ts'
+import type { SentError, SentFailure } from './portable-values.ts'
 
-// What a parent and a worker send each other about rollouts. A rollout may be executed
-// more than once, and an id may be used again: each execution has a number of its own, which is in every
-// message about it, and messages about an execution that the parent has abandoned are ignored.
+// Messages between a parent and its workers. A rollout may be executed more than once, and an id may be
+// used again, so each execution has its own number, `run`, in every message about it. Messages about an
+// execution that the parent has abandoned are ignored.
 
 /** To a worker. */
 export type ParentMessage =
-  /** Before anything is loaded: how the worker is watched. */
+  /** Sent first, before user code is loaded: how the worker is watched. */
   | { readonly type: 'watch'; readonly beatMs: number; readonly maxMemoryBytes: number }
   | {
       readonly type: 'run'
@@ -17,24 +17,24 @@ export type ParentMessage =
       readonly request: RolloutRequest
       /** Whether the mark is answered, and the first model call waits for that. */
       readonly answersMark: boolean
-      /** Whether each model call is announced, and waits until it may begin. */
+      /** Whether each model call is announced, and waits for an answer. */
       readonly announcesCalls: boolean
     }
-  /** The answer to the mark: the first model call may leave, or fails with this error. */
+  /** The answer to the mark: the first model call may be sent, or fails with this error. */
   | { readonly type: 'marked'; readonly run: number; readonly error: SentError | null }
-  /** The answer to an announced model call: it may begin, or fails with this error. */
+  /** The answer to an announced model call: it may be sent, or fails with this error. */
   | {
       readonly type: 'call-answered'
       readonly run: number
       readonly call: number
       readonly error: SentError | null
     }
-  /** The outcome of the workflow has arrived where it had to, and there is a slot for the grader. */
+  /** The outcome of the workflow was delivered, and a grader slot is free. */
   | { readonly type: 'grade'; readonly run: number }
-  /** Ends a run with this reason. */
+  /** Ends an execution with this reason. */
   | { readonly type: 'end'; readonly run: number; readonly reason: SentError }
   | { readonly type: 'question'; readonly question: number; readonly value: unknown }
-  /** Nothing more is wanted. */
+  /** The worker exits. */
   | { readonly type: 'leave' }
 
 /** From a worker. */
@@ -42,13 +42,13 @@ export type WorkerMessage =
   | ReadyMessage
   /** The entrypoint cannot be loaded. */
   | { readonly type: 'refused'; readonly error: SentError }
-  /** The event loop turns; and what the process takes. */
+  /** The event loop turns; with the resources of the process. */
   | ({ readonly type: 'beat' } & ProcessUsage)
   | ExecutionMessage
   | { readonly type: 'answer'; readonly question: number; readonly value: unknown }
   | { readonly type: 'no-answer'; readonly question: number; readonly error: SentError }
 
-/** What a process takes of its machine. */
+/** Resources that a process uses. */
 export interface ProcessUsage {
   readonly residentBytes: number
   /** User and system, since its start. */
@@ -61,11 +61,11 @@ export interface ReadyMessage {
   readonly limits: WorkerLimits
   readonly artifactRoot: string
   readonly egress: EgressOptions | undefined
-  /** What else the module of the worker has to say of its entrypoint. */
+  /** Further data of the module about its entrypoint. */
   readonly facts: unknown
 }
 
-/** How many rollouts may be where, for all workers together. */
+/** Limits for all workers together. */
 interface WorkerLimits {
   /** Null: unlimited. */
   readonly workflows: number | null
@@ -75,16 +75,16 @@ interface WorkerLimits {
   readonly graded: boolean
 }
 
-/** What happens in a run. */
+/** Reports about an execution. */
 export type ExecutionMessage =
   /** User code is about to run. */
-  | { readonly type: 'began'; readonly run: number }
+  | { readonly type: 'code-started'; readonly run: number }
   /**
-   * The mark: the first model call is about to leave. It is written before that, so that a run whose
-   * worker was lost without it can be repeated elsewhere. The parent answers it when the message says so.
+   * The mark: the first model call is about to be sent. It is written before that, so that an execution
+   * whose worker was lost without it can be repeated. The parent answers it if the order says so.
    */
-  | { readonly type: 'asked'; readonly run: number }
-  /** A model call is about to leave. */
+  | { readonly type: 'policy-called'; readonly run: number }
+  /** A model call is about to be sent. */
   | {
       readonly type: 'call'
       readonly run: number

@@ -6,7 +6,7 @@ import { createWorkerPool } from '@osmosis/workers'
 
 import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'
 
-// The server of the outcome table, in a process of its own; its variables say with which backend.
+// The server process of the outcome table; environment variables choose its backend.
 // Prints its URL when it listens.
 const { BACKEND, ENTRYPOINT = '', OUTBOX_DIR, ARTIFACT_ROOT = '' } = process.env
 const entrypoint = ENTRYPOINT as OutcomeEntrypoint
@@ -17,7 +17,7 @@ const backend =
     : await createWorkerPool({
         module: path.join(import.meta.dirname, 'outcome-worker.ts'),
         args: [entrypoint, ARTIFACT_ROOT],
-        // What this process was started with is not for them.
+        // Workers must not get the arguments of this process.
         execArgv: [],
         workers: 1,
       })

@@ -1,7 +1,7 @@
 import { endsServer, runOutcomeTable } from './run-outcome-table.ts'
 
-// Outcomes are decided in one process. That workers change none of them, and what becomes of servers that
-// end, is tested in full among the slow tests.
+// Outcomes are decided in one process. The slow tests test all of them with workers, and with servers that
+// exit.
 runOutcomeTable('LocalBackend', (row) => !endsServer(row) && row.entrypoint === undefined)
 
 const samples = ['graded', 'graded, with two samples', 'grader threw']

@@ -18,7 +18,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest'
 
 const script = new URL('./outcome-server.ts', import.meta.url)
 const folders: string[] = []
-/** Servers by backend and entrypoint; rows that end theirs have servers of their own. */
+/** Servers by backend and entrypoint; rows that end their server have one of their own. */
 const servers = new Map<string, Promise<TestServerProcess>>()
 const ends: (() => Promise<void>)[] = []
 
@@ -28,7 +28,7 @@ async function newFolder(): Promise<string> {
   return folder
 }
 
-/** What becomes of the server of a row. */
+/** How the server of a row ends. */
 async function endOf(
   { meanwhile }: OutcomeCase,
   server: TestServerProcess,
@@ -41,7 +41,7 @@ async function endOf(
   return restart()
 }
 
-/** Rows that end their server, which is then one of their own. */
+/** Rows that end their server, and so have their own. */
 export function endsServer({ meanwhile }: OutcomeCase): boolean {
   return meanwhile === 'shut down' || meanwhile === 'killed and started again'
 }
@@ -68,7 +68,7 @@ export function runOutcomeTable(
       id: `${row.idPrefix ?? index}-${name.replace(' ', '-')}`,
     }))
 
-    it.each(rows)('a caller is told: $situation', async (row) => {
+    it.each(rows)('delivers the outcome: $situation', async (row) => {
       const { id, entrypoint = 'graded', meanwhile } = row
       const env = { BACKEND: backend, ENTRYPOINT: entrypoint, ARTIFACT_ROOT: await newFolder() }
       await using controller = await new FakeController().start()
@@ -105,7 +105,7 @@ export function runOutcomeTable(
         reward: sample?.['reward'] ?? null,
         err_message,
       })
-      // Nothing was told behind the end.
+      // No callback arrived after the outcome.
       expect(await ended(server.url)).toStrictEqual(delivery.expected(id, row))
       if (isAlone) await server.end()
     })

@@ -1,12 +1,12 @@
 import { post, told, withPrograms } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
-import { startFronts } from './fronts-under-test.ts'
+import { startServers } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 
-it('a rollout accepted at one front is told by any, and its status is known at all', async () => {
-  const { a, b, controller } = await startFronts()
+it('any server delivers a rollout that one server accepted, and all know its status', async () => {
+  const { a, b, controller } = await startServers()
 
   expect(await told(await a.post())).toStrictEqual({ status: 202, body: {} })
   expect(await controller.bodies()).toMatchObject([
@@ -18,8 +18,8 @@ it('a rollout accepted at one front is told by any, and its status is known at a
   expect(await b.get('/rollout/r1/status')).toStrictEqual(status)
 })
 
-it('a repeated request is answered like the first one at any front, and another body is refused', async () => {
-  const { a, b, controller } = await startFronts()
+it('a repeated request gets the first answer from any server, and another body is refused', async () => {
+  const { a, b, controller } = await startServers()
   await a.post()
 
   expect(await told(await b.post())).toStrictEqual({ status: 202, body: {} })
@@ -30,8 +30,8 @@ it('a repeated request is answered like the first one at any front, and another 
   expect(controller.callbacks).toHaveLength(2)
 })
 
-it('a rollout is cancelled at any front, queued or running', async () => {
-  const { a, b, controller, worker } = await startFronts({ workers: 0 })
+it('a queued or running rollout can be cancelled on any server', async () => {
+  const { a, b, controller, worker } = await startServers({ workers: 0 })
   controller.hanging = true
   await a.post({ rollout_id: 'queued' })
   const cancel = async (ids: string[]): Promise<unknown> =>
@@ -61,8 +61,8 @@ it('a rollout is cancelled at any front, queued or running', async () => {
   expect(await cancel(['running'])).toStrictEqual({ dispositions: { running: 'not_found' } })
 })
 
-it('all fronts together take no more rollouts than may be queued', async () => {
-  const { a, b } = await startFronts({ workers: 0, maxQueueDepth: 1 })
+it('all servers together accept no more rollouts than may be queued', async () => {
+  const { a, b } = await startServers({ workers: 0, maxQueueDepth: 1 })
   await a.post({ rollout_id: 'first' })
 
   const refused = await b.post({ rollout_id: 'second' })
@@ -74,8 +74,8 @@ it('all fronts together take no more rollouts than may be queued', async () => {
   expect((await b.post({ rollout_id: 'first' })).status).toBe(202)
 })
 
-it('a front without Redis refuses at once, and works again when that is back', async () => {
-  const { a, redis, controller } = await startFronts({ workers: 0, aof: true })
+it('a server refuses immediately while Redis is unreachable, and accepts again afterwards', async () => {
+  const { a, redis, controller } = await startServers({ workers: 0, aof: true })
   await a.post({ rollout_id: 'before' })
   await redis.kill()
 
@@ -103,8 +103,8 @@ it('a front without Redis refuses at once, and works again when that is back', a
   expect(controller.callbacks).toStrictEqual([])
 })
 
-it('a front that drains takes nothing, and what it leaves is told by others', async () => {
-  const { a, b, controller } = await startFronts({ workers: 0 })
+it('a draining server accepts no rollouts, and others deliver its pending outcomes', async () => {
+  const { a, b, controller } = await startServers({ workers: 0 })
   await a.post({ rollout_id: 'left' })
   const drained = await (await post(`${a.url}/drain`, { timeout_sec: 0 })).json()
   expect(drained).toMatchObject({
@@ -120,8 +120,8 @@ it('a front that drains takes nothing, and what it leaves is told by others', as
   expect(await controller.bodies()).toMatchObject([{ rollout_id: 'left' }, { rollout_id: 'left' }])
 })
 
-it('callbacks that a front could not deliver are delivered by another one, word for word', async () => {
-  const { a, b, front, controller } = await startFronts()
+it('callbacks that one server could not deliver are delivered unchanged by another one', async () => {
+  const { a, b, startServer, controller } = await startServers()
   controller.otherwise = () => 503
   await a.post()
   await controller.until(() => controller.callbacks.length > 2)
@@ -134,14 +134,14 @@ it('callbacks that a front could not deliver are delivered by another one, word 
   const tried = controller.callbacks.splice(0).map(({ body }) => JSON.stringify(body))
   controller.otherwise = () => undefined
 
-  await front()
+  await startServer()
   const [completion, grader] = await controller.bodies()
   expect(new Set([...tried, JSON.stringify(completion)]).size).toBe(1)
   expect(grader).toMatchObject({ status: 'success', sample: { reward: 1 } })
 })
 
-it('a callback that is refused for good is not sent again, and the grading is told', async () => {
-  const { a, controller } = await startFronts()
+it('a finally refused callback is not sent again, and the grading is delivered', async () => {
+  const { a, controller } = await startServers()
   controller.answers['completion'] = [410]
   await a.post()
 
@@ -150,8 +150,8 @@ it('a callback that is refused for good is not sent again, and the grading is to
   expect(controller.callbacks).toHaveLength(2)
 })
 
-it('a callback that was given up is sent again later, and is not waited for by the grading', async () => {
-  const { a, controller } = await startFronts({ callbackRetry: { retries: 0 } })
+it('a callback that was given up is sent again later, and the grading does not wait for it', async () => {
+  const { a, controller } = await startServers({ callbackRetry: { retries: 0 } })
   controller.answers['completion'] = [503, 503]
   await a.post()
   await controller.until(
@@ -167,8 +167,8 @@ it('a callback that was given up is sent again later, and is not waited for by t
   await expect.poll(async () => a.get('/health')).toMatchObject({ undelivered: 0 })
 })
 
-it('a callback that nobody takes counts as undelivered until its time is over', async () => {
-  const { a, b, controller } = await startFronts({
+it('a callback that is never acknowledged counts as undelivered until its time has passed', async () => {
+  const { a, b, controller } = await startServers({
     callbackRetry: { retries: 0 },
     undeliveredSeconds: 2,
   })
@@ -183,8 +183,8 @@ it('a callback that nobody takes counts as undelivered until its time is over', 
   expect(await b.get('/rollout/r1/status')).toMatchObject({ status: 'success', reward: 1 })
 })
 
-it('rollouts with a lower number of priority are run first', async () => {
-  const { a, controller, worker } = await startFronts({ workers: 0, concurrency: 1 })
+it('rollouts with a lower priority number run first', async () => {
+  const { a, controller, worker } = await startServers({ workers: 0, concurrency: 1 })
   for (const [rollout_id, osmosis_priority] of Object.entries({
     last: 20,
     second: 10,

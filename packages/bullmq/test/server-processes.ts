@@ -1,17 +1,17 @@
 import { post, type TestServerProcess, startServerProcess } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
-import { startFronts, type FrontsUnderTest } from './fronts-under-test.ts'
+import { startServers, type ServersUnderTest } from './servers-under-test.ts'
 
-/** A front in a process of its own. */
-export const script = new URL('./front-process.ts', import.meta.url)
+/** A server process. */
+export const script = new URL('./server-process.ts', import.meta.url)
 
-/** A front that can be killed takes a rollout, and is the only one until it is. */
+/** A server process accepts a rollout, and is the only server until it is killed. */
 export async function alone(
-  fronts: FrontsUnderTest,
+  servers: ServersUnderTest,
   fields: Record<string, unknown> = {},
 ): Promise<TestServerProcess> {
-  const { a, b, redis, controller } = fronts
+  const { a, b, redis, controller } = servers
   await Promise.all([a.close(), b.close()])
   const doomed = await startServerProcess(script, { REDIS_URL: redis.url })
   const accepted = await post(`${doomed.url}/rollout`, controller.rolloutBody(fields))
@@ -19,19 +19,19 @@ export async function alone(
   return doomed
 }
 
-/** Has a front killed while it waits for the answer to a callback; resolves with what another one tells last. */
-export async function killWhileTelling(kind: 'completion' | 'grader'): Promise<unknown> {
-  const fronts = await startFronts()
-  const { controller } = fronts
+/** Kills a server while it waits for the answer to a callback. Resolves with the last callback of another server. */
+export async function killDuringDelivery(kind: 'completion' | 'grader'): Promise<unknown> {
+  const servers = await startServers()
+  const { controller } = servers
   controller.answers[kind] = [() => {}]
-  // Conversations are not kept with each body that repeats them.
+  // Conversations are not stored with each body that repeats them.
   const content = '“Is it?” '.repeat(500)
-  const doomed = await alone(fronts, { initial_messages: [{ role: 'user', content }] })
+  const doomed = await alone(servers, { initial_messages: [{ role: 'user', content }] })
   await controller.until(() => controller.callbacks.some((callback) => callback.kind === kind))
   await doomed.end()
   const tried = controller.callbacks.at(-1)
 
-  await fronts.front()
+  await servers.startServer()
   await controller.until(() => controller.events.includes('grader 200'))
   const same = controller.callbacks.filter((callback) => callback.kind === kind)
   expect(same).toHaveLength(2)

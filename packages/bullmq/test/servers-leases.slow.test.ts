@@ -3,13 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { withPrograms } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
-import { startFronts } from './fronts-under-test.ts'
+import { startServers } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 
-it('no lease lapses because Redis was away for longer than it lasts', async () => {
+it('no lease expires because Redis was unreachable for longer than the lease', async () => {
   const leases = { waitSeconds: 0.1, leaseSeconds: 3 }
-  const { a, b, redis, controller } = await startFronts({ aof: true, leases })
+  const { a, b, redis, controller } = await startServers({ aof: true, leases })
   controller.hanging = true
   const handle = await a.start()
   await handle.until((status) => status === 'running')
@@ -17,7 +17,7 @@ it('no lease lapses because Redis was away for longer than it lasts', async () =
   expect((await handle.read()).status).toBe(503)
   await sleep(3_000)
   await redis.restart()
-  // Long enough for both fronts to look.
+  // Long enough for both servers to check.
   await sleep(1_000)
 
   await expect.poll(async () => (await b.handle(handle).read()).status).toBe(200)

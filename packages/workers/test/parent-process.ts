@@ -3,10 +3,10 @@ import path from 'node:path'
 import { containUserCode } from '@osmosis/runtime/containment'
 import { createWorkerPool } from '@osmosis/workers'
 
-// A front in a process of its own: prints the ids of its workers, then how each rollout ended.
+// A process with a pool: prints the ids of its workers, then how each rollout ended.
 const [policyUrl = '', ...does] = process.argv.slice(2)
 
-// As a server does it.
+// As a server does.
 containUserCode({
   onUnattributed: (error) => {
     console.log(String(error))
@@ -14,7 +14,7 @@ containUserCode({
   },
 })
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => console.log(`front got ${signal}`))
+  process.on(signal, () => console.log(`parent got ${signal}`))
 }
 const pool = await createWorkerPool({
   module: path.join(import.meta.dirname, 'harmful-worker.ts'),

@@ -1,9 +1,9 @@
 import { createQueueServer, openQueue } from '@osmosis/bullmq'
 import { serve } from '@osmosis/server'
 
-import { code } from './front-code.ts'
+import { code } from './user-code.ts'
 
-// A front in a process of its own, to be killed. Prints its URL when it listens.
+// A server process that tests kill. Prints its URL when it listens.
 const { REDIS_URL = '' } = process.env
 const queue = await openQueue({ url: REDIS_URL })
 const server = createQueueServer({

@@ -29,51 +29,51 @@ import {
 } from '@osmosis/testing/kit'
 import { onTestFinished } from 'vitest'
 
-import { code } from './front-code.ts'
+import { code } from './user-code.ts'
 
-/** A front of a queue, as its callers see it. */
-export interface FrontUnderTest {
+/** A server of a queue, as its callers see it. */
+export interface ServerUnderTest {
   readonly url: string
   readonly server: RolloutServer
   readonly queue: RolloutQueue
   readonly log: LogLine[]
   /** The controller's rollout body, with these keys changed. */
   body(overrides?: Record<string, unknown>): Record<string, unknown>
-  /** Sends that. */
+  /** Sends such a body. */
   post(overrides?: Record<string, unknown>): Promise<Response>
-  /** Begins a leased rollout here. */
+  /** Starts a leased rollout on this server. */
   start(overrides?: Record<string, unknown>): Promise<LeaseHandle>
-  /** The same lease, held here. */
+  /** The same lease on this server. */
   handle(lease: LeaseHandle): LeaseHandle
   get(path: string): Promise<unknown>
   close(): Promise<void>
 }
 
-export interface FrontsOptions extends Partial<QueueServerOptions> {
+export interface ServersOptions extends Partial<QueueServerOptions> {
   workflow?: AgentWorkflowClass
   grader?: GraderClass | null
   /** Default: 1; 0 leaves everything queued. */
   workers?: number
-  /** Of each worker; default: 100. */
+  /** Concurrency of each worker; default: 100. */
   concurrency?: number
   connection?: Partial<QueueConnectionOptions>
   /** Whether Redis survives being killed; default: false. */
   aof?: boolean
 }
 
-export interface FrontsUnderTest {
+export interface ServersUnderTest {
   readonly redis: RedisServer
   readonly controller: FakeController
-  readonly a: FrontUnderTest
-  readonly b: FrontUnderTest
-  /** One more front. */
-  readonly front: (options?: Partial<QueueServerOptions>) => Promise<FrontUnderTest>
-  /** One more worker. */
+  readonly a: ServerUnderTest
+  readonly b: ServerUnderTest
+  /** Starts another server. */
+  readonly startServer: (options?: Partial<QueueServerOptions>) => Promise<ServerUnderTest>
+  /** Starts another worker. */
   readonly worker: () => Promise<void>
 }
 
-/** Two fronts and a worker on one queue, in a Redis of its own, and a controller; they end with the test. */
-export async function startFronts(options: FrontsOptions = {}): Promise<FrontsUnderTest> {
+/** Two servers and a worker on one queue, with their own Redis and a controller; all are closed after the test. */
+export async function startServers(options: ServersOptions = {}): Promise<ServersUnderTest> {
   const {
     workflow,
     grader,
@@ -108,7 +108,7 @@ export async function startFronts(options: FrontsOptions = {}): Promise<FrontsUn
       await running.close(AbortSignal.timeout(500))
     })
   }
-  const front = async (more: Partial<QueueServerOptions> = {}): Promise<FrontUnderTest> => {
+  const startServer = async (more: Partial<QueueServerOptions> = {}): Promise<ServerUnderTest> => {
     const queue = await open()
     const log: LogLine[] = []
     const server = createQueueServer({
@@ -145,12 +145,12 @@ export async function startFronts(options: FrontsOptions = {}): Promise<FrontsUn
       close,
     }
   }
-  const [a, b] = await Promise.all([front(), front()])
+  const [a, b] = await Promise.all([startServer(), startServer()])
   for (let n = 0; n < workers; n += 1) await worker()
-  return { redis, controller, a, b, front, worker }
+  return { redis, controller, a, b, startServer, worker }
 }
 
-/** Registers a conversation of two messages, and has the policy say the second one. */
+/** Registers a conversation of two messages, the second of which is the policy's answer. */
 async function askPolicy(ctx: AgentWorkflowContext, sampleId = 'main'): Promise<void> {
   const context = requireRolloutContext('askPolicy')
   const messages: unknown[] = [...ctx.prompt]
@@ -171,7 +171,7 @@ class OneForYes extends Grader {
   }
 }
 
-/** A workflow class that does what `run` does. */
+/** A workflow class with this `run`. */
 export function workflowOf(run: (ctx: AgentWorkflowContext) => unknown): AgentWorkflowClass {
   return class extends AgentWorkflow {
     async run(ctx: AgentWorkflowContext): Promise<void> {

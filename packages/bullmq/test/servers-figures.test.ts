@@ -4,24 +4,24 @@ import path from 'node:path'
 import { type Metrics, metricsIn, post, temporaryFolder, withPrograms } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
-import { startFronts, type FrontUnderTest } from './fronts-under-test.ts'
+import { startServers, type ServerUnderTest } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 
-async function metricsOf({ url }: FrontUnderTest): Promise<Metrics> {
+async function metricsOf({ url }: ServerUnderTest): Promise<Metrics> {
   return metricsIn(await (await fetch(`${url}/metrics`)).text())
 }
 
-/** What both fronts have logged. */
-function messages(...fronts: FrontUnderTest[]): string[] {
-  return fronts.flatMap(({ log }) => log.map(({ message }) => message))
+/** The log lines of both servers. */
+function messages(...servers: ServerUnderTest[]): string[] {
+  return servers.flatMap(({ log }) => log.map(({ message }) => message))
 }
 
-it('metrics show the queue at every front, and what was told at the one that told it', async () => {
-  const { a, b, controller, worker } = await startFronts({ workers: 0 })
+it('metrics show the queue on every server, and deliveries on the server that made them', async () => {
+  const { a, b, controller, worker } = await startServers({ workers: 0 })
   await a.post({ rollout_id: 'queued' })
-  for (const front of [a, b]) {
-    const metrics = await metricsOf(front)
+  for (const server of [a, b]) {
+    const metrics = await metricsOf(server)
     expect(metrics.get('osmosis_rollouts{state="queued"}')).toBe(1)
     expect(metrics.get('osmosis_rollouts_in_flight')).toBe(1)
     expect(metrics.get('osmosis_queue_up')).toBe(1)
@@ -35,12 +35,12 @@ it('metrics show the queue at every front, and what was told at the one that tol
     },
   ]
   await worker()
-  // It waits to be graded, and is being told.
+  // It waits for its grading while its completion is delivered.
   await expect
     .poll(async () => (await metricsOf(a)).get('osmosis_queue_undelivered'), { interval: 200 })
     .toBe(1)
-  for (const front of [a, b]) {
-    expect((await metricsOf(front)).get('osmosis_rollouts_in_flight')).toBe(1)
+  for (const server of [a, b]) {
+    expect((await metricsOf(server)).get('osmosis_rollouts_in_flight')).toBe(1)
   }
   answer()
   await controller.bodies()
@@ -59,8 +59,8 @@ it('metrics show the queue at every front, and what was told at the one that tol
   expect(total('osmosis_callbacks_total{kind="grader",outcome="acknowledged"}')).toBe(1)
 })
 
-it('metrics without Redis say so', async () => {
-  const { a, redis } = await startFronts({ workers: 0 })
+it('metrics show that Redis is unreachable', async () => {
+  const { a, redis } = await startServers({ workers: 0 })
   await redis.kill()
 
   const metrics = await metricsOf(a)
@@ -68,9 +68,9 @@ it('metrics without Redis say so', async () => {
   expect(metrics.get('osmosis_workers')).toBeNaN()
 })
 
-it('the document of a rollout has the reports of both acknowledgements, whichever fronts got them', async () => {
+it('the document of a rollout has the reports of both acknowledgements, whichever servers received them', async () => {
   const artifactRoot = await temporaryFolder()
-  const { a, b, controller } = await startFronts({ artifactRoot })
+  const { a, b, controller } = await startServers({ artifactRoot })
   const report = { samples: { main: { llm_call_metrics: [{ prompt_tokens: 12 }] } } }
   controller.answers['completion'] = [
     (response) => response.writeHead(200).end(JSON.stringify({ trajectory: report })),

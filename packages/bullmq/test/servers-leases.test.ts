@@ -2,12 +2,12 @@ import { post, told, withPrograms } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished } from 'vitest'
 
-import { startFronts, workflowOf } from './fronts-under-test.ts'
+import { startServers, workflowOf } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 
-it('a leased result is fetched at any front, the same bytes each time', async () => {
-  const { a, b } = await startFronts()
+it('a leased result can be fetched from any server, with the same bytes each time', async () => {
+  const { a, b } = await startServers()
   const handle = await a.start()
   const elsewhere = b.handle(handle)
 
@@ -28,8 +28,8 @@ it('a leased result is fetched at any front, the same bytes each time', async ()
   expect(await b.get('/health')).toMatchObject({ retained_results: 1 })
 })
 
-it('a result that can be fetched is the answer, however short a request may wait', async () => {
-  const { a } = await startFronts({ leases: { waitSeconds: 0.001 } })
+it('an available result is the answer, however short the request may wait', async () => {
+  const { a } = await startServers({ leases: { waitSeconds: 0.001 } })
   const handle = await a.start()
   const status = async (): Promise<unknown> => a.get('/rollout/r1/status')
   await expect.poll(status).toMatchObject({ status: 'success' })
@@ -38,8 +38,8 @@ it('a result that can be fetched is the answer, however short a request may wait
   }
 })
 
-it('a leased id is taken at all fronts, and unknown ones are known at none', async () => {
-  const { a, b } = await startFronts({ workers: 0 })
+it('a leased id is taken on all servers, and unknown ids are unknown on all', async () => {
+  const { a, b } = await startServers({ workers: 0 })
   const { accepted } = await a.start()
   const { completion_callback_url: _, ...body } = a.body()
 
@@ -54,9 +54,9 @@ it('a leased id is taken at all fronts, and unknown ones are known at none', asy
   expect((await fetch(`${a.url}/rollout/called/result`, { headers })).status).toBe(404)
 })
 
-it('a holder hears of each status once, whichever front it asks', async () => {
+it('a holder receives each status once, whichever server it asks', async () => {
   const gate = Promise.withResolvers<void>()
-  const { a, b } = await startFronts({ workflow: workflowOf(async () => gate.promise) })
+  const { a, b } = await startServers({ workflow: workflowOf(async () => gate.promise) })
   const handle = await a.start()
   expect(await handle.until((status) => status === 'running')).toMatchObject({ sample: null })
 
@@ -66,8 +66,8 @@ it('a holder hears of each status once, whichever front it asks', async () => {
   expect(await next).toMatchObject({ status: expect.not.stringMatching('running') })
 })
 
-it('a lease lapses although the front that gave it is dead', async () => {
-  const { a, b, controller } = await startFronts({
+it('a lease expires although the server that issued it was killed', async () => {
+  const { a, b, controller } = await startServers({
     leases: { waitSeconds: 0.1, leaseSeconds: 0.5 },
   })
   controller.hanging = true
@@ -85,8 +85,8 @@ it('a lease lapses although the front that gave it is dead', async () => {
   expect(await b.get('/rollout/r1/status')).toMatchObject(expired)
 })
 
-it('whoever cancels a leased rollout again is answered the same, and it ends as cancelled', async () => {
-  const { a, b, controller, worker } = await startFronts({ workers: 0 })
+it('a repeated cancel of a leased rollout gets the same answer, and the rollout ends as cancelled', async () => {
+  const { a, b, controller, worker } = await startServers({ workers: 0 })
   controller.hanging = true
   const cancel = async (url: string, id: string): Promise<unknown> =>
     ((await (await post(`${url}/rollout/cancel`, { ids: [id] })).json()) as never)['dispositions']
@@ -104,8 +104,8 @@ it('whoever cancels a leased rollout again is answered the same, and it ends as 
   expect(await cancel(a.url, 'running')).toStrictEqual({ running: 'cancelled_running' })
 })
 
-it('a poll outlasts a restart of Redis', async () => {
-  const { a, redis, controller } = await startFronts({ aof: true })
+it('a poll continues after a restart of Redis', async () => {
+  const { a, redis, controller } = await startServers({ aof: true })
   controller.hanging = true
   const handle = await a.start()
   await handle.until((status) => status === 'running')
@@ -121,8 +121,8 @@ it('a poll outlasts a restart of Redis', async () => {
   expect(await meanwhile).toMatchObject({ status: 'cancelled' })
 })
 
-it('whoever is refused a lease while Redis goes away can ask again', async () => {
-  const { a, redis, controller } = await startFronts({ aof: true, workers: 0 })
+it('a caller whose lease is refused while Redis becomes unreachable can try again', async () => {
+  const { a, redis, controller } = await startServers({ aof: true, workers: 0 })
   const ask = async (n: number): Promise<number> => {
     const { completion_callback_url: _, ...body } = controller.rolloutBody({ rollout_id: `r-${n}` })
     return (await post(`${a.url}/rollout`, body)).status
@@ -141,9 +141,9 @@ it('whoever is refused a lease while Redis goes away can ask again', async () =>
   expect(new Set(statuses)).toStrictEqual(new Set([202]))
 })
 
-it('fronts keep no more results than they may, and let go of what was fetched first', async () => {
-  const { a, b } = await startFronts({
-    // Whoever asks again on a busy machine still has the lease.
+it('servers limit stored results, and first delete those that were fetched', async () => {
+  const { a, b } = await startServers({
+    // The lease still holds when a busy machine repeats the request.
     leases: { waitSeconds: 0.05, leaseSeconds: 2, maxRetained: 2 },
   })
   const first = await a.start({ rollout_id: 'first' })
@@ -161,8 +161,8 @@ it('fronts keep no more results than they may, and let go of what was fetched fi
   expect(await second.once()).toMatchObject({ status: 'success' })
 })
 
-it('results are forgotten when their time is up', async () => {
-  const { a, b } = await startFronts({
+it('results are deleted when they expire', async () => {
+  const { a, b } = await startServers({
     leases: { waitSeconds: 0.05, leaseSeconds: 0.1, retentionSeconds: 0.3 },
   })
   const handle = await a.start()
@@ -172,8 +172,8 @@ it('results are forgotten when their time is up', async () => {
   expect(await b.get('/health')).toMatchObject({ retained_results: 0 })
 })
 
-it('nothing is left of results whose time is up, although nobody asks', async () => {
-  const { a, redis } = await startFronts({
+it('expired results leave nothing in Redis, although no server asks', async () => {
+  const { a, redis } = await startServers({
     leases: { waitSeconds: 0.05, leaseSeconds: 0.1, retentionSeconds: 0.3 },
   })
   const handle = await a.start()
@@ -181,5 +181,5 @@ it('nothing is left of results whose time is up, although nobody asks', async ()
 
   const asked = new Redis(redis.url)
   onTestFinished(() => asked.disconnect())
-  await expect.poll(async () => asked.keys('osmosis:kept*')).toEqual([])
+  await expect.poll(async () => asked.keys('osmosis:retained*')).toEqual([])
 })

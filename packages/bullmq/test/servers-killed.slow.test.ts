@@ -1,26 +1,26 @@
 import { post, startServerProcess, withPrograms } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
-import { alone, killWhileTelling, script } from './front-processes.ts'
-import { startFronts, type FrontsUnderTest } from './fronts-under-test.ts'
+import { alone, killDuringDelivery, script } from './server-processes.ts'
+import { startServers, type ServersUnderTest } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 
-it('a front is killed while it waits for the answer to a grader callback: another one tells the rest', async () => {
-  const body = await killWhileTelling('grader')
+it('another server continues when one is killed while it waits for the answer to a grader callback', async () => {
+  const body = await killDuringDelivery('grader')
   expect(body).toMatchObject({ status: 'success', sample: { reward: 1 } })
 })
 
-it('a front is killed while its rollouts run: they end, and others tell of them', async () => {
-  const fronts = await startFronts()
-  const { controller } = fronts
+it('rollouts of a killed server end, and other servers deliver their outcomes', async () => {
+  const servers = await startServers()
+  const { controller } = servers
   const held = Promise.withResolvers<void>()
   controller.answers['completion'] = [
     (response) => {
       held.promise.then(() => response.writeHead(200).end()).catch(() => {})
     },
   ]
-  const doomed = await alone(fronts, { rollout_id: 'graded' })
+  const doomed = await alone(servers, { rollout_id: 'graded' })
   await post(
     `${doomed.url}/rollout`,
     controller.rolloutBody({ rollout_id: 'ungraded', grader_callback_url: null }),
@@ -29,7 +29,7 @@ it('a front is killed while its rollouts run: they end, and others tell of them'
   await doomed.end()
   held.resolve()
 
-  const { url } = await fronts.front()
+  const { url } = await servers.startServer()
   const status = async (id: string): Promise<unknown> =>
     (await fetch(`${url}/rollout/${id}/status`)).json()
   await expect
@@ -43,23 +43,23 @@ it('a front is killed while its rollouts run: they end, and others tell of them'
   expect(new Set(bodies).size).toBe(3)
 })
 
-it('a caller that was not answered by a dead front repeats its request at another one', async () => {
-  const fronts = await startFronts({ workers: 0 })
-  const { controller } = fronts
-  const doomed = await alone(fronts)
+it('a caller without an answer from a killed server can repeat its request on another one', async () => {
+  const servers = await startServers({ workers: 0 })
+  const { controller } = servers
+  const doomed = await alone(servers)
   await doomed.end()
-  const b = await fronts.front()
+  const b = await servers.startServer()
 
   expect((await b.post()).status).toBe(202)
   expect((await b.post({ label: 'no' })).status).toBe(409)
-  await fronts.worker()
+  await servers.worker()
   expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
   expect(controller.policyHeaders).toHaveLength(1)
 })
 
-it('a front is killed in the middle of many rollouts: each has one end, told by whoever is left', async () => {
-  const fronts = await startFronts()
-  const { a, b, redis, controller } = fronts
+it('each rollout has one outcome, delivered by the remaining servers, when one is killed', async () => {
+  const servers = await startServers()
+  const { a, b, redis, controller } = servers
   await a.close()
   const doomed = await startServerProcess(script, { REDIS_URL: redis.url })
   const ids = Array.from({ length: 50 }, (_, n) => `r${n}`)
@@ -83,8 +83,8 @@ it('a front is killed in the middle of many rollouts: each has one end, told by 
   expect(controller.policyHeaders).toHaveLength(50)
 })
 
-/** What was told, by `idempotency-key`: more than one body would be a contradiction. */
-function endsOf({ callbacks }: FrontsUnderTest['controller']): Map<string, Set<string>> {
+/** The delivered bodies by `idempotency-key`: more than one body would be a contradiction. */
+function endsOf({ callbacks }: ServersUnderTest['controller']): Map<string, Set<string>> {
   const ends = new Map<string, Set<string>>()
   for (const { headers, body } of callbacks) {
     const key = String(headers['idempotency-key'])

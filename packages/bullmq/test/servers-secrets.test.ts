@@ -6,7 +6,7 @@ import { QueueKeys } from '@osmosis/bullmq'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
 
-import { startFronts, workflowOf } from './fronts-under-test.ts'
+import { startServers, workflowOf } from './servers-under-test.ts'
 import { lookInto } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')
@@ -17,7 +17,7 @@ const planted = {
   prompt: 'planted prompt 31ce',
 }
 
-/** Everything that there is in Redis, as text. */
+/** The whole content of Redis as text. */
 async function contents(redis: Redis): Promise<string> {
   const all = await redis.eval(
     `
@@ -42,12 +42,12 @@ async function contents(redis: Redis): Promise<string> {
   return (all as string[]).join('\n')
 }
 
-it('nothing that a caller entrusts to a queue with keys can be read in its Redis, at any time', async () => {
+it('no secret of a caller is readable in the Redis of a queue with keys, at any time', async () => {
   const keys = new QueueKeys([randomBytes(32)])
-  const { a, b, redis, controller } = await startFronts({
+  const { a, b, redis, controller } = await startServers({
     connection: { keys },
     workflow: workflowOf(async () => {
-      throw new Error(`401: ${planted.policy} is no key`)
+      throw new Error(`401: ${planted.policy} is not a key`)
     }),
   })
   const client = lookInto(redis)
@@ -56,7 +56,7 @@ it('nothing that a caller entrusts to a queue with keys can be read in its Redis
     seen.push(await contents(client))
     response.writeHead(200).end()
   }
-  // While callbacks are on their way, everything is there at once.
+  // While callbacks are pending, all fields exist.
   controller.otherwise = () => (response) => {
     look(response).catch(() => response.destroy())
   }

@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { createWorkerPool } from '@osmosis/workers'
 
-// A front that may have few files open, and has them all while its worker is replaced.
+// A process with a pool that has no free file descriptor while its worker is replaced.
 const unstarted = Promise.withResolvers<void>()
 const pool = await createWorkerPool({
   module: path.join(import.meta.dirname, 'harmful-worker.ts'),
