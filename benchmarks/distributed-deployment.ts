@@ -1,5 +1,4 @@
-// What benchmark:distributed measures, and what it measures with: servers and workers in processes of
-// their own, a Redis, and a training cluster.
+// The parts of benchmark:distributed: server and worker processes, Redis, and a training cluster.
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -15,7 +14,7 @@ import type { Load, LoadResult } from './training-cluster.ts'
 /** Milliseconds of processor time, by kind of process. */
 export type CpuTimes = ReadonlyMap<string, number>
 
-/** Processes that together run rollouts; the first one is asked for them. */
+/** Processes that run rollouts together; requests go to the first one. */
 export class Deployment {
   readonly url: string
   readonly #processes: readonly MeasuredProcess[]
@@ -31,7 +30,7 @@ export class Deployment {
     return new Deployment(await Promise.all(roles.map(startProcess)), redisPid)
   }
 
-  /** A front and its workers. `isBare`: with BullMQ alone. */
+  /** A server and its workers. `isBare`: with BullMQ alone. */
   static async overQueue(
     { url, pid }: MeasuredRedis,
     {
@@ -44,7 +43,7 @@ export class Deployment {
     const redis = { ...queue, url }
     const worker = { kind: isBare ? 'bare-worker' : 'worker', redis, concurrency } as const
     const roles = Array.from({ length: workers }, () => worker)
-    return Deployment.start([{ kind: isBare ? 'bare-front' : 'front', redis }, ...roles], pid)
+    return Deployment.start([{ kind: isBare ? 'bare-server' : 'server', redis }, ...roles], pid)
   }
 
   async cpu(): Promise<CpuTimes> {
@@ -60,7 +59,7 @@ export class Deployment {
     return times
   }
 
-  /** Of each process since the last time. */
+  /** Processor time of each process since the last call. */
   async figures(): Promise<(ProcessFigures & { readonly kind: string })[]> {
     return Promise.all(
       this.#processes.map(async ({ kind, child }) => {
@@ -71,7 +70,7 @@ export class Deployment {
     )
   }
 
-  /** Ends its last worker as a power cut does. */
+  /** Kills its last worker. */
   killWorker(): void {
     this.#processes.at(-1)?.child.kill('SIGKILL')
   }
@@ -109,14 +108,14 @@ async function familyOf(pid: number): Promise<[number, ...number[]]> {
   return [pid, ...children.split(' ').filter(Boolean).map(Number)]
 }
 
-/** As the system counts it, in hundredths of a second; nothing when it has ended. Milliseconds. */
+/** As the system counts it, in hundredths of a second; 0 when the process has exited. Milliseconds. */
 async function cpuOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) * 10
 }
 
-/** A training cluster in a process of its own. */
+/** A training cluster in a separate process. */
 export class Cluster {
   readonly #child: ChildProcess
 
@@ -143,7 +142,7 @@ export class Cluster {
     await once(this.#child, 'message')
   }
 
-  /** Gives them that answer. */
+  /** Sends that answer. */
   async release(): Promise<LoadResult> {
     this.#child.send('release')
     const [result] = (await once(this.#child, 'message')) as [LoadResult]
@@ -155,7 +154,7 @@ export class Cluster {
   }
 }
 
-/** A redis-server, with an append-only file as operators have it. */
+/** A redis-server with an append-only file, as in production. */
 export class MeasuredRedis {
   readonly url: string
   readonly pid: number
@@ -178,7 +177,7 @@ export class MeasuredRedis {
     return new MeasuredRedis(server.url, pid, redis, async () => server.stop())
   }
 
-  /** What is kept, in bytes, without buffers of connections and of the file. */
+  /** Bytes of stored data, without the buffers of connections and of the file. */
   async bytes(): Promise<number> {
     const info = await this.#redis.info('memory')
     const field = (name: string): number =>
@@ -188,7 +187,7 @@ export class MeasuredRedis {
   }
 
   /**
-   * Lets the records expire that will.
+   * Expires the records that have a time limit.
    *
    * @returns how many remain
    */
@@ -203,9 +202,9 @@ export class MeasuredRedis {
   }
 
   /**
-   * What Redis is asked while `act` continues.
+   * The commands that Redis receives while `act` runs.
    *
-   * @returns how often, by command; those within scripts begin with `lua `
+   * @returns the number of each command; names of commands in scripts begin with `lua `
    */
   async commandsOf(prefix: string, act: () => Promise<void>): Promise<Map<string, number>> {
     const monitor = await this.#redis.monitor()
@@ -219,7 +218,7 @@ export class MeasuredRedis {
       counts.set(label, (counts.get(label) ?? 0) + 1)
     })
     await act()
-    // Whatever was asked before arrives before.
+    // Earlier commands arrive before this one.
     await this.#redis.ping()
     await sleep(100)
     monitor.disconnect()

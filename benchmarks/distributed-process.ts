@@ -1,8 +1,8 @@
 // A process of benchmark:distributed: a server that runs its rollouts itself (`in-process`) or in two
-// workers (`pool`), or a server (`front`) and a worker (`worker`) of a queue. All run the same workflow,
-// which asks the policy four times. `bare-front` and `bare-worker` do the same work with node:http and
-// BullMQ alone: rollouts are jobs, results what jobs return. Tells its parent its port, and its figures
-// whenever it is asked.
+// workers (`pool`), or a server (`server`) and a worker (`worker`) of a queue. All run the same workflow,
+// which makes four model calls. `bare-server` and `bare-worker` do the same work with only node:http and
+// BullMQ: rollouts are jobs, and results are the return values of jobs. Sends its port to its parent, and its
+// figures on request.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 import { createQueueServer, openQueue, startRolloutWorker } from '@osmosis/bullmq'
@@ -20,29 +20,29 @@ import { Redis } from 'ioredis'
 import { askFourTimes } from './ask-four-times.ts'
 import { acceptBare, askBare, tellBare, type BareRollout } from './bare-rollout.ts'
 
-/** What a process is. */
+/** The role of a process. */
 export type Role =
   | { readonly kind: 'in-process' | 'pool' }
-  | { readonly kind: 'front' | 'bare-front'; readonly redis: Queue }
+  | { readonly kind: 'server' | 'bare-server'; readonly redis: Queue }
   | {
       readonly kind: 'worker' | 'bare-worker'
       readonly redis: Queue
       readonly concurrency: number
     }
 
-/** Where a queue is. */
+/** The address of a queue. */
 export interface Queue {
   readonly url: string
   readonly prefix: string
-  /** How long a worker may be silent. Milliseconds; undefined: what is the default. */
+  /** How long a worker may be silent. Milliseconds; undefined: the default. */
   readonly lockDurationMs?: number
-  /** Between two looks for workers that are silent. Milliseconds; undefined: what is the default. */
+  /** Time between two checks for silent workers. Milliseconds; undefined: the default. */
   readonly stalledIntervalMs?: number
 }
 
-/** What a process says of itself. */
+/** Figures of a process. */
 export interface ProcessFigures {
-  /** Between two turns of the event loop, since the last time. Milliseconds. */
+  /** Time between two turns of the event loop, since the last report. Milliseconds. */
   readonly loopP99Ms: number
   /** Memory of the process. Bytes. */
   readonly rss: number
@@ -57,7 +57,7 @@ async function start(role: Role): Promise<number | undefined> {
       return listen(toServer(new LocalBackend(askFourTimes)))
     case 'pool':
       return listen(toServer(await createWorkerPool({ module: import.meta.filename, workers: 2 })))
-    case 'front': {
+    case 'server': {
       const queue = await openQueue(role.redis)
       return listen(createQueueServer({ queue, code, logger: false }))
     }
@@ -66,7 +66,7 @@ async function start(role: Role): Promise<number | undefined> {
       await startRolloutWorker({ ...role.redis, backend, code, concurrency: role.concurrency })
       return undefined
     }
-    case 'bare-front':
+    case 'bare-server':
       return startBareFront(role.redis)
     case 'bare-worker':
       await startBareWorker(role.redis, role.concurrency)
@@ -76,11 +76,11 @@ async function start(role: Role): Promise<number | undefined> {
 
 const bareJobs = 'bare'
 
-/** Accepts a rollout when its job is in Redis, and tells its result when the event of its end brings that. */
+/** Accepts a rollout when its job is in Redis, and delivers its result when the completion event arrives. */
 async function startBareFront({ url, prefix }: Queue): Promise<number> {
   const jobs = new Jobs<BareRollout>(bareJobs, {
     ...bareOptions(url, prefix),
-    // More than are in flight: it is the events that bring the results.
+    // More than are in flight, because the events contain the results.
     streams: { events: { maxLen: 1_000 } },
   })
   const events = new QueueEvents(bareJobs, bareOptions(url, prefix))
@@ -119,7 +119,7 @@ async function listen(server: RolloutServer): Promise<number> {
 
 async function serveParent(role: Role): Promise<void> {
   const port = await start(role)
-  // From the first time on that somebody asks: it wakes the process a thousand times a second.
+  // Only after the first request, because it wakes the process a thousand times a second.
   const delay = monitorEventLoopDelay({ resolution: 1 })
   process.on('message', () => {
     delay.enable()

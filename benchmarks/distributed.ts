@@ -13,7 +13,7 @@ import type { LoadResult } from './training-cluster.ts'
 
 // 20 KB come in, and a sample with four answers has 50.
 const texts = { prompt: 20_000, answer: 7_500 }
-/** V8 compiles late what a server does all day: with a thousand, its compiler would be measured in three processes. */
+/** V8 optimises busy code late: fewer rollouts would measure its compiler in three processes. */
 const warmUp = { name: 'warm', inFlight: 64, rollouts: 10_000, latencyMs: 5, texts }
 const rounds = [
   { inFlight: 1, rollouts: 100, latencyMs: 5 },
@@ -82,7 +82,7 @@ async function measureCosts(redis: MeasuredRedis): Promise<Cost[]> {
   return costs
 }
 
-/** What one rollout after another has Redis do. */
+/** The commands of Redis for one rollout after another. */
 async function countCommands(redis: MeasuredRedis): Promise<Record<string, number>> {
   const prefix = 'commands'
   const queue = await Deployment.overQueue(redis, { prefix, workers: 1, concurrency: 10 })
@@ -104,7 +104,7 @@ async function countCommands(redis: MeasuredRedis): Promise<Record<string, numbe
 interface Bytes {
   readonly inFlight: number
   readonly ended: number
-  /** What there is when all has expired, by what there was before. */
+  /** Bytes after everything has expired, relative to the bytes before. */
   readonly left: number
   readonly recordsLeft: number
 }
@@ -138,14 +138,14 @@ async function measureBytes(redis: MeasuredRedis): Promise<Bytes> {
 interface Recovery {
   /** How long a worker may be silent. Milliseconds. */
   readonly lockMs: number
-  /** From the kill to the end of the last rollout that had asked the policy. Seconds. */
+  /** From the kill to the end of the last rollout that had called the policy. Seconds. */
   readonly askedSeconds: number
   /** … and of the last that had not, and was run again. */
   readonly againSeconds: number
   readonly failed: number
 }
 
-/** Kills one of two workers, when half of the rollouts have asked the policy and half have not. */
+/** Kills one of two workers when half of the rollouts have called the policy and half have not. */
 async function recover(redis: MeasuredRedis, lockDurationMs?: number): Promise<Recovery> {
   const each = 40
   const lock =
@@ -177,7 +177,7 @@ async function recover(redis: MeasuredRedis, lockDurationMs?: number): Promise<R
   const [asked, again] = await ends
   for (const cluster of clusters) cluster.end()
   await queue.end()
-  if (again.failed > 0) throw new Error('a rollout failed that had not asked the policy')
+  if (again.failed > 0) throw new Error('a rollout failed that had not called the policy')
   const lockMs = lockDurationMs ?? 30_000
   console.log(
     `a worker is killed, lock ${lockMs / 1000} s: ${asked.failed} of ${each} that had asked have failed after ${asked.seconds} s, ${again.rewarded} of ${each} that had not have ended after ${again.seconds} s (2 s of which they wait)`,

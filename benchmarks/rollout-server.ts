@@ -18,7 +18,7 @@ import path from 'node:path'
 import type { ServerFigures } from './server-under-test.ts'
 import { calls, type Held, type Load, type LoadResult } from './training-cluster.ts'
 
-type Kind = 'bare' | 'ours' | 'kept'
+type Kind = 'bare' | 'ours' | 'outbox'
 
 /** Rollouts are those of a slice. Slices are odd in number, so that their median is one of them. */
 const rounds = [
@@ -29,8 +29,8 @@ const rounds = [
 ]
 const chosen = process.argv.slice(2).map(Number)
 /**
- * What a server does all day is optimised by V8 late: after 4 000 rollouts it still costs a tenth more
- * than after 20 000, and from there on the same.
+ * V8 optimises busy code late: after 4 000 rollouts a server still needs a tenth more CPU than after 20 000,
+ * and from there on the same.
  */
 const warmUp = { inFlight: 64, rollouts: 20_000, latencyMs: 5 }
 
@@ -39,35 +39,35 @@ const rows: Row[] = []
 async function measureAll(): Promise<void> {
   const bare = await startWarm('bare')
   const ours = await startWarm('ours')
-  const kept = await startWarm('kept')
+  const outbox = await startWarm('outbox')
   const asked = rounds.filter(({ inFlight }) => chosen.length === 0 || chosen.includes(inFlight))
   const costs: Costs[][] = []
-  for (const round of asked) costs.push(await takeTurns([bare, ours, kept], round))
-  // Behind all that is timed: it collects garbage, which a server in use does at other times.
+  for (const round of asked) costs.push(await takeTurns([bare, ours, outbox], round))
+  // After all timed parts, because it collects garbage, which a busy server does at other times.
   for (const [n, { inFlight }] of asked.entries()) {
-    const [ofBare = none, ofOurs = none, ofKept = none] = costs[n] ?? []
+    const [ofBare = none, ofOurs = none, ofOutbox = none] = costs[n] ?? []
     rows.push(
       toRow(
         inFlight,
         { ...summary(ofBare, ofBare), ...(await hold(bare, inFlight)) },
         { ...summary(ofOurs, ofBare), ...(await hold(ours, inFlight)) },
-        { ...summary(ofKept, ofBare), ...(await hold(kept, inFlight)) },
+        { ...summary(ofOutbox, ofBare), ...(await hold(outbox, inFlight)) },
       ),
     )
   }
-  for (const server of [bare, ours, kept]) await server.end()
+  for (const server of [bare, ours, outbox]) await server.end()
   const growth = chosen.length > 0 ? undefined : await grow()
   printTable(growth)
   console.log(JSON.stringify({ node: process.version, load: loadavg()[0], rows, growth }))
 }
 
-/** What a server needed for some of the rollouts. */
+/** The cost of some of the rollouts. */
 interface Slice {
   /** Of the server, per rollout. Milliseconds. */
   readonly cpu: number
-  /** The time the policy alone would have taken for a rollout, by the time it took, while so many were in flight. */
+  /** The time that the policy alone needs for a rollout, divided by the measured time. */
   readonly efficiency: number
-  /** The most of a core that one driver used. */
+  /** The largest fraction of a core that one driver used. */
   readonly driver: number
   /** Of the process at its peak so far. MB. */
   readonly rss: number
@@ -75,16 +75,16 @@ interface Slice {
   readonly acceptances: readonly number[]
 }
 
-/** How a server took rollouts that were sent in one moment. */
+/** The cost of rollouts that were sent at once. */
 interface Burst {
-  /** The time the policy alone would have taken for all rollouts, by the time until the last had ended. */
+  /** The time that the policy alone needs for all rollouts, divided by the time until the last has ended. */
   readonly efficiency: number
   /** Of the event loop. Milliseconds. */
   readonly loopP99: number
   readonly acceptances: readonly number[]
 }
 
-/** What a server needed for a round. */
+/** The cost of a round. */
 interface Costs {
   readonly slices: readonly Slice[]
   readonly burst: Burst
@@ -95,22 +95,22 @@ const none: Costs = {
   burst: { efficiency: Number.NaN, loopP99: Number.NaN, acceptances: [] },
 }
 
-/** What a server needed for all of them. */
+/** The cost of all rounds. */
 interface Summary extends Omit<Slice, 'acceptances'> {
   readonly burstEfficiency: number
   readonly burstAcceptP50: number
   readonly loopP99: number
-  /** What its CPU is of that of the bare server in the slice beside it. */
+  /** Its CPU time relative to the bare server in the neighbouring slice. */
   readonly ratio: number
   readonly acceptP50: number
   readonly acceptP99: number
 }
 
-/** What rollouts hold that wait for their last answer. KB for each. */
+/** Memory of rollouts that wait for their last answer. KB for each. */
 interface Memory {
   /** Live objects and buffers beside its conversation. */
   readonly heap: number
-  /** The conversation, as its last request has it. */
+  /** The conversation in the last request. */
   readonly transcript: number
 }
 
@@ -125,7 +125,7 @@ async function startWarm(kind: Kind): Promise<MeasuredServer> {
   return server
 }
 
-/** For each server what it needed. */
+/** The cost for each server. */
 async function takeTurns(servers: readonly MeasuredServer[], round: Round): Promise<Costs[]> {
   const clusters = await startClusters(Math.min(round.inFlight, 2))
   const slices: Slice[][] = servers.map(() => [])
@@ -153,7 +153,7 @@ async function measure(
   const load = { inFlight, rollouts, spreadMs, latencyMs, name }
   const results = await drive(clusters, await server.listening, load)
   const after = await server.ask('figures')
-  // Neither while they become so many nor when no more are sent.
+  // Measured neither while rollouts accumulate nor after the last was sent.
   const each = inFlight / clusters.length
   const durations = results.flatMap((result) => result.durations.slice(each, -each))
   return {
@@ -222,7 +222,7 @@ interface Round {
 async function hold(server: MeasuredServer, inFlight: number): Promise<Memory> {
   const url = await server.listening
   const clusters = await startClusters(Math.min(inFlight, 2))
-  // Connections are kept, and are no part of what a rollout holds.
+  // Connections stay open, and do not belong to a rollout.
   const connect = { inFlight, rollouts: inFlight, latencyMs: 5, name: `connect-${inFlight}` }
   await drive(clusters, url, connect)
   await server.ask('collect')
@@ -252,7 +252,7 @@ interface Growth {
   readonly heapAfter: number
 }
 
-/** Whether memory stays flat: once as many ended rollouts are remembered as are remembered at all. */
+/** Whether memory stays flat once the maximum number of ended rollouts is remembered. */
 async function grow(): Promise<Growth> {
   const server = new MeasuredServer('ours')
   const url = await server.listening
@@ -311,7 +311,7 @@ class MeasuredServer {
 
   constructor(kind: Kind) {
     const file = path.join(import.meta.dirname, 'server-under-test.ts')
-    // As `osmosis serve` has it.
+    // As in `osmosis serve`.
     const execArgv = ['--expose-gc', '--no-allocation-site-pretenuring']
     this.#process = fork(file, [kind], { execArgv })
     this.#process.once('exit', (code) => {
@@ -334,7 +334,7 @@ class MeasuredServer {
 
 type Row = ReturnType<typeof toRow>
 
-function toRow(inFlight: number, bare: Measured, ours: Measured, kept: Measured) {
+function toRow(inFlight: number, bare: Measured, ours: Measured, outbox: Measured) {
   return {
     inFlight,
     bareCpu: rounded(bare.cpu),
@@ -343,7 +343,7 @@ function toRow(inFlight: number, bare: Measured, ours: Measured, kept: Measured)
     bareEfficiency: rounded(bare.efficiency),
     efficiency: rounded(ours.efficiency),
     driver: rounded(ours.driver),
-    // Of one rollout it is lost in what else a process holds.
+    // For a single rollout it is too small to measure in a process.
     bareHeap: inFlight === 1 ? null : rounded(bare.heap),
     heap: inFlight === 1 ? null : rounded(ours.heap),
     transcript: rounded(ours.transcript),
@@ -355,13 +355,13 @@ function toRow(inFlight: number, bare: Measured, ours: Measured, kept: Measured)
     burstAcceptP50: rounded(ours.burstAcceptP50),
     acceptP50: rounded(ours.acceptP50),
     acceptP99: rounded(ours.acceptP99),
-    keptCpu: rounded(kept.cpu),
-    keptCpuRatio: rounded(kept.ratio),
-    keptEfficiency: rounded(kept.efficiency),
-    keptAcceptP50: rounded(kept.acceptP50),
-    keptAcceptP99: rounded(kept.acceptP99),
-    keptBurstEfficiency: rounded(kept.burstEfficiency),
-    keptBurstAcceptP50: rounded(kept.burstAcceptP50),
+    outboxCpu: rounded(outbox.cpu),
+    outboxCpuRatio: rounded(outbox.ratio),
+    outboxEfficiency: rounded(outbox.efficiency),
+    outboxAcceptP50: rounded(outbox.acceptP50),
+    outboxAcceptP99: rounded(outbox.acceptP99),
+    outboxBurstEfficiency: rounded(outbox.burstEfficiency),
+    outboxBurstAcceptP50: rounded(outbox.burstAcceptP50),
   }
 }
 
@@ -387,13 +387,13 @@ function printTable(growth: Growth | undefined): void {
     ['… transcript (KB)', 'transcript', ''],
     ['… process at its peak (MB)', 'rss', ''],
     ['with an outbox:', undefined, ''],
-    ['… CPU per rollout (ms)', 'keptCpu', ''],
-    ['… times bare', 'keptCpuRatio', ''],
-    ['… efficiency', 'keptEfficiency', ''],
-    ['… accepted, p50 (ms)', 'keptAcceptP50', '≤ 5'],
-    ['… accepted, p99 (ms)', 'keptAcceptP99', ''],
-    ['… all at once: efficiency', 'keptBurstEfficiency', ''],
-    ['… all at once: accepted (ms)', 'keptBurstAcceptP50', ''],
+    ['… CPU per rollout (ms)', 'outboxCpu', ''],
+    ['… times bare', 'outboxCpuRatio', ''],
+    ['… efficiency', 'outboxEfficiency', ''],
+    ['… accepted, p50 (ms)', 'outboxAcceptP50', '≤ 5'],
+    ['… accepted, p99 (ms)', 'outboxAcceptP99', ''],
+    ['… all at once: efficiency', 'outboxBurstEfficiency', ''],
+    ['… all at once: accepted (ms)', 'outboxBurstAcceptP50', ''],
   ]
   const cells = (values: readonly (number | null)[]): string =>
     values.map((value) => String(value ?? '').padStart(8)).join('')

@@ -1,7 +1,6 @@
-// A rollout server in a process of its own, so that its CPU and memory are its own: `ours` is
-// @osmosis/server with a workflow that asks the policy four times, `kept` the same with an outbox,
-// `bare` does the same work with node:http alone. Tells its parent where it listens, and its figures
-// whenever it is asked for them.
+// A rollout server in a separate process, so that its CPU and memory can be measured: `ours` is
+// @osmosis/server with a workflow that makes four model calls, `outbox` the same with an outbox, and `bare`
+// does the same work with only node:http. Sends its URL to its parent, and its figures on request.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -12,7 +11,7 @@ import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { askFourTimes } from './ask-four-times.ts'
 import { acceptBare, askBare, tellBare, type BareRollout } from './bare-rollout.ts'
 
-/** What the server says of itself. */
+/** Figures of the server. */
 export interface ServerFigures {
   /** Since the process began. Milliseconds. */
   readonly cpuMs: number
@@ -20,7 +19,7 @@ export interface ServerFigures {
   readonly heap: number
   /** Memory of the process at its peak so far. Bytes. */
   readonly peakRss: number
-  /** Between two turns of the event loop, since `watch`. Milliseconds. */
+  /** Time between two turns of the event loop, since `watch`. Milliseconds. */
   readonly loopP99Ms: number
 }
 
@@ -55,11 +54,11 @@ const kind = process.argv[2]
 const port =
   kind === 'bare'
     ? await acceptBare(beginBare)
-    : await startOurs(kind === 'kept' ? makeOutbox() : undefined)
+    : await startOurs(kind === 'outbox' ? makeOutbox() : undefined)
 const delay = monitorEventLoopDelay({ resolution: 1 })
 process.on('message', (what) => {
   if (what === 'collect') globalThis.gc?.()
-  // Not while CPU is measured: it wakes the process a thousand times a second, which costs more than some rollouts.
+  // Not while CPU is measured, because it wakes the process a thousand times a second.
   if (what === 'watch') {
     delay.reset()
     delay.enable()

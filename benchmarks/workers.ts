@@ -1,4 +1,4 @@
-// What workers give and cost: rollouts per second of a workflow that computes, with two workers and
+// Benefit and cost of workers: rollouts per second of a workflow that computes, with two workers and
 // with one; processor time and start-up of a workflow that waits, in a worker and in process.
 //
 //   npx -y pnpm@12 run benchmark:workers
@@ -38,7 +38,7 @@ async function measureAll(): Promise<void> {
   for (const [, backend] of backends)
     await drive(backend, { kind: 'wait', url, inFlight: 32, rollouts: 300 })
 
-  // Several times, in turns: whatever else the machine does is there for all.
+  // Several times in turns, so that other load on the machine affects all equally.
   const perSecond = new Map<string, number[]>(backends.map(([name]) => [name, []]))
   for (let round = 0; round < 5; round += 1) {
     for (const [name, backend] of backends) {
@@ -82,7 +82,7 @@ interface Load {
   readonly rollouts: number
 }
 
-/** Milliseconds that all of it took. */
+/** Time for all rollouts. Milliseconds. */
 async function drive(backend: ExecutionBackend, load: Load): Promise<number> {
   const started = performance.now()
   let next = 0
@@ -135,7 +135,7 @@ async function workerCpu(pid: number): Promise<number> {
   return (Number(fields[11]) + Number(fields[12])) * 10
 }
 
-/** In a thread of its own, whose processor time is taken for that of the front: equal for all. */
+/** In a separate thread. Its processor time counts as the server's, equally for all variants. */
 function servePolicy(): void {
   const choice = { delta: { role: 'assistant', content: '408' }, finish_reason: 'stop' }
   const text = `data: ${JSON.stringify({ choices: [choice] })}\n\ndata: [DONE]\n\n`

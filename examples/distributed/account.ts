@@ -1,12 +1,12 @@
-// What became of each rollout, as its caller and the workers' logs have it.
+// The outcome of each rollout, from its caller and from the logs of the workers.
 import type { RolloutOutcome } from '@osmosis/controller'
 
 import type { LogLine } from './processes.ts'
 
-/** Model calls of a rollout that ran once, from its beginning to its end. */
+/** Number of model calls of a rollout that ran once from its start to its end. */
 const callsOfOneRun = 2
 
-/** Keeps what a caller is told, and says at the end whether anything is missing or came twice. */
+/** Records the outcomes that a caller receives, and reports at the end whether any is missing or came twice. */
 export class Account {
   readonly #ends = new Map<string, RolloutOutcome[]>()
   readonly #faults: string[] = []
@@ -17,7 +17,7 @@ export class Account {
   }
 
   contradicted(rolloutId: string, kind: string): void {
-    this.#faults.push(`${rolloutId}: was told a second, other ${kind}`)
+    this.#faults.push(`${rolloutId}: received a second, different ${kind}`)
   }
 
   /**
@@ -40,9 +40,9 @@ export class Account {
       const places = runs.flatMap((ran, worker) => (ran.has(id) ? [`worker ${worker + 1}`] : []))
       const again = places.length > 1
       const [reward = null] = Array.from(end.samples.values(), (sample) => sample.reward)
-      const said = end.status === 'success' ? `reward ${reward}` : `${end.errorMessage}`
+      const result = end.status === 'success' ? `reward ${reward}` : `${end.errorMessage}`
       lines.push(
-        `${id}  ${end.status.padEnd(8)} ${places.join(', then ')}: ${again ? 'run again, ' : ''}${said}`,
+        `${id}  ${end.status.padEnd(8)} ${places.join(', then ')}: ${again ? 'run again, ' : ''}${result}`,
       )
       counts[end.status === 'success' ? 'success' : 'failure'] += 1
       counts.calls += end.policyCalls
@@ -51,7 +51,7 @@ export class Account {
       const tooMany = end.policyCalls > callsOfOneRun
       const tooFew =
         end.status === 'success' && (end.policyCalls < callsOfOneRun || reward === null)
-      if (tooMany || tooFew) this.#faults.push(`${id}: ${end.policyCalls} model calls, ${said}`)
+      if (tooMany || tooFew) this.#faults.push(`${id}: ${end.policyCalls} model calls, ${result}`)
     }
     const complete = this.#faults.length === 0
     return {
@@ -60,8 +60,8 @@ export class Account {
         ...lines,
         '',
         `${ids.length} rollouts sent, ${counts.success + counts.failure} ended: ${counts.success} succeeded, with a reward of 1 for ${counts.reward}, and ${counts.failure} failed`,
-        `${counts.again} were started again by the other worker: the first had asked the policy nothing yet`,
-        `${counts.calls} model calls, of no rollout more than ${callsOfOneRun}`,
+        `${counts.again} were started again by the other worker, because the first had not called the policy yet`,
+        `${counts.calls} model calls, at most ${callsOfOneRun} in each rollout`,
         complete
           ? 'Nothing is missing, and nothing came twice.'
           : `The account is not complete:\n${this.#faults.join('\n')}`,

@@ -1,5 +1,5 @@
 // A queue on this machine: Redis, a server, two workers, and 200 rollouts. One of the workers is killed
-// when half of them have ended. Prints what became of each.
+// when half of them have ended. Prints the outcome of each.
 //
 //   npx -y pnpm@12 run demo:distributed
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -19,9 +19,9 @@ import { Account } from './account.ts'
 import { startOsmosis, startRedis, stop } from './processes.ts'
 
 const rollouts = 200
-/** Of each worker. */
+/** Concurrent rollouts of each worker. */
 const concurrency = 16
-/** A worker that is silent for so long is taken for dead. Seconds; 30 unless told. */
+/** A worker that is silent for longer counts as lost. Seconds; the default is 30. */
 const lockSeconds = 5
 
 const entrypoint = 'examples/distributed/rollout/main.ts'
@@ -42,8 +42,8 @@ async function demo(): Promise<number> {
   say(`Redis on ${redis}`)
   const queue = ['--redis', redis]
   const serve = ['serve', entrypoint, '--port', '0', '--no-trajectories', ...queue]
-  const front = await startOsmosis(serve, /Listening on (\S+)/)
-  const server = { url: front.found[1] ?? '' }
+  const serving = await startOsmosis(serve, /Listening on (\S+)/)
+  const server = { url: serving.found[1] ?? '' }
   const limits = ['--concurrency', String(concurrency), '--lock-duration', String(lockSeconds)]
   const work = ['worker', entrypoint, ...queue, ...limits]
   const workers = await Promise.all([
@@ -74,7 +74,7 @@ async function demo(): Promise<number> {
   await Promise.all(orders.map(async (order) => controller.run(order, { onTerminal })))
   say(`${seconds()}: all of them have ended\n`)
   await stop(survivor)
-  await stop(front)
+  await stop(serving)
   await controller.close()
   const { text, complete } = account.close(
     orders.map(({ rolloutId }) => rolloutId),

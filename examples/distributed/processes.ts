@@ -1,4 +1,4 @@
-// Starts what the demo consists of, and ends it with the demo.
+// Starts the processes of the demo, and ends them with it.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -10,7 +10,7 @@ export interface Started {
   readonly child: ChildProcess
   /** The lines that it has logged, each a JSON document. */
   readonly log: readonly LogLine[]
-  /** What its output was searched for when it was started. */
+  /** The match of the pattern that its output was searched for at its start. */
   readonly found: RegExpExecArray
 }
 
@@ -24,7 +24,7 @@ process.once('exit', () => {
 })
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
 
-/** Starts Redis as a queue needs it: nothing that it acknowledged is lost, and nothing is dropped. */
+/** Starts Redis with the settings of a queue: no acknowledged write is lost, and no key is evicted. */
 export async function startRedis(folder: string): Promise<string> {
   const folders = (process.env['PATH'] ?? '').split(path.delimiter)
   if (!folders.some((one) => existsSync(path.join(one, 'redis-server')))) {
@@ -45,7 +45,7 @@ export async function startOsmosis(args: readonly string[], ready: RegExp): Prom
   return start(command, [...args, '--log-format', 'json'], ready)
 }
 
-/** Asks a process to end, and waits until it has. */
+/** Ends a process, and waits until it has exited. */
 export async function stop({ child }: Started): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')

@@ -4,11 +4,11 @@ import path from 'node:path'
 import { withPrograms } from '@osmosis/testing/kit/with-programs'
 import { expect } from 'vitest'
 
-/** Ends what hangs, on a machine that is as busy as may be. */
+/** Long enough for a very busy machine. */
 const timeout = 600_000
 const lastSeed = 10
 
-/** Runs the program of the distributed run, as a person would. */
+/** Runs the distributed run from its command line. */
 async function distributedRun(args: readonly string[]): Promise<{ code: unknown; stdout: string }> {
   const main = path.join(import.meta.dirname, 'main.ts')
   return new Promise((resolve) => {
@@ -19,19 +19,23 @@ async function distributedRun(args: readonly string[]): Promise<{ code: unknown;
 }
 
 withPrograms('redis-server').it.concurrent.each([
-  ['no mark', 'killed workers', /^WRONG killed-workers-\d+: asked the policy in two runs: /m],
+  [
+    'no mark',
+    'killed workers',
+    /^WRONG killed-workers-\d+: called the policy in two executions: /m,
+  ],
   ['no AOF', 'killed Redis', /^WRONG killed-Redis-\d+: has no end/m],
-  ['double', 'lost events', /^WRONG lost-events-\d+: \w+ was told as .* and as /m],
+  ['double', 'lost events', /^WRONG lost-events-\d+: \w+ was delivered as .* and as /m],
 ])(
-  'what is broken on purpose (%s) makes a case fail (%s), and name its seed',
+  'fails with its seed when something is broken (%s) in a case (%s)',
   { timeout },
   async (way, name, wrong) => {
-    // Nothing else is waited for until the patience is over.
+    // Only the case without AOF waits until its patience is over.
     const patience = way === 'no AOF' ? '20' : '200'
     const noticed = async (seed: number): Promise<void> => {
       const fixed = ['--rollouts', '120', '--seed', String(seed), '--patience', patience]
       const { code, stdout } = await distributedRun([name, ...fixed, '--break', way])
-      // Whether a kill meets what is broken is a matter of luck: other seeds have more of it.
+      // A kill may miss what is broken, so other seeds are tried.
       if (!wrong.test(stdout) && seed < lastSeed) return noticed(seed + 1)
       expect(stdout).toMatch(wrong)
       expect(stdout).toContain(

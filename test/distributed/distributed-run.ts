@@ -10,7 +10,7 @@ import { doubtOf, faultCases, planOf, type CaseName, type FaultCase } from './fa
 import { Fleet, shortLockSeconds } from './fleet.ts'
 import { leftovers, traceOf } from './leftovers.ts'
 
-/** What can be broken behind the fleet, to see that the account notices. */
+/** What can be broken, to test that the account detects it. */
 export type Breakage = WayToBreak | 'no mark' | 'no AOF'
 
 export interface DistributedRun {
@@ -24,7 +24,7 @@ export interface DistributedRun {
 
 const unmarkedWorker = path.join(import.meta.dirname, 'unmarked-worker.ts')
 
-/** Runs the rollouts of one case on a fleet of its own; the account says what came of it. */
+/** Runs the rollouts of one case on its own fleet. The account has the result. */
 export async function runCase(run: DistributedRun): Promise<Account> {
   const { name, rollouts, seed, patienceSeconds, breaks } = run
   const faultCase: FaultCase = faultCases[name]
@@ -45,7 +45,7 @@ export async function runCase(run: DistributedRun): Promise<Account> {
     concurrency,
     skewSeconds,
     aof: breaks !== 'no AOF',
-    // Where no worker is to be lost, none is because its machine is busy.
+    // In a case that loses no workers, none must be lost because the machine is busy.
     lockSeconds: faultCase.losesWorkers ? shortLockSeconds : 30,
     workerScript: breaks === 'no mark' ? unmarkedWorker : undefined,
     onWorkerEnd: (what) => {

@@ -1,10 +1,10 @@
-import type { ToldFailure } from '../faults/account.ts'
+import type { DeliveredFailure } from '../faults/account.ts'
 import { pick, type Chance } from '../faults/chance.ts'
 import { failsItself, type Plan } from '../faults/plan.ts'
 import type { Harm } from '../faults/served/harms.ts'
 import {
   cutEvents,
-  killFronts,
+  killServers,
   killWorkers,
   loseHeartbeats,
   restartRedis,
@@ -12,21 +12,21 @@ import {
   type Incident,
 } from './incidents.ts'
 
-/** One way in which everything goes wrong. */
+/** One case of faults. */
 export interface FaultCase {
-  /** Rollouts in progress at a time, and those that a worker runs. Default: 64 and 32. */
+  /** Concurrent rollouts, in total and in a worker. Default: 64 and 32. */
   readonly inFlight?: number
   readonly concurrency?: number
-  /** How wrong the clocks of fronts and workers are. Seconds; default 0. */
+  /** Clock skew of servers and workers. Seconds; default: 0. */
   readonly skewSeconds?: number
-  /** What is different about a rollout. */
+  /** Changes to the plan of a rollout. */
   readonly change?: (plan: Plan, index: number, chance: Chance) => Partial<Plan>
   readonly incidents?: readonly Incident[]
-  /** Whether workers are taken for lost. Default: false. */
+  /** Whether workers are lost. Default: false. */
   readonly losesWorkers?: boolean
-  /** Causes that a failure may name, besides what its rollout did itself. */
+  /** Causes that a failure may name, besides the harm of its own rollout. */
   readonly causes?: readonly Cause[]
-  /** Of ends and faults: what has to be among them, or the case has shown nothing. */
+  /** Outcomes and faults that must occur, or the case has tested nothing. */
   readonly shows: readonly RegExp[]
 }
 
@@ -49,14 +49,14 @@ const downedTwo: Cause = {
   category: 'agent_error',
 }
 const losses = [lost, notGraded, downedTwo]
-/** Has a status of its own for those that fetch results, and then no category, and no text if it was queued. */
+/** A fetched result has its own status for it, without category, and without text if it was queued. */
 const cancelled: Cause = { text: /^(cancelled)?$/ }
 const tooLate: Cause = {
   text: /^(workflow|grader) exceeded its [\d.]+s deadline/,
   category: 'timeout',
 }
 
-/** What rollouts fail with that do something to themselves or to their worker. */
+/** The failures of rollouts that harm themselves or their worker. */
 const harmful: Readonly<Partial<Record<Harm, readonly Cause[]>>> = {
   throw: [{ text: /^thrown by (?:run|grade)\(\) at .*: thrown$/, category: 'agent_error' }],
   exit: [{ text: /process\.exit/, category: 'agent_error' }],
@@ -80,9 +80,9 @@ export const faultCases = {
     causes: losses,
     shows: [/^failure: the worker was lost/, startedAgain],
   },
-  'killed fronts': {
-    incidents: [killFronts],
-    shows: [/^fleet: SIGKILL of a front/],
+  'killed servers': {
+    incidents: [killServers],
+    shows: [/^fleet: SIGKILL of a server/],
   },
   'killed Redis': {
     incidents: [restartRedis],
@@ -104,10 +104,10 @@ export const faultCases = {
     change: ({ id }, _, chance) =>
       chance(id, 'cancelled') < 0.7 ? { cancelMs: chance(id, 'cancel at') * 4000 } : {},
     shows: [
-      /^caller: cancels what is queued/,
-      /^caller: cancels what is running/,
-      /^caller: cancels what is grading/,
-      /^caller: cancels what is success/,
+      /^caller: cancels a rollout that is queued/,
+      /^caller: cancels a rollout that is running/,
+      /^caller: cancels a rollout that is grading/,
+      /^caller: cancels a rollout that is success/,
     ],
   },
   deadlines: {
@@ -149,12 +149,12 @@ export const faultCases = {
         ? { row: { ...row, harm: 'hang', when: 'grading' }, graderDeadline: 1 }
         : {}),
     }),
-    incidents: [killWorkers, stopWorkers, killFronts, restartRedis, cutEvents],
+    incidents: [killWorkers, stopWorkers, killServers, restartRedis, cutEvents],
     losesWorkers: true,
     causes: losses,
     shows: [
       /^fleet: SIGKILL of a worker/,
-      /^fleet: SIGKILL of a front/,
+      /^fleet: SIGKILL of a server/,
       /^fleet: SIGKILL of Redis/,
     ],
   },
@@ -206,11 +206,11 @@ export function planOf(
   return { ...plan, ...change?.(plan, index, chance) }
 }
 
-/** Why a failure of this case cannot be what it says. */
-export function doubtOf(name: CaseName): (failure: ToldFailure) => string | undefined {
+/** Returns why a failure is implausible in this case. */
+export function doubtOf(name: CaseName): (failure: DeliveredFailure) => string | undefined {
   const { causes = [] }: FaultCase = faultCases[name]
   return ({ plan, text, category, wasCancelled, calls }) => {
-    // Whoever could not follow a rollout was not told why it failed.
+    // A caller that looked up the status does not know why the rollout failed.
     if (text === 'looked up') return undefined
     const possible = [
       ...causes,
@@ -219,12 +219,12 @@ export function doubtOf(name: CaseName): (failure: ToldFailure) => string | unde
     const { harm } = plan.row
     if (harm !== undefined && failsItself(plan)) possible.push(...(harmful[harm] ?? []))
     const cause = possible.find((one) => one.text.test(text))
-    if (cause === undefined) return 'failed with what nobody did'
+    if (cause === undefined) return 'failed without a known cause'
     if (category !== undefined && category !== (cause.category ?? category)) {
       return 'is in another category'
     }
     const counted = Number(cause.text.exec(text)?.[1] ?? 0)
-    // The call that is counted last may not have left.
-    return counted > calls + 1 ? `asked ${calls} times, and counts more` : undefined
+    // The last counted call may not have been sent.
+    return counted > calls + 1 ? `made ${calls} model calls, but counts more` : undefined
   }
 }

@@ -11,33 +11,33 @@ import { bin, Program, ServedProcess } from '../faults/served-process.ts'
 const entrypoint = path.resolve(import.meta.dirname, '../faults/served/workflow.ts')
 const skewedClock = path.join(import.meta.dirname, 'skewed-clock.ts')
 
-/** What a fleet consists of. */
+/** Options of a {@link Fleet}. */
 export interface FleetOptions {
   readonly chance: Chance
-  /** Rollouts that a worker runs at a time. */
+  /** Maximum concurrent rollouts of a worker. */
   readonly concurrency: number
-  /** Whether Redis keeps what it has acknowledged when it is killed. */
+  /** Whether Redis stores acknowledged writes when it is killed. */
   readonly aof: boolean
-  /** For how long a worker keeps a rollout without a sign of life. Seconds. */
+  /** How long a worker may be silent. Seconds. */
   readonly lockSeconds: number
-  /** The script that is a worker, for one that is broken on purpose. Default: `osmosis worker`. */
+  /** The script of a worker that is broken on purpose. Default: `osmosis worker`. */
   readonly workerScript: string | undefined
-  /** How wrong clocks are, of fronts and workers alternately, one way and the other. Seconds. */
+  /** Clock skew of servers and workers, alternately forward and backward. Seconds. */
   readonly skewSeconds: number
-  /** Called when a worker has ended by itself; what it returns says whether that was expected. */
+  /** Called when a worker has exited without a signal; returns whether that was expected. */
   readonly onWorkerEnd: (what: string) => boolean
   readonly onTrouble: (what: string) => void
 }
 
-/** Of a fleet that is to lose workers. */
+/** The lock duration of a fleet that loses workers. */
 export const shortLockSeconds = 2
 
 const mostStarts = 20
 
-/** A Redis, two fronts behind a balancer and three workers, each a process of its own. */
+/** Redis, two servers behind a load balancer, and three workers, all in separate processes. */
 export class Fleet {
   readonly redis: RedisServer
-  readonly fronts: readonly ServedProcess[]
+  readonly servers: readonly ServedProcess[]
   readonly workers: readonly Program[]
   readonly #balancer: LossyProxy
   readonly #starting = new Map<Program, Promise<void>>()
@@ -45,12 +45,12 @@ export class Fleet {
 
   private constructor(
     redis: RedisServer,
-    fronts: readonly ServedProcess[],
+    servers: readonly ServedProcess[],
     workers: readonly Program[],
     balancer: LossyProxy,
   ) {
     this.redis = redis
-    this.fronts = fronts
+    this.servers = servers
     this.workers = workers
     this.#balancer = balancer
   }
@@ -73,11 +73,11 @@ export class Fleet {
     })
     const queue = ['--redis', redis.url]
     if (workerScript !== undefined) queue.push('--code-version=broken')
-    const fronts = await Promise.all(
+    const servers = await Promise.all(
       ['first', 'second'].map(async (name, index) => {
         const args = [entrypoint, '--no-trajectories', ...queue]
         return new ServedProcess(await freePort(), {
-          name: `the ${name} front`,
+          name: `the fleet (${name})`,
           args,
           env: skew(index),
           onTrouble,
@@ -105,18 +105,18 @@ export class Fleet {
       return worker
     })
     const balancer = await new LossyProxy('').start()
-    const fleet: Fleet = new Fleet(redis, fronts, workers, balancer)
+    const fleet: Fleet = new Fleet(redis, servers, workers, balancer)
     let requests = 0
     balancer.fault = () => {
       requests += 1
-      const up = fronts.filter(({ isUp }) => isUp)
+      const up = servers.filter(({ isUp }) => isUp)
       const luck = Math.floor(chance('balancer', requests) * up.length)
-      const front = up[luck] ?? fronts[0]
-      if (front !== undefined) balancer.target = front.url
+      const server = up[luck] ?? servers[0]
+      if (server !== undefined) balancer.target = server.url
       return undefined
     }
     try {
-      await Promise.all([...fronts, ...workers].map(async (program) => program.start()))
+      await Promise.all([...servers, ...workers].map(async (program) => program.start()))
     } catch (error) {
       await fleet.close('SIGKILL')
       throw error
@@ -124,14 +124,14 @@ export class Fleet {
     return fleet
   }
 
-  /** Passes each request on to one of the fronts that are up. */
+  /** The load balancer, which passes each request to a server that is up. */
   get url(): string {
     return this.#balancer.url
   }
 
-  /** Starts a program that has ended, as whatever runs it would: once, until it stays. */
+  /** Starts a program again until it is ready, as a process manager does. */
   async startAgain(program: Program): Promise<void> {
-    // A worker that ends by itself may be about to be killed as well.
+    // A worker may exit and be killed at once; it is started only once.
     const starting = this.#starting.get(program) ?? this.#startUntilUp(program)
     this.#starting.set(program, starting)
     try {
@@ -146,18 +146,18 @@ export class Fleet {
       try {
         return await program.start()
       } catch (error) {
-        // There may be no Redis now.
+        // Redis may be down.
         if (tries === mostStarts) throw error
         await sleep(200)
       }
     }
   }
 
-  /** Ends all, Redis last. */
+  /** Ends all processes, Redis last. */
   async close(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     this.#isClosing = true
     await Promise.allSettled(this.#starting.values())
-    await Promise.all([...this.workers, ...this.fronts].map(async (one) => one.end(signal)))
+    await Promise.all([...this.workers, ...this.servers].map(async (one) => one.end(signal)))
     await this.#balancer[Symbol.asyncDispose]()
     await this.redis.stop()
   }

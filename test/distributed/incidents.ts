@@ -6,18 +6,18 @@ import type { Account } from '../faults/account.ts'
 import type { Chance } from '../faults/chance.ts'
 import { shortLockSeconds, type Fleet } from './fleet.ts'
 
-/** What incidents happen to. */
+/** The parts that an incident works with. */
 interface IncidentParts {
   readonly fleet: Fleet
   readonly account: Account
   readonly chance: Chance
-  /** Resolves when this part of all rollouts is over; false when all are. */
+  /** Resolves when this fraction of all rollouts has ended; with false when all have. */
   readonly reached: (part: number) => Promise<boolean>
-  /** Aborts when all rollouts are over. */
+  /** Aborted when all rollouts have ended. */
   readonly signal: AbortSignal
 }
 
-/** What happens to a fleet while its rollouts are in progress. */
+/** Something that happens to a fleet while its rollouts are in progress. */
 export type Incident = (parts: IncidentParts) => Promise<void>
 
 export const killWorkers: Incident = async ({ fleet, account, chance, reached }) => {
@@ -33,7 +33,7 @@ export const killWorkers: Incident = async ({ fleet, account, chance, reached })
 export const stopWorkers: Incident = async ({ fleet, account, chance, reached }) => {
   for (const part of [0.1, 0.5]) {
     if (!(await reached(part))) return
-    account.fault('fleet: a worker stands still for longer than its lock')
+    account.fault('fleet: a worker is stopped for longer than its lock')
     const worker = picked(fleet.workers, chance('stopped', part))
     worker.signal('SIGSTOP')
     await sleep(shortLockSeconds * 2500)
@@ -41,14 +41,14 @@ export const stopWorkers: Incident = async ({ fleet, account, chance, reached })
   }
 }
 
-export const killFronts: Incident = async ({ fleet, account, reached }) => {
+export const killServers: Incident = async ({ fleet, account, reached }) => {
   for (const [turn, part] of [0.1, 0.4].entries()) {
     if (!(await reached(part))) return
-    account.fault('fleet: SIGKILL of a front')
-    const front = picked(fleet.fronts, (turn % 2) / 2)
-    await front.end('SIGKILL')
+    account.fault('fleet: SIGKILL of a server')
+    const server = picked(fleet.servers, (turn % 2) / 2)
+    await server.end('SIGKILL')
     await sleep(1000)
-    await fleet.startAgain(front)
+    await fleet.startAgain(server)
   }
 }
 
@@ -62,10 +62,10 @@ export const restartRedis: Incident = async ({ fleet, account, reached }) => {
   }
 }
 
-/** Nobody hears anything, so that only looking helps. */
+/** Drops all messages and events, so that processes must read the records. */
 export const cutEvents: Incident = async ({ fleet, account, signal }) => {
   const redis = new Redis(fleet.redis.url)
-  // While Redis is away.
+  // While Redis is down.
   redis.on('error', () => {})
   try {
     for (let turn = 0; !signal.aborted; turn += 1) {
@@ -83,7 +83,7 @@ export const cutEvents: Incident = async ({ fleet, account, signal }) => {
   }
 }
 
-/** Workers that live are taken for gone, again and again. */
+/** Makes live workers count as lost, again and again. */
 export const loseHeartbeats: Incident = async ({ fleet, account, signal }) => {
   const redis = new Redis(fleet.redis.url)
   redis.on('error', () => {})

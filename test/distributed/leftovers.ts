@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { Redis } from 'ioredis'
 
-/** Keys that belong to queues and not to rollouts, and what may be in one of them. */
+/** Maximum number of keys that belong to queues instead of rollouts, and of members in one of them. */
 const mostKeys = 40
 const mostMembers = 25
 const patienceMs = 20_000
 
-/** What would stay in Redis for ever once all rollouts were told; streams of events are bounded. */
+/** What would stay in Redis forever after all rollouts were delivered; event streams are bounded. */
 export async function leftovers(url: string): Promise<string[]> {
   const redis = new Redis(url)
   try {
@@ -21,7 +21,7 @@ export async function leftovers(url: string): Promise<string[]> {
   }
 }
 
-/** What Redis has of a rollout, for whoever wants to know why it has no end. */
+/** The content of Redis about a rollout, to find out why it has no outcome. */
 export async function traceOf(url: string, id: string): Promise<string> {
   const redis = new Redis(url)
   try {
@@ -56,7 +56,7 @@ async function holds(redis: Redis, key: string, id: string): Promise<boolean> {
 }
 
 function isAbout(name: string, id: string): boolean {
-  return [id, `${id}.tell`, `${id}.end`].some((end) => name.endsWith(end))
+  return [id, `${id}.completion`, `${id}.end`].some((end) => name.endsWith(end))
 }
 
 async function allKeys(redis: Redis): Promise<string[]> {
@@ -70,11 +70,11 @@ async function lasting(redis: Redis): Promise<string[]> {
   const found: string[] = []
   const keys = await allKeys(redis)
   const expiring = await Promise.all(keys.map(async (key) => redis.pttl(key)))
-  const kept = keys.filter((_, index) => expiring[index] === -1)
-  if (kept.length > mostKeys) {
-    found.push(`${kept.length} keys never expire, such as ${kept.slice(0, 3).join(', ')}`)
+  const permanent = keys.filter((_, index) => expiring[index] === -1)
+  if (permanent.length > mostKeys) {
+    found.push(`${permanent.length} keys never expire, such as ${permanent.slice(0, 3).join(', ')}`)
   }
-  for (const key of kept.slice(0, 200)) {
+  for (const key of permanent.slice(0, 200)) {
     const members = await size(redis, key)
     if (members > mostMembers) found.push(`${key} has ${members} members`)
   }

@@ -1,6 +1,6 @@
-// Proves that rollouts on many machines have one end each, told as often as needed and never
-// differently, and ask the policy in one run alone, while workers, fronts and Redis are killed. Each
-// case has a Redis, two fronts and three workers of its own. Exit code 1 when something is wrong.
+// Checks that each rollout of a queue has one outcome, delivered as often as needed and always the same, and
+// calls the policy in one execution only, while workers, servers and Redis are killed. Each case has its own
+// Redis, two servers and three workers. Exits with code 1 when something is wrong.
 //
 //   npx -y pnpm@12 run test:distributed [case …] [--rollouts <n>] [--seed <n>] [--times <n>]
 //     [--at-once <cases>] [--patience <seconds>] [--break <way>]
@@ -23,12 +23,12 @@ const { values, positionals } = parseArgs({
     'at-once': { type: 'string', default: '4' },
     /** How long a caller waits for the end of its rollout. */
     patience: { type: 'string', default: '300' },
-    /** Breaks the product on purpose, which has to be noticed. */
+    /** Breaks the product on purpose, which the account must detect. */
     break: { type: 'string' },
   },
 })
 if (missingPrograms('redis-server').length > 0) {
-  console.log('Nothing was run: there is no redis-server here (apt-get install redis-server).')
+  console.log('Nothing was run: redis-server is not installed (apt-get install redis-server).')
   process.exit(0)
 }
 const rollouts = Number(values.rollouts)
@@ -68,11 +68,11 @@ async function show(name: CaseName, seed: number): Promise<void> {
   const seen = [...account.faults.keys(), ...[...account.ends()].map(({ end = '' }) => end)]
   for (const part of shows) {
     if (breaks === undefined && !seen.some((one) => part.test(one)))
-      account.violated('-', `this has not happened: ${part.source}`)
+      account.violated('-', `this did not happen: ${part.source}`)
   }
   const { length } = account.violations
   if (length > 0) {
-    // Once more at the end, which may be all that is shown of a long output.
+    // Repeated at the end, because a long output may be truncated before it.
     const first = account.violations.slice(0, 3).map((violation) => `  ${violation}`)
     wrong.push([`again: test:distributed ${again}`, ...first].join('\n'))
   }
@@ -83,12 +83,12 @@ async function show(name: CaseName, seed: number): Promise<void> {
 
 function toCaseName(name: string): CaseName {
   if (isCaseName(name)) return name
-  throw new Error(`there is no case ${name}, but ${Object.keys(faultCases).join(', ')}`)
+  throw new Error(`unknown case ${name}; the cases are ${Object.keys(faultCases).join(', ')}`)
 }
 
 function toBreakage(way: string | undefined): Breakage | undefined {
   if (way === undefined || way === 'no mark' || way === 'no AOF' || isWayToBreak(way)) return way
-  throw new Error(`there is no way to break called ${way}`)
+  throw new Error(`unknown value of --break: ${way}`)
 }
 
 function secondsSince(start: number): string {

@@ -1,4 +1,4 @@
-// Loaded before a program whose clock is to be wrong: by `CLOCK_SHIFT_MS`.
+// Loaded before a program to shift its clock by `CLOCK_SHIFT_MS`.
 const RealDate = Date
 const shiftMs = Number(process.env['CLOCK_SHIFT_MS'])
 

@@ -1,5 +1,5 @@
-// A worker that is broken on purpose: it asks the policy without having marked the rollout, so a
-// rollout that it is lost with is run a second time.
+// A worker that is broken on purpose: it calls the policy without setting the mark, so a rollout that is lost
+// with it is executed a second time.
 import { parseArgs } from 'node:util'
 
 import { startRolloutWorker } from '@osmosis/bullmq'

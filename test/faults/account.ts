@@ -1,11 +1,11 @@
 import type { Chance } from './chance.ts'
 import { failsItself, type Plan } from './plan.ts'
 
-/** What a caller was told of a rollout: one of two callbacks, or the one result. */
+/** What a caller receives about a rollout: one of two callbacks, or the result. */
 export type DeliveryKind = 'completion' | 'grader' | 'result'
 
-/** The parts of all of these bodies that are judged. */
-interface ToldBody {
+/** The fields of all these bodies that are checked. */
+interface DeliveredBody {
   readonly rollout_id: string
   readonly status: string
   readonly err_message?: string | null
@@ -16,32 +16,32 @@ interface ToldBody {
   readonly samples?: Readonly<Record<string, { readonly reward: number | null }>>
 }
 
-/** A failure as it was told. */
-export interface ToldFailure {
+/** A failure as it was delivered. */
+export interface DeliveredFailure {
   readonly plan: Plan
   readonly text: string
-  /** Undefined where callers are not told. */
+  /** Undefined in bodies without one. */
   readonly category: string | null | undefined
   readonly wasCancelled: boolean
-  /** How often the policy was asked. */
+  /** Number of model calls. */
   readonly calls: number
 }
 
 export interface AccountOptions {
   readonly chance: Chance
-  /** Why a failure cannot be what it says; undefined when it can. Default: any can. */
-  readonly doubt?: (failure: ToldFailure) => string | undefined
+  /** Why a failure is implausible; undefined when it is plausible. Default: every failure is. */
+  readonly doubt?: (failure: DeliveredFailure) => string | undefined
 }
 
 interface Entry {
   readonly plan: Plan
-  readonly told: Map<DeliveryKind, string>
-  /** What a listener has answered for good. */
+  readonly delivered: Map<DeliveryKind, string>
+  /** The deliveries that the listener has finally answered. */
   readonly settled: Set<DeliveryKind>
   readonly answered: Set<number>
-  /** Runs that have started, where rollouts note that, and those that have asked the policy. */
+  /** Executions that have started, if rollouts report that, and those that have called the policy. */
   readonly started: Set<string>
-  readonly asked: Set<string>
+  readonly called: Set<string>
   calls: number
   readonly ended: PromiseWithResolvers<void>
   admission: 'pending' | 'accepted' | 'unknown'
@@ -51,9 +51,8 @@ interface Entry {
 }
 
 /**
- * What callers saw of all rollouts, kept apart from the server: what they sent, what the policy said,
- * what they were told. It knows which reward a rollout can have earned, because the policy's answers
- * decide that.
+ * What callers know of all rollouts, independently of the server: their requests, the answers of the policy,
+ * and the deliveries. The policy's answers decide which reward a rollout can have earned.
  */
 export class Account {
   readonly violations: string[] = []
@@ -66,7 +65,7 @@ export class Account {
     this.#options = options
   }
 
-  /** How many rollouts are over. */
+  /** Number of rollouts that have ended. */
   get endedCount(): number {
     return this.#endedCount
   }
@@ -76,11 +75,11 @@ export class Account {
     if (harm !== undefined) this.fault(`code: ${harm} ${when}`)
     this.#entries.set(plan.id, {
       plan,
-      told: new Map(),
+      delivered: new Map(),
       settled: new Set(),
       answered: new Set(),
       started: new Set(),
-      asked: new Set(),
+      called: new Set(),
       calls: 0,
       ended: Promise.withResolvers(),
       admission: 'pending',
@@ -94,21 +93,21 @@ export class Account {
     this.#entry(id).admission = 'accepted'
   }
 
-  /** The answer to the order was lost, and it must not be sent again. */
+  /** The answer to the request was lost, and the request must not be repeated. */
   lost(id: string): void {
     const entry = this.#entry(id)
     entry.admission = 'unknown'
     entry.end ??= 'not known to be accepted'
   }
 
-  /** The server said that it had ended it. */
+  /** The server reported that it had cancelled the rollout. */
   cancelled(id: string): void {
     const entry = this.#entry(id)
     entry.wasCancelled = true
-    if (entry.end === 'success') this.violated(id, 'was cancelled, and has succeeded')
+    if (entry.end === 'success') this.violated(id, 'was cancelled, but succeeded')
   }
 
-  /** Resolves when the caller was told all there is. */
+  /** Resolves when the last delivery has arrived. */
   async ended(id: string): Promise<void> {
     return this.#entry(id).ended.promise
   }
@@ -121,26 +120,26 @@ export class Account {
     this.violations.push(`${id}: ${what}`)
   }
 
-  /** What the policy says in this call, if it says it all. */
+  /** The complete answer of the policy to this call. */
   answer(id: string, call: number): string {
     return this.#options.chance(id, 'answer', call).toFixed(6)
   }
 
-  /** The code of a rollout has started, in this run. */
+  /** User code of a rollout has started in this execution. */
   started(id: string, run: string): void {
     const { started } = this.#entry(id)
     started.add(run)
     if (started.size > 1) this.fault(`workers: a rollout is started for the ${started.size}. time`)
   }
 
-  /** The policy was asked. */
-  asked(id: string, run: string): void {
+  /** The policy was called. */
+  called(id: string, run: string): void {
     const entry = this.#entry(id)
     entry.calls += 1
-    entry.asked.add(run)
-    if (entry.asked.size > 1)
-      this.violated(id, `asked the policy in two runs: ${[...entry.asked].join()}`)
-    if (entry.told.size > 0) this.fault('workers: ask for a rollout that has ended')
+    entry.called.add(run)
+    if (entry.called.size > 1)
+      this.violated(id, `called the policy in two executions: ${[...entry.called].join()}`)
+    if (entry.delivered.size > 0) this.fault('workers: call the policy for an ended rollout')
   }
 
   /** The policy gave the whole answer. */
@@ -148,58 +147,59 @@ export class Account {
     this.#entry(id).answered.add(call)
   }
 
-  told(id: string, kind: DeliveryKind, text: string): void {
+  delivered(id: string, kind: DeliveryKind, text: string): void {
     const entry = this.#entry(id)
-    const before = entry.told.get(kind)
+    const before = entry.delivered.get(kind)
     if (before !== undefined) {
-      if (before !== text) this.violated(id, `${kind} was told as ${before} and as ${text}`)
+      if (before !== text) this.violated(id, `${kind} was delivered as ${before} and as ${text}`)
       return
     }
-    entry.told.set(kind, text)
-    const body = JSON.parse(text) as ToldBody
-    if (body.rollout_id !== id) this.violated(id, `was told of ${body.rollout_id}`)
+    entry.delivered.set(kind, text)
+    const body = JSON.parse(text) as DeliveredBody
+    if (body.rollout_id !== id) this.violated(id, `received the outcome of ${body.rollout_id}`)
     if (kind === 'grader') this.#checkOrder(entry, body)
     if (kind !== (entry.plan.graded ? 'completion' : 'grader')) this.#end(entry, kind, body)
   }
 
-  /** The caller could not follow the rollout; this is what the server knows of its end. */
+  /** The caller could not wait for the rollout; this is the outcome from the status route. */
   lookedUp(id: string, { status, reward }: { status: string; reward: number | null }): void {
     const entry = this.#entry(id)
     if (entry.end !== undefined) return
     this.#end(entry, 'result', { rollout_id: id, status, err_message: 'looked up', reward })
   }
 
-  /** A listener gave an answer after which nothing is sent again. */
+  /** A listener has given an answer after which the callback is not sent again. */
   settled(id: string, kind: DeliveryKind): void {
     this.#entry(id).settled.add(kind)
   }
 
-  /** What the status route says of a rollout that has ended. */
+  /** Compares the status route with the outcome of a rollout. */
   checkState(id: string, { status, reward }: { status: string; reward: number | null }): void {
     const { end = '', reward: known, wasCancelled } = this.#entry(id)
     const isSame = end.startsWith(status) || (status === 'cancelled' && wasCancelled)
     if (isSame && reward === known) return
-    this.violated(id, `ended with ${end} (${known}), and its status is ${status} (${reward})`)
+    this.violated(id, `ended with ${end} (${known}), but its status is ${status} (${reward})`)
   }
 
-  /** Those whose end was told, with what it was. */
+  /** All rollouts with their outcomes. */
   *ends(): Generator<{ plan: Plan; end: string | undefined; admission: Entry['admission'] }> {
     for (const { plan, end, admission } of this.#entries.values()) yield { plan, end, admission }
   }
 
-  #checkOrder({ plan: { id }, told, settled }: Entry, grader: ToldBody): void {
+  #checkOrder({ plan: { id }, delivered, settled }: Entry, grader: DeliveredBody): void {
     if (!settled.has('completion'))
       this.violated(id, 'was graded before its completion had arrived')
-    const first = told.get('completion')
-    if (first === undefined) return this.violated(id, 'its grading was told before its completion')
-    const completion = JSON.parse(first) as ToldBody
+    const first = delivered.get('completion')
+    if (first === undefined)
+      return this.violated(id, 'its grading was delivered before its completion')
+    const completion = JSON.parse(first) as DeliveredBody
     if (completion.status === 'success') return undefined
     if (grader.status === 'failure' && grader.err_message === completion.err_message)
       return undefined
-    return this.violated(id, `failed, and its grading says something else: ${first}`)
+    return this.violated(id, `failed, but its grading differs: ${first}`)
   }
 
-  #end(entry: Entry, kind: DeliveryKind, body: ToldBody): void {
+  #end(entry: Entry, kind: DeliveryKind, body: DeliveredBody): void {
     const { plan, wasCancelled, answered } = entry
     const { id, graded, row } = plan
     const rewards = [
@@ -222,18 +222,19 @@ export class Account {
     if (succeeded && graded !== (reward !== null) && kind !== 'completion') {
       this.violated(
         id,
-        graded ? 'succeeded without a reward' : 'has a reward that nobody asked for',
+        graded ? 'succeeded without a reward' : 'has a reward that its caller did not request',
       )
     }
-    if (succeeded && wasCancelled) this.violated(id, 'was cancelled, and has succeeded')
+    if (succeeded && wasCancelled) this.violated(id, 'was cancelled, but succeeded')
     if (!succeeded) this.#checkCause(entry, text, body.err_category)
     if (reward === null) return
-    if (!succeeded) this.violated(id, `failed, and has the reward ${reward}`)
-    if (failsItself(plan)) this.violated(id, `does ${row.harm}, and has the reward ${reward}`)
+    if (!succeeded) this.violated(id, `failed, but has the reward ${reward}`)
+    if (failsItself(plan)) this.violated(id, `does ${row.harm}, but has the reward ${reward}`)
     const whole = Array.from({ length: row.calls }, (_, call) => call).every((call) =>
       answered.has(call),
     )
-    if (!whole) this.violated(id, `has the reward ${reward}, and the policy never gave all answers`)
+    if (!whole)
+      this.violated(id, `has the reward ${reward}, but the policy did not give all answers`)
     if (reward !== Number(this.answer(id, row.calls - 1))) {
       this.violated(id, `has the reward ${reward}, which it did not earn`)
     }
@@ -250,12 +251,12 @@ export class Account {
 
   #entry(id: string): Entry {
     const entry = this.#entries.get(id)
-    if (entry === undefined) throw new Error(`nobody sent ${id}`)
+    if (entry === undefined) throw new Error(`no caller sent ${id}`)
     return entry
   }
 }
 
-/** The kind of a failure, without what is particular to one. */
+/** The kind of a failure, without its details. */
 function inShort(text: string): string {
   return text
     .replace(/https?:\/\/\S+/g, '<url>')

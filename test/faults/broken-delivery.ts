@@ -1,18 +1,18 @@
 import type { DeliveryKind } from './account.ts'
 import type { Chance } from './chance.ts'
 
-/** What arrives of something that was told once: usually just that. */
+/** The bodies that arrive for one delivered body: usually that one. */
 export type BrokenDelivery = (id: string, kind: DeliveryKind, body: string) => readonly string[]
 
 const withOtherReward = (body: string): string =>
   body.replaceAll(/"reward":[\d.e-]+/g, '"reward":0.25')
 
 const waysToBreak = {
-  /** What was told comes a second time, with another reward. */
+  /** The body arrives a second time, changed. */
   double: (body: string) => [body, body.replace('"status":', '"again":true,"status":')],
-  /** What was acknowledged never arrived. */
+  /** The acknowledged body never arrives. */
   drop: () => [],
-  /** Rewards are made up on the way. */
+  /** Rewards are changed. */
   lie: (body: string) => [withOtherReward(body)],
   /** Failures arrive as successes. */
   embellish: (body: string) => [
@@ -22,14 +22,14 @@ const waysToBreak = {
   ],
 } satisfies Record<string, (body: string) => string[]>
 
-/** How a delivery can be broken on purpose, to see that this is noticed: `each` way with other rollouts. */
+/** How to break deliveries, to test that the account detects it; `each` breaks some rollouts in each way. */
 export type WayToBreak = keyof typeof waysToBreak | 'each'
 
 export function isWayToBreak(name: string): name is WayToBreak {
   return name === 'each' || Object.hasOwn(waysToBreak, name)
 }
 
-/** Breaks the delivery of every tenth rollout, or of every seventh in each way; nothing without a way. */
+/** Breaks the delivery of one rollout in ten, or of one in seven in each way; nothing without a way. */
 export function breakDelivery(way: WayToBreak | undefined, chance: Chance): BrokenDelivery {
   const each = Object.values(waysToBreak)
   return (id, _, body) => {

@@ -38,7 +38,7 @@ const weights: [keyof typeof answers, number][] = [
   ['answer that never ends', 0.005],
 ]
 
-/** After these a callback is sent again at once. */
+/** After these faults a callback is sent again immediately. */
 const brief: ReadonlySet<string | undefined> = new Set<keyof typeof answers>([
   'reset',
   'status 500',
@@ -48,15 +48,15 @@ const brief: ReadonlySet<string | undefined> = new Set<keyof typeof answers>([
   'status 429',
 ])
 
-/** Whether the callback has arrived after this, or never will; else it is sent again. */
+/** Whether the callback is not sent again after this fault. */
 export function isFinal(fault: string | undefined): boolean {
   return !brief.has(fault) && fault !== 'answer that comes too late'
 }
 
 /**
- * Answers whoever tells of an end; what went wrong, if anything did.
+ * Answers a callback. Returns the injected fault, if any.
  *
- * @param mild - whether nothing goes wrong but what is sent again at once
+ * @param mild - whether to inject only faults after which the callback is sent again immediately
  */
 export function acknowledge(
   out: ServerResponse,

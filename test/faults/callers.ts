@@ -6,9 +6,9 @@ import { createRolloutClient, type RolloutClient } from '@osmosis/controller'
 import type { WorldParts } from './world.ts'
 import type { Plan } from './plan.ts'
 
-/** Where everything listens. */
+/** The URLs of all servers. */
 export interface Places {
-  /** Of the callers. */
+  /** Listeners of the callers. */
   readonly world: string
   readonly workflows: string
   readonly loops: string
@@ -27,7 +27,7 @@ interface Lease {
 
 const json = { 'content-type': 'application/json' }
 
-/** Sends rollouts as controllers, pollers and trainers do, and waits until it was told how they ended. */
+/** Sends rollouts as controllers, pollers and trainers do, and waits for their outcomes. */
 export class Callers {
   readonly #parts: WorldParts
   readonly #places: Places
@@ -43,7 +43,7 @@ export class Callers {
     await this.#client.close()
   }
 
-  /** Resolves when its caller knows how it ended, or gave up on that. */
+  /** Resolves when the caller has received the outcome, or has given up. */
   async drive(plan: Plan): Promise<void> {
     const { account, patienceSeconds } = this.#parts
     account.open(plan)
@@ -133,8 +133,8 @@ export class Callers {
       else if (result.status !== 200) {
         return account.violated(id, `its result was answered with ${result.status}: ${result.text}`)
       } else if (/"status":"(success|failure|cancelled)"/.test(result.text)) {
-        for (const heard of broken(id, 'result', result.text)) account.told(id, 'result', heard)
-        // The same bytes for everybody who asks.
+        for (const body of broken(id, 'result', result.text)) account.delivered(id, 'result', body)
+        // Every request must get the same bytes.
         readings += 1
       }
     }
@@ -163,14 +163,14 @@ export class Callers {
         await cancelling
         if (result === undefined) return await this.#lookUp(id)
         const { status, errorMessage: err_message, sample } = result
-        const told = {
+        const outcome = {
           rollout_id: id,
           status,
           err_message,
           sample: sample && { reward: sample.reward },
         }
-        for (const heard of broken(id, 'result', JSON.stringify(told)))
-          account.told(id, 'result', heard)
+        for (const received of broken(id, 'result', JSON.stringify(outcome)))
+          account.delivered(id, 'result', received)
         return await account.ended(id)
       } catch (error) {
         if (!isOsmosisError(error)) throw error
@@ -180,7 +180,7 @@ export class Callers {
     }
   }
 
-  /** The client gives up when a server is away for longer than the lease; the server knows the end. */
+  /** The client gives up when a server is unreachable for longer than the lease; the server knows the outcome. */
   async #lookUp(id: string): Promise<void> {
     for (;;) {
       const state = await this.state(id)
@@ -192,9 +192,9 @@ export class Callers {
   }
 
   /**
-   * What the servers say of rollouts that have ended must be what was told.
+   * Compares the status of ended rollouts with their delivered outcomes.
    *
-   * @param mayForget - whether they may not know one any more
+   * @param mayForget - whether servers may have forgotten rollouts
    */
   async checkStates({ mayForget }: { mayForget: boolean }): Promise<void> {
     const { account } = this.#parts
@@ -206,7 +206,7 @@ export class Callers {
     }
   }
 
-  /** What the status route says; undefined when nobody answers. */
+  /** The answer of the status route; undefined without an answer. */
   async state(id: string): Promise<{ status: string; reward: number | null } | undefined> {
     const answer = await ask(`${this.#places.workflows}/rollout/${id}/status`)
     if (answer?.status !== 200) return undefined
@@ -217,12 +217,12 @@ export class Callers {
     if (cancelMs === undefined) return
     await sleep(cancelMs)
     const state = await this.state(id)
-    this.#parts.account.fault(`caller: cancels what is ${state?.status ?? 'not known'}`)
+    this.#parts.account.fault(`caller: cancels a rollout that is ${state?.status ?? 'not known'}`)
     const answer = await post(`${this.#places.workflows}/rollout/cancel`, { ids: [id] })
     if (answer?.text.includes('"cancelled_')) this.#parts.account.cancelled(id)
   }
 
-  /** Sends an order that was accepted a second time. */
+  /** Sends an accepted request a second time. */
   async #sendAgain(
     { id, repeated, row }: Plan,
     url: string,
@@ -235,7 +235,7 @@ export class Callers {
     account.fault(`caller: sends the ${repeated} body again`)
     const body = repeated === 'same' ? order : { ...order, metadata: { ...row, other: true } }
     const answer = await post(url, body)
-    // Full or draining is said first.
+    // A full or draining server refuses before it checks the id.
     if (answer === undefined || [429, 503, expected[repeated]].includes(answer.status)) return
     account.violated(id, `sent again (${repeated} body), it was answered with ${answer.status}`)
   }
@@ -253,7 +253,7 @@ export class Callers {
     }
   }
 
-  /** Sends what may be sent again until there is an answer that means it. */
+  /** Repeats a request until its answer is final. */
   async #persist(url: string, body: object): Promise<Answer> {
     for (;;) {
       const answer = await post(url, body)
@@ -262,7 +262,7 @@ export class Callers {
     }
   }
 
-  /** Sends what must not be sent again when its answer is lost. */
+  /** Sends a request that must not be repeated when its answer is lost. */
   async #sendOnce(url: string, body: object): Promise<Answer | undefined> {
     for (;;) {
       const before = await ask(`${this.#places.workflows}/health`)
@@ -280,7 +280,7 @@ async function post(url: string, body: object): Promise<Answer | undefined> {
   return ask(url, { method: 'POST', headers: json, body: JSON.stringify(body) })
 }
 
-/** Undefined when there is no answer, or only a part of one. */
+/** Undefined when the answer is missing or incomplete. */
 async function ask(url: string, init: RequestInit = {}): Promise<Answer | undefined> {
   try {
     const answer = await fetch(url, init)

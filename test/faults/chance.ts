@@ -1,7 +1,7 @@
-/** A number from 0 to below 1 that seed and name alone decide, whatever else was asked before. */
+/** A number in [0, 1) that depends only on the seed and the name. */
 export type Chance = (...name: readonly (string | number)[]) => number
 
-/** Every seed has chances of its own. */
+/** Each seed gives different numbers. */
 export function chances(seed: number): Chance {
   return (...name) => {
     let hash = 0x811c9dc5 ^ seed
@@ -14,7 +14,7 @@ export function chances(seed: number): Chance {
   }
 }
 
-/** Picks by weight, for a chance; what is left of 1 is the default. */
+/** Picks a value by weight; the rest of 1 is the weight of the default. */
 export function pick<T>(
   chance: number,
   weights: readonly (readonly [T, number])[],

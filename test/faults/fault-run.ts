@@ -19,17 +19,17 @@ export interface FaultRun {
   readonly seed: number
   /** How long a caller waits for the end of its rollout. */
   readonly patienceSeconds: number
-  /** Breaks the delivery itself, which the account has to notice. */
+  /** Breaks deliveries, which the account must detect. */
   readonly breaks: WayToBreak | undefined
 }
 
-/** Rollouts at a time. */
+/** Concurrent rollouts. */
 const inFlight = 192
-/** A server ends after each so many rollouts, and at least four times. */
+/** A server is ended once per this number of rollouts, and at least four times. */
 const incidentEvery = 1000
 const progressMs = 10_000
 
-/** Runs rollouts of all kinds against servers, callers and policies that fail; the account says what came of it. */
+/** Runs rollouts of all kinds against failing servers, callers and policies. The account has the result. */
 export async function runFaults(run: FaultRun): Promise<Account> {
   const { rollouts, seed, patienceSeconds, breaks } = run
   const chance = chances(seed)
@@ -77,11 +77,11 @@ export async function runFaults(run: FaultRun): Promise<Account> {
   const incidentParts = { servers, account, chance, signal: over.signal }
   const incidents = Promise.all([
     killWorkers(incidentParts),
-    // One thing at a time is to be noticed.
+    // The account should detect only the broken deliveries.
     breaks === undefined ? restartServers(incidentParts, rollouts) : undefined,
   ])
   const progress = setInterval(() => {
-    console.log(`${account.endedCount} of ${rollouts} are over`)
+    console.log(`${account.endedCount} of ${rollouts} have ended`)
   }, progressMs)
   const indexes = Array.from({ length: rollouts }, (_, index) => index).values()
   const drive = async (): Promise<void> => {
@@ -120,7 +120,7 @@ interface IncidentParts {
   readonly servers: { readonly workflows: ServedProcess; readonly loops: ServedProcess }
   readonly account: Account
   readonly chance: Chance
-  /** The run is over. */
+  /** Aborted when the run has ended. */
   readonly signal: AbortSignal
 }
 
@@ -135,7 +135,7 @@ async function killWorkers({ servers, account, chance, signal }: IncidentParts):
   }
 }
 
-/** Ends servers in turn and starts them again, by the progress of the run. */
+/** Restarts servers in turn, paced by the progress of the run. */
 async function restartServers(
   { servers: { workflows, loops }, account, signal }: IncidentParts,
   rollouts: number,
@@ -158,7 +158,7 @@ async function restartServers(
   }
 }
 
-/** What the servers say of it afterwards must be the same. */
+/** Compares the state of the servers with the account after the run. */
 async function checkServers(
   account: Account,
   callers: Callers,
@@ -166,14 +166,14 @@ async function checkServers(
 ): Promise<void> {
   for (const url of urls) {
     for (let tries = 0; !(await isDone(url)); tries += 1) {
-      if (tries > 300) return account.violated('-', `${url} is still at work`)
+      if (tries > 300) return account.violated('-', `${url} is still busy`)
       await sleep(200)
     }
   }
   await callers.checkStates({ mayForget: true })
 }
 
-/** Whether nothing runs there any more, and nothing is still to be told. */
+/** Whether no rollout is running and no outcome is pending. */
 async function isDone(url: string): Promise<boolean> {
   const answer = await fetch(`${url}/health`).catch(() => undefined)
   const { undelivered, active_rollouts, lifecycle } = ((await answer?.json()) ?? {}) as Health

@@ -1,6 +1,6 @@
-// Proves that every rollout has one end, told as often as needed and never differently, while callers,
-// policies, user code and servers fail in every way there is. Prints its account; exit code 1 when
-// something in it is wrong.
+// Checks that every rollout has one outcome, delivered as often as needed and always the same, while callers,
+// policies, user code and servers fail in many ways. Prints its account; exits with code 1 when something is
+// wrong.
 //
 //   npx -y pnpm@12 run test:faults [rollouts] [--seed <n>] [--patience <seconds>] [--break <way>]
 import { parseArgs } from 'node:util'
@@ -15,15 +15,14 @@ const { values, positionals } = parseArgs({
     seed: { type: 'string' },
     /** How long a caller waits for the end of its rollout. */
     patience: { type: 'string', default: '150' },
-    /** Breaks deliveries behind the server, which has to be noticed. */
+    /** Breaks deliveries, which the account must detect. */
     break: { type: 'string' },
   },
 })
 const rollouts = Number(positionals[0] ?? 300)
 const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31))
 const { break: way } = values
-if (way !== undefined && !isWayToBreak(way))
-  throw new Error(`there is no way to break called ${way}`)
+if (way !== undefined && !isWayToBreak(way)) throw new Error(`unknown value of --break: ${way}`)
 
 console.log(`${rollouts} rollouts with seed ${seed}`)
 const started = performance.now()

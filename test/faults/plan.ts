@@ -1,7 +1,7 @@
 import { pick, type Chance } from './chance.ts'
 import type { Harm, HarmedPart, Row } from './served/harms.ts'
 
-/** Who sends a rollout and how its end comes back. */
+/** Who sends a rollout, and how its outcome is delivered. */
 type CallerKind = 'callbacks' | 'client' | 'poller' | 'trainer'
 
 /** Everything that is decided about a rollout before it is sent. */
@@ -10,13 +10,13 @@ export interface Plan {
   readonly kind: CallerKind
   readonly row: Row
   readonly graded: boolean
-  /** Cancelled so long after its acceptance. Milliseconds. */
+  /** When it is cancelled. Milliseconds after its acceptance. */
   readonly cancelMs: number | undefined
-  /** Sent again when it was accepted, with the same body or another. */
+  /** Whether the request is repeated after its acceptance, with the same body or another. */
   readonly repeated: 'same' | 'other' | undefined
-  /** For the workflow. Seconds. */
+  /** Deadline of the workflow. Seconds. */
   readonly deadline: number
-  /** For the grader. Seconds; default: as long as the workflow has. */
+  /** Deadline of the grader. Seconds; default: that of the workflow. */
   readonly graderDeadline?: number
 }
 
@@ -26,7 +26,7 @@ const kinds: [CallerKind, number][] = [
   ['trainer', 0.25],
 ]
 
-/** What costs a worker takes its neighbours along, so it is rare, and yet in every run. */
+/** Harms that end a worker, and with it other rollouts. They are rare, but in every run. */
 const deadlyHarms = new Map<number, Harm>([
   [37, 'block'],
   [137, 'allocate'],
@@ -88,7 +88,7 @@ export function planOf(index: number, chance: Chance): Plan {
   }
 }
 
-/** Whether user code does what ends its rollout, unless something else is faster. */
+/** Whether user code fails its own rollout, unless something else ends it earlier. */
 export function failsItself({ row: { harm, when, calls }, graded }: Plan): boolean {
   if (harm === undefined || harm === 'pause' || harm === 'stall') return false
   if (when === 'between calls') return calls > 1

@@ -2,12 +2,12 @@ import type { ServerResponse } from 'node:http'
 
 import { pick } from './chance.ts'
 
-/** One call of the policy, and how it is to go. */
+/** One model call, and how to answer it. */
 interface Call {
   readonly chance: number
   readonly stream: boolean
   readonly answer: string
-  /** Called when the whole answer is about to go out. */
+  /** Called before the whole answer is sent. */
   readonly wholly: () => void
 }
 
@@ -35,7 +35,7 @@ type Fault =
   | 'two answers'
   | 'nonsense'
 
-/** Answers a call of the policy; what went wrong, if anything did. */
+/** Answers a model call. Returns the injected fault, if any. */
 export function answerCall(out: ServerResponse, call: Call): string | undefined {
   const fault = pick<Fault | undefined>(call.chance, weights, undefined)
   switch (fault) {
@@ -79,7 +79,7 @@ export function answerCall(out: ServerResponse, call: Call): string | undefined 
 }
 
 function sendWhole(out: ServerResponse, call: Call): void {
-  // Whoever asks may hang up at any moment; then the answer counts for nothing.
+  // Counted before it is sent, because the caller may disconnect at any moment.
   call.wholly()
   begin(out, call).end(textOf(call))
 }

@@ -1,6 +1,6 @@
 import type { Account } from './account.ts'
 
-/** Prints how rollouts ended, what went wrong on the way, and what must not have happened. */
+/** Prints the outcomes, the injected faults and the violations. */
 export function printAccount(account: Account): void {
   const { faults, violations } = account
   const ends = new Map<string, number>()
@@ -8,9 +8,9 @@ export function printAccount(account: Account): void {
     const name = `${plan.kind.padEnd(9)} ${end}`
     ends.set(name, (ends.get(name) ?? 0) + 1)
   }
-  console.log('\nhow rollouts ended')
+  console.log('\noutcomes')
   printCounts(ends)
-  console.log('\nwhat went wrong on the way')
+  console.log('\ninjected faults')
   printCounts(faults)
   console.log('')
   for (const violation of violations.slice(0, 50)) console.log(`WRONG ${violation}`)

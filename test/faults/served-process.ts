@@ -9,26 +9,26 @@ export const bin = path.resolve(import.meta.dirname, '../../packages/cli/src/bin
 const run = promisify(execFile)
 const mostTries = 20
 
-/** What a program is started as, and how it is known. */
+/** How a program is started and named. */
 export interface ProgramOptions {
-  /** For people, after "the": `server of loops`. */
+  /** Name in messages, after "the": `server of loops`. */
   readonly name: string
   /** Script and arguments. */
   readonly args: readonly string[]
   readonly env?: Readonly<Record<string, string>>
   /** What it prints when it is ready. */
   readonly ready: string
-  /** Called when it has ended without being asked to, or with another code than 0. */
+  /** Called when it has exited unexpectedly, or with another code than 0. */
   readonly onTrouble: (what: string) => void
 }
 
-/** A program in a process of its own that is killed and started again. */
+/** A process that is killed and started again. */
 export class Program {
   readonly #options: ProgramOptions
   #child: ChildProcess | undefined
   #isUp = false
-  /** Those that were asked to end. */
-  readonly #asked = new WeakSet<ChildProcess>()
+  /** Processes that `end` has signalled. */
+  readonly #signalled = new WeakSet<ChildProcess>()
 
   constructor(options: ProgramOptions) {
     this.#options = options
@@ -38,14 +38,14 @@ export class Program {
     return this.#child?.pid
   }
 
-  /** Whether it is ready, and was not asked to end. */
+  /** Whether it is ready, and was not signalled to exit. */
   get isUp(): boolean {
     return this.#isUp
   }
 
   /**
-   * Resolves when it is ready, and rejects when it ends before. Its port may be taken for a moment: by
-   * a connection of another process, for which the system chose the same number.
+   * Resolves when it is ready, and rejects when it exits before. Retries while its port is taken by a
+   * connection of another process, for which the system may choose the same number.
    */
   async start(): Promise<void> {
     for (let tries = 1; ; tries += 1) {
@@ -74,19 +74,19 @@ export class Program {
     }
     child.stdout.on('data', listen)
     child.stderr.on('data', listen)
-    // Not 'exit': what it said last may be in the pipe still.
+    // Not 'exit', because its last output may still be in the pipe.
     child.once('close', (code, signal) => {
       const wasUp = this.#isUp
       this.#isUp = false
       starting.reject(new Error(`the ${name} did not start: ${log}`))
-      if (this.#asked.has(child) ? code === 0 || signal === 'SIGKILL' : !wasUp) return
+      if (this.#signalled.has(child) ? code === 0 || signal === 'SIGKILL' : !wasUp) return
       onTrouble(`the ${name} ended with ${code ?? signal}: ${log}`)
     })
     await starting.promise
     this.#isUp = true
   }
 
-  /** Sends it a signal that it survives. */
+  /** Sends a signal that does not end it. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
     this.#child?.kill(signal)
   }
@@ -100,7 +100,7 @@ export class Program {
   async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     const child = this.#child
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
-    this.#asked.add(child)
+    this.#signalled.add(child)
     this.#isUp = false
     const ended = once(child, 'close')
     child.kill(signal)
@@ -108,7 +108,7 @@ export class Program {
   }
 }
 
-/** What `osmosis serve` serves, and how. */
+/** Options of {@link ServedProcess}. */
 type ServedOptions = Omit<ProgramOptions, 'ready'>
 
 /** A real `osmosis serve`, each time on the same port. */
@@ -131,8 +131,8 @@ export class ServedProcess extends Program {
   }
 
   /**
-   * Ends the worker that the chance picks; false when there is none. A server that loses one while it
-   * starts does not start.
+   * Kills the worker that the chance picks; false without a worker. A server that is starting is spared,
+   * because it fails to start when it loses a worker.
    */
   async killWorker(chance: number): Promise<boolean> {
     const parent = this.pid

@@ -15,7 +15,7 @@ interface ModelRequest {
   readonly messages: readonly { readonly role: string; readonly content: string }[]
 }
 
-/** What the callers' side is made of. */
+/** Parts of the callers' side. */
 export interface WorldParts {
   readonly account: Account
   readonly chance: Chance
@@ -25,8 +25,8 @@ export interface WorldParts {
   /** How long the policy takes for a call. Milliseconds; default 0. */
   readonly policyMs?: (id: string, call: number) => number
   /**
-   * Whether the policy always answers, and listeners fail in no other way than that they are to be
-   * asked again at once. Default: false.
+   * Whether the policy always answers, and listeners only fail in ways after which a callback is sent again
+   * immediately. Default: false.
    */
   readonly mild?: boolean
 }
@@ -34,12 +34,12 @@ export interface WorldParts {
 /** The callers' side of all protocols on one port: policies, callback listeners, trainers. */
 export class World {
   readonly #parts: WorldParts
-  /** How often something was asked or told, by name. */
+  /** Number of tries of each model call and callback, by name. */
   readonly #attempts = new Map<string, number>()
   readonly #http = createServer((incoming, outgoing) => {
     text(incoming).then(
       (body) => this.#receive(incoming.url ?? '', incoming.headers, body, outgoing),
-      // Whoever broke off gets no answer.
+      // The request was aborted.
       () => outgoing.destroy(),
     )
   })
@@ -80,22 +80,22 @@ export class World {
         : 'result'
     const name = headers['idempotency-key']
     if (kind !== 'result' && name !== `${id}/${kind}`)
-      account.violated(id, `its ${kind} was told under the name ${String(name)}`)
-    return this.#tell(id, kind, body, out)
+      account.violated(id, `its ${kind} was delivered with the idempotency key ${String(name)}`)
+    return this.#receiveDelivery(id, kind, body, out)
   }
 
   #ask(id: string, headers: IncomingHttpHeaders, body: string, out: ServerResponse): void {
     const { account, chance, mild = false, policyMs } = this.#parts
     const { stream = false, rollout_id, messages } = JSON.parse(body) as ModelRequest
     const named = headers['x-rollout-id'] ?? rollout_id
-    if (named !== id) account.violated(id, `the policy was asked for ${String(named)}`)
+    if (named !== id) account.violated(id, `the policy was called with the id ${String(named)}`)
     const [call = '', process = ''] = messages.at(-1)?.content.split(' ') ?? []
-    account.asked(id, process)
+    account.called(id, process)
     for (const [index, { content }] of messages
       .filter(({ role }) => role === 'assistant')
       .entries()) {
       if (content === account.answer(id, index)) continue
-      account.violated(id, `the policy was told that it had said ${content}`)
+      account.violated(id, `the policy received ${content} as its own earlier answer`)
     }
     const number = this.#count(`${id} call ${call}`)
     const answer = account.answer(id, Number(call))
@@ -109,11 +109,11 @@ export class World {
     else setTimeout(reply, policyMs(id, Number(call)))
   }
 
-  #tell(id: string, kind: DeliveryKind, body: string, out: ServerResponse): void {
+  #receiveDelivery(id: string, kind: DeliveryKind, body: string, out: ServerResponse): void {
     const { account, chance, broken, mild = false } = this.#parts
     const number = this.#count(`${id} ${kind}`)
-    for (const heard of broken(id, kind, body)) account.told(id, kind, heard)
-    // In the end everybody listens.
+    for (const received of broken(id, kind, body)) account.delivered(id, kind, received)
+    // After some tries the listener always answers.
     const luck = number < 3 ? chance(id, kind, number) : 1
     const fault = acknowledge(out, luck, mild)
     if (fault !== undefined) account.fault(`listener: ${fault}`)

@@ -1,5 +1,5 @@
-// The calculator of the other examples, which first gets ready for a while, as one does that starts a
-// sandbox: a worker that is lost meanwhile has asked nobody, and another one runs its rollouts again.
+// The calculator of the other examples, with a pause at its start that represents starting a sandbox. When a
+// worker is lost during the pause, it has not called the policy, and another worker runs its rollouts again.
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { AgentWorkflowContext } from '@osmosis/core'

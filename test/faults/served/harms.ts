@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Names a run and its process to the policy: of one rollout, all calls have to come from one run. */
+/** Identifies an execution and its process to the policy: all calls of a rollout must come from one execution. */
 export function runMark(): string {
   return `${process.pid}-${Math.random().toString(36).slice(2)}`
 }
 
-const kept: unknown[] = []
+const retained: unknown[] = []
 
 function fail(text: string): never {
   throw new Error(text)
@@ -26,13 +26,13 @@ const harms = {
     await sleep(60_000)
   },
   hang: async () => sleep(60_000),
-  /** Long, and yet shorter than what ends a worker. */
+  /** Long, but too short to end a worker. */
   pause: () => block(300),
   /** Longer than the lock of a rollout in a queue. */
   stall: () => block(6_000),
   block: () => block(Infinity),
   allocate: () => {
-    for (;;) kept.push(Array.from({ length: 10_000 }, (_, n) => ({ n })))
+    for (;;) retained.push(Array.from({ length: 10_000 }, (_, n) => ({ n })))
   },
   crash: async () => {
     process.kill(process.pid, 'SIGSEGV')
@@ -48,11 +48,11 @@ export type HarmedPart = 'before asking' | 'between calls' | 'grading'
 
 /** The metadata of a rollout of the fault run. */
 export interface Row {
-  /** How often the policy is asked. */
+  /** Number of model calls. */
   readonly calls: number
   readonly harm?: Harm
   readonly when?: HarmedPart
-  /** Where it is noted that the rollout was started, before anything else. */
+  /** Where the start of the rollout is reported first. */
   readonly noteUrl?: string
   /** How long it waits before its first call. Milliseconds. */
   readonly idleMs?: number
@@ -60,12 +60,12 @@ export interface Row {
 
 /** What a rollout of the fault run does before its first call. */
 export async function begin({ noteUrl, idleMs = 0 }: Row, mark: string): Promise<void> {
-  // What is noted is of no account.
+  // The report may fail.
   if (noteUrl !== undefined) await fetch(noteUrl, { method: 'POST', body: mark }).catch(() => {})
   if (idleMs > 0) await sleep(idleMs)
 }
 
-/** Does what the row says of this part of its rollout. */
+/** Does the harm of the row if it belongs to this part of the rollout. */
 export async function harmIn(part: HarmedPart, { harm, when }: Row): Promise<void> {
   if (harm !== undefined && when === part) await harms[harm]()
 }

@@ -2,7 +2,7 @@ import { RolloutAgentLoop, type RolloutContext, type RolloutResult } from '@osmo
 
 import { harmIn, runMark, type Row } from './harms.ts'
 
-/** The same as a hand-written loop, which rewards itself. */
+/** The same as {@link FaultyWorkflow}, as a hand-written loop that sets its own reward. */
 class FaultyLoop extends RolloutAgentLoop {
   readonly name = 'faults'
 

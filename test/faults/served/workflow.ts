@@ -17,7 +17,7 @@ export const workflowConfig = defineWorkflowConfig({
 })
 export const graderConfig = defineGraderConfig({ name: 'faults' })
 
-/** Asks as often as its row says, and tells the policy which process asks. */
+/** Makes the calls of its row, and identifies its process to the policy. */
 export class FaultyWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const row = ctx.metadata as unknown as Row
@@ -36,7 +36,7 @@ export class FaultyWorkflow extends AgentWorkflow {
   }
 }
 
-/** The reward is what the policy said last. */
+/** The reward is the last answer of the policy. */
 export class EchoedReward extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
     await harmIn('grading', ctx.metadata as unknown as Row)
