@@ -71,7 +71,7 @@ it('refuses a group grader, because a queue distributes the attempts', async () 
     }),
   ).rejects.toMatchObject({
     code: 'invalid_config',
-    message: expect.stringContaining('a GroupGrader has to see all of them'),
+    message: expect.stringContaining('a GroupGrader must see all of them'),
   })
 })
 

@@ -56,6 +56,7 @@ export interface OpenQueue extends AsyncDisposable {
   readonly warnings: readonly string[]
   /** The address of the queue without user and password. */
   readonly address: string
+  /** The numbers of its rollouts. */
   counts(): Promise<QueueCounts>
   /** The workers that are alive. */
   workers(): Promise<QueueWorker[]>
@@ -72,10 +73,12 @@ export interface OpenQueue extends AsyncDisposable {
 /** A queue that any number of servers and workers share. The caller closes it. */
 export class RolloutQueue implements OpenQueue {
   readonly warnings: readonly string[]
+  /** The records of all rollouts. */
   readonly records: RolloutRecords
   readonly leases: LeaseRecords
   readonly address: string
   readonly #connection: QueueConnection
+  /** Writes of executions, for workers. */
   readonly runs: QueuedExecutions
   readonly #rollouts: Queue<RolloutJob>
   readonly #deliveries: DeliveryJobs

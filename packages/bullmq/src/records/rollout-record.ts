@@ -21,6 +21,7 @@ export interface RolloutEntry {
   readonly gradesAtOnce?: boolean
   /** From 1 to 2097152: higher numbers run later, and all of them after rollouts without a priority. */
   readonly priority?: number | undefined
+  /** Token and time limit of a lease. */
   readonly lease?: { readonly tokenDigest: string; readonly ms: number }
 }
 

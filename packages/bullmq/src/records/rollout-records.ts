@@ -197,6 +197,7 @@ export class RolloutRecords {
     return this.ask(async () => this.#scripts.runWhole(script, this.#valuesOf(id, values)))
   }
 
+  /** Calls Redis. */
   async ask<T>(question: (redis: Redis) => Promise<T>): Promise<T> {
     try {
       return await question(this.#redis)

@@ -110,10 +110,13 @@ function exitAfterError(thrown: unknown, channel: ParentChannel): void {
 
 /** The state of the process is unknown, so it exits once pending results are sent. */
 function exitWithReport(report: ExitReport, channel: ParentChannel): void {
-  const exit = (): void => process.exit(1)
   reportExit(report)
-  setTimeout(exit, lastResultsMs)
-  channel.flushed().finally(exit).catch(exit)
+  setTimeout(exitAfterFailure, lastResultsMs)
+  channel.flushed().finally(exitAfterFailure).catch(exitAfterFailure)
+}
+
+function exitAfterFailure(): void {
+  process.exit(1)
 }
 
 /** A terminal sends its signals to the whole group; the parent decides when the worker exits. */
