@@ -6,6 +6,7 @@ import {
   runEvaluation,
   toRunRow,
   type DatasetRow,
+  type EvaluationStore,
   type ItemRunner,
   type RunSnapshots,
   type RunStore,
@@ -95,7 +96,7 @@ const instant: ItemRunner = {
       durationMs: 12.5,
       errorType: null,
       errorMessage: null,
-      kept: {
+      record: {
         trajectories,
         graded,
         metrics: { length: rolloutId.length },
@@ -111,7 +112,7 @@ const instant: ItemRunner = {
 }
 
 /** Measures how long snapshots take, from the first figure to the file. */
-class TimedStore implements RunStore {
+class TimedStore implements EvaluationStore {
   refreshMs = 0
   finalMs = 0
   readonly #store: RunStore
@@ -136,14 +137,6 @@ class TimedStore implements RunStore {
     return this.#store.commit(item)
   }
 
-  amend(event: Parameters<RunStore['amend']>[0]): ReturnType<RunStore['amend']> {
-    return this.#store.amend(event)
-  }
-
-  grow(growth: Parameters<RunStore['grow']>[0]): ReturnType<RunStore['grow']> {
-    return this.#store.grow(growth)
-  }
-
   async refreshSnapshots(texts: () => RunSnapshots): Promise<void> {
     let startedAt: number | undefined
     await this.#store.refreshSnapshots(() => {
@@ -157,14 +150,6 @@ class TimedStore implements RunStore {
     const startedAt = performance.now()
     await this.#store.writeSnapshots(texts)
     this.finalMs += performance.now() - startedAt
-  }
-
-  close(): Promise<void> {
-    return this.#store.close()
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
   }
 }
 

@@ -98,9 +98,9 @@ describe('eval compare', () => {
     await make({ name: 'noise', rows: 40, n: 2, items: passing(40, 29) })
     await make({ name: 'few', rows: 4, n: 2, items: passing(4, 0) })
     expect((await evals('compare', ['a', 'noise'])).stdout).toMatch(
-      /^No difference that these rows can show: −1\.3 points ± 2\.5\. A true change of /,
+      /^No significant difference: −1\.3 points ± 2\.5\. These rows detect a true change of /,
     )
-    expect((await evals('compare', ['a', 'few'])).stdout).toMatch(/^Too few rows to say\.\n/)
+    expect((await evals('compare', ['a', 'few'])).stdout).toMatch(/^Too few rows to compare\.\n/)
   })
 
   it('takes a baseline and a re-grading', async () => {

@@ -63,7 +63,7 @@ describe('osmosis eval regrade of a real run', () => {
   3.1: 1 → 0
   3.2: 1 → 0
 Pass rate 75.0 % → 25.0 %, mean reward 0.75 → 0.25.
-Too few rows to say.
+Too few rows to compare.
 Written as echo@strict.`)
 
     const adopt = [...regrade, '--adopt', 'strict']

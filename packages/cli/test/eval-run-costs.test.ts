@@ -140,7 +140,7 @@ export class ThrowingWorkflow extends EchoWorkflow {
   expect([code, stderr]).toEqual([
     1,
     expect.stringMatching(
-      /error: The run is incomplete\. The first 2\d rollouts have all failed alike, with agent_error: .*no orders\. .* pass --no-fail-on-error to continue\.\n$/,
+      /error: The run is incomplete\. The first 2\d rollouts all failed the same way, with agent_error: .*no orders\. .* pass --no-fail-on-error to continue\.\n$/,
     ),
   ])
 })

@@ -134,7 +134,7 @@ describe('the list of runs', () => {
     await store.close()
     expect(stdout).toMatch(/^live +running 1\/4 /m)
     expect(stdout).toMatch(/^damaged +broken$/m)
-    expect(stdout).toMatch(/^damaged: .*events\.jsonl:2 is not an event/m)
+    expect(stdout).toMatch(/^damaged: .*events\.jsonl:2 is not a valid event/m)
   })
 
   it('says when there is none', async () => {
@@ -703,7 +703,7 @@ describe('a list of rollouts', () => {
     expect((await show(['--failed'], 60)).stdout).toContain('timeout')
     expect(JSON.parse((await show(['--failed', '--json'])).stdout)).toMatchObject({
       count: 3,
-      items: [{ item: '1.2', value: null, passed: false, signs: ['failed'] }, {}, {}],
+      items: [{ item: '1.2', value: null, passed: false, flags: ['failed'] }, {}, {}],
     })
     expect(await show(['--filter', 'is:passed is:failed'])).toMatchObject({ code: 0, stdout: '' })
   })
@@ -759,7 +759,7 @@ describe('a list of rollouts', () => {
     expect(await show(['--filter', 'is:stuk'])).toMatchObject({
       code: 2,
       stdout: '',
-      stderr: expect.stringMatching(/"is:stuk" is not known\. Known are passed, /),
+      stderr: expect.stringMatching(/Unknown state "is:stuk"\. Use one of: passed, /),
     })
     expect((await show(['latest', '0.1', '--failed'])).code).toBe(2)
   })

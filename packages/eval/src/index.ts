@@ -7,7 +7,7 @@ export {
   type PassAtK,
   type RewardStats,
   type ScoreMetrics,
-} from './analysis/evaluation-metrics.ts'
+} from './analysis/figures/evaluation-metrics.ts'
 export {
   type EvalConfig,
   type EvaluationConfig,
@@ -32,12 +32,12 @@ export {
 export { placeOf, type DatasetRow } from './dataset/dataset-row.ts'
 export { readDataset } from './dataset/read-dataset.ts'
 export { type RowSelection, selectRows } from './dataset/select-rows.ts'
-export { toRunRow } from './dataset/run-row.ts'
-export { assertRunName, defaultOutputRoot, generateRunName } from './files/run-name.ts'
+export { toRunRow } from './dataset/dataset-row.ts'
+export { assertRunName, defaultOutputRoot, generateRunName } from './store/run-name.ts'
 export { adoptGrading, originalGrading } from './regrade/adopt-grading.ts'
 export { type FunctionGradingOptions, gradeByFunction } from './regrade/grade-by-function.ts'
 export { gradeByGrader, type StoredGrading } from './regrade/grade-by-grader.ts'
-export { gradedEvents } from './regrade/graded-events.ts'
+export { gradedEvents } from './regrade/rollout-grade.ts'
 export {
   regradeRun,
   wholeGroups,
@@ -55,7 +55,7 @@ export {
   formatQuantity,
   formatReward,
   formatShare,
-} from './analysis/number-text.ts'
+} from './analysis/figures/number-text.ts'
 export {
   type EvaluatedModel,
   type EvaluationOptions,
@@ -67,28 +67,28 @@ export {
   type EvaluationSnapshot,
   type ModelResult,
   type RunNames,
-} from './run/evaluation-result.ts'
-export { type ItemScores } from './run/ended-item.ts'
+} from './run/evaluation-state.ts'
+export { type ItemScores } from './run/items/item-record.ts'
 export {
   type ItemStatus,
   type EvaluationItem,
   type ItemOutcome,
+  type ItemRecord,
   type ItemRunner,
   type ItemRunOptions,
   type ModelTag,
   type ScorableSample,
-} from './run/item-runner.ts'
-export { type KeptItem } from './run/kept-item.ts'
-export { loopRunner, type LoopRunnerOptions, type LoopSender } from './run/loop-runner.ts'
-export type { RunCost } from './run/run-cost.ts'
+} from './run/items/item-runner.ts'
+export { loopRunner, type LoopRunnerOptions, type LoopSender } from './run/items/loop-runner.ts'
+export type { RunCost } from './run/stop-conditions.ts'
 export { runEvaluation } from './run/run-evaluation.ts'
 export { metricsDocument } from './run/run-snapshots.ts'
 export {
   type RolloutSender,
   workflowRunner,
   type WorkflowRunnerOptions,
-} from './run/workflow-runner.ts'
-export { type Scorer, toScorer } from './scoring/scorer.ts'
+} from './run/items/workflow-runner.ts'
+export { type Scorer, toScorer } from './run/items/scorer.ts'
 export {
   archiveRun,
   createRun,
@@ -96,27 +96,22 @@ export {
   resumeRun,
   type ResumeRunOptions,
   type RunStoreOptions,
-} from './store/create-run.ts'
-export {
-  type JournalFollower,
-  type JournalPlace,
-  type JournalVisitor,
-  openRunFolder,
-  type RunFolder,
-  type Stored,
-} from './store/run-folder.ts'
+} from './store/write/create-run.ts'
+export { openRunFolder, type RunFolder, type Stored } from './store/read/run-folder.ts'
+export { type JournalFollower, type JournalPlace, type JournalVisitor } from './store/journal.ts'
 export { type ListedRun, listRuns } from './store/list-runs.ts'
 export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
 export { itemKey, type ItemReference } from './store/run-files.ts'
-export { reserveRun, type ReservedRun, takenRunNames } from './store/reserve-run.ts'
+export { reserveRun, type ReservedRun, takenRunNames } from './store/run-name.ts'
 export { type RunLock, type RunWriter } from './store/run-lock.ts'
-export { openRun, type RunReader } from './store/run-reader.ts'
+export { openRun, type RunReader } from './store/read/run-reader.ts'
 export {
   type EndedItem,
+  type EvaluationStore,
   type GradedRollout,
   type GradedSample,
   type RunStore,
   type WireConversation,
-} from './store/run-store.ts'
+} from './store/write/run-store.ts'
 export { type Grade } from './store/side-files.ts'
-export { type RunSnapshots } from './store/snapshot-files.ts'
+export { type RunSnapshots } from './store/write/snapshot-files.ts'

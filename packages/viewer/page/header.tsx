@@ -71,7 +71,7 @@ function RunLink({ name }: { name: string }): JSX.Element {
   )
 }
 
-const stateWords: Record<RunProgress['state'], string> = {
+const stateTexts: Record<RunProgress['state'], string> = {
   running: '',
   finished: '',
   incomplete: 'incomplete, ',
@@ -82,7 +82,7 @@ function Progress({ run: { progress } }: { run: DisplayedRun }): JSX.Element | n
   if (progress.state === 'finished') return null
   return (
     <span class={`state ${progress.state}`}>
-      {stateWords[progress.state]}
+      {stateTexts[progress.state]}
       {thousands(progress.ended)} of {thousands(progress.total)}
     </span>
   )

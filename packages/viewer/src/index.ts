@@ -1,3 +1,3 @@
 export { exportReport, type ReportOptions, type WrittenReport } from './report/export-report.ts'
-export { type RunPlaces } from './runs/run-shelf.ts'
+export { type RunPlaces } from './runs/run-catalog.ts'
 export { startViewer, type Viewer, type ViewerOptions } from './start-viewer.ts'

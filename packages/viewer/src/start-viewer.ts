@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import { readPage } from './page-file.ts'
-import { type RunPlaces, RunShelf } from './runs/run-shelf.ts'
+import { type RunPlaces, RunCatalog } from './runs/run-catalog.ts'
 import { RunSummaries } from './runs/run-summaries.ts'
 import { replyPage, replyText } from './server/replies.ts'
 import { answerApi } from './server/run-routes.ts'
@@ -65,7 +65,7 @@ export async function startViewer(options: ViewerOptions): Promise<Viewer> {
   const { port = 0, run, ...places } = options
   const page = await readPage()
   const guard = new Guard()
-  const shelf = new RunShelf(places)
+  const shelf = new RunCatalog(places)
   const parts = { shelf, summaries: new RunSummaries(shelf) }
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {

@@ -48,7 +48,7 @@ describe('finding what explains the number', () => {
     await filter(page).fill('"could not do it"')
     await expect.poll(() => lines(page).count()).toBe(1)
     await filter(page).fill('is:nonsense')
-    await page.getByText('"is:nonsense" is not known').waitFor()
+    await page.getByText('Unknown state "is:nonsense"').waitFor()
     await filter(page).fill('nowhere-to-be-found')
     await page.getByText('Nothing matches').waitFor()
     await press(page, 'Escape', 'x')

@@ -1,26 +1,26 @@
 /** The two kinds of config that a workspace has, in `configs/<kind>/`. */
 export type ConfigKind = 'eval' | 'training'
 
-/** What a value has to be. */
+/** The rule for a value. */
 export interface ValueRule {
   readonly type: 'string' | 'integer' | 'number' | 'strings'
-  /** What the message says of any other value. */
+  /** The message about any other value. */
   readonly must: string
   readonly required?: true
-  /** The platform refuses the section without the key, and a local run does not: what to write. */
+  /** What to write, for a key that only the platform requires. */
   readonly mandatory?: string
   /** Of a string, and of each string in a list. */
   readonly pattern?: RegExp
   readonly least?: number
   readonly most?: number
-  /** More than this. */
+  /** Exclusive minimum. */
   readonly above?: number
 }
 
 /** The keys of a section: these, or `variables` (names of the environment with text), or any. */
 export interface SectionRule {
   readonly keys: Readonly<Record<string, ValueRule>> | 'variables' | 'any'
-  /** The platform refuses a config without the section, and a local run does not: what to write. */
+  /** What to write, for a section that only the platform requires. */
   readonly mandatory?: string
 }
 
@@ -38,7 +38,7 @@ const experiment = {
     rollout: {
       type: 'string',
       required: true,
-      // No control characters, no slashes, neither of the two names that mean another folder.
+      // No control characters, no slashes, neither `.` nor `..`.
       pattern: /^(?!\.{1,2}$)[^\p{Cc}/\\]+$/u,
       must: 'must be the name of a folder in rollouts/',
     },
@@ -66,8 +66,8 @@ const secretKeys = {
 const timeouts = { agent_workflow_timeout_s: seconds, grader_timeout_s: seconds } as const
 
 /**
- * What the hosted platform accepts, for each kind of config. It names sections and keys and judges
- * values when a run is submitted; the limits here are those that the meaning of a value sets.
+ * The sections and keys that the hosted platform accepts, for each kind of config. The platform checks values
+ * when a run is submitted; the limits here follow from the meaning of a value.
  */
 export const configRules = {
   eval: {

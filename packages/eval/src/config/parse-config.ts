@@ -1,20 +1,20 @@
 import { parse, TomlError } from 'smol-toml'
+import { z } from 'zod'
 
 import { configRules, type ConfigKind, type SectionRule, type ValueRule } from './config-rules.ts'
-import { sectionSchema, type CheckedSections } from './config-sections.ts'
 import { sectionProblems, unknownSection } from './section-problems.ts'
 
-/** A config whose text was checked, without a look at the files it names. */
+/** A config whose text was checked, but not the files it names. */
 export interface ParsedConfig<Kind extends ConfigKind> {
   readonly sections: CheckedSections<Kind>
-  /** What is wrong, a line each. */
+  /** One line each. */
   readonly problems: string[]
-  /** What is wrong for the hosted platform alone, a line each. */
+  /** Problems for the hosted platform only, one line each. */
   readonly platformProblems: string[]
 }
 
 /**
- * Parses the text of a config and checks everything that can be checked without looking at files.
+ * Parses the text of a config and checks everything that can be checked without reading files.
  *
  * @throws TomlError for a text that is not TOML
  */
@@ -41,7 +41,7 @@ export function parseConfig<Kind extends ConfigKind>(kind: Kind, text: string): 
   return { sections: parsed, problems, platformProblems: platformOnly }
 }
 
-/** What only the platform wants to be there. */
+/** Missing parts that only the platform requires. */
 function missingParts(name: string, { mandatory, keys }: SectionRule, section: unknown): string[] {
   if (section === undefined)
     return mandatory === undefined ? [] : [`${name}: missing; ${mandatory}`]
@@ -55,8 +55,8 @@ function missingParts(name: string, { mandatory, keys }: SectionRule, section: u
 }
 
 /**
- * What the hosted platform would refuse about a config, a line each; empty when there is nothing.
- * Files are not looked at, and neither are models and datasets.
+ * The reasons for which the hosted platform would refuse a config, one line each. Files, models and datasets
+ * are not checked.
  */
 export function platformProblems(kind: ConfigKind, text: string): string[] {
   try {
@@ -68,8 +68,8 @@ export function platformProblems(kind: ConfigKind, text: string): string[] {
 }
 
 /**
- * The sections of a config that has no {@link platformProblems}, with keys and values as they are
- * written; empty for a section that it leaves out.
+ * The sections of a config that has no {@link platformProblems}, with keys and values as written; an omitted
+ * section is empty.
  *
  * @throws TomlError for a text that is not TOML
  */
@@ -81,9 +81,9 @@ export function configSections(
 }
 
 /**
- * What is wrong with a text that is not TOML, and where.
+ * The problem of a text that is not TOML, with its place.
  *
- * @throws `error` itself unless it is the parser's
+ * @throws `error` itself unless it is a TomlError
  */
 export function tomlProblem(error: unknown): string {
   if (!(error instanceof TomlError)) throw error
@@ -93,7 +93,7 @@ export function tomlProblem(error: unknown): string {
 const misplacedPolicy =
   "policy: the policy of local runs is not part of a config; write it as [policies.<name>] in osmosis.toml at the workspace's root"
 
-/** What cannot be combined in `[experiment]`. */
+/** Keys of `[experiment]` that cannot be combined. */
 function experimentProblems(
   experiment:
     | { readonly branch?: string | undefined; readonly commit_sha?: string | undefined }
@@ -103,7 +103,7 @@ function experimentProblems(
   return ['experiment.commit_sha: cannot be combined with branch; keep one of them']
 }
 
-/** Names of secrets that are repeated or have a value in `[env]`. */
+/** Secrets that are listed twice or have a value in `[env]`. */
 function secretProblems(sections: {
   readonly env?: Readonly<Record<string, string>> | undefined
   readonly secrets?: { readonly required?: readonly string[] } | undefined
@@ -116,4 +116,60 @@ function secretProblems(sections: {
     if (!Object.hasOwn(env, name)) return []
     return [`${place}: ${name} is set in [env] too; keep one of them`]
   })
+}
+
+const variableName = z
+  .string()
+  .regex(/^[A-Z_][A-Z0-9_]*$/, 'must be named in capitals, digits and underscores')
+  .refine((name) => !name.startsWith('_OSMOSIS_'), 'names that start with _OSMOSIS_ are reserved')
+
+type ValueOf<Rule extends ValueRule> = Rule['type'] extends 'string'
+  ? string
+  : Rule['type'] extends 'strings'
+    ? readonly string[]
+    : number
+
+type KeysOf<Keys> =
+  Keys extends Readonly<Record<string, ValueRule>>
+    ? {
+        readonly [Key in keyof Keys as Keys[Key] extends { required: true } ? Key : never]: ValueOf<
+          Keys[Key]
+        >
+      } & {
+        readonly [Key in keyof Keys as Keys[Key] extends { required: true } ? never : Key]?:
+          | ValueOf<Keys[Key]>
+          | undefined
+      }
+    : Keys extends 'variables'
+      ? Readonly<Record<string, string>>
+      : Readonly<Record<string, unknown>>
+
+type Rules = typeof configRules
+
+/** The sections of a config; a section with problems is undefined. */
+export type CheckedSections<Kind extends ConfigKind> = {
+  readonly [Name in keyof Rules[Kind]]:
+    | (Rules[Kind][Name] extends SectionRule ? KeysOf<Rules[Kind][Name]['keys']> : never)
+    | undefined
+}
+
+function sectionSchema({ keys }: SectionRule): z.ZodType<Readonly<Record<string, unknown>>> {
+  if (keys === 'any') return z.record(z.string(), z.unknown())
+  if (keys === 'variables') return z.record(variableName, z.string('must be a string'))
+  const shape = Object.entries(keys).map(([key, rule]) => {
+    const value = valueSchema(rule)
+    return [key, rule.required ? value : value.optional()] as const
+  })
+  return z.strictObject(Object.fromEntries(shape))
+}
+
+function valueSchema(rule: ValueRule): z.ZodType {
+  const { type, must, pattern = /(?:)/, least = -Infinity, most = Infinity } = rule
+  if (type === 'string') return z.string(must).regex(pattern, must)
+  if (type === 'strings') return z.array(z.string(must).regex(pattern, must), 'must be a list')
+  const number = type === 'integer' ? z.int(must) : z.number(must)
+  return number
+    .min(least, must)
+    .max(most, must)
+    .gt(rule.above ?? -Infinity, must)
 }

@@ -3,13 +3,17 @@ import { dirname, extname, join, resolve, sep, isAbsolute, relative } from 'node
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import type { CheckedSections } from './config-sections.ts'
-import { parseConfig, tomlProblem, type ParsedConfig } from './parse-config.ts'
+import {
+  type CheckedSections,
+  parseConfig,
+  tomlProblem,
+  type ParsedConfig,
+} from './parse-config.ts'
 
-/** What a dataset may be called when its config leaves the extension out. */
+/** Tried in this order when the config omits the extension of the dataset. */
 const datasetExtensions = ['.jsonl', '.ndjson', '.csv', '.parquet']
 
-/** A file that was looked for: where it is, or what is wrong. */
+/** The result of looking for a file. */
 type FoundFile = { readonly file: string } | { readonly problem: string }
 
 /** The nearest folder above `file` that has `rollouts/` and `data/`. */
@@ -23,7 +27,7 @@ export async function findWorkspaceRoot(file: string): Promise<string | undefine
   }
 }
 
-/** A file that must lie in `folder`. */
+/** Finds a file that must be inside `folder`. */
 async function findInside(folder: string, path: string): Promise<FoundFile> {
   const file = resolve(folder, path)
   const fromFolder = relative(folder, file)
@@ -34,8 +38,8 @@ async function findInside(folder: string, path: string): Promise<FoundFile> {
 }
 
 /**
- * A dataset: a path relative to the workspace, or the name of a file in `data/`. The extension may
- * be left out.
+ * Finds a dataset: a path relative to the workspace, or the name of a file in `data/`. The extension may be
+ * omitted.
  */
 async function findDataset(workspaceRoot: string, dataset: string): Promise<FoundFile> {
   const bare = !/[/\\]/.test(dataset)
@@ -63,14 +67,14 @@ async function isFolder(path: string): Promise<boolean> {
 
 /** Options of {@link readEvalConfig}. */
 export interface ReadEvalConfigOptions {
-  /** Taken instead of the config's dataset. Relative to the working folder. */
+  /** Overrides the config's dataset. Relative to the working folder. */
   readonly datasetFile?: string
 }
 
 /**
- * Reads an eval config (TOML) that lies in an Osmosis workspace, usually in `configs/eval/`, and
- * finds the files it names. Timeouts that are left out are unbounded. The policy of local runs is
- * named elsewhere, see {@link readWorkspaceConfig}.
+ * Reads an eval config (TOML) in an Osmosis workspace, usually in `configs/eval/`, and finds the files it
+ * names. Omitted timeouts are unbounded. The policy of local runs is configured elsewhere, see
+ * {@link readWorkspaceConfig}.
  *
  * @throws OsmosisError with code `invalid_config`; the message lists all problems, a line each
  */
@@ -163,13 +167,13 @@ function toEvalConfig(
   }
 }
 
-/** The files an eval config names; absolute, undefined for one that is not there. */
+/** The files that an eval config names; absolute, undefined for a missing file. */
 interface ConfigFiles {
   readonly entrypoint: string | undefined
   readonly dataset: string | undefined
 }
 
-/** Finds the files of a config and adds a line to `problems` for each that is not there. */
+/** Finds the files of a config and adds a line to `problems` for each missing file. */
 async function findConfigFiles(
   workspaceRoot: string,
   { experiment }: CheckedSections<'eval'>,
@@ -201,7 +205,7 @@ function rolloutFolder(workspaceRoot: string, rollout: string): string {
   return join(workspaceRoot, 'rollouts', rollout)
 }
 
-/** `[experiment]`: what is evaluated, with the files it means. */
+/** `[experiment]`: what is evaluated, with its files. */
 export interface ExperimentConfig {
   readonly rollout: string
   readonly entrypoint: string
@@ -219,11 +223,11 @@ export interface ExperimentConfig {
 
 /** `[evaluation]`: how it is evaluated. */
 export interface EvaluationConfig {
-  /** How many rows of the dataset. Null: all. */
+  /** Maximum rows of the dataset. Null: all. */
   readonly limit: number | null
   /** Attempts per row. Default: 1. */
   readonly n: number
-  /** How many rollouts may run at once. Null: as many as the rollout server takes. */
+  /** Maximum concurrent rollouts. Null: as many as the rollout server accepts. */
   readonly batchSize: number | null
   /** The least reward of a passed attempt. Default: 1. */
   readonly passThreshold: number
@@ -247,6 +251,6 @@ export interface EvalConfig {
   readonly requiredSecrets: readonly string[]
   /** `[advanced]`, unchecked. */
   readonly advanced: Readonly<Record<string, unknown>>
-  /** What the hosted platform would refuse, although a local run does not; a line each. */
+  /** Problems that prevent a run on the hosted platform, but not a local run; one line each. */
   readonly platformProblems: readonly string[]
 }

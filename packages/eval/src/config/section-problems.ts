@@ -1,13 +1,13 @@
 import type { z } from 'zod'
 
-const longestShown = 40
+const maxShownLength = 40
 
-/** The problem of a section nobody knows. */
+/** The problem of an unknown section. */
 export function unknownSection(name: string, known: readonly string[]): string {
   return `${name}: unknown section${suggestion(name, known)}`
 }
 
-/** The problems of one section, one line each. `issues` have to carry their input. */
+/** The problems of one section, one line each. `issues` must include their input. */
 export function sectionProblems(
   section: string,
   known: readonly string[],
@@ -23,7 +23,7 @@ export function sectionProblems(
     }
     if (issue.path.length === 0) return [`${place}: must be a section, [${section}]`]
     if (issue.input === undefined) return [`${place}: missing`]
-    // A value that belongs into [secrets] may have ended in [env]; it is not repeated.
+    // A secret may have been written into [env] by mistake, so the value is not shown.
     const got = section === 'env' ? typeof issue.input : shown(issue.input)
     return [`${place}: ${issue.message}, got ${got}`]
   })
@@ -37,12 +37,12 @@ function suggestion(word: string, names: readonly string[]): string {
 function shown(value: unknown): string {
   // JSON would show infinities and NaN, which TOML has, as null.
   const text = typeof value === 'number' ? String(value) : JSON.stringify(value)
-  return text.length > longestShown ? `${text.slice(0, longestShown - 1)}…` : text
+  return text.length > maxShownLength ? `${text.slice(0, maxShownLength - 1)}…` : text
 }
 
-/** The name that was probably meant by `word`; undefined when none is close. */
+/** The name that is closest to `word`; undefined when none is close. */
 function closestName(word: string, names: readonly string[]): string | undefined {
-  // A third of the word may be wrong: more is another word.
+  // Up to a third of the word may be wrong.
   let best = Math.max(1, Math.floor(word.length / 3))
   let closest: string | undefined
   for (const name of names) {
@@ -54,7 +54,7 @@ function closestName(word: string, names: readonly string[]): string | undefined
   return closest
 }
 
-/** How many letters to insert, delete or replace to get from one word to the other. */
+/** The number of letters to insert, delete or replace. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column)
   for (const [index, letter] of Array.from(from).entries()) {

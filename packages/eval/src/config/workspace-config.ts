@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { tomlProblem } from './parse-config.ts'
 import { sectionProblems, unknownSection } from './section-problems.ts'
 
-/** `[policies.<name>]`: who may answer the model calls of a local run. */
+/** `[policies.<name>]`: a policy that may answer the model calls of a local run. */
 export type PolicyConfig =
   | {
       readonly kind: 'module'
@@ -39,21 +39,21 @@ export type PolicyConfig =
 export interface QueueConfig {
   /** URL of its Redis. */
   readonly redis: string
-  /** What the names of its keys begin with. Null: as the queue has it without. */
+  /** Prefix of its Redis keys. Null: the default of the queue. */
   readonly prefix: string | null
-  /** File with the keys for what is kept there; absolute. Null: it is kept in plain text. */
+  /** File with the encryption keys for its data; absolute. Null: data is stored in plain text. */
   readonly keyFile: string | null
-  /** Under which name or address its workers reach this machine. Null: they run on it. */
+  /** Name or address under which its workers reach this machine. Null: they run on this machine. */
   readonly policyHost: string | null
 }
 
-/** What `osmosis.toml` says about local runs in its workspace. */
+/** The settings of `osmosis.toml` for local runs in its workspace. */
 export interface WorkspaceConfig {
   /** By name. */
   readonly policies: ReadonlyMap<string, PolicyConfig>
-  /** What models cost, by the names they are asked for under. */
+  /** Prices of models, by the names under which they are requested. */
   readonly prices: ReadonlyMap<string, ModelPrice>
-  /** One of the names. Null: local runs have to name a policy. */
+  /** The name of a policy. Null: local runs must name a policy. */
   readonly defaultPolicy: string | null
   /** Null: rollouts run on this machine. */
   readonly queue: QueueConfig | null
@@ -86,12 +86,12 @@ export const queueSchema = z.strictObject({
 const sectionNames = ['default_policy', 'policies', 'prices', 'queue']
 
 /**
- * Reads `osmosis.toml` at the root of a workspace: `[policies.<name>]` with `module`, a path
- * relative to the root, or with `base_url`, `model` and `api_key_env` for an OpenAI-compatible
- * endpoint, or with a `model` of a provider, `<provider>/<model>`, alone; `default_policy`, the name of the one that is taken when none is asked for; and
- * `[prices."<model>"]` with `input`, `output` and perhaps `cached`, in US dollars per million tokens;
- * `[queue]` with `redis` and perhaps `prefix`, `key_file` and `policy_host`. A workspace without the file
- * has none of them.
+ * Reads `osmosis.toml` at the root of a workspace; the file may be missing. It has:
+ * - `[policies.<name>]` with `module`, a path relative to the root; or with `base_url`, `model` and
+ *   `api_key_env` of an OpenAI-compatible endpoint; or with only a provider's `model`, `<provider>/<model>`
+ * - `default_policy`, the name of the policy that is used when none is requested
+ * - `[prices."<model>"]` with `input`, `output` and optionally `cached`, in US dollars per million tokens
+ * - `[queue]` with `redis` and optionally `prefix`, `key_file` and `policy_host`
  *
  * @throws OsmosisError with code `invalid_config`; the message lists all problems, a line each
  */
@@ -197,7 +197,7 @@ function readQueue(
 function policyProblems(place: string, policy: PolicySection): string[] {
   const { module, base_url: baseUrl } = policy
   if (!/^[A-Za-z0-9_-]+$/.test(place.slice('policies.'.length))) {
-    // A name with a dot or a slash would look like the path of a module behind --policy.
+    // A name with a dot or a slash would look like the path of a module in --policy.
     return [`${place}: must be named in letters, digits, - and _`]
   }
   if (module === undefined && baseUrl === undefined && !isProviderModel(policy.model)) {
@@ -220,7 +220,7 @@ function toPolicy(policy: PolicySection, workspaceRoot: string): PolicyConfig {
   return { kind: 'provider', model: model ?? '', apiKeyEnv }
 }
 
-/** By its form alone: which providers there are is known where one is asked. */
+/** Checks only the form: the provider itself is checked when it is called. */
 function isProviderModel(model: string | undefined): boolean {
   return model !== undefined && /^[a-z]+\/./.test(model)
 }

@@ -5,18 +5,12 @@ import { placeOf, type DatasetRow } from './dataset-row.ts'
 const shownProblems = 5
 const rowsAtOnce = 500
 
-/**
- * Judges the metadata of rows: for each, what is wrong with it. The schema belongs to user code, which
- * another process has loaded.
- */
+/** Checks the metadata of rows and returns the problems of each. The schema is in another process. */
 export type MetadataCheck = (
   metadata: readonly DatasetRow['metadata'][],
 ) => Promise<readonly (readonly string[])[]>
 
-/**
- * What is wrong with the metadata of rows, a line each with the place of the row. Ends at the first
- * five.
- */
+/** The problems of the metadata of rows, one line for each row. Stops after the first five. */
 export async function findMetadataProblems(
   rows: readonly DatasetRow[],
   check: MetadataCheck,

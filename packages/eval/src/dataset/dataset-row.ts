@@ -1,3 +1,7 @@
+import { createHash } from 'node:crypto'
+
+import type { RunRow } from '../analysis/records/run-manifest.ts'
+
 /** One row of a dataset, ready to become a rollout. */
 export interface DatasetRow {
   /** Position in the file, from 0; blank lines are not counted. */
@@ -12,22 +16,56 @@ export interface DatasetRow {
   /** Null when the row has none, or an empty one. Plain JSON data. */
   readonly metadata: Readonly<Record<string, unknown>> | null
   /**
-   * What the row says in columns that the dataset format gives no meaning to, under their names as
-   * written. Plain JSON data; empty cells and nulls are left out.
+   * The columns to which the dataset format gives no meaning, by their names as written. Plain JSON data
+   * without empty cells and nulls.
    */
   readonly otherColumns: Readonly<Record<string, unknown>>
 }
 
-// Beside the rows, not in them: the same data gives the same rows in every format.
+// Not in the rows, so that the same data gives equal rows in every format.
 const places = new WeakMap<DatasetRow, string>()
 
-/** Notes where a row stands in its file. */
+/** Records the place of a row in its file. */
 export function withPlace(row: DatasetRow, place: string): DatasetRow {
   places.set(row, place)
   return row
 }
 
-/** Where a row stands in its file: `line 3` of a text file, `row 2` (from 0) of a Parquet file. */
+/** The place of a row in its file: `line 3` of a text file, `row 2` (from 0) of a Parquet file. */
 export function placeOf(row: DatasetRow): string {
   return places.get(row) ?? `row ${row.sourceRowIndex}`
+}
+
+/** Longer texts are content, by which rows are not grouped. */
+const maxFacetLength = 64
+const maxFacets = 12
+
+/** A row as the manifest of a run has it. */
+export function toRunRow(row: DatasetRow): RunRow {
+  const facets = Object.entries({ ...row.otherColumns, ...row.metadata })
+    .map(([name, value]) => [name, toFacet(value)] as const)
+    .filter(([name, facet]) => facet !== '' && facet.length <= maxFacetLength && !isId(name))
+    .slice(0, maxFacets)
+  return {
+    key: rowKey(row),
+    source_row: row.sourceRowIndex,
+    ...(facets.length === 0 ? {} : { facets: Object.fromEntries(facets) }),
+  }
+}
+
+/** Empty for a value by which rows are not grouped, such as a measurement or a list. */
+function toFacet(value: unknown): string {
+  if (typeof value === 'string') return value
+  return typeof value === 'boolean' || Number.isSafeInteger(value) ? String(value) : ''
+}
+
+function rowKey({ otherColumns, initialMessages, label, metadata }: DatasetRow): string {
+  const [, id] = Object.entries(otherColumns).find(([name]) => isId(name)) ?? []
+  if ((typeof id === 'string' && id !== '') || typeof id === 'number') return String(id)
+  const content = JSON.stringify([initialMessages, label, metadata])
+  return createHash('sha256').update(content).digest('hex').slice(0, 16)
+}
+
+function isId(column: string): boolean {
+  return column.trim().toLowerCase() === 'id'
 }

@@ -1,4 +1,4 @@
-/** A JSON number that has to be remembered as it was written: `1.0`, `1e3`, integers beyond 2^53. */
+/** A JSON number whose written form must be preserved: `1.0`, `1e3`, integers beyond 2^53. */
 export class WrittenNumber {
   readonly value: number
   readonly source: string
@@ -10,8 +10,8 @@ export class WrittenNumber {
 }
 
 /**
- * Parses JSON, with every number that JavaScript would write differently, or cannot tell from its
- * neighbours, as a {@link WrittenNumber}.
+ * Parses JSON. A number that JavaScript would write differently, or cannot represent exactly, becomes a
+ * {@link WrittenNumber}.
  *
  * @throws SyntaxError
  */
@@ -24,17 +24,17 @@ export function parseExactJson(text: string): unknown {
   })
 }
 
-/** The JSON text of what {@link parseExactJson} returned, numbers as they were written. */
+/** The JSON text of a value of {@link parseExactJson}, with numbers as they were written. */
 export function toExactText(value: unknown): string {
   return JSON.stringify(value, (_key, part: unknown) =>
     part instanceof WrittenNumber ? rawJson(part.source) : part,
   )
 }
 
-/** What becomes of an integer beyond 2^53, so that no digit changes silently. */
+/** The type for integers beyond 2^53, so that no digit changes silently. */
 export type LargeIntegers = 'text' | 'bigint'
 
-/** What {@link parseExactJson} returned, as plain JSON data, but for large integers. */
+/** A value of {@link parseExactJson} as plain JSON data, except for large integers. */
 export function toPlainJson(value: unknown, large: LargeIntegers): unknown {
   if (value instanceof WrittenNumber) return toPlainNumber(value, large)
   if (Array.isArray(value)) return value.map((part) => toPlainJson(part, large))
@@ -57,7 +57,7 @@ function isLargeInteger(value: number): boolean {
   return Math.abs(value) > Number.MAX_SAFE_INTEGER
 }
 
-// Node.js has had JSON.rawJSON since version 21; TypeScript's library for ES2024 does not know it.
+// Node.js has JSON.rawJSON since version 21; TypeScript's library for ES2024 does not declare it.
 function rawJson(text: string): unknown {
   return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(text)
 }

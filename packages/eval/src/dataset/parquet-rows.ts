@@ -9,12 +9,11 @@ import type {
   ParquetParsers,
 } from 'hyparquet'
 
-import { nameProblems } from './columns.ts'
+import { nameProblems, DataProblem, noting, type RawRow } from './raw-row.ts'
 import { parseExactJson, WrittenNumber } from './exact-json.ts'
-import { DataProblem, noting, type RawRow } from './raw-row.ts'
-import { utf8Text } from './utf8-text.ts'
+import { utf8Text } from './text-lines.ts'
 
-/** Text and JSON as hyparquet reads them, but exact; what is neither stays bytes. */
+/** Exact parsers of text and JSON for hyparquet; bytes that are not UTF-8 stay bytes. */
 const exactParsers: Partial<ParquetParsers> = {
   stringFromBytes: (bytes) => utf8Text(bytes) ?? bytes,
   jsonFromBytes: (bytes) => {
@@ -29,7 +28,7 @@ const exactParsers: Partial<ParquetParsers> = {
 }
 
 /**
- * Turns a value of hyparquet into what `parseExactJson` returns for such values.
+ * Converts a value of hyparquet to the form of `parseExactJson`.
  *
  * @throws DataProblem
  */
@@ -47,7 +46,7 @@ function toCell(value: unknown): unknown {
 function numberCell(value: number): number {
   if (!Number.isFinite(value)) {
     throw new DataProblem(
-      `expected a number, got ${value}, which JSON does not know; write null or text`,
+      `expected a number, got ${value}, which JSON does not support; write null or text`,
     )
   }
   return value
@@ -143,10 +142,10 @@ function codecOf({ metadata }: ParquetScan, column: string): string {
 }
 
 /**
- * Makes hyparquet read the decimals of a column as integers, because it multiplies them as floats:
- * 1.15 would come out as 1.1500000000000001.
+ * Makes hyparquet read the decimals of a column as integers, because it multiplies them as floats: 1.15
+ * would become 1.1500000000000001.
  *
- * @returns their digits after the point, for {@link toDecimal}; undefined for another column
+ * @returns the number of digits after the point, for {@link toDecimal}; undefined for other columns
  * @throws DataProblem for decimals that are nested or stored in a rare form
  */
 function takeDecimalScale({ element, children }: SchemaTree): number | undefined {
@@ -162,7 +161,7 @@ function takeDecimalScale({ element, children }: SchemaTree): number | undefined
   return element.scale ?? (logicalType?.type === 'DECIMAL' ? logicalType.scale : 0)
 }
 
-/** A decimal as `parseExactJson` returns it: `1.50` keeps its zero. */
+/** A decimal in the form of `parseExactJson`: the zero of `1.50` is preserved. */
 function toDecimal(unscaled: unknown, scale: number): unknown {
   if (unscaled === undefined || unscaled === null) return null
   const integer =
@@ -227,7 +226,7 @@ async function importReader() {
   }
 }
 
-/** The LZ4 of hyparquet-compressors fails on empty pages, which columns of nulls have. */
+/** LZ4 of hyparquet-compressors fails for empty pages, which columns of nulls have. */
 function withEmptyPages(compressors: Compressors): Compressors {
   return Object.fromEntries(
     Object.entries(compressors).map(([codec, decompress]) => [
@@ -238,14 +237,14 @@ function withEmptyPages(compressors: Compressors): Compressors {
   )
 }
 
-/** Whether there are floats of 32 or 16 bits in a column, however deep. */
+/** Whether a column has floats of 32 or 16 bits at any depth. */
 function hasShortFloats(schema: SchemaTree): boolean {
   return roundingOf(schema) !== undefined || schema.children.some(hasShortFloats)
 }
 
 /**
- * Gives the floats of 32 or 16 bits in a value of hyparquet the digits that were meant. As a number
- * of JavaScript, the 32-bit float next to 0.1 is 0.10000000149011612. Variants stay as they are.
+ * Restores the intended digits of floats of 32 or 16 bits in a value of hyparquet: as a JavaScript number,
+ * the 32-bit float for 0.1 is 0.10000000149011612. Variants are unchanged.
  */
 function withMeantDigits(value: unknown, schema: SchemaTree): unknown {
   if (Array.isArray(value)) {
@@ -289,7 +288,7 @@ function roundTo16Bits(value: number): number {
   return (isOddTie ? steps - 1 : steps) * unit
 }
 
-// hyparquet leaves out the groups between a list and its items, and between a map and its values.
+// hyparquet omits the groups between a list and its items, and between a map and its values.
 
 function itemOf(schema: SchemaTree): SchemaTree {
   const [repeated] = schema.children

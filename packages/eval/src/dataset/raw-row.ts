@@ -1,24 +1,24 @@
-/** A row as its file has it, whatever the format. */
+/** A row of a file of any format. */
 export interface RawRow {
-  /** Where it stands, for messages: `line 3` of a text file, `row 2` (from 0) of a Parquet file. */
+  /** Its place, for messages: `line 3` of a text file, `row 2` (from 0) of a Parquet file. */
   readonly place: string
-  /** By column name as written. What `parseExactJson` returns for such values; null when empty. */
+  /** By column name as written. Values are in the form of `parseExactJson`; null when empty. */
   readonly cells: Readonly<Record<string, unknown>>
 }
 
 /**
- * Reads all rows of a file. What is wrong with single rows or columns is added to `problems`.
+ * Reads all rows of a file. Problems of single rows or columns are added to `problems`.
  *
  * @throws Error when nothing can be read
  */
 export type RowReader = (file: string, problems: string[]) => Promise<RawRow[]>
 
-/** Data that cannot be used. The message does not say where it is. */
+/** Data that cannot be used. The message does not include its place. */
 export class DataProblem extends Error {
   override readonly name = 'DataProblem'
 }
 
-/** What `read` returns; undefined when it throws a {@link DataProblem}, which is noted. */
+/** What `read` returns; undefined when it throws a {@link DataProblem}, which is added to `problems`. */
 export function noting<T>(problems: string[], place: string, read: () => T): T | undefined {
   try {
     return read()
@@ -27,4 +27,62 @@ export function noting<T>(problems: string[], place: string, read: () => T): T |
     problems.push(`${place}: ${error.message}`)
     return undefined
   }
+}
+
+const meanings = ['system_prompt', 'user_prompt', 'ground_truth', 'label', 'metadata'] as const
+
+/** The meaning of a column; also its name, in any case and with spaces around it. */
+export type ColumnMeaning = (typeof meanings)[number]
+
+/** The columns with a meaning, and their names as written. */
+export type DatasetColumns = ReadonlyMap<ColumnMeaning, string>
+
+/** The problems of the column names of a file. */
+export function nameProblems(names: readonly string[]): string[] {
+  return names.flatMap((name, index) => {
+    if (name.trim() === '') return [`column ${index + 1} has no name; give it one or remove it`]
+    if (names.indexOf(name) === index) return []
+    return [`there are two columns ${JSON.stringify(name)}; rename or remove one of them`]
+  })
+}
+
+/**
+ * Finds the columns of all rows. Two columns with the same meaning are a problem, and so are missing ones,
+ * with the advice of `advise` about the names.
+ */
+export function findColumns(
+  rows: readonly RawRow[],
+  problems: string[],
+  advise: (names: readonly string[]) => string,
+): DatasetColumns {
+  const names = new Set<string>()
+  for (const { cells } of rows) for (const name in cells) names.add(name)
+  const columns = new Map<ColumnMeaning, string>()
+  for (const name of names) {
+    const meaning = meanings.find((candidate) => candidate === name.trim().toLowerCase())
+    if (meaning === undefined) continue
+    const other = columns.get(meaning)
+    if (other === undefined) columns.set(meaning, name)
+    else problems.push(`columns "${other}" and "${name}" both mean ${meaning}; keep one of them`)
+  }
+  if (problems.length === 0) problems.push(...missingColumns(columns, [...names], advise))
+  return columns
+}
+
+function missingColumns(
+  columns: DatasetColumns,
+  names: readonly string[],
+  advise: (names: readonly string[]) => string,
+): string[] {
+  if (columns.has('metadata')) return []
+  const missing = [
+    ...(columns.has('user_prompt') ? [] : ['user_prompt']),
+    ...(columns.has('ground_truth') || columns.has('label') ? [] : ['ground_truth']),
+  ]
+  if (missing.length === 0) return []
+  const found = names.map((name) => JSON.stringify(name)).join(', ')
+  const advice = advise(names)
+  return [
+    `missing required columns: ${missing.join(', ')}. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). Found: ${found || 'none'}.${advice && ` ${advice}`}`,
+  ]
 }

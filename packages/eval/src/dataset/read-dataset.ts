@@ -6,7 +6,16 @@ import { pipeline } from 'node:stream/promises'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { CsvError, parse } from 'csv-parse'
 
-import { findColumns, nameProblems, type ColumnMeaning, type DatasetColumns } from './columns.ts'
+import {
+  findColumns,
+  nameProblems,
+  type ColumnMeaning,
+  type DatasetColumns,
+  type RawRow,
+  DataProblem,
+  noting,
+  type RowReader,
+} from './raw-row.ts'
 import { invalidDataset } from './dataset-problems.ts'
 import { withPlace, type DatasetRow } from './dataset-row.ts'
 import {
@@ -17,9 +26,7 @@ import {
   toPlainJson,
 } from './exact-json.ts'
 import { readParquetRows } from './parquet-rows.ts'
-import { type RawRow, DataProblem, noting, type RowReader } from './raw-row.ts'
-import { withoutByteOrderMark, type TextLine, readLines } from './read-lines.ts'
-import { utf8Text } from './utf8-text.ts'
+import { withoutByteOrderMark, type TextLine, readLines, utf8Text } from './text-lines.ts'
 
 const lineFeed = 0x0a
 
@@ -28,10 +35,10 @@ const brokenQuotes: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE:
     'text follows a closing quote; write a quote inside of a quoted cell twice',
   INVALID_OPENING_QUOTE:
-    'a quote inside of a cell without quotes around it; remove what stands before the quote (a space after the comma, say), or put the whole cell in quotes and write inner quotes twice',
+    'a quote inside of a cell without quotes around it; remove what precedes the quote (such as a space after the comma), or put the whole cell in quotes and write inner quotes twice',
 }
 
-/** What to do when the only column of a file has a name that looks like several; '' otherwise. */
+/** Advice when the only column of a file has a name that looks like several columns; '' otherwise. */
 function separatorAdvice(names: readonly string[]): string {
   const [name = '', ...others] = names
   if (others.length > 0) return ''
@@ -44,7 +51,7 @@ function separatorAdvice(names: readonly string[]): string {
 async function readCsvRows(file: string, problems: string[]): Promise<RawRow[]> {
   const table = new CsvTable(problems)
   const parser = parse({
-    // Cells come as bytes: the parser would replace what is not UTF-8 without a word.
+    // Cells as bytes: the parser would silently replace invalid UTF-8.
     encoding: null,
     record_delimiter: ['\r\n', '\n', '\r'],
     relax_column_count: true,
@@ -72,7 +79,7 @@ async function* readWithoutByteOrderMark(file: string): AsyncGenerator<Buffer, v
 
 class CsvTable {
   readonly rows: RawRow[] = []
-  /** Where the next record begins. The parser's own count is wrong after quoted line breaks. */
+  /** The first line of the next record. The parser's own count is wrong after quoted line breaks. */
   nextLine = 1
   readonly #problems: string[]
   #header: readonly string[] | undefined
@@ -81,7 +88,7 @@ class CsvTable {
     this.#problems = problems
   }
 
-  /** Takes one record after the other; the first is the header. */
+  /** Called for each record in order; the first is the header. */
   takeRecord(record: readonly Uint8Array[]): void {
     const place = `line ${this.nextLine}`
     for (const cell of record) for (const byte of cell) if (byte === lineFeed) this.nextLine += 1
@@ -136,7 +143,7 @@ const readers: Readonly<Record<string, RowReader>> = {
 export async function readDataset(
   file: string,
   options: {
-    /** What such integers become; default: `text`. */
+    /** The type of such integers. Default: `text`. */
     readonly largeIntegers?: 'text' | 'bigint'
   } = {},
 ): Promise<DatasetRow[]> {
@@ -229,11 +236,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return !Array.isArray(value) && !(value instanceof WrittenNumber)
 }
 
-/**
- * Turns the cells of a row into a row.
- *
- * @throws DataProblem
- */
+/** @throws DataProblem */
 function parseRow(
   { cells }: RawRow,
   sourceRowIndex: number,

@@ -4,21 +4,21 @@ import type { DatasetRow } from './dataset-row.ts'
 
 const rowsPattern = /^\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*$/
 
-/** Which rows to take. */
+/** A selection of rows. */
 export interface RowSelection {
   /** Positions in the file from 0, as `0-4,7`; ranges include both ends. Overrides the others. */
   readonly rows?: string
-  /** Leaves out so many rows first. Default: 0. */
+  /** Skips the first rows. Default: 0. */
   readonly offset?: number
-  /** So many rows. Default: null, all; so does 0 or less. */
+  /** Maximum number of rows. Default: null, all; 0 or less means all too. */
   readonly limit?: number | null
 }
 
 /**
  * Selects rows of a dataset, in file order, each once.
  *
- * @throws OsmosisError with code `invalid_config` for a `rows` that is no list of rows or names
- * some that do not exist, `invalid_dataset` when nothing is left
+ * @throws OsmosisError with code `invalid_config` for `rows` that is not a list of rows or names rows that
+ * do not exist, `invalid_dataset` when no row is selected
  */
 export function selectRows(
   rows: readonly DatasetRow[],

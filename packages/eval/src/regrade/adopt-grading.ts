@@ -1,23 +1,24 @@
 import { OsmosisError } from '@osmosis/core'
 
-import type { ItemEvent } from '../analysis/item-event.ts'
-import { trajectoryFacts } from '../analysis/trajectory-facts.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
+import { trajectoryFacts } from '../analysis/trajectory/trajectory-facts.ts'
 import { EvaluationState } from '../run/evaluation-state.ts'
-import { earlierReason, RunSnapshotFiles } from '../run/run-snapshots.ts'
-import { resumeRun, type ResumeRunOptions } from '../store/create-run.ts'
+import { RunSnapshotFiles } from '../run/run-snapshots.ts'
+import { resumeRun, type ResumeRunOptions } from '../store/write/create-run.ts'
 import { itemKey } from '../store/run-files.ts'
-import { openRun, type RunReader } from '../store/run-reader.ts'
-import type { RunStore } from '../store/run-store.ts'
-import { gradedEvent, ownGrade } from './graded-events.ts'
+import { openRun, type RunReader } from '../store/read/run-reader.ts'
+import type { RunStore } from '../store/write/run-store.ts'
+import { readProgress } from '../store/write/snapshot-files.ts'
+import { gradedEvent, ownGrade } from './rollout-grade.ts'
 
-/** The grading that keeps the rewards that a run had before it adopted others. */
+/** The grading that stores the original rewards of a run that has adopted another grading. */
 export const originalGrading = 'original'
 
 /**
- * Makes the rewards of a re-grading those of the run itself. What the run said before is kept as the
- * grading `original`, which can be adopted again.
+ * Replaces the rewards of a run with those of a re-grading. The original rewards are stored as the grading
+ * `original`, which can be adopted again.
  *
- * @returns how many items have other rewards than before
+ * @returns the number of items whose reward changed
  * @throws OsmosisError with code `invalid_config` when there is no such grading, `run_locked`,
  * `damaged_run`, `storage_error`
  */
@@ -39,7 +40,7 @@ export async function adoptGrading(
       const grade = grades.get(itemKey(event))
       return grade === undefined ? [] : [[event, gradedEvent(event, grade)]]
     })
-    await keepOriginal(
+    await storeOriginal(
       run,
       changes.map(([before]) => before),
     )
@@ -53,7 +54,7 @@ export async function adoptGrading(
   }
 }
 
-/** The files for readers say what the journal does. */
+/** Updates the snapshot files from the journal. */
 async function refreshSnapshots(store: RunStore): Promise<void> {
   const { inputs, n, pass_threshold: passThreshold, rows, run_name: run } = store.manifest
   const { model, dataset, code } = inputs
@@ -70,27 +71,26 @@ async function refreshSnapshots(store: RunStore): Promise<void> {
     store,
   )
   await new RunSnapshotFiles(store, model.baseline !== null).write(
-    state.ended(earlierReason(store.location)),
+    state.ended(readProgress(store.location).incompleteReason),
   )
 }
 
-/** The first rewards of an item are its original ones, however often others are adopted. */
-async function keepOriginal(run: RunReader, events: readonly ItemEvent[]): Promise<void> {
-  const kept = await run.grades(originalGrading)
-  const added = events.filter((event) => !kept.has(itemKey(event))).map(ownGrade)
+/** The first rewards of an item are its original ones, even if others are adopted several times. */
+async function storeOriginal(run: RunReader, events: readonly ItemEvent[]): Promise<void> {
+  const stored = await run.grades(originalGrading)
+  const added = events.filter((event) => !stored.has(itemKey(event))).map(ownGrade)
   if (added.length > 0) await run.addGrades(originalGrading, added)
 }
 
-/** An item that is no failure any more ends with what was said last. */
+/** The summary of an item that no longer counts as failed becomes the last text of its conversation. */
 async function ended(run: RunReader, before: ItemEvent, after: ItemEvent): Promise<ItemEvent> {
-  const keepsScores = { ...scoresOf(before), ...after }
-  if (before.status !== 'failed' || after.status === 'failed') return keepsScores
-  const said = await run.trajectories(before)
-  if (said.state !== 'found') return keepsScores
-  return { ...keepsScores, summary: trajectoryFacts(Object.values(said.value)).summary }
+  const withScores = { ...scoresOf(before), ...after }
+  if (before.status !== 'failed' || after.status === 'failed') return withScores
+  const stored = await run.trajectories(before)
+  if (stored.state !== 'found') return withScores
+  return { ...withScores, summary: trajectoryFacts(Object.values(stored.value)).summary }
 }
 
-/** Eval functions have scored the run beside its rewards. */
 function scoresOf({ scores, score_errors }: ItemEvent): Pick<ItemEvent, 'scores' | 'score_errors'> {
   return { ...(scores && { scores }), ...(score_errors && { score_errors }) }
 }

@@ -2,11 +2,10 @@ import { errorCategory, errorMessage, lastAssistantText, OsmosisError } from '@o
 import { untilAborted } from '@osmosis/core/http'
 import type { ChatMessage } from '@osmosis/core/policy'
 
-import type { RunInputs } from '../analysis/run-manifest.ts'
-import { lastAnswer } from '../run/loop-runner.ts'
-import { checkedScore } from '../scoring/score-item.ts'
-import { toEvalInput, type Scorer } from '../scoring/scorer.ts'
-import type { GradedSample } from '../store/run-store.ts'
+import type { RunInputs } from '../analysis/records/run-manifest.ts'
+import { lastAnswer } from '../run/items/loop-runner.ts'
+import { checkedScore, toEvalInput, type Scorer } from '../run/items/scorer.ts'
+import type { GradedSample } from '../store/write/run-store.ts'
 import {
   failedGrade,
   gradeOf,
@@ -17,20 +16,19 @@ import {
 
 /** Options of {@link gradeByFunction}. */
 export interface FunctionGradingOptions {
-  /** What ran. */
   readonly kind: RunInputs['code']['kind']
-  /** How long the function may take for one sample. Seconds; null is unbounded. */
+  /** Deadline for one sample. Seconds; null is unbounded. */
   readonly timeoutSeconds: number | null
 }
 
-/** Grades stored samples by an eval function: its score of each sample that was kept is the reward. */
+/** Grades stored samples by an eval function: its score of each sample in training is the reward. */
 export function gradeByFunction(scorer: Scorer, options: FunctionGradingOptions): GradeRollouts {
   const grade = async (rollout: StoredRollout): Promise<RolloutGrade> => {
     const samples = Object.entries(rollout.graded.samples)
-    const kept = samples.filter(([, { removed }]) => !removed)
+    const inTraining = samples.filter(([, { removed }]) => !removed)
     try {
       const scores = await Promise.all(
-        kept.map(async ([id, sample]): Promise<[string, number]> => [
+        inTraining.map(async ([id, sample]): Promise<[string, number]> => [
           id,
           await scoreSample(scorer, { rollout, id, sample }, options),
         ]),
@@ -39,7 +37,7 @@ export function gradeByFunction(scorer: Scorer, options: FunctionGradingOptions)
       const rewards = Object.fromEntries([...none, ...scores])
       return gradeOf(
         rewards,
-        kept.map(([id]) => id),
+        inTraining.map(([id]) => id),
         {},
       )
     } catch (error) {

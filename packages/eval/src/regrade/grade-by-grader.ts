@@ -15,8 +15,8 @@ import {
   type RolloutRequest,
 } from '@osmosis/runtime'
 
-import { meanMetrics } from '../run/kept-item.ts'
-import type { GradedSample } from '../store/run-store.ts'
+import { meanMetrics } from '../run/items/item-record.ts'
+import type { GradedSample } from '../store/write/run-store.ts'
 import {
   failedGrade,
   gradeOf,
@@ -25,26 +25,26 @@ import {
   type StoredRollout,
 } from './rollout-grade.ts'
 
-/** A grader with the configs that it and its context are made of. */
+/** A grader with the configs for it and its context. */
 export interface StoredGrading extends Pick<Entrypoint, 'graderConfig' | 'workflowConfig'> {
   readonly grader: NonNullable<Entrypoint['grader']>
-  /** How long it may take for one rollout. Seconds; null is unbounded. */
+  /** Deadline for one rollout. Seconds; null is unbounded. */
   readonly timeoutSeconds: number | null
-  /** What rollouts keep their files in. */
+  /** The folder of the files of rollouts. */
   readonly artifactRoot: string
 }
 
 /**
- * Grades stored samples as a rollout server does, with the same deadline, limits and checks: the
- * backend of the server runs a workflow that gives it the samples as they were. Samples that were
- * taken out of training stay out, unless the grader sets their `removeSample` to false.
+ * Grades stored samples as a rollout server does, with the same deadline, limits and checks: the server's
+ * backend runs a workflow that returns the stored samples. Samples that were removed from training stay
+ * removed, unless the grader sets their `removeSample` to false.
  */
 export function gradeByGrader(options: StoredGrading): GradeRollouts {
-  const waiting = new Map<string, StoredRollout>()
+  const pending = new Map<string, StoredRollout>()
 
   class StoredSamples extends AgentWorkflow {
     async run({ rolloutId }: AgentWorkflowContext): Promise<void> {
-      const stored = waiting.get(rolloutId)
+      const stored = pending.get(rolloutId)
       if (stored?.failure !== undefined) throw asThrown(stored.failure)
       const rollout = requireRolloutContext('a re-grading')
       for (const [id, sample] of Object.entries(stored?.graded.samples ?? {})) {
@@ -64,12 +64,12 @@ export function gradeByGrader(options: StoredGrading): GradeRollouts {
   const grade = async (stored: StoredRollout): Promise<RolloutGrade> => {
     const { rolloutId, group } = stored
     const { label, metadata } = stored.graded
-    waiting.set(rolloutId, stored)
+    pending.set(rolloutId, stored)
     try {
       const request = { ...storedRequest, rolloutId, group, label, metadata }
       return await gradedBy(backend, { ...request, graderTimeoutSeconds: timeoutSeconds })
     } finally {
-      waiting.delete(rolloutId)
+      pending.delete(rolloutId)
     }
   }
   return async (rollouts) => Promise.all(rollouts.map(grade))
@@ -87,7 +87,7 @@ const codes: Partial<Record<ErrorCategory, OsmosisErrorCode>> = {
   http_error: 'policy_unreachable',
 }
 
-/** Of a rollout that is over: its workflow has nothing to ask, and graders have no way to. */
+/** Fields of a request that re-grading does not use: no model is called. */
 const storedRequest = {
   initialMessages: [],
   chatCompletionsUrl: 'http://127.0.0.1:9',
@@ -116,14 +116,14 @@ function toSample(id: string, stored: GradedSample): RolloutSample {
 function toGrade({ failure, samples }: GradingOutcome): RolloutGrade {
   if (failure !== null) return failedGrade(failure.category, failure.message, failure.cause)
   const all = [...samples.values()]
-  const kept = all.filter(({ removeSample }) => !removeSample)
+  const inTraining = all.filter(({ removeSample }) => !removeSample)
   const rewards = all.map(({ id, removeSample, reward }): [string, number | null] => [
     id,
     removeSample ? null : reward,
   ])
   return gradeOf(
     Object.fromEntries(rewards),
-    kept.map(({ id }) => id),
-    meanMetrics(kept.map(({ metrics }) => metrics)),
+    inTraining.map(({ id }) => id),
+    meanMetrics(inTraining.map(({ metrics }) => metrics)),
   )
 }

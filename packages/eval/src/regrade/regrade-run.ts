@@ -1,12 +1,16 @@
 import { OsmosisError } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 
-import type { ItemEvent } from '../analysis/item-event.ts'
-import type { RunReader } from '../store/run-reader.ts'
-import type { GradedRollout } from '../store/run-store.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
+import type { RunReader } from '../store/read/run-reader.ts'
+import type { GradedRollout } from '../store/write/run-store.ts'
 import type { Grade } from '../store/side-files.ts'
-import { isGradable } from './graded-events.ts'
-import type { GradeRollouts, RolloutGrade, StoredRollout } from './rollout-grade.ts'
+import {
+  isGradable,
+  type GradeRollouts,
+  type RolloutGrade,
+  type StoredRollout,
+} from './rollout-grade.ts'
 
 /** Options of {@link regradeRun}. */
 export interface RegradeOptions {
@@ -14,43 +18,39 @@ export interface RegradeOptions {
   /** The items to grade, in this order. Default: all that have ended. */
   readonly events?: readonly ItemEvent[]
   /**
-   * Whether `grade` judges the attempts of a model at a row together: then all of them are in `events`, see
-   * {@link wholeGroups}, and those that have not all ended are not graded. Default: false.
+   * Whether `grade` grades the attempts of a model at a row together: then `events` must have all of them,
+   * see {@link wholeGroups}, and groups that have not ended completely are not graded. Default: false.
    */
   readonly gradesGroups?: boolean
-  /** Most rollouts that are graded concurrently. Default: 64; those of one group at least. */
+  /** Maximum rollouts that are graded concurrently. Default: 64; at least one group. */
   readonly maxInFlight?: number
-  /** Ends the grading; what has been graded until then is the result. */
+  /** Ends the grading; the grades so far are returned. */
   readonly signal?: AbortSignal
   /** Called after each grade. */
   readonly onGrade?: (grade: Grade) => void
 }
 
-/** What became of the items of a re-grading. */
+/** The result of a re-grading. */
 export interface Regrading {
   /** In the order of the items. */
   readonly grades: readonly Grade[]
   /** Items that failed before there was anything to grade. */
   readonly failed: readonly ItemEvent[]
-  /** Items whose stored samples are gone. */
+  /** Items whose stored samples are missing. */
   readonly missing: readonly ItemEvent[]
-  /** Items whose stored samples are not what was written. */
+  /** Items whose stored samples are damaged. */
   readonly damaged: readonly ItemEvent[]
-  /**
-   * Items that nobody came to, because the grading was ended; and those whose group has not ended, where
-   * groups are graded.
-   */
+  /** Items that were not graded before `signal` aborted, or whose group has not ended. */
   readonly pending: readonly ItemEvent[]
 }
 
-type End = Grade | 'failed' | 'missing' | 'damaged'
+type GradingResult = Grade | 'failed' | 'missing' | 'damaged'
 
 /**
- * Puts the stored samples of a run before a grader. Nothing runs again, no policy is asked, and nothing
- * is written.
+ * Grades the stored samples of a run. No workflow runs, no policy is called, and nothing is written.
  *
- * @throws what `grade` rejects with; OsmosisError with code `judge_failed` when a judge refuses whatever it
- * is asked (401, 402, 404)
+ * @throws what `grade` rejects with; OsmosisError with code `judge_failed` when a judge refuses every request
+ * (401, 402, 404)
  */
 export async function regradeRun(run: RunReader, options: RegradeOptions): Promise<Regrading> {
   const { events = run.sortedEvents, gradesGroups = false, maxInFlight = 64, signal } = options
@@ -58,31 +58,32 @@ export async function regradeRun(run: RunReader, options: RegradeOptions): Promi
   const groups = gradesGroups
     ? [...Map.groupBy(events, groupOf).values()].filter(({ length }) => length === n)
     : events.map((event) => [event])
-  const ends = new Map<ItemEvent, End>()
+  const results = new Map<ItemEvent, GradingResult>()
   let next = 0
   async function work(): Promise<void> {
     for (let group = groups[next++]; group !== undefined; group = groups[next++]) {
       try {
-        await untilAborted(signal ?? never, () => gradeGroup(run, group, options, onEnd))
+        await untilAborted(signal ?? never, () => gradeGroup(run, group, options, onResult))
       } catch (error) {
-        // For the others as well.
+        // Stops the other workers too.
         next = groups.length
         if (!signal?.aborted) throw error
       }
     }
   }
-  function onEnd(event: ItemEvent, end: End): void {
+  function onResult(event: ItemEvent, result: GradingResult): void {
     if (signal?.aborted) return
-    ends.set(event, end)
-    if (typeof end === 'object') options.onGrade?.(end)
+    results.set(event, result)
+    if (typeof result === 'object') options.onGrade?.(result)
   }
   const workers = Math.max(1, Math.floor(maxInFlight / (gradesGroups ? n : 1)))
   await Promise.all(Array.from({ length: Math.min(workers, groups.length) }, work))
-  const only = (end: unknown): ItemEvent[] => events.filter((event) => ends.get(event) === end)
+  const only = (result: unknown): ItemEvent[] =>
+    events.filter((event) => results.get(event) === result)
   return {
     grades: events.flatMap((event) => {
-      const end = ends.get(event)
-      return typeof end === 'object' ? [end] : []
+      const result = results.get(event)
+      return typeof result === 'object' ? [result] : []
     }),
     failed: only('failed'),
     missing: only('missing'),
@@ -91,7 +92,7 @@ export async function regradeRun(run: RunReader, options: RegradeOptions): Promi
   }
 }
 
-/** These items with all others of their groups, sorted as those of the run are. */
+/** All items of the groups of these items, sorted as in the run. */
 export function wholeGroups(run: RunReader, events: readonly ItemEvent[]): ItemEvent[] {
   const groups = new Set(events.map(groupOf))
   return run.sortedEvents.filter((event) => groups.has(groupOf(event)))
@@ -108,12 +109,12 @@ async function gradeGroup(
   run: RunReader,
   events: readonly ItemEvent[],
   { grade }: RegradeOptions,
-  onEnd: (event: ItemEvent, end: End) => void,
+  onResult: (event: ItemEvent, result: GradingResult) => void,
 ): Promise<void> {
   const members = await Promise.all(
     events.map(async (event) => ({ event, stored: await storedOf(run, event) })),
   )
-  // Those without samples are shown to a grader of groups; the row is the same for all.
+  // A group grader sees attempts without samples too; the row is the same for all.
   const one = members.map(({ stored }) => stored).find((stored) => typeof stored === 'object')
   const rollouts = members.map(({ event, stored }): StoredRollout => {
     const member = {
@@ -130,12 +131,12 @@ async function gradeGroup(
     const { source_row_index, run_index, model_tag, rollout_id } = event
     const tag = model_tag === undefined ? {} : { model_tag }
     const given = grades[index]
-    if (typeof stored !== 'object') onEnd(event, stored)
-    else if (given) onEnd(event, { source_row_index, run_index, ...tag, rollout_id, ...given })
+    if (typeof stored !== 'object') onResult(event, stored)
+    else if (given) onResult(event, { source_row_index, run_index, ...tag, rollout_id, ...given })
   }
 }
 
-/** What the others would meet as well is no grade of this one. */
+/** An error that every other rollout would get too is not a grade of this one. */
 function unlessLasting({ lasting, ...grade }: RolloutGrade): Omit<RolloutGrade, 'lasting'> {
   if (lasting === undefined) return grade
   throw new OsmosisError('judge_failed', `Nothing can be graded, and nothing is stored. ${lasting}`)

@@ -1,68 +1,67 @@
 import { isOsmosisError, type RolloutGroup } from '@osmosis/core'
 import type { RolloutFailure } from '@osmosis/runtime'
 
-import type { GradedRollout } from '../store/run-store.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
+import type { RunManifest } from '../analysis/records/run-manifest.ts'
+import { toSummary } from '../analysis/trajectory/trajectory-facts.ts'
+import { itemKey } from '../store/run-files.ts'
 import type { Grade } from '../store/side-files.ts'
+import type { GradedRollout } from '../store/write/run-store.ts'
 
-/** What a grader makes of a rollout. */
+/** The grade of a rollout. */
 export type RolloutGrade = Pick<
   Grade,
   'reward' | 'samples' | 'metrics' | 'skipped' | 'error' | 'error_type'
 > & {
-  /** Why no other rollout can be graded either: a judge refuses whatever it is asked. */
+  /** Why no other rollout can be graded either: a judge refuses every request. */
   readonly lasting?: string
 }
 
-/** A rollout as it was stored. */
+/** A stored rollout. */
 export interface StoredRollout {
   readonly rolloutId: string
   readonly graded: GradedRollout
-  /** The rewards that the samples have, by sample id. */
+  /** The current rewards of the samples, by sample id. */
   readonly rewards: Readonly<Record<string, number | null>>
-  /** Which attempt at which row it is. */
   readonly group: Required<RolloutGroup>
-  /** Why it has no samples: it is shown to a grader of groups beside the others. Default: it has. */
+  /** Why it has no samples: a group grader sees it among the others. Default: it has samples. */
   readonly failure?: Pick<RolloutFailure, 'category' | 'message'>
 }
 
 /**
- * Grades stored rollouts, and gives a grade for each: a single one, or those of a model at a row where
- * groups are graded. What goes wrong in user code is a grade with an `error`.
+ * Grades a stored rollout, or the rollouts of a model at a row where groups are graded, and returns a grade
+ * for each. An error in user code is a grade with an `error`.
  */
 export type GradeRollouts = (rollouts: readonly StoredRollout[]) => Promise<readonly RolloutGrade[]>
 
-/** The grade of a rollout of which these samples were kept, each with its reward. */
+/** @param inTraining - ids of the samples in training; the reward of the rollout is their mean */
 export function gradeOf(
   rewards: Readonly<Record<string, number | null>>,
-  kept: readonly string[],
+  inTraining: readonly string[],
   metrics: Readonly<Record<string, number>>,
 ): RolloutGrade {
-  if (kept.length === 0) return { reward: null, skipped: true, samples: rewards, error: null }
-  const sum = kept.reduce((total, id) => total + (rewards[id] ?? 0), 0)
+  if (inTraining.length === 0) return { reward: null, skipped: true, samples: rewards, error: null }
+  const sum = inTraining.reduce((total, id) => total + (rewards[id] ?? 0), 0)
   const hasMetrics = Object.keys(metrics).length > 0
   return {
-    reward: sum / kept.length,
+    reward: sum / inTraining.length,
     samples: rewards,
     ...(hasMetrics ? { metrics } : {}),
     error: null,
   }
 }
 
-/**
- * The grade of a rollout for which there is none.
- *
- * @param cause - what the grader threw
- */
+/** @param cause - what the grader threw */
 export function failedGrade(type: string, message: string, cause: unknown): RolloutGrade {
   const refusal = lastingRefusal(cause)
   const lasting = refusal === undefined ? {} : { lasting: refusal }
   return { reward: null, error: message, error_type: type, ...lasting }
 }
 
-/** Wrong key, nothing left to spend, unknown address or model. */
+/** Wrong key, no credit left, unknown address or model. */
 const refusals: ReadonlySet<number | undefined> = new Set([401, 402, 404])
 
-/** Graders wrap what a judge threw. */
+/** Graders may wrap the error of a judge. */
 function lastingRefusal(thrown: unknown): string | undefined {
   let link = thrown
   for (let depth = 0; link instanceof Error && depth < 8; depth += 1) {
@@ -72,4 +71,70 @@ function lastingRefusal(thrown: unknown): string | undefined {
     link = link.cause
   }
   return undefined
+}
+
+/**
+ * Whether an item reached its grader, and so can be graded again. An agent loop that failed did not, although
+ * its messages are stored.
+ */
+export function isGradable(event: ItemEvent, { inputs }: Pick<RunManifest, 'inputs'>): boolean {
+  if (event.sat === null) return false
+  const { kind } = inputs.code
+  return kind === 'workflow' || event.status !== 'failed' || event.error_type === 'missing_reward'
+}
+
+/**
+ * The events of a run with the rewards of a re-grading. Items that failed before they could be graded are
+ * unchanged; other items that the re-grading has not graded are omitted.
+ */
+export function gradedEvents(
+  manifest: RunManifest,
+  events: Iterable<ItemEvent>,
+  grades: ReadonlyMap<string, Grade>,
+): ItemEvent[] {
+  return [...events].flatMap((event) => {
+    const grade = grades.get(itemKey(event))
+    if (grade !== undefined) return [gradedEvent(event, grade)]
+    return isGradable(event, manifest) ? [] : [event]
+  })
+}
+
+/** An event with the rewards of a grade instead of its own. */
+export function gradedEvent(event: ItemEvent, grade: Grade): ItemEvent {
+  const { reward, skipped, error, samples = {}, metrics = {} } = grade
+  const { scores: _scores, score_errors: _errors, ...rest } = event
+  const scores = grade.scores === undefined ? {} : { scores: grade.scores }
+  const graded = { ...rest, ...scores, reward, samples, metrics }
+  if (error !== null) {
+    const type = grade.error_type ?? 'grader_failed'
+    const summary = toSummary(error)
+    return { ...graded, status: 'failed', error_type: type, error_message: error, summary }
+  }
+  return {
+    ...graded,
+    status: skipped ? 'skipped' : 'success',
+    error_type: null,
+    error_message: null,
+    // The summary was the error, which no longer applies.
+    summary: event.status === 'failed' ? '' : event.summary,
+  }
+}
+
+/** The event of an item as a grade. */
+export function ownGrade(event: ItemEvent): Grade {
+  const { source_row_index, run_index, model_tag, rollout_id, reward, samples, metrics } = event
+  const { status, error_message: error, error_type: type, scores } = event
+  return {
+    source_row_index,
+    run_index,
+    ...(model_tag === undefined ? {} : { model_tag }),
+    rollout_id,
+    reward,
+    ...(status === 'skipped' ? { skipped: true } : {}),
+    samples,
+    metrics,
+    ...(scores === undefined ? {} : { scores }),
+    error: status === 'failed' ? (error ?? '') : null,
+    ...(type === null ? {} : { error_type: type }),
+  }
 }

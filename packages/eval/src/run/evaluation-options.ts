@@ -1,41 +1,38 @@
-import type { ItemEvent } from '../analysis/item-event.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
-import type { Scorer } from '../scoring/scorer.ts'
-import type { RunStore } from '../store/run-store.ts'
-import type { RunNames } from './evaluation-result.ts'
-import type { ItemRunner } from './item-runner.ts'
+import type { Scorer } from './items/scorer.ts'
+import type { EvaluationStore } from '../store/write/run-store.ts'
+import type { RunNames } from './evaluation-state.ts'
+import type { ItemRunner } from './items/item-runner.ts'
 
 /** A model, and how its items are run. */
 export interface EvaluatedModel {
-  /** The name it goes by in files and reports. */
+  /** Its name in files and reports. */
   readonly name: string
   readonly runner: ItemRunner
-  /** What is known of the policy. What `watchPolicy` and `patientPolicy` return has it. */
+  /** The state of the policy, as `watchPolicy` and `patientPolicy` return it. */
   readonly policy?: PolicyHealth
 }
 
-/** Whether a policy answers, and how fast it may be asked. */
+/** Whether a policy answers, and whether it limits the rate of calls. */
 export interface PolicyHealth {
-  /**
-   * Why no model call can succeed, e.g. a wrong key; null while that is not known. When it is, no
-   * further item is started.
-   */
+  /** Why no model call can succeed, e.g. a wrong key; then no further item is started. Null if none. */
   readonly failure: string | null
   /**
-   * Calls that were answered 429 so far. With each of them fewer items are run at once, down to one;
-   * without any, more again. Default: not known.
+   * Calls that were answered 429 so far. Each new one reduces the number of concurrent items, down to one;
+   * without new ones it increases again. Default: unknown.
    */
   readonly refusals?: number
 }
 
 /** Passed after every item that has ended. */
 export interface EvaluationProgress {
-  /** Items that have ended, those of earlier starts included. */
+  /** Items that have ended, including those of earlier starts. */
   readonly done: number
   readonly total: number
   readonly item: ItemEvent
-  /** How many items may run at once: now, and at most. */
-  readonly inFlight: { readonly limit: number; readonly most: number }
+  /** The maximum number of concurrent items: now, and without rate limits. */
+  readonly inFlight: { readonly limit: number; readonly max: number }
 }
 
 /** Options of `runEvaluation`. */
@@ -45,52 +42,52 @@ export interface EvaluationOptions {
   readonly rows: readonly DatasetRow[]
   /** The model under evaluation. */
   readonly model: EvaluatedModel
-  /** Runs every item a second time, for comparison. Default: none. */
+  /** A second model that runs every item too, for comparison. Default: none. */
   readonly baseline?: EvaluatedModel
-  /** Score every item that succeeds; see `toScorer`. Default: none, the reward is all there is. */
+  /** Score every item that succeeds; see `toScorer`. Default: none, only the reward counts. */
   readonly scorers?: readonly Scorer[]
   /** Whether an item without a reward has failed. Default: true without scorers. */
   readonly needsReward?: boolean
   /** Attempts per row and model. Default: 1. */
   readonly n?: number
-  /** How many items may run at once. Default: 1; `n` at least with `gradesGroups`. */
+  /** Maximum concurrent items. Default: 1; at least `n` with `gradesGroups`. */
   readonly maxInFlight?: number
   /**
-   * Whether the attempts of a model at a row are graded together, by a GroupGrader: they are started
-   * together then, and all of them are run again when one is. Default: false.
+   * Whether a GroupGrader grades the attempts of a model at a row together: then they start together, and
+   * run again together. Default: false.
    */
   readonly gradesGroups?: boolean
   /** The least reward, or score, of an item that passes. Default: 1. */
   readonly passThreshold?: number
   /**
-   * No further item is started when those of the run, earlier ones included, have cost so much, or one
-   * has cost what is not known. US dollars. Default: any amount.
+   * No further item is started when the items of the run, including earlier ones, have cost this much, or
+   * when the cost of one is unknown. US dollars. Default: no limit.
    */
   readonly maxCostUsd?: number | undefined
   /**
-   * No further item is started when so many of the run have failed; below 1 it is a share of all its items.
-   * False: however many fail. Default: when the first 20 have all failed with the same type at the same
-   * place, or with the same words.
+   * No further item is started when this number of items have failed; below 1 it is a share of all items of
+   * the run. False: no limit. Default: stop when the first 20 items have all failed with the same type at
+   * the same place, or with the same message.
    */
   readonly failOnError?: number | false | undefined
   /**
-   * How long items may be run again because of rate limits while none ends. No further item is started
-   * then. Milliseconds. Default: 600,000.
+   * How long items may be run again because of rate limits while none ends; then no further item is
+   * started. Milliseconds. Default: 600,000.
    */
   readonly patienceMs?: number
   /**
-   * Stops dispatch and cancels what runs; the message of its reason becomes `incompleteReason`.
-   * For an interrupt, and for a rollout server that has died.
+   * Cancels all items; the message of its reason becomes `incompleteReason`. For an interrupt, and for a
+   * rollout server that has exited.
    */
   readonly signal?: AbortSignal
   /**
-   * Keeps every item before its rollout's server is told that its end has arrived. Items that it has
-   * already are not run. Default: nothing is kept. The caller closes it.
+   * Stores every item before the result of its rollout is acknowledged. Items that it already has are not
+   * run. Default: nothing is stored. The caller closes it.
    */
-  readonly store?: RunStore
-  /** Which of the items that the store has are run again. Default: none. */
+  readonly store?: EvaluationStore
+  /** Which stored items are run again. Default: none. */
   readonly runAgain?: (event: ItemEvent) => boolean
-  /** Gives a copy of what is about to be kept, printed or returned, without secrets. Default: as it is. */
+  /** Returns a copy without secrets of data to be stored, printed or returned. Default: no change. */
   readonly redact?: <T>(data: T) => T
   /** Called at each item's end, in the order they end. */
   readonly onItem?: (item: ItemEvent) => void

@@ -1,13 +1,68 @@
 import { randomBytes } from 'node:crypto'
 
-import type { ItemEvent } from '../analysis/item-event.ts'
-import { evaluationMetrics } from '../analysis/evaluation-metrics.ts'
-import type { RunStore } from '../store/run-store.ts'
-import type { EvaluationSnapshot, ModelResult, RunNames } from './evaluation-result.ts'
-import { earlierDurationMs } from './run-snapshots.ts'
-import type { ModelTag } from './item-runner.ts'
+import {
+  type EvaluationMetrics,
+  evaluationMetrics,
+} from '../analysis/figures/evaluation-metrics.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
+import { compareEvents } from '../store/run-files.ts'
+import type { EvaluationStore } from '../store/write/run-store.ts'
+import { readProgress } from '../store/write/snapshot-files.ts'
+import type { ModelTag } from './items/item-runner.ts'
+import type { RunCost } from './stop-conditions.ts'
 
-/** What stays the same during an evaluation. */
+/** The names of an evaluation in files and reports. */
+export interface RunNames {
+  /** See `assertRunName`. */
+  readonly run: string
+  readonly rollout: string
+  readonly dataset: string
+}
+
+/** The result of one model. */
+export interface ModelResult {
+  readonly tag: ModelTag
+  readonly name: string
+  readonly metrics: EvaluationMetrics
+}
+
+/** The state of an evaluation. */
+export interface EvaluationSnapshot {
+  /** 32 hexadecimal digits. */
+  readonly id: string
+  readonly names: RunNames
+  readonly status: 'running' | 'incomplete' | 'finished'
+  /** Why the evaluation stopped with pending items; null otherwise. */
+  readonly incompleteReason: string | null
+  readonly startedAt: Date
+  /** Null while running. */
+  readonly completedAt: Date | null
+  /** Milliseconds of wall time. */
+  readonly durationMs: number
+  readonly rowCount: number
+  /** Attempts per row and model. */
+  readonly attempts: number
+  /** Items that have not ended. */
+  readonly pending: number
+  /** Items that have ended, sorted by row, then attempt, then model. */
+  readonly items: readonly ItemEvent[]
+  /** The model under evaluation. */
+  readonly model: ModelResult
+  /** The model it is compared with; null when there is none. */
+  readonly baseline: ModelResult | null
+}
+
+/** The result of an evaluation. */
+export interface EvaluationResult extends EvaluationSnapshot {
+  readonly status: 'incomplete' | 'finished'
+  readonly completedAt: Date
+  /** The cost of all rollouts of the run; null when unknown, and without a store. */
+  readonly cost: RunCost | null
+  /** The folder of the run; null without a store. */
+  readonly location: string | null
+}
+
+/** The fixed parameters of an evaluation. */
 export interface EvaluationPlan {
   readonly names: RunNames
   readonly rowCount: number
@@ -19,28 +74,28 @@ export interface EvaluationPlan {
   readonly baseline: string | undefined
 }
 
-/** The items of an evaluation that have ended, and the clock it runs by. */
+/** The items of an evaluation that have ended, and its duration. */
 export class EvaluationState {
   readonly total: number
   readonly #plan: EvaluationPlan
   readonly #id: string
   readonly #startedAt: Date
   readonly #startedAtMs = performance.now()
-  readonly #store: RunStore | undefined
-  /** Of an evaluation without a store, which has them all. */
+  readonly #store: EvaluationStore | undefined
+  /** Only without a store, which has all events. */
   readonly #events: ItemEvent[] = []
-  /** How long earlier starts were at it. */
+  /** Duration of earlier starts. */
   readonly #earlierMs: number
   #done: number
   #lastEnd = new Date()
 
-  /** @param store - what it has already belongs to the evaluation */
-  constructor(plan: EvaluationPlan, store?: RunStore) {
+  /** @param store - its events belong to the evaluation */
+  constructor(plan: EvaluationPlan, store?: EvaluationStore) {
     this.#plan = plan
     this.total = plan.rowCount * plan.attempts * (plan.baseline === undefined ? 1 : 2)
     this.#id = store?.manifest.local_run_id ?? randomBytes(16).toString('hex')
     this.#startedAt = new Date(store?.manifest.created_at ?? Date.now())
-    this.#earlierMs = store === undefined ? 0 : earlierDurationMs(store.location)
+    this.#earlierMs = store === undefined ? 0 : readProgress(store.location).durationMs
     this.#store = store
     this.#done = store?.events.size ?? 0
     let lastEnd = ''
@@ -62,17 +117,17 @@ export class EvaluationState {
     this.#lastEnd = new Date()
   }
 
-  /** How it stands now, while items are still to come. */
+  /** The state while items are running. */
   running(): EvaluationSnapshot {
     return { ...this.#facts(), status: 'running', incompleteReason: null, completedAt: null }
   }
 
-  /** How it stands when nothing runs any more. */
+  /** The state when no item is running any more. */
   ended(
     stopReason: string | undefined,
   ): EvaluationSnapshot & { status: 'incomplete' | 'finished'; completedAt: Date } {
     const facts = this.#facts()
-    // A reason to stop that came when all was done has stopped nothing.
+    // A reason to stop that arrived after all items had ended does not count.
     if (facts.pending === 0) {
       const completedAt = this.#lastEnd
       return { ...facts, status: 'finished', incompleteReason: null, completedAt }
@@ -84,7 +139,7 @@ export class EvaluationState {
 
   #facts(): Omit<EvaluationSnapshot, 'status' | 'incompleteReason' | 'completedAt'> {
     const { names, rowCount, attempts, model, baseline } = this.#plan
-    const items = this.#sorted()
+    const items = [...(this.#store?.events.values() ?? this.#events)].toSorted(compareEvents)
     return {
       id: this.#id,
       names,
@@ -97,15 +152,6 @@ export class EvaluationState {
       model: this.#resultOf('primary', model, items),
       baseline: baseline === undefined ? null : this.#resultOf('baseline', baseline, items),
     }
-  }
-
-  #sorted(): ItemEvent[] {
-    return [...(this.#store?.events.values() ?? this.#events)].toSorted(
-      (a, b) =>
-        a.row_index - b.row_index ||
-        a.run_index - b.run_index ||
-        (a.model_tag === 'baseline' ? 1 : -1),
-    )
   }
 
   #resultOf(tag: ModelTag, name: string, items: readonly ItemEvent[]): ModelResult {

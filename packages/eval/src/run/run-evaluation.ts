@@ -1,40 +1,37 @@
 import { randomUUID } from 'node:crypto'
 
-import type { ItemEvent } from '../analysis/item-event.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import { itemKey } from '../store/run-files.ts'
 import type { EvaluatedModel, EvaluationOptions } from './evaluation-options.ts'
-import type { EvaluationResult } from './evaluation-result.ts'
-import { EvaluationState } from './evaluation-state.ts'
-import { ItemEnds } from './item-ends.ts'
-import type { EvaluationItem, ModelTag } from './item-runner.ts'
-import { costOfItems } from './run-cost.ts'
+import { type EvaluationResult, EvaluationState } from './evaluation-state.ts'
+import { ItemLifecycle } from './item-lifecycle.ts'
+import type { EvaluationItem, ModelTag } from './items/item-runner.ts'
+import { costOfItems, StopSwitch } from './stop-conditions.ts'
 import { RunSnapshotFiles } from './run-snapshots.ts'
-import { StopSwitch } from './stop-switch.ts'
 
 /**
- * How many items run at once, against an endpoint that limits the rate of calls: half as many after a
- * refusal, and one more whenever as many have ended as run at once, up to the most there may be.
+ * The number of concurrent items for an endpoint that limits the rate of calls: halved after a refusal, and
+ * increased by one whenever that number of items have ended, up to a maximum.
  */
-class PacedRun {
-  readonly most: number
+class Concurrency {
+  readonly max: number
   #limit: number
   #refusals = 0
   /** Items that have ended since the last refusal, or since the limit was changed. */
   #ended = 0
 
-  constructor(most: number) {
-    this.most = most
-    this.#limit = most
+  constructor(max: number) {
+    this.max = max
+    this.#limit = max
   }
 
-  /** How many may run at once now. */
   get limit(): number {
     return this.#limit
   }
 
   /**
-   * Whether one more may be started.
+   * Whether one more item may be started.
    *
    * @param refusals - calls that were refused so far
    */
@@ -42,7 +39,7 @@ class PacedRun {
     if (refusals > this.#refusals) {
       this.#refusals = refusals
       this.#ended = 0
-      // Those that were started before the last change are refused until they have ended.
+      // Items that were started before the last change may still be refused.
       if (running <= this.#limit) this.#limit = Math.max(1, Math.floor(this.#limit / 2))
     }
     return running < this.#limit
@@ -50,33 +47,35 @@ class PacedRun {
 
   itemEnded(): void {
     this.#ended += 1
-    if (this.#ended < this.#limit || this.#limit === this.most) return
+    if (this.#ended < this.#limit || this.#limit === this.max) return
     this.#limit += 1
     this.#ended = 0
   }
 }
 
 /**
- * Runs every row `n` times by every model, row by row, at most `maxInFlight` items at once, scores
- * what succeeds, and resolves to what came of it. Rollouts that fail are records, not errors.
+ * Runs every row `n` times by every model, row by row, with at most `maxInFlight` concurrent items, and
+ * scores the items that succeed. Rollouts that fail are results, not errors.
  *
- * With `gradesGroups` the attempts of a model at a row are run concurrently, so that none of them waits
- * for one that has not started; a group of which some have not ended is run again as a whole.
+ * With `gradesGroups` the attempts of a model at a row run concurrently, so that none waits for one that has
+ * not started; a group in which some have not ended runs again as a whole.
  *
- * An item that was lost to a rate limit (429) is run again, as another rollout, behind all others. As long
- * as its policy counts refusals, fewer items are run at once after each, and more again without.
+ * An item that was lost to a rate limit (429) runs again, as another rollout, after all others. Each refusal
+ * that its policy counts reduces the number of concurrent items.
  *
- * With a `store` every end is kept before it is acknowledged, and what the store has already is not run.
+ * With a `store` every outcome is stored before it is acknowledged, and stored items are not run.
  *
- * No further item is started when the server cannot be reached, answers with 5xx or refuses the key,
- * when a policy turns out to be unable to answer any call, when 20 rollouts in a row were lost to a
- * policy that is down, when items were run again for so long as `patienceMs` and none ended, or when as many items have failed
- * as `failOnError` says, the first 20 alike without it; when `signal` aborts or an end cannot be kept, those in progress are
- * cancelled too. What has not ended then stays pending, items that failed for that reason included: the
- * result is `incomplete` and says why.
+ * No further item is started when
+ * - the server cannot be reached, answers with 5xx or refuses the key,
+ * - a policy cannot answer any call, or 20 consecutive rollouts were lost to a policy that is down,
+ * - items were run again for `patienceMs` and none ended,
+ * - the limits `maxCostUsd` or `failOnError` are reached.
  *
- * @throws RangeError for an `n` or `maxInFlight` that is not a positive integer; whatever a callback
- * throws, after items in progress were cancelled
+ * When `signal` aborts or an outcome cannot be stored, items in progress are cancelled too. Items that have
+ * not ended, or failed for such a reason, stay pending; the result is `incomplete` and says why.
+ *
+ * @throws RangeError for an `n` or `maxInFlight` that is not a positive integer; what a callback throws,
+ * after items in progress were cancelled
  */
 export async function runEvaluation(options: EvaluationOptions): Promise<EvaluationResult> {
   const { store, n = 1, maxInFlight = 1, gradesGroups = false } = options
@@ -100,22 +99,22 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
     store,
   )
   const stop = new StopSwitch(options.signal)
-  const together = gradesGroups ? n : 1
-  const most = Math.max(1, Math.floor(maxInFlight / together))
-  const pace = new PacedRun(Math.min(most, state.total))
-  const ends = new ItemEnds({
+  const groupSize = gradesGroups ? n : 1
+  const maxGroups = Math.max(1, Math.floor(maxInFlight / groupSize))
+  const concurrency = new Concurrency(Math.min(maxGroups, state.total))
+  const lifecycle = new ItemLifecycle({
     ...options,
     models,
     state,
     stop,
-    onKept: (event) => snapshots?.add(event),
-    inFlight: () => ({ limit: pace.limit * together, most: pace.most * together }),
+    onStored: (event) => snapshots?.add(event),
+    inFlight: () => ({ limit: concurrency.limit * groupSize, max: concurrency.max * groupSize }),
   })
 
-  /** Whether it is to be run again. */
+  /** Resolves to whether the item must be run again. */
   async function work(item: EvaluationItem): Promise<boolean> {
     try {
-      const again = await ends.run(item)
+      const again = await lifecycle.run(item)
       await snapshots?.refresh(() => state.running())
       return again
     } catch (error) {
@@ -130,7 +129,7 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
     const ended = await Promise.allSettled(group.map(work))
     const failure = ended.find((end) => end.status === 'rejected')
     if (failure) throw failure.reason
-    pace.itemEnded()
+    concurrency.itemEnded()
     const again = ended.some((end) => end.status === 'fulfilled' && end.value)
     return again ? itemsAgain(group) : undefined
   }
@@ -138,14 +137,14 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
   function hasRoom(running: number): boolean {
     let refusals = 0
     for (const { policy } of models.values()) refusals += policy?.refusals ?? 0
-    return pace.hasRoom(running, refusals)
+    return concurrency.hasRoom(running, refusals)
   }
 
   const { runAgain = () => false, redact = (data) => data } = options
   const items = pendingItems(range, store?.events ?? new Map(), runAgain)
   try {
-    await runWorkerPool(items, workTogether, { hasRoom, halted: () => ends.halted })
-    if (!ends.halted) await ends.settle()
+    await runWorkerPool(items, workTogether, { hasRoom, halted: () => lifecycle.halted })
+    if (!lifecycle.halted) await lifecycle.settle()
   } finally {
     stop.release()
   }
@@ -153,7 +152,7 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
   try {
     await snapshots?.write(ended)
   } catch (error) {
-    // A full disk has said so already.
+    // A full disk was already reported.
     if (!stop.signal.aborted) throw error
   }
   const cost = costOfItems(store?.events.values() ?? [])
@@ -165,17 +164,16 @@ function assertPositiveInteger(name: string, value: number): void {
   throw new RangeError(`${name} must be a positive integer, got ${value}.`)
 }
 
-/** How much is worked on at once. */
 interface TaskPoolOptions {
-  /** Asked before each item, with how many run already. */
+  /** Called before each item, with the number of running items. */
   readonly hasRoom: (running: number) => boolean
   readonly halted: () => boolean
 }
 
 /**
- * Works through `items` in order, as many at a time as there is room for, until they are done or `halted`
- * says stop. What `work` resolves to comes behind all others. Resolves when nothing runs any more; rejects
- * with the first error of `work`, after which no item is started, once the others have settled.
+ * Runs `work` for `items` in order, concurrently while there is room, until all are done or `halted`. What
+ * `work` resolves to is run after all others. Rejects with the first error of `work`, after which no item
+ * is started, once the others have settled.
  */
 async function runWorkerPool<T extends object>(
   items: Iterable<T>,
@@ -215,7 +213,7 @@ async function runWorkerPool<T extends object>(
   if (failure) throw failure.reason
 }
 
-/** Which items there are. */
+/** Determines the items of an evaluation. */
 interface ItemRange {
   readonly rows: readonly DatasetRow[]
   readonly attempts: number
@@ -225,9 +223,9 @@ interface ItemRange {
 }
 
 /**
- * Those that have not ended yet, or are to be run again, by row, attempt and model, one at a time:
- * millions of them need no memory. Attempts that are graded together come together, by row and model, and
- * all of them when one is to be run: what a group grader says of some says nothing beside others.
+ * The items that have not ended yet, or must be run again, by row, attempt and model; a generator, so that
+ * millions of them need no memory. Attempts that are graded together are yielded together, and all of them
+ * if one must be run: a group grader judges them relative to one another.
  */
 function* pendingItems(
   range: ItemRange,
@@ -243,7 +241,7 @@ function* pendingItems(
   }
 }
 
-/** The same items for another try: rollouts, and a group, of their own. */
+/** The same items with new ids of rollouts and group. */
 function itemsAgain(items: readonly EvaluationItem[]): EvaluationItem[] {
   const start = newStart()
   return items.map((item) => ({
@@ -255,7 +253,6 @@ function itemsAgain(items: readonly EvaluationItem[]): EvaluationItem[] {
 
 function* evaluationItems(range: ItemRange): Generator<readonly EvaluationItem[], void> {
   const { rows, attempts, models, gradesGroups } = range
-  // Of this start: the group of an earlier one is another.
   const start = newStart()
   const runs = Array.from({ length: attempts }, (_, runIndex) => runIndex)
   for (const [rowIndex, row] of rows.entries()) {

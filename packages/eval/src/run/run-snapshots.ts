@@ -1,36 +1,33 @@
-import { readFileSync } from 'node:fs'
-
-import type { ItemEvent } from '../analysis/item-event.ts'
-import { toRunDocument } from '../analysis/run-document.ts'
-import { runStatistics } from '../analysis/run-statistics.ts'
-import { RunTable } from '../analysis/run-table.ts'
-import { indexPieces, toMetricsDocument } from '../files/result-documents.ts'
-import { runFiles } from '../store/run-files.ts'
-import type { RunStore } from '../store/run-store.ts'
-import type { RunSnapshots } from '../store/snapshot-files.ts'
-import { costOfItems } from './run-cost.ts'
-import type { EvaluationSnapshot } from './evaluation-result.ts'
-import type { ModelTag } from './item-runner.ts'
+import type { EvaluationMetrics, ScoreMetrics } from '../analysis/figures/evaluation-metrics.ts'
+import { runStatistics } from '../analysis/figures/run-statistics.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
+import { toRunDocument } from '../analysis/table/document-writer.ts'
+import { RunTable } from '../analysis/table/run-table.ts'
+import type { EvaluationStore } from '../store/write/run-store.ts'
+import type { RunSnapshots } from '../store/write/snapshot-files.ts'
+import type { EvaluationSnapshot } from './evaluation-state.ts'
+import type { ModelTag } from './items/item-runner.ts'
+import { costOfItems } from './stop-conditions.ts'
 
 /** Keeps `index.jsonl`, `metrics.json` and `progress.json` of a run up to date. */
 export class RunSnapshotFiles {
-  readonly #store: RunStore
+  readonly #store: EvaluationStore
   readonly #tables: Tables
-  /** What the tables lack. */
+  /** Events that are not in the tables yet. */
   #added: ItemEvent[] = []
 
   /** @param isCompared - whether there are two models */
-  constructor(store: RunStore, isCompared: boolean) {
+  constructor(store: EvaluationStore, isCompared: boolean) {
     this.#store = store
     this.#tables = tablesOf(store, isCompared)
   }
 
-  /** Takes an event that the store has. */
+  /** Adds an event that is in the store. */
   add(event: ItemEvent): void {
     this.#added.push(event)
   }
 
-  /** Writes them if it is time to; `snapshot` is called only then. */
+  /** Writes them if they are due; `snapshot` is called only then. */
   async refresh(snapshot: () => EvaluationSnapshot): Promise<void> {
     await this.#store.refreshSnapshots(() => this.#texts(snapshot()))
   }
@@ -55,7 +52,7 @@ export class RunSnapshotFiles {
 /** The document of `metrics.json`: figures of the records, then the statistics of each model. */
 export function metricsDocument(
   snapshot: EvaluationSnapshot,
-  store: Pick<RunStore, 'manifest' | 'events'>,
+  store: Pick<EvaluationStore, 'manifest' | 'events'>,
 ): Record<string, unknown> {
   return toDocument(snapshot, store, tablesOf(store, snapshot.baseline !== null))
 }
@@ -67,7 +64,7 @@ interface Tables {
 }
 
 function tablesOf(
-  { manifest, events }: Pick<RunStore, 'manifest' | 'events'>,
+  { manifest, events }: Pick<EvaluationStore, 'manifest' | 'events'>,
   isCompared: boolean,
 ): Tables {
   const table = (modelTag: ModelTag): RunTable =>
@@ -77,7 +74,7 @@ function tablesOf(
 
 function toDocument(
   snapshot: EvaluationSnapshot,
-  { events }: Pick<RunStore, 'events'>,
+  { events }: Pick<EvaluationStore, 'events'>,
   { primary, baseline }: Tables,
 ): Record<string, unknown> {
   return {
@@ -102,27 +99,117 @@ function toProgress(snapshot: EvaluationSnapshot): Record<string, unknown> {
   }
 }
 
-/** How long earlier starts were at a run, as far as they could say. Milliseconds. */
-export function earlierDurationMs(location: string): number {
-  return Number(earlierProgress(location)['duration_ms']) || 0
+function toText(document: object): string {
+  return `${JSON.stringify(document, null, 2)}\n`
 }
 
-/** Why an earlier start did not get to the end; undefined when it did, or could not say. */
-export function earlierReason(location: string): string | undefined {
-  const { incomplete_reason: reason } = earlierProgress(location)
-  return typeof reason === 'string' ? reason : undefined
+/** Bytes. */
+const pieceSize = 64 * 1024
+
+/**
+ * The text of `index.jsonl` in pieces: one line per item. A piece is overwritten when the next one is
+ * requested: 100,000 lines as strings would be 100 MB of garbage.
+ */
+export function* indexPieces({ items, baseline }: EvaluationSnapshot): Generator<Uint8Array, void> {
+  let piece = Buffer.allocUnsafe(pieceSize)
+  let length = 0
+  for (const item of items) {
+    const line = `${toIndexLine(item, baseline !== null)}\n`
+    const size = Buffer.byteLength(line)
+    if (length + size > piece.length) {
+      if (length > 0) yield piece.subarray(0, length)
+      length = 0
+      if (size > piece.length) piece = Buffer.allocUnsafe(size)
+    }
+    length += piece.write(line, length)
+  }
+  if (length > 0) yield piece.subarray(0, length)
 }
 
-function earlierProgress(location: string): Record<string, unknown> {
-  try {
-    const progress: unknown = JSON.parse(readFileSync(runFiles(location).progress, 'utf8'))
-    return (progress ?? {}) as Record<string, unknown>
-  } catch {
-    // A run that was killed before its first snapshot.
-    return {}
+// Keys, their order and the separators are those of the Python SDK's files.
+function toIndexLine(item: ItemEvent, compared: boolean): string {
+  let line = `"row_index": ${item.row_index}, "run_index": ${item.run_index}, "source_row_index": ${item.source_row_index}`
+  const add = (key: string, value: unknown): void => {
+    if (value !== null) line += `, "${key}": ${JSON.stringify(value)}`
+  }
+  add('model_tag', compared ? (item.model_tag ?? 'primary') : null)
+  add('rollout_id', item.rollout_id)
+  add('status', item.status)
+  add('reward', item.reward)
+  add('scores', item.scores ?? null)
+  add('score_errors', item.score_errors ?? null)
+  add('tokens', item.tokens ?? (item.calls > 0 ? 0 : null))
+  add('duration_ms', item.duration_ms)
+  add('error_type', item.error_type)
+  add('error_message', item.error_message)
+  add('sample_rewards', Object.keys(item.samples).length > 1 ? item.samples : null)
+  return `{${line}}`
+}
+
+/** The first part of `metrics.json`. */
+export function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown> {
+  const { names, status, incompleteReason, startedAt, completedAt, model, baseline } = snapshot
+  return {
+    eval_run: {
+      id: snapshot.id,
+      status,
+      name: names.run,
+      dataset_name: names.dataset,
+      model_name: model.name,
+      ...(baseline === null ? {} : { baseline_model_name: baseline.name }),
+      rollout_name: names.rollout,
+      duration_ms: toMilliseconds(snapshot.durationMs),
+      started_at: startedAt.toISOString(),
+      ...(completedAt === null ? {} : { completed_at: completedAt.toISOString() }),
+      ...(incompleteReason === null ? {} : { incomplete_reason: incompleteReason }),
+    },
+    summary: toSummary(model.metrics),
+    ...(baseline === null ? {} : { baseline_summary: toSummary(baseline.metrics) }),
   }
 }
 
-function toText(document: object): string {
-  return `${JSON.stringify(document, null, 2)}\n`
+function toSummary(metrics: EvaluationMetrics): Record<string, unknown> {
+  const { reward } = metrics
+  const scores = Object.entries(metrics.scores)
+  return {
+    total_samples: metrics.totalItems,
+    completed_samples: metrics.completedItems,
+    graded: reward.graded,
+    passed: reward.passed,
+    failed: metrics.failed,
+    skipped: metrics.skipped,
+    pass_rate: reward.passRate,
+    pass_threshold: metrics.passThreshold,
+    tokens_used: metrics.tokensUsed,
+    prompt_tokens: metrics.promptTokens,
+    completion_tokens: metrics.completionTokens,
+    ...(reward.stats === null ? {} : { reward_stats: reward.stats }),
+    n_runs: metrics.nRuns,
+    ...(reward.passAtK === null ? {} : { pass_at_k: reward.passAtK }),
+    ...(scores.length === 0
+      ? {}
+      : { scores: Object.fromEntries(scores.map(([name, score]) => [name, toScore(score)])) }),
+    failures: metrics.failures.map(({ errorType, count, example }) => ({
+      error_type: errorType,
+      count,
+      example,
+    })),
+    without_model_calls: metrics.withoutModelCalls,
+  }
+}
+
+/** The results of an eval function. Without any score there are no stats, which are not 0. */
+function toScore({ graded, passed, passRate, stats, passAtK }: ScoreMetrics): object {
+  return {
+    graded,
+    passed,
+    pass_rate: passRate,
+    ...(stats === null ? {} : { stats }),
+    ...(passAtK === null ? {} : { pass_at_k: passAtK }),
+  }
+}
+
+/** To the microsecond. */
+function toMilliseconds(durationMs: number): number {
+  return Math.round(durationMs * 1000) / 1000
 }

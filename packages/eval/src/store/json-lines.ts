@@ -3,19 +3,19 @@ import { open } from 'node:fs/promises'
 /** A line of a file of JSON Lines, without its newline. */
 export interface StoredLine {
   readonly text: string
-  /** Where it begins. Bytes. */
+  /** Of its first byte. */
   readonly offset: number
-  /** Where the next one begins. Bytes. */
+  /** The offset of the next line. */
   readonly end: number
 }
 
-/** Lines of a piece live until the last of them is read: of small pieces that is not long. Bytes. */
+/** All lines of a chunk stay in memory until its last one is read, so chunks are small. Bytes. */
 const chunkSize = 256 * 1024
 const newline = 0x0a
 
 /**
- * The lines from an offset on. A last one without a newline is still being written, or was when the
- * writer was killed, and is left out. The file is held in pieces, never as a whole.
+ * The lines from an offset, read in chunks. A last line without a newline is omitted: it is still being
+ * written, or its writer was killed.
  *
  * @throws the error of the file system
  */

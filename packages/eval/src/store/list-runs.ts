@@ -3,10 +3,10 @@ import path from 'node:path'
 
 import { errorMessage, isOsmosisError } from '@osmosis/core'
 
-import type { RunManifest } from '../analysis/run-manifest.ts'
+import type { RunManifest } from '../analysis/records/run-manifest.ts'
 import { readManifest } from './manifest-file.ts'
 
-/** A folder among the runs. */
+/** A folder in the output root. */
 export type ListedRun = {
   /** The name of the folder. */
   readonly name: string
@@ -14,17 +14,17 @@ export type ListedRun = {
   readonly location: string
 } & (
   | { readonly manifest: RunManifest; readonly problem: null }
-  /** Why it cannot be opened. */
+  /** `problem`: why it cannot be opened. */
   | { readonly manifest: null; readonly problem: string }
 )
 
-/** The runs in a folder, the newest first, behind them folders that are not runs; empty when there is no such folder. */
+/** The runs in a folder, the newest first, then folders that are not runs; empty when the folder is missing. */
 export async function listRuns(outputRoot: string): Promise<ListedRun[]> {
   const entries = await readdir(outputRoot, { withFileTypes: true }).catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
   })
-  // Locks, and folders that are being made, begin with a dot.
+  // The folder of locks, and folders that are being created, begin with a dot.
   const folders = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
   const runs: ListedRun[] = []
   for (const name of folders.map((folder) => folder.name).toSorted()) {

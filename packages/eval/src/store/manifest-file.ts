@@ -4,32 +4,31 @@ import { isDeepStrictEqual } from 'node:util'
 import { errorMessage } from '@osmosis/core'
 import { writeFileAtomically } from '@osmosis/runtime/files'
 
-import type { RunInputs, RunManifest, RunRow } from '../analysis/run-manifest.ts'
-import { damagedRun, fileMode, runFiles } from './run-files.ts'
-import { storageError } from './storage-error.ts'
+import type { RunInputs, RunManifest, RunRow } from '../analysis/records/run-manifest.ts'
+import { damagedRun, fileMode, runFiles, storageError } from './run-files.ts'
 
-/** The groups that a run's inputs are compared by. */
+/** A group of a run's inputs. */
 export type InputGroup = keyof RunInputs
 
 const groups: readonly InputGroup[] = ['model', 'dataset', 'code', 'env', 'secrets', 'timeouts']
 
-/** The groups in which `inputs` are not those of the run, in a fixed order; empty when it may resume. */
+/** The groups in which `inputs` differ from those of the run, in a fixed order; empty when it may resume. */
 export function changedInputs(manifest: RunManifest, inputs: RunInputs): InputGroup[] {
-  // As the manifest would hold them: without what JSON leaves out.
+  // As the manifest would store them: JSON omits undefined fields.
   const stored = JSON.parse(JSON.stringify(inputs)) as RunInputs
   return groups.filter((group) => !isDeepStrictEqual(manifest.inputs[group], stored[group]))
 }
 
-/** What may change of a run that has started. Left out: stays as it is. */
+/** Changes that a run allows after it has started. Omitted fields stay as they are. */
 export interface RunGrowth {
-  /** All rows that are wanted; those that the run lacks are added behind its own. */
+  /** The requested rows; those that the run lacks are appended. */
   readonly rows?: readonly RunRow[]
-  /** Attempts per row and model; fewer than the run has change nothing. */
+  /** Attempts per row and model; a smaller number than the run's is ignored. */
   readonly n?: number
   readonly pass_threshold?: number
 }
 
-/** The same manifest when there is nothing to change. */
+/** Returns the same object when nothing changes. */
 export function grown(manifest: RunManifest, growth: RunGrowth): RunManifest {
   const own = new Set(manifest.rows.map(({ source_row: row }) => row))
   const added = growth.rows?.filter(({ source_row: row }) => !own.has(row)) ?? []
@@ -57,7 +56,7 @@ export async function readManifest(location: string): Promise<RunManifest> {
     )
   }
   if (typeof manifest.inputs !== 'object' || !Array.isArray(manifest.rows)) {
-    throw damagedRun(`${file} is not the manifest of a run: it lacks its inputs or rows.`)
+    throw damagedRun(`${file} is not the manifest of a run: inputs or rows are missing.`)
   }
   return manifest as RunManifest
 }

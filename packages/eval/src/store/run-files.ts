@@ -1,18 +1,19 @@
+import { statfs } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
+import { OsmosisError, errorMessage } from '@osmosis/core'
 
-import type { ItemEvent } from '../analysis/item-event.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
 
-/** Only the owner reads what a run holds: transcripts and datasets may be confidential. */
+/** Only the owner may read a run: transcripts and datasets may be confidential. */
 export const fileMode = 0o600
 export const folderMode = 0o700
 
-/** What lies in segments: what was said in the rollouts, and what the graders saw. */
+/** The data in segments: conversations of the rollouts, and the samples that the graders saw. */
 export const segmentKinds = ['trajectories', 'samples'] as const
 export type SegmentKind = (typeof segmentKinds)[number]
 
-/** Names of the files of a run. */
+/** Paths of the files of a run. */
 export function runFiles(location: string): {
   readonly manifest: string
   readonly journal: string
@@ -44,15 +45,52 @@ export function segmentOf(name: string): number | undefined {
   return /^\d{4,}\.jsonl$/.test(name) ? parseInt(name, 10) : undefined
 }
 
-/** What names an item: its row in the dataset, its attempt and, where two are compared, its model. */
+/** Identifies an item: its row in the dataset, its attempt and, in a comparison, its model. */
 export type ItemReference = Pick<ItemEvent, 'source_row_index' | 'run_index' | 'model_tag'>
 
-/** The fields that name an item as one text, such as `12.0` or `12.0@baseline`. */
+/** The reference of an item as one text, such as `12.0` or `12.0@baseline`. */
 export function itemKey(item: ItemReference): string {
   const baseline = item.model_tag === 'baseline' ? '@baseline' : ''
   return `${item.source_row_index}.${item.run_index}${baseline}`
 }
 
+/** Orders events by row, attempt and model. */
+export function compareEvents(a: ItemEvent, b: ItemEvent): number {
+  return (
+    a.row_index - b.row_index ||
+    a.run_index - b.run_index ||
+    Number(a.model_tag === 'baseline') - Number(b.model_tag === 'baseline')
+  )
+}
+
 export function damagedRun(message: string, cause?: unknown): OsmosisError {
   return new OsmosisError('damaged_run', message, cause === undefined ? {} : { cause })
+}
+
+/** The error of a failed write to `file`, with the free space. */
+export async function storageError(file: string, cause: unknown): Promise<OsmosisError> {
+  const folder = path.dirname(file)
+  if (['EACCES', 'EPERM', 'EROFS'].includes((cause as NodeJS.ErrnoException).code ?? '')) {
+    return new OsmosisError(
+      'storage_error',
+      `Cannot write to ${file}: ${errorMessage(cause)}. Let this user write to ${folder}, or choose another folder.`,
+      { cause },
+    )
+  }
+  const free = await statfs(folder).then(
+    ({ bavail, bsize }) => ` ${formatBytes(bavail * bsize)} are free in ${folder}.`,
+    () => '',
+  )
+  return new OsmosisError(
+    'storage_error',
+    `Cannot write to ${file}: ${errorMessage(cause)}.${free} Items that have ended are stored; free some space and start the run again to complete it.`,
+    { cause },
+  )
+}
+
+function formatBytes(bytes: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
+  const power = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), units.length - 1)
+  const value = bytes / 1024 ** power
+  return `${power === 0 ? value : value.toFixed(1)} ${units[power]}`
 }

@@ -15,10 +15,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { OsmosisError } from '@osmosis/core'
 
-import { fileMode, folderMode } from './run-files.ts'
-import { storageError } from './storage-error.ts'
+import { fileMode, folderMode, storageError } from './run-files.ts'
 
-/** The process that writes to a run. */
+/** A process that writes to a run. */
 export interface RunWriter {
   readonly pid: number
   readonly host: string
@@ -27,26 +26,26 @@ export interface RunWriter {
 }
 
 interface LockText extends RunWriter {
-  /** Of this lock alone: a process may have the run twice, one after the other. */
+  /** Unique: a process may lock the run twice, one after the other. */
   readonly id: string
-  /** See {@link processStart}; null where the system does not say. */
+  /** See {@link processStart}; null where the system does not report it. */
   readonly process_start: string | null
 }
 
-/** A run that no other process may write to. */
+/** The exclusive right to write to a run. */
 export interface RunLock {
   release(): void
 }
 
-/** How long a lock can be without its text, or a takeover can last, while its process lives. Milliseconds. */
+/** How long a lock can have no text, or a takeover can last, while its process runs. Milliseconds. */
 const patienceMs = 10_000
 
 /**
- * Takes the run at `location`. The lock lies beside the run, so that the run can be renamed under it.
- * One whose process is gone is taken over.
+ * Locks the run at `location`. The lock file is outside of the run's folder, so that the folder can be
+ * renamed while it is locked. The lock of a process that has exited is taken over.
  *
- * @param breakLock - take it from whoever has it
- * @throws OsmosisError with code `run_locked` when another process has it, `storage_error` when it
+ * @param breakLock - take over the lock of another process
+ * @throws OsmosisError with code `run_locked` when another process has the lock, `storage_error` when it
  * cannot be written
  */
 export async function lockRun(location: string, breakLock = false): Promise<RunLock> {
@@ -63,7 +62,7 @@ export async function lockRun(location: string, breakLock = false): Promise<RunL
   let mayBreak = breakLock
   while (!(await tryCreate(file, text))) {
     if (!mayBreak) assertStale(file, location)
-    // Two processes that see the same stale lock must not remove one another's.
+    // Two processes that find the same stale lock must not remove each other's new lock.
     const guard = `${file}.takeover`
     if (await tryCreate(guard, text)) {
       try {
@@ -81,16 +80,16 @@ export async function lockRun(location: string, breakLock = false): Promise<RunL
   }
   return {
     release: () => {
-      // Somebody may have broken it.
+      // Another process may have taken it over.
       if (textOf(file) === text) rmSync(file, { force: true })
     },
   }
 }
 
-/** The process that writes to the run; null when none does. One of another host may be gone. */
+/** The process that writes to the run; null when none does. A process on another host may have exited. */
 export function writerOf(location: string): RunWriter | null {
   const lock = parsed(textOf(lockFile(location)))
-  if (lock === undefined || isGone(lock)) return null
+  if (lock === undefined || hasExited(lock)) return null
   const { pid, host, started_at } = lock
   return { pid, host, started_at }
 }
@@ -101,12 +100,12 @@ function lockFile(location: string): string {
 
 const ending = '.lock'
 
-/** Where the locks of the runs in a folder are. */
+/** The folder of the locks of the runs in a folder. */
 export function lockFolder(outputRoot: string): string {
   return path.join(outputRoot, '.locks')
 }
 
-/** The name of the run that a lock file is of. */
+/** The name of the run to which a lock file belongs. */
 export function lockName(file: string): string {
   return path.basename(file, ending)
 }
@@ -119,7 +118,7 @@ async function makeLockFolder(folder: string): Promise<void> {
   }
 }
 
-/** False when the file is there already. */
+/** False when the file already exists. */
 async function tryCreate(file: string, text: string): Promise<boolean> {
   let isMade = false
   try {
@@ -138,25 +137,25 @@ async function tryCreate(file: string, text: string): Promise<boolean> {
   }
 }
 
-/** Returns for a lock that nobody holds. */
+/** Returns when no process holds the lock. */
 function assertStale(file: string, location: string): void {
   const text = textOf(file)
   const lock = parsed(text)
-  // Without its text it has just been made, unless its process was killed at that moment.
-  const isStale = lock === undefined ? ageOf(file) > patienceMs : isGone(lock)
+  // A lock without text was just created, unless its process was killed at that moment.
+  const isStale = lock === undefined ? ageOf(file) > patienceMs : hasExited(lock)
   if (text === undefined || isStale) return
-  const away = lock !== undefined && lock.host !== hostname()
+  const isRemote = lock !== undefined && lock.host !== hostname()
   const holder =
     lock === undefined
       ? 'Another process has just taken'
-      : `Process ${lock.pid}${away ? ` on host ${lock.host}` : ''}, started at ${lock.started_at}, writes to`
-  const wayOut = away
-    ? `Whether it still runs cannot be seen from here; if it does not, pass --break-lock.`
+      : `Process ${lock.pid}${isRemote ? ` on host ${lock.host}` : ''}, started at ${lock.started_at}, writes to`
+  const advice = isRemote
+    ? `This host cannot tell whether it is still running; if it is not, pass --break-lock.`
     : 'Wait until it has ended, or pass another --name.'
-  throw new OsmosisError('run_locked', `${holder} the run ${location}. ${wayOut}`)
+  throw new OsmosisError('run_locked', `${holder} the run ${location}. ${advice}`)
 }
 
-function isGone(lock: LockText): boolean {
+function hasExited(lock: LockText): boolean {
   if (lock.host !== hostname()) return false
   const start = processStart(lock.pid)
   if (start === undefined) return true
@@ -180,16 +179,16 @@ function textOf(file: string): string | undefined {
   }
 }
 
-/** Milliseconds; 0 for a file that is gone. */
+/** Milliseconds; 0 for a missing file. */
 function ageOf(file: string): number {
   const modified = statSync(file, { throwIfNoEntry: false })?.mtimeMs
-  // After the clock was set back a file may be of the future.
+  // After the clock was set back a file may be from the future.
   return modified === undefined ? 0 : Math.abs(Date.now() - modified)
 }
 
 /**
- * When a process began, as a text that no other process with its id ever has: ids are used again.
- * Undefined when there is no such process, null where the system does not say.
+ * When a process started, as a text that differs from that of any other process with the same id: ids are
+ * reused. Undefined when there is no such process, null where the system does not report it.
  */
 function processStart(pid: number): string | null | undefined {
   if (!isAlive(pid)) return undefined
@@ -201,18 +200,18 @@ function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {
-    // It may be somebody else's.
+    // It may belong to another user.
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 
-/** Clock ticks since the system started, and which start that was. */
+/** The id of the boot, and clock ticks since then. */
 function linuxStart(pid: number): string | null | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     // The second field is the name of the program, which may hold spaces and brackets.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    // A process that has ended and that nobody has asked for its exit code yet.
+    // A zombie: it has exited, but its parent has not read the exit code.
     if (fields[0] === 'Z') return undefined
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     return `${boot}:${fields[19]}`
@@ -223,7 +222,7 @@ function linuxStart(pid: number): string | null | undefined {
 
 function reportedStart(pid: number): string | null {
   try {
-    // Words and time zone of the user would make two texts of one time.
+    // The user's language and time zone would give different texts for the same time.
     const env = { LC_ALL: 'C', TZ: 'UTC' }
     const output = execFileSync('/bin/ps', ['-o', 'lstart=', '-p', String(pid)], { env })
     return output.toString().trim() || null

@@ -5,17 +5,23 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { writeFileAtomically } from '@osmosis/runtime/files'
 
-import type { RunNote } from '../analysis/run-note.ts'
+import type { RunNote } from '../analysis/records/item-event.ts'
 import { readLines } from './json-lines.ts'
-import { fileMode, folderMode, itemKey, type ItemReference, runFiles } from './run-files.ts'
-import { storageError } from './storage-error.ts'
+import {
+  fileMode,
+  folderMode,
+  itemKey,
+  type ItemReference,
+  runFiles,
+  storageError,
+} from './run-files.ts'
 
-/** What a re-grading says of an item. */
+/** The result of re-grading an item. */
 export interface Grade extends ItemReference {
   readonly rollout_id: string
-  /** The mean over the kept samples. Null when there is none; `error` says why, unless it is skipped. */
+  /** The mean over the samples in training. Null when there is none; `error` says why, unless skipped. */
   readonly reward: number | null
-  /** All samples were taken out of training. Default: false. */
+  /** All samples were removed from training. Default: false. */
   readonly skipped?: true
   /** The reward of each sample by its id; null for one without. */
   readonly samples?: Readonly<Record<string, number | null>>
@@ -24,7 +30,7 @@ export interface Grade extends ItemReference {
   /** By eval function. */
   readonly scores?: Readonly<Record<string, number>>
   readonly error: string | null
-  /** What kind of error. Default: `grader_failed`. */
+  /** Default: `grader_failed`. */
   readonly error_type?: string
 }
 
@@ -60,7 +66,7 @@ export async function appendGrades(
   await appendLines(file, grades)
 }
 
-/** All grades of a grading at once: readers see those before, or these. */
+/** Replaces all grades at once: readers see either the old or the new ones. */
 export async function replaceGrades(
   location: string,
   grading: string,
@@ -94,14 +100,14 @@ async function readAll(file: string): Promise<unknown[]> {
       try {
         values.push(JSON.parse(text))
       } catch {
-        // Cut short by a crash, and nobody was promised it: see `appendLines`.
+        // Truncated by a crash before the write was acknowledged: see `appendLines`.
       }
     }
   }
   return values
 }
 
-/** Several processes may do so: a line each is written at once. */
+/** Several processes may append concurrently: each writes its lines at once. */
 async function appendLines(file: string, values: readonly unknown[]): Promise<void> {
   const text = values.map((value) => `${JSON.stringify(value)}\n`).join('')
   try {
@@ -110,7 +116,7 @@ async function appendLines(file: string, values: readonly unknown[]): Promise<vo
       const { size } = await handle.stat()
       const last = Buffer.alloc(1)
       if (size > 0) await handle.read(last, 0, 1, size - 1)
-      // Behind a line that was cut short, by a crash or a full disk.
+      // The last line may have been truncated by a crash or a full disk.
       const isTorn = size > 0 && last.toString() !== '\n'
       await handle.appendFile(isTorn ? `\n${text}` : text)
       await handle.datasync()

@@ -43,19 +43,19 @@ test('a sure difference is said with its interval', () => {
   )
 })
 
-test('no difference that can be shown is said with what could have been', () => {
+test('an insignificant difference is reported with the detectable change', () => {
   const before = tableOf([...times(10, [0, 1]), ...times(10, [1, 0]), ...times(80, [1, 1])])
   const after = tableOf([...times(10, [1, 1]), ...times(9, [0, 0]), ...times(81, [1, 1])])
   const comparison = compareRuns(before, after)
   expect(comparison.verdict.tone).toBe('none')
   expect(sentenceOf(comparison)).toMatch(
-    /^No difference that these rows can show: \+1\.0 points ± 4\.\d\. A true change of 6\.\d would have been found four times in five\.$/,
+    /^No significant difference: \+1\.0 points ± 4\.\d\. These rows detect a true change of 6\.\d with 80 % power\.$/,
   )
 })
 
-test('below ten rows nothing is said, and of equal runs that no row differs', () => {
+test('below ten rows there is no verdict, and for equal runs no row differs', () => {
   expect(sentenceOf(compareRuns(tableOf(times(9, [0])), tableOf(times(9, [1]))))).toBe(
-    'Too few rows to say.',
+    'Too few rows to compare.',
   )
   expect(sentenceOf(compareRuns(tableOf(times(10, [0])), tableOf(times(10, [1]))))).toBe(
     'Better by 100.0 points in every row.',
@@ -173,7 +173,7 @@ test('behaviour before and after, of what both runs know', () => {
   expect(behaviour.some(({ key }) => key === 'cost_usd')).toBe(false)
 })
 
-test('what was taken out of training is no part of the behaviour', () => {
+test('behaviour excludes items that were removed from training', () => {
   const run = (calls: number): RunTable =>
     new RunTable(
       toRunDocument(manifestOf(1), [

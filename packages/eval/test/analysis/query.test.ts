@@ -111,19 +111,22 @@ test('items found in the transcripts match the words, also those that are not in
 })
 
 test.each([
-  ['is:stuk', /"is:stuk" is not known. Known are passed, notpassed,/],
+  ['is:stuk', /Unknown state "is:stuk". Use one of: passed, notpassed,/],
   ['tokens>many', /"tokens" needs a number, such as tokens>5/],
   ['tokens>', /"tokens" needs a number/],
   ['reward:a-b', /"reward" needs a number/],
-  ['tool:fly', /No tool is called "fly", but: update_flight/],
-  ['error:http', /No rollout failed with "http", but: timeout/],
-  ['task:fly', /No row has the task "fly", but: Refund, cancel/],
+  ['tool:fly', /No tool is called "fly"; there are: update_flight/],
+  ['error:http', /No rollout failed with "http"; there are: timeout/],
+  ['task:fly', /No row has the task "fly"; there are: Refund, cancel/],
   [
     'tsk:refund',
-    /"tsk" is not known. Known are is, has, tool, error, tag, task, .*; text goes in quotes/,
+    /Unknown key "tsk". Use one of: is, has, tool, error, tag, task, .*; or put text in quotes/,
   ],
-  ['price-class>3', /"price-class" is not a number of a rollout. Known are reward, row, .*Polite/],
-  ['sort:luck', /Nothing can be sorted by "luck"; by these it can: reward, row/],
+  [
+    'price-class>3',
+    /"price-class" is not a number of a rollout. Use one of: reward, row, .*Polite/,
+  ],
+  ['sort:luck', /Cannot sort by "luck". Sort by one of: reward, row/],
 ])('%s is not understood, says so, and does not filter', (line, problem) => {
   const query = parseQuery(line, table)
   expect(query.problems).toEqual([expect.stringMatching(problem)])

@@ -20,7 +20,7 @@ function tableOf(rewards: readonly (readonly (number | null)[])[], threshold = 1
   return new RunTable(toRunDocument(manifestOf(rewards.length, { threshold }), eventsOf(rewards)))
 }
 
-test('rows are told apart by what their rewards teach, by exact equality', () => {
+test('the kind of a row follows from the exact equality of its rewards', () => {
   const table = tableOf(
     [
       [0, 0, 0],

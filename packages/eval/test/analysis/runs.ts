@@ -1,7 +1,7 @@
 import type { ItemEvent, RunManifest, RunRow } from '@osmosis/eval/analysis'
 import { madeEvent, madeManifest, madeRows } from '@osmosis/testing/kit'
 
-/** A manifest of so many rows, with n attempts at each and a threshold of 1. */
+/** A manifest with this number of rows, n attempts at each, and a threshold of 1. */
 export function manifestOf(
   rows: number | readonly RunRow[],
   { n = 4, threshold = 1 } = {},

@@ -263,7 +263,7 @@ test('where nothing or everything passed, the interval ends at a one-sided bound
   expect(rateOf([])).toEqual({ value: null, ci95: null, rows: 0 })
 })
 
-test('rows that do not differ are no proof: the mean of equal rewards has no interval', () => {
+test('the mean of equal rewards has no interval', () => {
   const run = new RunTable(
     toRunDocument(manifestOf(12), eventsOf(Array.from({ length: 12 }, () => [0.1, 0.1, 0.1]))),
   )

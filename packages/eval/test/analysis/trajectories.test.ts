@@ -199,7 +199,7 @@ test.each<[string, StepLike[], StepLike[], object]>([
     { at: 2, by: 'arguments' },
   ],
   [
-    'a list is no object',
+    'a list is not an object',
     [...shared, agent('', { tool: 'a', args: { x: [1] } })],
     [...shared, agent('', { tool: 'a', args: { x: { 0: 1 } } })],
     { at: 2, by: 'arguments' },

@@ -41,12 +41,12 @@ it.each([
   expect((await readEvalConfig(config)).experiment.datasetFile).toBe(join(root, file))
 })
 
-it('a name with an extension is one file, whatever lies beside it', async () => {
+it('a name with an extension means that file, even with similar files beside it', async () => {
   const { root, config } = await workspace('a.csv', ['data/a.jsonl', 'data/a.csv'])
   expect((await readEvalConfig(config)).experiment.datasetFile).toBe(join(root, 'data/a.csv'))
 })
 
-it('a folder is no dataset', async () => {
+it('a folder is not a dataset', async () => {
   const { root, config } = await workspace('a', ['data/a.jsonl/part', 'data/a.csv'])
   expect((await readEvalConfig(config)).experiment.datasetFile).toBe(join(root, 'data/a.csv'))
 })

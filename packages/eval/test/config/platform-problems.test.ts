@@ -58,13 +58,16 @@ it.each(kinds)('the platform accepts every section and key that %s configs have'
   expect(platformProblems(kind, everything[kind])).toEqual([])
 })
 
-it.each(['eval', 'training'] as const)('the platform wants an experiment in %s configs', (kind) => {
-  expect(platformProblems(kind, '[secrets]\nrequired = []\n')).toEqual(
-    ['rollout', 'entrypoint', 'model_path', 'dataset'].map((key) => `experiment.${key}: missing`),
-  )
-})
+it.each(['eval', 'training'] as const)(
+  'the platform requires an experiment in %s configs',
+  (kind) => {
+    expect(platformProblems(kind, '[secrets]\nrequired = []\n')).toEqual(
+      ['rollout', 'entrypoint', 'model_path', 'dataset'].map((key) => `experiment.${key}: missing`),
+    )
+  },
+)
 
-it('the platform wants [secrets] in eval configs and not in training configs', () => {
+it('the platform requires [secrets] in eval configs but not in training configs', () => {
   expect(platformProblems('eval', experiment)).toEqual([
     'secrets: missing; add [secrets] with required = [] for none',
   ])
@@ -111,7 +114,7 @@ it.each([
   expect(platformProblems(kind, `${experiment}${section}${secrets}\n`)).toEqual([problem])
 })
 
-it('what is not TOML has one problem, with its place', () => {
+it('text that is not TOML has one problem, with its place', () => {
   expect(platformProblems('training', 'lr = \n')).toEqual([
     expect.stringMatching(/^line 1, column \d+: /),
   ])

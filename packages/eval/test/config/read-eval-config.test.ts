@@ -67,7 +67,7 @@ describe('a valid eval config', () => {
     })
   })
 
-  it('keeps everything that is written in it', async () => {
+  it('returns everything that is written in it', async () => {
     const { root, config } = await workspace(`${experiment}
 commit_sha = "0123abc"
 [evaluation]
@@ -104,7 +104,7 @@ anything = { goes = [1] }
     })
   })
 
-  it('outside of configs/eval/ is one that the platform would refuse', async () => {
+  it('outside of configs/eval/ would be refused by the platform', async () => {
     const { root } = await workspace(experiment)
     const config = join(root, 'configs/mine.toml')
     await writeFile(config, `${experiment}[secrets]\nrequired = []\n`)
@@ -113,7 +113,7 @@ anything = { goes = [1] }
     ])
   })
 
-  it('needs no dataset of its own when another one is given', async () => {
+  it('needs no dataset when another one is passed', async () => {
     const { root, config } = await workspace(experiment.replace('data/multiply', 'data/gone'))
     const read = await readEvalConfig(config, { datasetFile: join(root, 'other.jsonl') })
     expect(read.experiment.datasetFile).toBe(join(root, 'other.jsonl'))
@@ -184,7 +184,7 @@ agent_workflow_timeout_s = 0
       ['- experiment.commit_sha: cannot be combined with branch; keep one of them'],
     ],
     [
-      'something that is no commit',
+      'a value that is not a commit',
       `${experiment}commit_sha = "main"\n`,
       ['- experiment.commit_sha: must be 7 to 40 hexadecimal digits, got "main"'],
     ],
@@ -259,7 +259,7 @@ agent_workflow_timeout_s = 0
     })
   })
 
-  it('is reported with those that its folder has when its name is misspelt', async () => {
+  it('is reported with the configs of its folder when its name is misspelt', async () => {
     const folder = await temporaryFolder({ 'b.toml': '', 'a.toml': '', 'notes.md': '' })
     const file = join(folder, 'c.toml')
     expect(await osmosisErrorOf(() => readEvalConfig(file))).toEqual({

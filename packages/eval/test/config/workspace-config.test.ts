@@ -121,7 +121,7 @@ policy_host = "build.example"
       'policies.a.model: cannot be combined with module; keep one of them',
     ],
     [
-      'an endpoint that is no URL',
+      'an endpoint that is not a URL',
       '[policies.a]\nbase_url = "localhost"',
       'policies.a.base_url: must be an http or https URL, got "localhost"',
     ],
@@ -137,7 +137,7 @@ policy_host = "build.example"
     ],
     ['a queue without a Redis', '[queue]\nprefix = "team"', 'queue.redis: missing'],
     [
-      'a queue that is no Redis',
+      'a queue that is not Redis',
       '[queue]\nredis = "http://localhost"',
       'queue.redis: must be a redis:// or rediss:// URL, got "http://localhost"',
     ],

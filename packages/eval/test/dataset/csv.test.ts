@@ -6,7 +6,7 @@ import { problemsAs, readAs } from './reading.ts'
 const header = ['user_prompt', 'ground_truth']
 
 describe('cells', () => {
-  it('stay text, whatever they look like', async () => {
+  it('stay text, even if they look like numbers or JSON', async () => {
     const texts = ['0042', '9007199254740993', '1.0', 'true', 'null', ' x ', "'", '2024-05-01']
     const rows = await readAs('rows.csv', csv([[...header, 'Id'], ...texts.map((x) => [x, x, x])]))
     expect(
@@ -107,7 +107,7 @@ describe('a bad file', () => {
       ],
     ],
     [
-      'bytes that are no UTF-8',
+      'bytes that are not UTF-8',
       Buffer.concat([
         Buffer.from(`${good}"b\n`),
         Buffer.from([0xff]),
@@ -121,7 +121,7 @@ describe('a bad file', () => {
       ],
     ],
     [
-      'a header that is no UTF-8',
+      'a header that is not UTF-8',
       Buffer.from('\uFEFFuser_prompt,label', 'utf16le'),
       ['- line 1: column 1: invalid UTF-8; save the file as UTF-8'],
     ],
@@ -139,14 +139,14 @@ describe('a bad file', () => {
       'a quote in the middle',
       `${good}b,2\nthe "c",2\n`,
       [
-        '- line 4: a quote inside of a cell without quotes around it; remove what stands before the quote (a space after the comma, say), or put the whole cell in quotes and write inner quotes twice',
+        '- line 4: a quote inside of a cell without quotes around it; remove what precedes the quote (such as a space after the comma), or put the whole cell in quotes and write inner quotes twice',
       ],
     ],
     [
       'a quote after a space',
       'user_prompt, "ground_truth"\na,1\n',
       [
-        '- line 1: a quote inside of a cell without quotes around it; remove what stands before the quote (a space after the comma, say), or put the whole cell in quotes and write inner quotes twice',
+        '- line 1: a quote inside of a cell without quotes around it; remove what precedes the quote (such as a space after the comma), or put the whole cell in quotes and write inner quotes twice',
       ],
     ],
     [
@@ -158,7 +158,7 @@ describe('a bad file', () => {
       ],
     ],
     [
-      'metadata that is no object',
+      'metadata that is not an object',
       'user_prompt,metadata\na,[1]\nb,1\nc,x\n,\n',
       [
         '- line 2: metadata must be a JSON object, got array',
@@ -167,7 +167,7 @@ describe('a bad file', () => {
         '- line 5: has no prompt and no metadata; fill in user_prompt or metadata',
       ],
     ],
-  ])('is told by %s', async (_name, text, problems) => {
+  ])('is rejected for %s', async (_name, text, problems) => {
     expect(await problemsAs('rows.csv', text)).toEqual(problems)
   })
 
@@ -184,13 +184,16 @@ describe('a bad file', () => {
     ],
     ['nothing', 'prompt\na\n', 'Found: "prompt".'],
     ['commas', 'a;b,c\n1,2\n', 'Found: "a;b", "c".'],
-  ])('whose cells %s separate is told what to separate them by', async (_name, text, end) => {
-    expect(await problemsAs('rows.csv', text)).toEqual([
-      `- missing required columns: user_prompt, ground_truth. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). ${end}`,
-    ])
-  })
+  ])(
+    'with cells separated by %s is rejected with advice to use commas',
+    async (_name, text, end) => {
+      expect(await problemsAs('rows.csv', text)).toEqual([
+        `- missing required columns: user_prompt, ground_truth. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). ${end}`,
+      ])
+    },
+  )
 
-  it('is told by its first five problems', async () => {
+  it('is rejected with its first five problems', async () => {
     const problems = await problemsAs('rows.csv', `${good}${'b\n'.repeat(3)}${'c,1,2\n'.repeat(3)}`)
     expect(problems.map((problem) => problem.split(',')[0])).toEqual([
       ...[3, 4, 5, 6, 7].map((line) => `- line ${line}: expected 2 cells`),

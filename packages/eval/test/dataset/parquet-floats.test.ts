@@ -88,7 +88,7 @@ describe('floats of fewer than 64 bits', () => {
     expect(await problemsAs('rows.parquet', file)).toEqual(
       [NaN, -Infinity].map(
         (value, row) =>
-          `- row ${row}: column "x": expected a number, got ${value}, which JSON does not know; write null or text`,
+          `- row ${row}: column "x": expected a number, got ${value}, which JSON does not support; write null or text`,
       ),
     )
   })

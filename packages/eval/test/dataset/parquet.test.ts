@@ -78,7 +78,7 @@ describe('values', () => {
     })
   })
 
-  it('that are null are left out', async () => {
+  it('that are null are omitted', async () => {
     const file = parquet([prompt, label, { name: 'x', data: [null], type: 'INT64' }])
     expect((await readAs('rows.parquet', file))[0]?.otherColumns).toEqual({})
   })
@@ -140,7 +140,7 @@ describe('a bad file', () => {
   const labels: ColumnSource = { name: 'label', data: ['1', '2', '3'] }
   const garbage = () => Uint8Array.of(1, 2, 3)
 
-  it('is told by row and column of what JSON cannot hold', async () => {
+  it('is rejected with row and column of values that JSON cannot represent', async () => {
     const bytes = [Buffer.from('text'), Buffer.from([0xff, 0xd8]), null]
     const file = parquet([
       prompts,
@@ -152,11 +152,11 @@ describe('a bad file', () => {
     expect(await problemsAs('rows.parquet', file)).toEqual([
       '- row 0: column "when": expected a date within 270,000 years of 1970; write it as text',
       '- row 1: column "image": expected text, got bytes that are not UTF-8; write them as text (base64, say) or remove the column',
-      '- row 2: column "score": expected a number, got NaN, which JSON does not know; write null or text',
+      '- row 2: column "score": expected a number, got NaN, which JSON does not support; write null or text',
     ])
   })
 
-  it('is told by rows, from 0, that cannot be used', async () => {
+  it('is rejected with the rows, from 0, that cannot be used', async () => {
     const file = parquet([
       { name: 'user_prompt', data: ['a', null, 'c', null], type: 'STRING' },
       { name: 'metadata', data: [null, null, '[1]', '{'], type: 'STRING' },
@@ -168,7 +168,7 @@ describe('a bad file', () => {
     ])
   })
 
-  it('is told by columns with the same name, before any is decoded', async () => {
+  it('is rejected for columns with the same name before any is decoded', async () => {
     const file = parquet([prompt, label, label], { codec: 'ZSTD', compressors: { ZSTD: garbage } })
     expect(await problemsAs('rows.parquet', file)).toEqual([
       '- there are two columns "label"; rename or remove one of them',
@@ -184,13 +184,13 @@ describe('a bad file', () => {
       { price: 1.15 },
     ],
     ['as BYTE_ARRAY', [optional('x', { type: 'BYTE_ARRAY', ...decimal })], 115n],
-  ])('is told by decimals %s', async (_name, schema, value) => {
+  ])('is rejected for decimals %s', async (_name, schema, value) => {
     expect(await problemsAs('rows.parquet', withValue(schema, value))).toEqual([
       '- column "x": decimals inside of lists or structs, or stored as BYTE_ARRAY, cannot be read exactly; write them as text or floats',
     ])
   })
 
-  it('may be any beginning of a good one, or another format', async () => {
+  it('is rejected if it is truncated anywhere, or of another format', async () => {
     const refusal =
       /^it is not a Parquet file, or a broken or encrypted one \(.+\); write it again$/
     const whole = parquet([prompt, label])
@@ -200,7 +200,7 @@ describe('a bad file', () => {
     expect(await refusalAs('rows.parquet', 'user_prompt,label\na,1\n')).toMatch(refusal)
   })
 
-  it('may have any one byte broken, and is told by an error if by anything', async () => {
+  it('with any single broken byte throws nothing but an OsmosisError', async () => {
     const whole = parquet([prompts, labels], { codec: 'UNCOMPRESSED' })
     const file = join(await temporaryFolder(), 'rows.parquet')
     const outcomes: string[] = []
@@ -219,7 +219,7 @@ describe('a bad file', () => {
     expect(outcomes.join('\n')).toContain(lost)
   })
 
-  it('is told by the column that cannot be decoded, and its rows', async () => {
+  it('is rejected with the column that cannot be decoded, and its rows', async () => {
     const file = parquet([prompts, labels], { codec: 'ZSTD', compressors: { ZSTD: garbage } })
     expect(await refusalAs('rows.parquet', file)).toMatch(
       /^column "user_prompt", compressed with ZSTD, cannot be decoded in rows 0 to 1 \(.+\)\. The file is broken, or uses what is not supported; write it again\.$/,

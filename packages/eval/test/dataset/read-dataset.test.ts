@@ -114,18 +114,18 @@ describe('metadata', () => {
 })
 
 describe('other columns', () => {
-  it('are kept under their names with the types of their values', async () => {
+  it('are returned by name with the types of their values', async () => {
     const others = { Id: 7, ' tags ': ['a', { b: null }], ratio: 1.5, done: false, empty: '' }
     const [row] = await readText(JSON.stringify({ user_prompt: 'a', label: '1', ...others }))
     expect(row?.otherColumns).toEqual(others)
   })
 
-  it('are left out where they are null', async () => {
+  it('are omitted where they are null', async () => {
     const [row] = await readText('{"user_prompt":"a","label":"1","id":null}')
     expect(row?.otherColumns).toEqual({})
   })
 
-  it('may have a name that objects know', async () => {
+  it('may have the name of an object property', async () => {
     const [row] = await readText('{"user_prompt":"a","label":"1","__proto__":{"a":1}}')
     expect(Object.entries(row?.otherColumns ?? {})).toEqual([['__proto__', { a: 1 }]])
   })
@@ -151,7 +151,7 @@ describe('a bad dataset', () => {
   it.each<[string, string | Uint8Array, string[]]>([
     ['no rows', '\n\n', ['- contains no rows']],
     [
-      'lines that are no objects',
+      'lines that are not objects',
       `${good}\n\n[1]\n1.0\nnull`,
       [3, 4, 5].map(
         (line) => `- line ${line}: invalid JSONL row - top-level value must be an object`,
@@ -174,7 +174,7 @@ describe('a bad dataset', () => {
       ],
     ],
     [
-      'prompts that are no text',
+      'prompts that are not text',
       '{"user_prompt":["a"],"label":"1"}\n{"user_prompt":"a","system_prompt":{},"label":"1"}',
       [
         '- line 1: user_prompt must be text, got array',
@@ -182,7 +182,7 @@ describe('a bad dataset', () => {
       ],
     ],
     [
-      'metadata that is no object',
+      'metadata that is not an object',
       '{"user_prompt":"a","metadata":[1]}\n{"user_prompt":"a","metadata":"1.0"}\n{"metadata":{}}',
       [
         '- line 1: metadata must be a JSON object, got array',

@@ -19,7 +19,7 @@ test('rows can be grouped by short texts, whole numbers and booleans of their me
   expect(facets).toEqual({ level: '2', source: 'web', hard: 'true' })
 })
 
-test('a row is known in other datasets by its id, or else by what it asks and expects', () => {
+test('the key of a row is its id, or else a hash of prompt, label and metadata', () => {
   expect(toRunRow({ ...row, otherColumns: { ID: 7 } }).key).toBe('7')
   expect(toRunRow({ ...row, sourceRowIndex: 9 }).key).toBe(toRunRow(row).key)
   expect(toRunRow({ ...row, label: '9' }).key).not.toBe(toRunRow(row).key)

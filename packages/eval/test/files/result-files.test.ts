@@ -6,7 +6,7 @@ import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { evaluate, modelThat, placeOf } from '../evaluations.ts'
-import { newRun } from '../kept-evaluations.ts'
+import { newRun } from '../stored-evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
 
 it('holds the items and metrics that the evaluation returned', async () => {

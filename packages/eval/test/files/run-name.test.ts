@@ -32,7 +32,7 @@ it.each([
 ])('must not be "%s", which commands take for %s', async (name, taken) => {
   expect(await osmosisErrorOf(() => assertRunName(name))).toEqual({
     code: 'invalid_config',
-    message: `A run cannot be named '${name}': commands take that for ${taken}. Put a word before it, such as 'run-${name}'.`,
+    message: `A run cannot be named '${name}': in commands that means ${taken}. Add a prefix, such as 'run-${name}'.`,
   })
 })
 

@@ -39,7 +39,7 @@ const group = { id: '0 primary', attempt: 1, size: 1 }
 const timeoutSeconds = null
 
 describe('regradeRun', () => {
-  it('grades what was stored, and lists what could not be', async () => {
+  it('grades stored items, and lists those that cannot be graded', async () => {
     const failed = madeEvent(1, 0, { status: 'failed', reward: null, error_type: 'agent_error' })
     const run = await storedRun([
       itemOf(0, 0),
@@ -59,7 +59,7 @@ describe('regradeRun', () => {
     })
   })
 
-  it('ends when it is told to, with what has been graded until then', async () => {
+  it('returns the grades so far when its signal aborts', async () => {
     const run = await storedRun([itemOf(0, 0), itemOf(0, 1), itemOf(1, 0)])
     const stop = new AbortController()
     const { grades, pending } = await regradeRun(run, {
@@ -75,7 +75,7 @@ describe('regradeRun', () => {
     expect(pending.map(({ rollout_id: id }) => id)).toEqual(['rollout-0-1', 'rollout-1-0'])
   })
 
-  it('does not grade agent loops that failed, although their messages are there', async () => {
+  it('does not grade agent loops that failed, although their messages are stored', async () => {
     const { inputs } = madeManifest()
     const code = { ...inputs.code, kind: 'agent-loop' as const }
     const failed = { status: 'failed' as const, reward: null }
@@ -93,7 +93,7 @@ describe('regradeRun', () => {
 })
 
 describe('gradeByGrader', () => {
-  it('gives the grader the row, and fails what has no reward as the server does', async () => {
+  it('passes the row to the grader, and fails samples without a reward as the server does', async () => {
     class Careful extends Grader {
       async grade(ctx: GraderContext): Promise<void> {
         if (ctx.label === 'label 0' && ctx.metadata?.['task'] === 'refund') ctx.setReward(0.25)
@@ -136,7 +136,7 @@ describe('a grader of groups', () => {
     return regradeRun(run, { grade, gradesGroups: true, ...options })
   }
 
-  it('gets the attempts of each row and model, however few are graded at once', async () => {
+  it('gets all attempts of a row and model, even with low concurrency', async () => {
     const isCompared = { model_tag: 'baseline' } as const
     const run = await storedRun(
       [0, 1].flatMap((row) =>
@@ -153,7 +153,7 @@ describe('a grader of groups', () => {
     expect(seen.map(({ complete }) => complete)).toEqual([true, true, true, true])
   })
 
-  it('sees what failed, leaves out groups that have not ended, and takes whole groups', async () => {
+  it('sees failed attempts, skips groups that have not ended, and grades whole groups', async () => {
     const failed = { status: 'failed', reward: null, error_type: 'timeout' } as const
     const event = madeEvent(0, 1, { ...failed, error_message: 'too slow' })
     const run = await storedRun(
@@ -185,7 +185,7 @@ describe('a grader of groups', () => {
 })
 
 describe('gradeByFunction', () => {
-  it('scores each sample that was kept; one without a score leaves none', async () => {
+  it('scores each sample in training; a sample without a score fails the grade', async () => {
     const sample = { label: null, metrics: {}, extra_fields: {} }
     const said = (content: string) => ({ ...sample, messages: [{ role: 'assistant', content }] })
     const graded = {
@@ -255,7 +255,7 @@ describe('gradeByFunction', () => {
 })
 
 describe('gradedEvents', () => {
-  it('has the rewards of the grading, leaves out what it has not judged, and keeps what failed before', async () => {
+  it('has the rewards of the grading, omits items without a grade, and preserves earlier failures', async () => {
     const failed = madeEvent(1, 1, { status: 'failed', reward: null, error_type: 'timeout' })
     const run = await storedRun([
       itemOf(0, 0, 'Done.', { scores: { polite: 1 } }),
@@ -278,7 +278,7 @@ describe('gradedEvents', () => {
 })
 
 describe('adoptGrading', () => {
-  it('lets the run have other rewards, and one that failed in its grader succeed', async () => {
+  it('replaces the rewards of the run, and an item whose grader failed succeeds', async () => {
     const broken = { status: 'failed' as const, reward: null, samples: { main: null } }
     const run = await storedRun([
       itemOf(0, 0, 'Done.', { scores: { polite: 1 } }),
@@ -331,7 +331,7 @@ describe('adoptGrading', () => {
     ])
   })
 
-  it('is refused while a process writes to the run, and for a grading that is not there', async () => {
+  it('is refused while a process writes to the run, and for an unknown grading', async () => {
     const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
     await store.commit(itemOf(0, 0))
     const { location } = store

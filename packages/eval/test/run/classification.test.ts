@@ -56,7 +56,7 @@ it.each<[string, RolloutOutcome, Outcome]>([
     },
   ],
   [
-    'a cancellation that nobody here asked for',
+    'a cancellation by the server',
     rolloutResult({ status: 'cancelled', samples: new Map(), errorMessage: 'cancelled' }),
     { status: 'failed', reward: null, errorType: 'cancelled', errorMessage: 'cancelled' },
   ],

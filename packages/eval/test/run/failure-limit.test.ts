@@ -2,7 +2,7 @@ import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { evaluate } from '../evaluations.ts'
-import { journalOf, newRun } from '../kept-evaluations.ts'
+import { journalOf, newRun } from '../stored-evaluations.ts'
 import { failedWorkflow, rewarded } from '../rollout-results.ts'
 
 const boom = failedWorkflow("Cannot read properties of undefined (reading 'orders')")
@@ -14,7 +14,7 @@ it('an agent that always throws is stopped after 20 rollouts, also when it is st
   const stopped = await evaluate(50, throwing, { store })
   expect(stopped).toMatchObject({ status: 'incomplete', pending: 30 })
   expect(stopped.incompleteReason).toBe(
-    'The first 20 rollouts have all failed alike, with agent_error: no tool named "t20" in row 20. Correct that and start again, or pass --no-fail-on-error to continue.',
+    'The first 20 rollouts all failed the same way, with agent_error: no tool named "t20" in row 20. Fix that and start again, or pass --no-fail-on-error to continue.',
   )
   expect((await evaluate(50, throwing, { store })).pending).toBe(30)
   expect(journalOf(store)).toHaveLength(20)
@@ -57,6 +57,8 @@ it.each([
   const { status, incompleteReason, model } = await evaluate(40, end, { failOnError })
   expect([status, model.metrics.failed]).toEqual(['incomplete', most])
   expect(incompleteReason).toMatch(
-    new RegExp(`^${most} of ${2 * most - 1} rollouts have failed, at last with agent_error: `),
+    new RegExp(
+      `^${most} of ${2 * most - 1} rollouts have failed, most recently with agent_error: `,
+    ),
   )
 })

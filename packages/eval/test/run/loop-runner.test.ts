@@ -106,7 +106,7 @@ it.each<[string, Partial<LoopOutcome>, object]>([
     { status: 'failed', error_type: 'callback_timeout', error_message: 'no result within 20 s' },
   ],
   [
-    'a cancellation that nobody here asked for',
+    'a cancellation by the server',
     { status: 'cancelled', reward: null, errorMessage: null },
     { status: 'failed', error_type: 'cancelled', error_message: 'the rollout was cancelled' },
   ],

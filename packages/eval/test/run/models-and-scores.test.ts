@@ -86,7 +86,7 @@ describe('eval functions', () => {
     expect(items[0]).toMatchObject({ status: 'success', reward: 1 })
   })
 
-  it('score every kept sample, and their mean is the score unless one has none', async () => {
+  it('score every sample in training; the score is their mean unless one is missing', async () => {
     const samples = new Map([
       sample('a', { messages: said('1'), reward: 1 }),
       sample('b', { messages: said('0'), reward: 0 }),
@@ -149,7 +149,7 @@ describe('eval functions', () => {
 })
 
 describe('a baseline', () => {
-  it('runs everything as well, and its results are kept apart', async () => {
+  it('runs all items too, with separate results', async () => {
     const ids: string[] = []
     const answering =
       (reward: number): Parameters<typeof modelThat>[0] =>

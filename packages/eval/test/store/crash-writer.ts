@@ -42,6 +42,6 @@ await Promise.all(Array.from({ length: inFlight }, work))
 if (hasFailed || most === 'Infinity') {
   await store.close()
 } else {
-  // Whoever started this process kills it, unless that has ended itself.
+  // The test kills this process, unless it has exited by itself.
   setTimeout(() => process.exit(1), 60_000)
 }

@@ -43,7 +43,7 @@ it.each([
     expect(others).toEqual([])
     expect(reason).toMatch(
       new RegExp(
-        String.raw`^Cannot write to ${location}/${name}: EFBIG: .+\. \d+(\.\d)? \w+ are free in .+\. What has ended so far is kept; make room and start the run again to complete it\.$`,
+        String.raw`^Cannot write to ${location}/${name}: EFBIG: .+\. \d+(\.\d)? \w+ are free in .+\. Items that have ended are stored; free some space and start the run again to complete it\.$`,
       ),
     )
     expect((await readFile(join(location, 'events.jsonl'), 'utf8')).endsWith('\n')).toBe(true)

@@ -84,7 +84,7 @@ export function writer(location: string, most: number): Writer {
 }
 
 /**
- * A writer of texts of so many bytes, in a process whose files cannot grow beyond `blocks`: they take a
+ * A writer of texts of a given number of bytes, in a process whose files cannot grow beyond `blocks`: they take a
  * part of a write and refuse the rest, as a full disk does. Blocks of 512 bytes or, in some shells, 1024.
  */
 export async function writeWithin(

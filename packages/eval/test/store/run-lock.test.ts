@@ -22,7 +22,7 @@ async function changeLock(lock: string, change: Record<string, unknown>): Promis
   await writeFile(lock, `${JSON.stringify({ ...own, ...change })}\n`)
 }
 
-it('has one writer, and says which', async () => {
+it('allows one writer, and reports which', async () => {
   const { store, lock } = await newRun()
   const { location } = store
   const reader = await openRun(location)
@@ -46,7 +46,7 @@ it('has one writer, and says which', async () => {
   await (await resumeRun({ location })).close()
 })
 
-it('commands that begin runs at the same moment give them names of their own', async () => {
+it('commands that start runs concurrently generate different names', async () => {
   const outputRoot = await temporaryFolder()
   const source = 'configs/eval/airline.toml'
   const reserved = await Promise.all([1, 2, 3].map(() => reserveRun(outputRoot, source)))
@@ -64,7 +64,7 @@ it('commands that begin runs at the same moment give them names of their own', a
   next.lock.release()
 })
 
-it('is taken over from a process that is gone', async () => {
+it('is taken over from a process that has exited', async () => {
   const { store, lock } = await newRun()
   const { location } = store
   const child = spawn(process.execPath, ['-e', ''])
@@ -80,7 +80,7 @@ it('is taken over from a process that is gone', async () => {
 })
 
 onlyIf(process.platform === 'linux', 'a Linux system').it(
-  `is taken over from a process that has ended, although its parent has not asked for its exit code`,
+  `is taken over from a zombie, whose parent has not read its exit code`,
   async () => {
     const { store, lock } = await newRun()
     const parent = spawn('/bin/sh', ['-c', 'true & echo $!; exec sleep 600'])
@@ -93,7 +93,7 @@ onlyIf(process.platform === 'linux', 'a Linux system').it(
   },
 )
 
-it("is left to a process that is somebody else's", async () => {
+it('is not taken over from a running process of another user', async () => {
   const { store, lock } = await newRun()
   await changeLock(lock, { pid: 1, process_start: null })
   const { location } = store
@@ -102,7 +102,7 @@ it("is left to a process that is somebody else's", async () => {
   await store.close()
 })
 
-it('is taken over from a process whose id another one has now', async () => {
+it('is taken over from a process whose id was reused', async () => {
   const { store, lock } = await newRun()
   await changeLock(lock, { process_start: 'another start' })
   const reader = await openRun(store.location)
@@ -113,7 +113,7 @@ it('is taken over from a process whose id another one has now', async () => {
   await store.close()
 })
 
-it('is taken over by one of many that try', async () => {
+it('is taken over by exactly one of many processes', async () => {
   const { store, lock } = await newRun()
   const { location } = store
   await changeLock(lock, { process_start: 'another start' })
@@ -129,7 +129,7 @@ it('is taken over by one of many that try', async () => {
   expect(await readdir(path.dirname(lock))).toEqual([])
 })
 
-it('is left to a process of another host unless the lock is broken', async () => {
+it('is not taken over from a process on another host without --break-lock', async () => {
   const { store, lock } = await newRun()
   const { location } = store
   await changeLock(lock, { host: 'elsewhere', pid: 1 })
@@ -137,13 +137,13 @@ it('is left to a process of another host unless the lock is broken', async () =>
   expect(code).toBe('run_locked')
   expect(message).toContain('Process 1 on host elsewhere, started at ')
   expect(message).toContain(
-    `Whether it still runs cannot be seen from here; if it does not, pass --break-lock.`,
+    `This host cannot tell whether it is still running; if it is not, pass --break-lock.`,
   )
   await (await resumeRun({ location, breakLock: true })).close()
   await store.close()
 })
 
-it('is taken over when a process died before it could say who it is', async () => {
+it('is taken over when its process died before it wrote the lock text', async () => {
   const { store, lock } = await newRun()
   const { location } = store
   await store.close()

@@ -61,7 +61,7 @@ it('follows a run while it is written, and reads every line once', async () => {
   expect(order).toEqual(Array.from({ length: 800 }, (_, index) => index))
 })
 
-it('reads a line once, although two ask for it concurrently', async () => {
+it('reads a line once for two concurrent refreshes', async () => {
   const store = await newRun()
   const reader = await openRun(store.location)
   const event = await store.commit(itemOf(0, 0))
@@ -83,7 +83,7 @@ it('waits for the rest of a line that is being written', async () => {
   expect(await reader.refresh()).toEqual([first])
 })
 
-it('begins again when a new run has taken the place of the one it read', async () => {
+it('starts again when a new run has replaced the one it read', async () => {
   const store = await newRun()
   const reader = await openRun(store.location)
   await store.commit(itemOf(0, 0))
@@ -101,7 +101,7 @@ it('begins again when a new run has taken the place of the one it read', async (
   await fresh.close()
 })
 
-it('begins again when a writer has taken lines back', async () => {
+it('starts again when a writer has removed lines', async () => {
   const store = await newRun()
   const first = await store.commit(itemOf(0, 0))
   const journal = path.join(store.location, 'events.jsonl')
@@ -114,7 +114,7 @@ it('begins again when a writer has taken lines back', async () => {
   expect(reader.sortedEvents).toEqual([first])
 })
 
-it('begins again when other lines stand where a writer has taken some back', async () => {
+it('starts again when a writer has replaced lines that it removed', async () => {
   const store = await newRun()
   const first = await store.commit(itemOf(0, 0))
   const journal = path.join(store.location, 'events.jsonl')
@@ -132,7 +132,7 @@ it('begins again when other lines stand where a writer has taken some back', asy
   expect(await reader.refresh()).toEqual([first, second, third])
 })
 
-it('finds what was said, and not the words of the file format', async () => {
+it('finds text of conversations, but not field names', async () => {
   const store = await newRun()
   const ask = itemOf(1, 0, 'I look it up.')
   const withTool: EndedItem = {
@@ -194,7 +194,7 @@ it('finds what was said, and not the words of the file format', async () => {
   )
 })
 
-it('keeps notes, also behind one that was cut short', async () => {
+it('stores notes, also after a truncated one', async () => {
   const store = await newRun()
   await store.close()
   const reader = await openRun(store.location)
@@ -214,7 +214,7 @@ it('keeps notes, also behind one that was cut short', async () => {
   expect((await stat(file)).mode & 0o777).toBe(0o600)
 })
 
-it('keeps re-gradings by name, the last grade of each item', async () => {
+it('stores re-gradings by name, with the last grade of each item', async () => {
   const store = await newRun()
   await store.close()
   const reader = await openRun(store.location)
@@ -249,7 +249,7 @@ it('keeps re-gradings by name, the last grade of each item', async () => {
   }
 })
 
-it('lists the runs of a folder, the newest first, and what is wrong with others', async () => {
+it('lists the runs of a folder, the newest first, and the problems of others', async () => {
   const outputRoot = await temporaryFolder({
     'older-format/metrics.json': '{}',
     'newer-format/manifest.json': '{"schema_version":2}',
@@ -278,7 +278,7 @@ it('lists the runs of a folder, the newest first, and what is wrong with others'
   expect(await listRuns(path.join(outputRoot, 'none'))).toEqual([])
 })
 
-it('refreshes snapshots now and then, and writes them when it is over', async () => {
+it('refreshes snapshots periodically, and writes them at the end', async () => {
   const outputRoot = await temporaryFolder()
   const store = await createRun({
     outputRoot,

@@ -9,7 +9,7 @@ import { expect, it } from 'vitest'
 import { osmosisErrorOf } from '../thrown-by.ts'
 import { itemOf } from './runs.ts'
 
-it('holds what was committed, for those who read it and for the next writer', async () => {
+it('provides committed items to readers and to the next writer', async () => {
   const outputRoot = await temporaryFolder()
   const store = await createRun({ outputRoot, manifest: madeManifest() })
   expect(store.location).toBe(join(outputRoot, 'airline-1'))
@@ -47,7 +47,7 @@ it('holds what was committed, for those who read it and for the next writer', as
   await resumed.close()
 })
 
-it('keeps the files to their owner', async () => {
+it('makes files readable only for their owner', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await store.commit(itemOf(0, 0))
   await store.writeSnapshots(() => ({ index: 'i', metrics: 'm', progress: 'p' }))
@@ -68,14 +68,14 @@ it('keeps the files to their owner', async () => {
   }
 })
 
-it('waits for what is being committed when it is closed', async () => {
+it('waits for pending commits when it is closed', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const committed = Promise.all([0, 1].map((row) => store.commit(itemOf(row, 0))))
   await store.close()
   expect((await openRun(store.location)).sortedEvents).toEqual(await committed)
 })
 
-it('keeps lines apart that are just longer than there is room for at first', async () => {
+it('writes lines that are slightly longer than the initial buffer', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const lengthOf = (event: ItemEvent): number => `${JSON.stringify(event)}\n`.length
   const short = await store.commit({ event: madeEvent(0, 0), trajectories: null, graded: null })
@@ -87,7 +87,7 @@ it('keeps lines apart that are just longer than there is room for at first', asy
   expect((await openRun(store.location)).sortedEvents).toEqual([{ ...short, summary }, next])
 })
 
-it('takes the last event of an item', async () => {
+it('uses the last event of an item', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await store.commit(itemOf(0, 0, 'Lost.', { status: 'failed', reward: null }))
   const again = await store.commit(itemOf(0, 0, 'Found.'))
@@ -101,7 +101,7 @@ it('takes the last event of an item', async () => {
   expect(itemKey(baseline)).toBe('0.0@baseline')
 })
 
-it('cuts a torn last line and what no line refers to, and continues behind it', async () => {
+it('removes a truncated last line and unreferenced data, and continues after it', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const first = await store.commit(itemOf(0, 0))
   await store.commit(itemOf(0, 1))
@@ -130,7 +130,7 @@ it('cuts a torn last line and what no line refers to, and continues behind it', 
   })
 })
 
-it('cuts nothing that a line refers to, in whatever order they lie', async () => {
+it('removes no referenced data, in any order of lines', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   for (const row of [0, 1]) await store.commit(itemOf(row, 0))
   await store.close()
@@ -145,7 +145,7 @@ it('cuts nothing that a line refers to, in whatever order they lie', async () =>
 })
 
 it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(
-  'stops at a line in the middle that is no event: %s',
+  'rejects a line in the middle that is not an event: %s',
   async (line) => {
     const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
     await store.commit(itemOf(0, 0))
@@ -155,7 +155,7 @@ it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(
     await writeFile(journal, `${whole}${line}\n${whole}`)
     const expected = {
       code: 'damaged_run',
-      message: `${journal}:2 is not an event of a run as it was written. The file was changed or is damaged: remove the line, and its item runs again.`,
+      message: `${journal}:2 is not a valid event of a run. The file was changed or is damaged: remove the line, and its item runs again.`,
     }
     expect(await osmosisErrorOf(() => resumeRun({ location: store.location }))).toEqual(expected)
     expect(await osmosisErrorOf(() => openRun(store.location))).toEqual(expected)
@@ -164,7 +164,7 @@ it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(
   },
 )
 
-it('finds each damaged bit of a journal, and names its line', async () => {
+it('detects each damaged bit of a journal, and reports its line', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await store.commit(itemOf(0, 0))
   await store.commit(itemOf(0, 1))
@@ -186,7 +186,7 @@ it('finds each damaged bit of a journal, and names its line', async () => {
   }
 })
 
-it('refuses a line whose checksum is right and whose fields are not', async () => {
+it('rejects a line with a valid checksum but invalid fields', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const event = await store.commit(itemOf(0, 0))
   await store.close()
@@ -195,7 +195,7 @@ it('refuses a line whose checksum is right and whose fields are not', async () =
   expect((await osmosisErrorOf(() => openRun(store.location))).code).toBe('damaged_run')
 })
 
-it('says of a trajectory whether it is missing or damaged', async () => {
+it('reports whether a trajectory is missing or damaged', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const event = await store.commit(itemOf(0, 0, 'Paid 100 euros.'))
   await store.close()
@@ -216,14 +216,14 @@ it('says of a trajectory whether it is missing or damaged', async () => {
   await resumed.close()
 })
 
-it('is never overwritten, and archived under the next number', async () => {
+it('is never overwritten, and is archived under the next number', async () => {
   const outputRoot = await temporaryFolder()
   const store = await createRun({ outputRoot, manifest: madeManifest() })
   await store.close()
   const { location } = store
   expect(await osmosisErrorOf(() => createRun({ outputRoot, manifest: madeManifest() }))).toEqual({
     code: 'invalid_config',
-    message: `The run folder ${location} exists already, and results are not overwritten. Resume the run, or pass another --name or --output.`,
+    message: `The run folder ${location} already exists, and results are not overwritten. Resume the run, or pass another --name or --output.`,
   })
   expect(await archiveRun({ location })).toBe(`${location}.1`)
   await (await createRun({ outputRoot, manifest: madeManifest() })).close()
@@ -236,7 +236,7 @@ it('is never overwritten, and archived under the next number', async () => {
   ])
 })
 
-it('takes the place of one that was never made to its end', async () => {
+it('replaces a run whose creation was interrupted', async () => {
   const outputRoot = await temporaryFolder({ '.airline-1.tmp/events.jsonl': 'left behind' })
   await (await createRun({ outputRoot, manifest: madeManifest() })).close()
   expect((await readdir(outputRoot)).toSorted()).toEqual(['.locks', 'airline-1'])
@@ -259,7 +259,7 @@ it('cannot be created under a file, nor with the name of a path', async () => {
   )
 })
 
-it('grows by rows and attempts, and those it has keep their places', async () => {
+it('can get more rows and attempts, and existing rows keep their places', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   const reader = await openRun(store.location)
   const rows = [7, 1, 0].map((row) => ({ key: `row-${row}`, source_row: row }))

@@ -19,21 +19,19 @@ import { colour } from '../theme.ts'
 import { Behaviour, shortNames } from './behaviour.tsx'
 
 /** As many of a list are shown, from the best and from the worst. */
-const mostShown = 16
+const maxShown = 16
 
 /** A change of less than so many points fills no more than its share of the width. */
-const leastScale = 0.05
+const minScale = 0.05
 
 /** Changes with their intervals, one above the other. */
 function Forest({ title, list }: { title: string; list: readonly FacetChange[] }): JSX.Element {
   const shown =
-    list.length <= mostShown
-      ? list
-      : [...list.slice(0, mostShown / 2), ...list.slice(-mostShown / 2)]
+    list.length <= maxShown ? list : [...list.slice(0, maxShown / 2), ...list.slice(-maxShown / 2)]
   const reach = shown.map(({ difference: { value, ci95 } }) =>
     Math.max(...(ci95 ?? [value ?? 0]).map(Math.abs)),
   )
-  const scale = Math.max(leastScale, ...reach)
+  const scale = Math.max(minScale, ...reach)
   return (
     <section class="card" aria-label={title}>
       <h2>{title}, with 95 % intervals</h2>
@@ -84,7 +82,7 @@ function ForestLine({ change, scale }: { change: FacetChange; scale: number }): 
 }
 
 /** So many rows with one value of a facet say something. */
-const fewestRows = 10
+const minRows = 10
 
 /** What became better or worse from one run to another, over the rows that both have. */
 export function ComparePage({
@@ -223,7 +221,7 @@ function FacetForest({
     () => compareRuns(before.table, after.table, { by: name }).facets,
     [before, after, name],
   )
-  const shown = facets.filter(({ difference }) => difference.rows >= fewestRows)
+  const shown = facets.filter(({ difference }) => difference.rows >= minRows)
   if (shown.length < 2) return null
   return <Forest title={`Change of the pass rate by ${name.replaceAll('_', ' ')}`} list={shown} />
 }

@@ -28,7 +28,7 @@ export function Dot({
 }
 
 /** As many attempts are shown. */
-export const mostDots = 8
+export const maxDots = 8
 
 /** The attempts at a row. */
 export function Dots({
@@ -41,11 +41,8 @@ export function Dots({
   me?: number
 }): JSX.Element {
   // The marked one is always among them.
-  const start = Math.max(
-    0,
-    Math.min(items.length - mostDots, items.indexOf(me ?? -1) - mostDots + 1),
-  )
-  const shown = items.length <= mostDots ? items : items.slice(start, start + mostDots)
+  const start = Math.max(0, Math.min(items.length - maxDots, items.indexOf(me ?? -1) - maxDots + 1))
+  const shown = items.length <= maxDots ? items : items.slice(start, start + maxDots)
   const rest = items.length - shown.length
   const values = items.map((item) => rewardText(table.value(item))).join(', ')
   return (

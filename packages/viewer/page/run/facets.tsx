@@ -7,7 +7,7 @@ import { hasTerm, turnTerm } from './filter-term.ts'
 import type { DisplayedRun } from './use-run.ts'
 
 /** As many of a list are shown. */
-const mostShown = 9
+const maxShown = 9
 
 interface Tally {
   readonly name: string
@@ -94,7 +94,7 @@ function worstFirst(tallies: readonly Tally[], rows: number): Tally[] {
   if (used.length < 2 || (used.length > 20 && used.length > rows / 2)) return []
   return used
     .toSorted((a, b) => a.passed / a.ended - b.passed / b.ended || b.ended - a.ended)
-    .slice(0, mostShown)
+    .slice(0, maxShown)
 }
 
 function facetTallies({ document, groups }: RunTable, name: string): Tally[] {

@@ -3,8 +3,8 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { duration, oneLine, rewardText, thousands, unknown } from '../format.ts'
-import { mostDots, Dots, toneOf } from '../parts/dot.tsx'
-import { Signs } from '../parts/signs.tsx'
+import { maxDots, Dots, toneOf } from '../parts/dot.tsx'
+import { Flags } from '../parts/flags.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import type { DisplayedRun } from './use-run.ts'
 
@@ -95,7 +95,7 @@ function Head({
       <span>Attempts</span>
       {button('reward', short ? 'Rew.' : measure === 'reward' ? 'Reward' : 'Score', 'reward-head')}
       <span>Ends with</span>
-      <span class="signs">Signs</span>
+      <span class="flags">Flags</span>
       {!short && (
         <>
           {button('turns', 'Calls', 'end')}
@@ -111,7 +111,7 @@ function Head({
 /** Of the dots of a row. Pixels. */
 function attemptsWidth({ groups }: RunTable): number {
   const most = groups.reduce((widest, { items }) => Math.max(widest, items.length), 0)
-  return Math.max(54, 13 * Math.min(most, mostDots) + (most > mostDots ? 14 : 0))
+  return Math.max(54, 13 * Math.min(most, maxDots) + (most > maxDots ? 14 : 0))
 }
 
 /** From 0, or less, to 1, or the greatest value there is. */
@@ -179,7 +179,7 @@ function RolloutLine(props: RolloutLineProps): JSX.Element {
         {facet !== undefined && <em>{facet}</em>}
         {oneLine(columns.summary[item] ?? '')}
       </span>
-      <Signs table={table} item={item} most={short ? 1 : 2} />
+      <Flags table={table} item={item} most={short ? 1 : 2} />
       {!short && (
         <>
           <span class="end">{columns.calls[item]}</span>

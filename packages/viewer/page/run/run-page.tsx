@@ -21,7 +21,7 @@ import { Figures } from './figures.tsx'
 import { RolloutTable } from './rollout-table.tsx'
 import { SignalMap } from './signal-map.tsx'
 import type { DisplayedRun } from './use-run.ts'
-import { useSettled, mostAtOnce } from './use-settled.ts'
+import { useSettled, maxImmediateItems } from './use-settled.ts'
 import { useTextSearch } from './use-text-search.ts'
 
 /** Figures may take this share of the time while a run is live. */
@@ -35,7 +35,7 @@ function useStatistics(run: DisplayedRun | null): RunStatistics | null {
   const [statistics, setStatistics] = useState<RunStatistics | null>(null)
   const table = run?.table ?? null
   const nextAt = useRef(0)
-  const isSmall = table !== null && table.size <= mostAtOnce
+  const isSmall = table !== null && table.size <= maxImmediateItems
   useEffect(() => {
     if (table === null) return undefined
     const compute = (): void => {
@@ -277,7 +277,7 @@ function LookFirst({
         </button>
       ))}
       {list.length === 0 && (
-        <p class="calm">{isEmpty ? 'Nothing has ended yet.' : 'Nothing conspicuous.'}</p>
+        <p class="calm">{isEmpty ? 'Nothing has ended yet.' : 'No issues found.'}</p>
       )}
     </section>
   )

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { DisplayedRun } from './use-run.ts'
 
 /** Of so many items everything is drawn at once. */
-export const mostAtOnce = 6_000
+export const maxImmediateItems = 6_000
 
 /** How long what surrounds the lines of a large run may be behind them. Milliseconds. */
 const restMs = 1_000
@@ -15,7 +15,7 @@ const restMs = 1_000
 export function useSettled(run: DisplayedRun): DisplayedRun {
   const [settled, setSettled] = useState(run)
   const nextAt = useRef(0)
-  const isSmall = run.table.size <= mostAtOnce
+  const isSmall = run.table.size <= maxImmediateItems
   useEffect(() => {
     if (isSmall || settled === run) return undefined
     const settle = (): void => {

@@ -4,7 +4,7 @@ import type { Source } from '../source/source.ts'
 import type { DisplayedRun } from './use-run.ts'
 
 /** Shorter words are in nearly every transcript. */
-const leastCharacters = 3
+const minCharacters = 3
 
 /** How long the reader may pause while typing. Milliseconds. */
 const typingMs = 250
@@ -23,7 +23,7 @@ export function useTextSearch(
   run: DisplayedRun,
   words: readonly string[],
 ): TextSearch {
-  const long = words.filter((word) => word.length >= leastCharacters)
+  const long = words.filter((word) => word.length >= minCharacters)
   const wanted = long.join('\n')
   const [search, setSearch] = useState({ wanted: '', result: none })
   useEffect(() => {

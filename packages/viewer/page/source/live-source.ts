@@ -4,7 +4,7 @@ import type { LiveUpdate } from '../../src/wire.ts'
 import type { Source } from './source.ts'
 
 /** An answer of the server other than a success. */
-class Refused extends Error {
+class RefusedRequest extends Error {
   readonly status: number
 
   constructor(status: number, message: string) {
@@ -23,7 +23,7 @@ export function liveSource(): Source {
     const headers = new Headers(init.headers)
     headers.set('authorization', `Bearer ${token}`)
     const response = await fetch(path, { ...init, headers })
-    if (!response.ok) throw new Refused(response.status, await response.text())
+    if (!response.ok) throw new RefusedRequest(response.status, await response.text())
     return response
   }
   const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
@@ -51,7 +51,7 @@ export function liveSource(): Source {
         onOpen()
         for await (const update of updatesIn(response)) onUpdate(update)
       }
-      void keepFollowing(read, signal, onOpen)
+      void followWithRetries(read, signal, onOpen)
       return () => stop.abort()
     },
   }
@@ -62,7 +62,7 @@ function at(run: string, what: string): string {
 }
 
 /** Comes back to a server that went away. One that refuses will do so again. */
-async function keepFollowing(
+async function followWithRetries(
   read: () => Promise<void>,
   signal: AbortSignal,
   onRefused: () => void,
@@ -71,7 +71,7 @@ async function keepFollowing(
     try {
       await read()
     } catch (error) {
-      if (error instanceof Refused) {
+      if (error instanceof RefusedRequest) {
         onRefused()
         return
       }

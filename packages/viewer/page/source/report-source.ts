@@ -1,4 +1,4 @@
-import { isSaid } from '@osmosis/eval/analysis'
+import { transcriptContains } from '@osmosis/eval/analysis'
 
 import type {
   EmbeddedReport,
@@ -39,10 +39,10 @@ export function reportSource(text: string): Source {
       const name = item.join('.')
       const index = embedded?.items.indexOf(name) ?? -1
       const packed = embedded?.pieces[Math.floor(index / embedded.pieceSize)]
-      if (embedded === undefined || packed === undefined) return { state: 'left out' }
+      if (embedded === undefined || packed === undefined) return { state: 'omitted' }
       const transcript = (await piece(packed))[index % embedded.pieceSize]
       const ending = own(report.endings[run] ?? {}, name)
-      if (transcript === undefined) return { state: 'left out' }
+      if (transcript === undefined) return { state: 'omitted' }
       return ending === undefined ? transcript : { ...transcript, ending }
     },
     search: async (run, words, signal) => {
@@ -56,7 +56,7 @@ export function reportSource(text: string): Source {
         if (!words.every((word) => lower.includes(JSON.stringify(word).slice(1, -1)))) continue
         for (const [index, transcript] of (JSON.parse(said) as TranscriptAnswer[]).entries()) {
           if (transcript.state !== 'found') continue
-          if (!words.every((word) => isSaid(transcript.samples, word))) continue
+          if (!words.every((word) => transcriptContains(transcript.samples, word))) continue
           const [row = 0, attempt = 0] = (items[place * pieceSize + index] ?? '')
             .split('.')
             .map(Number)

@@ -9,8 +9,8 @@ import type {
 } from '../../src/wire.ts'
 
 /** A report does not hold the transcript. */
-export interface LeftOut {
-  readonly state: 'left out'
+export interface OmittedTranscript {
+  readonly state: 'omitted'
 }
 
 /** Where the data comes from: the server of this page, or the page itself. */
@@ -22,7 +22,7 @@ export interface Source {
   held?: (run: string) => number
   runs(): Promise<readonly RunListing[]>
   run(name: string): Promise<RunAnswer>
-  transcript(run: string, item: ItemName): Promise<TranscriptAnswer | LeftOut>
+  transcript(run: string, item: ItemName): Promise<TranscriptAnswer | OmittedTranscript>
   /** Items in whose transcripts all the words are, which are in lower case. */
   search(run: string, words: readonly string[], signal: AbortSignal): Promise<readonly ItemName[]>
   /** Undefined where nothing can be written. */

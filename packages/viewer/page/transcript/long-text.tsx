@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks'
 import { counted, thousands, withoutControls } from '../format.ts'
 
 /** A piece that browsers lay out without a pause, whatever its lines. Characters. */
-const mostShown = 200_000
+const maxShown = 200_000
 
 /** What of a text is shown at first. */
 interface Cut {
@@ -38,17 +38,17 @@ export function LongText({
       </>
     )
   }
-  const isMore = text.length > mostShown
+  const isMore = text.length > maxShown
   return (
     <>
-      {withoutControls(text.slice(0, mostShown))} {isMore && tooLong(text)}
+      {withoutControls(text.slice(0, maxShown))} {isMore && tooLong(text)}
       {toggle}
     </>
   )
 }
 
 function tooLong(text: string): JSX.Element {
-  const left = thousands(text.length - mostShown)
+  const left = thousands(text.length - maxShown)
   return <em class="dim">… and {left} characters that are only in the file. </em>
 }
 

@@ -7,7 +7,7 @@ import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
 import { useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
 import type { DisplayedRun } from '../run/use-run.ts'
-import type { Source, LeftOut } from '../source/source.ts'
+import type { Source, OmittedTranscript } from '../source/source.ts'
 import { Failure } from './failure.tsx'
 import { Divergence } from './divergence.tsx'
 import { ReaderHead } from './reader-head.tsx'
@@ -82,7 +82,7 @@ function NoteForm({ table, item, onNote }: NoteFormProps): JSX.Element | null {
 }
 
 /** So many bars have a gap between them. */
-const mostWithGaps = 120
+const maxBarsWithGaps = 120
 
 /** A bar per step, wide by the tokens that were written, red where a tool failed. */
 function Timeline({
@@ -99,7 +99,7 @@ function Timeline({
   const most = Math.max(1, ...written)
   return (
     <div
-      class={`timeline${steps.length > mostWithGaps ? ' dense' : ''}`}
+      class={`timeline${steps.length > maxBarsWithGaps ? ' dense' : ''}`}
       role="group"
       aria-label="Steps"
     >
@@ -107,7 +107,7 @@ function Timeline({
         <button
           key={step.step_id}
           // Of hundreds of bars nobody wants to tab through each; n, p and the scroll bar remain.
-          tabIndex={steps.length > mostWithGaps ? -1 : 0}
+          tabIndex={steps.length > maxBarsWithGaps ? -1 : 0}
           class={kindOf(step)}
           style={{ flexGrow: 1 + (5 * (written[index] ?? 0)) / most }}
           title={titleOf(step)}
@@ -262,7 +262,7 @@ function trajectoryOf(transcript: TranscriptState, sample: string | undefined): 
 /** What was said in an item; `loading` before it is there, `failed` when nothing answers. */
 type TranscriptState =
   | TranscriptAnswer
-  | LeftOut
+  | OmittedTranscript
   | { readonly state: 'loading' }
   | { readonly state: 'failed'; readonly problem: string }
 
@@ -309,7 +309,7 @@ function absenceText(transcript: TranscriptState): readonly [title: string, deta
         'The transcript is damaged',
         'What is in its file is not what was written. The row counts all the same.',
       ]
-    case 'left out':
+    case 'omitted':
       return [
         'Not in this report',
         'Export it with --transcripts all to have the transcript of every rollout.',

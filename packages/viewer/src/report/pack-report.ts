@@ -115,7 +115,7 @@ function flaggedItems(table: RunTable): ItemName[] {
   return table.groups.flatMap(({ items }) => {
     const flagged = items.filter(
       (item) =>
-        !table.passed(item) || table.signs(item).length > 0 || table.note(item) !== undefined,
+        !table.passed(item) || table.flags(item).length > 0 || table.note(item) !== undefined,
     )
     const passed = items.find((item) => table.passed(item))
     const wanted = passed === undefined || flagged.length === 0 ? flagged : [...flagged, passed]

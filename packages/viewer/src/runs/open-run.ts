@@ -181,9 +181,9 @@ export class OpenRun {
     await this.#refreshNotes()
     for (const [variant, view] of await this.#openViews()) {
       const events = await this.#eventsOf(variant, view)
-      if (events === 'replaced') this.#tell(variant, { stale: true })
+      if (events === 'replaced') this.#notify(variant, { stale: true })
       else if (events.length > 0) {
-        this.#tell(variant, { events, progress: await this.progress(view) })
+        this.#notify(variant, { events, progress: await this.progress(view) })
       }
     }
   }
@@ -193,7 +193,7 @@ export class OpenRun {
     for (const [variant, { stamp }] of this.#views) {
       if (stamp === this.#stampOf(variant)) continue
       this.#views.delete(variant)
-      this.#tell(variant, { stale: true })
+      this.#notify(variant, { stale: true })
     }
   }
 
@@ -204,8 +204,8 @@ export class OpenRun {
     const all = (await this.#folder.notes()).map(toNote)
     for (const [variant, view] of await this.#openViews()) {
       const notes = view.setNotes(all)
-      if (notes === 'replaced') this.#tell(variant, { stale: true })
-      else if (notes.length > 0) this.#tell(variant, { notes })
+      if (notes === 'replaced') this.#notify(variant, { stale: true })
+      else if (notes.length > 0) this.#notify(variant, { notes })
     }
   }
 
@@ -221,7 +221,7 @@ export class OpenRun {
     }
   }
 
-  #tell(variant: string, update: LiveUpdate): void {
+  #notify(variant: string, update: LiveUpdate): void {
     for (const [follower, followed] of this.#followers) if (followed === variant) follower(update)
   }
 
@@ -238,11 +238,11 @@ export class OpenRun {
   async #look(): Promise<void> {
     await this.refresh()
     const state = this.#isWritten() ? 'running' : 'finished'
-    const hasTurned = this.#state !== undefined && this.#state !== state
+    const hasChanged = this.#state !== undefined && this.#state !== state
     this.#state = state
-    if (!hasTurned) return
+    if (!hasChanged) return
     for (const [variant, view] of await this.#openViews()) {
-      this.#tell(variant, { progress: await this.progress(view) })
+      this.#notify(variant, { progress: await this.progress(view) })
     }
   }
 

@@ -7,7 +7,7 @@ import { gradientShare, meanValue, passRate, RunTable } from '@osmosis/eval/anal
 
 import type { RunListing, RunSummary } from '../wire.ts'
 import { OpenRun } from './open-run.ts'
-import type { ShelvedRun, RunShelf } from './run-shelf.ts'
+import type { CatalogRun, RunCatalog } from './run-catalog.ts'
 
 /** How long a list waits for figures; those of large runs come with the next. Milliseconds. */
 const patienceMs = 400
@@ -22,11 +22,11 @@ interface Cached {
 
 /** The lines of the list of runs. Each is computed once, and again when its run has changed. */
 export class RunSummaries {
-  readonly #shelf: RunShelf
+  readonly #shelf: RunCatalog
   readonly #cache = new Map<string, Cached>()
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(shelf: RunShelf) {
+  constructor(shelf: RunCatalog) {
     this.#shelf = shelf
   }
 
@@ -40,7 +40,7 @@ export class RunSummaries {
     return cached.map(({ run, entry }) => entry.known ?? { name: run.name, isReading: true })
   }
 
-  #entry(run: ShelvedRun): Cached {
+  #entry(run: CatalogRun): Cached {
     const stamp = stampOf(run.location)
     const before = this.#cache.get(run.location)
     if (before?.stamp === stamp) return before
@@ -58,7 +58,7 @@ export class RunSummaries {
     return entry
   }
 
-  async #read(found: ShelvedRun): Promise<RunListing> {
+  async #read(found: CatalogRun): Promise<RunListing> {
     const { name, problem } = found
     if (problem !== null) return { name, problem }
     try {

@@ -42,13 +42,13 @@ async function compress(pieces: readonly string[]): Promise<Buffer> {
 }
 
 /** Of an array in one piece of JSON. */
-const mostElements = 4096
+const maxElements = 4096
 
 function jsonPieces(value: unknown): string[] {
   if (Array.isArray(value)) {
     const pieces = ['[']
-    for (let from = 0; from < value.length; from += mostElements) {
-      const elements = JSON.stringify(value.slice(from, from + mostElements)).slice(1, -1)
+    for (let from = 0; from < value.length; from += maxElements) {
+      const elements = JSON.stringify(value.slice(from, from + maxElements)).slice(1, -1)
       pieces.push(from === 0 ? elements : `,${elements}`)
     }
     return [...pieces, ']']

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 import type { OpenRun } from '../runs/open-run.ts'
-import type { FoundView, RunShelf } from '../runs/run-shelf.ts'
+import type { FoundView, RunCatalog } from '../runs/run-catalog.ts'
 import type { RunSummaries } from '../runs/run-summaries.ts'
 import type { RunView } from '../runs/run-view.ts'
 import type { ItemName, LiveUpdate } from '../wire.ts'
@@ -9,12 +9,12 @@ import { compressJson, replyCompressed, replyJson, replyText, safeHeaders } from
 
 /** What the routes read from. */
 export interface RouteParts {
-  readonly shelf: RunShelf
+  readonly shelf: RunCatalog
   readonly summaries: RunSummaries
 }
 
 /** A note is a sentence. Bytes. */
-const mostNoteBytes = 64 * 1024
+const maxNoteBytes = 64 * 1024
 
 /** How often a connection without news says that it is alive. Milliseconds. */
 const heartbeatMs = 15_000
@@ -68,7 +68,7 @@ async function answerRun(
     }
     case 'GET search': {
       const words = url.searchParams.getAll('text').filter((word) => word !== '')
-      const signal = goneSignal(response)
+      const signal = closedSignal(response)
       try {
         await replyJson(response, await run.search(view, words, signal))
       } catch (error) {
@@ -132,7 +132,7 @@ function toItemName(text: string): ItemName | undefined {
   return row === undefined ? undefined : [Number(row), Number(attempt)]
 }
 
-function goneSignal(response: ServerResponse): AbortSignal {
+function closedSignal(response: ServerResponse): AbortSignal {
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   return gone.signal
@@ -143,7 +143,7 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
   let size = 0
   for await (const piece of request as AsyncIterable<Buffer>) {
     size += piece.length
-    if (size > mostNoteBytes) return undefined
+    if (size > maxNoteBytes) return undefined
     pieces.push(piece)
   }
   try {

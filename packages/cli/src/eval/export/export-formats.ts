@@ -48,7 +48,7 @@ function columnsOf(events: readonly ItemEvent[], table: RunTable): Column[] {
     ['cost_usd', (event) => event.cost_usd],
     ['duration_ms', (event) => event.duration_ms],
     ['ended_at', (event) => event.ended_at],
-    ['signs', (_event, item) => table.signs(item).join(' ')],
+    ['flags', (_event, item) => table.flags(item).join(' ')],
     ['tag', (_event, item) => table.note(item)?.tag ?? null],
     ['note', (_event, item) => table.note(item)?.text ?? null],
     ['summary', (event) => event.summary],

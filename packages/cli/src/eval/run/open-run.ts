@@ -71,7 +71,7 @@ export async function beginRun(
       node_version: process.version,
       config: plan.config,
       root: plan.root,
-      go_on: { words: resumeWith, folder: workingFolder() },
+      resume: { arguments: resumeWith, folder: workingFolder() },
       git: await gitState(plan.root),
     },
     rows,

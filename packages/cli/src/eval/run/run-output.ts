@@ -185,8 +185,8 @@ export class ProgressLine {
       `${passed} % passed${by}`,
       ...this.#failureText(),
       `${(1000 * perMs).toFixed(1)}/s`,
-      ...(inFlight.limit < inFlight.most
-        ? [`${inFlight.limit} of ${inFlight.most} concurrently (rate limit)`]
+      ...(inFlight.limit < inFlight.max
+        ? [`${inFlight.limit} of ${inFlight.max} concurrently (rate limit)`]
         : []),
       ...(left > 0 && this.#ended >= minimumForEstimate
         ? [`about ${formatDuration(left / perMs)} left`]

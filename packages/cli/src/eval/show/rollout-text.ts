@@ -205,25 +205,25 @@ export function rewardCell({ run: { table }, item }: ShownItem): Cell {
 /** `stuck ×5, cut`: the flags of an item, with the number of failed tool calls. */
 export function flagsText({ run: { table }, item, event }: ShownItem): string {
   return table
-    .signs(item)
-    .map((sign) => {
-      if (sign === 'failed') return onOneLine(event.error_type ?? sign)
-      if (sign === 'stuck' || sign === 'toolerror') {
-        return `${sign}${event.tool_errors > 1 ? ` ×${event.tool_errors}` : ''}`
+    .flags(item)
+    .map((flag) => {
+      if (flag === 'failed') return onOneLine(event.error_type ?? flag)
+      if (flag === 'stuck' || flag === 'toolerror') {
+        return `${flag}${event.tool_errors > 1 ? ` ×${event.tool_errors}` : ''}`
       }
-      return sign === 'unearned' ? 'unearned (possible reward hacking)' : sign
+      return flag === 'unearned' ? 'unearned (possible reward hacking)' : flag
     })
     .filter(
-      (sign, _, all) =>
-        !sign.startsWith('toolerror') || !all.some((one) => one.startsWith('stuck')),
+      (flag, _, all) =>
+        !flag.startsWith('toolerror') || !all.some((one) => one.startsWith('stuck')),
     )
     .join(', ')
 }
 
 function flagsCell(shown: ShownItem): Cell {
   const { table } = shown.run
-  const isBad = (['unearned', 'failed', 'stuck', 'nocalls'] as const).some((sign) =>
-    table.has(shown.item, sign),
+  const isBad = (['unearned', 'failed', 'stuck', 'nocalls'] as const).some((flag) =>
+    table.has(shown.item, flag),
   )
   return { text: flagsText(shown), format: isBad ? 'red' : 'yellow' }
 }

@@ -251,16 +251,16 @@ function storedResumeLines(
   label: string,
   { provenance, inputs, run_name: name }: RunManifest,
 ): string[] {
-  const { go_on: stored, config } = provenance
+  const { resume: stored, config } = provenance
   if (stored === undefined) {
     const { code, dataset } = inputs
     const source = config === null ? ['-m', code.entrypoint, '-d', dataset.name] : [config]
     const lines = withCommand(label, ['eval', 'run', ...source, '--name', name])
     return [...lines, styled('dim', '  and the flags it was started with')]
   }
-  if (stored.folder === workingFolder()) return withCommand(label, stored.words)
+  if (stored.folder === workingFolder()) return withCommand(label, stored.arguments)
   return [
     `${label} ${styled('cyan', `cd ${quoted(stored.folder)} &&`)}`,
-    ...commandLines(stored.words),
+    ...commandLines(stored.arguments),
   ]
 }

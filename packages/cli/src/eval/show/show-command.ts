@@ -148,7 +148,7 @@ function itemDocument(shown: ShownItem): object {
     item: itemName(shown),
     value: run.table.value(item),
     passed: run.table.passed(item),
-    signs: run.table.signs(item),
+    flags: run.table.flags(item),
     event,
   }
 }

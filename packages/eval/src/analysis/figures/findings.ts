@@ -1,0 +1,188 @@
+import { type ItemFlag, type UnearnedReason, unearnedReasons } from '../table/item-flags.ts'
+import type { RunTable } from '../table/run-table.ts'
+
+/** An observation about a run that is worth a look. */
+export interface Finding {
+  readonly key:
+    | 'unearned'
+    | 'failed'
+    | 'stuck'
+    | 'nocalls'
+    | 'cut'
+    | 'rewritten'
+    | 'notpassed'
+    | 'rows'
+  /** `bad`: something is wrong. `warn`: something may be wrong. `info`: a fact about the run. */
+  readonly tone: 'bad' | 'warn' | 'info'
+  /** E.g. `92 passed without a tool call`. */
+  readonly title: string
+  /** A sentence or two about what it means, or where it occurs. */
+  readonly detail: string
+  /** The filter line that shows its items. */
+  readonly query: string
+  /** The number of items, or rows, that it concerns. */
+  readonly count: number
+}
+
+/** The weight of one item of a finding: a hacked reward is worse than a missing one, and facts come last. */
+const weights = {
+  unearned: 10,
+  failed: 4,
+  stuck: 2,
+  nocalls: 2,
+  cut: 2,
+  rewritten: 2,
+  notpassed: 0,
+  rows: 0,
+} as const
+
+/** What to look at first: ranked by the number of items times their weight. */
+export function findings(table: RunTable): Finding[] {
+  const found = [
+    unearned(table),
+    byFlag(table, 'failed', 'bad', (items) => ({
+      title: `${thousands(items.length)} failed`,
+      detail: `${tally(items.map((item) => table.errorType(item) ?? 'unknown'))}.`,
+    })),
+    byFlag(table, 'stuck', 'bad', (items) => ({
+      title: `${thousands(items.length)} ${items.length === 1 ? 'repeats' : 'repeat'} a failing tool call`,
+      detail: `Mostly ${tally(
+        items.flatMap((item) => failingTools(table, item)),
+        1,
+      )}. ${meanValue(table, items)}`,
+    })),
+    byFlag(table, 'nocalls', 'bad', ({ length }) => ({
+      title: `${thousands(length)} never called the policy`,
+      detail: 'They have nothing to train on. Does the agent use another model?',
+    })),
+    byFlag(table, 'cut', 'warn', (items) => ({
+      title: `${thousands(items.length)} ${items.length === 1 ? 'was' : 'were'} cut off`,
+      detail: `A call ended with finish_reason length in ${percent(items.length / table.size)} of the rollouts. ${meanValue(table, items)}`,
+    })),
+    byFlag(table, 'rewritten', 'warn', ({ length }) => ({
+      title: `${thousands(length)} rewrote their history`,
+      detail: 'A trainer splits or masks there.',
+    })),
+    notPassed(table),
+    equalRows(table),
+  ].filter((finding) => finding !== null)
+  return found.toSorted((a, b) => b.count * weights[b.key] - a.count * weights[a.key])
+}
+
+function byFlag(
+  table: RunTable,
+  flag: ItemFlag & Finding['key'],
+  tone: Finding['tone'],
+  describe: (items: readonly number[]) => Pick<Finding, 'title' | 'detail'>,
+): Finding | null {
+  const items = itemsWith(table, flag)
+  if (items.length === 0) return null
+  return { key: flag, tone, ...describe(items), query: `is:${flag}`, count: items.length }
+}
+
+const reasonTexts: Record<UnearnedReason, string> = {
+  notools: 'without a tool call',
+  short: 'with very little text',
+  check: 'although a check failed',
+  sametext: 'with the same last text as others',
+}
+
+function unearned(table: RunTable): Finding | null {
+  const items = itemsWith(table, 'unearned')
+  if (items.length === 0) return null
+  const counts = unearnedReasons
+    .map((reason) => ({
+      reason,
+      count: items.filter((item) => table.unearned(item).includes(reason)).length,
+    }))
+    .filter(({ count }) => count > 0)
+    .toSorted((a, b) => b.count - a.count)
+  const [first, ...others] = counts
+  const all = first?.count === items.length
+  const rest = (all ? others : counts).map(({ reason, count }) => `${count} ${reasonTexts[reason]}`)
+  return {
+    key: 'unearned',
+    tone: 'bad',
+    title: all
+      ? `${thousands(items.length)} passed ${reasonTexts[first.reason]}`
+      : `${thousands(items.length)} passes with possible reward hacking`,
+    detail: `${rest.length === 0 ? '' : `${rest.join(', ')}. `}${all ? 'Possible reward hacking.' : 'The reward may be exploitable.'}`,
+    query: 'is:unearned',
+    count: items.length,
+  }
+}
+
+function notPassed(table: RunTable): Finding | null {
+  const items: number[] = []
+  for (let item = 0; item < table.size; item++) {
+    if (!table.passed(item) && table.counts(item)) items.push(item)
+  }
+  if (items.length === 0) return null
+  return {
+    key: 'notpassed',
+    tone: 'info',
+    title: `${thousands(items.length)} of ${thousands(table.size)} did not pass`,
+    detail: meanValue(table, items),
+    query: 'is:notpassed',
+    count: items.length,
+  }
+}
+
+/** Null with one attempt per row, which has no training signal of its own. */
+function equalRows(table: RunTable): Finding | null {
+  if (table.document.attempts < 2) return null
+  const { never, always, flat } = table.kinds()
+  const count = never + always + flat
+  if (count === 0) return null
+  const parts = [`${never} never pass`, `${always} always do`]
+  if (flat > 0) parts.push(`${flat} have other equal rewards`)
+  return {
+    key: 'rows',
+    tone: 'info',
+    title: `${thousands(count)} ${count === 1 ? 'row has' : 'rows have'} no training signal`,
+    detail: `${parts.join(', ')}.`,
+    query: '-is:signal',
+    count,
+  }
+}
+
+function itemsWith(table: RunTable, flag: ItemFlag): number[] {
+  const items: number[] = []
+  for (let item = 0; item < table.size; item++) if (table.has(item, flag)) items.push(item)
+  return items
+}
+
+/** Names of the tools that failed three times or more. */
+function failingTools({ document }: RunTable, item: number): string[] {
+  const use = document.toolUses[document.columns.toolUse[item] ?? -1] ?? []
+  return use.flatMap((errors, at) =>
+    at % 3 === 2 && errors >= 3 ? [document.toolNames[use[at - 2] ?? -1] ?? ''] : [],
+  )
+}
+
+/** The number of each, the most frequent first: `timeout 12, http_error 3`. */
+function tally(names: readonly string[], most = 4): string {
+  const counts = [...Map.groupBy(names, (name) => name)]
+    .map(([name, { length }]) => ({ name, count: length }))
+    .toSorted((a, b) => b.count - a.count)
+  if (most === 1) return counts[0]?.name ?? ''
+  return counts
+    .slice(0, most)
+    .map(({ name, count }) => `${name} ${count}`)
+    .join(', ')
+}
+
+function meanValue(table: RunTable, items: readonly number[]): string {
+  const values = items.flatMap((item) => table.value(item) ?? [])
+  if (values.length === 0) return ''
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length
+  return `Mean ${table.measure} ${mean.toFixed(2)}.`
+}
+
+function percent(share: number): string {
+  return `${(100 * share).toFixed(share < 0.1 ? 1 : 0)} %`
+}
+
+function thousands(count: number): string {
+  return count.toLocaleString('en-US')
+}

@@ -1,0 +1,61 @@
+const grouped = new Intl.NumberFormat('en-US')
+
+/** `1,234,567`. */
+export function formatCount(count: number): string {
+  return grouped.format(count)
+}
+
+/** `1 row`, `20 rows`. */
+export function formatQuantity(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`
+}
+
+/** A reward, with up to three decimals. */
+export function formatReward(reward: number): string {
+  return String(Number(reward.toFixed(3)))
+}
+
+/** `81.3 %`. */
+export function formatShare(share: number): string {
+  return `${(share * 100).toFixed(1)} %`
+}
+
+/** `$12.30`; four decimals below a dollar. */
+export function formatDollars(usd: number): string {
+  return `$${usd.toFixed(usd < 1 ? 4 : 2)}`
+}
+
+/** `0.8 s`, `12.3 s`, `4 min 05 s`, `2 h 03 min`. */
+export function formatDuration(durationMs: number): string {
+  const seconds = durationMs / 1000
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`
+  const whole = Math.round(seconds)
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${pad(whole % 60)} s`
+  const minutes = Math.round(whole / 60)
+  return `${Math.floor(minutes / 60)} h ${pad(minutes % 60)} min`
+}
+
+function pad(value: number): string {
+  return String(value).padStart(2, '0')
+}
+
+/** The unit of a figure; a share is written in per cent. */
+export type FigureUnit = 'reward' | 'share' | 'count' | 'tokens' | 'seconds' | 'dollars'
+
+/** `53.7 %`, `0.569`, `1,204`, `28 ms`, `$0.0042`. */
+export function unitText(value: number, unit: FigureUnit): string {
+  switch (unit) {
+    case 'reward':
+      return formatReward(value)
+    case 'share':
+      return formatShare(value)
+    case 'count':
+    case 'tokens':
+      return formatCount(Math.round(value))
+    case 'seconds':
+      return value < 0.9995 ? `${Math.round(1000 * value)} ms` : formatDuration(1000 * value)
+    case 'dollars':
+      // Small amounts get two significant digits.
+      return value === 0 || value >= 1 ? `$${value.toFixed(2)}` : `$${Number(value.toPrecision(2))}`
+  }
+}

@@ -1,0 +1,298 @@
+import type { ItemEvent, RunNote, ToolUse } from '../records/item-event.ts'
+import type { RunManifest } from '../records/run-manifest.ts'
+import type { FacetColumn, ItemColumns, RunDocument } from './run-document.ts'
+
+/** Numbers of `ItemColumns.status`. */
+export const statusCodes = { success: 0, failed: 1, skipped: 2 } as const
+
+const writers = new WeakMap<RunDocument, DocumentWriter>()
+
+/**
+ * Writes events into the columns of a document. It builds its indexes (items, rows, names) from the
+ * document, so it can extend a document that was received over the wire.
+ */
+export class DocumentWriter {
+  readonly #document: RunDocument
+  /** Built at the first lookup: a table that is only displayed needs none. */
+  #items: Map<number, number> | undefined
+  readonly #rows = new Map<number, number>()
+  readonly #tools: Names
+  readonly #errors: Names
+  readonly #toolUses = new Map<string, number>()
+  readonly #facets = new Map<FacetColumn, Names>()
+  readonly #metrics: NamedColumns
+  readonly #scores: NamedColumns
+  readonly #startedAt: number
+
+  /** The one writer of a document. */
+  static of(document: RunDocument): DocumentWriter {
+    let writer = writers.get(document)
+    if (writer === undefined) {
+      writer = new DocumentWriter(document)
+      writers.set(document, writer)
+    }
+    return writer
+  }
+
+  private constructor(document: RunDocument) {
+    const { rows } = document
+    this.#document = document
+    this.#startedAt = Date.parse(document.startedAt)
+    for (const [place, row] of rows.row.entries()) this.#rows.set(row, place)
+    for (const [place, use] of document.toolUses.entries()) this.#toolUses.set(use.join(), place)
+    this.#tools = new Names(document.toolNames)
+    this.#errors = new Names(document.errorTypes)
+    this.#metrics = new NamedColumns(document.columns.metrics)
+    this.#scores = new NamedColumns(document.columns.scores)
+    for (const facet of Object.values(rows.facets)) {
+      this.#facets.set(facet, new Names(facet.values))
+    }
+  }
+
+  /** The place of an item. */
+  find(row: number, attempt: number): number | undefined {
+    return this.#places().get(itemKey(row, attempt))
+  }
+
+  /** The place of a row. */
+  findRow(row: number): number | undefined {
+    return this.#rows.get(row)
+  }
+
+  addRow(row: number, key: string, facets: Readonly<Record<string, string>> = {}): void {
+    if (this.#rows.has(row)) return
+    const { rows } = this.#document
+    const place = rows.row.length
+    this.#rows.set(row, place)
+    rows.row.push(row)
+    rows.key.push(key)
+    for (const [name, value] of Object.entries(facets)) {
+      const column = this.#facet(name)
+      column.of[place] = this.#facets.get(column)?.place(value) ?? -1
+    }
+    // JSON has no holes.
+    for (const { of } of Object.values(rows.facets)) {
+      while (of.length <= place) of.push(-1)
+    }
+  }
+
+  /** Writes an item and returns its place; null for an item of another model. */
+  put(event: ItemEvent): number | null {
+    const { columns, modelTag } = this.#document
+    if ((event.model_tag ?? 'primary') !== modelTag) return null
+    const { source_row_index: row, run_index: attempt } = event
+    this.addRow(row, event.row_key)
+    const key = itemKey(row, attempt)
+    const places = this.#places()
+    const place = places.get(key) ?? columns.row.length
+    places.set(key, place)
+    columns.row[place] = row
+    columns.attempt[place] = attempt
+    columns.status[place] = statusCodes[event.status]
+    columns.reward[place] = event.reward
+    columns.error[place] = event.status === 'failed' ? this.#errors.place(errorType(event)) : -1
+    columns.calls[place] = event.calls
+    columns.toolCalls[place] = event.tool_calls
+    columns.toolErrors[place] = event.tool_errors
+    columns.toolUse[place] = this.#toolUse(event.tools)
+    columns.promptTokens[place] = event.prompt_tokens
+    columns.completionTokens[place] = event.completion_tokens
+    columns.durationMs[place] = event.duration_ms
+    columns.costUsd[place] = event.cost_usd
+    columns.cut[place] = event.finish['length'] ?? 0
+    columns.rewritten[place] = event.rewritten
+    columns.endedSeconds[place] =
+      Math.round((Date.parse(event.ended_at) - this.#startedAt) / 100) / 10
+    columns.summary[place] = event.summary
+    this.#metrics.put(event.metrics, place)
+    this.#scores.put(event.scores ?? {}, place)
+    return place
+  }
+
+  #places(): Map<number, number> {
+    if (this.#items !== undefined) return this.#items
+    const { row, attempt } = this.#document.columns
+    this.#items = new Map(row.map((at, place) => [itemKey(at, attempt[place] ?? 0), place]))
+    return this.#items
+  }
+
+  #facet(name: string): FacetColumn {
+    const { facets } = this.#document.rows
+    const existing = Object.hasOwn(facets, name) ? facets[name] : undefined
+    if (existing !== undefined) return existing
+    const column: FacetColumn = { values: [], of: this.#document.rows.row.map(() => -1) }
+    define(facets, name, column)
+    this.#facets.set(column, new Names(column.values))
+    return column
+  }
+
+  #toolUse(tools: readonly ToolUse[]): number {
+    let key = ''
+    for (const { name, calls, errors } of tools) {
+      key += `${key === '' ? '' : ','}${this.#tools.place(name)},${calls},${errors}`
+    }
+    let place = this.#toolUses.get(key)
+    if (place === undefined) {
+      const use = tools.flatMap(({ name, calls, errors }) => [
+        this.#tools.place(name),
+        calls,
+        errors,
+      ])
+      place = this.#document.toolUses.push(use) - 1
+      this.#toolUses.set(key, place)
+    }
+    return place
+  }
+}
+
+/** A list of distinct names, and the place of each. */
+class Names {
+  readonly #list: string[]
+  readonly #places: Map<string, number>
+
+  constructor(list: string[]) {
+    this.#list = list
+    this.#places = new Map(list.map((name, place) => [name, place]))
+  }
+
+  place(name: string): number {
+    let place = this.#places.get(name)
+    if (place === undefined) {
+      place = this.#list.push(name) - 1
+      this.#places.set(name, place)
+    }
+    return place
+  }
+}
+
+/** Columns by name; new names may appear while a run continues. */
+class NamedColumns {
+  readonly #record: Record<string, (number | null)[]>
+  readonly #columns: Map<string, (number | null)[]>
+
+  constructor(record: Record<string, (number | null)[]>) {
+    this.#record = record
+    this.#columns = new Map(Object.entries(record))
+  }
+
+  put(values: Readonly<Record<string, number>>, place: number): void {
+    for (const name of Object.keys(values)) {
+      if (this.#columns.has(name)) continue
+      const column: (number | null)[] = []
+      this.#columns.set(name, column)
+      define(this.#record, name, column)
+    }
+    for (const [name, column] of this.#columns) {
+      while (column.length < place) column.push(null)
+      column[place] = Object.hasOwn(values, name) ? (values[name] ?? null) : null
+    }
+  }
+}
+
+function errorType({ error_type: type }: ItemEvent): string {
+  return type ?? 'unknown'
+}
+
+/** One number for row and attempt: exact up to 2^33 rows, and much faster than text. */
+function itemKey(row: number, attempt: number): number {
+  return row * 2 ** 20 + attempt
+}
+
+/** Names come from users, who may choose `__proto__`. */
+function define<T>(record: Record<string, T>, name: string, value: T): void {
+  Object.defineProperty(record, name, {
+    value,
+    enumerable: true,
+    configurable: true,
+    writable: true,
+  })
+}
+
+/** Options of {@link toRunDocument}. */
+export interface RunDocumentOptions {
+  /** The model whose items are included. Default: the model under evaluation. */
+  readonly modelTag?: 'primary' | 'baseline'
+  /** Default: false. */
+  readonly running?: boolean
+}
+
+/** The document of a run. The last event of an item counts. */
+export function toRunDocument(
+  manifest: RunManifest,
+  events: Iterable<ItemEvent>,
+  notes: Iterable<RunNote> = [],
+  { modelTag = 'primary', running = false }: RunDocumentOptions = {},
+): RunDocument {
+  const { model, dataset, code } = manifest.inputs
+  const document: RunDocument = {
+    name: manifest.run_name,
+    model: modelTag === 'primary' ? model.name : (model.baseline ?? model.name),
+    modelTag,
+    rollout: code.rollout,
+    dataset: dataset.name,
+    startedAt: manifest.created_at,
+    attempts: manifest.n,
+    threshold: manifest.pass_threshold,
+    running,
+    rows: { row: [], key: [], facets: {} },
+    toolNames: [],
+    errorTypes: [],
+    toolUses: [],
+    columns: emptyColumns(),
+    notes: [...notes].filter(({ model_tag: tag = 'primary' }) => tag === modelTag),
+  }
+  const writer = DocumentWriter.of(document)
+  for (const { source_row: row, key, facets } of manifest.rows) writer.addRow(row, key, facets)
+  for (const event of events) writer.put(event)
+  return document
+}
+
+/**
+ * Adds new items and replaces items that ended again. Events of another model are ignored. For the
+ * document of a {@link RunTable}, use its `append`.
+ *
+ * @returns the places of the items that were added or replaced
+ */
+export function appendEvents(document: RunDocument, events: Iterable<ItemEvent>): number[] {
+  const writer = DocumentWriter.of(document)
+  const places = new Set<number>()
+  for (const event of events) {
+    const place = writer.put(event)
+    if (place !== null) places.add(place)
+  }
+  return [...places]
+}
+
+/**
+ * The place of an item in the columns of a document.
+ *
+ * @param row - the position of its row in the dataset, from 0
+ * @param attempt - from 0
+ */
+export function findItem(document: RunDocument, row: number, attempt: number): number | undefined {
+  return DocumentWriter.of(document).find(row, attempt)
+}
+
+function emptyColumns(): ItemColumns {
+  return {
+    row: [],
+    attempt: [],
+    status: [],
+    reward: [],
+    error: [],
+    calls: [],
+    toolCalls: [],
+    toolErrors: [],
+    toolUse: [],
+    promptTokens: [],
+    completionTokens: [],
+    durationMs: [],
+    costUsd: [],
+    cut: [],
+    rewritten: [],
+    endedSeconds: [],
+    summary: [],
+    metrics: {},
+    scores: {},
+  }
+}

@@ -1,0 +1,175 @@
+import type { ItemEvent, ToolUse } from '../records/item-event.ts'
+import {
+  isFields,
+  type StepLike,
+  textOf,
+  type ToolCallLike,
+  type ToolResultLike,
+  type TrajectoryLike,
+} from './trajectory-shape.ts'
+
+/** A tool call of a step and its result. */
+export interface AnsweredToolCall {
+  readonly call: ToolCallLike
+  /** Undefined when there is none. */
+  readonly result: ToolResultLike | undefined
+  readonly failed: boolean
+}
+
+/**
+ * The tool calls of a step, each with its result. Results that name no call belong to the calls without
+ * one, in their order.
+ */
+export function answeredCalls({ tool_calls: calls, observation }: StepLike): AnsweredToolCall[] {
+  const results = observation?.results ?? []
+  const unnamed = results.filter(({ source_call_id: id }) => id === null || id === undefined)
+  return (calls ?? []).map((call) => {
+    const named = results.find(({ source_call_id: id }) => id === call.tool_call_id)
+    const result = named ?? unnamed.shift()
+    return { call, result, failed: result !== undefined && isToolError(result) }
+  })
+}
+
+/** `An error occurred while running the tool` is the default message of the OpenAI Agents SDK. */
+const errorText = /^\s*(?:error\b|traceback\b|an error occurred while running the tool\b)/i
+
+/**
+ * Whether a tool failed: its framework flagged the result, or the text begins like an error or traceback,
+ * or is a JSON object with an `error`.
+ */
+export function isToolError({ content, extra }: ToolResultLike): boolean {
+  if (extra?.['error'] === true || extra?.['is_error'] === true) return true
+  const text = textOf(content)
+  if (errorText.test(text)) return true
+  // Parsing every long result would cost more than the rest of the facts.
+  if (!/^\s*\{/.test(text) || !text.includes('"error"')) return false
+  try {
+    const parsed: unknown = JSON.parse(text)
+    const error = isFields(parsed) ? parsed['error'] : null
+    return error !== null && error !== undefined && error !== false && error !== ''
+  } catch {
+    return false
+  }
+}
+
+/** The fields of an {@link ItemEvent} that come from the conversations of a rollout. */
+export type TrajectoryFacts = Pick<
+  ItemEvent,
+  | 'tokens'
+  | 'prompt_tokens'
+  | 'completion_tokens'
+  | 'cost_usd'
+  | 'calls'
+  | 'tool_calls'
+  | 'tool_errors'
+  | 'finish'
+  | 'rewritten'
+  | 'tools'
+  | 'summary'
+>
+
+/** Reads the facts of a rollout from the documents of its samples, in their order. */
+export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): TrajectoryFacts {
+  const finish = new Map<string, number>()
+  const tools = new Map<string, { calls: number; errors: number }>()
+  let calls = 0
+  let rewritten = 0
+  for (const trajectory of trajectories) {
+    for (const metrics of answeredMetrics(trajectory)) {
+      calls += 1
+      const { finish_reason: reason, history_rewritten: isRewritten } = metrics
+      if (typeof reason === 'string') finish.set(reason, (finish.get(reason) ?? 0) + 1)
+      if (isRewritten === true) rewritten += 1
+    }
+    for (const { call, failed } of trajectory.steps.flatMap(answeredCalls)) {
+      const { calls: before, errors } = tools.get(call.function_name) ?? { calls: 0, errors: 0 }
+      tools.set(call.function_name, { calls: before + 1, errors: errors + (failed ? 1 : 0) })
+    }
+  }
+  const uses = [...tools].map(([name, use]): ToolUse => ({ name, ...use }))
+  const prompt = total(trajectories, 'total_prompt_tokens')
+  const completion = total(trajectories, 'total_completion_tokens')
+  return {
+    tokens: prompt === null && completion === null ? null : (prompt ?? 0) + (completion ?? 0),
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    cost_usd: total(trajectories, 'total_cost_usd'),
+    calls,
+    tool_calls: uses.reduce((sum, use) => sum + use.calls, 0),
+    tool_errors: uses.reduce((sum, use) => sum + use.errors, 0),
+    finish: Object.fromEntries(finish),
+    rewritten,
+    tools: uses,
+    summary: toSummary(lastPolicyText(trajectories)),
+  }
+}
+
+/** A text as it is stored in an event: one line of at most 160 characters. */
+export function toSummary(text: string): string {
+  // Far more than fits: answers may have megabytes.
+  const line = text.slice(0, 4000).replaceAll(/\s+/g, ' ').trim()
+  // By code points: half of a pair is not a character.
+  const characters = Array.from(line.slice(0, 400))
+  return characters.length <= 160 ? line.slice(0, 400) : `${characters.slice(0, 159).join('')}…`
+}
+
+/**
+ * The steps, counted from 1, before which the conversation was rewritten: their model call did not extend
+ * the conversation before it. Null for a call whose answer is not in a step.
+ */
+export function rewrittenSteps({ steps, extra }: TrajectoryLike): (number | null)[] {
+  const inSteps = steps.flatMap(({ metrics }, index) =>
+    metrics?.extra?.['history_rewritten'] === true ? [index + 1] : [],
+  )
+  const others = callsWithoutStep(extra).filter(
+    (call) => isFields(call['extra']) && call['extra']['history_rewritten'] === true,
+  )
+  return [...inSteps, ...others.map(() => null)]
+}
+
+/** The `user-agent` of its model calls, such as `Agents/JavaScript 0.11.0`; null when there is none. */
+export function frameworkOf({ extra }: TrajectoryLike): string | null {
+  const osmosis = extra?.['osmosis']
+  const fields = isFields(osmosis) ? osmosis['sample_extra_fields'] : undefined
+  const userAgent = isFields(fields) ? fields['user_agent'] : undefined
+  return typeof userAgent === 'string' ? userAgent : null
+}
+
+/** Model calls whose answers are not in a step. */
+function callsWithoutStep(extra: TrajectoryLike['extra']): Readonly<Record<string, unknown>>[] {
+  const osmosis = extra?.['osmosis']
+  const calls = isFields(osmosis) ? osmosis['calls_without_step'] : undefined
+  return Array.isArray(calls) ? calls.filter(isFields) : []
+}
+
+/** The metrics of all answered calls. */
+function answeredMetrics({ steps, extra }: TrajectoryLike): Readonly<Record<string, unknown>>[] {
+  const inSteps = steps.flatMap(({ metrics, source }) =>
+    metrics && source === 'agent' ? [metrics.extra ?? {}] : [],
+  )
+  const answered = callsWithoutStep(extra).flatMap((call) => {
+    if (typeof call['error'] === 'string') return []
+    return [isFields(call['extra']) ? call['extra'] : {}]
+  })
+  return [...inSteps, ...answered]
+}
+
+/** The last text of the policy in the last conversation that has one. */
+function lastPolicyText(trajectories: readonly TrajectoryLike[]): string {
+  for (const { steps } of trajectories.toReversed()) {
+    for (const { source, message } of steps.toReversed()) {
+      const text = source === 'agent' ? textOf(message) : ''
+      if (text.trim() !== '') return text
+    }
+  }
+  return ''
+}
+
+/** The sum over the conversations that have the metric; null when none has it. */
+function total(
+  trajectories: readonly TrajectoryLike[],
+  key: keyof NonNullable<TrajectoryLike['final_metrics']>,
+): number | null {
+  const known = trajectories.flatMap(({ final_metrics: metrics }) => metrics?.[key] ?? [])
+  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0)
+}

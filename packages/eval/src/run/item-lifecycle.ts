@@ -1,0 +1,279 @@
+import { errorMessage, isOsmosisError } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
+import { rolloutLossSchema } from '@osmosis/runtime/wire'
+
+import { formatDuration } from '../analysis/figures/number-text.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
+import { trajectoryFacts } from '../analysis/trajectory/trajectory-facts.ts'
+import { toRunRow } from '../dataset/dataset-row.ts'
+import { itemKey } from '../store/run-files.ts'
+import type { EvaluatedModel, EvaluationOptions, EvaluationProgress } from './evaluation-options.ts'
+import type { EvaluationState } from './evaluation-state.ts'
+import { toEndedItem, type ItemScores, emptyRecord } from './items/item-record.ts'
+import type { EvaluationItem, ItemOutcome, ModelTag } from './items/item-runner.ts'
+import { scoreItem } from './items/scorer.ts'
+import {
+  CostBudget,
+  costOfItems,
+  FailureLimit,
+  PolicyLosses,
+  type StopSwitch,
+} from './stop-conditions.ts'
+
+/** Options of {@link ItemLifecycle}. */
+export interface ItemLifecycleOptions extends Pick<
+  EvaluationOptions,
+  | 'store'
+  | 'scorers'
+  | 'needsReward'
+  | 'redact'
+  | 'maxCostUsd'
+  | 'failOnError'
+  | 'patienceMs'
+  | 'runAgain'
+  | 'onItem'
+  | 'onProgress'
+> {
+  readonly models: ReadonlyMap<ModelTag, EvaluatedModel>
+  readonly state: EvaluationState
+  readonly stop: StopSwitch
+  /** Receives every event after it was stored. */
+  readonly onStored?: ((event: ItemEvent) => void) | undefined
+  readonly inFlight: () => EvaluationProgress['inFlight']
+}
+
+/** An item that was lost with its worker this many times has failed. */
+const maxTimesLost = 3
+
+interface EndedRun {
+  readonly item: EvaluationItem
+  readonly outcome: ItemOutcome
+}
+
+/**
+ * Runs items and decides their outcomes. An item with a final outcome is scored, stored, and only then
+ * acknowledged and reported. An item that ended because the evaluation must stop stays pending. An item
+ * whose outcome is unrelated to its agent is run again.
+ */
+export class ItemLifecycle {
+  readonly #options: ItemLifecycleOptions
+  readonly #losses = new PolicyLosses<EndedRun>()
+  readonly #budget: CostBudget | undefined
+  readonly #failures: FailureLimit
+  /** Events that are stored but not reported yet. */
+  readonly #unreported: { readonly event: ItemEvent; readonly isNew: boolean }[] = []
+  /** When an item was first run again after the last one was stored. */
+  #againSince: number | undefined
+  /** How often items were lost with their worker, by model, row and attempt. */
+  readonly #lost = new Map<string, number>()
+
+  constructor(options: ItemLifecycleOptions) {
+    this.#options = options
+    const { maxCostUsd, store, failOnError, state, runAgain = () => false } = options
+    const earlier = costOfItems(store?.events.values() ?? [])
+    this.#budget = maxCostUsd === undefined ? undefined : new CostBudget(maxCostUsd, earlier)
+    this.#failures = new FailureLimit(failOnError, state.total)
+    for (const event of store?.events.values() ?? []) {
+      if (!runAgain(event)) this.#failures.add(event)
+    }
+  }
+
+  /**
+   * Runs an item and handles its outcome. Resolves to whether it must be run again. Throws what a callback
+   * throws.
+   */
+  async run(item: EvaluationItem): Promise<boolean> {
+    const { stop } = this.#options
+    let ended: Promise<boolean> | undefined
+    let again = false
+    // The runner's hook and its result report the same outcome; the first one is handled.
+    const end = async (outcome: ItemOutcome): Promise<void> => {
+      try {
+        again = await (ended ??= this.#end({ item, outcome }))
+      } catch (error) {
+        ended = undefined
+        throw error
+      }
+    }
+    try {
+      const outcome = await this.#outcomeOf(item, end)
+      if (outcome !== undefined) await end(outcome)
+    } catch (error) {
+      // The reason of the stop was already reported.
+      if (!stop.signal.aborted) throw error
+    }
+    this.#report()
+    if (this.#losses.verdict !== undefined) stop.halt(this.#losses.verdict)
+    return again
+  }
+
+  /** Whether the evaluation has stopped, e.g. because the policy cannot answer. */
+  get halted(): boolean {
+    for (const [tag, { policy }] of this.#options.models) {
+      if (policy && policy.failure !== null) this.#halt(tag, policy.failure)
+    }
+    const exceeded = this.#budget?.verdict ?? this.#failures.verdict
+    if (exceeded !== undefined) this.#options.stop.halt(exceeded)
+    return this.#options.stop.reason !== undefined
+  }
+
+  /** When no item is running any more, items that were lost to the policy count as failed. */
+  async settle(): Promise<void> {
+    await this.#storeLosses()
+    this.#report()
+  }
+
+  /** Undefined for an item that stays pending. */
+  async #outcomeOf(
+    item: EvaluationItem,
+    onEnd: (outcome: ItemOutcome) => Promise<void>,
+  ): Promise<ItemOutcome | undefined> {
+    const { stop, models, scorers = [], needsReward = scorers.length === 0 } = this.#options
+    const startedAt = performance.now()
+    try {
+      const options = { signal: stop.signal, needsReward, onEnd }
+      return await models.get(item.model)?.runner.run(item, options)
+    } catch (error) {
+      if (stop.signal.aborted) return undefined
+      switch (classifyError(error)) {
+        case 'item-failed':
+          return refused(error, performance.now() - startedAt)
+        case 'halt':
+          stop.halt(error)
+          return undefined
+        case 'halt-and-cancel':
+          stop.cancel(error)
+          return undefined
+      }
+    }
+  }
+
+  /** Resolves to whether the item is to be run again. */
+  async #end(run: EndedRun): Promise<boolean> {
+    const { item, outcome } = run
+    const { trouble } = outcome.record
+    const known = this.#options.models.get(item.model)?.policy?.failure ?? null
+    const lasting = trouble?.isLasting ? (known ?? trouble.message) : known
+    if (lasting !== null && (trouble?.isLasting || outcome.status === 'failed')) {
+      this.#halt(item.model, lasting)
+    } else if (trouble?.isRateLimit && outcome.status === 'failed') {
+      return this.#runsAgain(outcome, trouble.message)
+    } else if (this.#isLost(run)) {
+      return this.#runsAgain(outcome, outcome.errorMessage ?? '')
+    } else if (trouble !== null && outcome.status === 'failed') {
+      this.#losses.add(run, trouble.message)
+    } else {
+      // A rollout with model calls shows that the policy answers again.
+      if (outcome.usage !== null) await this.#storeLosses()
+      await this.#store(run)
+    }
+    return false
+  }
+
+  /** Whether it was lost with its worker, unless that happened so often that the item may be the cause. */
+  #isLost({ item, outcome }: EndedRun): boolean {
+    if (!rolloutLossSchema.safeParse(outcome.errorType).success) return false
+    const key = `${item.model} ${item.rowIndex} ${item.runIndex}`
+    const times = (this.#lost.get(key) ?? 0) + 1
+    this.#lost.set(key, times)
+    return times < maxTimesLost
+  }
+
+  /** True, unless no item has ended for too long: then the evaluation stops. */
+  #runsAgain({ record }: ItemOutcome, why: string): boolean {
+    // Its cost counts, although it is not stored.
+    this.#budget?.add(trajectoryFacts(Object.values(record.trajectories ?? {})))
+    const { stop, patienceMs = 600_000 } = this.#options
+    const now = performance.now()
+    this.#againSince ??= now
+    if (now - this.#againSince < patienceMs) return true
+    stop.halt(
+      `No rollout has ended for ${formatDuration(patienceMs)}. The last one was lost: ${why}`,
+    )
+    return false
+  }
+
+  /** Stops because of an answer of a model's policy. */
+  #halt(tag: ModelTag, reason: string): void {
+    const { models, stop } = this.#options
+    stop.halt(models.size === 1 ? reason : `${tag}: ${reason}`)
+  }
+
+  async #storeLosses(): Promise<void> {
+    for (const lost of this.#losses.release()) await this.#store(lost)
+  }
+
+  async #store({ item, outcome }: EndedRun): Promise<void> {
+    const { scorers = [], store, models, redact = unchanged, stop, onStored } = this.#options
+    // An eval function may take long, or never end.
+    const scores =
+      scorers.length === 0
+        ? unscored
+        : await untilAborted(stop.signal, () => scoreItem(scorers, item.row, outcome))
+    let event: ItemEvent
+    let isNew = true
+    try {
+      const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)
+      const ended = toEndedItem(item, outcome, { row, scores, isCompared: models.size > 1, redact })
+      isNew = !store?.events.has(itemKey(ended.event))
+      event = (await store?.commit(ended)) ?? { ...ended.event, at: null, sat: null }
+      onStored?.(event)
+      this.#budget?.add(event)
+      this.#failures.add(event)
+    } catch (error) {
+      stop.cancel(error)
+      throw error
+    }
+    this.#againSince = undefined
+    this.#unreported.push({ event, isNew })
+  }
+
+  /** Reports stored events; after storing, because a callback may throw. */
+  #report(): void {
+    const { onItem, onProgress, state, inFlight } = this.#options
+    for (const { event: item, isNew } of this.#unreported.splice(0)) {
+      state.add(item, isNew)
+      onItem?.(item)
+      onProgress?.({ done: state.done, total: state.total, item, inFlight: inFlight() })
+    }
+  }
+}
+
+const unscored: ItemScores = { scores: {}, scoreErrors: {} }
+
+function unchanged<T>(data: T): T {
+  return data
+}
+
+/** The outcome of an item that the server refused. */
+function refused(error: unknown, durationMs: number): ItemOutcome {
+  return {
+    status: 'failed',
+    reward: null,
+    sampleRewards: {},
+    samples: [],
+    usage: null,
+    durationMs,
+    errorType: 'rollout_protocol_error',
+    errorMessage: errorMessage(error),
+    record: emptyRecord,
+  }
+}
+
+/** The consequence of an error that was thrown when a rollout was sent. */
+type ErrorMeaning =
+  /** The server refused this rollout but may accept others. */
+  | 'item-failed'
+  /** No further rollout can be sent, but those in progress may still end. */
+  | 'halt'
+  /** Rollouts in progress cannot end either. */
+  | 'halt-and-cancel'
+
+/** Classifies an error of `ItemRunner.run`. */
+function classifyError(error: unknown): ErrorMeaning {
+  if (!isOsmosisError(error)) return 'halt'
+  if (error.code === 'invalid_request') return 'item-failed'
+  if (error.code !== 'protocol_error') return 'halt'
+  if (error.status === undefined) return 'halt-and-cancel'
+  return error.status >= 400 && error.status < 500 ? 'item-failed' : 'halt'
+}

@@ -1,0 +1,271 @@
+import { readdir, rm } from 'node:fs/promises'
+import path from 'node:path'
+
+import type { Trajectory } from '@osmosis/runtime/trajectory'
+
+import type { ItemEvent } from '../../analysis/records/item-event.ts'
+import type { RunManifest } from '../../analysis/records/run-manifest.ts'
+import { toJournalLine, readJournal } from '../journal.ts'
+import { grown, type RunGrowth, writeManifest } from '../manifest-file.ts'
+import { itemKey, runFiles, type SegmentKind } from '../run-files.ts'
+import type { RunLock } from '../run-lock.ts'
+import { AppendFile, truncate } from './append-file.ts'
+import { SegmentWriter } from './segment-writer.ts'
+import { SnapshotFiles, type RunSnapshots } from './snapshot-files.ts'
+
+/** Beyond this number of distinct parts, no more are shared. */
+const maxParts = 10_000
+
+/** Lets events share equal parts, such as `{ stop: 1 }`, because a run holds all its events in memory. */
+class SharedParts {
+  readonly #parts = new Map<string, unknown>()
+
+  /** The same event with shared parts. */
+  share(event: ItemEvent): ItemEvent {
+    return {
+      ...event,
+      samples: this.#shared(event.samples),
+      finish: this.#shared(event.finish),
+      tools: this.#shared(event.tools),
+      metrics: this.#shared(event.metrics),
+    }
+  }
+
+  #shared<T extends object>(part: T): T {
+    const text = JSON.stringify(part)
+    const known = this.#parts.get(text)
+    if (known !== undefined) return known as T
+    if (this.#parts.size < maxParts) this.#parts.set(text, part)
+    return part
+  }
+}
+
+/** A sample as the grader saw it. */
+export interface GradedSample {
+  /** In the form of the agent framework. */
+  readonly messages: readonly unknown[]
+  /** The label of the sample, not of the row. */
+  readonly label: string | null
+  readonly metrics: Readonly<Record<string, unknown>>
+  readonly extra_fields: Readonly<Record<string, unknown>>
+  /** Removed from training by the workflow or the grader. Default: false. */
+  readonly removed?: true
+}
+
+/** A conversation in chat completions form, as it was sent to the policy and answered. */
+export interface WireConversation {
+  /** Omitted where they equal those of the sample. */
+  readonly messages?: readonly unknown[]
+  /** Of the latest request that had any. */
+  readonly tools?: readonly unknown[]
+}
+
+/** A rollout as the grader saw it: enough to grade it again. */
+export interface GradedRollout {
+  readonly label: string | null
+  readonly metadata: Readonly<Record<string, unknown>> | null
+  /** Other columns of the row, which eval functions receive. Default: none. */
+  readonly other_columns?: Readonly<Record<string, unknown>>
+  /** The folder of its artifacts, relative to the run's; null without one. */
+  readonly artifacts: string | null
+  /** By sample id. */
+  readonly samples: Readonly<Record<string, GradedSample>>
+  /** By sample id, for samples that were recorded at the policy. Default: none. */
+  readonly wire?: Readonly<Record<string, WireConversation>>
+}
+
+/** An item that has ended. */
+export interface EndedItem {
+  /** The places of the other data are added when it is written. */
+  readonly event: Omit<ItemEvent, 'at' | 'sat'>
+  /** The conversations, by sample id; null when there are none. */
+  readonly trajectories: Readonly<Record<string, Trajectory>> | null
+  /** Null when the rollout has nothing to grade. */
+  readonly graded: GradedRollout | null
+}
+
+export interface OpenStoreOptions {
+  readonly location: string
+  readonly manifest: RunManifest
+  readonly lock: RunLock
+  readonly snapshotIntervalMs: number
+}
+
+/** Reads the events of the run and removes data that was never acknowledged. */
+export async function openStore(options: OpenStoreOptions): Promise<RunStore> {
+  const { location } = options
+  const { journal } = runFiles(location)
+  const events = new Map<string, ItemEvent>()
+  const parts = new SharedParts()
+  const ends = { trajectories: new Map<number, number>(), samples: new Map<number, number>() }
+  let end = 0
+  for await (const [event, after] of readJournal(journal)) {
+    events.set(itemKey(event), parts.share(event))
+    noteEnd(ends.trajectories, event.at)
+    noteEnd(ends.samples, event.sat)
+    end = after.offset
+  }
+  truncate(journal, end)
+  await removeUnfinished(location)
+  return new RunStore(options, events, ends)
+}
+
+/** Removes what `writeFileAtomically` was writing when the process was killed. */
+async function removeUnfinished(location: string): Promise<void> {
+  for (const name of await readdir(location)) {
+    if (/\.[0-9a-f-]{36}\.tmp$/.test(name)) await rm(path.join(location, name), { force: true })
+  }
+}
+
+function noteEnd(ends: Map<number, number>, place: ItemEvent['at']): void {
+  if (place === null) return
+  const [segment, offset, length] = place
+  ends.set(segment, Math.max(ends.get(segment) ?? 0, offset + length))
+}
+
+/** The part of a store that an evaluation uses. */
+export type EvaluationStore = Pick<
+  RunStore,
+  'location' | 'manifest' | 'events' | 'commit' | 'refreshSnapshots' | 'writeSnapshots'
+>
+
+/** Writes the folder of a run. Only one store of a run is open at a time, see `createRun` and `resumeRun`. */
+export class RunStore {
+  /** The folder; absolute. */
+  readonly location: string
+  /** The last event of each item that has ended, by `itemKey`. */
+  readonly events: ReadonlyMap<string, ItemEvent>
+  readonly #events: Map<string, ItemEvent>
+  readonly #parts = new SharedParts()
+  readonly #journal: AppendFile
+  readonly #trajectories: SegmentWriter
+  readonly #samples: SegmentWriter
+  readonly #snapshots: SnapshotFiles
+  readonly #lock: RunLock
+  readonly #commits = new Set<Promise<unknown>>()
+  #manifest: RunManifest
+  #failure: Error | undefined
+  #closed: Promise<void> | undefined
+
+  /** Use `createRun` or `resumeRun`. */
+  constructor(
+    { location, manifest, lock, snapshotIntervalMs }: OpenStoreOptions,
+    events: Map<string, ItemEvent>,
+    ends: Readonly<Record<SegmentKind, ReadonlyMap<number, number>>>,
+  ) {
+    this.location = location
+    this.#manifest = manifest
+    this.events = this.#events = events
+    this.#lock = lock
+    this.#snapshots = new SnapshotFiles(location, snapshotIntervalMs)
+    const fail = (error: Error): void => this.#fail(error)
+    this.#trajectories = new SegmentWriter(location, 'trajectories', ends.trajectories, fail)
+    this.#samples = new SegmentWriter(location, 'samples', ends.samples, fail)
+    this.#journal = new AppendFile(runFiles(location).journal, fail)
+  }
+
+  get manifest(): RunManifest {
+    return this.#manifest
+  }
+
+  /**
+   * Resolves with the whole event when the item survives a crash of the process and of the machine.
+   * Concurrent commits share their writes.
+   *
+   * @throws OsmosisError with code `storage_error` when it cannot be written: it names the file and
+   * the free space; the item is not stored, and every further commit is refused with the same error
+   * @throws TypeError when the store is closed, or the item has no JSON form
+   */
+  async commit(item: EndedItem): Promise<ItemEvent> {
+    return this.#track(() => this.#write(item))
+  }
+
+  /**
+   * Replaces the event of an item that has ended; its transcripts stay in place. Resolves, and throws, as
+   * `commit` does.
+   */
+  async amend(event: ItemEvent): Promise<ItemEvent> {
+    return this.#track(() => this.#enter(event))
+  }
+
+  async #track(write: () => Promise<ItemEvent>): Promise<ItemEvent> {
+    if (this.#closed !== undefined) throw new TypeError(`The run ${this.location} is closed.`)
+    const committed = write()
+    this.#commits.add(committed)
+    try {
+      return await committed
+    } finally {
+      this.#commits.delete(committed)
+    }
+  }
+
+  /**
+   * Adds rows or attempts, or changes the threshold. Rows keep their places; new ones are appended.
+   *
+   * @throws OsmosisError with code `storage_error`
+   */
+  async grow(growth: RunGrowth): Promise<RunManifest> {
+    const manifest = grown(this.#manifest, growth)
+    if (manifest !== this.#manifest) await writeManifest(this.location, manifest)
+    this.#manifest = manifest
+    return manifest
+  }
+
+  /**
+   * Writes `index.jsonl`, `metrics.json` and `progress.json` when they are due, in at most a twentieth of
+   * the time; `texts` is called only then.
+   *
+   * @throws OsmosisError with code `storage_error`
+   */
+  refreshSnapshots(texts: () => RunSnapshots): Promise<void> {
+    return this.#snapshots.refresh(texts)
+  }
+
+  /** Writes them now. Throws what `refreshSnapshots` throws. */
+  writeSnapshots(texts: () => RunSnapshots): Promise<void> {
+    return this.#snapshots.write(texts)
+  }
+
+  /** Waits for pending commits, and releases the run to other processes. */
+  close(): Promise<void> {
+    return (this.#closed ??= this.#close())
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #write({ event, trajectories, graded }: EndedItem): Promise<ItemEvent> {
+    const { rollout_id } = event
+    // Both before either is written: a failed conversion must not leave half of the item behind.
+    const conversations = trajectories && JSON.stringify({ rollout_id, samples: trajectories })
+    const samples = graded && JSON.stringify({ rollout_id, ...graded })
+    if (this.#failure !== undefined) throw this.#failure
+    const [at, sat] = await Promise.all([
+      conversations === null ? null : this.#trajectories.append(conversations),
+      samples === null ? null : this.#samples.append(samples),
+    ])
+    return this.#enter({ ...event, at, sat })
+  }
+
+  async #enter(event: ItemEvent): Promise<ItemEvent> {
+    await this.#journal.append(toJournalLine(event)).durable
+    const shared = this.#parts.share(event)
+    this.#events.set(itemKey(event), shared)
+    return shared
+  }
+
+  #fail(error: Error): void {
+    this.#failure ??= error
+    for (const writer of [this.#trajectories, this.#samples, this.#journal]) writer.refuse(error)
+  }
+
+  async #close(): Promise<void> {
+    await Promise.allSettled(this.#commits)
+    try {
+      await Promise.all([this.#journal.close(), this.#trajectories.close(), this.#samples.close()])
+    } finally {
+      this.#lock.release()
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
+
+import { listRuns } from '@osmosis/eval'
+
+import { OpenRun } from './open-run.ts'
+import type { RunView } from './run-view.ts'
+
+/** Where runs are. */
+export interface RunPlaces {
+  /** A folder of runs, such as `.osmosis/evals` of a workspace. */
+  readonly root?: string
+  /** Folders of runs. Two with one name are one: the first. */
+  readonly runs?: readonly string[]
+}
+
+/** A run that was found. */
+export interface CatalogRun {
+  readonly name: string
+  /** Absolute. */
+  readonly location: string
+  /** Why it cannot be opened; null when it can. */
+  readonly problem: string | null
+}
+
+/** A run as it was asked for. */
+export interface FoundView {
+  readonly run: OpenRun
+  readonly view: RunView
+  /** What stands behind the @ of the name; may be empty. */
+  readonly variant: string
+}
+
+/** Finds runs by their names. A name is looked up among the folders that are there, and never joined. */
+export class RunCatalog {
+  readonly #places: RunPlaces
+  readonly #open = new Map<string, Promise<OpenRun>>()
+
+  constructor(places: RunPlaces) {
+    this.#places = places
+  }
+
+  /** The newest first. */
+  async list(): Promise<CatalogRun[]> {
+    const { root } = this.#places
+    const found: CatalogRun[] = root === undefined ? [] : await listRuns(root)
+    const all = [...this.#named(), ...found]
+    return all.filter(({ name }, index) => all.findIndex((each) => each.name === name) === index)
+  }
+
+  /**
+   * The run and the view of a name such as `my-run` or `my-run@baseline`; undefined when there is none.
+   *
+   * @throws OsmosisError with code `damaged_run`
+   */
+  async find(name: string): Promise<FoundView | undefined> {
+    const [own = '', variant = ''] = name.split('@', 2)
+    const found = this.#named().find((each) => each.name === own) ?? (await this.#inRoot(own))
+    if (found === undefined) return undefined
+    const run = await this.open(found)
+    const view = await run.view(variant)
+    return view === undefined ? undefined : { run, view, variant }
+  }
+
+  #named(): CatalogRun[] {
+    return (this.#places.runs ?? []).map((location) => {
+      const absolute = path.resolve(location)
+      return { name: path.basename(absolute), location: absolute, problem: null }
+    })
+  }
+
+  /** Without a look into the folders: every request asks for a run. */
+  async #inRoot(name: string): Promise<CatalogRun | undefined> {
+    const { root } = this.#places
+    if (root === undefined) return undefined
+    const entries = await readdir(root, { withFileTypes: true }).catch(() => [])
+    const folder = entries.find(
+      (entry) => entry.name === name && entry.isDirectory() && !entry.name.startsWith('.'),
+    )
+    return folder && { name, location: path.resolve(root, folder.name), problem: null }
+  }
+
+  /** @throws OsmosisError with code `damaged_run` */
+  async open({ location }: CatalogRun): Promise<OpenRun> {
+    const opened = this.#open.get(location) ?? OpenRun.open(location)
+    this.#open.set(location, opened)
+    try {
+      return await opened
+    } catch (error) {
+      // It may be put right.
+      this.#open.delete(location)
+      throw error
+    }
+  }
+
+  /** The run, if it has been opened. */
+  opened({ location }: CatalogRun): Promise<OpenRun> | undefined {
+    return this.#open.get(location)
+  }
+}
