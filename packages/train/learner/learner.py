@@ -163,8 +163,13 @@ class TransformersPolicy(Policy):
         head_size = getattr(self.config, "head_dim", None) or size // heads
         width = torch.finfo(self.dtype).bits // 8
         self.cache_bytes = 2 * layers * (getattr(self.config, "num_key_value_heads", None) or heads) * head_size * width
-        self.activation_bytes = layers * (16 * size + 5 * getattr(self.config, "intermediate_size", 4 * size)) * width
-        self.start_model = None
+        # The input of each layer, and what one layer computes (measured with Qwen3).
+        inner = getattr(self.config, "intermediate_size", 4 * size)
+        self.activation_bytes = layers * size * width + (4 * size + 6 * heads * head_size + 4 * inner) * 4
+        self.start_model, self.layers = None, []
+        if self.causal.supports_gradient_checkpointing:
+            self.causal.gradient_checkpointing_enable({"use_reentrant": False})
+            self.layers = [m for m in self.causal.modules() if isinstance(m, transformers.modeling_layers.GradientCheckpointingLayer)]
 
     def _load(self, config, weights):
         import transformers
@@ -203,7 +208,16 @@ class TransformersPolicy(Policy):
 
     def hidden(self, ids, lengths):
         mask = torch.arange(ids.shape[1], device=ids.device)[None] < lengths[:, None]
-        return self.causal.base_model(input_ids=ids, attention_mask=mask.long(), use_cache=False).last_hidden_state
+        # The backward pass computes each layer again. Only the layers themselves are in training mode, so that dropout stays off.
+        self._train_layers(torch.is_grad_enabled())
+        try:
+            return self.causal.base_model(input_ids=ids, attention_mask=mask.long(), use_cache=False).last_hidden_state
+        finally:
+            self._train_layers(False)
+
+    def _train_layers(self, on):
+        for layer in self.layers:
+            layer.training = on
 
     def head(self, hidden):
         # What some families do to their logits (Granite, Cohere, Gemma 2). A family that is missing here fails the drift check.
@@ -357,7 +371,7 @@ def _bare_calls(text, tools):
 class Conversations:
     """Remembers the tokens of answers, so that a next turn extends what was sampled instead of encoding its text again."""
 
-    EMPTY_THINKING = re.compile(r"<think>\s*</think>\s*")
+    EMPTY_THINKING = re.compile(r"<think>\s*</think>\n*")
 
     def __init__(self, policy, most=16_384):
         self.policy, self.most = policy, most
@@ -371,9 +385,10 @@ class Conversations:
             for at, key in enumerate(_keys(messages, tools, settings)):
                 if key in self.answers:
                     self.answers.move_to_end(key)
-                    # A client may leave the reasoning out.
-                    known, messages[at] = self.answers[key]
+                    known, reasoning = self.answers[key]
                     last = at + 1
+                    if reasoning:  # a client may leave it out
+                        messages[at] = {**messages[at], "reasoning_content": reasoning}
         whole = self.policy.render(messages, tools, True, **settings)
         if known is None:
             return self.policy.encode(whole)
@@ -406,7 +421,7 @@ class Conversations:
         with self.lock:
             for answer in (without, message):
                 *_, key = _keys([*messages, answer], tools, settings)
-                self.answers[key] = (array("i", ids), message)
+                self.answers[key] = (array("i", ids), message.get("reasoning_content"))
                 self.answers.move_to_end(key)
             while len(self.answers) > self.most:
                 self.answers.popitem(last=False)

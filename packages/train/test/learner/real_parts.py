@@ -1,0 +1,157 @@
+"""Checks learner.py with the real torch, transformers and peft, by hand: python real_parts.py [--seeds 4] [--updates 12] [--only NAME]
+
+It makes a tiny Qwen3 for each seed and prints the figures of each check; a failed check ends it with an error.
+"""
+import argparse
+import importlib.util
+import itertools
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from doors import attempt_doors
+from learner_process import LEARNER, READ_NOTE, LearnerProcess, question, sequence
+
+DOOR = [question(3)]
+CALL = '<tool_call>\n{"name": "read_note", "arguments": {}}\n</tool_call>'
+
+
+def start(model, rank, *flags):
+    return LearnerProcess("--model", str(model), "--lora-rank", str(rank), "--max-length", "512", *flags)
+
+
+def check(holds, what):
+    if not holds:
+        raise SystemExit(f"FAILED: {what}")
+
+
+def check_turns(model):
+    """The second turn extends the first one's tokens, whatever the model wrote and however its tokens are split."""
+    spec = importlib.util.spec_from_file_location("learner", LEARNER)
+    learner = importlib.util.module_from_spec(spec)
+    sys.modules["learner"] = learner
+    spec.loader.exec_module(learner)
+    options = argparse.Namespace(model=str(model), device="cpu", dtype="auto", lora_rank=0, seed=0, max_length=512)
+    policy = learner.TransformersPolicy(options)
+    conversations = learner.Conversations(policy)
+    end = policy.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    check(policy.end_ids == {end}, f"the end tokens are {policy.end_ids}")
+    texts = [CALL, f"  I read it. \n\n{CALL}", f"<think>\nHm.\n\n</think>\n\n{CALL}", f"<think>\n\n</think>\n\n{CALL}", f"{CALL}\n{CALL}", " x\n\t ", "ü é 👩‍👩‍👧"]
+    for text, cut, split in itertools.product(texts, (False, True), (False, True)):
+        prompt = conversations.prompt(DOOR, [READ_NOTE], {})
+        # Split otherwise than the tokenizer would: letter by letter.
+        ids = [i for letter in text for i in policy.encode(letter)] if split and "<" not in text else policy.encode(text)
+        ids = ids if cut else [*ids, end]
+        message = learner.parse_answer(text, [READ_NOTE], policy.template)
+        conversations.remember(DOOR, [READ_NOTE], {}, message, prompt + ids)
+        echo = {key: value for key, value in message.items() if key != "reasoning_content"}
+        echo["content"] = echo["content"] or ""
+        follow = [{"role": "tool", "tool_call_id": call["id"], "content": "ab"} for call in message.get("tool_calls", [])]
+        second = conversations.prompt([*DOOR, echo, *(follow or [{"role": "user", "content": "Sure?"}])], [READ_NOTE], {})
+        check(second[: len(prompt + ids)] == prompt + ids, f"the second turn does not extend {text!r}")
+        after = policy.decode(second[len(prompt + ids) :])
+        check(after.startswith("<|im_end|>\n<|im_start|>user" if cut else "\n<|im_start|>user"), f"{after!r} follows {text!r}")
+        check(after.endswith("<|im_end|>\n<|im_start|>assistant\n"), f"{after!r} follows {text!r}")
+    check(conversations.rewritten == 0, "no conversation is rendered anew")
+    print(f"turns: {4 * len(texts)} second turns extend the first")
+
+
+def check_state_and_export(model, rank, folder):
+    learner = start(model, rank)
+    ready = learner.ready
+    print(f"rank {rank}: weights {ready['weights']}, trained {ready['trained_weights']}, memory {ready['memory_bytes']}")
+
+    def train(learner, seed):
+        answers = [learner.chat([question(door)], seed=seed, temperature=1.3) for door in range(8)]
+        sequences = [sequence(answer, advantage=(-1.0) ** at, temperature=1.3) for at, answer in enumerate(answers)]
+        body = {"loss": "policy_gradient", "sequences": sequences, "learning_rate": 1e-3, "epochs": 2, "kl": 0.01, "seed": seed}
+        return sequences, {**learner.post("/update", body), "seconds": 0}
+
+    train(learner, 1)
+    learner.post("/save", {"folder": f"{folder}/state"})
+    expected = [train(learner, 2), train(learner, 3)]
+    exact = learner.post("/logprobs", {"sequences": expected[0][0]})["logprobs"]
+    learner.post("/export", {"folder": f"{folder}/export"})
+    learner.close()
+    learner = start(model, rank)
+    learner.post("/load", {"folder": f"{folder}/state"})
+    check([train(learner, 2), train(learner, 3)] == expected, "a loaded state continues exactly")
+    learner.close()
+    print(f"rank {rank}: continues exactly; figures of the last update {expected[1][1]}")
+    own = own_logprobs(model if rank else None, f"{folder}/export", expected[0][0])
+    difference = max(abs(a - b) for s, one, other in zip(expected[0][0], exact, own) for a, b in zip(one, other))
+    check(difference < 1e-4, f"the exported model differs by {difference:.1e}")
+    print(f"rank {rank}: logprobs of the exported folder differ by at most {difference:.1e}")
+
+
+def own_logprobs(base, folder, sequences):
+    """As transformers and peft themselves compute them."""
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(base or folder)
+    model = (PeftModel.from_pretrained(model, folder) if base else model).eval()
+    values = []
+    for each in sequences:
+        ids = torch.tensor([each["ids"]])
+        with torch.no_grad():
+            logprobs = torch.log_softmax(model(ids).logits[0, :-1] / each["temperature"], -1)
+        values.append([0.0, *logprobs.gather(-1, ids[0, 1:, None])[:, 0].tolist()])
+    return values
+
+
+def check_learning(model, rank, seed, updates):
+    learner = start(model, rank, "--seed", str(seed))
+    curve, drift, tools, began, sampling, training = [], 0.0, [], time.monotonic(), 0.0, 0.0
+    for step in range(updates + 1):
+        at = time.monotonic()
+        reward, sequences = attempt_doors(learner)
+        sampling += time.monotonic() - at
+        curve.append(round(reward, 2))
+        if step < updates:
+            at = time.monotonic()
+            figures = learner.post("/update", {
+                "loss": "policy_gradient", "sequences": sequences, "learning_rate": 2e-3 if rank else 1e-3, "epochs": 2,
+                "minibatches": 2, "seed": step})
+            training += time.monotonic() - at
+            drift = max(drift, figures["drift_max"])
+    cpu = sum(float(x) for x in Path(f"/proc/{learner.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]) / 100
+    rewritten = learner.request("/health")[1]["rewritten"]
+    learner.close()
+    print(f"learning, rank {rank}, seed {seed}: {curve} drift {drift:.1e}, rewritten {rewritten}, sampling {sampling:.0f} s, "
+          f"updates {training:.0f} s, CPU {cpu:.0f} s", flush=True)
+    check(drift < 1e-4, f"the drift is {drift:.1e}")
+    check(rewritten == 0, "no turn is rendered anew")
+    check(max(curve) > 0.8, "it does not learn")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--updates", type=int, default=12)
+    parser.add_argument("--models", help="folders of models made before: this text with the seed after it")
+    parser.add_argument("--only", choices=["turns", "state", "learning"])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        models = [options.models or f"{folder}/qwen-"] * options.seeds
+        models = [f"{model}{seed}" for seed, model in enumerate(models)]
+        for seed, model in enumerate(models):
+            if not Path(model).exists():
+                maker = Path(__file__).with_name("make_tiny_qwen.py")
+                subprocess.run([sys.executable, str(maker), model, "--seed", str(seed)], check=True)
+        if options.only in (None, "turns"):
+            check_turns(models[0])
+        for rank in (8, 0):
+            if options.only in (None, "state"):
+                check_state_and_export(models[0], rank, f"{folder}/rank-{rank}")
+            if options.only in (None, "learning"):
+                for seed, model in enumerate(models):
+                    check_learning(model, rank, seed, options.updates)
+
+
+if __name__ == "__main__":
+    main()
