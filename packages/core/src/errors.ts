@@ -1,48 +1,6 @@
 /** Coarse cause of a failed rollout; `err_category` on the wire. */
 export type ErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'agent_error'
 
-/** Every code, and the category that a rollout has which fails with it. */
-const categoryOfCode = {
-  no_rollout_context: 'validation_error',
-  wrong_rollout_context: 'validation_error',
-  placeholder_model: 'validation_error',
-  missing_session: 'validation_error',
-  duplicate_sample: 'validation_error',
-  invalid_id: 'validation_error',
-  unknown_sample: 'validation_error',
-  invalid_reward: 'validation_error',
-  missing_reward: 'validation_error',
-  no_samples: 'validation_error',
-  not_graded: 'validation_error',
-  invalid_config: 'validation_error',
-  invalid_entrypoint: 'validation_error',
-  invalid_request: 'validation_error',
-  invalid_dataset: 'validation_error',
-  policy_http_error: 'http_error',
-  policy_unreachable: 'http_error',
-  policy_stream_error: 'http_error',
-  egress_refused: 'http_error',
-  timeout: 'timeout',
-  cancelled: 'agent_error',
-  withdrawn: 'agent_error',
-  lease_expired: 'agent_error',
-  user_code_exit: 'agent_error',
-  stray_error: 'agent_error',
-  rollout_ended: 'agent_error',
-  server_shutdown: 'agent_error',
-  unauthorized: 'http_error',
-  protocol_error: 'http_error',
-  platform_unreachable: 'http_error',
-  port_in_use: 'agent_error',
-  judge_failed: 'http_error',
-  tool_failed: 'agent_error',
-  storage_error: 'agent_error',
-  worker_lost: 'agent_error',
-  queue_unavailable: 'http_error',
-  run_locked: 'agent_error',
-  damaged_run: 'agent_error',
-} satisfies Record<string, ErrorCategory>
-
 /**
  * What went wrong, as a stable word. Codes are API; messages may change.
  *
@@ -83,7 +41,45 @@ const categoryOfCode = {
  * | `run_locked` | another process writes to the evaluation run |
  * | `damaged_run` | files of an evaluation run are missing or were changed |
  */
-export type OsmosisErrorCode = keyof typeof categoryOfCode
+export type OsmosisErrorCode =
+  | 'no_rollout_context'
+  | 'wrong_rollout_context'
+  | 'placeholder_model'
+  | 'missing_session'
+  | 'duplicate_sample'
+  | 'invalid_id'
+  | 'unknown_sample'
+  | 'invalid_reward'
+  | 'missing_reward'
+  | 'no_samples'
+  | 'not_graded'
+  | 'invalid_config'
+  | 'invalid_entrypoint'
+  | 'invalid_request'
+  | 'invalid_dataset'
+  | 'policy_http_error'
+  | 'policy_unreachable'
+  | 'policy_stream_error'
+  | 'egress_refused'
+  | 'timeout'
+  | 'cancelled'
+  | 'withdrawn'
+  | 'lease_expired'
+  | 'user_code_exit'
+  | 'stray_error'
+  | 'rollout_ended'
+  | 'server_shutdown'
+  | 'unauthorized'
+  | 'protocol_error'
+  | 'platform_unreachable'
+  | 'port_in_use'
+  | 'judge_failed'
+  | 'tool_failed'
+  | 'storage_error'
+  | 'worker_lost'
+  | 'queue_unavailable'
+  | 'run_locked'
+  | 'damaged_run'
 
 const brand = Symbol.for('osmosis.error')
 
@@ -125,6 +121,47 @@ export function isOsmosisError(value: unknown): value is OsmosisError {
     // A proxy of user code may throw.
     return false
   }
+}
+
+const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
+  no_rollout_context: 'validation_error',
+  wrong_rollout_context: 'validation_error',
+  placeholder_model: 'validation_error',
+  missing_session: 'validation_error',
+  duplicate_sample: 'validation_error',
+  invalid_id: 'validation_error',
+  unknown_sample: 'validation_error',
+  invalid_reward: 'validation_error',
+  missing_reward: 'validation_error',
+  no_samples: 'validation_error',
+  not_graded: 'validation_error',
+  invalid_config: 'validation_error',
+  invalid_entrypoint: 'validation_error',
+  invalid_request: 'validation_error',
+  invalid_dataset: 'validation_error',
+  policy_http_error: 'http_error',
+  policy_unreachable: 'http_error',
+  policy_stream_error: 'http_error',
+  egress_refused: 'http_error',
+  timeout: 'timeout',
+  cancelled: 'agent_error',
+  withdrawn: 'agent_error',
+  lease_expired: 'agent_error',
+  user_code_exit: 'agent_error',
+  stray_error: 'agent_error',
+  rollout_ended: 'agent_error',
+  server_shutdown: 'agent_error',
+  unauthorized: 'http_error',
+  protocol_error: 'http_error',
+  platform_unreachable: 'http_error',
+  port_in_use: 'agent_error',
+  judge_failed: 'http_error',
+  tool_failed: 'agent_error',
+  storage_error: 'agent_error',
+  worker_lost: 'agent_error',
+  queue_unavailable: 'http_error',
+  run_locked: 'agent_error',
+  damaged_run: 'agent_error',
 }
 
 const validationErrorNames = new Set([
