@@ -14,10 +14,10 @@ its stdin closes. Every request carries `Authorization: Bearer <key>`. Bodies ar
 | `GET /health`               |                                                     | `version`, `busy`, `rewritten`                  |
 | `GET /v1/models`            |                                                     | the current version as a model                  |
 | `POST /v1/chat/completions` | `messages`, `tools`, `temperature`, `max_tokens`, … | with `prompt_token_ids`, `token_ids`, logprobs  |
-| `POST /update`              | `loss`, `sequences` and settings, see `Trainer`     | `version` and figures; 409 leaves the policy as it was |
+| `POST /update`              | `loss`, `sequences` and settings, see `Trainer`     | `version`, figures; a 409 changes nothing        |
 | `POST /logprobs`            | `sequences`: `[{ids, temperature}]`                 | `logprobs` per id                               |
-| `POST /save`, `POST /load`  | `folder`                                            | trained weights, optimizer, version, random state |
-| `POST /export`              | `folder`                                            | a PEFT (or whole model) folder for vLLM and transformers |
+| `POST /save`, `POST /load`  | `folder`                                            | `version`; weights, optimizer, random state      |
+| `POST /export`              | `folder`                                            | writes a PEFT or model folder for vLLM          |
 
 Errors are `{"error": {"message", "type", "code"}}`: 400 wrong request, 401 wrong key, 409 `drift` or `not_finite`,
 507 out of memory.
@@ -318,15 +318,15 @@ def tool_format(template):
 
 
 def _tagged_calls(text, parse):
-    calls, kept, at = [], [], 0
+    calls, outside, at = [], [], 0
     for match in re.finditer(r"<tool_call>(.*?)</tool_call>", text, re.DOTALL):
         call = parse(match[1])
         if call:  # otherwise it stays in the content, so that the agent sees what the model wrote
             calls.append(call)
-            kept.append(text[at : match.start()])
+            outside.append(text[at : match.start()])
             at = match.end()
-    kept.append(text[at:])
-    return (text, calls) if not calls else ("".join(part.rstrip("\n") for part in kept), calls)
+    outside.append(text[at:])
+    return (text, calls) if not calls else ("".join(part.rstrip("\n") for part in outside), calls)
 
 
 def _json_call(text, key):
@@ -404,8 +404,8 @@ class Conversations:
         before = next((text for text in (before, self.EMPTY_THINKING.sub("", before)) if whole.startswith(text)), None)
         if before is None:
             return None
-        ends = [self.policy.decode([i]) for i in self.policy.end_ids]
-        at = max(before.rfind(end) for end in ends)
+        ends = [text for text in (self.policy.decode([i]) for i in self.policy.end_ids) if text]
+        at = max((before.rfind(end) for end in ends), default=-1)
         end = next((end for end in ends if at >= 0 and before.startswith(end, at)), "")
         if at < 0 or before[at + len(end) :].strip():
             at = len(before)  # in some templates the next message's first token ends the answer
@@ -552,7 +552,7 @@ class Trainer:
     weights of the start, where ratio = exp(logprob - start) and weight = min(exp(start - recorded), importance_cap).
     """
 
-    HEAD_TOKENS = 1024  # logits of so many tokens are in memory at once
+    HEAD_TOKENS = 1024  # the number of tokens whose logits are in memory at once
 
     def __init__(self, policy, learning_rate, micro_batch_tokens):
         self.policy, self.learning_rate, self.micro_batch_tokens = policy, learning_rate, micro_batch_tokens
@@ -722,6 +722,8 @@ class Learner:
     def chat(self, body, client):
         messages, tools = _read_messages(body.get("messages")), body.get("tools") or []
         settings = body.get("chat_template_kwargs") or {}
+        if not all(isinstance(tool, dict) and "name" in (tool.get("function") or {}) for tool in tools):
+            raise Problem(400, "Each of `tools` must be a function with a name.")
         if tools and tool_format(self.policy.template) is None:
             raise Problem(400, f"How {self.policy.name} calls tools is not known from its chat template.", "tools_unsupported")
         if body.get("n") not in (None, 1):
@@ -778,7 +780,7 @@ class Learner:
         sequences = [self._read_sequence(at, data, loss) for at, data in enumerate(_read_list(body, "sequences"))]
         tokens = sum(len(s.at) for s in sequences)
         if tokens == 0:
-            raise Problem(400, "There is no token to train: no mask has a 1.")
+            raise Problem(400, "The masks leave no token to train: all of them are 0.")
         settings = {
             "learning_rate": _number(body, "learning_rate", self.trainer.learning_rate, 0),
             "epochs": int(_number(body, "epochs", 1, 1)), "minibatches": int(_number(body, "minibatches", 1, 1)),
@@ -909,6 +911,9 @@ def _read_messages(messages):
             if any(part.get("type") != "text" for part in content):
                 raise Problem(400, f"messages[{at}] has content that is not text.")
             content = "".join(part["text"] for part in content)
+        calls = message.get("tool_calls") or []
+        if not all(isinstance(call, dict) and {"name", "arguments"} <= (call.get("function") or {}).keys() for call in calls):
+            raise Problem(400, f"messages[{at}] has a tool call without the name or the arguments of its function.")
         read.append({**message, "content": content or ""})
         if not message.get("tool_calls"):
             read[-1].pop("tool_calls", None)
@@ -981,7 +986,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Problem(401, "The key is missing or wrong: send OSMOSIS_LEARNER_KEY as `authorization: Bearer <key>`.", "invalid_api_key")
         route = self.routes.get(f"{self.command} {self.path.split('?')[0]}")
         if route is None:
-            raise Problem(404, f"There is no route {self.command} {self.path}.")
+            raise Problem(404, f"No such route: {self.command} {self.path}.")
         try:
             body = json.loads(data or b"{}")
         except ValueError as error:

@@ -46,7 +46,7 @@ class LearnerProcess:
         return self.post("/v1/chat/completions", {"messages": messages, "tools": list(tools), **settings})
 
     def chats(self, conversations, **settings):
-        """One answer for each conversation, requested at the same time."""
+        """One answer for each conversation, requested concurrently."""
         with ThreadPoolExecutor(len(conversations)) as pool:
             return list(pool.map(lambda messages: self.chat(messages, **settings), conversations))
 

@@ -55,7 +55,7 @@ def check_turns(model):
         after = policy.decode(second[len(prompt + ids) :])
         check(after.startswith("<|im_end|>\n<|im_start|>user" if cut else "\n<|im_start|>user"), f"{after!r} follows {text!r}")
         check(after.endswith("<|im_end|>\n<|im_start|>assistant\n"), f"{after!r} follows {text!r}")
-    check(conversations.rewritten == 0, "no conversation is rendered anew")
+    check(conversations.rewritten == 0, "no conversation is rendered again")
     print(f"turns: {4 * len(texts)} second turns extend the first")
 
 
@@ -125,7 +125,7 @@ def check_learning(model, rank, seed, updates):
     print(f"learning, rank {rank}, seed {seed}: {curve} drift {drift:.1e}, rewritten {rewritten}, sampling {sampling:.0f} s, "
           f"updates {training:.0f} s, CPU {cpu:.0f} s", flush=True)
     check(drift < 1e-4, f"the drift is {drift:.1e}")
-    check(rewritten == 0, "no turn is rendered anew")
+    check(rewritten == 0, "no turn is rendered again")
     check(max(curve) > 0.8, "it does not learn")
 
 

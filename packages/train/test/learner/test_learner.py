@@ -128,6 +128,8 @@ class Answers(WithPolicy):
             ("/v1/chat/completions", {"messages": [question(1)], "n": 2}, "`n`"),
             ("/v1/chat/completions", {"messages": [question(1)], "temperature": -1}, "temperature"),
             ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "not text"),
+            ("/v1/chat/completions", {"messages": [question(1)], "tools": [{"type": "function"}]}, "tools"),
+            ("/v1/chat/completions", {"messages": [{"role": "assistant", "tool_calls": [{"id": "a"}]}]}, "tool call"),
             ("/update", {"loss": "other", "sequences": [good]}, "loss"),
             ("/update", {"loss": "policy_gradient", "sequences": []}, "sequences"),
             (*update(mask=[0, 1]), "mask"),
@@ -241,7 +243,7 @@ class Conversations(unittest.TestCase):
         at = len(first["prompt_token_ids"]) + 6
         self.assertIn(second["prompt_token_ids"][at], [second["choices"][0]["token_ids"][-1]])
 
-    def test_a_conversation_is_rendered_anew_where_the_template_drops_earlier_thinking(self):
+    def test_a_conversation_is_rendered_again_where_the_template_drops_earlier_thinking(self):
         before = self.rewritten()
         first, second = self.two_turns("<think>\nHm.\n</think>\n\nYes.", lambda message: [{"role": "user", "content": "Sure?"}])
         self.assertEqual(self.rewritten(), before + 1)
@@ -276,8 +278,8 @@ class Updates(WithPolicy):
     def test_makes_a_rewarded_answer_more_likely(self):
         good, bad = self.sampled(2, seed=3, temperature=2.0)
         before = self.logprob(good), self.logprob(bad)
-        for loss, tell in (("policy_gradient", [1, -1]), ("cross_entropy", [1, 0])):
-            sequences = [sequence(answer, advantage=by, temperature=2.0) for answer, by in zip((good, bad), tell)]
+        for loss, signs in (("policy_gradient", [1, -1]), ("cross_entropy", [1, 0])):
+            sequences = [sequence(answer, advantage=by, temperature=2.0) for answer, by in zip((good, bad), signs)]
             body = {"loss": loss, "sequences": sequences, "learning_rate": 1e-3, "epochs": 2}
             figures = self.learner.post("/update", body)
             after = self.logprob(good), self.logprob(bad)

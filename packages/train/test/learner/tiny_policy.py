@@ -103,19 +103,19 @@ class Transformer(nn.Module):
 
     def forward(self, ids, positions, seen, cache=None):
         """`seen` [rows, queries, keys] says what each position may look at; `cache` holds keys and values of each layer."""
-        x, kept = self.embedding(ids), []
+        x, new_cache = self.embedding(ids), []
         for at, layer in enumerate(self.layers):
             query, key, value = (
                 part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in layer["qkv"](layer["norm"](x)).chunk(3, -1))
             query, key = _rotate(query, positions), _rotate(key, positions)
             if cache is not None:
                 key, value = torch.cat([cache[at][0], key], 2), torch.cat([cache[at][1], value], 2)
-            kept.append((key, value))
+            new_cache.append((key, value))
             scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
             weights = scores.masked_fill(~seen[:, None], -1e9).softmax(-1)
             x = x + layer["out"]((weights @ value).transpose(1, 2).flatten(2))
             x = x + layer["down"](F.gelu(layer["up"](layer["norm2"](x))))
-        return self.norm(x), kept
+        return self.norm(x), new_cache
 
 
 def _rotate(x, positions):
