@@ -18,8 +18,8 @@ const options = {
 } satisfies BuildOptions
 
 /**
- * The page as one HTML file, with a policy that lets nothing run but its own script. Reports put their
- * data where `<!--data-->` is.
+ * The page as one HTML file, with a policy that allows only its own script. Reports replace `<!--data-->`
+ * with their data.
  */
 export async function buildPage(): Promise<string> {
   const [script, style] = await Promise.all([bundle('index.tsx'), bundle('style/index.css')])
@@ -55,7 +55,7 @@ export async function buildPage(): Promise<string> {
 async function bundle(entry: string): Promise<string> {
   const result = await build({ ...options, entryPoints: [path.join(page, entry)] })
   const text = result.outputFiles[0]?.text ?? ''
-  // Nothing inside may end the element that it stands in.
+  // The text must not end the element that contains it.
   return text.trim().replaceAll(/<\/(?=script|style)/gi, '<\\/')
 }
 

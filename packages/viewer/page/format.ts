@@ -1,4 +1,4 @@
-/** Text for what is not known. */
+/** Text for an unknown value. */
 export const unknown = '–'
 
 /** A share as per cent. */
@@ -11,10 +11,10 @@ export function points(share: number, digits = 1): string {
   return (100 * share).toFixed(digits)
 }
 
-/** From this half of an interval of shares on it says no more than that there are few rows. */
+/** An interval of shares with a larger half width is shown as "few rows". */
 const vagueHalf = 0.4
 
-/** How sure a share is; a bound where all values are the same. */
+/** The uncertainty of a share is; a bound where all values are the same. */
 export function margin(
   share: number,
   interval: readonly [low: number, high: number],
@@ -24,7 +24,7 @@ export function margin(
   return (high - low) / 2 < vagueHalf ? intervalText(share, interval, text) : 'few rows'
 }
 
-/** How sure a value is; a bound where all values are the same. */
+/** The uncertainty of a value is; a bound where all values are the same. */
 export function intervalText(
   value: number,
   [low, high]: readonly [low: number, high: number],
@@ -52,7 +52,7 @@ export function compact(count: number | null): string {
   return count >= 1e4 ? `${(count / 1e3).toFixed(0)} k` : thousands(count)
 }
 
-/** A reward as short as it can be without lying. */
+/** A short but accurate reward. */
 export function rewardText(reward: number | null): string {
   if (reward === null) return unknown
   if (Number.isInteger(reward)) return String(reward).replace('-', '−')
@@ -71,21 +71,18 @@ export function counted(count: number, one: string, many = `${one}s`): string {
   return `${thousands(count)} ${count === 1 ? one : many}`
 }
 
-/**
- * A text with its controls to be seen: terminals are told colours by them, and marks of direction make
- * a line read as what it is not.
- */
+/** Makes control characters and marks of text direction visible, which could disguise the text. */
 export function withoutControls(text: string): string {
   return text.replaceAll(/(?![\t\n\r])\p{Cc}|[\u202a-\u202e\u2066-\u2069]/gu, (control) => {
     const code = control.codePointAt(0) ?? 0
-    // Unicode has pictures of the first 32.
+    // Unicode has symbols for the first 32.
     return code < 0x20
       ? String.fromCodePoint(0x2400 + code)
       : `⟨U+${code.toString(16).toUpperCase()}⟩`
   })
 }
 
-/** One line that shows what a text would do to a line: no controls, no marks that turn its direction. */
+/** One line, without control characters and marks of text direction. */
 export function oneLine(text: string): string {
   return text
     .replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ')

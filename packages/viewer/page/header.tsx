@@ -21,7 +21,7 @@ const themeNames: Record<Theme, string> = {
   system: 'System theme',
 }
 
-/** Where the reader is, and how far the run is. */
+/** Navigation, and the progress of the run. */
 export function Header({ source, route, states, control, onHelp }: HeaderProps): JSX.Element {
   const [state] = states
   const run = route.page === 'run' && state?.state === 'shown' ? state.run : null
@@ -88,7 +88,7 @@ function Progress({ run: { progress } }: { run: DisplayedRun }): JSX.Element | n
   )
 }
 
-/** Its baseline and its re-gradings, to be compared with. */
+/** Links to comparisons with its baseline and its re-gradings. */
 function Variants({ run }: { run: DisplayedRun }): JSX.Element | null {
   const others = run.variants.filter((variant) => variant !== run.name)
   if (others.length === 0) return null
@@ -104,7 +104,7 @@ function Variants({ run }: { run: DisplayedRun }): JSX.Element | null {
   )
 }
 
-/** What a report holds, because words are looked for only there. */
+/** How many transcripts a report has, because only these are searched. */
 function reportText(run: DisplayedRun | null, held: (run: string) => number): string {
   if (run === null) return 'Report'
   const [count, all] = [held(run.name), run.table.size]

@@ -1,17 +1,14 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 
-/** What a key does, by `KeyboardEvent.key`. */
+/** Actions by `KeyboardEvent.key`. */
 export type Keys = Readonly<Record<string, (() => void) | undefined>>
 
-/**
- * Listens to keys while the component is there. Nothing but Escape is a key for whoever is writing, and
- * a dialog keeps its keys for itself.
- */
+/** Handles keys while the component is mounted. Text fields react only to Escape, and dialogs to no key. */
 export function useKeys(keys: Keys): void {
-  // Two keys may come before the page is painted: the second means what the first has led to.
+  // Two keys may arrive before the page is painted; the second one applies to the new state.
   const latest = useRef(keys)
   latest.current = keys
-  // With what it is for, not after it has been painted: what can be seen listens.
+  // Before painting, so that everything visible reacts to keys.
   useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return
@@ -35,17 +32,17 @@ export function useKeys(keys: Keys): void {
   }, [])
 }
 
-/** Every key, as the reader is shown them. */
+/** All keys, for the help dialog. */
 export const keyHelp: readonly (readonly [keys: string, what: string])[] = [
   ['j k', 'next, previous rollout'],
   ['[ ]', 'attempts at the same row'],
   ['s', 'next sample of the rollout'],
-  ['d', 'first difference to another attempt'],
+  ['d', 'first difference from another attempt'],
   ['n p', 'next, previous error in the transcript'],
   ['a', 'write a note'],
   ['1 – 9', 'the findings on the left'],
-  ['f g x', 'failures, rows with a gradient, all'],
+  ['f g x', 'not passed, rows with a training signal, all'],
   ['/', 'filter'],
-  ['t', 'light, dark, as the system'],
+  ['t', 'light, dark or system theme'],
   ['esc', 'back'],
 ]

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 
-/** Where the reader is. All of it is in the address, so that it can be sent. */
+/** The state of the page that is in its address, so that it can be shared. */
 export interface Route {
   readonly page: 'runs' | 'run' | 'compare'
   readonly run: string
@@ -11,11 +11,11 @@ export interface Route {
   readonly selected: string
   /** The sample of the rollout; empty for the first. */
   readonly sample: string
-  /** Whether two attempts are beside one another. */
+  /** Whether two attempts are shown side by side. */
   readonly divergence: boolean
 }
 
-/** @param only - the one run that there is, instead of a list */
+/** @param only - the only run, which replaces the list */
 function readRoute(hash: string, only: string | undefined): Route {
   const [path = '', search = ''] = hash.slice(1).split('?')
   const [, page = '', run = '', other = ''] = path.split('/').map(decoded)
@@ -32,7 +32,7 @@ function readRoute(hash: string, only: string | undefined): Route {
   }
 }
 
-/** The address of a place; what is left out is empty. */
+/** The address of a route; omitted fields are empty. */
 export function hrefOf(route: Partial<Route>): string {
   const { page = 'runs', run = '', other = '', query, selected, sample, divergence } = route
   const parameters = new URLSearchParams()
@@ -46,17 +46,14 @@ export function hrefOf(route: Partial<Route>): string {
   return `#/${path}${search === '' ? '' : `?${search}`}`
 }
 
-/**
- * The address where a run is compared with a variant of it. A baseline is what the run is measured
- * against; a re-grading is measured against the run.
- */
+/** The address of a comparison: of a run with its baseline as "before", or of a re-grading with its run. */
 export function comparisonHref(name: string, variant: string): string {
   const isBefore = variant.endsWith('@baseline') || !variant.includes('@')
   const [run, other] = isBefore ? [variant, name] : [name, variant]
   return hrefOf({ page: 'compare', run, other })
 }
 
-/** Goes to another place; what is left out stays. */
+/** Changes the route; omitted fields stay. */
 export type Go = (change: Partial<Route>, how?: 'push' | 'replace') => void
 
 export function useRoute(only: string | undefined): readonly [Route, Go] {
@@ -79,7 +76,7 @@ export function useRoute(only: string | undefined): readonly [Route, Go] {
   return [route, go]
 }
 
-/** An address can be cut off anywhere when it is sent. */
+/** A shared address may be truncated. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text)

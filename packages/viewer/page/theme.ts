@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 
-/** As the system is, or as the reader wants it. */
+/** The choice of the reader. */
 export type Theme = 'system' | 'light' | 'dark'
 
 const key = 'theme'
@@ -8,9 +8,9 @@ const darkSystem = matchMedia('(prefers-color-scheme: dark)')
 
 export interface ThemeControl {
   readonly theme: Theme
-  /** What is on the screen. */
+  /** The displayed theme. */
   readonly look: 'light' | 'dark'
-  /** Goes on to the next: the opposite of the system, the same as the system, the system. */
+  /** Selects the next: the opposite of the system, the same as the system, the system. */
   readonly turn: () => void
 }
 
@@ -51,6 +51,6 @@ function store(theme: Theme): void {
   try {
     localStorage.setItem(key, theme)
   } catch {
-    // It lasts as long as the page then.
+    // The choice is lost when the page is closed.
   }
 }

@@ -7,8 +7,8 @@ import { promisify } from 'node:util'
 let page: Promise<string> | undefined
 
 /**
- * The page as HTML. A published package has it beside this file. In the sources of the workspace there
- * is none, which could be out of date: it is built when it is needed first.
+ * The page as HTML. A published package has it beside this file. In the workspace it is built when it is
+ * first needed, so that it cannot be out of date.
  */
 export function readPage(): Promise<string> {
   return (page ??= loadPage())
@@ -17,7 +17,7 @@ export function readPage(): Promise<string> {
 async function loadPage(): Promise<string> {
   const built = new URL('page.html', import.meta.url)
   if (existsSync(built)) return readFile(built, 'utf8')
-  // In a process of its own: esbuild fails where the folder that it was loaded in is gone.
+  // In a separate process: esbuild fails when the folder from which it was loaded was removed.
   const cwd = fileURLToPath(new URL('..', import.meta.url))
   const run = promisify(execFile)
   const { stdout } = await run(process.execPath, ['build/write-page.ts'], {

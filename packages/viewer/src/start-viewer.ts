@@ -10,22 +10,19 @@ import { RunSummaries } from './runs/run-summaries.ts'
 import { replyPage, replyText } from './server/replies.ts'
 import { answerApi } from './server/run-routes.ts'
 
-/** Lets in whoever has the link that was printed, and no other page of the same browser. */
+/** Admits requests that have the token of the printed link, and no other page of the same browser. */
 class Guard {
   /** Part of the link; never logged. */
   readonly token: string = randomBytes(24).toString('base64url')
 
-  /**
-   * Whether a request names this address. A page of another site that lets its name resolve to this
-   * machine still says its own name here.
-   */
+  /** Whether a request has this address as its host: DNS rebinding sends the name of another site. */
   isAddressed({ headers }: IncomingMessage, port: number): boolean {
     const { host = '' } = headers
     return host === `127.0.0.1:${port}` || host === `localhost:${port}`
   }
 
   isAllowed({ headers }: IncomingMessage): boolean {
-    // Digests have one length, whatever is sent.
+    // Digests have equal lengths for any input.
     return timingSafeEqual(digest(headers.authorization ?? ''), digest(`Bearer ${this.token}`))
   }
 }
@@ -45,8 +42,7 @@ export interface ViewerOptions extends RunPlaces {
 /** A server of the viewer. */
 export interface Viewer {
   /**
-   * The link to open. Its fragment holds the key to everything that the viewer shows: it is for the
-   * person who started it, and for no log.
+   * The link to open. Its fragment has the key to everything that the viewer shows: it must not be logged.
    */
   readonly url: string
   readonly port: number
@@ -56,8 +52,8 @@ export interface Viewer {
 }
 
 /**
- * Serves the page on which evaluation runs are read, to this machine only. Runs that other processes
- * write to are followed. The caller closes it.
+ * Serves the page that shows evaluation runs, to this machine only, and follows runs that other processes
+ * write. The caller closes it.
  *
  * @throws OsmosisError with code `port_in_use`
  */
@@ -96,7 +92,7 @@ export async function startViewer(options: ViewerOptions): Promise<Viewer> {
 function listen(server: Server, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const message = `Port ${port} of 127.0.0.1 is taken. Choose another, or none for one that is free.`
+      const message = `Port ${port} of 127.0.0.1 is in use. Choose another port, or omit it to use a free one.`
       const taken = error.code === 'EADDRINUSE'
       reject(taken ? new OsmosisError('port_in_use', message, { cause: error }) : error)
     })

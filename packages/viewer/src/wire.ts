@@ -1,15 +1,15 @@
 import type { Trajectory } from '@osmosis/runtime/trajectory'
 import type { ItemEvent, RunDocument, RunNote } from '@osmosis/eval/analysis'
 
-/** How far a run is. */
+/** The progress of a run. */
 export interface RunProgress {
-  /** `graded`: a re-grading that has judged only some of the items. */
+  /** `graded`: a re-grading that has graded only some of the items. */
   readonly state: 'running' | 'finished' | 'incomplete' | 'graded'
-  /** Items that have ended, of this model, or that were judged. */
+  /** Items of this model that have ended, or that were graded. */
   readonly ended: number
-  /** Items that were asked for, or that could have been judged. */
+  /** Requested items, or items that can be graded. */
   readonly total: number
-  /** Why it is incomplete, where that is known. */
+  /** Why it is incomplete; null when unknown. */
   readonly reason: string | null
 }
 
@@ -29,14 +29,14 @@ export interface RunSummary extends RunProgress {
   readonly passInterval: readonly [low: number, high: number] | null
   /** Share of the rows whose attempts differ in reward; null with one attempt per row. */
   readonly signal: number | null
-  /** Names under which the run can be opened as well: its baseline, its re-gradings. */
+  /** Names of its baseline and its re-gradings. */
   readonly variants: readonly string[]
 }
 
 /** A run that cannot be read. */
 interface DamagedRun {
   readonly name: string
-  /** What is wrong with it. */
+  /** Why it cannot be read. */
   readonly problem: string
 }
 
@@ -48,33 +48,33 @@ interface UnreadRun {
 
 export type RunListing = RunSummary | DamagedRun | UnreadRun
 
-/** A run with all that tables and figures need. */
+/** A run with all data for tables and figures. */
 export interface RunAnswer {
   readonly document: RunDocument
   readonly progress: RunProgress
   readonly variants: readonly string[]
 }
 
-/** What happened to a run since the last update. */
+/** The changes of a run since the last update. */
 export interface LiveUpdate {
   readonly events?: readonly ItemEvent[]
   readonly notes?: readonly RunNote[]
   readonly progress?: RunProgress
-  /** The run has changed in a way that cannot be added: read it again. */
+  /** The run must be read again: its changes cannot be appended. */
   readonly stale?: true
 }
 
-/** What was said in a rollout, or why that cannot be shown. */
+/** The transcript of a rollout, or why it cannot be shown; `silent`: there was no conversation. */
 export type TranscriptAnswer = (
   | { readonly state: 'found'; readonly samples: Readonly<Record<string, Trajectory>> }
   | { readonly state: 'silent' | 'missing' | 'damaged' }
 ) & { readonly ending: ItemEnding }
 
-/** What is known of the end of an item, and is too long or too rare for a column. */
+/** Details of the end of an item that are too long or too rare for a column. */
 export interface ItemEnding {
   /** The whole message; null unless it failed. */
   readonly error: string | null
-  /** Of what user code threw; null when the log of the run does not have it. */
+  /** Of an error of user code; null when the log of the run does not have it. */
   readonly stack: string | null
   /** By sample id; null for a sample without a reward. */
   readonly rewards: Readonly<Record<string, number | null>>
@@ -88,17 +88,17 @@ export type ItemName = readonly [row: number, attempt: number]
 /** The data of a report, inside of its page. */
 export interface EmbeddedReport {
   readonly summary: RunSummary
-  /** The name that is opened at first. */
+  /** The name that is opened first. */
   readonly first: string
   /** By name, its variants included. */
   readonly runs: Readonly<Record<string, Packed<RunAnswer>>>
   /** Of the run, and of its baseline; re-gradings have those of the run. */
   readonly transcripts: Readonly<Record<string, EmbeddedTranscripts>>
-  /** By re-grading and item: where an item ended otherwise than in the run. */
+  /** By re-grading and item, for items whose end differs from that in the run. */
   readonly endings: Readonly<Record<string, Readonly<Record<string, ItemEnding>>>>
 }
 
-/** Transcripts of a run in pieces of so many. */
+/** Transcripts of a run, in pieces of `pieceSize`. */
 export interface EmbeddedTranscripts {
   readonly pieceSize: number
   /** `row.attempt` of each transcript, in their order. */

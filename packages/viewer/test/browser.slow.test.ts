@@ -34,7 +34,7 @@ describe('finding what explains the number', () => {
     await reader(page).getByText('I could not do it.').waitFor()
     await press(page, 'd')
     const parts = page.locator('.pair.parts')
-    await parts.getByText('First difference: another tool.').waitFor()
+    await parts.getByText('First difference: the tool.').waitFor()
     expect(await parts.locator(`[data-step="${at + 1}"]`).count()).toBe(2)
     expect(await parts.locator('.sig').allTextContents()).toEqual([
       'update {"flights":"HAT115"}',
@@ -101,7 +101,7 @@ describe('a baseline', () => {
 })
 
 describe('the keyboard', () => {
-  it('filters, turns the theme, shows all keys, and leaves letters to whoever writes', async () => {
+  it('filters, turns the theme, shows all keys, and ignores keys while the reader types', async () => {
     const { page } = await open('#/run/planted', { colorScheme: 'dark' })
     await lines(page).first().waitFor()
     const theme = (): Promise<string | null> => page.locator('html').getAttribute('data-theme')
@@ -181,7 +181,7 @@ describe('what is not as it should be', () => {
     writeFileSync(path.join(folder, 'metrics.json'), JSON.stringify(metrics))
     const { page, problems } = await open('#/run/partial')
     await page.getByText('The endpoint refused the key (401).').waitFor()
-    await page.getByText('13 of 20 rollouts are still to run').waitFor()
+    await page.getByText('13 of 20 rollouts are pending').waitFor()
     expect(problems).toEqual([])
   })
 

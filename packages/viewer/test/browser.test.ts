@@ -28,7 +28,7 @@ const { root } = inBrowser
 const open: ViewerInBrowser['open'] = (place, options) => inBrowser.open(place, options)
 
 describe('finding what explains the number', () => {
-  it('shows a pass that looks unearned after two keys', async () => {
+  it('shows possible reward hacking after two keys', async () => {
     const { page, problems } = await open('#/run/planted')
     await page.getByText('passed without a tool call').waitFor()
     await press(page, '1', 'j')
@@ -152,18 +152,18 @@ describe('what is not as it should be', () => {
     expect(await lines(watched.page).count()).toBe(0)
   })
 
-  it('says that a transcript is lost or damaged, and shows what is known', async () => {
+  it('reports a missing or damaged transcript, and shows the other facts', async () => {
     const folder = writeAirlineRun(root, { name: 'lost', rows: 4, attempts: 2 })
     rewriteEvents(folder, (event, index) => ({
       ...event,
       at: index === 0 ? null : index === 1 ? [0, 3, 200, 1] : index === 2 ? [9, 0, 9, 1] : event.at,
     }))
     const { page, problems } = await open('#/run/lost?sel=0.1')
-    await page.getByText('Nothing was said').waitFor()
+    await page.getByText('No conversation').waitFor()
     await press(page, 'j')
     await page.getByText('The transcript is damaged').waitFor()
     await press(page, 'j')
-    await page.getByText('The row counts all the same').waitFor()
+    await page.getByText('Figures still include the rollout').waitFor()
     await page.locator('.verdict').waitFor()
     expect(problems).toEqual([])
   })
@@ -181,7 +181,7 @@ describe('accessibility', () => {
 })
 
 describe('hostile output', () => {
-  it('runs nothing, asks nobody and breaks nothing', async () => {
+  it('runs no code, sends no request and breaks nothing', async () => {
     const { page, problems } = await open('#/run/hostile?sel=1.1')
     await reader(page).waitFor()
     expect(await page.evaluate('globalThis.pwned ?? null')).toBeNull()

@@ -15,7 +15,7 @@ const places = [
 const executablePath = [process.env['CHROMIUM'] ?? '', ...places].find((file) => existsSync(file))
 if (executablePath === undefined) refuseWhereAllIsInstalled('chromium')
 
-/** `describe` and `it` of tests that show pages. They are skipped where there is no Chromium. */
+/** `describe` and `it` of tests that show pages. They are skipped without Chromium. */
 export const withChromium = onlyIf(executablePath !== undefined, 'chromium')
 
 /** Starts the Chromium of the system, or that which the variable CHROMIUM names. */

@@ -22,7 +22,7 @@ const inBrowser = ViewerInBrowser.forTests((root) => {
       return { ...event, ...failed, error_message: message, summary: message.slice(0, 160) }
     }
     const scores = { politeness: index % 2 === 0 ? 0.25 : 0.75 }
-    const missing = index === 3 ? { score_errors: { brevity: 'It was no number.' } } : {}
+    const missing = index === 3 ? { score_errors: { brevity: 'It was not a number.' } } : {}
     return { ...event, scores, ...missing }
   })
 })
@@ -66,8 +66,8 @@ describe('how a rollout ended', () => {
     const { page } = await inBrowser.open('#/run/ends?sel=1.2')
     const score = reader(page)
       .getByRole('group', { name: 'Scores' })
-      .getByTitle('It was no number.')
-    await page.locator('.verdict').getByText('It was no number.').waitFor()
+      .getByTitle('It was not a number.')
+    await page.locator('.verdict').getByText('It was not a number.').waitFor()
     expect(await score.innerText()).toContain('brevity')
   })
 

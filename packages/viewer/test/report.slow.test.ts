@@ -37,7 +37,7 @@ describe('hostile output', () => {
     '#/compare/hostile/hostile',
   ]
 
-  it('runs nothing, asks nobody and breaks nothing, in the viewer and in a report', async () => {
+  it('runs no code, sends no request and breaks nothing, in the viewer and in a report', async () => {
     const file = path.join(root, 'hostile.html')
     await exportReport({ run: path.join(root, 'hostile'), file, transcripts: 'all' })
     for (const base of [inBrowser.viewer.url.replace(/\/$/, ''), `${pathToFileURL(file).href}#`]) {
@@ -106,7 +106,7 @@ describe('a report', () => {
       await press(page, 'Enter')
       await reader(page).getByText('I could not do it.').waitFor()
       expect(page.url()).toContain(`sel=${row}.${failing + 1}`)
-      // A field of every transcript, which nobody said.
+      // A field name of every transcript, which is not part of the conversation.
       await filter(page).fill('trajectory_id')
       await page.getByText('Nothing matches').waitFor()
       expect(problems).toEqual([])

@@ -29,7 +29,7 @@ function writeJournal(root: string, events: readonly ItemEvent[]): void {
 }
 
 describe('who is let in', () => {
-  it('gives the page to everybody on this machine, and no data without the token', async () => {
+  it('serves the page to any local request, but data only with the token', async () => {
     const { client } = await airlineViewer()
     const page = await client.ask('/')
     expect(page.status).toBe(200)
@@ -74,7 +74,7 @@ describe('who is let in', () => {
     }
   })
 
-  it('lets nothing be kept, framed or guessed', async () => {
+  it('forbids caching, framing and content sniffing', async () => {
     const { client } = await airlineViewer()
     for (const { headers } of [await client.ask('/'), await client.ask('/api/runs')]) {
       expect(headers).toMatchObject({

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 
 import { signed } from '../format.ts'
 
-/** How rollouts behaved before and after; what is bold did change. */
+/** Behaviour before and after; significant changes are bold. */
 export function Behaviour({
   list,
   names,
@@ -55,7 +55,7 @@ function BehaviourLine({ change }: { change: BehaviourChange }): JSX.Element {
   )
 }
 
-/** Names without what both begin with: that is what tells them apart. */
+/** The names without their common beginning. */
 export function shortNames([a, b]: readonly [string, string]): readonly [string, string] {
   const [runA, variantA = 'run'] = a.split('@')
   const [runB, variantB = 'run'] = b.split('@')

@@ -18,10 +18,10 @@ import type { DisplayedRun } from '../run/use-run.ts'
 import { colour } from '../theme.ts'
 import { Behaviour, shortNames } from './behaviour.tsx'
 
-/** As many of a list are shown, from the best and from the worst. */
+/** Maximum entries of a list, half from each end. */
 const maxShown = 16
 
-/** A change of less than so many points fills no more than its share of the width. */
+/** The smallest change that may fill the width. */
 const minScale = 0.05
 
 /** Changes with their intervals, one above the other. */
@@ -81,10 +81,10 @@ function ForestLine({ change, scale }: { change: FacetChange; scale: number }): 
   )
 }
 
-/** So many rows with one value of a facet say something. */
+/** Facet values with fewer rows are not shown. */
 const minRows = 10
 
-/** What became better or worse from one run to another, over the rows that both have. */
+/** The changes from one run to another, over the rows that both have. */
 export function ComparePage({
   before,
   after,
@@ -116,7 +116,7 @@ export function ComparePage({
         {Object.keys(after.table.document.rows.facets).map((name) => (
           <FacetForest key={name} {...{ before, after, name }} />
         ))}
-        <Waterfall rows={rows} look={look} />
+        <Waterfall comparison={passes} look={look} />
         <Behaviour list={behaviour} names={[before.name, after.name]} />
       </section>
       <ChangedRows before={before} after={after} comparison={passes} />
@@ -161,13 +161,13 @@ function FourFigures({
         value={`${thousands(difference.better)}, ${thousands(difference.worse)}`}
         below={
           attempts > 1
-            ? `${thousands(passes.lostSure)} lost a sure pass`
+            ? `${thousands(passes.lostSure)} no longer always pass`
             : `${thousands(difference.same)} the same`
         }
       />
       {attempts > 1 && (
         <Figure
-          label="Rows with a gradient"
+          label="Rows with a training signal"
           value={thousands(gradients[1] ?? 0)}
           below={`was ${thousands(gradients[0] ?? 0)}`}
         />
@@ -227,7 +227,11 @@ function FacetForest({
 }
 
 /** Every row by its change, from the worst to the best. */
-function Waterfall({ rows, look }: { rows: readonly RowChange[]; look: string }): JSX.Element {
+function Waterfall({ comparison, look }: { comparison: Comparison; look: string }): JSX.Element {
+  const {
+    rows,
+    difference: { better, worse },
+  } = comparison
   const draw: Draw = (canvas, width, height) => {
     canvas.fillStyle = colour('line-strong')
     canvas.fillRect(0, height / 2, width, 1)
@@ -237,14 +241,12 @@ function Waterfall({ rows, look }: { rows: readonly RowChange[]; look: string })
       canvas.fillStyle = change > 0 ? tones.up : tones.down
       const length = (Math.abs(change) * height) / 2
       const top = change > 0 ? height / 2 - length : height / 2
-      // To whole pixels of the screen: bars side by side make no seams.
+      // Rounded to device pixels, so that adjacent bars have no gaps.
       const left = Math.floor(index * step * devicePixelRatio) / devicePixelRatio
       const right = Math.ceil((index + 1) * step * devicePixelRatio) / devicePixelRatio
       canvas.fillRect(left, top, right - left, length)
     }
   }
-  const better = rows.filter(({ change }) => change > 0).length
-  const worse = rows.filter(({ change }) => change < 0).length
   return (
     <section class="card">
       <h2>Every row by its change, from the worst to the best</h2>
@@ -259,7 +261,7 @@ function Waterfall({ rows, look }: { rows: readonly RowChange[]; look: string })
   )
 }
 
-/** The rows that both runs have, the largest losses first; each opens where its attempts part. */
+/** The rows that both runs have, the largest losses first; each opens at its first difference. */
 function ChangedRows({
   before,
   after,

@@ -3,10 +3,9 @@ import type { JSX } from 'preact'
 
 import { rewardText } from '../format.ts'
 
-/** How a value looks: the shape says it as well as the colour. */
+/** The style of a value, which has a shape of its own beside its colour. */
 export type Tone = 'pass' | 'mid' | 'fail' | 'none'
 
-/** Passes, nothing earned, something in between, no value. */
 export function toneOf(table: RunTable, item: number): Tone {
   const value = table.value(item)
   if (value === null) return 'none'
@@ -27,7 +26,7 @@ export function Dot({
   return <span class={`dot ${toneOf(table, item)}${isMe ? ' me' : ''}`} />
 }
 
-/** As many attempts are shown. */
+/** Maximum attempts that are shown. */
 export const maxDots = 8
 
 /** The attempts at a row. */

@@ -9,7 +9,7 @@ const margin = 6
 
 interface VirtualListProps {
   readonly count: number
-  /** The line that has to be in view; -1 for none. */
+  /** The line that must be in view; -1 for none. */
   readonly focus: number
   /** `listbox` for lines that can be chosen, `region` for lines that are links. */
   readonly role: 'listbox' | 'region'
@@ -62,7 +62,7 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
   )
 }
 
-/** With two lines before and after it. */
+/** Scrolls so that two lines before and after are visible. */
 function bringIntoView(element: HTMLElement, top: number): void {
   const { scrollTop, clientHeight } = element
   if (top < scrollTop + lineHeight) element.scrollTop = Math.max(0, top - lineHeight * 2)

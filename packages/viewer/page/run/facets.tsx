@@ -1,19 +1,13 @@
-import type { RunTable } from '@osmosis/eval/analysis'
+import { facetFigures, type GroupFigures, type RunTable, toolFigures } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { counted, percent } from '../format.ts'
-import { hasTerm, turnTerm } from './filter-term.ts'
+import { hasTerm, toggleTerm } from './filter-term.ts'
 import type { DisplayedRun } from './use-run.ts'
 
-/** As many of a list are shown. */
+/** Maximum entries of a list. */
 const maxShown = 9
-
-interface Tally {
-  readonly name: string
-  readonly ended: number
-  readonly passed: number
-}
 
 interface FacetListProps {
   readonly run: DisplayedRun
@@ -29,30 +23,30 @@ export function FacetLists({ run, query, onQuery }: FacetListProps): JSX.Element
       ...Object.keys(table.document.rows.facets).map((name) => ({
         title: `Pass rate by ${name.replaceAll('_', ' ')}`,
         key: name,
-        tallies: facetTallies(table, name),
+        groups: facetFigures(table, name),
       })),
       {
         title: 'Pass rate where a tool is used',
         key: 'tool',
-        tallies: toolTallies(table),
+        groups: toolGroups(table),
       },
     ],
     [run],
   )
   return (
     <>
-      {lists.map(({ title, key, tallies }) => {
-        // Of one group, or of groups of one row each, nothing can be compared.
-        const shown = worstFirst(tallies, table.groups.length)
+      {lists.map(({ title, key, groups }) => {
+        // A single group, or groups of one row each, cannot be compared.
+        const shown = worstFirst(groups, table.groups.length)
         if (shown.length === 0) return null
         return (
           <section key={key} aria-label={title}>
             <h2>{title}</h2>
-            {shown.map((tally) => (
+            {shown.map((group) => (
               <Facet
-                key={tally.name}
-                {...{ tally, query, onQuery }}
-                term={termOf(key, tally.name)}
+                key={group.name}
+                {...{ group, query, onQuery }}
+                term={termOf(key, group.name)}
               />
             ))}
           </section>
@@ -63,12 +57,12 @@ export function FacetLists({ run, query, onQuery }: FacetListProps): JSX.Element
 }
 
 function Facet({
-  tally: { name, ended, passed },
+  group: { name, ended, passed },
   term,
   query,
   onQuery,
 }: {
-  tally: Tally
+  group: GroupFigures
   term: string
   query: string
   onQuery: (query: string) => void
@@ -78,7 +72,7 @@ function Facet({
       class="facet"
       aria-pressed={hasTerm(query, term)}
       title={`${name}: ${passed} of ${counted(ended, 'rollout')} passed`}
-      onClick={() => onQuery(turnTerm(query, term))}
+      onClick={() => onQuery(toggleTerm(query, term))}
     >
       <span class="name">{name.replaceAll('_', ' ')}</span>
       <span class="share">
@@ -89,49 +83,19 @@ function Facet({
   )
 }
 
-function worstFirst(tallies: readonly Tally[], rows: number): Tally[] {
-  const used = tallies.filter(({ ended }) => ended > 0)
+function worstFirst(groups: readonly GroupFigures[], rows: number): GroupFigures[] {
+  const used = groups.filter(({ ended }) => ended > 0)
   if (used.length < 2 || (used.length > 20 && used.length > rows / 2)) return []
   return used
     .toSorted((a, b) => a.passed / a.ended - b.passed / b.ended || b.ended - a.ended)
     .slice(0, maxShown)
 }
 
-function facetTallies({ document, groups }: RunTable, name: string): Tally[] {
-  const facet = document.rows.facets[name]
-  const ended = new Float64Array(facet?.values.length ?? 0)
-  const passed = new Float64Array(ended.length)
-  for (const group of groups) {
-    const place = facet?.of[group.place] ?? -1
-    if (place < 0) continue
-    ended[place] = (ended[place] ?? 0) + group.ended
-    passed[place] = (passed[place] ?? 0) + group.passed
-  }
-  return (facet?.values ?? []).map((value, place) => ({
-    name: value,
-    ended: ended[place] ?? 0,
-    passed: passed[place] ?? 0,
-  }))
-}
-
-function toolTallies(table: RunTable): Tally[] {
-  const { toolNames, toolUses, columns } = table.document
-  const ended = new Float64Array(toolNames.length)
-  const passed = new Float64Array(toolNames.length)
-  for (let item = 0; item < table.size; item++) {
-    if (!table.counts(item)) continue
-    const use = toolUses[columns.toolUse[item] ?? -1] ?? []
-    // Tool, calls, errors, and so on.
-    for (let at = 0; at < use.length; at += 3) {
-      const tool = use[at] ?? -1
-      ended[tool] = (ended[tool] ?? 0) + 1
-      if (table.passed(item)) passed[tool] = (passed[tool] ?? 0) + 1
-    }
-  }
-  return toolNames.map((name, tool) => ({
+function toolGroups(table: RunTable): GroupFigures[] {
+  return toolFigures(table).map(({ name, rollouts, pass_rate: rate }) => ({
     name,
-    ended: ended[tool] ?? 0,
-    passed: passed[tool] ?? 0,
+    ended: rollouts,
+    passed: Math.round(rate * rollouts),
   }))
 }
 

@@ -10,7 +10,7 @@ import type { JSX } from 'preact'
 
 import { intervalText, margin, points, unknown } from '../format.ts'
 
-/** Those that the page shows; the others are in the terminal's report. */
+/** The figures on the page; the others are in the terminal's report. */
 const shown: readonly FigureKey[] = [
   'mean',
   'pass_rate',
@@ -21,10 +21,10 @@ const shown: readonly FigureKey[] = [
   'tokens',
 ]
 
-/** Below it the interval of a mean is wider than what it is about. */
+/** Below this number of rows the interval of a mean is not useful. */
 const fewRows = 5
 
-/** The figures of a run; each shows the rollouts that it is about. */
+/** The figures of a run; a click on one filters by its rollouts. */
 export function Figures({
   table,
   statistics,
@@ -52,7 +52,7 @@ export function Figures({
   )
 }
 
-/** As many as there will be: nothing moves when they come. */
+/** As many as there will be figures, so that the layout does not move. */
 function placeholders({ document }: RunTable): JSX.Element[] {
   return Array.from({ length: document.attempts > 1 ? 7 : 6 }, (_, index) => (
     <button key={index} class="figure">
@@ -63,7 +63,7 @@ function placeholders({ document }: RunTable): JSX.Element[] {
   ))
 }
 
-/** Of pass@k that of the most attempts that a row has; time where no tokens were counted. */
+/** The pass@k with the largest known k; time instead of tokens where none were counted. */
 function figuresOf(table: RunTable, statistics: RunStatistics): ReportFigure[] {
   const figures = reportFigures(table, statistics)
   return shown.flatMap((key) => {

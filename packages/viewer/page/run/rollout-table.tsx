@@ -21,7 +21,7 @@ interface RolloutTableProps {
   readonly onClear: () => void
 }
 
-/** The rollouts that the filter lets in. */
+/** The rollouts that match the filter. */
 export function RolloutTable(props: RolloutTableProps): JSX.Element {
   const { run, query, list, selected, short, onSort, onPick, onClear } = props
   const { table } = run
@@ -108,13 +108,13 @@ function Head({
   )
 }
 
-/** Of the dots of a row. Pixels. */
+/** Width of the dots of a row. Pixels. */
 function attemptsWidth({ groups }: RunTable): number {
   const most = groups.reduce((widest, { items }) => Math.max(widest, items.length), 0)
   return Math.max(54, 13 * Math.min(most, maxDots) + (most > maxDots ? 14 : 0))
 }
 
-/** From 0, or less, to 1, or the greatest value there is. */
+/** From the least value or 0 to the greatest value or the threshold. */
 function rangeOf({ values, document }: RunTable): readonly [number, number] {
   let [least, most] = [0, Math.max(document.threshold, Number.MIN_VALUE)]
   for (const value of values) {
@@ -192,7 +192,7 @@ function RolloutLine(props: RolloutLineProps): JSX.Element {
   )
 }
 
-/** Of the bar; the least value still shows a little of it. */
+/** The filled share of the bar; never quite empty. */
 function shareOf(value: number | null, [least, most]: readonly [number, number]): number {
   if (value === null) return 0
   return Math.max(0.04, Math.min(1, (value - least) / (most - least)))

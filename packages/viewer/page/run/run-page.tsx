@@ -24,13 +24,10 @@ import type { DisplayedRun } from './use-run.ts'
 import { useSettled, maxImmediateItems } from './use-settled.ts'
 import { useTextSearch } from './use-text-search.ts'
 
-/** Figures may take this share of the time while a run is live. */
+/** Figures are computed again after this many times their computing time. */
 const restFactor = 8
 
-/**
- * Figures and findings of a run. Of a large run they come after its lines, and then now and then: lines
- * are what a live run is watched for.
- */
+/** Figures and findings of a run. For a large live run they are updated less often than its lines. */
 function useStatistics(run: DisplayedRun | null): RunStatistics | null {
   const [statistics, setStatistics] = useState<RunStatistics | null>(null)
   const table = run?.table ?? null
@@ -65,7 +62,7 @@ interface RunPageProps {
   readonly look: string
 }
 
-/** A run: its figures, what to look at first, its rollouts, and one of them to read. */
+/** A run: its figures, findings and rollouts, and the selected transcript. */
 export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Element {
   const { table } = run
   const settled = useSettled(run)
@@ -162,14 +159,13 @@ function Incomplete({ run: { progress } }: { run: DisplayedRun }): JSX.Element {
     <div class="notice" role="status">
       <span>
         <b>Incomplete.</b> {thousands(left)} of {counted(progress.total, 'rollout')}{' '}
-        {left === 1 ? 'is' : 'are'} still to run.{' '}
-        {progress.reason !== null && sentence(progress.reason)}
+        {left === 1 ? 'is' : 'are'} pending. {progress.reason !== null && sentence(progress.reason)}
       </span>
     </div>
   )
 }
 
-/** What a command wrote down may be no more than a word. */
+/** Makes a sentence of a reason, which may be a single word. */
 function sentence(text: string): string {
   const started = text.charAt(0).toUpperCase() + text.slice(1)
   return /[.!?]$/.test(started) ? started : `${started}.`
@@ -183,7 +179,7 @@ interface Place {
   readonly pick: (item: number | null) => void
 }
 
-/** Keys that go from rollout to rollout. */
+/** Keys that select another rollout. */
 function moveKeys({ run: { table }, list, at, selected, pick }: Place): Keys {
   const move = (step: number) => () => {
     const place = Math.max(0, Math.min(list.length - 1, at < 0 ? 0 : at + step))
@@ -211,7 +207,7 @@ function noteWriter(source: Source, run: DisplayedRun, item: number) {
   const { row, attempt } = run.table.document.columns
   return (tag: string, text: string): void => {
     const note = { source_row_index: row[item] ?? 0, run_index: attempt[item] ?? 0, tag, text }
-    // It comes back as an update, to this page as to every other.
+    // The page receives the note as an update, like every other page.
     source.note?.(run.name, note).catch((error: unknown) => {
       reportError(error)
     })
@@ -235,7 +231,7 @@ function nameOf({ table }: DisplayedRun, item: number): string {
   return rolloutName({ source_row_index: row[item] ?? 0, run_index: attempt[item] ?? 0 })
 }
 
-/** The filter line sorted by another key, or the other way around. */
+/** The filter line sorted by another key, or in the other direction. */
 function sortedBy(
   text: string,
   key: string,
@@ -246,7 +242,7 @@ function sortedBy(
   return `${rest} sort:${descending ? '-' : ''}${key}`.trim()
 }
 
-/** What deserves a look first; the number is the key that filters by it. */
+/** The findings; the number is the key that filters by one. */
 function LookFirst({
   list,
   query,
@@ -287,7 +283,7 @@ interface FilterBarProps {
   readonly field: RefObject<HTMLInputElement | null>
   readonly text: string
   readonly query: RunQuery
-  /** How many rollouts the filter lets in, of how many. */
+  /** The number of rollouts that match the filter, of all. */
   readonly shown: number
   readonly all: number
   readonly isSearching: boolean
@@ -295,7 +291,7 @@ interface FilterBarProps {
   readonly onEnter: () => void
 }
 
-/** The filter line, and how many rollouts it lets in. */
+/** The filter line, and the number of matching rollouts. */
 function FilterBar(props: FilterBarProps): JSX.Element {
   const { field, text, query, shown, all, isSearching, onInput, onEnter } = props
   const [problem] = query.problems

@@ -10,11 +10,11 @@ import type { DisplayedRun } from './use-run.ts'
 
 interface SignalMapProps {
   readonly run: DisplayedRun
-  /** A strip of a finger's width, while a transcript is read. */
+  /** Whether it is a narrow strip, while a transcript is read. */
   readonly thin: boolean
   readonly selected: number | null
   readonly look: string
-  /** 1 for the items that the filter lets in; null for all. */
+  /** 1 for the items that match the filter; null when all do. */
   readonly shown: Uint8Array | null
   readonly onPick: (item: number) => void
   readonly onQuery: (query: string) => void
@@ -36,7 +36,7 @@ export function SignalMap(props: SignalMapProps): JSX.Element | null {
     const place = Math.floor(((event.clientX - box.left) / box.width) * columns.length)
     const column = columns[Math.min(columns.length - 1, Math.max(0, place))]
     if (column === undefined) return null
-    // Far enough from the edges for its text.
+    // Far enough from the edges for the text.
     const x = Math.min(box.width - 110, Math.max(110, event.clientX - box.left))
     return { column, x }
   }
@@ -91,7 +91,7 @@ function columnsOf(table: RunTable): Column[] {
     .map((group) => ({ group, items: group.items.toSorted((a, b) => value(b) - value(a)) }))
 }
 
-/** To whole pixels of the screen: columns side by side make no seams. */
+/** Rounds to device pixels, so that adjacent columns have no gaps. */
 function snap(length: number): number {
   return Math.round(length * devicePixelRatio) / devicePixelRatio
 }
@@ -115,7 +115,7 @@ function painter(
     )
     const space = attempts > 16 ? 0 : gap
     const edgeOf = (line: number): number => snap((line * (height + space)) / attempts)
-    // Of more rows than pixels one stands for a pixel, and lights up for any row in it that is shown.
+    // With more rows than pixels, a pixel is highlighted if any of its rows matches the filter.
     const bars = Math.min(columns.length, Math.floor(width * devicePixelRatio))
     for (let bar = 0; bar < bars; bar++) {
       const from = Math.floor((bar * columns.length) / bars)
@@ -142,14 +142,14 @@ function painter(
 
 interface Bracket {
   readonly count: number
-  /** What is said of one row. */
+  /** Text for one row. */
   readonly one: string
-  /** Of several; default: the same. */
+  /** Text for several rows. Default: the same. */
   readonly many?: string
   readonly query: string
 }
 
-/** How many rows are of which kind; with one attempt per row nothing can be said of gradients. */
+/** The number of rows of each kind; with one attempt per row only passed or not. */
 function Brackets({
   table,
   rows,
@@ -170,8 +170,7 @@ function Brackets({
         { count: never, one: 'never passes', many: 'never pass', query: 'is:never' },
         {
           count: signal,
-          one: 'gives a gradient',
-          many: 'give a gradient',
+          one: 'with a training signal',
           query: 'is:signal sort:-spread',
         },
         {

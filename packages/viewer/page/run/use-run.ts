@@ -4,9 +4,9 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { LiveUpdate, RunAnswer, RunProgress } from '../../src/wire.ts'
 import type { Source } from '../source/source.ts'
 
-/** A run on the screen. A new object for every change, so that hooks see it; the table stays. */
+/** A run on the screen. A new object for every change, so that hooks notice it; the table is the same. */
 export interface DisplayedRun {
-  /** Under which it was asked for, e.g. `my-run@baseline`. */
+  /** The requested name, e.g. `my-run@baseline`. */
   readonly name: string
   readonly table: RunTable
   readonly progress: RunProgress
@@ -31,10 +31,7 @@ export function useRun(source: Source, name: string): RunState {
   return state
 }
 
-/**
- * Keeps a table up to date. Updates wait for one another so that a run of 100,000 items that ends
- * hundreds of them a second still leaves time for the reader.
- */
+/** Keeps a table up to date. Updates are batched so that a large fast run leaves the page responsive. */
 class RunFollower {
   readonly #source: Source
   readonly #name: string
@@ -45,7 +42,7 @@ class RunFollower {
   #timer: ReturnType<typeof setTimeout> | undefined
   #loads = 0
   #closed = false
-  /** The reader has the time until then. */
+  /** No update is applied before this time. */
   #restUntil = 0
 
   constructor(source: Source, name: string, show: (state: RunState) => void) {
@@ -68,7 +65,7 @@ class RunFollower {
     clearTimeout(this.#timer)
   }
 
-  /** What arrives while the run is read is kept, and added to it. */
+  /** Updates that arrive while the run is read are applied afterwards. */
   async #load(): Promise<void> {
     const load = ++this.#loads
     this.#waiting = []
@@ -107,7 +104,7 @@ class RunFollower {
     this.#shown = { ...this.#shown, ...(progress === undefined ? {} : { progress }) }
     this.#show({ state: 'shown', run: this.#shown })
     const now = performance.now()
-    // Drawing takes about as long again.
+    // Drawing takes about as long as applying.
     this.#restUntil = now + 4 * (now - started)
   }
 }

@@ -2,16 +2,13 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 
 import type { DisplayedRun } from './use-run.ts'
 
-/** Of so many items everything is drawn at once. */
+/** Up to this number of items everything is drawn immediately. */
 export const maxImmediateItems = 6_000
 
-/** How long what surrounds the lines of a large run may be behind them. Milliseconds. */
+/** Minimum time between updates of the map, groups and figures of a large run. Milliseconds. */
 const restMs = 1_000
 
-/**
- * The run for what surrounds its lines: the map, groups, figures. Of a large run they follow now and
- * then, because lines are what a live run is watched for.
- */
+/** The run for the map, groups and figures, which for a large live run are updated less often than its lines. */
 export function useSettled(run: DisplayedRun): DisplayedRun {
   const [settled, setSettled] = useState(run)
   const nextAt = useRef(0)
@@ -25,6 +22,6 @@ export function useSettled(run: DisplayedRun): DisplayedRun {
     const timer = setTimeout(settle, Math.max(50, nextAt.current - performance.now()))
     return () => clearTimeout(timer)
   }, [run, settled])
-  // Another table is another run.
+  // A new table means another run.
   return isSmall || settled.table !== run.table ? run : settled
 }

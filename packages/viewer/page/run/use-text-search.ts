@@ -6,18 +6,18 @@ import type { DisplayedRun } from './use-run.ts'
 /** Shorter words are in nearly every transcript. */
 const minCharacters = 3
 
-/** How long the reader may pause while typing. Milliseconds. */
+/** The search starts after this pause in typing. Milliseconds. */
 const typingMs = 250
 
 interface TextSearch {
-  /** Items in whose transcripts the words are; undefined before that is known. */
+  /** Items whose transcripts contain the words; undefined while unknown. */
   readonly found: ReadonlySet<number> | undefined
   readonly isSearching: boolean
 }
 
 const none: TextSearch = { found: undefined, isSearching: false }
 
-/** Looks for words in the transcripts of a run. */
+/** Searches for words in the transcripts of a run. */
 export function useTextSearch(
   source: Source,
   run: DisplayedRun,
@@ -38,7 +38,7 @@ export function useTextSearch(
         const items = names.flatMap(([row, attempt]) => run.table.find(row, attempt) ?? [])
         show({ found: new Set(items), isSearching: false })
       } catch {
-        // What the table says of the words still counts.
+        // Matches in the table remain.
         show(none)
       }
     }
@@ -51,6 +51,6 @@ export function useTextSearch(
       clearTimeout(timer)
     }
   }, [source, run.name, wanted])
-  // What was found for other words says nothing of these.
+  // Results for other words do not apply.
   return search.wanted === wanted ? search.result : none
 }

@@ -6,7 +6,7 @@ import { margin, percent, points, thousands, unknown } from '../format.ts'
 import { comparisonHref, type Go, hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
 
-/** How often the list is read again while it is on the screen, and while runs are being read. Milliseconds. */
+/** Interval of reading the list again: normally, and while runs are still being read. Milliseconds. */
 const refreshMs = 3000
 const readingMs = 400
 
@@ -15,7 +15,7 @@ type Listing =
   | { readonly state: 'failed'; readonly problem: string }
   | { readonly state: 'listed'; readonly runs: readonly RunListing[] }
 
-/** All runs, the newest first; two that are marked are compared. */
+/** All runs, the newest first; two marked runs can be compared. */
 export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Element {
   const listing = useListing(source)
   const [marked, setMarked] = useState<readonly string[]>([])
@@ -38,7 +38,7 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
       <h1>Evaluations</h1>
       {listing.state === 'listed' && runs.length === 0 ? (
         <p class="lead">
-          None yet. <code class="mono">osmosis eval run</code> makes one.
+          No runs yet. Start one with <code class="mono">osmosis eval run</code>.
         </p>
       ) : (
         isComparable && (
@@ -74,7 +74,7 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
                   Pass rate
                   <span class="margin" />
                 </th>
-                <th class="end wide">With a gradient</th>
+                <th class="end wide">Training signal</th>
                 <th class="end">Rollouts</th>
               </tr>
             </thead>
@@ -122,7 +122,7 @@ function RunLine({
 }: {
   run: RunSummary
   isMarked: boolean
-  /** Undefined where there is nothing to compare with. */
+  /** Undefined when there is only one run. */
   onMark: ((name: string, isOn: boolean) => void) | undefined
 }): JSX.Element {
   return (
@@ -179,30 +179,30 @@ function RunLine({
 function useListing(source: Source): Listing {
   const [listing, setListing] = useState<Listing>({ state: 'loading' })
   useEffect(() => {
-    let isGone = false
+    let isCancelled = false
     let timer: ReturnType<typeof setTimeout> | undefined
     const read = async (): Promise<void> => {
       let pauseMs = refreshMs
       try {
         const runs = await source.runs()
         if (runs.some((run) => 'isReading' in run)) pauseMs = readingMs
-        if (!isGone) setListing({ state: 'listed', runs })
+        if (!isCancelled) setListing({ state: 'listed', runs })
       } catch (error) {
         const problem = error instanceof Error ? error.message : String(error)
-        if (!isGone) setListing({ state: 'failed', problem })
+        if (!isCancelled) setListing({ state: 'failed', problem })
       }
-      if (!isGone && source.kind === 'server') timer = setTimeout(() => void read(), pauseMs)
+      if (!isCancelled && source.kind === 'server') timer = setTimeout(() => void read(), pauseMs)
     }
     void read()
     return () => {
-      isGone = true
+      isCancelled = true
       clearTimeout(timer)
     }
   }, [source])
   return listing
 }
 
-/** Two names, the older run first: what came later is compared with it. */
+/** Two names, the older run first. */
 function inTime(runs: readonly RunListing[], names: readonly string[]): readonly string[] {
   if (names.length < 2) return []
   const startOf = (name: string): string => {

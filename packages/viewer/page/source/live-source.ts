@@ -13,13 +13,13 @@ class RefusedRequest extends Error {
   }
 }
 
-/** How long a server that is away is left alone. Milliseconds. */
+/** Pause before connecting again to an unreachable server. Milliseconds. */
 const pauseMs = 1000
 
 /** The server of this page. */
 export function liveSource(): Source {
   const token = takeToken()
-  const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
+  const request = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers)
     headers.set('authorization', `Bearer ${token}`)
     const response = await fetch(path, { ...init, headers })
@@ -27,7 +27,7 @@ export function liveSource(): Source {
     return response
   }
   const get = async <T>(path: string, signal?: AbortSignal): Promise<T> =>
-    (await (await ask(path, signal === undefined ? {} : { signal })).json()) as T
+    (await (await request(path, signal === undefined ? {} : { signal })).json()) as T
 
   return {
     kind: 'server',
@@ -41,13 +41,13 @@ export function liveSource(): Source {
     note: async (run, note) => {
       const headers = { 'content-type': 'application/json' }
       const init = { method: 'POST', headers, body: JSON.stringify(note) }
-      return (await (await ask(at(run, '/notes'), init)).json()) as RunNote
+      return (await (await request(at(run, '/notes'), init)).json()) as RunNote
     },
     follow(run, onOpen, onUpdate) {
       const stop = new AbortController()
       const { signal } = stop
       const read = async (): Promise<void> => {
-        const response = await ask(at(run, '/events'), { signal })
+        const response = await request(at(run, '/events'), { signal })
         onOpen()
         for await (const update of updatesIn(response)) onUpdate(update)
       }
@@ -61,7 +61,7 @@ function at(run: string, what: string): string {
   return `api/runs/${encodeURIComponent(run)}${what}`
 }
 
-/** Comes back to a server that went away. One that refuses will do so again. */
+/** Connects again to a server that was unreachable, but not to one that refuses the request. */
 async function followWithRetries(
   read: () => Promise<void>,
   signal: AbortSignal,
@@ -98,8 +98,8 @@ async function* updatesIn({ body }: Response): AsyncGenerator<LiveUpdate, void, 
 }
 
 /**
- * The token comes in the fragment, which browsers send to nobody, and leaves the address bar at once. It
- * is kept for this origin, so that a row can be opened in another tab.
+ * Reads the token from the fragment, which browsers do not send, and removes it from the address bar. It is
+ * stored for this origin, so that a row can be opened in another tab.
  */
 function takeToken(): string {
   const key = 'token'

@@ -9,9 +9,9 @@ import type {
 } from '../../src/wire.ts'
 import type { Source } from './source.ts'
 
-/** A report: everything is in the page, packed, and opened when it is needed. */
-export function reportSource(text: string): Source {
-  const report = JSON.parse(text) as EmbeddedReport
+/** A report: all data is in the page, compressed, and unpacked when needed. */
+export function reportSource(embedded: string): Source {
+  const report = JSON.parse(embedded) as EmbeddedReport
   const opened = new Map<string, Promise<readonly TranscriptAnswer[]>>()
 
   /** A re-grading has the transcripts of its run. */
@@ -35,12 +35,12 @@ export function reportSource(text: string): Source {
       return unpack(run)
     },
     transcript: async (run, item) => {
-      const embedded = transcriptsOf(run)
+      const held = transcriptsOf(run)
       const name = item.join('.')
-      const index = embedded?.items.indexOf(name) ?? -1
-      const packed = embedded?.pieces[Math.floor(index / embedded.pieceSize)]
-      if (embedded === undefined || packed === undefined) return { state: 'omitted' }
-      const transcript = (await piece(packed))[index % embedded.pieceSize]
+      const index = held?.items.indexOf(name) ?? -1
+      const packed = held?.pieces[Math.floor(index / held.pieceSize)]
+      if (held === undefined || packed === undefined) return { state: 'omitted' }
+      const transcript = (await piece(packed))[index % held.pieceSize]
       const ending = own(report.endings[run] ?? {}, name)
       if (transcript === undefined) return { state: 'omitted' }
       return ending === undefined ? transcript : { ...transcript, ending }
@@ -50,11 +50,11 @@ export function reportSource(text: string): Source {
       const found: ItemName[] = []
       for (const [place, packed] of pieces.entries()) {
         signal.throwIfAborted()
-        const said = await unpackText(packed)
-        // Most pieces hold one of the words not at all, which is seen without parsing them.
-        const lower = said.toLowerCase()
+        const text = await unpackText(packed)
+        // Most pieces lack one of the words, which needs no parsing to find out.
+        const lower = text.toLowerCase()
         if (!words.every((word) => lower.includes(JSON.stringify(word).slice(1, -1)))) continue
-        for (const [index, transcript] of (JSON.parse(said) as TranscriptAnswer[]).entries()) {
+        for (const [index, transcript] of (JSON.parse(text) as TranscriptAnswer[]).entries()) {
           if (transcript.state !== 'found') continue
           if (!words.every((word) => transcriptContains(transcript.samples, word))) continue
           const [row = 0, attempt = 0] = (items[place * pieceSize + index] ?? '')
@@ -68,7 +68,7 @@ export function reportSource(text: string): Source {
   }
 }
 
-/** Names come from users: `__proto__` is one, too. */
+/** Names come from users, who may choose `__proto__`. */
 function own<T>(record: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(record, name) ? record[name] : undefined
 }

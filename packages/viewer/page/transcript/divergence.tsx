@@ -21,7 +21,7 @@ interface DivergenceProps {
   readonly endings: readonly [ItemEnding | null, ItemEnding | null]
 }
 
-/** Two attempts at one row beside one another, from where they differ. */
+/** Two attempts at one row side by side, from their first difference. */
 export function Divergence({ table, items, trajectories, endings }: DivergenceProps): JSX.Element {
   const [all, setAll] = useState(false)
   const [a, b] = trajectories
@@ -55,7 +55,7 @@ export function Divergence({ table, items, trajectories, endings }: DivergencePr
       )}
       {same > 1 && (
         <button class="fold same-steps" aria-expanded={all} onClick={() => setAll(!all)}>
-          {all ? 'Hide what is the same' : `Show the ${counted(same, 'step')} that are the same`}
+          {all ? 'Hide equal steps' : `Show the ${counted(same, 'equal step')}`}
         </button>
       )}
       {environment !== null && !all && environment.at < first && (
@@ -70,8 +70,8 @@ export function Divergence({ table, items, trajectories, endings }: DivergencePr
       {divergence.at === null && (
         <p class="says same-steps">
           {table.value(items[0]) === table.value(items[1])
-            ? 'Both did the same to the end.'
-            : `Both did the same to the end, and the ${table.measure} differs: not by what the agent did.`}
+            ? 'All steps are equal.'
+            : `All steps are equal, but the ${table.measure} differs: not because of the agent.`}
         </p>
       )}
       <div class="pair">
@@ -90,11 +90,11 @@ export function Divergence({ table, items, trajectories, endings }: DivergencePr
 }
 
 const differences: Record<NonNullable<DivergencePlace['by']>, string> = {
-  source: 'First difference: another speaks.',
-  text: 'First difference: the text differs.',
-  tool: 'First difference: another tool.',
-  arguments: 'First difference: other arguments.',
-  end: 'First difference: one of them ends.',
+  source: 'First difference: the speaker.',
+  text: 'First difference: the text.',
+  tool: 'First difference: the tool.',
+  arguments: 'First difference: the arguments.',
+  end: 'First difference: one attempt ends.',
 }
 
 function Pair({
@@ -110,7 +110,7 @@ function Pair({
   return (
     <div class={`pair${differsHere ? ' parts' : ''}`}>
       {place === divergence.environment?.at && (
-        <div class="says">The agent did the same, and the environment answered differently.</div>
+        <div class="says">The agent did the same, but the environment answered differently.</div>
       )}
       {differsHere && divergence.by !== null && (
         <div class="says">{differences[divergence.by]}</div>

@@ -4,7 +4,7 @@ import type { JSX } from 'preact'
 import type { ItemEnding } from '../../src/wire.ts'
 import { LongText } from './long-text.tsx'
 
-/** Why an item failed, as it was said, and where; nothing for one that did not. */
+/** The error of an item and its stack; nothing for an item that did not fail. */
 export function Failure({
   table,
   item,
@@ -31,7 +31,7 @@ export function Failure({
           <div class="message">
             <LongText key={ending.stack} text={ending.stack} characters={8000} />
           </div>
-          <p>All that was printed is in logs.txt of the run.</p>
+          <p>The complete output is in logs.txt of the run.</p>
         </details>
       )}
     </div>

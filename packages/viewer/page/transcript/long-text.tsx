@@ -3,13 +3,13 @@ import { useState } from 'preact/hooks'
 
 import { counted, thousands, withoutControls } from '../format.ts'
 
-/** A piece that browsers lay out without a pause, whatever its lines. Characters. */
+/** Browsers lay out a text of this size without a pause. Characters. */
 const maxShown = 200_000
 
-/** What of a text is shown at first. */
+/** The part of a text that is shown first. */
 interface Cut {
   readonly text: string
-  /** What the button that shows the rest says; null when nothing is left out. */
+  /** Label of the button that shows the rest; null when nothing is omitted. */
   readonly rest: string | null
 }
 
@@ -55,7 +55,7 @@ function tooLong(text: string): JSX.Element {
 function cutText(whole: string, characters: number, lines: number): Cut {
   const all = Number.isFinite(lines) ? whole.split('\n', 10_000) : []
   if (all.length > lines) {
-    // Three lines less than what would be shown whole: a fold that saves one line is a nuisance.
+    // Three lines fewer than the limit, so that a fold always hides several lines.
     const short = all.slice(0, lines - 3).join('\n')
     const many = all.length === 10_000 ? 'more than 10,000 lines' : counted(all.length, 'line')
     const text = short.length > characters ? `${short.slice(0, characters)}…` : short

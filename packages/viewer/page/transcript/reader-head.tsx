@@ -12,7 +12,7 @@ interface ReaderHeadProps {
   readonly run: DisplayedRun
   readonly item: number
   readonly ending: ItemEnding | null
-  /** The attempt that it can be put beside; null for none. */
+  /** The attempt to compare with; null for none. */
   readonly other: number | null
   readonly route: Route
   readonly go: Go
@@ -22,7 +22,7 @@ interface ReaderHeadProps {
   readonly sample: string | undefined
 }
 
-/** Which row, attempt and sample is read, and what it cost. */
+/** The row, attempt and sample, and their figures. */
 export function ReaderHead(props: ReaderHeadProps): JSX.Element {
   const { run, item, ending, other, route, go, onPick, samples, sample } = props
   const { table } = run
@@ -74,7 +74,7 @@ export function ReaderHead(props: ReaderHeadProps): JSX.Element {
   )
 }
 
-/** Of a sample; nothing for one that has none, or is not known. */
+/** The reward of a sample; nothing when there is none. */
 function Reward({ value }: { value: number | null | undefined }): JSX.Element | null {
   return value === null || value === undefined ? null : <span class="dim">{rewardText(value)}</span>
 }
@@ -82,7 +82,7 @@ function Reward({ value }: { value: number | null | undefined }): JSX.Element | 
 function besideText(table: RunTable, item: number, other: number): string {
   const attempt = (table.document.columns.attempt[other] ?? 0) + 1
   const isOtherEnd = table.passed(other) !== table.passed(item)
-  return `${isOtherEnd ? 'First difference to' : 'Beside'} attempt ${attempt}`
+  return `${isOtherEnd ? 'First difference from' : 'Compare with'} attempt ${attempt}`
 }
 
 function Facts({ table, item }: { table: RunTable; item: number }): JSX.Element {

@@ -18,20 +18,20 @@ import { Verdict } from './verdict.tsx'
 interface NoteFormProps {
   readonly table: RunTable
   readonly item: number
-  /** Null where nothing can be written. */
+  /** Null in a report. */
   readonly onNote: ((tag: string, text: string) => void) | null
 }
 
-/** The id of the field that the key a goes to. */
+/** The id of the field that the key `a` focuses. */
 const noteFieldId = 'note'
 
-/** What a person says about an item: a tag by which such items are counted, and a sentence. */
+/** A person's note about an item: a tag by which items are found, and a text. */
 function NoteForm({ table, item, onNote }: NoteFormProps): JSX.Element | null {
   const note = table.note(item)
   if (onNote === null) {
     return note === undefined ? null : (
       <form class="note">
-        <span class="kept">
+        <span class="saved">
           {note.tag && <span class="chip note">{note.tag}</span>}
           {note.text}
         </span>
@@ -81,17 +81,17 @@ function NoteForm({ table, item, onNote }: NoteFormProps): JSX.Element | null {
   )
 }
 
-/** So many bars have a gap between them. */
+/** More bars than this have no gaps between them. */
 const maxBarsWithGaps = 120
 
-/** A bar per step, wide by the tokens that were written, red where a tool failed. */
+/** A bar for each step, as wide as its tokens, red where a tool failed. */
 function Timeline({
   steps,
   at,
   onGo,
 }: {
   steps: readonly TrajectoryStep[]
-  /** The id of the step that the reader went to; 0 for none. */
+  /** The id of the selected step; 0 for none. */
   at: number
   onGo: (stepId: number) => void
 }): JSX.Element {
@@ -106,7 +106,7 @@ function Timeline({
       {steps.map((step, index) => (
         <button
           key={step.step_id}
-          // Of hundreds of bars nobody wants to tab through each; n, p and the scroll bar remain.
+          // Hundreds of bars are not in the tab order; n, p and the scroll bar remain.
           tabIndex={steps.length > maxBarsWithGaps ? -1 : 0}
           class={kindOf(step)}
           style={{ flexGrow: 1 + (5 * (written[index] ?? 0)) / most }}
@@ -137,7 +137,7 @@ export interface ReaderProps {
   readonly onNote: ((tag: string, text: string) => void) | null
 }
 
-/** What was said in a rollout, alone or beside another attempt at the row. */
+/** The transcript of a rollout, alone or beside another attempt at the row. */
 export function Reader(props: ReaderProps): JSX.Element {
   const { source, run, item, route, go, onPick, onNote } = props
   const { table } = run
@@ -191,14 +191,14 @@ interface ConversationProps {
   readonly trajectory: Trajectory
 }
 
-/** The steps from the first to the last, with a timeline; n and p go from error to error. */
+/** The steps with a timeline; n and p select the next and previous error. */
 function Conversation({ table, item, ending, trajectory }: ConversationProps): JSX.Element {
   const { steps } = trajectory
   const [at, setAt] = useState(0)
   const list = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const step = list.current?.querySelector(`[data-step="${at}"]`)
-    // Twice: what comes into view gets its height only then.
+    // Twice, because steps get their height only when they come into view.
     step?.scrollIntoView({ block: 'start' })
     requestAnimationFrame(() => step?.scrollIntoView({ block: 'start' }))
   }, [at])
@@ -251,7 +251,7 @@ function Absent({
   )
 }
 
-/** The sample of this name; a rollout whose only sample has another name is the same one. */
+/** The sample of this name, or else the first one. */
 function trajectoryOf(transcript: TranscriptState, sample: string | undefined): Trajectory | null {
   if (transcript.state !== 'found') return null
   const { samples } = transcript
@@ -259,14 +259,14 @@ function trajectoryOf(transcript: TranscriptState, sample: string | undefined): 
   return Object.values(samples)[0] ?? null
 }
 
-/** What was said in an item; `loading` before it is there, `failed` when nothing answers. */
+/** The transcript of an item, or why it is not shown. */
 type TranscriptState =
   | TranscriptAnswer
   | OmittedTranscript
   | { readonly state: 'loading' }
   | { readonly state: 'failed'; readonly problem: string }
 
-/** Reads what was said in an item. The one before stays until the next is there. */
+/** Reads the transcript of an item. The previous one stays until the next is loaded. */
 function useTranscript(
   source: Source,
   { name, table }: Pick<DisplayedRun, 'name' | 'table'>,
@@ -278,21 +278,21 @@ function useTranscript(
   const ended = item === null ? null : endedSeconds[item]
   useEffect(() => {
     if (item === null) return undefined
-    let isGone = false
+    let isCancelled = false
     const show = (next: TranscriptState): void => {
-      if (!isGone) setState(next)
+      if (!isCancelled) setState(next)
     }
     source.transcript(name, [row[item] ?? 0, attempt[item] ?? 0]).then(show, (error: unknown) => {
       show({ state: 'failed', problem: error instanceof Error ? error.message : String(error) })
     })
     return () => {
-      isGone = true
+      isCancelled = true
     }
   }, [source, name, item, ended])
   return state
 }
 
-/** How the item ended; null while that is not known. */
+/** How the item ended; null while unknown. */
 function endingOf(transcript: TranscriptState): ItemEnding | null {
   return 'ending' in transcript ? transcript.ending : null
 }
@@ -301,18 +301,21 @@ function endingOf(transcript: TranscriptState): ItemEnding | null {
 function absenceText(transcript: TranscriptState): readonly [title: string, detail: string] {
   switch (transcript.state) {
     case 'silent':
-      return ['Nothing was said', 'The rollout ended before it asked the policy anything.']
+      return ['No conversation', 'The rollout ended before it called the policy.']
     case 'missing':
-      return ['The transcript is lost', 'Its file is gone. The row counts all the same.']
+      return [
+        'The transcript is missing',
+        'Its file was removed. Figures still include the rollout.',
+      ]
     case 'damaged':
       return [
         'The transcript is damaged',
-        'What is in its file is not what was written. The row counts all the same.',
+        'Its file was changed or is damaged. Figures still include the rollout.',
       ]
     case 'omitted':
       return [
         'Not in this report',
-        'Export it with --transcripts all to have the transcript of every rollout.',
+        'Export the report with --transcripts all to include every transcript.',
       ]
     case 'failed':
       return ['The transcript cannot be read', transcript.problem]

@@ -4,9 +4,9 @@ import type { JSX } from 'preact'
 import type { ItemEnding } from '../../src/wire.ts'
 import { rewardText } from '../format.ts'
 import type { Go, Route } from '../route.ts'
-import { hasTerm, turnTerm } from '../run/filter-term.ts'
+import { hasTerm, toggleTerm } from '../run/filter-term.ts'
 
-/** What eval functions gave an item, then what its grader measured. */
+/** The scores of eval functions for an item, then the metrics of its grader. */
 export function scoresOf(
   table: RunTable,
   item: number,
@@ -28,7 +28,7 @@ interface ScoresProps {
   readonly go: Go
 }
 
-/** The scores of an item; each shows the rollouts that have the same. */
+/** The scores of an item; a click on one filters by the same score. */
 export function Scores({ table, item, ending, route, go }: ScoresProps): JSX.Element | null {
   const scores = scoresOf(table, item)
   const failed = Object.entries(ending?.scoreErrors ?? {})
@@ -53,7 +53,7 @@ export function Scores({ table, item, ending, route, go }: ScoresProps): JSX.Ele
             class="score"
             aria-pressed={hasTerm(route.query, term)}
             title={`Rollouts with ${name} ${value}`}
-            onClick={() => go({ query: turnTerm(route.query, term) })}
+            onClick={() => go({ query: toggleTerm(route.query, term) })}
           >
             {content}
           </button>
@@ -69,7 +69,7 @@ export function Scores({ table, item, ending, route, go }: ScoresProps): JSX.Ele
   )
 }
 
-/** Null for a name that says something else in a filter line, or nothing. */
+/** Null for a name that has another meaning, or none, in a filter line. */
 function termOf(table: RunTable, name: string, value: number): string | null {
   const isTaken = ['tag', ...numberKeys, ...Object.keys(table.document.rows.facets)].some(
     (key) => key.toLowerCase() === name.toLowerCase(),

@@ -1,7 +1,7 @@
 import type { TrajectoryStep } from '@osmosis/runtime/trajectory'
 import { isToolError } from '@osmosis/eval/analysis'
 
-/** What a step is at first sight. */
+/** The kind of a step, for its colour. */
 export type StepKind = 'system' | 'user' | 'tool' | 'answer' | 'cut' | 'error'
 
 export function kindOf(step: TrajectoryStep): StepKind {
@@ -11,7 +11,7 @@ export function kindOf(step: TrajectoryStep): StepKind {
   return step.tool_calls?.length ? 'tool' : 'answer'
 }
 
-/** Whether n and p stop here. */
+/** Whether n and p select this step. */
 export function isNotable(step: TrajectoryStep): boolean {
   const kind = kindOf(step)
   return kind === 'error' || kind === 'cut' || rewroteHistory(step)
@@ -21,7 +21,7 @@ export function finishReason(step: TrajectoryStep): unknown {
   return step.metrics?.extra?.['finish_reason']
 }
 
-/** Milliseconds; null when nothing measured it. */
+/** Milliseconds; null when not measured. */
 export function latency(step: TrajectoryStep): number | null {
   const value = step.metrics?.extra?.['latency_ms']
   return typeof value === 'number' ? value : null

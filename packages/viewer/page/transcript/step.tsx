@@ -7,7 +7,7 @@ import { counted, duration, oneLine, thousands } from '../format.ts'
 import { LongText } from './long-text.tsx'
 import { finishReason, latency, rewroteHistory } from './step-facts.ts'
 
-/** One message of a conversation with the tools that it calls; what is asked of the system is folded. */
+/** One message of a conversation with its tool calls; a long system message is folded. */
 export function Step({ step, here }: { step: TrajectoryStep; here: boolean }): JSX.Element {
   const { text, images } = shownContent(step.message)
   const folds = step.source === 'system' && text.length > 120
@@ -54,7 +54,7 @@ export function Step({ step, here }: { step: TrajectoryStep; here: boolean }): J
 
 type Result = NonNullable<TrajectoryStep['observation']>['results'][number]
 
-/** The tools that a step calls, each with its result. */
+/** The tool calls of a step with their results. */
 function ToolCalls({ step }: { step: TrajectoryStep }): JSX.Element {
   const results = step.observation?.results ?? []
   const calls = step.tool_calls ?? []
@@ -114,7 +114,7 @@ function ToolResult({ result }: { result: Result }): JSX.Element {
   )
 }
 
-/** Thumbnails of the images of a message or result; a click opens one in its full size. */
+/** Thumbnails of the images of a message or result; a click shows one in full size. */
 function Images({ images }: { images: readonly ShownImage[] }): JSX.Element | null {
   const own = images.filter(({ dataUrl }) => dataUrl !== undefined)
   if (own.length === 0) return null

@@ -9,13 +9,13 @@ import { LongText } from './long-text.tsx'
 import { scoresOf } from './scores.tsx'
 
 const reasons: Record<UnearnedReason, string> = {
-  notools: 'it called no tool, where nearly all passes do',
-  short: 'it wrote less than a quarter of what passes write',
+  notools: 'it called no tool, and nearly all passes do',
+  short: 'it has less than a quarter of the tokens of the median pass',
   check: 'it failed a check that nearly all passes meet',
-  sametext: 'it ended with words that pass in other rows as well',
+  sametext: 'its last text passes in other rows too',
 }
 
-/** What the grader said of an attempt, and the facts that it had. */
+/** The result of the grader for an attempt, and its facts. */
 export function Verdict({
   table,
   item,
@@ -56,11 +56,13 @@ function explanation(table: RunTable, item: number): string {
   const { threshold } = table.document
   const error = table.errorType(item)
   if (error !== null) return `failed: ${error.replaceAll('_', ' ')}`
-  if (!table.counts(item)) return 'taken out of training: no figure counts it'
-  if (table.value(item) === null) return 'the grader gave none'
+  if (!table.counts(item)) return 'removed from training and from all figures'
+  if (table.value(item) === null) return 'the grader returned none'
   const verdict = table.passed(item) ? `passes at ${threshold}` : `below ${threshold}`
   const hints = table.unearned(item).map((reason) => reasons[reason])
-  return hints.length === 0 ? verdict : `${verdict}, but ${hints.join(', and ')}`
+  return hints.length === 0
+    ? verdict
+    : `${verdict}; possible reward hacking: ${hints.join(', and ')}`
 }
 
 function factsOf(

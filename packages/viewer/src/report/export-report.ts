@@ -12,29 +12,28 @@ import { packReport } from './pack-report.ts'
 export interface ReportOptions {
   /** The folder of the run. */
   readonly run: string
-  /** `baseline`, or a re-grading, to be opened first. Default: the run itself. The report holds all. */
+  /** The variant that is opened first: `baseline`, or a re-grading. Default: the run itself. */
   readonly variant?: string
   /** The HTML file to write; replaced if there is one. */
   readonly file: string
   /**
-   * Which transcripts it holds. `flagged`: of rollouts that did not pass or have a sign or a note, and
-   * of an attempt at the same row to compare each with. Default: `flagged`.
+   * The transcripts in the report. `flagged`: of rollouts that did not pass or have a flag or a note, and of
+   * a passed attempt at the same row to compare with. Default: `flagged`.
    */
   readonly transcripts?: 'flagged' | 'all' | 'none'
   /** Ends the work; nothing is written then. */
   readonly signal?: AbortSignal
 }
 
-/** What was written. */
+/** A report that was written. */
 export interface WrittenReport {
   /** Absolute. */
   readonly file: string
   readonly bytes: number
-  /** Transcripts in it. */
   readonly transcripts: number
-  /** Rollouts that it shows, those of the baseline included. */
+  /** Includes those of the baseline. */
   readonly rollouts: number
-  /** What it holds beside the run: `baseline`, and the names of re-gradings. */
+  /** `baseline`, and the names of re-gradings. */
   readonly variants: readonly string[]
 }
 
@@ -62,7 +61,7 @@ export async function exportReport(options: ReportOptions): Promise<WrittenRepor
   return { file, bytes: Buffer.byteLength(html), transcripts: held, rollouts, variants }
 }
 
-/** Text that ends no script element and no line of JavaScript, whatever a model said. */
+/** Escapes text of models so that it cannot end the script element or a line of JavaScript. */
 function dataElement(report: EmbeddedReport): string {
   const json = JSON.stringify(report)
     .replaceAll('<', String.raw`\u003c`)

@@ -19,24 +19,24 @@ import type {
 
 const compress = promisify(gzip)
 
-/** Transcripts of one piece: few enough to open quickly, and enough to be small together. */
+/** Transcripts per piece: few enough to open fast, and enough to compress well. */
 const pieceSize = 64
 
-/** The journal has been cut off while the report is written. */
+/** The journal was truncated while the report was written. */
 const lost: TranscriptAnswer = {
   state: 'missing',
   ending: { error: null, stack: null, rewards: {}, scoreErrors: {} },
 }
 
-/** What a report is made of. */
+/** Options of {@link packReport}. */
 export interface PackOptions {
-  /** What is opened first: empty for the run itself. */
+  /** The variant that is opened first; empty for the run itself. */
   readonly variant: string
   readonly transcripts: 'flagged' | 'all' | 'none'
   readonly signal: AbortSignal | undefined
 }
 
-/** A report, and how much it holds. */
+/** A report, and the size of its content. */
 export interface PackedReport {
   readonly report: EmbeddedReport
   readonly transcripts: number
@@ -44,7 +44,7 @@ export interface PackedReport {
   readonly variants: readonly string[]
 }
 
-/** A model's rollouts as they were graded at first, and as they were graded again. */
+/** A model's rollouts with their original grades and their re-gradings. */
 interface Rollouts {
   readonly view: RunView
   readonly regraded: readonly RunView[]
@@ -95,7 +95,7 @@ async function viewOf(run: OpenRun, variant: string): Promise<RunView> {
   return view
 }
 
-/** In the order of rows, so that attempts at a row lie in one piece. */
+/** In the order of rows, so that attempts at a row are in one piece. */
 function chosenItems({ view, regraded }: Rollouts, which: PackOptions['transcripts']): ItemName[] {
   if (which === 'none') return []
   const { row, attempt } = view.document.columns
@@ -109,7 +109,7 @@ function chosenItems({ view, regraded }: Rollouts, which: PackOptions['transcrip
   )
 }
 
-/** Items that are worth a look, and for each row an attempt that passed, to put them beside. */
+/** Items that are worth a look, and for each of their rows a passed attempt to compare with. */
 function flaggedItems(table: RunTable): ItemName[] {
   const { row, attempt } = table.document.columns
   return table.groups.flatMap(({ items }) => {

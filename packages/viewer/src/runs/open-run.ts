@@ -15,24 +15,21 @@ import type {
 } from '../wire.ts'
 import { type PlacedItem, RunView, type Variant } from './run-view.ts'
 
-/** What follows a view. */
+/** Receives the updates of a view. */
 export type Follower = (update: LiveUpdate) => void
 
-/**
- * How often the files of a run are looked at while somebody follows it: a row shows within 0.3 seconds,
- * most of which the page needs. Milliseconds.
- */
+/** Interval of reading the files of a run that is followed; a row is shown within 0.3 s. Milliseconds. */
 const pollMs = 60
 
-/** How long it is believed that a process still writes to the run. Milliseconds. */
+/** How long the answer to whether a process writes to the run is cached. Milliseconds. */
 const writerMs = 1000
 
-/** A run that is read: its files, the views of it that were asked for, and who follows them. */
+/** An open run: its files, its requested views, and their followers. */
 export class OpenRun {
   readonly #folder: RunFolder
   /** By variant. */
   readonly #views = new Map<string, { stamp: string; view: Promise<RunView> }>()
-  /** With the variant that each follows. */
+  /** With the variant that each one follows. */
   readonly #followers = new Map<Follower, string>()
   #manifest: RunManifest
   #refreshing: Promise<void> | undefined
@@ -55,7 +52,7 @@ export class OpenRun {
     return this.#folder.manifest
   }
 
-  /** Names of everything that can be compared with the run: `@baseline`, `@<grading>`. */
+  /** Names of the variants of the run: `<run>@baseline`, `<run>@<grading>`. */
   async variants(): Promise<string[]> {
     const baseline = this.manifest.inputs.model.baseline === null ? [] : ['baseline']
     const gradings = await this.#folder.gradings()
@@ -63,9 +60,9 @@ export class OpenRun {
   }
 
   /**
-   * A view, up to date.
+   * Returns an up-to-date view.
    *
-   * @param variant - what stands behind the @ of its name; empty for the run itself
+   * @param variant - the part after the @ of its name; empty for the run itself
    * @returns undefined when there is no such variant
    * @throws OsmosisError with code `damaged_run`
    */
@@ -126,7 +123,7 @@ export class OpenRun {
     return { error, stack, rewards, scoreErrors }
   }
 
-  /** The items in whose transcripts all the words are. */
+  /** The items whose transcripts contain all the words. */
   async search(
     view: RunView,
     words: readonly string[],
@@ -145,11 +142,11 @@ export class OpenRun {
   /** @throws OsmosisError with code `storage_error` */
   async addNote(view: RunView, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote> {
     const tag = view.document.modelTag === 'baseline' ? ({ model_tag: 'baseline' } as const) : {}
-    // Whoever follows the run is told of it as of those that other processes write.
+    // Followers receive it like notes of other processes: from the file.
     return toNote(await this.#folder.addNote({ ...note, ...tag }))
   }
 
-  /** Calls with what happens to a view; returns what ends it. */
+  /** Calls the follower with updates of a view; returns a function that ends this. */
   follow(variant: string, follower: Follower): () => void {
     this.#followers.set(follower, variant)
     this.#timer ??= setTimeout(() => this.#poll(), pollMs)
@@ -161,7 +158,7 @@ export class OpenRun {
     }
   }
 
-  /** Reads what was written since, for everybody who has the run open. */
+  /** Reads what was written since the last refresh; concurrent calls share one. */
   async refresh(): Promise<void> {
     return (this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined
@@ -171,7 +168,7 @@ export class OpenRun {
   async #refresh(): Promise<void> {
     await this.#folder.refreshManifest()
     if (this.#folder.manifest !== this.#manifest) {
-      // The run has grown, or is another one under the same name: views are built again.
+      // The run was extended or replaced: views are built again.
       this.#manifest = this.#folder.manifest
       this.#views.clear()
       for (const follower of this.#followers.keys()) follower({ stale: true })
@@ -188,7 +185,7 @@ export class OpenRun {
     }
   }
 
-  /** A grading that has been written again is another one. */
+  /** A grading that was written again is read again. */
   #dropRegraded(): void {
     for (const [variant, { stamp }] of this.#views) {
       if (stamp === this.#stampOf(variant)) continue
@@ -209,7 +206,7 @@ export class OpenRun {
     }
   }
 
-  /** A view that does not hold any more is built again when it is asked for. */
+  /** A view that is no longer valid is built again when it is requested. */
   async #eventsOf(variant: string, view: RunView): ReturnType<RunView['refresh']> {
     try {
       const events = await view.refresh()
@@ -228,7 +225,7 @@ export class OpenRun {
   #poll(): void {
     this.#look()
       .catch(() => {
-        // What cannot be read now may be readable later; whoever asks for the run gets the error.
+        // The next poll may succeed; requests for the run report the error.
       })
       .finally(() => {
         if (this.#followers.size > 0) this.#timer = setTimeout(() => this.#poll(), pollMs)
@@ -267,7 +264,7 @@ export class OpenRun {
     )
   }
 
-  /** What makes a variant another one. */
+  /** Changes when a variant must be read again. */
   #stampOf(variant: string): string {
     const isGrading = variant !== '' && variant !== 'baseline'
     return isGrading ? this.#fileStamp('grades', `${variant}.jsonl`) : ''
@@ -287,7 +284,7 @@ export class OpenRun {
     return this.#writer.isThere
   }
 
-  /** As the process that ran it wrote it down; null when it could not. */
+  /** As the process that ran it recorded it; null when unknown. */
   async #incompleteReason(): Promise<string | null> {
     try {
       const text = await readFile(path.join(this.#folder.location, 'metrics.json'), 'utf8')

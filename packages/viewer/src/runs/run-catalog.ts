@@ -6,11 +6,11 @@ import { listRuns } from '@osmosis/eval'
 import { OpenRun } from './open-run.ts'
 import type { RunView } from './run-view.ts'
 
-/** Where runs are. */
+/** The places of runs. */
 export interface RunPlaces {
   /** A folder of runs, such as `.osmosis/evals` of a workspace. */
   readonly root?: string
-  /** Folders of runs. Two with one name are one: the first. */
+  /** Folders of single runs. Of several with the same name the first counts. */
   readonly runs?: readonly string[]
 }
 
@@ -23,15 +23,15 @@ export interface CatalogRun {
   readonly problem: string | null
 }
 
-/** A run as it was asked for. */
+/** A requested run and view. */
 export interface FoundView {
   readonly run: OpenRun
   readonly view: RunView
-  /** What stands behind the @ of the name; may be empty. */
+  /** The part after the @ of the name; may be empty. */
   readonly variant: string
 }
 
-/** Finds runs by their names. A name is looked up among the folders that are there, and never joined. */
+/** Finds runs by name. A name is compared with existing folders and never joined to a path. */
 export class RunCatalog {
   readonly #places: RunPlaces
   readonly #open = new Map<string, Promise<OpenRun>>()
@@ -69,7 +69,7 @@ export class RunCatalog {
     })
   }
 
-  /** Without a look into the folders: every request asks for a run. */
+  /** Does not read the run folders, because every request looks up a run. */
   async #inRoot(name: string): Promise<CatalogRun | undefined> {
     const { root } = this.#places
     if (root === undefined) return undefined
@@ -87,7 +87,7 @@ export class RunCatalog {
     try {
       return await opened
     } catch (error) {
-      // It may be put right.
+      // The problem may be fixed later.
       this.#open.delete(location)
       throw error
     }

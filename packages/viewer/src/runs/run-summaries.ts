@@ -9,18 +9,18 @@ import type { RunListing, RunSummary } from '../wire.ts'
 import { OpenRun } from './open-run.ts'
 import type { CatalogRun, RunCatalog } from './run-catalog.ts'
 
-/** How long a list waits for figures; those of large runs come with the next. Milliseconds. */
+/** How long a list waits for figures; those of large runs are in a later list. Milliseconds. */
 const patienceMs = 400
 
 interface Cached {
-  /** What changes when the run does. */
+  /** Changes when the run does. */
   readonly stamp: string
   readonly listing: Promise<RunListing>
-  /** What is known of it so far. */
+  /** The latest known listing. */
   known: RunListing | undefined
 }
 
-/** The lines of the list of runs. Each is computed once, and again when its run has changed. */
+/** The lines of the list of runs; each is computed again only when its run has changed. */
 export class RunSummaries {
   readonly #shelf: RunCatalog
   readonly #cache = new Map<string, Cached>()
@@ -62,7 +62,7 @@ export class RunSummaries {
     const { name, problem } = found
     if (problem !== null) return { name, problem }
     try {
-      // One that nobody has open is not kept in memory for the sake of a line.
+      // A run that is not open is not held in memory after its line was computed.
       const run = await (this.#shelf.opened(found) ?? OpenRun.open(found.location))
       return await summarize(run, name)
     } catch (error) {

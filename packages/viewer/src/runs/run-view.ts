@@ -19,18 +19,18 @@ import {
 
 const fields = 6
 
-/** Where items lie in the files of a run, by numbers from 0: 48 bytes each, for very many. */
+/** The places of items in the files of a run, by numbers from 0. Compact: 48 bytes per item. */
 class ItemPlaces {
   #numbers = new Float64Array(256 * fields)
 
-  /** @param at - of what was said; null for nothing */
+  /** @param at - place of its transcript; null for none */
   set(index: number, { offset, length }: JournalPlace, at: SegmentPlace | null): void {
     while (this.#numbers.length < (index + 1) * fields) {
       const longer = new Float64Array(this.#numbers.length * 2)
       longer.set(this.#numbers)
       this.#numbers = longer
     }
-    // No line has no bytes.
+    // A length of 0 means none: every line has bytes.
     this.#numbers.set([offset, length, ...(at ?? [0, 0, 0, 0])], index * fields)
   }
 
@@ -40,8 +40,8 @@ class ItemPlaces {
     return { offset, length }
   }
 
-  /** The line of a segment with what was said; null for nothing. */
-  said(index: number): SegmentPlace | null {
+  /** The line of the transcript in a segment; null for none. */
+  transcript(index: number): SegmentPlace | null {
     const [, , segment = 0, offset = 0, length = 0, crc = 0] = this.#of(index)
     return length === 0 ? null : [segment, offset, length, crc]
   }
@@ -51,31 +51,31 @@ class ItemPlaces {
   }
 }
 
-/** What stands behind the @ of a name: the baseline of a run, or one of its re-gradings. */
+/** A run itself, its baseline, or one of its re-gradings. */
 export type Variant =
   | { readonly kind: 'run' | 'baseline' }
   | { readonly kind: 'grading'; readonly grades: ReadonlyMap<string, Grade> }
 
-/** What a run is looked at as. */
+/** Describes a view of a run. */
 export interface ViewedRun {
   readonly name: string
   readonly variant: Variant
   readonly notes: readonly RunNote[]
 }
 
-/** An item, and where it lies what was said in it. */
+/** An item with the place of its transcript. */
 export interface PlacedItem extends Pick<ItemEvent, 'at'> {
   readonly row: number
   readonly attempt: number
 }
 
 /**
- * A run as one model did it and one grader judged it: the data of a page, kept up to date. Of its
- * events, which are many, only columns are kept.
+ * The rollouts of one model with the grades of one grader: the data of a page, updated continuously. It stores
+ * columns instead of events, which may be many.
  */
 export class RunView {
   readonly name: string
-  /** How often something changed. */
+  /** Incremented by each change. */
   changes = 0
   readonly #variant: Variant
   readonly #folder: RunFolder
@@ -84,7 +84,7 @@ export class RunView {
   readonly #journal: JournalFollower
   #document: RunDocument
   #places = new ItemPlaces()
-  /** Items that have ended and that its grading has not judged: not yet, and those that it cannot. */
+  /** Ended items without a grade: not graded yet (`left`), and not gradable (`unfit`). */
   #ungraded = { left: new Set<string>(), unfit: new Set<string>() }
 
   private constructor({ name, variant, notes }: ViewedRun, folder: RunFolder) {
@@ -104,7 +104,7 @@ export class RunView {
     return view
   }
 
-  /** Items that a whole run of this model has. */
+  /** The number of items of a complete run of this model. */
   static total({ rows, n }: RunManifest): number {
     return rows.length * n
   }
@@ -117,7 +117,7 @@ export class RunView {
     return this.#document.columns.row.length
   }
 
-  /** How much of the run its grading covers; undefined where it is all, or this is no re-grading. */
+  /** The coverage of an incomplete re-grading; undefined for any other view. */
   get coverage(): { readonly graded: number; readonly gradable: number } | undefined {
     const { left, unfit } = this.#ungraded
     if (left.size === 0) return undefined
@@ -126,8 +126,8 @@ export class RunView {
   }
 
   /**
-   * Takes up what has ended, and gives it as this view shows it; `replaced` when the journal is another
-   * one, so that nothing of the view holds.
+   * Adds items that have ended, and returns their events as this view shows them; `replaced` when the journal
+   * was replaced, which makes the view invalid.
    *
    * @throws OsmosisError with code `damaged_run`
    */
@@ -138,7 +138,7 @@ export class RunView {
     return isReplaced ? 'replaced' : own
   }
 
-  /** An item as the journal and this view have it; undefined for no such item, or a lost line. */
+  /** An item as this view shows it; undefined for an unknown item, or a lost line. */
   async event(row: number, attempt: number): Promise<ItemEvent | undefined> {
     const item = findItem(this.#document, row, attempt)
     if (item === undefined) return undefined
@@ -149,11 +149,11 @@ export class RunView {
   *items(): Generator<PlacedItem, void, undefined> {
     const { row: rows, attempt } = this.#document.columns
     for (const [item, row] of rows.entries()) {
-      yield { row, attempt: attempt[item] ?? 0, at: this.#places.said(item) }
+      yield { row, attempt: attempt[item] ?? 0, at: this.#places.transcript(item) }
     }
   }
 
-  /** Takes up the notes of the run; `replaced` when they do not just follow on those that it has. */
+  /** Sets the notes of the run, and returns the new ones; `replaced` when earlier notes have changed. */
   setNotes(all: readonly RunNote[]): readonly RunNote[] | 'replaced' {
     const own = all.filter((note) => this.has(note))
     const { notes } = this.#document
@@ -174,12 +174,12 @@ export class RunView {
     return this.#variant.kind === 'baseline' ? 'baseline' : 'primary'
   }
 
-  /** Whether it began again. */
+  /** Resolves to whether the journal was read from its beginning. */
   async #read(onEvent: (event: ItemEvent) => void): Promise<boolean> {
-    let isAgain = false
+    let isRestarted = false
     const visitor: JournalVisitor = {
       begin: () => {
-        isAgain = true
+        isRestarted = true
         this.#document = this.#emptyDocument()
         this.#places = new ItemPlaces()
         this.#ungraded = { left: new Set(), unfit: new Set() }
@@ -197,7 +197,7 @@ export class RunView {
       },
     }
     await this.#journal.read(visitor)
-    return isAgain
+    return isRestarted
   }
 
   #emptyDocument(): RunDocument {

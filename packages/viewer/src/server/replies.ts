@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { constants, createGzip } from 'node:zlib'
 
-/** Transcripts may be confidential: nothing is kept, framed or guessed. */
+/** Transcripts may be confidential: no caching, framing or content sniffing. */
 export const safeHeaders: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
@@ -14,7 +14,7 @@ export const safeHeaders: Readonly<Record<string, string>> = {
   'x-frame-options': 'DENY',
 }
 
-/** From here on compressing pays, also over a tunnel to another machine. Bytes. */
+/** Compressing pays from this size, also over a tunnel to another machine. Bytes. */
 const compressFrom = 16 * 1024
 
 export async function replyJson(response: ServerResponse, value: unknown): Promise<void> {
@@ -26,7 +26,7 @@ export async function replyJson(response: ServerResponse, value: unknown): Promi
   response.writeHead(200, { ...safeHeaders, 'content-type': 'application/json' }).end(text)
 }
 
-/** The value as it is now, as gzipped JSON, which is never there as one text. */
+/** The value as gzipped JSON, without holding the JSON as one text. */
 export async function compressJson(value: unknown): Promise<Buffer> {
   return compress(jsonPieces(value))
 }
@@ -41,7 +41,7 @@ async function compress(pieces: readonly string[]): Promise<Buffer> {
   return body
 }
 
-/** Of an array in one piece of JSON. */
+/** Array elements per piece of JSON. */
 const maxElements = 4096
 
 function jsonPieces(value: unknown): string[] {
@@ -61,7 +61,7 @@ function jsonPieces(value: unknown): string[] {
   return ['{', ...fields, '}']
 }
 
-/** Answers with JSON that was compressed before. */
+/** Replies with compressed JSON. */
 export function replyCompressed(response: ServerResponse, body: Buffer): void {
   const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' }
   response.writeHead(200, { ...safeHeaders, ...headers }).end(body)
@@ -72,7 +72,7 @@ export function replyText(response: ServerResponse, status: number, text: string
   response.writeHead(status, headers).end(text)
 }
 
-/** The page brings its own policy, which the header repeats and frames cannot loosen. */
+/** The page has its own policy, which the header repeats and extends with `frame-ancestors`. */
 export function replyPage(response: ServerResponse, page: string): void {
   const [, policy = ''] = /http-equiv="content-security-policy" content="([^"]*)"/.exec(page) ?? []
   const headers = {

@@ -7,16 +7,16 @@ import type { RunView } from '../runs/run-view.ts'
 import type { ItemName, LiveUpdate } from '../wire.ts'
 import { compressJson, replyCompressed, replyJson, replyText, safeHeaders } from './replies.ts'
 
-/** What the routes read from. */
+/** The data sources of the routes. */
 export interface RouteParts {
   readonly shelf: RunCatalog
   readonly summaries: RunSummaries
 }
 
-/** A note is a sentence. Bytes. */
+/** Maximum size of a note. Bytes. */
 const maxNoteBytes = 64 * 1024
 
-/** How often a connection without news says that it is alive. Milliseconds. */
+/** Interval of heartbeats on an event stream. Milliseconds. */
 const heartbeatMs = 15_000
 
 interface Call {
@@ -25,7 +25,7 @@ interface Call {
   readonly url: URL
 }
 
-/** Answers a request for data; the caller has let it in. */
+/** Answers a request for data, which the caller has authorised. */
 export async function answerApi(
   { shelf, summaries }: RouteParts,
   request: IncomingMessage,
@@ -34,7 +34,7 @@ export async function answerApi(
   const url = new URL(request.url ?? '/', 'http://127.0.0.1')
   const [, api, kind, name, what = '', item = '', ...rest] = pathOf(url)
   if (api !== 'api' || kind !== 'runs' || rest.length > 0) {
-    replyText(response, 404, 'There is nothing here.')
+    replyText(response, 404, 'Not found.')
     return
   }
   if (name === undefined) {
@@ -86,14 +86,13 @@ async function answerRun(
       sendEvents(response, (follower) => run.follow(variant, follower))
       return
     default:
-      replyText(response, 404, 'There is nothing here.')
+      replyText(response, 404, 'Not found.')
   }
 }
 
-/** By what makes them another. */
 const bodies = new WeakMap<RunView, { readonly stamp: string; readonly body: Buffer }>()
 
-/** Made once for each change: of a large run it is a lot of work, and memory. */
+/** Cached until the next change: building it for a large run takes much time and memory. */
 async function viewBody(run: OpenRun, view: RunView): Promise<Buffer> {
   const { document, progress, variants } = await run.answer(view)
   const stamp = JSON.stringify([view.changes, progress, variants])
@@ -104,7 +103,7 @@ async function viewBody(run: OpenRun, view: RunView): Promise<Buffer> {
   return body
 }
 
-/** Server-sent events that carry what has happened, so that a page has nothing to read again. */
+/** Sends changes as server-sent events, so that the page need not read the run again. */
 function sendEvents(
   response: ServerResponse,
   follow: (follower: (update: LiveUpdate) => void) => () => void,
@@ -133,9 +132,9 @@ function toItemName(text: string): ItemName | undefined {
 }
 
 function closedSignal(response: ServerResponse): AbortSignal {
-  const gone = new AbortController()
-  response.once('close', () => gone.abort())
-  return gone.signal
+  const closed = new AbortController()
+  response.once('close', () => closed.abort())
+  return closed.signal
 }
 
 async function bodyOf(request: IncomingMessage): Promise<unknown> {

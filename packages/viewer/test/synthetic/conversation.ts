@@ -16,7 +16,7 @@ interface Step {
   [key: string]: unknown
 }
 
-/** A conversation that is made up step by step, and what it cost. */
+/** A synthetic conversation, built step by step, and its cost. */
 export class Conversation {
   readonly steps: Step[] = []
   readonly finish: Record<string, number> = {}
