@@ -54,8 +54,8 @@ async function figuresOf({ items, inFlight, store, folder }: EngineTask): Promis
   }))
   const name = `r-${items}-${inFlight}`
   const manifest = madeManifest({ run_name: name, n: attempts, rows: rows.map(toRunRow) })
-  const kept = store ? await createRun({ outputRoot: folder, manifest }) : undefined
-  const timed = kept && new TimedStore(kept)
+  const run = store ? await createRun({ outputRoot: folder, manifest }) : undefined
+  const timed = run && new TimedStore(run)
   const before = process.cpuUsage()
   const startedAt = performance.now()
   const result = await runEvaluation({
@@ -72,7 +72,7 @@ async function figuresOf({ items, inFlight, store, folder }: EngineTask): Promis
   globalThis.gc?.()
   const liveMiB = Math.round(process.memoryUsage().heapUsed / 2 ** 20)
   if (result.items.length !== items) throw new Error(`${result.items.length} of ${items} ended`)
-  await kept?.close()
+  await run?.close()
   return {
     seconds,
     cpuSeconds: (user + system) / 1e6,

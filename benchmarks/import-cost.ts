@@ -43,7 +43,7 @@ for (const { name, framework } of measured) {
     ? [tarballOf(name), `${framework}@${pinnedVersion(name, framework)}`]
     : []
   const folder = await npmInstall([core, ...specifiers])
-  // Whoever uses an adapter has core in the process as well, so its baseline has it too.
+  // A process that uses an adapter has loaded core as well, so the baseline includes core.
   const before = framework ? ['@osmosis/core', framework] : []
   programs.set(`before ${name}`, { folder, source: importing(...before), times: [] })
   programs.set(name, { folder, source: importing(...before, name), times: [] })

@@ -62,7 +62,7 @@ async function healthP99(): Promise<number> {
   const [port] = (await once(server, 'message')) as [number]
   const url = `http://127.0.0.1:${port}`
 
-  /** Has so many rollouts fail at once, and resolves with what `/health` took until all had. */
+  /** Fails `count` rollouts at once, and resolves with the durations of `/health` until all have failed. */
   const fail = async (count: number): Promise<number[]> => {
     reported = 0
     const rollouts = Array.from({ length: count }, async () => {
@@ -78,18 +78,18 @@ async function healthP99(): Promise<number> {
       })
       await body.dump()
     })
-    // At a steady pace: whoever waits for an answer before the next question asks least often just when
+    // At a steady pace: a client that waits for each answer would send the fewest requests just when
     // the server is busy.
-    const asked: Promise<number>[] = []
+    const durations: Promise<number>[] = []
     const isOver = (): boolean => reported >= count
     while (!isOver()) {
-      asked.push(askHealth(url))
+      durations.push(askHealth(url))
       await sleep(askEveryMs)
     }
     await Promise.all(rollouts)
-    return Promise.all(asked)
+    return Promise.all(durations)
   }
-  // What a server loads and compiles with its first rollouts is not what is asked here.
+  // A warm-up: what a server loads and compiles with its first rollouts is not measured.
   await fail(20)
   const times: number[] = []
   for (let round = 0; round < 5; round += 1) times.push(...(await fail(100)))

@@ -1,6 +1,6 @@
 // The training cluster of benchmark:server and benchmark:distributed in a process of its own: policy,
 // receiver of callbacks, and the driver that keeps rollouts going. Several of them share the load, so that none is the limit.
-// Does what its parent sends, one order at a time, and tells how it went.
+// It executes the orders that its parent sends, one after the other, and reports each result.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,7 +23,7 @@ export interface Load {
   readonly spreadMs?: number
   /** From a request to the policy to its answer. Milliseconds. */
   readonly latencyMs: number
-  /** The policy answers the last call of a rollout when it is told to (`release`), not before. */
+  /** Whether the policy answers the last call of each rollout only after `release`. */
   readonly hold?: boolean
   /** What all rollouts are given and say, in characters; default: little. */
   readonly texts?: { readonly prompt: number; readonly answer: number }

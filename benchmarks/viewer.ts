@@ -1,5 +1,5 @@
 // What the viewer of evaluation runs takes, in the Chromium of the system: the figures that a reader
-// feels, each beside its goal. The runs are made up.
+// feels, each beside its goal. The runs are synthetic.
 //
 //   npx -y pnpm@12 run benchmark:viewer
 import { fork, type ChildProcess } from 'node:child_process'

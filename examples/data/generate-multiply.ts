@@ -9,7 +9,7 @@ const rows = 200
 const systemPrompt =
   'You are a careful calculator. Use the multiply tool for every product. End your answer with the result on a line of its own, as #### <number>.'
 
-/** A number as whole digits and how many of them stand behind the decimal point. */
+/** A number as its digits and how many of them follow the decimal point. */
 interface Decimal {
   digits: bigint
   places: number

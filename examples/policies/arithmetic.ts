@@ -1,5 +1,5 @@
 // A policy without a model: it reads the conversation, calls the multiply tool once and then says
-// the result, wrong at a set rate. It stands in for a real policy wherever none is at hand.
+// the result, wrong at a set rate. It replaces a real policy where none is available.
 import { createHash } from 'node:crypto'
 
 import { scriptedPolicy, type PolicyModel, type ScriptedCall } from '@osmosis/controller'

@@ -40,7 +40,7 @@ process.exit()
 async function demo(): Promise<void> {
   const rows = await readDataset(path.join(root, dataset))
   say(
-    `${rows.length} doors, ${attempts} attempts at each: the agent is asked for a code of two letters, and`,
+    `${rows.length} doors, ${attempts} attempts at each: the agent has to say a code of two letters, and`,
   )
   say('one tool reads the note with it. The policy starts from random weights.\n')
   await Promise.all([

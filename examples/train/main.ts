@@ -1,4 +1,4 @@
-// The agent that learns: it is asked for the code of a door, and has one tool, which reads the note
+// The agent that learns: it has to say the code of a door, and has one tool, which reads the note
 // with the code. Nothing tells the policy to use the tool, or to say what it reads there. Only the reward does.
 import {
   AgentWorkflow,

@@ -145,7 +145,7 @@ async def main():
         return (sample.tokens, sample.loss_mask, sample.rollout_log_probs) == (tokens, mask, logprobs)
 
     rewards = await asyncio.gather(*(osmosis_rewards.reward(args, sample) for _, sample in ends))
-    kept = [osmosis_rewards.keep_completed(args, [sample]) for _, sample in ends]
+    completed = [osmosis_rewards.keep_completed(args, [sample]) for _, sample in ends]
     rewarded = [row["want"] == "rewarded" for row in data]
     return policy.verdict(
         {
@@ -155,7 +155,7 @@ async def main():
             "its reward is that of its row": all(
                 reward == float(row["answer"]) for row, reward, wanted in zip(data, rewards, rewarded) if wanted
             ),
-            "the filter keeps each of them, and nothing else": kept == rewarded,
+            "the filter keeps each of them, and nothing else": completed == rewarded,
             "what it drops would have been trained as 0": all(
                 reward == 0 for reward, wanted in zip(rewards, rewarded) if not wanted
             ),

@@ -6,7 +6,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 
-/** Asks twice. What becomes of it is in the row: `want` is `rewarded`, `said`, `removed` or `failed`. */
+/** Calls the policy twice. The row says how it ends: `want` is `rewarded`, `said`, `removed` or `failed`. */
 export class AsksTwice extends AgentWorkflow {
   async run({ prompt, metadata }: AgentWorkflowContext): Promise<unknown> {
     const policy = requireRolloutContext('AsksTwice').policy('sample')
@@ -21,7 +21,7 @@ export class AsksTwice extends AgentWorkflow {
   }
 }
 
-/** Gives the label as the reward, or what the policy said at last: `want` is `said`. */
+/** Gives the label as the reward, or the last answer of the policy where `want` is `said`. */
 export class SaysTheLabel extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
     const want = ctx.metadata?.['want']

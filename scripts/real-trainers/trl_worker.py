@@ -67,11 +67,11 @@ class Model:
 
     def rendered(self, messages):
         """As vLLM does: the arguments of tool calls are objects for the template."""
-        told = json.loads(json.dumps(messages))
-        for message in told:
+        rendered = json.loads(json.dumps(messages))
+        for message in rendered:
             for call in message.get("tool_calls") or []:
                 call["function"]["arguments"] = json.loads(call["function"]["arguments"])
-        text = self.tokens.apply_chat_template(told, tokenize=False, add_generation_prompt=True)
+        text = self.tokens.apply_chat_template(rendered, tokenize=False, add_generation_prompt=True)
         return policy.ids(text)
 
     def calls_of(self, row):
@@ -153,7 +153,7 @@ def main():
     server = policy.osmosis("serve", "--run", "--port", str(port), "--log-level", "error")
     url = f"http://127.0.0.1:{port}"
     # A rollout of text is one row of training; in one of compact JSON, the second call begins another.
-    kept = {n: ATTEMPTS * (1 + n % 2) for n, row in enumerate(data) if row["metadata"]["want"] == "said"}
+    rows_of = {n: ATTEMPTS * (1 + n % 2) for n, row in enumerate(data) if row["metadata"]["want"] == "said"}
     worker = None
     try:
         policy.wait_for(f"{url}/health")
@@ -162,7 +162,7 @@ def main():
             url, data, model=policy.MODEL, dataset=dataset, tokenizer=tokens, args=args, tries=TRIES
         )
         worker.start()
-        trained = until_trained(worker, kept)
+        trained = until_trained(worker, rows_of)
     finally:
         if worker is not None:
             worker.stop()
@@ -176,7 +176,7 @@ def main():
         for batch in batches
         for mask, logprob in zip(batch["completion_mask"].flatten().tolist(), batch["old_log_probs"].flatten().tolist())
     ]
-    wanted = {data[group]["prompt"][0]["content"]: 2 * ATTEMPTS for group in kept}
+    wanted = {data[group]["prompt"][0]["content"]: 2 * ATTEMPTS for group in rows_of}
     counted = defaultdict(int)
     for question, _ in found:
         counted[question] += 1
@@ -184,13 +184,13 @@ def main():
     print(f"TRL {version('trl')}: {len(trained)} rows of training, {said} sampled tokens")
     return policy.verdict(
         {
-            "each row has what the model was asked and said, token by token, with its logprobs": None not in calls,
+            "each row has the prompts and answers of the model, token by token, with their logprobs": None not in calls,
             "each model call of each rewarded rollout is trained, once": counted == wanted
             and len(set(found)) == len(found),
             "compact JSON begins a row of its own, and is trained": sum("JSON" in made[0][0] for made in calls if made)
-            == 2 * ATTEMPTS * len(kept) / 2,
+            == 2 * ATTEMPTS * len(rows_of) / 2,
             "each row has the reward and the advantage of its rollout": advantages_hold(trained, calls, model),
-            "nothing of a failed or removed rollout is trained": {row["group_id"] for row in trained} == set(kept),
+            "nothing of a failed or removed rollout is trained": {row["group_id"] for row in trained} == set(rows_of),
             "each sampled token is in a batch, with its logprob": sum(mask for mask, _ in batched) == said
             and {logprob for mask, logprob in batched if mask}
             == {logprob for _, first in found for logprob in model.calls[first][3]},

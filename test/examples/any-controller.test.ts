@@ -15,7 +15,7 @@ describe.each([
   ['multiply-openai', /^OpenAI\/JS \d+\.\d+\.\d+$/],
   ['multiply-langgraph', /^langchainjs-openai\/\d+\.\d+\.\d+/],
 ])('%s', (name, framework) => {
-  it('is driven by any HTTP client that plays the controller, which is told its framework', async () => {
+  it('is driven by any HTTP client that acts as the controller, and reports its framework to it', async () => {
     const answers: Answer[] = [
       {
         content: 'First the product, twice.',
@@ -121,7 +121,7 @@ describe.each([
 /** What the policy said, as the next request has to repeat it. */
 function onTheWire(answer: Answer | undefined): object {
   const calls = answer?.tool_calls?.map((toolCall) =>
-    // Arguments that are no JSON object go back as an empty one: chat templates parse them.
+    // Arguments that are not a JSON object are sent back as an empty one, because chat templates parse them.
     toolCall.id === 'c4' ? call('c4', '{}') : toolCall,
   )
   return { role: 'assistant', ...answer, ...(calls ? { tool_calls: calls } : {}) }

@@ -80,15 +80,15 @@ export async function passedOf(
 
   // What was stored is what the grader saw, and what the policy was sent, in each framework.
   const stored = ['demo', '--output', output]
-  // A loop gives its reward itself: there is no grader to run again.
+  // A loop computes its own reward, so it has no grader to run again.
   if (evaluation.includes(' -m ')) return passed
   const regraded = await osmosis(['eval', 'regrade', ...stored], root)
   expect(regraded.stdout).toContain(`Graded ${all} of ${all} rollouts`)
   expect(regraded.stdout).toContain(`No verdict has changed.\nPass rate ${rate} → ${rate}`)
   const exported = await osmosis(['eval', 'export', ...stored, '--sft', '-'], root)
-  const kept = exported.stdout.trimEnd().split('\n')
-  expect(kept).toHaveLength(passed)
-  for (const line of kept) {
+  const conversations = exported.stdout.trimEnd().split('\n')
+  expect(conversations).toHaveLength(passed)
+  for (const line of conversations) {
     const { messages, tools } = JSON.parse(line) as Conversation
     const spoken = messages.filter(({ role }) => role !== 'system').map(({ role }) => role)
     expect(spoken).toEqual(['user', 'assistant', 'tool', 'assistant'])

@@ -50,7 +50,7 @@ it('the command of the pods serves, answers the probes, and ends cleanly on SIGT
   })
 })
 
-// The one that runs here stands for all.
+// The command that runs here represents all of them.
 it('the commands are the same, but for the keys, which are elsewhere on each machine', () => {
   const keys = (file: string): string[] => ['--api-key-file', file]
   const { 'the image': image, 'the pods': pods, 'the unit': service } = commands

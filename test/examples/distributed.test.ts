@@ -20,7 +20,7 @@ describe.each([
   { name: 'docker-compose.yml', part: serviceOf },
   { name: 'kubernetes.yaml', part: podOf },
 ])('$name', ({ part }) => {
-  it('leaves time for what runs when it is told to end', () => {
+  it('leaves time for running rollouts when it is stopped', () => {
     for (const { args, graceSeconds } of [part('front'), part('worker')]) {
       const drain = Number(args[args.indexOf('--drain-timeout') + 1])
       expect(drain).toBeGreaterThan(0)
@@ -42,7 +42,7 @@ it('the image leaves out what is not for others, keys above all', () => {
   expect(left).toEqual(expect.arrayContaining(['secrets/', '.env', '.git/', '**/node_modules/']))
 })
 
-it('the demo says what to install where there is no Redis', async () => {
+it('the demo says what to install when Redis is missing', async () => {
   const options = { cwd: root, env: { PATH: '/nowhere' } }
   await expect(promisify(execFile)(process.execPath, [demo], options)).rejects.toMatchObject({
     code: 1,

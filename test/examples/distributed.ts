@@ -18,9 +18,9 @@ export function read(name: string): string {
 
 /** A container of a pod, or a service of Compose. */
 export interface Part {
-  /** The words behind `osmosis`, or behind nothing of Redis. */
+  /** The arguments of `osmosis`, or the whole command of Redis. */
   readonly args: string[]
-  /** Seconds until it is killed after it was told to end. */
+  /** Time between the signal to stop and the kill. Seconds. */
   readonly graceSeconds: number
   readonly probes: readonly string[]
 }

@@ -48,7 +48,7 @@ it('a new workspace has failing rows to look at', async () => {
   expect(await followAdvice(first)).toMatchObject(countsOfShop)
 })
 
-it('whoever corrects the instructions as the failing transcript suggests sees that they are better', async () => {
+it('correcting the instructions as the failing transcript suggests gives a better run', async () => {
   const compared = await correctInstructions(first)
   expect(compared).toMatch(/^Better by /m)
   expect(compared).not.toContain('No row differs')

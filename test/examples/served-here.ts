@@ -11,7 +11,7 @@ import { listeningUrl, start } from './command.ts'
  * Runs `osmosis serve` with these arguments as they are written for another machine: with folders of
  * this one, a rollout of the examples and a free port.
  *
- * @param asks - what is asked of the server before SIGTERM has to end it cleanly
+ * @param asks - sends requests to the server; after it, SIGTERM has to end the server cleanly
  */
 export async function serveHere(
   args: readonly string[],

@@ -51,7 +51,7 @@ class AsksTwice extends AgentWorkflow {
       }
       if (id === 'broken' || (id === 'flaky' && !AsksTwice.broken.has(id))) {
         AsksTwice.broken.add(id)
-        throw new Error('the sandbox is gone')
+        throw new Error('the sandbox has exited')
       }
     }
     return messages
@@ -238,10 +238,10 @@ except ValueError as error:
 
   it('give slime the samples of its adapter, and drop a group with a failure', async () => {
     const step = (await stepOf('slime_step.py', [right, broken])) as {
-      kept: boolean[]
+      completed: boolean[]
       samples: { status: string; reward: number; metadata: object }[][]
     }
-    expect(step.kept).toEqual([true, false])
+    expect(step.completed).toEqual([true, false])
     expect(step.samples[0]).toMatchObject([
       { reward: 1, status: 'COMPLETED', metadata: { exit_status: 'completed', id: 'right' } },
       { reward: 1, status: 'COMPLETED' },
@@ -250,7 +250,7 @@ except ValueError as error:
   })
 
   it('give rLLM the reward of a session, and an exception that has it run again', async () => {
-    const error = expect.stringContaining(': the sandbox is gone') as string
+    const error = expect.stringContaining(': the sandbox has exited') as string
     expect(await stepOf('rllm_step.py', [right, flaky, broken])).toEqual([
       { id: 'right', reward: 1, traces: 2 },
       { id: 'flaky', error },

@@ -20,7 +20,7 @@ export class PlannedWorkflow extends AgentWorkflow {
     for (const name of kind === 'two samples' ? ['first', 'second'] : ['main']) {
       const policy = rollout.registerPolicySample(name)
       const messages = [...ctx.prompt, { role: 'user', content: name }] as ChatMessage[]
-      for (let n = 0; n < (kind === 'asks nobody' ? 0 : calls); n += 1) {
+      for (let n = 0; n < (kind === 'calls no model' ? 0 : calls); n += 1) {
         await sleep(thinkMs, undefined, { signal: ctx.signal })
         const { choices } = await policy.complete({ messages })
         messages.push(...choices.map(({ message }) => message))

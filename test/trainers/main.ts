@@ -41,7 +41,7 @@ const { ends, incidents, violations } = await trainingRun({
   breaks,
 })
 console.log(`${values.rollouts} rollouts with seed ${seed}`)
-printCounts('\nwhat became of them', ends)
+printCounts('\nhow they ended', ends)
 printCounts('\nwhat happened on the way', incidents)
 console.log('')
 for (const violation of violations.slice(0, 50)) console.log(`WRONG ${violation}`)

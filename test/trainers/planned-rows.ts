@@ -5,12 +5,12 @@ const kinds = [
   ['judge throws', 0.04],
   ['removed', 0.05],
   ['two samples', 0.02],
-  ['asks nobody', 0.01],
+  ['calls no model', 0.01],
   ['endpoint fails', 0.04],
   ['withdrawn', 0.03],
 ] as const
 
-/** What a rollout is to do, and with it what may be trained of it. */
+/** What a rollout does, which decides what may be trained of it. */
 type Kind = 'rewarded' | (typeof kinds)[number][0]
 
 /** The row of a rollout. */

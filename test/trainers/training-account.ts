@@ -2,7 +2,7 @@ import type { RolloutOnGateway, TrainedCall } from '@osmosis/testing'
 
 import { isRewarded, type PlannedRow } from './planned-rows.ts'
 
-/** A rollout, and what became of it. */
+/** A rollout and its outcome. */
 interface Judged {
   readonly row: PlannedRow
   /** Undefined when the trainer has removed it. */
@@ -13,12 +13,12 @@ interface Judged {
   readonly isKilled: boolean
 }
 
-/** An end that a rollout may have come to; what must not have happened is thrown. */
+/** The permitted end of a rollout. Throws when its end is not permitted. */
 export function endOf(judged: Judged): string {
   const { row, rollout, calls } = judged
   if (rollout === undefined) {
     if (row.kind === 'withdrawn') return 'not trained: withdrawn by the trainer'
-    throw new Error('is gone, and nobody has withdrawn it')
+    throw new Error('was deleted, although the run did not withdraw it')
   }
   if (rollout.endedAfter === undefined) throw new Error(`has no end, and is ${rollout.state}`)
   const runners = new Set(rollout.events.map(({ attempt }) => attempt.split('-').at(-1)))
@@ -51,14 +51,14 @@ function untrainedEnd({ row, isKilled }: Judged, rollout: RolloutOnGateway): str
   throw new Error(`was not trained, and nothing says why: ${state} ${why}`)
 }
 
-/** Ends that show how loaded the machine is. Where there are very many, the run has shown little. */
+/** Ends that show how loaded the machine is. A run with many of them proves little. */
 export const tooLate = 'not trained: too late'
-export const unreachable = 'not trained: its endpoint failed more often than it was asked'
+export const unreachable = 'not trained: its endpoint failed more often than its retries allow'
 
 const plannedReasons: Partial<Record<string, { readonly state: string; readonly why: RegExp }>> = {
   throws: { state: 'failed', why: /as planned/ },
   'judge throws': { state: 'failed', why: /as planned/ },
   removed: { state: 'succeeded', why: /^$/ },
   'two samples': { state: 'failed', why: /kept 2 samples/ },
-  'asks nobody': { state: 'failed', why: /no model call|never asked|No sample/i },
+  'calls no model': { state: 'failed', why: /no model call|never asked|No sample/i },
 }

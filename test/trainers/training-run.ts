@@ -28,9 +28,9 @@ export interface TrainingRunOptions {
   readonly breaks: WayToBreak | undefined
 }
 
-/** What came of it. */
+/** The result of a training run. */
 export interface TrainingAccount {
-  /** How many rollouts came to which end. */
+  /** The number of rollouts by their end. */
   readonly ends: ReadonlyMap<string, number>
   /** What happened on the way. */
   readonly incidents: ReadonlyMap<string, number>

@@ -38,9 +38,9 @@ function broken(whole: TrainerLink): TrainerLink {
     async complete(task, end) {
       count += 1
       if (breaks === 'forgets' && count % 5 === 0) return
-      const told = breaks === 'swaps' && end.kind === 'rewarded' ? (before ?? end) : end
+      const reported = breaks === 'swaps' && end.kind === 'rewarded' ? (before ?? end) : end
       if (end.kind === 'rewarded') before = end
-      await whole.complete(task, breaks === 'zeros' && end.kind === 'failed' ? zero() : told)
+      await whole.complete(task, breaks === 'zeros' && end.kind === 'failed' ? zero() : reported)
     },
     [Symbol.asyncDispose]: async () => {},
   }

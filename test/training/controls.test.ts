@@ -7,11 +7,11 @@ import { osmosis } from './trainer-under-test.ts'
 
 it('learns nothing from the rewards of other rollouts', async () => {
   const trainer = osmosis('callbacks')
-  const curve = await train({ ...run, agent: handWritten, trainer, teach: withShuffledRewards })
+  const curve = await train({ ...run, agent: handWritten, trainer, learnFrom: withShuffledRewards })
   expect(Math.max(...curve.map(({ reward }) => reward))).toBeLessThan(0.35)
 })
 
-/** Deals the rewards of all rollouts out again. */
+/** Reassigns the rewards among all rollouts. */
 function withShuffledRewards(calls: readonly TrainedCall[]): TrainedCall[] {
   const rewards = new Map(calls.map(({ rolloutId, reward }) => [rolloutId, reward]))
   const ids = [...rewards.keys()].toSorted()

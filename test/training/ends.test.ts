@@ -38,9 +38,12 @@ function backendOfEnds(): LocalBackend {
       const calls = end === 'never asks' ? 0 : 2
       for (let turn = 0; turn < calls; turn += 1) {
         const { choices } = await policy.complete({ messages }, { signal: ctx.signal })
-        messages.push(...choices.map(({ message }) => message), { role: 'user', content: 'Go on.' })
+        messages.push(...choices.map(({ message }) => message), {
+          role: 'user',
+          content: 'Continue.',
+        })
       }
-      if (end === 'the agent throws') throw new Error('the sandbox is gone')
+      if (end === 'the agent throws') throw new Error('the sandbox has exited')
       if (end === 'cancelled') backend.cancel({ ids: [ctx.rolloutId] })
     }
   }

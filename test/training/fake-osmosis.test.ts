@@ -94,7 +94,7 @@ it.each(['callbacks', 'leases'] as const)(
   },
 )
 
-it('trains failures with a number only when it was told to', async () => {
+it('trains failures with a number only when `fillWith` is set', async () => {
   const cluster = await start({ fillWith: 0 })
   await cluster.runBatch([{ ...row('1'), metadata: { samples: ['1'], fails: true } }], 1)
   expect(rewardsOf(cluster)).toEqual(['1-1 1-1-1 0'])

@@ -27,7 +27,7 @@ describe('whatever is between the policy and the trainer,', () => {
     ['the AI SDK', 'Agent Lightning', aiSdk, lightning],
     ['Strands Agents', 'Trinity', strands, trinityServe],
     ['the OpenAI Agents SDK', 'Miles', openaiAgents, miles],
-  ])('%s and %s teach exactly the same', async (_, _trainer, agent, trainer) => {
+  ])('%s and %s give exactly the same training', async (_, _trainer, agent, trainer) => {
     first ??= train({ ...run, until: goal, agent: handWritten, trainer: osmosis('callbacks') })
     const curve = await train({ ...run, until: goal, agent, trainer })
     expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(goal)

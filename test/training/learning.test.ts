@@ -6,7 +6,7 @@ import { goal, run, train } from './train.ts'
 import { osmosis } from './trainer-under-test.ts'
 import { lightning } from './worked-trainers.ts'
 
-it('a policy learns to open the door, and another framework and trainer teach exactly the same', async () => {
+it('a policy learns to open the door, and another framework and trainer give exactly the same training', async () => {
   const curve = await train({
     ...run,
     agent: handWritten,

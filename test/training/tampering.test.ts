@@ -33,7 +33,7 @@ it.each<[string, (calls: readonly TrainedCall[]) => TrainedCall[]]>([
 
 it('notices rollouts that are in the group of another row', async () => {
   const trainer = tampering(exchanged('group'))
-  await expect(train({ ...run, trainer })).rejects.toThrow('a group was asked for one code')
+  await expect(train({ ...run, trainer })).rejects.toThrow('a group has one code')
 })
 
 it('notices failures that are trained', async () => {

@@ -27,8 +27,8 @@ export interface TrainingOptions {
   readonly failing?: number
   /** What the trainer gives rollouts that have no reward. Default: null, it leaves them out. */
   readonly failuresAs?: number | null
-  /** What the policy is taught, instead of what was trained. */
-  readonly teach?: (calls: readonly TrainedCall[]) => readonly TrainedCall[]
+  /** Replaces the calls that the policy learns from. Default: those that were trained. */
+  readonly learnFrom?: (calls: readonly TrainedCall[]) => readonly TrainedCall[]
 }
 
 /** How the rollouts of one version of the policy went. */
@@ -51,7 +51,7 @@ export async function train(options: TrainingOptions): Promise<Iteration[]> {
     attempts = 6,
     until = Infinity,
     failing = 0,
-    teach = (calls) => calls,
+    learnFrom = (calls) => calls,
   } = options
   const { nameOf = (rolloutId) => rolloutId } = options.trainer
   const policy = new TinyPolicy({ seed })
@@ -79,7 +79,7 @@ export async function train(options: TrainingOptions): Promise<Iteration[]> {
     const iteration = iterationOf(said, graded)
     curve.push(iteration)
     if (iteration.reward >= until || curve.length > iterations) return curve
-    learn(policy, teach(trained))
+    learn(policy, learnFrom(trained))
   }
 }
 

@@ -18,7 +18,7 @@ import { rows } from './door-rollouts.ts'
 
 /** A trainer that is running, with everything between it and the rollouts of a backend. */
 interface OpenTrainer extends AsyncDisposable {
-  /** Runs each row so many times, as a group, and resolves when all rollouts have ended. */
+  /** Runs each row `attempts` times, as a group, and resolves when all rollouts have ended. */
   runBatch(rows: readonly TrainingRow[], attempts: number): Promise<unknown>
   /** What it would have trained so far. */
   trained(): readonly TrainedCall[]

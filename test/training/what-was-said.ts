@@ -16,7 +16,7 @@ export function saidIn(answer: Awaited<ReturnType<FakeModel>>): SaidCall {
   return { promptIds, ids: choice?.token_ids ?? [], logprobs: logprobsOf(choice?.logprobs ?? null) }
 }
 
-/** What came of the rollouts of an iteration, by their names. */
+/** The outcomes of the rollouts of an iteration, by rollout id. */
 interface Recorded {
   /** At the rollout server. */
   readonly graded: ReadonlyMap<string, GradedRollout>
@@ -51,10 +51,10 @@ export function expectWhatWasSaid(
   expect(trainedElse, 'what is trained is what the policy said, with the reward it got').toEqual(
     rewardedElse,
   )
-  const asked = trained.map(({ group, rolloutId }) => `${group} ${graded.get(rolloutId)?.code}`)
+  const codes = trained.map(({ group, rolloutId }) => `${group} ${graded.get(rolloutId)?.code}`)
   const groups = new Set(trained.map(({ group }) => group))
   if (failuresAs === null) {
-    expect(new Set(asked).size, 'a group was asked for one code').toBe(groups.size)
+    expect(new Set(codes).size, 'a group has one code').toBe(groups.size)
   }
   const prompts = [...said.values()].flatMap((calls) =>
     calls.map(({ promptIds, ids }, at) => {

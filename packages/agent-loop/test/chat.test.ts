@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 
 import { loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'
 
-interface Asked {
+interface ChatOutcome {
   /** What `ctx.chat` gave, or what it threw. */
   outcome: unknown
   trainer: FakeTrainer
@@ -19,7 +19,7 @@ async function ask(
   answers: LoopTrainerAnswer[],
   params: Readonly<CompletionParams> = {},
   options: RunningAppOptions & { overrides?: Record<string, unknown> } = {},
-): Promise<Asked> {
+): Promise<ChatOutcome> {
   const { overrides, ...appOptions } = options
   let outcome: unknown
   await using running = await startApp({

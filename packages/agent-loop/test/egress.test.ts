@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
 import { createApp, OsmosisValidationError } from '@osmosis/agent-loop'
-import { addressForms, resolveNames, told } from '@osmosis/testing/kit'
+import { addressForms, resolveNames, statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { loopOf, startApp, type RunningApp } from './running-app.ts'
@@ -21,7 +21,7 @@ async function expectRefused(
   host: string,
   kind: keyof typeof reasons,
 ): Promise<void> {
-  const answer = await told(await running.init({ server_url: `http://${host}:8080` }))
+  const answer = await statusAndBody(await running.init({ server_url: `http://${host}:8080` }))
   const msg = `this server does not connect there: ${reasons[kind]}`
   const detail = [{ type: 'value_error', loc: ['body', 'server_url'], msg }]
   expect([host, answer]).toStrictEqual([host, { status: 422, body: { detail } }])

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
-import { FakeTrainer, post, said, told } from '@osmosis/testing/kit'
+import { FakeTrainer, post, said, statusAndBody } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { metrics } from './running-app.ts'
@@ -58,7 +58,7 @@ it('the complete agent of the guide calculates, counts, rewards and keeps to lim
   const url = await serveProgram('../../../docs/guides/agent-loop.md', 'class CalculatorAgent')
 
   const init = trainer.initBody({ metadata: { ground_truth: '8' } })
-  const accepted = await told(await post(`${url}/v1/rollout/init`, init))
+  const accepted = await statusAndBody(await post(`${url}/v1/rollout/init`, init))
   expect(accepted).toMatchObject({
     status: 202,
     body: { tools: [{ function: { name: 'add' } }, { function: { name: 'multiply' } }] },
@@ -111,7 +111,7 @@ it('the agent of the guide with an MCP server has the tools of that server', asy
   trainer.chatAnswers.push(said(null, [remember]), said('Noted.'))
   const url = await serveProgram('../../../docs/guides/agent-loop.md', 'mcpAgentLoop({', '.')
 
-  const accepted = await told(await post(`${url}/v1/rollout/init`, trainer.initBody()))
+  const accepted = await statusAndBody(await post(`${url}/v1/rollout/init`, trainer.initBody()))
   expect(accepted).toMatchObject({
     status: 202,
     body: { tools: [{ function: { name: 'remember' } }, { function: { name: 'crash' } }] },

@@ -1,4 +1,4 @@
-import { said, told, type LoopTrainerAnswer } from '@osmosis/testing/kit'
+import { said, statusAndBody, type LoopTrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { answerOnce, loopOf, startApp, type RunningApp } from './running-app.ts'
@@ -20,7 +20,9 @@ describe('sending a rollout again', () => {
         return []
       }),
     })
-    const answers = Promise.all(Array.from({ length: 20 }, async () => told(await running.init())))
+    const answers = Promise.all(
+      Array.from({ length: 20 }, async () => statusAndBody(await running.init())),
+    )
     await expect.poll(() => calls).toBe(1)
     release.resolve()
 
@@ -59,9 +61,11 @@ describe('sending a rollout again', () => {
 
   it('with one idempotency key is the first rollout, under whatever id', async () => {
     await using running = await startApp()
-    const first = await told(await running.init({ rollout_id: 'a', idempotency_key: 'k' }))
+    const first = await statusAndBody(await running.init({ rollout_id: 'a', idempotency_key: 'k' }))
     await running.trainer.results()
-    const second = await told(await running.init({ rollout_id: 'b', idempotency_key: 'k' }))
+    const second = await statusAndBody(
+      await running.init({ rollout_id: 'b', idempotency_key: 'k' }),
+    )
     await running.app.drain()
 
     expect([first, second]).toStrictEqual([accepted('a'), accepted('a')])
@@ -126,7 +130,7 @@ describe('sending a rollout again', () => {
     }
     await using running = await startApp({ maxConcurrent: 1 })
     await begin(running, held)
-    expect(await told(await running.init())).toStrictEqual(accepted('r1'))
+    expect(await statusAndBody(await running.init())).toStrictEqual(accepted('r1'))
     free.resolve()
     await running.app.drain()
 
@@ -142,7 +146,7 @@ describe('sending a rollout again', () => {
     })
     await running.init()
     await running.trainer.results()
-    expect(await told(await running.init())).toStrictEqual(accepted('r1'))
+    expect(await statusAndBody(await running.init())).toStrictEqual(accepted('r1'))
     await running.app.drain()
     expect(running.trainer.completed).toHaveLength(1)
   })

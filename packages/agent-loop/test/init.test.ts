@@ -1,5 +1,5 @@
 import { createApp, functionTool } from '@osmosis/agent-loop'
-import { post, told } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 
@@ -35,7 +35,7 @@ describe('accepting a rollout', () => {
 
     const answer = await running.init()
     expect(answer.headers.get('content-type')).toBe('application/json')
-    expect(await told(answer)).toStrictEqual({
+    expect(await statusAndBody(answer)).toStrictEqual({
       status: 202,
       body: {
         rollout_id: 'r1',
@@ -155,7 +155,9 @@ describe('refusing a rollout', () => {
     ],
   ])('answers 422 for %s, and repeats nothing of it', async (_, overrides, problem) => {
     await using running = await startApp(withSetting)
-    const { status, body } = await told(await running.init({ ...overrides, api_key: 'sk-secret' }))
+    const { status, body } = await statusAndBody(
+      await running.init({ ...overrides, api_key: 'sk-secret' }),
+    )
 
     expect(status).toBe(422)
     expect(body).toEqual({ detail: [expect.objectContaining(problem)] })
@@ -175,7 +177,7 @@ describe('refusing a rollout', () => {
     await using running = await startApp({ maxBodyBytes: 300 })
     const url = `${running.url}/v1/rollout/init`
 
-    expect(await told(await post(url, '{'))).toStrictEqual({
+    expect(await statusAndBody(await post(url, '{'))).toStrictEqual({
       status: 422,
       body: { detail: [{ type: 'json_invalid', loc: ['body'], msg: 'JSON decode error' }] },
     })
@@ -193,7 +195,7 @@ describe('refusing a rollout', () => {
       }),
     })
     const answers = []
-    for (let n = 0; n < 5; n += 1) answers.push(await told(await running.init()))
+    for (let n = 0; n < 5; n += 1) answers.push(await statusAndBody(await running.init()))
 
     expect(answers.map(({ status }) => status)).toStrictEqual([500, 500, 500, 500, 202])
     expect(answers.slice(0, 4).map(({ body }) => body)).toStrictEqual([
@@ -215,11 +217,11 @@ describe('refusing a rollout', () => {
 
   it('answers 404 and 405 as JSON', async () => {
     await using running = await startApp()
-    expect(await told(await fetch(`${running.url}/nothing`))).toStrictEqual({
+    expect(await statusAndBody(await fetch(`${running.url}/nothing`))).toStrictEqual({
       status: 404,
       body: { detail: 'Not Found' },
     })
-    expect(await told(await fetch(`${running.url}/v1/rollout/init`))).toStrictEqual({
+    expect(await statusAndBody(await fetch(`${running.url}/v1/rollout/init`))).toStrictEqual({
       status: 405,
       body: { detail: 'Method Not Allowed' },
     })
@@ -262,7 +264,7 @@ describe('the key of the server', () => {
 
   it('has no health route for the platform without a key', async () => {
     await using running = await startApp()
-    expect(await told(await fetch(`${running.url}/platform/health`))).toStrictEqual({
+    expect(await statusAndBody(await fetch(`${running.url}/platform/health`))).toStrictEqual({
       status: 404,
       body: { detail: 'Not found' },
     })

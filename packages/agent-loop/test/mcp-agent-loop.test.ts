@@ -8,7 +8,7 @@ import {
   ListToolsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { mcpAgentLoop } from '@osmosis/agent-loop'
-import { said, told, type LoopTrainerAnswer } from '@osmosis/testing/kit'
+import { said, statusAndBody, type LoopTrainerAnswer } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 
@@ -49,7 +49,7 @@ describe('the tools of an MCP server', () => {
   const offered = async (servers: McpServers): Promise<unknown> => {
     const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
     await using running = await startApp({ loop })
-    return await told(await running.init())
+    return await statusAndBody(await running.init())
   }
 
   it('reach the trainer with their schemas, whatever they contain', async () => {

@@ -5,7 +5,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { mcpAgentLoop, type McpClient } from '@osmosis/agent-loop'
-import { type FakeTrainer, type PeerRequest, said, told } from '@osmosis/testing/kit'
+import { type FakeTrainer, type PeerRequest, said, statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { HttpMcpServer, McpServers, text } from './mcp-servers.ts'
@@ -78,7 +78,7 @@ describe('the connections of a rollout with MCP tools', () => {
     })
     const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
     await using running = await startApp({ loop })
-    expect(await told(await running.init())).toStrictEqual({
+    expect(await statusAndBody(await running.init())).toStrictEqual({
       status: 500,
       body: {
         detail:

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { FakeTrainer, keptRollouts, post } from '@osmosis/testing/kit'
+import { FakeTrainer, storedRollouts, post } from '@osmosis/testing/kit'
 import { expect, it, vi } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'
@@ -18,7 +18,7 @@ it('delivers the result with the next server when the trainer was unreachable', 
     await post(`${first.url}/v1/rollout/init`, init)
     await trainer.until(() => trainer.completed.length > 0)
   }
-  expect(await keptRollouts(outboxDir)).toStrictEqual(['r1'])
+  expect(await storedRollouts(outboxDir)).toStrictEqual(['r1'])
 
   await using second = await startApp({ outboxDir })
   const again = await post(`${second.url}/v1/rollout/init`, trainer.initBody({ rollout_id: 'r1' }))
@@ -32,6 +32,6 @@ it('delivers the result with the next server when the trainer was unreachable', 
     body: { rollout_id: 'r1', status: 'COMPLETED', reward: 0.5 },
   })
   // What is acknowledged is delivered; the record goes a moment later.
-  await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+  await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
   await rm(outboxDir, { recursive: true })
 })

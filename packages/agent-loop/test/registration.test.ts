@@ -316,7 +316,7 @@ describe('token and key', () => {
   it.each([
     ['key', 'x'.repeat(485)],
     ['token', 'x'.repeat(461)],
-  ])('leave no piece of themselves where a long answer was cut: the %s', async (_, before) => {
+  ])('leave no fragment at the end of a truncated answer: the %s', async (_, before) => {
     const { error } = await failing(echo(422, before))
     expectClean(error)
     expect(error.message).toContain('x[redacted]')

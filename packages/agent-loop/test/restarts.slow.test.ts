@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   FakeTrainer,
   KilledServer,
-  keptRollouts,
+  storedRollouts,
   randomNumbers,
   reset,
   temporaryFolder,
@@ -34,7 +34,7 @@ it(
       const over = async (): Promise<string> => {
         await sent
         await trainer.until(() => receivedBodies(trainer, rollout_id).length === 1)
-        while (!watching.signal.aborted && (await keptRollouts(outboxDir)).length > 0)
+        while (!watching.signal.aborted && (await storedRollouts(outboxDir)).length > 0)
           await sleep(10)
         return watching.signal.aborted ? never : 'over'
       }
@@ -46,7 +46,7 @@ it(
       await using next = await startApp({ outboxDir, trainer })
       expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
       await trainer.until(() => receivedBodies(trainer, rollout_id).length > 0)
-      await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+      await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
       expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
       expect([[`ERROR ${restarted}`], ['COMPLETED']]).toContainEqual(
         receivedBodies(trainer, rollout_id),

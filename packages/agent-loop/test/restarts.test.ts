@@ -1,4 +1,4 @@
-import { FakeTrainer, hang, keptRollouts, temporaryFolder } from '@osmosis/testing/kit'
+import { FakeTrainer, hang, storedRollouts, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { init, restarted, startChild } from './killed-app.ts'
@@ -18,7 +18,7 @@ it('reports a rollout as failed after the server was killed while it ran', async
   const known = [202, { rollout_id: 'r1', tools: [] }]
   expect(await init(second, body)).toStrictEqual(known)
   await trainer.until(() => trainer.completed.length === 1)
-  await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+  await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
   expect(await init(second, body)).toStrictEqual(known)
 
   expect(trainer.completed).toMatchObject([

@@ -7,7 +7,7 @@ import { createApp } from '@osmosis/agent-loop'
 import { AgentWorkflow } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/runtime'
 import { createRolloutServer, serve, type ListeningServer, type ServableApp } from '@osmosis/server'
-import { post, told } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '@osmosis/testing/kit'
 import { afterAll, describe, expect, it } from 'vitest'
 
 import { loopOf } from './running-app.ts'
@@ -133,7 +133,7 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
     await using server = await start({ maxBodyBytes: 1024 })
     const large = JSON.stringify({ ...body, filler: 'x'.repeat(1024) })
 
-    expect(await told(await post(server.url + route, large))).toStrictEqual(tooLarge)
+    expect(await statusAndBody(await post(server.url + route, large))).toStrictEqual(tooLarge)
     expect(await postInChunks(server.url + route, large)).toStrictEqual(tooLarge)
     expect((await post(server.url + route, body)).status).toBe(accepted)
   })
@@ -148,16 +148,18 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
     ])
 
     const notJson = problem('json_invalid', 'JSON decode error')
-    expect(await told(await post(url, '{"rollout_id": '))).toStrictEqual(notJson)
+    expect(await statusAndBody(await post(url, '{"rollout_id": '))).toStrictEqual(notJson)
     const notUtf8 = problem('json_invalid', 'body is not UTF-8')
-    expect(await told(await fetch(url, { method: 'POST', body: broken }))).toStrictEqual(notUtf8)
+    expect(await statusAndBody(await fetch(url, { method: 'POST', body: broken }))).toStrictEqual(
+      notUtf8,
+    )
     expect(await postInChunks(url, broken)).toStrictEqual(notUtf8)
   })
 
   it('names the problems of a body, one per list, without repeating any of it', async () => {
     await using server = await start({})
     const { rollout_id: _, ...rest } = body
-    const answer = await told(
+    const answer = await statusAndBody(
       await post(server.url + route, { ...rest, rollout_id: 5, [list]: [{}, 'secret', 'secret'] }),
     )
 
@@ -176,13 +178,16 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
 
   it('answers unknown routes and other methods as JSON', async () => {
     await using server = await start({})
-    expect(await told(await fetch(`${server.url}/nowhere`))).toStrictEqual({
+    expect(await statusAndBody(await fetch(`${server.url}/nowhere`))).toStrictEqual({
       status: 404,
       body: { detail: 'Not Found' },
     })
     const other = await fetch(server.url + route)
     expect(other.headers.get('allow')).toBe('POST')
-    expect(await told(other)).toStrictEqual({ status: 405, body: { detail: 'Method Not Allowed' } })
+    expect(await statusAndBody(other)).toStrictEqual({
+      status: 405,
+      body: { detail: 'Method Not Allowed' },
+    })
   })
 
   it('refuses rollouts while it ends, and still answers the health check', async () => {
@@ -191,7 +196,7 @@ describe.each([rolloutServer, agentLoop])('$name', ({ route, start, body, list }
     const answer = await post(server.url + route, body)
 
     expect(answer.headers.get('retry-after')).toBe('5')
-    expect(await told(answer)).toStrictEqual({
+    expect(await statusAndBody(answer)).toStrictEqual({
       status: 503,
       body: { detail: 'rollout server is shutting down' },
     })

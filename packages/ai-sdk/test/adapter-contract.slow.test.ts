@@ -16,6 +16,6 @@ const many = Object.assign(
 
 runAdapterContract({ ...runner, it: many }, 'streamText', {
   ...streaming,
-  // Keeping many apart is no matter of the version: the newest runs most.
+  // Separating many rollouts does not depend on the version, so only the newest version runs many.
   concurrentRollouts: isNewestSdk ? 200 : 20,
 })

@@ -11,7 +11,7 @@ import * as fc from 'fast-check'
 import { generateText } from 'ai'
 import { describe, expect, test } from 'vitest'
 
-/** The messages that reach the policy when a prompt is asked in both ways. */
+/** The messages that reach the policy when a prompt is sent in both ways. */
 async function sent(prompt: PromptMessage[]): Promise<unknown[]> {
   await using server = await startPolicyServer(['done', 'done'])
   await rolloutOn(server).run(async () => {

@@ -105,8 +105,8 @@ test.runIf(isNewestSdk)('streamRetries do not sample the policy a second time', 
 })
 
 test.each<[string, object]>([
-  ['a content that is no text', { choices: [{ index: 0, delta: { content: 5 } }] }],
-  ['a usage that is none', { choices: [], usage: { prompt_tokens: 'many' } }],
+  ['content that is not text', { choices: [{ index: 0, delta: { content: 5 } }] }],
+  ['usage with a text as a count', { choices: [], usage: { prompt_tokens: 'many' } }],
 ])('%s fails the rollout as http_error', async (_what, unreadable) => {
   const last = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
   const events = [unreadable, last].map((event) => `data: ${JSON.stringify(event)}\n\n`)
@@ -140,7 +140,7 @@ describe('a stream that broke off fails the rollout', () => {
 
   test.each<[string, (server: PolicyServer) => Promise<unknown>]>([
     [
-      'when nobody read it',
+      'when no one read it',
       async (server) => {
         streamText(call)
         await server.waitForRequest(0)
@@ -195,7 +195,7 @@ describe('a stream that broke off fails the rollout', () => {
     expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })
   })
 
-  test('and an answer to a call that began before it does not make up for it', async () => {
+  test('and a later answer to an earlier call does not change that', async () => {
     await using server = await startPolicyServer([fault.on('one', { delayMs: 300 }), broken])
     const { workflow } = await execute(server, async () => {
       const first = streamText(call)
@@ -207,7 +207,7 @@ describe('a stream that broke off fails the rollout', () => {
     expect(workflow.failure?.category).toBe('http_error')
   })
 
-  test('while an error that generateText threw is the business of whoever caught it', async () => {
+  test('but an error of generateText that the workflow caught does not', async () => {
     await using server = await startPolicyServer([fault.status(400)])
     const { workflow } = await execute(server, async () =>
       generateText(call).then(undefined, () => {}),
@@ -234,7 +234,7 @@ describe('an abort', () => {
   }
   const call = { model: rolloutModel('main'), prompt: 'go' }
 
-  test('of generateText closes the socket and is no failure of the policy', async () => {
+  test('of generateText closes the socket and is not a failure of the policy', async () => {
     const errors: unknown[] = []
     await abortSecondCall(async (options) =>
       generateText({ ...call, ...options }).catch((error: unknown) => errors.push(error)),
@@ -242,13 +242,13 @@ describe('an abort', () => {
     expect(errors).toEqual([expect.objectContaining({ name: 'AbortError' })])
   })
 
-  test('of streamText closes the socket and is no failure of the policy', async () => {
-    const told: string[] = []
-    const onAbort = (): void => void told.push('aborted')
+  test('of streamText closes the socket and is not a failure of the policy', async () => {
+    const events: string[] = []
+    const onAbort = (): void => void events.push('aborted')
     await abortSecondCall(async (options) =>
       streamText({ ...call, ...options, onAbort }).consumeStream(),
     )
-    expect(told).toEqual(['aborted'])
+    expect(events).toEqual(['aborted'])
   })
 
   test('before the first call asks nothing', async () => {
@@ -345,7 +345,7 @@ test('a run that failed half way is recorded up to the last tool result', async 
   ])
 })
 
-test('an answer stays the conversation when it is asked for once more in vain', async () => {
+test('an answer remains in the conversation when repeating its request fails', async () => {
   await using server = await startPolicyServer(['one', fault.status(400)])
   const rollout = rolloutOn(server)
   await rollout.run(async () => {

@@ -269,7 +269,7 @@ test('thinking under its other name is heard, and goes back', async () => {
   expect(sample.messages[1]).toMatchObject({ content: [{ type: 'reasoning', text: 'Hm.' }, {}] })
 })
 
-test('an empty answer is no message for the SDK, which is flagged', async () => {
+test('flags an empty answer, of which the SDK makes no message', async () => {
   await using server = await startPolicyServer([{ content: '' }, 'now'])
   const rollout = rolloutOn(server)
   await rollout.run(async () => {

@@ -9,7 +9,7 @@ import { callOfAdd as call, rolesOf, toolOutputs, tools } from './rollout.ts'
 
 const stopAfterAdd = [isStepCount(20), hasToolCall('add')]
 
-describe('the last tool result, which no model is told of, is part of the sample', () => {
+describe('the last tool result, which is not sent to a model, is part of the sample', () => {
   const answer = { toolCalls: [call('c1'), call('c2', '{"a":2,"b":2}')] }
   const outputs = [
     ['c1', { type: 'text', value: 'sum: 3' }],

@@ -64,7 +64,7 @@ describe('a stream is recorded as a whole', () => {
   test.each<[string, (server: PolicyServer) => Promise<unknown>]>([
     ['when it is read', async () => streamText(options).text],
     [
-      'when nobody reads it',
+      'when no one reads it',
       async (server) => {
         streamText(options)
         await server.waitForRequest(0)
@@ -118,7 +118,7 @@ test('a chat that continues over several calls is one conversation', async () =>
   expect(rolesOf(sample)).toEqual(sample.trajectoryMessages?.map(({ role }) => role))
 })
 
-test('compaction in prepareStep is flagged, and what was cut off is kept', async () => {
+test('compaction in prepareStep is flagged, and the removed messages are recorded', async () => {
   await using server = await startPolicyServer([
     { toolCalls: [call('c1')] },
     { toolCalls: [call('c2')] },
@@ -168,7 +168,7 @@ test('pruned thinking goes back all the same, so that the conversation continues
   expect((await sampleOf(rollout, 'main')).extraFields).toEqual({})
 })
 
-test('the best of several answers: the latest is the sample, the others are kept with it', async () => {
+test('of several answers to one prompt the latest is the sample, and the others are recorded with it', async () => {
   await using server = await startPolicyServer(['one', 'two', 'three'])
   const rollout = rolloutOn(server)
   await rollout.run(async () => {
@@ -219,7 +219,7 @@ describe('an agent used as a tool', () => {
     expect(samples.get('outer')?.extraFields).toEqual({})
   })
 
-  test('with the model of the outer one is kept next to its conversation', async () => {
+  test('with the model of the outer one is recorded next to its conversation', async () => {
     await using server = await startPolicyServer(script)
     const rollout = rolloutOn(server)
     await rollout.run(async () => {

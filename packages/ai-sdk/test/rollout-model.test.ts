@@ -236,7 +236,7 @@ describe('an OsmosisToolLoopAgent', () => {
     expect(steps).toEqual(['onStepEnd', 'onStepFinish'])
   })
 
-  test('takes the system messages of a prompt unless it is told not to', async () => {
+  test('accepts the system messages of a prompt by default', async () => {
     await using server = await startPolicyServer(['done'])
     await rolloutOn(server).run(async () => {
       const messages = [

@@ -30,10 +30,10 @@ export const loops = {
   },
 }
 
-/** The text of the first message, which a conversation keeps. */
+/** The text of the first message, which identifies a conversation. */
 export function firstText(request: ReceivedRequest): string {
   const content = messagesOf(request)[0]?.content
-  if (typeof content !== 'string') throw new TypeError('the first message is no text')
+  if (typeof content !== 'string') throw new TypeError('the first message is not text')
   return content
 }
 

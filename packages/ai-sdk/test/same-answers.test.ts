@@ -130,7 +130,7 @@ function provider({ url: baseURL }: { url: string }): LanguageModel {
   return createOpenAICompatible(options)('osmosis-rollout')
 }
 
-test('raw chunks are handed out when they are asked for', async () => {
+test('raw chunks are returned on request', async () => {
   await using server = await startPolicyServer(['hi'])
   const raw: unknown[] = []
   await rolloutOn(server).run(async () => {

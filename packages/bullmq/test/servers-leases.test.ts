@@ -1,4 +1,4 @@
-import { post, told, withPrograms } from '@osmosis/testing/kit'
+import { post, statusAndBody, withPrograms } from '@osmosis/testing/kit'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished } from 'vitest'
 
@@ -15,7 +15,7 @@ it('a leased result can be fetched from any server, with the same bytes each tim
   expect(JSON.parse(text)).toMatchObject({ status: 'success', sample: { reward: 1 } })
   expect((await handle.once()).text).toBe(text)
   expect((await elsewhere.once()).text).toBe(text)
-  expect(await told(await elsewhere.read(undefined, 'wrong'))).toStrictEqual({
+  expect(await statusAndBody(await elsewhere.read(undefined, 'wrong'))).toStrictEqual({
     status: 403,
     body: { detail: 'invalid polling lease' },
   })
@@ -43,7 +43,7 @@ it('a leased id is taken on all servers, and unknown ids are unknown on all', as
   const { accepted } = await a.start()
   const { completion_callback_url: _, ...body } = a.body()
 
-  expect(await told(await post(`${b.url}/rollout`, body))).toStrictEqual({
+  expect(await statusAndBody(await post(`${b.url}/rollout`, body))).toStrictEqual({
     status: 409,
     body: { detail: 'rollout_id is already registered' },
   })

@@ -1,4 +1,4 @@
-import { post, told, withPrograms } from '@osmosis/testing/kit'
+import { post, statusAndBody, withPrograms } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
 import { startServers } from './servers-under-test.ts'
@@ -8,7 +8,7 @@ const { it } = withPrograms('redis-server')
 it('any server delivers a rollout that one server accepted, and all know its status', async () => {
   const { a, b, controller } = await startServers()
 
-  expect(await told(await a.post())).toStrictEqual({ status: 202, body: {} })
+  expect(await statusAndBody(await a.post())).toStrictEqual({ status: 202, body: {} })
   expect(await controller.bodies()).toMatchObject([
     { rollout_id: 'r1', status: 'success', err_message: null },
     { rollout_id: 'r1', status: 'success', sample: { reward: 1 } },
@@ -22,10 +22,10 @@ it('a repeated request gets the first answer from any server, and another body i
   const { a, b, controller } = await startServers()
   await a.post()
 
-  expect(await told(await b.post())).toStrictEqual({ status: 202, body: {} })
+  expect(await statusAndBody(await b.post())).toStrictEqual({ status: 202, body: {} })
   expect((await b.post({ label: 'no' })).status).toBe(409)
   await controller.bodies()
-  expect(await told(await b.post())).toStrictEqual({ status: 202, body: {} })
+  expect(await statusAndBody(await b.post())).toStrictEqual({ status: 202, body: {} })
   expect((await b.post({ label: 'no' })).status).toBe(409)
   expect(controller.callbacks).toHaveLength(2)
 })
@@ -67,7 +67,7 @@ it('all servers together accept no more rollouts than may be queued', async () =
 
   const refused = await b.post({ rollout_id: 'second' })
   expect(refused.headers.get('retry-after')).toBe('5')
-  expect(await told(refused)).toStrictEqual({
+  expect(await statusAndBody(refused)).toStrictEqual({
     status: 429,
     body: { detail: 'rollout queue is full; retry later' },
   })
@@ -82,7 +82,7 @@ it('a server refuses immediately while Redis is unreachable, and accepts again a
   for (let n = 0; n < 3; n += 1) {
     const refused = await a.post({ rollout_id: 'meanwhile' })
     expect(refused.headers.get('retry-after')).toBe('5')
-    expect(await told(refused)).toStrictEqual({
+    expect(await statusAndBody(refused)).toStrictEqual({
       status: 503,
       body: { detail: 'the queue cannot be reached; retry later' },
     })

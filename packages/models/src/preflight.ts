@@ -79,7 +79,7 @@ function verdict(
     if (text.includes('"choices"')) return null
     throw new OsmosisError(
       'policy_http_error',
-      `${who} answered a first call with something that is no chat completion: ${shortened(text)} Check the base URL.`,
+      `${who} answered a first call with something that is not a chat completion: ${shortened(text)} Check the base URL.`,
       { status },
     )
   }

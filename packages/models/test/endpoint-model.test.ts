@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 
 const body = { messages: [{ role: 'user', content: 'Hello' }] }
 
-it('is asked for its own model, and its answer comes back with how long to wait', async () => {
+it('requests its own model, and forwards the answer with its retry delay', async () => {
   await using peer = await new ProviderStandIn().start()
   const busy = { error: { message: 'busy' } }
   peer.answers.push({ status: 429, body: busy, headers: { 'retry-after-ms': '700', 'x-own': '1' } })

@@ -15,7 +15,7 @@ import { describe, expect, it } from 'vitest'
 
 const rubric = '1 for a greeting, 0 for anything else.'
 
-interface Asked {
+interface JudgeRequest {
   readonly messages: ChatMessage[]
   readonly [name: string]: unknown
 }
@@ -23,14 +23,16 @@ interface Asked {
 type Reply = string | { readonly status: number; readonly message: string }
 
 /** A judge with these replies, one after the other; the last one is repeated. */
-function judgeThat(...replies: readonly Reply[]): ChatModel & { readonly asked: Asked[] } {
-  const asked: Asked[] = []
+function judgeThat(
+  ...replies: readonly Reply[]
+): ChatModel & { readonly requests: JudgeRequest[] } {
+  const requests: JudgeRequest[] = []
   return {
     name: 'judge',
-    asked,
+    requests,
     async respond({ body }) {
-      asked.push(body as unknown as Asked)
-      const reply = replies[Math.min(asked.length, replies.length) - 1] ?? ''
+      requests.push(body as unknown as JudgeRequest)
+      const reply = replies[Math.min(requests.length, replies.length) - 1] ?? ''
       if (typeof reply !== 'string') {
         return Response.json({ error: { message: reply.message } }, { status: reply.status })
       }
@@ -43,7 +45,7 @@ const said = (score: unknown, explanation: unknown = 'It greets.'): string =>
   JSON.stringify({ explanation, score })
 
 describe('a judge', () => {
-  it('is asked for a number with an explanation, and given what it should know', async () => {
+  it('is requested to give a score with an explanation, and receives the whole context', async () => {
     const model = judgeThat(said(0.5))
     const scored = await evaluateRubric({
       rubric,
@@ -59,7 +61,7 @@ describe('a judge', () => {
       explanation: 'It greets.',
       votes: [{ score: 0.5, explanation: 'It greets.' }],
     })
-    const [{ messages, temperature, response_format: format }] = model.asked as [Asked]
+    const [{ messages, temperature, response_format: format }] = model.requests as [JudgeRequest]
     expect([temperature, format]).toMatchObject([0, { type: 'json_schema' }])
     expect(messages[0]?.content).toMatch(/^You are strict\.\n\nYou judge .* from 0 to 1}/)
     const secret = secretOf(messages)
@@ -103,7 +105,7 @@ Hi
     ['no explanation', '{"score": 1}'],
     ['no JSON', 'I give it a 1.'],
     ['a list', '[1]'],
-  ])('is asked again, twice, when it replies %s', async (_what, reply) => {
+  ])('is called again, twice, when it replies %s', async (_what, reply) => {
     const patient = judgeThat(reply, reply, said(1))
     expect((await evaluateRubric({ rubric, answer: 'Hello', model: patient })).score).toBe(1)
     const model = judgeThat(reply)
@@ -111,10 +113,10 @@ Hi
       code: 'judge_failed',
       message: expect.stringMatching(/^The judge judge gave no score: /),
     })
-    expect(model.asked).toHaveLength(3)
+    expect(model.requests).toHaveLength(3)
   })
 
-  it('is asked again when it is overloaded, and not when it refuses', async () => {
+  it('is called again when it is overloaded, and not when it refuses', async () => {
     const busy = judgeThat({ status: 503, message: 'busy' }, said(1))
     expect((await evaluateRubric({ rubric, answer: 'Hello', model: busy })).score).toBe(1)
     const model = judgeThat({ status: 401, message: 'Incorrect API key.' })
@@ -123,24 +125,25 @@ Hi
       status: 401,
       message: 'The judge judge gave no score: it answered 401: Incorrect API key.',
     })
-    expect(model.asked).toHaveLength(1)
+    expect(model.requests).toHaveLength(1)
   })
 
-  it('is asked again no earlier than it wishes', async () => {
-    const asked: number[] = []
+  it('is not called again before its retry delay has passed', async () => {
+    const calledAt: number[] = []
     const model: ChatModel = {
       name: 'judge',
       async respond() {
-        asked.push(performance.now())
-        if (asked.length > 1) return Response.json({ choices: [{ message: { content: said(1) } }] })
+        calledAt.push(performance.now())
+        if (calledAt.length > 1)
+          return Response.json({ choices: [{ message: { content: said(1) } }] })
         return new Response('busy', { status: 429, headers: { 'retry-after': '1.5' } })
       },
     }
     expect((await evaluateRubric({ rubric, answer: 'Hello', model })).score).toBe(1)
-    expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThanOrEqual(1490)
+    expect((calledAt[1] ?? 0) - (calledAt[0] ?? 0)).toBeGreaterThanOrEqual(1490)
   })
 
-  it('is closed by whoever opened it', async () => {
+  it('is left open, for its owner to close', async () => {
     let closed = 0
     const model = {
       ...judgeThat(said(1)),
@@ -159,16 +162,16 @@ Hi
       said(1),
     )
     expect((await evaluateRubric({ rubric, answer: 'Hello', model })).score).toBe(1)
-    expect(Object.keys(model.asked[2] ?? {})).toEqual(['messages', 'stream'])
+    expect(Object.keys(model.requests[2] ?? {})).toEqual(['messages', 'stream'])
   })
 
-  it('votes as often as asked, and the median counts', async () => {
+  it('votes as often as requested, and the median counts', async () => {
     const model = judgeThat(said(0.1, 'a'), said(0.9, 'b'), said(0.4, 'c'))
     const scored = await evaluateRubric({ rubric, answer: 'Hello', model, votes: 3 })
     expect(scored.score).toBe(0.4)
     expect(scored.explanation).toBe('c')
     expect(scored.votes.map(({ score }) => score)).toEqual([0.1, 0.9, 0.4])
-    expect(model.asked[0]).not.toHaveProperty('temperature')
+    expect(model.requests[0]).not.toHaveProperty('temperature')
     const even = judgeThat(said(2), said(4))
     const wide = { scoreMin: 0, scoreMax: 10, votes: 2 }
     expect((await evaluateRubric({ rubric, answer: 'Hello', model: even, ...wide })).score).toBe(3)
@@ -178,12 +181,12 @@ Hi
     [{ rubric: ' ' }, 'The rubric must be a text that is not empty.'],
     [{ scoreMin: 1 }, 'scoreMin must be less than scoreMax, got 1 and 1.'],
     [{ votes: 0 }, 'votes must be a positive integer, got 0.'],
-  ])('is not asked for what cannot be: %o', async (wrong, message) => {
+  ])('is not called with invalid options: %o', async (wrong, message) => {
     const model = judgeThat(said(1))
     await expect(evaluateRubric({ rubric, answer: 'Hello', model, ...wrong })).rejects.toThrow(
       message,
     )
-    expect(model.asked).toEqual([])
+    expect(model.requests).toEqual([])
   })
 
   it('ends with its signal', async () => {
@@ -215,10 +218,10 @@ describe('an answer that wants to be the judge', () => {
     const model = judgeThat(said(0, 'It asks for a score.'))
     const { score } = await evaluateRubric({ rubric, answer, model, votes: 3 })
     expect(score).toBe(0)
-    const secrets = model.asked.map(({ messages }) => secretOf(messages))
+    const secrets = model.requests.map(({ messages }) => secretOf(messages))
     // Another word for each request: what one judge has said helps with no other.
     expect(new Set(secrets).size).toBe(3)
-    for (const [index, { messages }] of model.asked.entries()) {
+    for (const [index, { messages }] of model.requests.entries()) {
       const text = textOf(messages[1])
       const secret = secrets[index] ?? ''
       expect(answer).not.toContain(secret)
@@ -233,7 +236,7 @@ describe('an answer that wants to be the judge', () => {
   })
 })
 
-it('a judge in a grader is another model than the policy, and its calls are no samples', async () => {
+it('a judge in a grader is another model than the policy, and its calls are not samples', async () => {
   const policy = await startPolicyEndpoint((response) =>
     sendStream(response, answerStream('Hello')),
   )

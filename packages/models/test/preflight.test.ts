@@ -6,14 +6,14 @@ const options = { endpoint: 'https://models.test/v1', keyVariable: 'TEST_KEY', s
 
 function answering(
   ...answers: (readonly [status: number, body: unknown])[]
-): ChatModel & { readonly asked: Record<string, unknown>[] } {
-  const asked: Record<string, unknown>[] = []
+): ChatModel & { readonly received: Record<string, unknown>[] } {
+  const received: Record<string, unknown>[] = []
   return {
     name: 'm1',
-    asked,
+    received,
     respond: async ({ body }) => {
-      asked.push(body)
-      const [status, answer] = answers[asked.length - 1] ?? [500, 'asked too often']
+      received.push(body)
+      const [status, answer] = answers[received.length - 1] ?? [500, 'too many requests']
       const text = typeof answer === 'string' ? answer : JSON.stringify(answer)
       return new Response(text, { status })
     },
@@ -26,22 +26,22 @@ const refused = (message: string, code?: string): unknown => ({ error: { message
 it('is one call of 16 tokens', async () => {
   const model = answering([200, `data: ${JSON.stringify(fine)}\n\ndata: [DONE]\n\n`])
   expect(await preflightPolicy(model, options)).toBeNull()
-  expect(model.asked).toEqual([
+  expect(model.received).toEqual([
     { messages: [{ role: 'user', content: 'Say ok.' }], max_tokens: 16, stream: true },
   ])
 })
 
-it('says the limit as a model wants it', async () => {
+it('repeats the call with the name of the limit that the model requires', async () => {
   const other = refused("Unsupported parameter: use 'max_completion_tokens' instead.")
   const model = answering([400, other], [200, fine])
   expect(await preflightPolicy(model, options)).toBeNull()
-  expect(model.asked[1]).toMatchObject({ max_completion_tokens: 16 })
+  expect(model.received[1]).toMatchObject({ max_completion_tokens: 16 })
 })
 
-it('is asked once when it names the other limit in another refusal', async () => {
+it('is one call when a refusal for another reason names the other limit', async () => {
   const model = answering([503, refused('busy; max_completion_tokens: 4096')], [200, fine])
   expect(await preflightPolicy(model, options)).toContain('with 503: busy')
-  expect(model.asked).toHaveLength(1)
+  expect(model.received).toHaveLength(1)
 })
 
 it.each([
@@ -63,9 +63,9 @@ it.each([
   [
     200,
     '<html>Welcome</html>',
-    'm1 at https://models.test/v1 answered a first call with something that is no chat completion: <html>Welcome</html>. Check the base URL.',
+    'm1 at https://models.test/v1 answered a first call with something that is not a chat completion: <html>Welcome</html>. Check the base URL.',
   ],
-])('names endpoint, model, refusal and what to set: %i', async (status, body, message) => {
+])('fails with endpoint, model, answer and what to check: %i', async (status, body, message) => {
   await expect(preflightPolicy(answering([status, body]), options)).rejects.toMatchObject({
     code: 'policy_http_error',
     status,
@@ -107,7 +107,7 @@ it('waits for an answer only so long, and no longer than its caller', async () =
     code: 'policy_unreachable',
   })
   const caller = new AbortController()
-  const asked = preflightPolicy(silent, { ...options, signal: caller.signal })
+  const check = preflightPolicy(silent, { ...options, signal: caller.signal })
   caller.abort(new Error('enough'))
-  await expect(asked).rejects.toThrow('enough')
+  await expect(check).rejects.toThrow('enough')
 })

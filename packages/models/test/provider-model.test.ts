@@ -122,7 +122,7 @@ describe('a model of OpenAI', () => {
     expect(asked?.body['tools']).toMatchObject([{ type: 'function', name: 'add' }])
   })
 
-  it('answers in one object when it is not asked for a stream', async () => {
+  it('answers in one object when no stream is requested', async () => {
     const { model } = await standingIn('openai/gpt-x', openaiEvents({ text: 'It is 3.' }))
     const { body } = await complete(model, { messages: question })
     expect(body).toMatchObject({
@@ -449,7 +449,7 @@ describe('what goes wrong', () => {
       { messages: [{ role: 'user', content: [{ type: 'input_audio' }] }] },
       'content parts of type "input_audio"',
     ],
-  ])('refuses %s, and asks nobody', async (_what, body, named) => {
+  ])('refuses %s without calling the provider', async (_what, body, named) => {
     const { model, peer } = await standingIn('openai/gpt-x')
     const refused = await complete(model, { messages: question, ...body })
     expect([refused.status, refused.body]).toMatchObject([

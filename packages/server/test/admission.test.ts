@@ -3,7 +3,7 @@ import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { post, told } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
 import { askPolicy, startServer, workflowOf } from './running-server.ts'
@@ -32,14 +32,14 @@ describe('accepting a rollout', () => {
   it('answers 202 and an empty object', async () => {
     await using running = await startServer()
 
-    expect(await told(await running.post())).toStrictEqual({ status: 202, body: {} })
+    expect(await statusAndBody(await running.post())).toStrictEqual({ status: 202, body: {} })
   })
 
   it('answers 200 if configured for older controllers', async () => {
     await using running = await startServer({ admissionStatus: 200 })
 
-    expect(await told(await running.post())).toStrictEqual({ status: 200, body: {} })
-    expect(await told(await running.post())).toStrictEqual({ status: 200, body: {} })
+    expect(await statusAndBody(await running.post())).toStrictEqual({ status: 200, body: {} })
+    expect(await statusAndBody(await running.post())).toStrictEqual({ status: 200, body: {} })
   })
 
   it('runs every body without a rollout_id as a rollout of its own', async () => {
@@ -63,7 +63,7 @@ describe('accepting a rollout', () => {
       'content-type': 'text/plain',
     })
 
-    expect(await told(response)).toStrictEqual({ status: 202, body: {} })
+    expect(await statusAndBody(response)).toStrictEqual({ status: 202, body: {} })
   })
 
   it('runs the rollout although its answer cannot be sent', async () => {
@@ -107,7 +107,7 @@ describe('a rollout_id that is known', () => {
     const again = controller.rolloutBody({ metadata: { b: 2, a: [{ y: 2, x: 1 }] } })
     const reversed = Object.fromEntries(Object.entries(again).toReversed())
 
-    expect(await told(await post(`${url}/rollout`, reversed))).toStrictEqual({
+    expect(await statusAndBody(await post(`${url}/rollout`, reversed))).toStrictEqual({
       status: 202,
       body: {},
     })
@@ -126,7 +126,7 @@ describe('a rollout_id that is known', () => {
     await using running = await startServer()
     await running.post()
 
-    expect(await told(await running.post({ label: 'no' }))).toStrictEqual({
+    expect(await statusAndBody(await running.post({ label: 'no' }))).toStrictEqual({
       status: 409,
       body: { detail: 'rollout_id is already in use by a rollout with another body' },
     })
@@ -194,7 +194,7 @@ describe('a full queue', () => {
 
     const full = await running.post({ rollout_id: 'late' })
     expect(full.headers.get('retry-after')).toBe('5')
-    expect(await told(full)).toStrictEqual({
+    expect(await statusAndBody(full)).toStrictEqual({
       status: 429,
       body: { detail: 'rollout queue is full; retry later' },
     })
@@ -214,7 +214,7 @@ describe('a draining server', () => {
 
     const response = await running.post()
     expect(response.headers.get('retry-after')).toBe('5')
-    expect(await told(response)).toStrictEqual({
+    expect(await statusAndBody(response)).toStrictEqual({
       status: 503,
       body: { detail: 'rollout server is shutting down' },
     })
@@ -229,7 +229,7 @@ describe('an invalid body', () => {
   ])('answers 422 when it %s', async (_, body) => {
     await using running = await startServer()
 
-    expect(await told(await post(`${running.url}/rollout`, body))).toStrictEqual(notJson)
+    expect(await statusAndBody(await post(`${running.url}/rollout`, body))).toStrictEqual(notJson)
   })
 
   it.each(['controller_api_key', 'llm_api_key'])(
@@ -239,18 +239,20 @@ describe('an invalid body', () => {
       expect((await running.post({ [name]: 'k'.repeat(16_384), rollout_id: 'fits' })).status).toBe(
         202,
       )
-      expect(await told(await running.post({ [name]: 'k'.repeat(16_385) }))).toStrictEqual({
-        status: 422,
-        body: {
-          detail: [
-            {
-              type: 'value_error',
-              loc: ['body', name],
-              msg: 'must have at most 16384 characters: it is sent in a header',
-            },
-          ],
+      expect(await statusAndBody(await running.post({ [name]: 'k'.repeat(16_385) }))).toStrictEqual(
+        {
+          status: 422,
+          body: {
+            detail: [
+              {
+                type: 'value_error',
+                loc: ['body', name],
+                msg: 'must have at most 16384 characters: it is sent in a header',
+              },
+            ],
+          },
         },
-      })
+      )
     },
   )
 
@@ -266,7 +268,7 @@ describe('an invalid body', () => {
       completion_callback_url: 'ftp://sk-secret',
     })
 
-    expect(await told(response)).toStrictEqual({
+    expect(await statusAndBody(response)).toStrictEqual({
       status: 422,
       body: {
         detail: [
@@ -325,7 +327,7 @@ describe('an invalid body', () => {
 
     const response = await post(`${running.url}/rollout`, body.replace('":1', '":1e999'))
 
-    expect(await told(response)).toStrictEqual({
+    expect(await statusAndBody(response)).toStrictEqual({
       status: 422,
       body: {
         detail: [
@@ -343,7 +345,7 @@ describe('an invalid body', () => {
     await using running = await startServer()
     const initial_messages = [{}, ...Array.from({ length: 999_000 }, () => 0)]
 
-    expect(await told(await running.post({ initial_messages }))).toStrictEqual({
+    expect(await statusAndBody(await running.post({ initial_messages }))).toStrictEqual({
       status: 422,
       body: {
         detail: [
@@ -367,7 +369,7 @@ describe('an invalid body', () => {
       body.replace('"deep":1', `"deep":${deep}`),
     )
 
-    expect(await told(response)).toStrictEqual({
+    expect(await statusAndBody(response)).toStrictEqual({
       status: 422,
       body: { detail: [{ type: 'value_error', loc: ['body'], msg: 'is nested too deeply' }] },
     })
@@ -380,9 +382,9 @@ describe('a body that is too large', () => {
   it('is refused by its content-length, before it is read', async () => {
     await using running = await startServer({ maxBodyBytes: 1000 })
 
-    expect(await told(await post(`${running.url}/rollout`, 'x'.repeat(1001)))).toStrictEqual(
-      tooLarge,
-    )
+    expect(
+      await statusAndBody(await post(`${running.url}/rollout`, 'x'.repeat(1001))),
+    ).toStrictEqual(tooLarge)
   })
 
   it('is refused in chunks without a length', async () => {
@@ -402,7 +404,9 @@ describe('a body that is too large', () => {
     await using running = await startServer()
     const body = JSON.stringify(running.controller.rolloutBody({ [name]: 'many' }))
 
-    expect(await told(await post(`${running.url}/rollout`, body.replace('"many"', json)))).toEqual({
+    expect(
+      await statusAndBody(await post(`${running.url}/rollout`, body.replace('"many"', json))),
+    ).toEqual({
       status: 413,
       body: { detail: 'request body has more than 1000000 values and keys' },
     })
@@ -441,7 +445,7 @@ describe('the bearer', () => {
           headers: { authorization },
         })
         expect(response.headers.get('www-authenticate')).toBe('Bearer')
-        expect(await told(response)).toStrictEqual(unauthorized)
+        expect(await statusAndBody(response)).toStrictEqual(unauthorized)
       }
     },
   )
@@ -494,7 +498,7 @@ describe('other paths and methods', () => {
   it('answers as FastAPI does', async () => {
     await using running = await startServer()
     const ask = async (method: string, path: string): Promise<unknown> =>
-      told(await fetch(`${running.url}${path}`, { method }))
+      statusAndBody(await fetch(`${running.url}${path}`, { method }))
     const notFound = { status: 404, body: { detail: 'Not Found' } }
     const notAllowed = { status: 405, body: { detail: 'Method Not Allowed' } }
 

@@ -1,4 +1,4 @@
-import { told } from '@osmosis/testing/kit'
+import { statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { LocalBackend } from '@osmosis/runtime'
@@ -179,7 +179,7 @@ describe('a backend that violates its contract', () => {
     }
     await using running = await startServer({ backend, trajectories: false })
 
-    expect(await told(await fetch(`${running.url}/health`))).toStrictEqual({
+    expect(await statusAndBody(await fetch(`${running.url}/health`))).toStrictEqual({
       status: 500,
       body: { detail: 'Internal Server Error' },
     })

@@ -7,7 +7,7 @@ import {
   post,
   resolveNames,
   temporaryFolder,
-  told,
+  statusAndBody,
   type AddressForm,
 } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
@@ -35,7 +35,10 @@ const urls = ['chat_completions_url', 'completion_callback_url', 'grader_callbac
 /** Every URL of a rollout is refused, at once and by its name. */
 async function expectRefused(running: RunningServer, { host, kind }: AddressForm): Promise<void> {
   const there = Object.fromEntries(urls.map((key) => [key, `http://${host}:8080/v1`]))
-  expect([host, await told(await running.post(there))]).toStrictEqual([host, refusalOf(urls, kind)])
+  expect([host, await statusAndBody(await running.post(there))]).toStrictEqual([
+    host,
+    refusalOf(urls, kind),
+  ])
 }
 
 describe('a server', () => {
@@ -72,7 +75,7 @@ describe('a server', () => {
     const body = controller.rolloutBody()
     const named = Object.fromEntries(urls.map((key) => [key, listed(body[key])]))
     for (const key of urls) {
-      const answer = await told(await running.post({ ...named, [key]: body[key] }))
+      const answer = await statusAndBody(await running.post({ ...named, [key]: body[key] }))
       expect(answer).toStrictEqual(refusalOf([key], 'public'))
     }
     expect((await running.post(named)).status).toBe(202)
@@ -95,7 +98,7 @@ describe('a server', () => {
     for (const { host, kind } of samples) {
       if (kind === 'public') continue
       const body = { ...leased, chat_completions_url: `http://${host}:8080/v1` }
-      expect(await told(await post(`${running.url}/rollout`, body))).toStrictEqual(
+      expect(await statusAndBody(await post(`${running.url}/rollout`, body))).toStrictEqual(
         refusalOf(['chat_completions_url'], kind),
       )
     }

@@ -1,5 +1,5 @@
 import {
-  keptRollouts,
+  storedRollouts,
   LeaseClient,
   LeaseHandle,
   type PolledResult,
@@ -71,12 +71,12 @@ it('a result is forgotten after its time, which also passes between two processe
     // The id is free again.
     handle = await second.start()
     await handle.until()
-    await expect.poll(async () => keptRollouts(outboxDir)).toHaveLength(1)
+    await expect.poll(async () => storedRollouts(outboxDir)).toHaveLength(1)
   }
   const shorter = { ...leases, retentionSeconds: 0.001 }
   await using third = await leasing({ outboxDir, leases: shorter })
   expect((await at(third, handle).read()).status).toBe(404)
-  await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+  await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
 })
 
 it('results of an earlier process count, and make room when they were fetched a lease ago', async () => {
@@ -93,5 +93,5 @@ it('results of an earlier process count, and make room when they were fetched a 
   expect(await next('second')).toBe(429)
   await expect.poll(async () => next('second')).toBe(202)
   expect(await next('third')).toBe(429)
-  await expect.poll(async () => keptRollouts(outboxDir)).toHaveLength(2)
+  await expect.poll(async () => storedRollouts(outboxDir)).toHaveLength(2)
 })

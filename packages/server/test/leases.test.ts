@@ -1,6 +1,6 @@
 import { LocalBackend } from '@osmosis/runtime'
 import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
-import { post, told } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { leasing } from './leasing-server.ts'
@@ -367,7 +367,7 @@ describe('refusals', () => {
     await using running = await leasing({ apiKey: 'server-key', workflow: hanging })
     const { accepted } = await running.start()
     const get = async (id: string, headers: Record<string, string> = {}): Promise<unknown> =>
-      told(
+      statusAndBody(
         await fetch(`${running.url}/rollout/${id}/result`, {
           headers: { authorization: 'Bearer server-key', ...headers },
         }),
@@ -398,7 +398,8 @@ describe('refusals', () => {
     await using running = await leasing({ maxConcurrent: 1 })
     const { url } = running
     const handle = await running.start()
-    const again = async (): Promise<unknown> => told(await post(`${url}/rollout`, running.body()))
+    const again = async (): Promise<unknown> =>
+      statusAndBody(await post(`${url}/rollout`, running.body()))
     const registered = { status: 409, body: { detail: 'rollout_id is already registered' } }
 
     expect(await again()).toStrictEqual(registered)
@@ -409,7 +410,7 @@ describe('refusals', () => {
     await running.post({ rollout_id: 'with callbacks' })
     await running.controller.bodies()
     const leased = running.body({ rollout_id: 'with callbacks' })
-    expect(await told(await post(`${url}/rollout`, leased))).toStrictEqual(registered)
+    expect(await statusAndBody(await post(`${url}/rollout`, leased))).toStrictEqual(registered)
   })
 
   it('for lack of room come before that of a known id, and after those of the body', async () => {
@@ -420,7 +421,7 @@ describe('refusals', () => {
 
     const full = await post(`${url}/rollout`, running.body({ rollout_id: 'runs' }))
     expect(full.headers.get('retry-after')).toBe('5')
-    expect(await told(full)).toStrictEqual({
+    expect(await statusAndBody(full)).toStrictEqual({
       status: 429,
       body: { detail: 'rollout queue is full; retry later' },
     })
@@ -438,7 +439,7 @@ describe('refusals', () => {
     await using running = await leasing()
     const answer = await post(`${running.url}/rollout`, running.body({ [key]: value }))
 
-    expect(await told(answer)).toMatchObject({
+    expect(await statusAndBody(answer)).toMatchObject({
       status: 422,
       body: { detail: [{ loc: key === 'initial_messages' ? ['body', key, 0] : ['body', key] }] },
     })

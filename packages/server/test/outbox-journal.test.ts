@@ -2,7 +2,7 @@ import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
-import { keptRollouts, temporaryFolder } from '@osmosis/testing/kit'
+import { storedRollouts, temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
 import {
@@ -215,7 +215,7 @@ it('loses only the rollout whose line cannot be read, and does not delete that l
   expect(readFileSync(file.replace(/jsonl$/, 'unreadable'), 'utf8')).toBe(garbled)
   const reward = ['completion success', 'grader reward']
   expect(await found(folder)).toStrictEqual({ a: reward, d: reward })
-  expect(await keptRollouts(folder)).toStrictEqual(['a', 'd'])
+  expect(await storedRollouts(folder)).toStrictEqual(['a', 'd'])
 })
 
 describe('a damaged journal is not deleted, and the log names it', () => {

@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 
 import { LocalBackend } from '@osmosis/runtime'
 import { createRolloutServer } from '@osmosis/server'
-import { FakeController, keptRollouts, onlyIf, post } from '@osmosis/testing/kit'
+import { FakeController, storedRollouts, onlyIf, post } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
 import { AskOnce, startServer } from './running-server.ts'
@@ -76,7 +76,7 @@ describe('a server with an outbox', () => {
     {
       await using _ = await startServer({ outboxDir, controller })
       await controller.until(() => controller.callbacks.length > before)
-      await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+      await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
     }
 
     const later = controller.callbacks.slice(before)
@@ -107,10 +107,10 @@ describe('a server with an outbox', () => {
       await first.exit
       await Promise.all(posts)
     }
-    expect((await keptRollouts(outboxDir)).length).toBeGreaterThan(0)
+    expect((await storedRollouts(outboxDir)).length).toBeGreaterThan(0)
     {
       await using _ = await startServer({ outboxDir, controller })
-      await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+      await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
     }
     expect(await storedFiles(outboxDir)).toStrictEqual([])
     for (const [key, bodies] of bodiesByKey(controller)) {
@@ -363,7 +363,7 @@ describe('a server with an outbox', () => {
 
     await mkdir(outboxDir)
     expect((await running.post({ rollout_id: 'r2' })).status).toBe(202)
-    expect(await keptRollouts(outboxDir)).toStrictEqual(['r2'])
+    expect(await storedRollouts(outboxDir)).toStrictEqual(['r2'])
   })
 })
 

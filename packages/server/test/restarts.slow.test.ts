@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import {
   FakeController,
-  keptRollouts,
+  storedRollouts,
   LeaseClient,
   LeaseHandle,
   temporaryFolder,
@@ -16,11 +16,11 @@ import { startChild } from './start-child.ts'
 // Dozens of processes one after the other: on a busy machine they take their time.
 const timeout = 600_000
 
-const underWay = new Set(['unknown', 'queued', 'running', 'grading'])
+const unfinished = new Set(['unknown', 'queued', 'running', 'grading'])
 const never = new Promise<never>(() => undefined)
 
 it(
-  'gives a rollout one end, and remembers it, at whichever step on the disk the server is killed',
+  'gives a rollout one end, and retains it, at every step on the disk at which the server is killed',
   { timeout },
   async () => {
     const outboxDir = await temporaryFolder()
@@ -34,7 +34,7 @@ it(
       const watching = new AbortController()
       const over = posted.then(async () => {
         await controller.until(() => receivedBodies(controller, rollout_id).length === 2)
-        while (!watching.signal.aborted && (await keptRollouts(outboxDir)).length > 0)
+        while (!watching.signal.aborted && (await storedRollouts(outboxDir)).length > 0)
           await sleep(10)
         return watching.signal.aborted ? never : 'over'
       })
@@ -48,12 +48,12 @@ it(
       // Accepted before, or not: now it is, and leads to one end.
       expect((await next.post({ rollout_id })).status).toBe(202)
       await controller.until(() => receivedBodies(controller, rollout_id).length >= 2)
-      await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+      await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
       expect((await next.post({ rollout_id })).status).toBe(202)
       expect(Object.values(wholeEnds)).toContainEqual(receivedBodies(controller, rollout_id))
       // Status requests before the restart reported no other end.
       const after = await statusOf(next, rollout_id)
-      expect(underWay.has(before.status) ? after : before).toStrictEqual(after)
+      expect(unfinished.has(before.status) ? after : before).toStrictEqual(after)
     }
     // A file has to be there, and its name be durable, before what is in it is.
     const accepting = ['open', 'write', 'datasync', 'sync']

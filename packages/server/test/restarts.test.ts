@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import {
   FakeController,
-  keptRollouts,
+  storedRollouts,
   LeaseClient,
   LeaseHandle,
   post,
@@ -108,7 +108,7 @@ it('gives rollouts one end when the server is killed in any of their phases', as
   const ids = Object.keys(expected)
   await controller.until(() => ids.every((id) => receivedBodies(controller, id).length === 2))
   await expect
-    .poll(async () => (await keptRollouts(outboxDir)).filter((id) => ids.includes(id)))
+    .poll(async () => (await storedRollouts(outboxDir)).filter((id) => ids.includes(id)))
     .toStrictEqual([])
   await expectKnown()
   for (const [id, { ends }] of Object.entries(expected)) {
@@ -149,7 +149,7 @@ it('accepts nothing when the disk is full, and contradicts nothing of what was r
     'completion success',
     'grader agent_error cancelled',
   ])
-  await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+  await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
 })
 
 it('remembers how delivered rollouts ended after a restart, for a limited time', async () => {
@@ -164,7 +164,7 @@ it('remembers how delivered rollouts ended after a restart, for a limited time',
     await first.post({ rollout_id: 'cancelled', metadata: { never: true } })
     await post(`${first.url}/rollout/cancel`, { ids: ['cancelled'] })
     await controller.until(() => ids.every((id) => receivedBodies(controller, id).length === 2))
-    await expect.poll(async () => keptRollouts(outboxDir)).toStrictEqual([])
+    await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
     before = await Promise.all(ids.map(async (id) => statusOf(first, id)))
     expect(before).toMatchObject([
       { status: 'success', reward: 1, err_message: null },

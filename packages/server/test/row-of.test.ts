@@ -23,10 +23,10 @@ it('leaves the rest as metadata', () => {
     question: 'a',
     answer: 'b',
     level: 3,
-    result: 'kept',
+    result: 'r',
     metadata: 'x',
   })
-  expect(metadata).toStrictEqual({ level: 3, result: 'kept', metadata: 'x' })
+  expect(metadata).toStrictEqual({ level: 3, result: 'r', metadata: 'x' })
 })
 
 it('reads rows of datasets of this SDK as evaluations do', () => {

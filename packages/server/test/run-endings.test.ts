@@ -6,7 +6,7 @@ import {
   post,
   sendJson,
   startPolicyEndpoint,
-  told,
+  statusAndBody,
   tokenAnswer,
   type TestPolicyEndpoint,
 } from '@osmosis/testing/kit'
@@ -213,7 +213,7 @@ describe('trace', () => {
       }),
     })
     const body = { ...row, base_url: url, model: 'openai/model', trace: true }
-    const answer = await told(await post(`${server.url}/run`, body))
+    const answer = await statusAndBody(await post(`${server.url}/run`, body))
     const ids = Array.from('{"content":"ab"}', (letter) => letter.codePointAt(0))
     const call = {
       prompt_token_ids: expect.arrayContaining([91]) as number[],
@@ -242,7 +242,7 @@ describe('trace', () => {
     }
   })
 
-  it('contains nothing to train when there is no reward', async () => {
+  it('contains nothing to train without a reward', async () => {
     const { url } = await policy((body) => tokenAnswer(body, { content: 'ab' }))
     await using server = await startServer({
       run: true,
@@ -251,7 +251,7 @@ describe('trace', () => {
       }),
     })
     const body = { ...row, base_url: url, model: 'model', trace: true }
-    const answer = await told(await post(`${server.url}/run`, body))
+    const answer = await statusAndBody(await post(`${server.url}/run`, body))
     expect(answer.body).toMatchObject({ exit_status: 'failed' })
     expect(answer.body).not.toHaveProperty('trace')
   })
@@ -287,9 +287,9 @@ describe('trace', () => {
   it('treats an unknown model as a failure, not as a withdrawal', async () => {
     const miles = await startMiles()
     await using server = await startServer({ run: true })
-    const shared = await told(await post(`${server.url}/run`, ask(miles)))
+    const shared = await statusAndBody(await post(`${server.url}/run`, ask(miles)))
     expect(shared.body).toMatchObject({ exit_status: 'failed' })
-    const own = await told(await post(`${server.url}/run`, ask(miles, { trace: false })))
+    const own = await statusAndBody(await post(`${server.url}/run`, ask(miles, { trace: false })))
     expect(own.body).toMatchObject({ exit_status: 'cancelled' })
   })
 })

@@ -14,7 +14,7 @@ import {
   sendJson,
   startPolicyEndpoint,
   temporaryFolder,
-  told,
+  statusAndBody,
   tokenAnswer,
 } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -422,7 +422,7 @@ describe('POST /run', () => {
   ])('refuses a body with %s', async (_, change, text) => {
     await using server = await running()
     const body = { ...row, base_url: 'http://127.0.0.1:9/v1', model: 'openai/m', ...change }
-    const answer = await told(await post(`${server.url}/run`, body))
+    const answer = await statusAndBody(await post(`${server.url}/run`, body))
     expect(answer.status).toBe(422)
     expect(JSON.stringify(answer.body)).toMatch(text)
   })
@@ -430,7 +430,7 @@ describe('POST /run', () => {
   it('refuses a policy that the server may not connect to', async () => {
     await using server = await running({ egress: { privateAddresses: 'refuse' } })
     const body = { ...row, base_url: 'http://127.0.0.1:9/v1', model: 'm' }
-    const answer = await told(await post(`${server.url}/run`, body))
+    const answer = await statusAndBody(await post(`${server.url}/run`, body))
     expect(answer.status).toBe(422)
     expect(JSON.stringify(answer.body)).toContain('this server does not connect there')
   })
@@ -471,7 +471,7 @@ describe('POST /run', () => {
       `${server.url}/run`,
       `{"question":"a","answer":${deep},"base_url":"http://127.0.0.1:9/v1","model":"m"}`,
     )
-    expect(await told(answer)).toMatchObject({ status: 422 })
+    expect(await statusAndBody(answer)).toMatchObject({ status: 422 })
   })
 
   it('is served only if it is enabled, and requires the key', async () => {

@@ -31,9 +31,9 @@ describe('a key that the server received', () => {
       await (await fetch(`${url}/rollout/r1/status`, { headers })).text(),
       await (await fetch(`${url}/health`)).text(),
     )
-    const kept = { [`clients of ${llmKey}`]: { [controllerKey]: 1 } }
+    const nested = { [`clients of ${llmKey}`]: { [controllerKey]: 1 } }
     server.logger.error(
-      { deep: { list: [{ key: `x${llmKey}x` }], kept } },
+      { deep: { list: [{ key: `x${llmKey}x` }], nested } },
       `stray: ${controllerKey}`,
     )
     await server.drain()
@@ -54,7 +54,7 @@ describe('a key that the server received', () => {
       fields: {
         deep: {
           list: [{ key: 'x[redacted]x' }],
-          kept: { 'clients of [redacted]': { '[redacted]': 1 } },
+          nested: { 'clients of [redacted]': { '[redacted]': 1 } },
         },
       },
     })

@@ -1,4 +1,4 @@
-import { post, told } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'
 
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
@@ -91,7 +91,7 @@ describe('cancelling', () => {
 
     const response = await post(`${url}/rollout/cancel`, { ids: ['a', 'b', 'c'] })
 
-    expect(await told(response)).toStrictEqual({
+    expect(await statusAndBody(response)).toStrictEqual({
       status: 200,
       body: {
         dispositions: { a: 'cancelled_running', b: 'cancelled_queued', c: 'not_found' },
@@ -136,7 +136,7 @@ describe('cancelling', () => {
     async (body) => {
       await using running = await startServer()
 
-      expect(await told(await post(`${running.url}/rollout/cancel`, body))).toStrictEqual({
+      expect(await statusAndBody(await post(`${running.url}/rollout/cancel`, body))).toStrictEqual({
         status: 422,
         body: {
           detail: [
@@ -156,7 +156,7 @@ describe('cancelling', () => {
 
     const response = await post(`${running.url}/rollout/cancel`, { prefix: '' })
 
-    expect(await told(response)).toStrictEqual({
+    expect(await statusAndBody(response)).toStrictEqual({
       status: 422,
       body: {
         detail: [
@@ -180,7 +180,7 @@ describe('/health', () => {
     await running.post({ rollout_id: 'b' })
     await controller.until(() => controller.openPolicyCalls === 1)
 
-    expect(await told(await fetch(`${url}/health`))).toStrictEqual({
+    expect(await statusAndBody(await fetch(`${url}/health`))).toStrictEqual({
       status: 200,
       body: {
         status: 'ok',

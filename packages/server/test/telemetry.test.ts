@@ -54,7 +54,7 @@ describe('telemetry of a sample', () => {
       },
       { cyclic, symbol: Symbol('s'), big: 2n ** 64n, small: 7n },
       {
-        kept: 1,
+        valid: 1,
         get broken() {
           throw new Error('no')
         },
@@ -76,7 +76,7 @@ describe('telemetry of a sample', () => {
         link: 'http://x/',
       },
       { cyclic: { name: 'loop' }, small: 7 },
-      { kept: 1 },
+      { valid: 1 },
     ])
     expect(JSON.stringify(fields[4])).toMatch(/^\{"deep":\[{50,100}null\]{50,100}\}$/)
     expect(JSON.stringify(fields[5])).toBe('{"__proto__":{"polluted":1}}')

@@ -1,4 +1,4 @@
-import { post, told } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { leasing } from './leasing-server.ts'
@@ -74,7 +74,7 @@ describe('POST /drain', () => {
       rollout_ids: ['a', 'b'],
     })
     const late = await post(`${url}/rollout`, running.body({ rollout_id: 'late' }))
-    expect(await told(late)).toStrictEqual({
+    expect(await statusAndBody(late)).toStrictEqual({
       status: 503,
       body: { detail: 'rollout admissions are drained' },
     })

@@ -91,7 +91,7 @@ test('a stream gives text as the policy writes it', async () => {
   expect(heard.join('')).toBe('a long answer of several words')
 })
 
-test('a stream that is never read is no sample, and its agent is named', async () => {
+test('a stream that is never read gives no sample, and the error names its agent', async () => {
   await using server = await startPolicyServer([])
   const { workflow, grading } = await execute(server, async () => void policyAgent().stream('go'), {
     label: '3',

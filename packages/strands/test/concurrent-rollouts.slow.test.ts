@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import { expectedTexts, textsOfRollouts } from './concurrent-rollouts.ts'
 import { isNewestSdk } from './running-sdk.ts'
 
-// Keeping many apart is no matter of the version: the newest runs most.
+// Separating many rollouts does not depend on the version, so only the newest version runs many.
 const count = isNewestSdk ? 200 : 20
 
-test(`${count} rollouts of two agents with helpers, in loops, are kept apart word for word`, async () => {
+test(`${count} rollouts of two agents with helpers, in loops, do not mix a single word`, async () => {
   expect(await textsOfRollouts(count)).toEqual(expectedTexts(count))
 }, 600_000)

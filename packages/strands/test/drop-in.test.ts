@@ -16,7 +16,7 @@ import { addTool, policyAgent } from './rollout.ts'
 
 /** A model of the user's own: one tool call, then a text. */
 class OwnModel extends Model {
-  readonly asked: Message[][] = []
+  readonly received: Message[][] = []
 
   override updateConfig(): void {}
 
@@ -25,7 +25,7 @@ class OwnModel extends Model {
   }
 
   override async *stream(messages: Message[]): AsyncGenerator<ModelStreamEvent> {
-    this.asked.push(messages)
+    this.received.push(messages)
     const answersTool = messages.at(-1)?.content[0]?.type === 'toolResultBlock'
     yield { type: 'modelMessageStartEvent', role: 'assistant' }
     if (answersTool) {
@@ -81,8 +81,8 @@ describe.each(['inside a rollout', 'outside of rollouts'])(
         for (const agent of made) {
           printed.length = 0
           const { types, result } = await eventsOf(agent)
-          const kept = agent.messages.map(({ role, content }) => ({ role, content }))
-          seen.push({ types, result, kept, name: agent.name, printed: printed.join('') })
+          const messages = agent.messages.map(({ role, content }) => ({ role, content }))
+          seen.push({ types, result, messages, name: agent.name, printed: printed.join('') })
         }
         return seen
       })
@@ -92,7 +92,7 @@ describe.each(['inside a rollout', 'outside of rollouts'])(
       expect(withoutTimes(ours)).toEqual(withoutTimes(plain))
     })
 
-    test('it is no sample, and takes a prompt as it is', async () => {
+    test('it is not a sample, and accepts a prompt unchanged', async () => {
       const model = new OwnModel()
       const rollout = rolloutOn({ url: 'http://policy.invalid' })
       const agent = there(
@@ -111,7 +111,7 @@ describe.each(['inside a rollout', 'outside of rollouts'])(
       expect(agent.sampleId).toBeUndefined()
       await agent.invoke()
       expect(agent.systemPrompt).toBe('Be exact.')
-      expect(model.asked[0]?.map(({ role, content }) => ({ role, content }))).toMatchObject([
+      expect(model.received[0]?.map(({ role, content }) => ({ role, content }))).toMatchObject([
         { role: 'user', content: [{ text: 'go' }] },
       ])
       expect([...(await rollout.getSamples()).keys()]).toEqual([])
@@ -128,7 +128,7 @@ function withoutTimes(value: unknown): unknown {
 }
 
 describe('with the policy', () => {
-  test('it prints nothing, unless a printer is asked for', async () => {
+  test('it prints nothing by default', async () => {
     const printed = captureStdout()
     await using server = await startPolicyServer(() => 'hi there')
     const texts = await rolloutOn(server).run(async () => {

@@ -57,9 +57,9 @@ async function withBoth<T>(
 }
 
 test.each(['invoke', 'stream'] as const)(
-  'a cancel signal that a tool has kept is not aborted by the success of %s',
+  'a cancel signal that a tool has stored is not aborted by the success of %s',
   async (way) => {
-    let kept: AbortSignal | undefined
+    let stored: AbortSignal | undefined
     const keepSignal = (): Pick<AgentConfig, 'tools'> => ({
       tools: [
         tool({
@@ -67,7 +67,7 @@ test.each(['invoke', 'stream'] as const)(
           description: 'Adds two numbers.',
           inputSchema: z.looseObject({}),
           callback: (_input, context) => {
-            kept = context?.agent.cancelSignal
+            stored = context?.agent.cancelSignal
             return 'sum: 3'
           },
         }),
@@ -76,7 +76,7 @@ test.each(['invoke', 'stream'] as const)(
     const { plain, ours } = await withBoth(keepSignal, async (agent) => {
       if (way === 'invoke') await agent.invoke('go')
       else for await (const event of agent.stream('go')) void event
-      return kept?.aborted
+      return stored?.aborted
     })
     expect(plain).toBe(false)
     expect(ours).toBe(false)
@@ -102,7 +102,7 @@ test('a turn that was cancelled at its tools comes before the note of Strands', 
   expect(sampleKinds).toEqual(['user:text', 'assistant:toolUse', 'assistant:text'])
 })
 
-test('a turn that was cancelled at its tools is kept when the agent continues', async () => {
+test('a turn that was cancelled at its tools remains recorded when the agent continues', async () => {
   const { plain, ours, sampleKinds } = await withBoth(
     () => ({ tools: [addTool()] }),
     async (agent) => {

@@ -150,7 +150,7 @@ describe('the system prompt', () => {
     expect(messagesOf(request)[0]).toEqual({ role: 'system', content: 'Be exact.' })
   })
 
-  test('that is empty is no message', async () => {
+  test('that is empty adds no message', async () => {
     expect(messagesOf(await requestOf({ systemPrompt: '' }))).toEqual([
       { role: 'user', content: 'hello' },
     ])

@@ -67,14 +67,14 @@ describe('a refusal of the policy', () => {
 })
 
 describe('a policy that is busy', () => {
-  test('is asked again by Osmosis and not by Strands on top', async () => {
+  test('is retried by Osmosis and not by Strands as well', async () => {
     await using server = await startPolicyServer(() => tooMany)
     const run = rolloutOn(server).run(async () => policyAgent().invoke('go'))
     await expect(run).rejects.toBeInstanceOf(ModelThrottledError)
     expect(server.requests).toHaveLength(3)
   })
 
-  test('is asked again by a retry strategy of the user', async () => {
+  test('is retried by a retry strategy of the user', async () => {
     await using server = await startPolicyServer([tooMany, tooMany, tooMany, 'at last'])
     const rollout = rolloutOn(server)
     const backoff = new ConstantBackoff({ delayMs: 1 })

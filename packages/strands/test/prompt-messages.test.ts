@@ -156,7 +156,7 @@ describe.each(['messages', 'input'] as const)('a prompt given as %s', (way) => {
   })
 })
 
-test('a system message with parts that are no text is refused', () => {
+test('a system message with parts other than text is refused', () => {
   const messages = [{ role: 'system', content: [image] }]
   const made = () =>
     rolloutOn({ url: 'http://policy.invalid' }).run(() => policyAgent({ messages }))

@@ -187,14 +187,14 @@ describe('the history', () => {
     expect(sample.extraFields).toEqual({})
   })
 
-  test('is trimmed by the conversation manager that the user chose, and kept', async () => {
+  test('is trimmed by the conversation manager that the user chose, and recorded in full', async () => {
     const conversationManager = new SlidingWindowConversationManager({ windowSize: 4 })
     const { held, sample } = await converse({ conversationManager })
     expect(held).toBe(4)
     expect(sample.messages.at(-1)).toEqual({ role: 'assistant', content: [{ text: 'answer 30' }] })
     const others = sample.extraFields['conversations'] as unknown[][]
-    const kept = JSON.stringify([...others, sample.messages])
-    for (let n = 0; n < turns; n += 1) expect(kept).toContain(`"answer ${n}"`)
+    const recorded = JSON.stringify([...others, sample.messages])
+    for (let n = 0; n < turns; n += 1) expect(recorded).toContain(`"answer ${n}"`)
     expect(sample.extraFields['history_rewritten']).toBe(true)
   })
 

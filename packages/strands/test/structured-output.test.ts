@@ -24,7 +24,7 @@ test('structured output is an answer of the policy', async () => {
   ])
 })
 
-test('a text in its place is asked for again, and is kept on the wire', async () => {
+test('structured output is requested again after a text, which stays in the conversation', async () => {
   await using server = await startPolicyServer(['It is 3.', answer])
   const rollout = rolloutOn(server)
   await rollout.run(async () => policyAgent({ structuredOutputSchema }).invoke('go'))

@@ -213,7 +213,7 @@ describe('a turn of the policy', () => {
   })
 })
 
-describe('arguments that are no JSON object', () => {
+describe('arguments that are not a JSON object', () => {
   test.each([
     ['{"a": 1, "b', /^\[ERROR\] Error: tool arguments are not valid JSON \(.+\): \{"a": 1, "b$/],
     ['[1, 2]', /^\[ERROR\] Error: tool arguments must be a JSON object: \[1, 2\]$/],

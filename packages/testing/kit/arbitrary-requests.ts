@@ -118,7 +118,7 @@ export async function sendBytes(url: string, bytes: Uint8Array): Promise<number 
   return status === undefined ? undefined : Number(status)
 }
 
-/** Reads what a server says of itself. */
+/** Reads the OpenAPI description of a server. */
 export async function documentedAnswers(url: string, key?: string): Promise<DocumentedAnswers> {
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
   const { paths } = (await (await fetch(`${url}/openapi.json`, { headers })).json()) as {

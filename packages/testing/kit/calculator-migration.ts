@@ -6,7 +6,7 @@ import type { Reply } from '@osmosis/testing'
 
 const question = { role: 'user', content: 'What is 12 times 34?' } as const
 
-/** The program that the guides of migration migrate: a calculator, which is asked for 12 times 34. */
+/** The program that the migration guides migrate: a calculator that multiplies 12 by 34. */
 export const calculatorMigration = {
   prompt: [question],
   label: '408',

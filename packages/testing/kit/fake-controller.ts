@@ -25,7 +25,7 @@ export class FakeController extends HttpPeer {
   readonly answers: Record<string, CallbackAnswer[]> = {}
   /** Answers callbacks for which {@link answers} has nothing; undefined is 200. */
   otherwise: () => CallbackAnswer | undefined = () => undefined
-  /** Answers policy calls that are to hang; each is told when its connection was closed. */
+  /** Whether policy calls hang. Each is answered with nothing until its connection is closed. */
   hanging = false
   openPolicyCalls = 0
   /** A body for `POST /rollout` that points here. */

@@ -1,9 +1,9 @@
-// Loaded first into server processes of tests: a disk that stands still when it is told to, or is full.
-// Whoever kills the process when it stands still has killed it at that very step.
+// Loaded first into server processes of tests: a disk that freezes at a given step, or is full.
+// A test that kills the process while the disk is frozen has killed it at exactly that step.
 import fs, { type FileHandle } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 
-/** Steps until the disk stands still. */
+/** Steps until the disk freezes. */
 let stepsLeft = Number.POSITIVE_INFINITY
 let full = false
 const never = new Promise<never>(() => undefined)

@@ -11,7 +11,9 @@ export async function post(
   })
 }
 
-/** Status and parsed body of an answer: what most tests compare. */
-export async function told(response: Response): Promise<{ status: number; body: unknown }> {
+/** The status and the parsed JSON body of an answer, which most tests compare. */
+export async function statusAndBody(
+  response: Response,
+): Promise<{ status: number; body: unknown }> {
   return { status: response.status, body: await response.json() }
 }

@@ -44,7 +44,7 @@ export abstract class HttpPeer implements AsyncDisposable {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** Resolves when `test` holds; it is asked again after everything that happens here. */
+  /** Resolves when `test` holds, which is checked after every event of this peer. */
   async until(test: () => boolean): Promise<void> {
     while (!test()) {
       const { promise, resolve } = Promise.withResolvers<void>()

@@ -14,7 +14,7 @@ export interface LeaseClientOptions {
   readonly apiKey?: string | undefined
   /** Added to the wait of the server: how long a poll may take. Seconds. */
   readonly marginSeconds?: number
-  /** What happens to a poll, after so many failures: it is not sent, or its answer is lost. */
+  /** What happens to a poll, by the number of failures before it: it is not sent, or its answer is lost. */
   readonly fault?: (failures: number) => 'unsent' | 'lost' | undefined
 }
 
@@ -94,7 +94,7 @@ export class LeaseHandle {
     }
   }
 
-  /** The result or the status, asked for once and without faults. */
+  /** Requests the result or the status once and without faults. */
   async once(): Promise<PolledResult> {
     const text = await (await this.read()).text()
     return { ...(JSON.parse(text) as PolledResult), text }

@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { createServer, request, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Stands between a caller and a server, and loses what a test wants lost. */
+/** A proxy between a caller and a server that loses the requests and answers that a test selects. */
 export class LossyProxy implements AsyncDisposable {
   /** Base URL of the server. */
   target: string
-  /** What becomes of a request: it never arrives, or its answer is lost. */
+  /** What is lost of a request: the request itself, or its answer. */
   fault: (incoming: IncomingMessage) => 'request' | 'answer' | undefined = () => undefined
   /** Called when a request was answered. */
   onAnswer: (incoming: IncomingMessage) => void = () => undefined

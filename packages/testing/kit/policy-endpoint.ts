@@ -9,7 +9,7 @@ import { HttpPeer, type PeerRequest } from './http-peer.ts'
 /** A model call as it came over the wire. */
 export interface ReceivedCall extends Omit<PeerRequest, 'body'> {
   readonly body: ChatCompletionRequest
-  /** Resolves when the client's side of the connection is gone. */
+  /** Resolves when the client has closed its connection. */
   readonly closed: Promise<void>
 }
 

@@ -33,7 +33,7 @@ export interface RedisServer extends AsyncDisposable {
   stop(): Promise<void>
 }
 
-/** @throws Error when there is no redis-server on this machine */
+/** @throws Error when redis-server is not installed */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   if (missingPrograms('redis-server').length > 0) {
     throw new Error(

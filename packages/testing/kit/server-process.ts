@@ -18,11 +18,11 @@ export interface TestServerProcess extends AsyncDisposable {
   /** Resolves when a line with this in its message has been logged. */
   logged(message: string): Promise<void>
   /**
-   * Has its disk stand still after so many more steps (opening to write, writing, syncing, renaming,
-   * removing). Resolves when that has happened, with the step that did not, or did in part.
+   * Freezes its disk after this number of further steps (opening to write, writing, syncing, renaming,
+   * removing). Resolves with the step that was then not executed, or only in part.
    */
   freezeDisk(steps: number): Promise<string>
-  /** Has its disk be full from now on: what is written gets there in part. */
+  /** Fills its disk: from now on only a part of each write succeeds. */
   fillDisk(): Promise<void>
 }
 

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 
 import { onTestFinished } from 'vitest'
 
-/** A folder with these files, by relative path, that is gone after the test. */
+/** Creates a folder with these files, by relative path, and removes it after the test. */
 export async function temporaryFolder(
   files: Readonly<Record<string, string | Uint8Array>> = {},
 ): Promise<string> {

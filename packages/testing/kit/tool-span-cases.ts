@@ -151,7 +151,7 @@ export function describeToolSpans(adapterName: string, adapter: ToolSpanAdapter)
       expect(spans.named('execute_tool look')).toHaveLength(1)
     })
 
-    it('without a provider there are no spans', async () => {
+    it('records no spans without a provider', async () => {
       using spans = new RecordedSpans()
       trace.disable()
       await using server = await startPolicyServer([{ toolCalls: [call('c', 'look')] }, 'done'])

@@ -13,7 +13,7 @@ export interface IntendedAnswer {
 /** One request in progress. */
 export interface OpenRequest {
   readonly outgoing: ServerResponse
-  /** Aborts when the connection is gone. */
+  /** Aborts when the connection is closed. */
   readonly signal: AbortSignal
   /** Destroys the socket on the server's own account. */
   readonly cut: () => void

@@ -4,7 +4,7 @@ import type { ScriptedAnswer } from '@osmosis/controller'
 export type OmittedPart =
   /** The chunk with the role. */
   | 'role'
-  /** The usage, although the request asked for it. */
+  /** The usage, which the request wants included. */
   | 'usage'
   /** The closing `data: [DONE]`. */
   | 'done'
@@ -17,7 +17,7 @@ export type OmittedPart =
 
 /** What goes wrong with an answer. Faults combine, unless one leaves nothing for the other. */
 export interface Faults {
-  /** One JSON object, although the request asked for a stream. */
+  /** One JSON object, although the request wants a stream. */
   readonly json?: boolean
   /** Exactly this text as the event stream, instead of the answer. */
   readonly raw?: string
@@ -55,7 +55,7 @@ export interface FaultyReply {
   readonly faults: Faults
 }
 
-/** An answer that is no completion. */
+/** An answer other than a completion. */
 export interface StatusReply {
   readonly status: number
   /** By lower-case name; `content-type` is `application/json` unless given. */

@@ -28,10 +28,10 @@ export function sseOf(
     ? [fatChunk(answer, context)]
     : answerChunks(answer, context, { includeUsage: true })
   const events = encodeSse(omitParts(chunks, answer, context, faults)).split(/(?<=\n\n)/)
-  const kept = withError(events, faults).filter(
+  const sent = withError(events, faults).filter(
     (event) => !(event.startsWith('data: [DONE]') && faults.omit?.includes('done')),
   )
-  const text = kept.map((event) => (faults.comments ? `: ping\n\n${event}` : event)).join('')
+  const text = sent.map((event) => (faults.comments ? `: ping\n\n${event}` : event)).join('')
   // JSON escapes the line breaks of answers, so every one here belongs to the stream.
   return faults.crlf ? text.replaceAll('\n', '\r\n') : text
 }
@@ -62,25 +62,25 @@ function omitParts(
   context: AnswerContext,
   { omit = [], oneFatChunk = false }: Faults,
 ): ChatCompletionChunk[] {
-  let kept = [...chunks]
-  if (omit.includes('role')) kept = kept.filter(({ choices }) => !choices[0]?.delta?.role)
+  let rest = [...chunks]
+  if (omit.includes('role')) rest = rest.filter(({ choices }) => !choices[0]?.delta?.role)
   if (omit.includes('usage')) {
-    kept = kept
+    rest = rest
       .filter(({ choices }) => choices.length > 0)
       .map(({ usage: _usage, ...chunk }) => chunk)
   }
   if (omit.includes('index')) {
-    kept = (oneFatChunk ? kept : wholeToolCalls(kept, answer, context)).map(withoutIndex)
+    rest = (oneFatChunk ? rest : wholeToolCalls(rest, answer, context)).map(withoutIndex)
   }
   if (omit.includes('toolCallIds')) {
-    kept = kept.map((chunk) => withToolCalls(chunk, ({ id: _id, ...call }) => call))
+    rest = rest.map((chunk) => withToolCalls(chunk, ({ id: _id, ...call }) => call))
   }
   if (omit.includes('finish')) {
-    kept = oneFatChunk
-      ? kept.map((chunk) => ({ ...chunk, choices: chunk.choices.map(unfinished) }))
-      : kept.filter(({ choices }) => typeof choices[0]?.finish_reason !== 'string')
+    rest = oneFatChunk
+      ? rest.map((chunk) => ({ ...chunk, choices: chunk.choices.map(unfinished) }))
+      : rest.filter(({ choices }) => typeof choices[0]?.finish_reason !== 'string')
   }
-  return kept
+  return rest
 }
 
 type Choice = ChatCompletionChunk['choices'][number]
@@ -89,7 +89,7 @@ function unfinished(choice: Choice): Choice {
   return { ...choice, finish_reason: null }
 }
 
-// Pieces of several tool calls could not be told apart without an index.
+// Without an index, a client cannot assign the pieces of several tool calls, so each call comes whole.
 function wholeToolCalls(
   chunks: readonly ChatCompletionChunk[],
   answer: ScriptedAnswer,

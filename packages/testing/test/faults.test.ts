@@ -120,7 +120,7 @@ describe('faults of a reply', () => {
     expect(await server.requests[0]?.closed).toBe(true)
   })
 
-  it('answers JSON though a stream was asked for', async () => {
+  it('answers a request for a stream with JSON', async () => {
     await using server = await startPolicyServer([fault.on('x', { json: true })])
     const answer = await askForStream(server.url)
     expect(answer.headers.get('content-type')).toBe('application/json')

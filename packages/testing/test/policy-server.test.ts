@@ -24,7 +24,7 @@ describe('startPolicyServer', () => {
     })
   })
 
-  it('streams to a request that streams, with usage only when it is asked for', async () => {
+  it('streams to a request that streams, with usage only on request', async () => {
     await using server = await startPolicyServer(['hello', 'hello'])
     const plain = await askForStream(server.url)
     const withUsage = await askForStream(server.url, { stream_options: { include_usage: true } })

@@ -138,7 +138,7 @@ describe('learn', () => {
       trained(answer, { reward: 1 - n / 2 }),
     )
     if (!good || !middling || !bad) throw new Error('three answers are needed')
-    // As good as its group on average: it teaches nothing, and dilutes what the others do.
+    // As good as its group on average: it gives no training signal, and dilutes that of the others.
     const once = [good, middling, bad]
     const thrice = [good, middling, middling, middling, bad]
     learn(policies[0], once, { learningRate: tokens(once) })

@@ -34,7 +34,7 @@ test.each(['claim', 'model call', 'reward', 'end'])(
   },
 )
 
-test('while every tenth request fails, each rollout is told once, with its own reward or none', async () => {
+test('while every tenth request fails, each rollout is reported once, with its own reward or none', async () => {
   const plans: readonly Plan[] = Array.from({ length: 60 }, (_, n) => {
     if (n % 6 === 4) return { afterwards: 'throws' }
     if (n % 6 === 5) return { grading: 'removes' }
@@ -75,10 +75,10 @@ test.each<[TrainerFault, string[]]>([
   },
 )
 
-test('a worker that ends by itself gives back what it was taking then', async () => {
+test('a worker that fails gives back the rollout that it was claiming', async () => {
   const claiming = Promise.withResolvers<void>()
   const { fake } = await gateway([{ input: row() }, { input: row() }])
-  // In front of the gateway: one claim takes its time, and from then on nobody is told what waits.
+  // In front of the gateway: one claim is slow, and from then on looking for rollouts fails.
   class Front extends HttpPeer {
     #claims = 0
 
@@ -119,17 +119,17 @@ test('a rollout whose retry is refused ends as it did before', async () => {
   expect(await worker.stop()).toMatchObject({ retried: 0, undelivered: 0, ends: { failed: 1 } })
 })
 
-describe('a worker that is told to end leaves nothing open', () => {
+describe('a worker that is stopped leaves no rollout open', () => {
   test.each([
-    ['it looks', 'look', 1],
+    ['it looks for rollouts', 'look', 1],
     ['it claims the first', 'claim', 1],
     ['it claims others', 'claim', 5],
     ['the first model call is made', 'model call', 1],
     ['others are made', 'model call', 9],
-    ['the first reward is told', 'reward', 1],
-    ['others are told', 'reward', 4],
-    ['the first end is told', 'end', 1],
-    ['others are told', 'end', 4],
+    ['the first reward is reported', 'reward', 1],
+    ['others are reported', 'reward', 4],
+    ['the first end is reported', 'end', 1],
+    ['others are reported', 'end', 4],
   ])('when %s (%s %i)', async (_when, purpose, count) => {
     expect(await leftOpen(purpose, count, [undefined])).toEqual([])
   })
@@ -150,7 +150,7 @@ describe('a worker that is told to end leaves nothing open', () => {
 
   test('while model calls wait for the end of a pause', async () => {
     const { fake } = await gateway([{ input: row() }])
-    // It outlasts the test.
+    // The pause outlasts the test.
     void fake.pause(60_000, 600)
     const agent = plannedAgent()
     const worker = startWorker(fake, agent)
@@ -159,20 +159,20 @@ describe('a worker that is told to end leaves nothing open', () => {
     expect(fake.rollouts).toMatchObject([{ state: 'failed', events: [] }])
   })
 
-  test('and lets what is running continue for as long as it was told', async () => {
+  test('and lets running rollouts continue for its drain time', async () => {
     const started = Promise.withResolvers<void>()
-    const goOn = Promise.withResolvers<void>()
+    const proceed = Promise.withResolvers<void>()
     const { fake, ids } = await gateway([{ input: row() }], {
       model: async (body) => {
         started.resolve()
-        await goOn.promise
+        await proceed.promise
         return model(body, '')
       },
     })
     const worker = startWorker(fake, plannedAgent(), { drainSeconds: 30 })
     await started.promise
     const stopped = worker.stop()
-    goOn.resolve()
+    proceed.resolve()
     expect((await stopped).ends).toMatchObject({ rewarded: 1, cancelled: 0 })
     expect(trainedRewards(fake)).toEqual({ [String(ids[0])]: [1, 1] })
   })

@@ -26,7 +26,7 @@ test('a grader that continues when the time of its rollout is over has failed, a
   expect(fake.trained()).toEqual([])
 })
 
-test('workers that are killed leave nothing behind that another does not end, and nothing of it is trained', async () => {
+test('another worker ends the rollouts of a worker that was killed, and none of them is trained', async () => {
   let killed: TestServerProcess | undefined
   const { fake, ids } = await gateway(
     Array.from({ length: 20 }, (_, n) => ({
@@ -35,7 +35,7 @@ test('workers that are killed leave nothing behind that another does not end, an
     })),
     {
       model: async (body, rolloutId) => {
-        // In the middle of some rollouts; those that are told of their answers are no more.
+        // Kills the worker in the middle of some rollouts, whose answers then reach no one.
         if (fake.rollouts.flatMap(({ events }) => events).length > 20) killed?.kill('SIGKILL')
         return model(body, rolloutId)
       },

@@ -53,17 +53,17 @@ describe('what is trained of each end', () => {
     expect(log.filter(({ message }) => message === 'a row cannot be executed')).toHaveLength(2)
   })
 
-  test('what a failure says is cut, and its end is told', async () => {
+  test('a long error message is truncated, and the end is still reported', async () => {
     const { fake, ids } = await gateway([{ input: row({ afterwards: 'throws at length' }) }])
     startWorker(fake, plannedAgent())
     await fake.allEnded()
     const { errorMessage } = fake.rollout(String(ids[0]))
-    expect(errorMessage).toMatch(/: the sandbox is gone.*characters in all\]$/s)
+    expect(errorMessage).toMatch(/: the sandbox has exited.*characters in all\]$/s)
     expect(Buffer.byteLength(errorMessage ?? '')).toBeLessThanOrEqual(8 * 1024)
   })
 
-  test('what a failure says has no key, for the trainer and in the log', async () => {
-    const { fake, ids } = await gateway([{ input: row({ afterwards: 'tells a key' }) }])
+  test('an error message contains no key, for the trainer and in the log', async () => {
+    const { fake, ids } = await gateway([{ input: row({ afterwards: 'throws a key' }) }])
     const worker = startWorker(fake, plannedAgent())
     await fake.allEnded()
     await worker.stop()
@@ -131,7 +131,7 @@ describe('the one reward of several samples', () => {
     }
   })
 
-  test('is none when nobody has chosen: the rollout has failed, and nothing is trained', async () => {
+  test('is none by default: the rollout has failed, and nothing is trained', async () => {
     const { fake, ids } = await gateway([{ input }])
     const worker = startWorker(fake, plannedAgent())
     await fake.allEnded()
@@ -253,7 +253,7 @@ describe('workers', () => {
     expect(trainedRewards(fake)).toEqual(Object.fromEntries(ids.map((id, n) => [id, [n, n]])))
   })
 
-  test('end what nobody runs any more, and nothing of it is trained', async () => {
+  test('end rollouts that no worker executes any more, and train nothing of them', async () => {
     const { fake, ids } = await gateway([{ input: row(), timeoutSeconds: 1 }])
     const [id = ''] = ids
     const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
@@ -270,7 +270,7 @@ describe('workers', () => {
     expect(fake.trained()).toEqual([])
   })
 
-  test('with a wrong key end with one clear line', async () => {
+  test('with a wrong key end with one clear error', async () => {
     const { fake } = await gateway([{ input: row() }])
     const worker = startWorker(fake, plannedAgent(), { apiKey: 'another' })
     await expect(worker.done).rejects.toMatchObject({
@@ -280,28 +280,28 @@ describe('workers', () => {
     expect(worker.log.filter(({ level }) => ['warn', 'error'].includes(level))).toEqual([])
   })
 
-  test('end where there is no gateway, and say so', async () => {
+  test('end with an error at an address without a gateway', async () => {
     const { fake } = await gateway([])
     const worker = startWorker(fake, plannedAgent(), { url: `${fake.url}/elsewhere` })
     await expect(worker.done).rejects.toMatchObject({ code: 'protocol_error' })
   })
 
-  test('end where something else answers, and quote it', async () => {
+  test('end with an error that quotes the answer of another server', async () => {
     const peer = await startPolicyEndpoint((response) => response.end('<html>Log in</html>'))
     const { fake } = await gateway([])
     const worker = startWorker(fake, plannedAgent(), { url: new URL(peer.url).origin })
     await expect(worker.done).rejects.toMatchObject({
       code: 'protocol_error',
-      message: expect.stringMatching(/no JSON: "<html>Log in<\/html>"/) as string,
+      message: expect.stringMatching(/not JSON: "<html>Log in<\/html>"/) as string,
     })
   })
 
   test('end at once while the gateway does not answer', { timeout: 20_000 }, async () => {
-    const asked = Promise.withResolvers<void>()
-    const peer = await startPolicyEndpoint(() => asked.resolve())
+    const received = Promise.withResolvers<void>()
+    const peer = await startPolicyEndpoint(() => received.resolve())
     const { fake } = await gateway([])
     const worker = startWorker(fake, plannedAgent(), { url: new URL(peer.url).origin })
-    await asked.promise
+    await received.promise
     expect((await worker.stop()).ends).toMatchObject({ rewarded: 0, cancelled: 0 })
   })
 })

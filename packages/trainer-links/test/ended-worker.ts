@@ -22,8 +22,8 @@ const plans: readonly Plan[] = [
 ]
 
 /**
- * Has a worker end when so many requests for something have come, of which the last one fails; nothing is trained but
- * with its own reward. Resolves with the rollouts that are left open.
+ * Stops a worker at the `count`-th request for `purpose`, which fails, and checks that everything that is trained has its
+ * own reward. Resolves with the rollouts that are left open.
  */
 export async function leftOpen(
   purpose: string,

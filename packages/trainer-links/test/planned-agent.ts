@@ -19,7 +19,7 @@ export interface Plan {
   /** Default: `main` alone. */
   readonly samples?: readonly string[]
   /** What happens after the calls; default: it is done. */
-  readonly afterwards?: 'throws' | 'throws at length' | 'tells a key' | 'hangs' | 'leaves a call'
+  readonly afterwards?: 'throws' | 'throws at length' | 'throws a key' | 'hangs' | 'leaves a call'
   /** The reward of each sample; default: 1. */
   readonly reward?: number
   /** What the grader says of each step; default: nothing. */
@@ -32,12 +32,12 @@ export interface Plan {
   readonly repeats?: boolean
 }
 
-/** What a planned agent lets a test know. */
+/** What a planned agent reports to a test. */
 export interface PlannedAgent {
   readonly backend: LocalBackend
   /** The rollouts whose workflow was started, in that order. */
   readonly started: readonly string[]
-  /** The rollouts that were told to stop before they had ended. */
+  /** The rollouts that were stopped before they had ended. */
   readonly stopped: readonly string[]
   /** Most that were running concurrently. */
   readonly mostRunning: number
@@ -71,11 +71,11 @@ export function plannedAgent(
       try {
         await askAll(ctx)
         heard('running', ctx.rolloutId)
-        if (planOf(ctx).afterwards === 'throws') throw new Error('the sandbox is gone')
+        if (planOf(ctx).afterwards === 'throws') throw new Error('the sandbox has exited')
         if (planOf(ctx).afterwards === 'throws at length') {
-          throw new Error('the sandbox is gone '.repeat(100_000))
+          throw new Error('the sandbox has exited '.repeat(100_000))
         }
-        if (planOf(ctx).afterwards === 'tells a key') {
+        if (planOf(ctx).afterwards === 'throws a key') {
           throw new Error('refused: Bearer gateway-key')
         }
         if (planOf(ctx).afterwards === 'hangs') await stop(ctx)
@@ -109,7 +109,7 @@ export function plannedAgent(
       signal.addEventListener('abort', resolve)
     })
     stopped.push(rolloutId)
-    throw new Error('it was told to stop')
+    throw new Error('it was stopped')
   }
 
   const workflowConfig = defineWorkflowConfig({ name: 'planned', concurrency: {} })

@@ -19,7 +19,7 @@ def gateway(path, headers, body):
 
 url = serve(gateway)
 flow = OsmosisFlow(sys.argv[1])
-told = []
+outcomes = []
 for row in json.loads(sys.argv[2]):
     task = SimpleNamespace(id=row["id"], metadata=row)
     for attempt in range(3):
@@ -28,9 +28,9 @@ for row in json.loads(sys.argv[2]):
             config = SimpleNamespace(base_url=f"{url}/sessions/{row['id']}/v1", model="policy")
             episode = flow.run(task, config)
         except Exception as error:
-            told.append({"id": row["id"], "error": str(error)})
+            outcomes.append({"id": row["id"], "error": str(error)})
             continue
         (trajectory,) = episode.trajectories
-        told.append({"id": row["id"], "reward": trajectory.reward, "traces": len(sessions[row["id"]])})
+        outcomes.append({"id": row["id"], "reward": trajectory.reward, "traces": len(sessions[row["id"]])})
         break
-print(json.dumps(told))
+print(json.dumps(outcomes))

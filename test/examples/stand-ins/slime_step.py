@@ -29,7 +29,7 @@ async def main():
     flat = [[one for made in group for one in (made if isinstance(made, list) else [made])] for group in groups]
     shown = ("reward", "metadata", "tokens")
     print(json.dumps({
-        "kept": [slime_generate.keep_completed(args, group) for group in groups],
+        "completed": [slime_generate.keep_completed(args, group) for group in groups],
         "samples": [[{**{n: getattr(s, n) for n in shown}, "status": s.status.name} for s in g] for g in flat],
     }))
 

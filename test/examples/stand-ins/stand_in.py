@@ -1,4 +1,4 @@
-"""What plays the model server of a trainer: letters are tokens, and what is said is a function of what was asked."""
+"""The model server of a trainer: letters are tokens, and an answer depends only on its request."""
 
 import itertools
 import json

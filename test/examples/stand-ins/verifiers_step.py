@@ -32,8 +32,8 @@ async def rollout(row):
     harness = OsmosisHarness(HarnessConfig())
     ctx = SimpleNamespace(model="policy")
     result = await harness.launch(ctx, trace, None, serve(endpoint) + "/v1", "secret", {}, Data(row))
-    told = {"exit_code": result.exit_code, "calls": len(calls)}
-    return {**told, "reward": await osmosis_reward(trace)} if result.exit_code == 0 else told
+    outcome = {"exit_code": result.exit_code, "calls": len(calls)}
+    return {**outcome, "reward": await osmosis_reward(trace)} if result.exit_code == 0 else outcome
 
 
 async def main():

@@ -1,8 +1,8 @@
 import type { AgentWorkflowContext } from '@osmosis/core'
 
 /**
- * An agent that is asked for the code of a door. Only its tool, which is to call `readNote`, says what the code is.
- * What it resolves with is what its workflow returns.
+ * An agent that has to find the code of a door. Only its tool, which calls `readNote`, returns the code.
+ * It resolves with what its workflow returns.
  */
 export type AskForCode = (ctx: AgentWorkflowContext, readNote: () => string) => Promise<unknown>
 

@@ -1,5 +1,5 @@
 import { createPolicyEndpoint, scriptedPolicy, type PolicyAccess } from '@osmosis/controller'
-import { told } from '@osmosis/testing/kit'
+import { statusAndBody } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 const policy = scriptedPolicy(() => 'yes')
@@ -10,7 +10,7 @@ async function ask({ chatCompletionsUrl, llmApiKey }: PolicyAccess): Promise<unk
     headers: { authorization: `Bearer ${llmApiKey}`, 'x-sample-id': 'main' },
     body: '{"messages":[]}',
   })
-  const { status, body } = await told(response)
+  const { status, body } = await statusAndBody(response)
   const { choices, error } = body as {
     choices?: [{ message: { content: string } }]
     error?: { code: string }

@@ -244,7 +244,7 @@ describe('a message', () => {
         { role: 'assistant', content: '', tool_calls: [call, { ...call, id: 'c2' }] },
         result('c2', 'two'),
         result('c1', 'one'),
-        result('c9', 'nobody asked'),
+        result('c9', 'unrequested'),
         user('q'),
         { role: 'function', name: 'multiply', content: 'alone' },
       ),
@@ -255,7 +255,7 @@ describe('a message', () => {
           results: [
             { source_call_id: 'c2', content: 'two' },
             { source_call_id: 'c1', content: 'one' },
-            { content: 'nobody asked', extra: { tool_call_id: 'c9' } },
+            { content: 'unrequested', extra: { tool_call_id: 'c9' } },
           ],
         },
       },

@@ -7,17 +7,17 @@ import type { End, Graded, OutcomeCase } from './outcome-cases.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** One way to send a rollout and to be told of its end. */
+/** One way to send a rollout and to receive its outcome. */
 export interface DeliveryPath {
-  /** Sends a rollout, which is accepted; what it returns waits for all that its caller is told. */
+  /** Sends a rollout, which is accepted. The returned function waits for everything that its caller receives. */
   send(url: string, controller: FakeController, fields: Fields): Promise<Ended>
-  /** What the caller of a rollout is to be told. */
+  /** What the caller of a rollout has to receive. */
   expected(rolloutId: string, row: OutcomeCase): unknown
-  /** How the status route names its end. */
+  /** How the status route reports its outcome. */
   state(row: OutcomeCase): End | NonNullable<OutcomeCase['leased']>
 }
 
-/** @param url - where the server is by now */
+/** @param url - the current URL of the server, which a restart changes */
 type Ended = (url: string) => Promise<unknown>
 
 export const deliveries: Readonly<Record<'callbacks' | 'a lease', DeliveryPath>> = {
@@ -27,7 +27,7 @@ export const deliveries: Readonly<Record<'callbacks' | 'a lease', DeliveryPath>>
       expect((await post(`${url}/rollout`, body)).status).toBe(202)
       return async () => {
         await controller.bodies(body['grader_callback_url'] === null ? 1 : 2)
-        return controller.callbacks.map(({ kind, body: told }) => ({ kind, body: told }))
+        return controller.callbacks.map(({ kind, body: received }) => ({ kind, body: received }))
       }
     },
     expected(rollout_id, { completion, grader, lostWith: lost_with }) {
@@ -59,7 +59,7 @@ export const deliveries: Readonly<Record<'callbacks' | 'a lease', DeliveryPath>>
       return async (now) => {
         const handle = new LeaseHandle(new LeaseClient({ url: now }), accepted)
         const { text } = await handle.until()
-        // A server that ends is not waited for by whoever has the result.
+        // A server that shuts down may exit once the caller has the result.
         const again = await handle.once().catch(() => undefined)
         if (again) expect(again.text).toBe(text)
         return JSON.parse(text) as unknown

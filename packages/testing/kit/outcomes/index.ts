@@ -1,3 +1,3 @@
-// The outcome table: what callers are told of rollouts, whatever runs them. Not published.
+// The outcome table: what callers receive for each rollout, on every backend. Not published.
 export { deliveries, onlySample, type DeliveryPath } from './deliveries.ts'
 export { outcomeCases, type OutcomeCase } from './outcome-cases.ts'

@@ -17,7 +17,7 @@ export interface Graded extends End {
 /** What happens to the server while a rollout waits for its policy. */
 type Incident = 'cancelled' | 'shut down' | 'killed and started again'
 
-/** One row of the outcome table: a rollout, and what its caller is told of it. */
+/** One row of the outcome table: a rollout, and what its caller receives. */
 export interface OutcomeCase {
   readonly situation: string
   readonly does?: Played
@@ -26,14 +26,14 @@ export interface OutcomeCase {
   readonly idPrefix?: string
   readonly entrypoint?: OutcomeEntrypoint
   readonly meanwhile?: Incident
-  /** User code that ends its process: the row is for backends that have others. */
+  /** User code ends its process, so the row is for backends that have other processes. */
   readonly endsProcess?: true
   readonly completion: End
-  /** Undefined: nothing was asked about the grading. */
+  /** Undefined when no grading was requested. */
   readonly grader?: Graded
-  /** What took the rollout along, in its last callback, and in the first of a workflow that failed. */
+  /** Why the rollout was lost: in its last callback, and in the first one of a workflow that failed. */
   readonly lostWith?: string
-  /** Where the one result of a lease says something else than the last callback. */
+  /** Where the result of a lease differs from the last callback. */
   readonly leased?: Partial<Omit<End, 'status'>> & { readonly status: End['status'] | 'cancelled' }
 }
 
@@ -85,7 +85,7 @@ function ungraded(
   return { completion: succeeded, grader: { ...failure(err_message, err_category), samples } }
 }
 
-/** What user code threw, as callers are told it. */
+/** What user code threw, as callers receive it. */
 function thrown(by: string, text: string): unknown {
   const [who, what] = [by, text].map(asPattern)
   return expect.stringMatching(
@@ -152,7 +152,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     ...failed(thrown('run()', 'the policy is down'), 'http_error'),
   },
   {
-    situation: 'policy is where the server does not connect to',
+    situation: 'policy has an address that the server does not connect to',
     request: { chat_completions_url: 'http://policy.test/v1' },
     ...failed(
       'The policy endpoint http://policy.test/v1/chat/completions was not called: it leads to a link-local, multicast, unspecified or metadata address.',
@@ -181,7 +181,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
   {
     situation: 'a sample source threw',
     does: { workflow: 'has a source that throws' },
-    ...failed(thrown('a sample source', 'the session is gone'), 'agent_error'),
+    ...failed(thrown('a sample source', 'the session has ended'), 'agent_error'),
   },
   {
     situation: 'no sample registered',
@@ -198,7 +198,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     ...ungraded(thrown('grade()', 'judge fell asleep'), 'agent_error'),
   },
   {
-    situation: 'grader left a kept sample unrewarded',
+    situation: 'grader gave a sample no reward',
     does: { grader: 'gives nothing' },
     ...ungraded(
       'Sample "main" has no reward after grading. Call ctx.setSampleReward("main", reward) for every sample, or ctx.removeSample("main").',
@@ -214,8 +214,8 @@ export const outcomeCases: readonly OutcomeCase[] = [
     ),
   },
   {
-    situation: 'grader gave a reward that is no number',
-    does: { grader: 'gives what is no number' },
+    situation: 'grader gave a reward that is not a number',
+    does: { grader: 'gives NaN' },
     ...ungraded(
       thrown('grade()', 'The reward of sample "main" must be a finite number, got NaN.'),
       'validation_error',
@@ -260,7 +260,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     ...graded(),
   },
   {
-    situation: 'no grading asked for',
+    situation: 'no grading requested',
     request: { grader_callback_url: null, grade: false },
     completion: succeeded,
   },
@@ -303,7 +303,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     ...failed(withPlace('the workflow called process.exit(0)'), 'agent_error'),
   },
   {
-    situation: 'workflow threw where nobody catches',
+    situation: 'workflow threw an uncaught error',
     does: { workflow: 'throws in a timer' },
     ...failed(withPlace('the workflow threw an uncaught error: thrown in a timer'), 'agent_error'),
   },
@@ -318,18 +318,18 @@ export const outcomeCases: readonly OutcomeCase[] = [
     ...ungraded(withPlace('the grader called process.exit(0)'), 'agent_error'),
   },
   {
-    situation: 'grader threw where nobody catches',
+    situation: 'grader threw an uncaught error',
     does: { grader: 'throws in a timer' },
     ...ungraded(withPlace('the grader threw an uncaught error: thrown in a timer'), 'agent_error'),
   },
   {
-    situation: 'worker lost before the policy was asked',
+    situation: 'worker lost before it called the policy',
     does: { workflow: 'loses its first worker before it asks' },
     endsProcess: true,
     ...graded(),
   },
   {
-    situation: 'two workers lost before the policy was asked',
+    situation: 'two workers lost before they called the policy',
     does: { workflow: 'loses every worker' },
     endsProcess: true,
     ...failed(
@@ -339,7 +339,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     lostWith: 'worker_lost',
   },
   {
-    situation: 'worker lost after the policy was asked',
+    situation: 'worker lost after it called the policy',
     does: { workflow: 'loses its worker after it asked' },
     endsProcess: true,
     ...failed(

@@ -46,7 +46,7 @@ export const workflows = {
   },
   'has a source that throws': () => {
     requireRolloutContext('the outcome table').registerSampleSource('main', {
-      getSample: () => fail(new Error('the session is gone')),
+      getSample: () => fail(new Error('the session has ended')),
     })
   },
   'registers nothing': () => undefined,
@@ -110,7 +110,7 @@ export const graders = {
   },
   'gives nothing': () => undefined,
   'names an unknown sample': (ctx) => ctx.setSampleReward('nope', 1),
-  'gives what is no number': (ctx) => ctx.setReward(Number.NaN),
+  'gives NaN': (ctx) => ctx.setReward(Number.NaN),
   'never ends': async () => never,
   'gives a reward and removes the sample': (ctx) => {
     ctx.setReward(0.5)

@@ -26,11 +26,11 @@ export class StandInDatasets {
   /** Bytes by the id of a dataset, put together when an upload is complete. */
   readonly contents = new Map<string, Buffer>()
   readonly logs: unknown[] = []
-  /** Uploads in parts of so many bytes; undefined for uploads in one. */
+  /** The size of a part in multipart uploads. Bytes; undefined for uploads in one part. */
   partSize: number | undefined
-  /** Statuses of the next answers of the storage, before it takes anything. */
+  /** Statuses of the next answers of the storage, before it accepts an upload. */
   storageFailures: number[] = []
-  /** Ids of uploads that were given up. */
+  /** Ids of uploads that were aborted. */
   readonly aborted: string[] = []
   readonly #parts = new Map<string, Map<number, Buffer>>()
   readonly #url: () => string

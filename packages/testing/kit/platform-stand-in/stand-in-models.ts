@@ -10,7 +10,7 @@ export interface Exchange {
   readonly answer?: z.ZodType
 }
 
-/** Exchanges by method and route, in which `:` stands for any segment. */
+/** Exchanges by method and route, in which `:` matches any segment. */
 export type Contract = Readonly<Record<string, Exchange>>
 
 export const text = z.string().min(1)

@@ -96,7 +96,7 @@ export class StandInRuns {
     if (action === 'checkpoints') {
       return { body: { training_run_name: run.name, checkpoints: this.checkpoints } }
     }
-    // What follows is asked for by the id alone.
+    // The routes below accept only the id, not the name.
     if (name !== run.id) return undefined
     if (action === 'metrics') return { body: { status: run.status, ...this.metrics } }
     if (action !== 'samples') return undefined

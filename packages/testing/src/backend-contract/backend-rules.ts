@@ -26,7 +26,8 @@ export const backendRules = {
   'ends-withdrawn': 'a 410 from its own policy route ends a rollout that ignores the error',
   'counts-queue': 'the deadline counts time in the queue, and the message names it',
   'ends-graders': 'a grader has a deadline of its own, which keeps the samples',
-  'cancels-workflows': 'cancelling ends queued and running workflows and tells them apart',
+  'cancels-workflows':
+    'cancelling ends queued and running workflows and reports which of the two each one was',
   'cancels-between': 'cancelling before the grading fails only the grading',
   'cancels-gradings': 'cancelling ends a grading, and the workflow stays a success',
   'selects-rollouts': 'a cancel selects rollouts by id, by prefix, or all of them',

@@ -28,10 +28,10 @@ export interface FakeAgentLightningOptions {
 }
 
 /**
- * The gateway of Agent Lightning v1 with its habits, and what its trainer would make of it: it answers no
- * streams; while it is paused it answers 429; it ends no rollout by itself; it records calls whoever still
- * waits for them; and trained is what was recorded under the last attempt of a rollout that has ended, with
- * 0 where that has no reward, and of several calls with the same prompt only the last.
+ * The gateway of Agent Lightning v1, and what its trainer would train. Like the real one, it refuses streams,
+ * answers 429 while it is paused, ends no rollout on its own, and records calls whose caller has disconnected.
+ * It trains the calls of the last attempt of each rollout that has ended, with 0 for a missing reward; of
+ * several calls with the same prompt it trains only the last.
  */
 export class FakeAgentLightning implements AsyncDisposable {
   readonly #options: FakeAgentLightningOptions
@@ -78,7 +78,7 @@ export class FakeAgentLightning implements AsyncDisposable {
   /** @throws TypeError when there is no such rollout, or no longer */
   rollout(id: string): RolloutOnGateway {
     const rollout = this.#rollouts.get(id)
-    if (rollout === undefined) throw new TypeError(`there is no rollout ${id}`)
+    if (rollout === undefined) throw new TypeError(`unknown rollout ${id}`)
     return rollout
   }
 
@@ -104,7 +104,7 @@ export class FakeAgentLightning implements AsyncDisposable {
     this.#wake()
   }
 
-  /** Resolves when `test` holds; it is asked again after every request. */
+  /** Resolves when `test` holds, which is checked after every request. */
   async until(test: () => boolean): Promise<void> {
     while (!test()) await this.#changed.promise
   }

@@ -15,14 +15,14 @@ import {
 /** A row of Miles' dataset: the metadata of its samples. */
 export type MilesRow = Readonly<Record<string, unknown>>
 
-/** A rollout as Miles knows it afterwards. */
+/** A rollout as Miles has it after its end. */
 export interface MilesRollout {
   /** The same for all attempts of a row. */
   readonly group: string
   /** From 1. */
   readonly attempt: number
   readonly sessionId: string
-  /** What `POST /run` was answered; null when nothing useful came. */
+  /** The answer to `POST /run`; null when it was not valid. */
   readonly answer: RunResponseBody | null
   /** What its session recorded, in that order. */
   readonly calls: readonly TrainedCall[]
@@ -61,9 +61,9 @@ interface Session {
 const longestAnswer = 256 * 1024 * 1024
 
 /**
- * Miles' side of `POST /run`, with its habits: a session for each rollout records what the policy answers,
- * streams are answered with one chunk, a request without an answer is repeated in the same session, and a
- * rollout that asked the policy is trained whatever it was answered, with reward 0 where it got none.
+ * Miles' side of `POST /run`. As in Miles, a session for each rollout records what the policy answers, streams
+ * are answered with one chunk, a request without an answer is repeated in the same session, and every rollout
+ * that called the policy is trained, with reward 0 where it has none.
  */
 export class FakeMiles implements AsyncDisposable {
   readonly #options: FakeMilesOptions
@@ -99,7 +99,7 @@ export class FakeMiles implements AsyncDisposable {
   }
 
   /**
-   * One step: has each row run by a rollout server so many times, all at once. Rejects never.
+   * One step: sends each row to a rollout server `attempts` times, all at once. Never rejects.
    *
    * @param server - URL of the rollout server
    * @param options - `signal` hangs up on everything that is in progress
@@ -109,16 +109,16 @@ export class FakeMiles implements AsyncDisposable {
     rows: readonly MilesRow[],
     { attempts = 1, signal }: { attempts?: number; signal?: AbortSignal } = {},
   ): Promise<readonly MilesRollout[]> {
-    const asked = rows.flatMap((row) => {
+    const rollouts = rows.flatMap((row) => {
       const group = `g${(this.#groups += 1)}`
       return Array.from({ length: attempts }, async (_, n) =>
         this.#rollout(server, row, { group, attempt: n + 1, signal }),
       )
     })
-    return Promise.all(asked)
+    return Promise.all(rollouts)
   }
 
-  /** Cancels what this instance has asked for; resolves with how many rollouts that were. */
+  /** Cancels the rollouts that this instance has requested; resolves with their number. */
   async flush(server: string, instanceId = this.#instanceId): Promise<number> {
     const answer = await this.#post(`${server}/flush`, { session_server_instance_id: instanceId })
     return (answer as { flushed: number }).flushed
@@ -154,9 +154,8 @@ export class FakeMiles implements AsyncDisposable {
   async #rollout(
     server: string,
     row: MilesRow,
-    asked: { group: string; attempt: number; signal: AbortSignal | undefined },
+    { group, attempt, signal }: { group: string; attempt: number; signal: AbortSignal | undefined },
   ): Promise<MilesRollout> {
-    const { group, attempt, signal } = asked
     const sessionId = `${group}-${attempt}`
     const session: Session = { calls: [] }
     this.#sessions.set(sessionId, session)
@@ -171,13 +170,14 @@ export class FakeMiles implements AsyncDisposable {
       agent_kwargs: {},
       ...(maxSeqLen === undefined ? {} : { max_seq_len: maxSeqLen }),
     }
-    const answer = await this.#post(`${server}/run`, body, signal).catch(() => null)
+    const answer = (await this.#post(`${server}/run`, body, signal).catch(
+      () => null,
+    )) as RunResponseBody | null
     this.#sessions.delete(sessionId)
-    const told = answer as RunResponseBody | null
-    // The reward of nothing is a number here: whoever failed is told apart by nothing else.
-    const reward = told?.reward ?? 0
+    // Miles trains a rollout without a reward with 0; only `exit_status` marks it as failed.
+    const reward = answer?.reward ?? 0
     const calls = session.calls.map((call) => ({ rolloutId: sessionId, group, reward, ...call }))
-    const rollout = { group, attempt, sessionId, answer: told, calls }
+    const rollout = { group, attempt, sessionId, answer, calls }
     this.#rollouts.push(rollout)
     return rollout
   }

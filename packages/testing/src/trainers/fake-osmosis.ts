@@ -54,8 +54,8 @@ interface Ending {
 }
 
 /**
- * An Osmosis training cluster for tests: it serves the policy, sends rollouts in groups, and can say what
- * it would train. That is what it recorded at its own endpoint, with the rewards that it was told, and
+ * An Osmosis training cluster for tests: it serves the policy, sends rollouts in groups, and reports what
+ * it would train. That is what it recorded at its own endpoint, with the rewards that it received, and
  * nothing of a rollout that failed or whose samples were removed.
  */
 export class FakeOsmosis implements AsyncDisposable {
@@ -94,9 +94,9 @@ export class FakeOsmosis implements AsyncDisposable {
   }
 
   /**
-   * Runs each row so many times, all at once, and resolves when the last rollout has ended, in the order of
-   * rows and attempts. The attempts of a row are a group. Rollout ids are counted, so that the n-th batch
-   * of any two clusters has the same.
+   * Runs each row `attempts` times, all at once, and resolves when the last rollout has ended, in the order of
+   * rows and attempts. The attempts of a row are a group. Rollout ids are counted, so the n-th batches
+   * of two clusters have the same ids.
    */
   async runBatch(rows: readonly TrainingRow[], attempts: number): Promise<TrainingRollout[]> {
     this.#batches += 1

@@ -32,10 +32,9 @@ export interface FakeTrinityOptions {
 }
 
 /**
- * What `serve` of Trinity-RFT offers to agents, with its habits: it answers no streams and only its own model
- * name, with a 500 for any trouble; ids that are unknown or were rewarded before are ignored without a word; an
- * answer takes the place of an earlier one with the same id; and a commit takes everything that has a reward,
- * whoever gave it.
+ * What `serve` of Trinity-RFT offers to agents. Like the real one, it refuses streams and other model names,
+ * answers every error with a 500, silently ignores ids that are unknown or were rewarded before, replaces an
+ * answer by a later one with the same id, and commits everything that has a reward, from any client.
  */
 export class FakeTrinity implements AsyncDisposable {
   readonly #options: FakeTrinityOptions

@@ -130,12 +130,12 @@ export function statusChange(
   return undefined
 }
 
-/** The attempt of calls while nobody has named one. */
+/** The attempt of calls before a worker has named one. */
 const defaultAttempt = '0'
 
 /**
- * What the trainer takes of a rollout: it waits for an end, whichever, and then looks at what is recorded
- * under the last attempt. A reward that comes after the end may be too late, a call is recorded all the same.
+ * What the trainer takes of a rollout: it waits for an end of either kind, and then takes what is recorded
+ * under the last attempt. A reward that comes after the end may be too late; a later call is still recorded.
  */
 export function trainedCalls(rollout: RolloutOnGateway): TrainedCall[] {
   const { id, group, isTrain, endedAfter, lastAttempt } = rollout

@@ -19,11 +19,11 @@ export interface TrainedCall {
 }
 
 /**
- * What plays the model behind a fake trainer. Its whole answers carry `prompt_token_ids`, and `token_ids` and
- * `logprobs.content` in their only choice, as vLLM's do when it is asked for them.
+ * The model behind a fake trainer. Its complete answers carry `prompt_token_ids`, and `token_ids` and
+ * `logprobs.content` in their only choice, as vLLM's do on request.
  *
- * `rolloutId` is that of the asking rollout, as far as the endpoint knows it: of its URL, else the
- * `x-rollout-id` header, else empty. A model that answers by it says the same in whatever order requests come.
+ * `rolloutId` is that of the calling rollout: from its URL, else the `x-rollout-id` header, else empty. A model
+ * whose answers depend on it is independent of the order of requests.
  */
 export type FakeModel = (
   body: ChatCompletionRequest,

@@ -99,7 +99,7 @@ export class TinyPolicy implements PolicyModel {
   readonly #seed: number
   /** By place in the window, token there and token to say. */
   readonly #weights: Float64Array
-  /** How often this version was asked the same: agents that ask again want another answer. */
+  /** How often this version received each request: an agent that repeats one wants another answer. */
   readonly #asked = new Map<string, number>()
   #version = 0
 

@@ -77,7 +77,7 @@ test('fills a missing reward with 0, however the rollout ended', async () => {
   expect(gateway.rewards).toEqual([0])
 })
 
-test('takes nothing but the last attempt, and is told of another one also after the end', async () => {
+test('trains only the last attempt, and accepts another one also after the end', async () => {
   await using gateway = await start()
   await gateway.claim()
   await gateway.ask('one')
@@ -90,7 +90,7 @@ test('takes nothing but the last attempt, and is told of another one also after 
   expect(gateway.rewards).toEqual([])
 })
 
-test('keeps the last of several calls with the same prompt, and calls that nobody waited for', async () => {
+test('trains the last of several calls with the same prompt, and calls whose caller has disconnected', async () => {
   await using gateway = await start()
   await gateway.claim()
   await gateway.ask('same')

@@ -53,11 +53,11 @@ test('trains what has a reward when somebody commits, with ids and logprobs as t
   expect(fake.unrewarded().map(({ id }) => id)).toEqual([silent])
 })
 
-test('ignores ids that are unknown or were rewarded before, and says that all is well', async () => {
+test('ignores ids that are unknown or were rewarded before, and answers 200', async () => {
   await using fake = await start()
   const id = await ask(fake)
-  await send(fake, '/feedback', feedback([id, 'nobody'], 1))
-  const again = await send(fake, '/feedback', feedback([id, 'nobody'], 0))
+  await send(fake, '/feedback', feedback([id, 'unknown'], 1))
+  const again = await send(fake, '/feedback', feedback([id, 'unknown'], 0))
   expect(again.status).toBe(200)
   await send(fake, '/commit', {})
   await send(fake, '/feedback', feedback([id], 0))

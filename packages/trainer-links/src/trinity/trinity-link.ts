@@ -308,7 +308,7 @@ class TrinityLink implements TrainerLink {
       const line = { calls: repeated.size, such_as: [...repeated][0] }
       this.#logger.error(
         line,
-        'the model gave several answers the same id: Trinity cannot tell these calls apart, and none of them is trained',
+        'the model gave several answers the same id: Trinity cannot distinguish these calls, and none of them is trained',
       )
     }
     const figures = { groups: groups.length, attempts: 0, calls: 0 }

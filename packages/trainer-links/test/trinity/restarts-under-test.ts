@@ -17,7 +17,7 @@ export async function newJournal(): Promise<string> {
 
 export const program = new URL('killed-worker.ts', import.meta.url)
 
-/** What `killed-worker.ts` is told. */
+/** The environment of `killed-worker.ts`. */
 export function environmentOf({ url }: FakeTrinity, journal: string): NodeJS.ProcessEnv {
   return { ...process.env, EXPLORER: url, JOURNAL: journal }
 }

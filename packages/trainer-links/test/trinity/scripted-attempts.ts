@@ -72,7 +72,7 @@ export function scriptedBackend(
         scripted.onPhase('workflow', ctx.rolloutId)
         const { end, calls = 2, samples = ['main'] } = scriptOf(scripts, ctx)
         for (const sample of samples) await askPolicy(ctx, sample, calls)
-        if (end === 'throws') throw new Error('the tool is gone')
+        if (end === 'throws') throw new Error('the tool has exited')
         if (end === 'cancelled') scripted.backend.cancel({ ids: [ctx.rolloutId] })
         if (end === 'hangs' || end === 'cancelled') await aborted(ctx.signal)
       } finally {
@@ -98,7 +98,7 @@ export function scriptedBackend(
     async grade(ctx: GraderContext): Promise<void> {
       scripted.onPhase('grader', ctx.rolloutId)
       const { end, reward = 1, steps, samples = ['main'] } = scriptOf(scripts, ctx)
-      if (end === 'grader throws') throw new Error('the judge is gone')
+      if (end === 'grader throws') throw new Error('the judge has exited')
       for (const [index, sample] of samples.entries()) {
         if (end === 'removed') ctx.removeSample(sample)
         if (end === 'removed' || end === 'ungraded') continue

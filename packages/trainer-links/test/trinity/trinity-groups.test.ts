@@ -70,7 +70,7 @@ test('a group is judged without an attempt that failed twice', async () => {
 test('nothing of a group is trained whose grader throws', async () => {
   await using explorer = await startExplorer()
   const judge = (ctx: GroupGraderContext): void => {
-    if ((ctx.metadata as { row: number }).row === 0) throw new Error('the judge is gone')
+    if ((ctx.metadata as { row: number }).row === 0) throw new Error('the judge has exited')
     byRank(ctx)
   }
   const scripted = scriptedBackend(() => ({}), { grader: comparing([], judge) })

@@ -64,7 +64,7 @@ test.each<[Phase]>([
   },
 )
 
-test('rollouts that end in time after a signal are kept, and their batch is committed', async () => {
+test('rollouts that end within the drain time are stored, and their batch is committed', async () => {
   const ending = new AbortController()
   await using explorer = await startExplorer()
   const scripted = scriptedBackend(byPlace)
@@ -119,12 +119,12 @@ test('a worker ends at once while the explorer does not answer', async () => {
   expect((await ended).ends.rewarded).toBe(0)
 })
 
-test('wherever a kill has cut the journal, the next start continues behind the last whole line', async () => {
+test('the next start continues after the last complete line, wherever a kill has cut the journal', async () => {
   await using explorer = await startExplorer()
   const journalFile = await newJournal()
   const options = { dataset: rowsOf(4), attempts: 2, groupsPerCommit: 2 }
-  const kept = { ...options, journalFile, scripts: byPlace }
-  await train(explorer, kept)
+  const settings = { ...options, journalFile, scripts: byPlace }
+  await train(explorer, settings)
   const text = await readFile(journalFile, 'utf8')
   const trained = explorer.trained()
   expect(text.trimEnd().split('\n')).toHaveLength(1 + 4 + 2)

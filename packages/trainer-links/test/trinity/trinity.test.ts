@@ -158,7 +158,7 @@ test('commits when all groups of a batch have ended, continues after that, and c
     onCommit: async (calls) => {
       committing = true
       seen.push(`${scripted.running} running, ${groupsOf(calls).join()}`)
-      // Time for whoever does not wait.
+      // Time for rollouts that would start without waiting for the commit.
       await new Promise((resolve) => setTimeout(resolve, 50))
       committing = false
     },
@@ -194,7 +194,7 @@ test('holds the calls of rollouts while new weights are loaded, and loses nothin
   expect(trainedAs(explorer.trained())).toEqual(earned(scripted.graded))
 })
 
-test('one request in ten fails, before or after its effect: each rollout is told once, as it was graded', async () => {
+test('while one request in ten fails, before or after its effect, each rollout is reported once, as it was graded', async () => {
   await using explorer = await startExplorer({ faults: randomFaults(0.1, 7) })
   const scripts = (row: number, attempt: number): Script => ({ reward: row + attempt / 10 })
   const dataset = rowsOf(24)
@@ -205,19 +205,19 @@ test('one request in ten fails, before or after its effect: each rollout is told
   expect(scripted.graded).toHaveLength(rewarded)
   expect(trainedAs(explorer.trained())).toEqual(earned(scripted.graded))
   expect(explorer.waiting()).toEqual([])
-  // Answers that were lost were asked for again; what had been recorded of them has no reward.
+  // Lost answers were requested again; the calls recorded for the lost ones have no reward.
   expect(explorer.unrewarded().length).toBeGreaterThan(0)
   expect(explorer.commits().map((calls) => groupsOf(calls).length)).toEqual([6, 6, 6, 6])
 })
 
-test('second tries wait for an explorer that is away, so that no attempt is lost to that', async () => {
+test('retries wait for an explorer that is unreachable, so that no attempt is lost', async () => {
   let asked = 0
   let looks = 0
-  const isAway = (): boolean => asked >= 5 && looks < 3
+  const isUnreachable = (): boolean => asked >= 5 && looks < 3
   await using explorer = await startExplorer({
     faults: ({ path: route }) => {
       if (route === '/v1/chat/completions') asked += 1
-      if (!isAway()) return undefined
+      if (!isUnreachable()) return undefined
       if (route === '/v1/models') looks += 1
       return 503
     },
@@ -297,7 +297,7 @@ test('says so when the calls of a rewarded rollout are not those of its sample',
   ])
 })
 
-test('says so when the model gives several answers the same id, and trains none of them', async () => {
+test('logs an error when the model gives several answers the same id, and trains none of them', async () => {
   let count = 0
   const explorer = await FakeTrinity.start({
     model: (body) =>
@@ -308,7 +308,7 @@ test('says so when the model gives several answers the same id, and trains none 
   const errors = lines.filter(({ level }) => level === 'error')
   expect(errors.map(({ message, fields }) => [message, fields])).toEqual([
     [
-      'the model gave several answers the same id: Trinity cannot tell these calls apart, and none of them is trained',
+      'the model gave several answers the same id: Trinity cannot distinguish these calls, and none of them is trained',
       { calls: 1, such_as: 'same' },
     ],
   ])
@@ -316,7 +316,7 @@ test('says so when the model gives several answers the same id, and trains none 
   expect(explorer.trained()).toHaveLength(24 - 3)
 })
 
-test('an id that comes again in a later batch is not trained, and that is said', async () => {
+test('an id that is repeated in a later batch is not trained, which is logged', async () => {
   let count = 0
   await using explorer = await startExplorer({
     model: (body) => tokenAnswer(body, { content: 'ok' }, `id-${(count += 1) % 12}`),
@@ -327,7 +327,7 @@ test('an id that comes again in a later batch is not trained, and that is said',
   expect(errors.map(({ fields }) => fields['calls'])).toEqual([12])
 })
 
-test('refuses a server of models that is no explorer, before any rollout', async () => {
+test('refuses a model server that is not an explorer, before any rollout', async () => {
   await using explorer = await startExplorer({
     faults: ({ path }) => (path === '/feedback' ? 404 : undefined),
   })

@@ -27,7 +27,7 @@ class RolloutSample:
     metrics: dict
 
 
-# What a loop is built with unless it is told otherwise.
+# The default settings of a loop.
 DEFAULTS = {
     "num_generations": 8,
     "max_inflight_tasks": 128,

@@ -7,19 +7,19 @@ interface JournalLine {
   readonly rollout_id?: string
 }
 
-/** Ids of the rollouts that an outbox keeps, as its folder has them. */
-export async function keptRollouts(outboxDir: string): Promise<string[]> {
+/** Ids of the unfinished rollouts that the folder of an outbox holds. */
+export async function storedRollouts(outboxDir: string): Promise<string[]> {
   const names = (await readdir(outboxDir)).filter((name) => /^journal-\d+\.jsonl$/.test(name))
-  const kept = new Map<string, string>()
+  const accepted = new Map<string, string>()
   const over = new Set<string>()
   for (const name of names.toSorted()) {
-    // One that goes while it is looked at has nothing that is not elsewhere, or over.
+    // A file that is removed while it is read has no unfinished rollout that is not in another file.
     const text = await readFile(path.join(outboxDir, name), 'utf8').catch(() => '')
     for (const line of text.split('\n').slice(0, -1)) {
       const { id, line: kind, rollout_id = '' } = JSON.parse(`{${line.slice(1)}`) as JournalLine
       if (kind === 'over' || line.startsWith('-')) over.add(id)
-      else if (kind === 'accepted') kept.set(id, rollout_id)
+      else if (kind === 'accepted') accepted.set(id, rollout_id)
     }
   }
-  return [...kept].flatMap(([id, rolloutId]) => (over.has(id) ? [] : [rolloutId]))
+  return [...accepted].flatMap(([id, rolloutId]) => (over.has(id) ? [] : [rolloutId]))
 }
