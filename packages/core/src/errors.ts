@@ -38,6 +38,8 @@ export type ErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'age
  * | `storage_error` | results could not be written, for example because the disk is full |
  * | `worker_lost` | the worker process of the rollout ended or stopped answering |
  * | `queue_unavailable` | the Redis of a queue does not answer, or its settings are not accepted |
+ * | `learner_error` | the program that trains a policy failed, or refused a request |
+ * | `training_drift` | an update was refused: the learner's logprobs are not those that were recorded |
  * | `run_locked` | another process writes to the evaluation run |
  * | `damaged_run` | files of an evaluation run are missing or were changed |
  */
@@ -78,6 +80,8 @@ export type OsmosisErrorCode =
   | 'storage_error'
   | 'worker_lost'
   | 'queue_unavailable'
+  | 'learner_error'
+  | 'training_drift'
   | 'run_locked'
   | 'damaged_run'
 
@@ -160,6 +164,8 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   storage_error: 'agent_error',
   worker_lost: 'agent_error',
   queue_unavailable: 'http_error',
+  learner_error: 'agent_error',
+  training_drift: 'agent_error',
   run_locked: 'agent_error',
   damaged_run: 'agent_error',
 }

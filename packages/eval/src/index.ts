@@ -13,9 +13,11 @@ export {
   type EvaluationConfig,
   type ExperimentConfig,
   readEvalConfig,
-  type ReadEvalConfigOptions,
+  readTrainingConfig,
+  type TrainingConfig,
+  type ReadConfigOptions,
   findWorkspaceRoot,
-} from './config/read-eval-config.ts'
+} from './config/read-config.ts'
 export { type ConfigKind } from './config/config-rules.ts'
 export { configSections, platformProblems } from './config/parse-config.ts'
 export {
@@ -103,7 +105,8 @@ export { type ListedRun, listRuns } from './store/list-runs.ts'
 export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
 export { itemKey, type ItemReference } from './store/run-files.ts'
 export { reserveRun, type ReservedRun, takenRunNames } from './store/run-name.ts'
-export { type RunLock, type RunWriter } from './store/run-lock.ts'
+export { AppendFile } from './store/write/append-file.ts'
+export { lockRun, type RunLock, type RunWriter } from './store/run-lock.ts'
 export { openRun, type RunReader } from './store/read/run-reader.ts'
 export {
   type EndedItem,

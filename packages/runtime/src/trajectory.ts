@@ -24,3 +24,11 @@ export {
   writeTrajectories,
   type WriteTrajectoriesOptions,
 } from './trajectory/write-trajectories.ts'
+export {
+  sampledLogprobs,
+  toTrainingSequences,
+  type AnswerSpan,
+  type SampleSequences,
+  type SequenceCall,
+  type TrainingSequence,
+} from './trajectory/training-sequences.ts'

@@ -6,9 +6,9 @@ import {
   type RolloutOrder,
   type ServerAddress,
 } from '@osmosis/controller'
+import { answerOf } from '@osmosis/controller/answers'
 import type { ChatCompletionRequest } from '@osmosis/core/policy'
 
-import { answerOf } from '../training/answer-of.ts'
 import { recordedTokens, type FakeModel, type TrainedCall } from './trained-call.ts'
 
 /** A row of a dataset, as a training cluster sends it. */

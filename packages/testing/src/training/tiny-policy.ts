@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 
+import { answerOf } from '@osmosis/controller/answers'
 import type { PolicyModel, PolicyRequest } from '@osmosis/controller'
 import type { ChatCompletion, ChatCompletionRequest, ChatMessage } from '@osmosis/core/policy'
 
 import type { TrainedCall } from '../trainers/trained-call.ts'
-import { answerOf } from './answer-of.ts'
 
 /** What a tiny policy reads and writes: a token's id is its place in this list. */
 const tinyTokens = [

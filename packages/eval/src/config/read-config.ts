@@ -3,6 +3,7 @@ import { dirname, extname, join, resolve, sep, isAbsolute, relative } from 'node
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
+import type { ConfigKind } from './config-rules.ts'
 import {
   type CheckedSections,
   parseConfig,
@@ -65,8 +66,8 @@ async function isFolder(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isDirectory() ?? false
 }
 
-/** Options of {@link readEvalConfig}. */
-export interface ReadEvalConfigOptions {
+/** Options of {@link readEvalConfig} and {@link readTrainingConfig}. */
+export interface ReadConfigOptions {
   /** Overrides the config's dataset. Relative to the working folder. */
   readonly datasetFile?: string
 }
@@ -80,30 +81,91 @@ export interface ReadEvalConfigOptions {
  */
 export async function readEvalConfig(
   file: string,
-  options: ReadEvalConfigOptions = {},
+  options: ReadConfigOptions = {},
 ): Promise<EvalConfig> {
+  const parsed = parseText('eval', file, await readText('eval', file))
+  const { evaluation = {} } = parsed.sections
+  return {
+    ...(await locateConfig('eval', file, parsed, options)),
+    evaluation: {
+      limit: evaluation.limit !== undefined && evaluation.limit > 0 ? evaluation.limit : null,
+      n: evaluation.n ?? 1,
+      batchSize: evaluation.batch_size ?? null,
+      passThreshold: evaluation.pass_threshold ?? 1,
+      agentWorkflowTimeoutSeconds: evaluation.agent_workflow_timeout_s ?? null,
+      graderTimeoutSeconds: evaluation.grader_timeout_s ?? null,
+    },
+  }
+}
+
+/**
+ * Reads a training config (TOML) in an Osmosis workspace, usually in `configs/training/`, and finds the files it names.
+ *
+ * @throws OsmosisError with code `invalid_config`; the message lists all problems, a line each
+ */
+export async function readTrainingConfig(
+  file: string,
+  options: ReadConfigOptions = {},
+): Promise<TrainingConfig> {
+  const parsed = parseText('training', file, await readText('training', file))
+  const { training = {}, sampling = {}, checkpoints = {} } = parsed.sections
+  const located = await locateConfig('training', file, parsed, options)
+  return { ...located, training, sampling, checkpoints }
+}
+
+/** Finds the files that a config names, and reports all of its problems. */
+async function locateConfig(
+  kind: ConfigKind,
+  file: string,
+  {
+    sections: { experiment, env = {}, secrets, advanced = {} },
+    problems,
+    platformProblems,
+  }: Omit<ParsedConfig<'eval'>, 'sections'> & { readonly sections: CommonSections },
+  options: ReadConfigOptions,
+): Promise<LocatedConfig> {
   const path = resolve(file)
-  const { sections, problems, platformProblems } = parseText(file, await readText(file))
   const workspaceRoot = await findWorkspaceRoot(path)
   if (workspaceRoot === undefined) {
     problems.push('not in an Osmosis workspace: no folder above has both rollouts/ and data/')
-    throw invalidConfig(file, problems)
+    throw invalidConfig(kind, file, problems)
   }
-  const files = await findConfigFiles(workspaceRoot, sections, { ...options, problems })
-  if (problems.length > 0) throw invalidConfig(file, problems)
-  if (!path.startsWith(join(workspaceRoot, 'configs', 'eval') + sep)) {
-    platformProblems.push('not in configs/eval/ of the workspace; move it there')
+  const files = await findConfigFiles(workspaceRoot, experiment, { ...options, problems })
+  if (problems.length > 0) throw invalidConfig(kind, file, problems)
+  if (!path.startsWith(join(workspaceRoot, 'configs', kind) + sep)) {
+    platformProblems.push(`not in configs/${kind}/ of the workspace; move it there`)
   }
-  return { ...toEvalConfig({ path, workspaceRoot }, sections, files), platformProblems }
+  if (!experiment || !files.entrypoint || !files.dataset) {
+    throw new TypeError('A config without problems has all of its sections and files.')
+  }
+  return {
+    path,
+    workspaceRoot,
+    experiment: {
+      rollout: experiment.rollout,
+      entrypoint: experiment.entrypoint,
+      modelPath: experiment.model_path,
+      dataset: experiment.dataset,
+      branch: experiment.branch ?? null,
+      commitSha: experiment.commit_sha ?? null,
+      rolloutFolder: rolloutFolder(workspaceRoot, experiment.rollout),
+      entrypointFile: files.entrypoint,
+      datasetFile: files.dataset,
+    },
+    env,
+    requiredSecrets: secrets?.required ?? [],
+    advanced,
+    platformProblems,
+  }
 }
 
-async function readText(file: string): Promise<string> {
+async function readText(kind: ConfigKind, file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (cause) {
     const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
     const why = isMissing ? await missingText(file) : errorMessage(cause)
-    throw new OsmosisError('invalid_config', `Cannot read the eval config ${file}: ${why}`, {
+    throw new OsmosisError('invalid_config', `Cannot read the ${kind} config ${file}: ${why}`, {
       cause,
     })
   }
@@ -117,57 +179,36 @@ async function missingText(file: string): Promise<string> {
   return `there is no such file${others}`
 }
 
-function parseText(file: string, text: string): ParsedConfig<'eval'> {
+function parseText<Kind extends ConfigKind>(
+  kind: Kind,
+  file: string,
+  text: string,
+): ParsedConfig<Kind> {
   try {
-    return parseConfig('eval', text)
+    return parseConfig(kind, text)
   } catch (error) {
-    throw invalidConfig(file, [tomlProblem(error)], error)
+    throw invalidConfig(kind, file, [tomlProblem(error)], error)
   }
 }
 
-function invalidConfig(file: string, problems: readonly string[], cause?: unknown): OsmosisError {
+function invalidConfig(
+  kind: ConfigKind,
+  file: string,
+  problems: readonly string[],
+  cause?: unknown,
+): OsmosisError {
   const lines = problems.map((problem) => `- ${problem}`)
-  const message = [`Invalid eval config ${file}:`, ...lines].join('\n')
+  const message = [`Invalid ${kind} config ${file}:`, ...lines].join('\n')
   return new OsmosisError('invalid_config', message, cause === undefined ? {} : { cause })
 }
 
-function toEvalConfig(
-  place: Pick<EvalConfig, 'path' | 'workspaceRoot'>,
-  sections: CheckedSections<'eval'>,
-  files: ConfigFiles,
-): Omit<EvalConfig, 'platformProblems'> {
-  const { experiment, evaluation, env = {}, secrets, advanced = {} } = sections
-  if (!experiment || !evaluation || !files.entrypoint || !files.dataset) {
-    throw new TypeError('A config without problems has all of its sections and files.')
-  }
-  return {
-    ...place,
-    experiment: {
-      rollout: experiment.rollout,
-      entrypoint: experiment.entrypoint,
-      modelPath: experiment.model_path,
-      dataset: experiment.dataset,
-      branch: experiment.branch ?? null,
-      commitSha: experiment.commit_sha ?? null,
-      rolloutFolder: rolloutFolder(place.workspaceRoot, experiment.rollout),
-      entrypointFile: files.entrypoint,
-      datasetFile: files.dataset,
-    },
-    evaluation: {
-      limit: evaluation.limit !== undefined && evaluation.limit > 0 ? evaluation.limit : null,
-      n: evaluation.n ?? 1,
-      batchSize: evaluation.batch_size ?? null,
-      passThreshold: evaluation.pass_threshold ?? 1,
-      agentWorkflowTimeoutSeconds: evaluation.agent_workflow_timeout_s ?? null,
-      graderTimeoutSeconds: evaluation.grader_timeout_s ?? null,
-    },
-    env,
-    requiredSecrets: secrets?.required ?? [],
-    advanced,
-  }
-}
+/** The sections that configs of both kinds have. */
+type CommonSections = Pick<
+  CheckedSections<'training'>,
+  'experiment' | 'env' | 'secrets' | 'advanced'
+>
 
-/** The files that an eval config names; absolute, undefined for a missing file. */
+/** The files that a config names; absolute, undefined for a missing file. */
 interface ConfigFiles {
   readonly entrypoint: string | undefined
   readonly dataset: string | undefined
@@ -176,7 +217,7 @@ interface ConfigFiles {
 /** Finds the files of a config and adds a line to `problems` for each missing file. */
 async function findConfigFiles(
   workspaceRoot: string,
-  { experiment }: CheckedSections<'eval'>,
+  experiment: CommonSections['experiment'],
   options: { datasetFile?: string; problems: string[] },
 ): Promise<ConfigFiles> {
   function expectFile(key: string, found: FoundFile): string | undefined {
@@ -237,14 +278,13 @@ export interface EvaluationConfig {
   readonly graderTimeoutSeconds: number | null
 }
 
-/** A checked eval config. */
-export interface EvalConfig {
+/** What configs of both kinds have. */
+interface LocatedConfig {
   /** The file it was read from; absolute. */
   readonly path: string
   /** The nearest folder above the config that has `rollouts/` and `data/`; absolute. */
   readonly workspaceRoot: string
   readonly experiment: ExperimentConfig
-  readonly evaluation: EvaluationConfig
   /** `[env]`: plain variables for the rollout server. */
   readonly env: Readonly<Record<string, string>>
   /** `[secrets] required`: names of variables that must have a value. */
@@ -253,4 +293,16 @@ export interface EvalConfig {
   readonly advanced: Readonly<Record<string, unknown>>
   /** Problems that prevent a run on the hosted platform, but not a local run; one line each. */
   readonly platformProblems: readonly string[]
+}
+
+/** A checked eval config. */
+export interface EvalConfig extends LocatedConfig {
+  readonly evaluation: EvaluationConfig
+}
+
+/** A checked training config. Its own sections have the keys of the file. */
+export interface TrainingConfig extends LocatedConfig {
+  readonly training: NonNullable<CheckedSections<'training'>['training']>
+  readonly sampling: NonNullable<CheckedSections<'training'>['sampling']>
+  readonly checkpoints: NonNullable<CheckedSections<'training'>['checkpoints']>
 }

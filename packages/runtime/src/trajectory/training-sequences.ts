@@ -1,0 +1,123 @@
+import type { PolicyCall } from '@osmosis/core'
+
+/** What a sequence is made of; {@link PolicyCall} has all of it. */
+export type SequenceCall = Pick<
+  PolicyCall,
+  'promptTokenIds' | 'completionTokenIds' | 'logprobs' | 'error' | 'model'
+> & {
+  /** Settings of the request that decide how the answer is sampled. Default: those of the endpoint. */
+  readonly sampling?: Readonly<Record<string, unknown>> | null
+  /** Default: `agent`. */
+  readonly purpose?: string
+}
+
+/** The tokens of one answer in a {@link TrainingSequence}. */
+export interface AnswerSpan {
+  /** Position of the call among those of its sample, from 0. */
+  readonly call: number
+  /** Position of the first token of the answer. */
+  readonly start: number
+  /** Position behind the last one. */
+  readonly end: number
+  /** The model that gave the answer, which names the version of the policy; null when it did not say. */
+  readonly model: string | null
+}
+
+/** A conversation as the policy saw it: token ids, of which the policy sampled those in `answers`. */
+export interface TrainingSequence {
+  readonly ids: readonly number[]
+  /** For each id; 0 for those that were not sampled. */
+  readonly logprobs: readonly number[]
+  /** In order, without overlaps. */
+  readonly answers: readonly AnswerSpan[]
+  /** At which all answers were sampled. */
+  readonly temperature: number
+}
+
+/** The sequences of a sample, and what they leave out. */
+export interface SampleSequences {
+  readonly sequences: readonly TrainingSequence[]
+  /** Answers without token ids or logprobs: they cannot be trained. */
+  readonly withoutIds: number
+  /** Answers to calls with another purpose than `agent`: they are not training data. */
+  readonly withPurpose: number
+}
+
+interface OpenSequence {
+  readonly ids: number[]
+  readonly logprobs: number[]
+  readonly answers: AnswerSpan[]
+  readonly temperature: number
+}
+
+/**
+ * Joins the calls of a sample to as few sequences as possible: a call continues the longest sequence that its
+ * prompt starts with. A conversation whose history was rewritten or compacted, a sub-agent, or a template
+ * that drops earlier thinking starts another sequence, so that each token is trained in the context in
+ * which it was sampled, and once.
+ */
+export function toTrainingSequences(calls: readonly SequenceCall[]): SampleSequences {
+  const open: OpenSequence[] = []
+  let withoutIds = 0
+  let withPurpose = 0
+  for (const [index, call] of calls.entries()) {
+    if (call.error !== null) continue
+    if (call.purpose !== undefined && call.purpose !== 'agent') {
+      withPurpose += 1
+      continue
+    }
+    const prompt = call.promptTokenIds
+    const answer = call.completionTokenIds
+    const logprobs = sampledLogprobs(call)
+    if (prompt === null || answer === null || logprobs === null) {
+      withoutIds += 1
+      continue
+    }
+    const temperature = temperatureOf(call)
+    let sequence = longestPrefix(open, prompt, temperature)
+    if (sequence === undefined) {
+      sequence = { ids: [], logprobs: [], answers: [], temperature }
+      open.push(sequence)
+    }
+    const { ids } = sequence
+    for (let at = ids.length; at < prompt.length; at += 1) ids.push(prompt[at] ?? 0)
+    const start = ids.length
+    for (const id of answer) ids.push(id)
+    while (sequence.logprobs.length < start) sequence.logprobs.push(0)
+    for (const logprob of logprobs) sequence.logprobs.push(logprob)
+    sequence.answers.push({ call: index, start, end: ids.length, model: call.model })
+  }
+  return { sequences: open, withoutIds, withPurpose }
+}
+
+/** The logprob of each sampled token; null unless there is one for each token of the answer. */
+export function sampledLogprobs(
+  call: Pick<SequenceCall, 'logprobs' | 'completionTokenIds'>,
+): number[] | null {
+  const entries = call.logprobs?.content
+  if (!Array.isArray(entries) || entries.length !== call.completionTokenIds?.length) return null
+  const numbers = entries.map((entry) => (entry as { logprob?: unknown } | null)?.logprob)
+  return numbers.every((logprob) => typeof logprob === 'number') ? numbers : null
+}
+
+/** Endpoints sample at 1 unless the request says otherwise. */
+function temperatureOf({ sampling }: SequenceCall): number {
+  const temperature = sampling?.['temperature']
+  return typeof temperature === 'number' ? temperature : 1
+}
+
+function longestPrefix(
+  open: readonly OpenSequence[],
+  prompt: readonly number[],
+  temperature: number,
+): OpenSequence | undefined {
+  let longest: OpenSequence | undefined
+  for (const sequence of open) {
+    const { ids } = sequence
+    if (ids.length > prompt.length || ids.length <= (longest?.ids.length ?? 0)) continue
+    if (sequence.temperature === temperature && ids.every((id, at) => id === prompt[at])) {
+      longest = sequence
+    }
+  }
+  return longest
+}

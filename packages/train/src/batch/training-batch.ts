@@ -1,0 +1,153 @@
+import type { TrainingSequence } from '@osmosis/runtime/trajectory'
+
+import type { BatchSequence, TrainingBatch } from '../learner.ts'
+import { groupAdvantages, type AdvantageOptions } from './advantages.ts'
+
+/** A sample of a rollout that ended, with its sequences. */
+export interface TrainableSample {
+  readonly rolloutId: string
+  readonly sampleId: string
+  /** The row that it is an attempt at. */
+  readonly row: number
+  readonly reward: number
+  readonly stepRewards?: readonly (number | null)[] | undefined
+  readonly sequences: readonly TrainingSequence[]
+  readonly withoutIds: number
+  readonly withPurpose: number
+}
+
+/** What is in a batch and what is not. */
+export interface BatchCounts {
+  /** Groups of attempts. */
+  readonly groups: number
+  /** Groups whose attempts differ in reward: the others train nothing. */
+  readonly groupsWithSignal: number
+  /** Sequences that are trained. */
+  readonly sequences: number
+  /** Sampled tokens that are trained. */
+  readonly tokens: number
+  /** Sequences sampled by a version that is too old. */
+  readonly stale: number
+  /** Sequences beyond the first of their sample: rewritten histories, sub-agents, templates that do not append. */
+  readonly splits: number
+  /** Answers without token ids or logprobs. */
+  readonly withoutIds: number
+  /** Answers to calls that are not training data. */
+  readonly withPurpose: number
+}
+
+/** Options of {@link policyGradientBatch}. */
+export interface BatchOptions extends AdvantageOptions {
+  /** Number of updates so far. */
+  readonly version: number
+  /** How many updates old a sequence may be. Default: 0. */
+  readonly maxStaleness?: number | undefined
+}
+
+/** A batch, and an account of what it leaves out. */
+export interface CountedBatch {
+  readonly batch: TrainingBatch
+  readonly counts: BatchCounts
+}
+
+/** The batch from which a policy learns what was better than the other attempts at a row. */
+export function policyGradientBatch(
+  samples: readonly TrainableSample[],
+  options: BatchOptions,
+): CountedBatch {
+  const ordered = inOrder(samples)
+  const groupOf = ({ row, sampleId }: TrainableSample): string => `${row}/${sampleId}`
+  const advantages = groupAdvantages(
+    ordered.map((sample) => ({ ...sample, group: groupOf(sample) })),
+    options,
+  )
+  const weighed = ordered.map((sample, at) => ({ sample, weigh: advantages[at] ?? (() => 0) }))
+  const signals = new Set<string>()
+  for (const { sample, weigh } of weighed) {
+    const calls = sample.sequences.flatMap(({ answers }) => answers.map(({ call }) => call))
+    if (calls.some((call) => weigh(call) !== 0)) signals.add(groupOf(sample))
+  }
+  const groups = new Set(ordered.map(groupOf))
+  return counted('policy_gradient', weighed, options, {
+    groups: groups.size,
+    groupsWithSignal: signals.size,
+  })
+}
+
+/** The batch from which a policy learns to repeat all samples whose reward is at least `threshold`. */
+export function rejectionBatch(
+  samples: readonly TrainableSample[],
+  { threshold, ...options }: BatchOptions & { readonly threshold: number },
+): CountedBatch {
+  const good = inOrder(samples).filter(({ reward }) => reward >= threshold)
+  const weighed = good.map((sample) => ({ sample, weigh: () => 1 }))
+  const rows = new Set(samples.map(({ row }) => row))
+  const withGood = new Set(good.map(({ row }) => row))
+  return counted('cross_entropy', weighed, options, {
+    groups: rows.size,
+    groupsWithSignal: withGood.size,
+  })
+}
+
+interface WeighedSample {
+  readonly sample: TrainableSample
+  readonly weigh: (call: number) => number
+}
+
+function counted(
+  loss: TrainingBatch['loss'],
+  weighed: readonly WeighedSample[],
+  { version, maxStaleness = 0 }: BatchOptions,
+  groups: Pick<BatchCounts, 'groups' | 'groupsWithSignal'>,
+): CountedBatch {
+  const sequences: BatchSequence[] = []
+  let [tokens, stale, splits, withoutIds, withPurpose] = [0, 0, 0, 0, 0]
+  for (const { sample, weigh } of weighed) {
+    splits += Math.max(0, sample.sequences.length - 1)
+    withoutIds += sample.withoutIds
+    withPurpose += sample.withPurpose
+    for (const sequence of sample.sequences) {
+      const toTrain = toBatchSequence(sample, sequence, weigh)
+      if (toTrain.policyVersion < version - maxStaleness) stale += 1
+      else if (toTrain.advantages.some((advantage) => advantage !== 0)) {
+        sequences.push(toTrain)
+        for (const { start, end } of sequence.answers) tokens += end - start
+      }
+    }
+  }
+  const counts = { sequences: sequences.length, tokens, stale, splits, withoutIds, withPurpose }
+  return { batch: { loss, sequences }, counts: { ...groups, ...counts } }
+}
+
+function toBatchSequence(
+  { rolloutId, sampleId }: TrainableSample,
+  { ids, logprobs, answers, temperature }: TrainingSequence,
+  weigh: (call: number) => number,
+): BatchSequence {
+  const advantages = ids.map(() => 0)
+  const mask = ids.map((): 0 | 1 => 0)
+  for (const { call, start, end } of answers) {
+    advantages.fill(weigh(call), start, end)
+    mask.fill(1, start, end)
+  }
+  const policyVersion = Math.min(...answers.map(({ model }) => versionOf(model)))
+  return { ids, logprobs, advantages, mask, temperature, rolloutId, sampleId, policyVersion }
+}
+
+/** The version in the name of a model, such as 7 of `policy-7`; a name without one is never stale. */
+export function versionOf(model: string | null): number {
+  const [, digits] = /-(\d+)$/.exec(model ?? '') ?? []
+  return digits === undefined ? Infinity : Number(digits)
+}
+
+/** The same rollouts make the same batch, in whichever order they ended. */
+function inOrder(samples: readonly TrainableSample[]): TrainableSample[] {
+  return samples.toSorted(
+    (a, b) => a.row - b.row || compare(a.rolloutId, b.rolloutId) || compare(a.sampleId, b.sampleId),
+  )
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0
+  return a < b ? -1 : 1
+}

@@ -1,0 +1,45 @@
+export { groupAdvantages, type AdvantageOptions, type RewardedSample } from './batch/advantages.ts'
+export {
+  policyGradientBatch,
+  rejectionBatch,
+  type BatchCounts,
+  type BatchOptions,
+  type CountedBatch,
+  type TrainableSample,
+} from './batch/training-batch.ts'
+export {
+  type BatchSequence,
+  type Learner,
+  type TrainingBatch,
+  type UpdateFigures,
+  type UpdateSettings,
+} from './learner.ts'
+export { train } from './loop/train.ts'
+export { defaultUpdate, type TrainOptions, type TrainResult } from './loop/train-options.ts'
+export {
+  readTrainingJournal,
+  type CheckpointRecord,
+  type EvaluationRecord,
+  type StepFigures,
+  type StepRecord,
+  type TrainingRecord,
+} from './loop/training-journal.ts'
+export {
+  type OpenRollouts,
+  type RolloutSource,
+  type SampledCalls,
+} from './rollouts/rollout-source.ts'
+export { servedRollouts, type ServedRolloutsOptions } from './rollouts/served-rollouts.ts'
+export {
+  estimateLearner,
+  type LearnerFacts,
+  type LearnerProcessOptions,
+} from './local/learner-process.ts'
+export { openLocalLearner, type LocalLearner } from './local/local-learner.ts'
+export {
+  openTinkerLearner,
+  type TinkerLearner,
+  type TinkerLearnerOptions,
+  type TinkerUsage,
+} from './tinker/tinker-learner.ts'
+export { type TinkerAddress } from './tinker/tinker-client.ts'

@@ -1,0 +1,93 @@
+import type { PolicyModel } from '@osmosis/controller'
+
+/** A token sequence of a batch, with what an update needs for each token. */
+export interface BatchSequence {
+  readonly ids: readonly number[]
+  /** The logprob of each sampled token when it was sampled; 0 for the others. */
+  readonly logprobs: readonly number[]
+  /** By token; 0 for those that were not sampled. */
+  readonly advantages: readonly number[]
+  /** 1 for each token that the policy sampled and the update trains, else 0. */
+  readonly mask: readonly (0 | 1)[]
+  /** At which the answers were sampled. */
+  readonly temperature: number
+  readonly rolloutId: string
+  readonly sampleId: string
+  /** The oldest version of the policy that sampled tokens of it. */
+  readonly policyVersion: number
+}
+
+/** What one update learns from. */
+export interface TrainingBatch {
+  /**
+   * `policy_gradient` makes tokens with a positive advantage more likely and the others less. `cross_entropy` makes all
+   * masked tokens more likely; advantages weigh them.
+   */
+  readonly loss: 'policy_gradient' | 'cross_entropy'
+  readonly sequences: readonly BatchSequence[]
+}
+
+/** How one update is made. */
+export interface UpdateSettings {
+  readonly learningRate: number
+  /** Passes over the batch. */
+  readonly epochs: number
+  /** Optimizer steps in one pass. */
+  readonly minibatches: number
+  /** The ratio of new to old probability is clipped below 1 − `clipLow` … */
+  readonly clipLow: number
+  /** … and above 1 + `clipHigh`. */
+  readonly clipHigh: number
+  /** Weight of the divergence from the policy at the start of the training; 0 switches it off. */
+  readonly kl: number
+  readonly maxGradNorm: number
+  /** An update is refused when the learner's logprobs differ by more than this from the recorded ones, on average. */
+  readonly maxDrift: number
+  /** Decides the order of the sequences. */
+  readonly seed: number
+}
+
+/** What an update did. Null for what a learner does not measure. */
+export interface UpdateFigures {
+  readonly loss: number | null
+  /** Differences between the learner's logprobs of the sampled tokens and the recorded ones, before the update. */
+  readonly driftMean: number | null
+  readonly driftMax: number | null
+  /** Of the distributions that the tokens were sampled from, in nats. */
+  readonly entropy: number | null
+  /** Fraction of the tokens whose ratio was clipped. */
+  readonly clipFraction: number | null
+  readonly kl: number | null
+  readonly gradNorm: number | null
+  /** Sampled tokens that were trained. */
+  readonly tokens: number
+  readonly sequences: number
+  readonly seconds: number
+}
+
+/**
+ * Owns the weights of a policy. `train` calls one method at a time, and no update while rollouts run.
+ *
+ * Errors are `OsmosisError`s: `training_drift` when an update is refused because of its logprobs, and
+ * `learner_error` for everything else. An update that fails has changed nothing.
+ */
+export interface Learner {
+  /** Name of the base model, for reports. */
+  readonly name: string
+  /**
+   * Answers the model calls of rollouts. Each answer has token ids and logprobs, and its `model` ends with the
+   * version that sampled it: `policy-7`.
+   */
+  readonly policy: PolicyModel
+  /** Number of updates so far. */
+  readonly version: number
+  /** Updates the weights once, and raises the version by one. */
+  update(batch: TrainingBatch, settings: UpdateSettings): Promise<UpdateFigures>
+  /** Saves weights, optimizer and version so that {@link Learner.load} continues exactly here. */
+  save(folder: string): Promise<void>
+  /** Restores what {@link Learner.save} saved. */
+  load(folder: string): Promise<void>
+  /** Writes the policy in the form that inference servers load. */
+  export(folder: string): Promise<void>
+  close(): Promise<void>
+}

@@ -1,0 +1,246 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { createWriteStream, existsSync } from 'node:fs'
+import { once } from 'node:events'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { z } from 'zod'
+
+/** How the bundled learner is started. */
+export interface LearnerProcessOptions {
+  /** A folder with a model, or the name of one on the hub. */
+  readonly model: string
+  /** Python with torch, transformers and peft. Default: `uv`, which installs them for the learner alone. */
+  readonly python?: string | undefined
+  readonly device?: 'auto' | 'cpu' | 'cuda' | 'mps' | undefined
+  /** Rank of the LoRA adapters; 0 trains all weights. Default: the learner's, 16. */
+  readonly loraRank?: number | undefined
+  /** Maximum number of tokens in a conversation. */
+  readonly maxLength?: number | undefined
+  /** Maximum number of conversations that are sampled at once. */
+  readonly batch?: number | undefined
+  /** Tokens in one pass of an update. */
+  readonly microBatchTokens?: number | undefined
+  readonly threads?: number | undefined
+  readonly seed?: number | undefined
+  /** A Python class that replaces the model: `<file>:<class>`. */
+  readonly policyClass?: string | undefined
+  /** Receives everything the learner prints. Default: its last lines are kept for error messages. */
+  readonly logFile?: string | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+const memorySchema = z.object({
+  weights: z.number(),
+  optimizer: z.number(),
+  activations: z.number(),
+  cache: z.number(),
+  needed: z.number(),
+  free: z.number().nullable(),
+})
+
+const startedSchema = z.object({
+  url: z.string().optional(),
+  model: z.string(),
+  device: z.string(),
+  dtype: z.string(),
+  weights: z.number(),
+  trained_weights: z.number(),
+  max_length: z.number(),
+  memory_bytes: memorySchema,
+})
+
+/** What the learner says about itself. */
+export interface LearnerFacts {
+  readonly model: string
+  readonly device: string
+  readonly dtype: string
+  readonly weights: number
+  readonly trainedWeights: number
+  /** Tokens. */
+  readonly maxLength: number
+  /** Bytes; `free` is null where the device does not say. */
+  readonly memory: z.infer<typeof memorySchema>
+}
+
+/** A learner that listens. */
+export interface LearnerProcess {
+  readonly url: string
+  readonly apiKey: string
+  readonly facts: LearnerFacts
+  /** Aborted with an error that has the last lines of output when the process ends. */
+  readonly died: AbortSignal
+  close(): Promise<void>
+}
+
+/**
+ * Starts the bundled learner, and resolves when it listens. It ends with this process, even when that is killed.
+ *
+ * @throws OsmosisError with code `learner_error` and what it printed when it ends before, or when uv or Python is missing;
+ * the message names the command that installs it
+ */
+export async function startLearner(options: LearnerProcessOptions): Promise<LearnerProcess> {
+  const apiKey = randomBytes(32).toString('base64url')
+  const run = launch(options, apiKey, [])
+  try {
+    const { url, ...facts } = await run.started
+    if (url === undefined) throw new OsmosisError('learner_error', 'The learner gave no URL.')
+    return { url, apiKey, facts: toFacts(facts), died: run.died, close: run.close }
+  } catch (error) {
+    await run.close()
+    throw error
+  }
+}
+
+/** The memory that a training would need, without loading the model. Throws what {@link startLearner} throws. */
+export async function estimateLearner(options: LearnerProcessOptions): Promise<LearnerFacts> {
+  const run = launch(options, '', ['--estimate'])
+  try {
+    return toFacts(await run.started)
+  } finally {
+    await run.close()
+  }
+}
+
+type Started = z.infer<typeof startedSchema>
+
+function launch(
+  options: LearnerProcessOptions,
+  apiKey: string,
+  more: readonly string[],
+): {
+  readonly started: Promise<Started>
+  readonly died: AbortSignal
+  readonly close: () => Promise<void>
+} {
+  const { python, signal } = options
+  const program = path.resolve(import.meta.dirname, '../../learner/learner.py')
+  const args = [program, ...learnerArgs(options), ...more]
+  const [command, commandArgs] =
+    python === undefined ? ['uv', ['run', '--script', ...args]] : [python, args]
+  const child = spawn(command, commandArgs, {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: {
+      ...process.env, // oxlint-disable-line node/no-process-env -- the default environment of a child
+      OSMOSIS_LEARNER_KEY: apiKey,
+      PYTHONUNBUFFERED: '1',
+    },
+    signal,
+  })
+  // The learner ends when its input does, which a kill of this process causes, too.
+  child.stdin.on('error', () => {})
+  const lines = lastLines(child, options.logFile)
+  const died = new AbortController()
+  const ended = endOf(child, { command, lines }).then((error) => {
+    died.abort(error)
+    return error
+  })
+  const started = Promise.race([
+    firstJson(child),
+    ended.then((error) => {
+      throw error
+    }),
+  ])
+  started.catch(() => {})
+  const close = async (): Promise<void> => {
+    child.stdin.end()
+    const force = new AbortController()
+    await Promise.race([ended, sleep(10_000, undefined, { signal: force.signal }).catch(() => {})])
+    force.abort()
+    child.kill('SIGKILL')
+    await ended
+  }
+  return { started, died: died.signal, close }
+}
+
+function learnerArgs(options: LearnerProcessOptions): string[] {
+  const flags: readonly (readonly [string, string | number | undefined])[] = [
+    ['--model', options.model],
+    ['--device', options.device],
+    ['--lora-rank', options.loraRank],
+    ['--max-length', options.maxLength],
+    ['--batch', options.batch],
+    ['--micro-batch-tokens', options.microBatchTokens],
+    ['--threads', options.threads],
+    ['--seed', options.seed],
+    ['--policy-class', options.policyClass],
+  ]
+  return flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, String(value)]))
+}
+
+/** The line in which the learner says that it is ready. The rest of its output is read and dropped. */
+function firstJson({ stdout }: ChildProcess): Promise<Started> {
+  if (stdout === null) throw new TypeError('The output of the learner is not a pipe.')
+  const lines = createInterface({ input: stdout })
+  return new Promise((resolve) => {
+    lines.on('line', (line) => {
+      const parsed = startedSchema.safeParse(jsonOf(line))
+      if (parsed.success) resolve(parsed.data)
+    })
+  })
+}
+
+function jsonOf(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return undefined
+  }
+}
+
+const remembered = 30
+
+function lastLines(child: ChildProcess, logFile: string | undefined): () => string {
+  const lines: string[] = []
+  const log = logFile === undefined ? undefined : createWriteStream(logFile, { flags: 'a' })
+  log?.on('error', () => {})
+  if (child.stderr === null) return () => ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    log?.write(text)
+    lines.push(...text.split('\n').filter((line) => line.trim() !== ''))
+    lines.splice(0, lines.length - remembered)
+  })
+  child.stderr.on('close', () => log?.end())
+  return () => lines.join('\n')
+}
+
+/** Resolves with why the learner is no longer there. */
+async function endOf(
+  child: ChildProcess,
+  { command, lines }: { readonly command: string; readonly lines: () => string },
+): Promise<OsmosisError> {
+  try {
+    const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+    const how = code === null ? `was ended by ${signal}` : `ended with code ${code}`
+    return new OsmosisError('learner_error', `The learner ${how}. It printed last:\n${lines()}`)
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
+    const message = isMissing ? missingProgram(command) : errorMessage(error)
+    return new OsmosisError('learner_error', message, { cause: error })
+  }
+}
+
+function missingProgram(command: string): string {
+  if (command !== 'uv') {
+    return existsSync(command)
+      ? `${command} cannot be run.`
+      : `There is no Python at ${command}: check --python.`
+  }
+  return 'The learner needs uv, which installs Python with torch, transformers and peft for it: curl -LsSf https://astral.sh/uv/install.sh | sh. Or name a Python that has them with --python.'
+}
+
+function toFacts(started: Omit<Started, 'url'>): LearnerFacts {
+  const { model, device, dtype, weights } = started
+  return {
+    model,
+    device,
+    dtype,
+    weights,
+    trainedWeights: started.trained_weights,
+    maxLength: started.max_length,
+    memory: started.memory_bytes,
+  }
+}

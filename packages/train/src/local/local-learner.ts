@@ -1,0 +1,175 @@
+import { upstreamPolicy } from '@osmosis/controller'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { bearer, createTransport, type Transport } from '@osmosis/core/http'
+import { boundedText } from '@osmosis/runtime/http'
+import { z } from 'zod'
+
+import type {
+  BatchSequence,
+  Learner,
+  TrainingBatch,
+  UpdateFigures,
+  UpdateSettings,
+} from '../learner.ts'
+import { startLearner, type LearnerFacts, type LearnerProcessOptions } from './learner-process.ts'
+
+/** A learner on this machine, in a Python process of its own. */
+export interface LocalLearner extends Learner {
+  readonly facts: LearnerFacts
+  /** Aborted when its process ends, with the reason. */
+  readonly died: AbortSignal
+}
+
+const updatedSchema = z.object({
+  version: z.number(),
+  loss: z.number(),
+  drift_mean: z.number().nullable(),
+  drift_max: z.number().nullable(),
+  entropy: z.number().nullable(),
+  clip_fraction: z.number().nullable(),
+  kl: z.number().nullable(),
+  grad_norm: z.number().nullable(),
+  tokens: z.number(),
+  sequences: z.number(),
+  seconds: z.number(),
+})
+const loadedSchema = z.object({ version: z.number() })
+const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string() }) })
+
+/** Bytes. Answers have figures alone. */
+const longestAnswer = 1024 * 1024
+
+/**
+ * Opens the bundled learner (`learner/learner.py`). The caller closes it.
+ *
+ * @throws OsmosisError with code `learner_error`, as `startLearner` does
+ */
+export async function openLocalLearner(options: LearnerProcessOptions): Promise<LocalLearner> {
+  const server = await startLearner(options)
+  const { url, apiKey } = server
+  const policy = upstreamPolicy({ baseUrl: `${url}/v1`, apiKey, model: 'policy' })
+  const transport = createTransport({
+    name: 'learner',
+    codes: { unreachable: 'learner_error', refused: 'learner_error' },
+  })
+  const send = (path: string, body: unknown): Promise<unknown> =>
+    request(transport, { url: `${url}${path}`, apiKey, body, died: server.died })
+  let version = 0
+  return {
+    name: server.facts.model,
+    facts: server.facts,
+    died: server.died,
+    policy,
+    get version() {
+      return version
+    },
+    async update(batch, settings) {
+      const updated = updatedSchema.parse(await send('/update', toUpdateBody(batch, settings)))
+      version = updated.version
+      return toFigures(updated)
+    },
+    async save(folder) {
+      await send('/save', { folder })
+    },
+    async load(folder) {
+      version = loadedSchema.parse(await send('/load', { folder })).version
+    },
+    async export(folder) {
+      await send('/export', { folder })
+    },
+    async close() {
+      await policy.close()
+      await transport.close()
+      await server.close()
+    },
+  }
+}
+
+function toUpdateBody({ loss, sequences }: TrainingBatch, settings: UpdateSettings): unknown {
+  return {
+    loss,
+    sequences: sequences.map(({ ids, mask, logprobs, advantages, temperature }) => ({
+      ids,
+      mask,
+      logprobs,
+      advantages,
+      temperature,
+    })),
+    learning_rate: settings.learningRate,
+    epochs: settings.epochs,
+    minibatches: settings.minibatches,
+    clip_low: settings.clipLow,
+    clip_high: settings.clipHigh,
+    kl: settings.kl,
+    max_grad_norm: settings.maxGradNorm,
+    max_drift: settings.maxDrift,
+    divisor: sampledTokens(sequences),
+    seed: settings.seed,
+  }
+}
+
+function sampledTokens(sequences: readonly BatchSequence[]): number {
+  let tokens = 0
+  for (const { mask } of sequences) for (const isSampled of mask) tokens += isSampled
+  return tokens
+}
+
+function toFigures(updated: z.infer<typeof updatedSchema>): UpdateFigures {
+  const { loss, entropy, kl, tokens, sequences, seconds } = updated
+  return {
+    loss,
+    driftMean: updated.drift_mean,
+    driftMax: updated.drift_max,
+    entropy,
+    clipFraction: updated.clip_fraction,
+    kl,
+    gradNorm: updated.grad_norm,
+    tokens,
+    sequences,
+    seconds,
+  }
+}
+
+async function request(
+  transport: Transport,
+  options: {
+    readonly url: string
+    readonly apiKey: string
+    readonly body: unknown
+    readonly died: AbortSignal
+  },
+): Promise<unknown> {
+  const headers = { 'content-type': 'application/json', ...bearer(options.apiKey) }
+  const sent = { headers, body: JSON.stringify(options.body), signal: options.died }
+  try {
+    // `send` takes an answer of any status, and has no time limit: an update takes as long as it takes.
+    const answer = await transport.send(options.url, sent)
+    const text = (await boundedText(answer.body, longestAnswer)) ?? ''
+    if (answer.status === 200) return JSON.parse(text)
+    throw refusal(answer.status, text)
+  } catch (error) {
+    if (options.died.aborted) throw options.died.reason
+    throw isOsmosisError(error) ? error : new OsmosisError('learner_error', String(error))
+  }
+}
+
+function refusal(status: number, text: string): OsmosisError {
+  const parsed = errorSchema.safeParse(jsonOf(text))
+  if (!parsed.success) {
+    return new OsmosisError(
+      'learner_error',
+      `The learner answered ${status}: ${text.slice(0, 500)}`,
+    )
+  }
+  const { message, code } = parsed.data.error
+  const isDrift = code === 'drift'
+  return new OsmosisError(isDrift ? 'training_drift' : 'learner_error', message, { status })
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

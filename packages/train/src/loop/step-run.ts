@@ -1,0 +1,195 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+import {
+  createRun,
+  resumeRun,
+  runEvaluation,
+  toRunRow,
+  type DatasetRow,
+  type EvaluationProgress,
+  type RunStore,
+} from '@osmosis/eval'
+import {
+  meanValue,
+  passRate,
+  RunTable,
+  toRunDocument,
+  type ItemEvent,
+  type RunInputs,
+  type RunManifest,
+} from '@osmosis/eval/analysis'
+
+import type { TrainableSample } from '../batch/training-batch.ts'
+import type { RolloutSource } from '../rollouts/rollout-source.ts'
+import { readSequences, SequenceFile, type StoredSequences } from '../rollouts/sequence-file.ts'
+import type { StepFigures } from './training-journal.ts'
+
+/** What the runs of a training have in common. */
+export interface RunSettings {
+  /** Folder of the runs. */
+  readonly outputRoot: string
+  /** Names for reports. */
+  readonly names: { readonly rollout: string; readonly dataset: string }
+  readonly source: RolloutSource
+  readonly passThreshold: number
+  readonly maxInFlight: number
+  /** Inputs for the manifests of the runs, but for the name of the model. */
+  readonly inputs: RunInputs
+  readonly provenance: RunManifest['provenance']
+  readonly redact?: (<T>(data: T) => T) | undefined
+}
+
+/** The rollouts of one step, or of an evaluation. */
+export interface StepRunOptions {
+  /** Name of the run. */
+  readonly name: string
+  /** Name of the model that answers, with its version. */
+  readonly model: string
+  readonly rows: readonly DatasetRow[]
+  readonly attempts: number
+  /** Whether sequences are stored. */
+  readonly trains: boolean
+  readonly signal: AbortSignal
+  readonly onProgress?: ((progress: EvaluationProgress) => void) | undefined
+}
+
+/** The rollouts of a step that have all ended. */
+export interface EndedStepRun {
+  readonly figures: StepFigures
+  /** Rows whose attempts all had the same reward, by position in the dataset. */
+  readonly settledRows: readonly number[]
+}
+
+/**
+ * Runs the rollouts of a step as a run that `osmosis eval` opens, or continues with a run that was interrupted: items
+ * that ended before are not run again.
+ *
+ * @throws OsmosisError with code `policy_unreachable` when the run cannot be finished; the reason of `signal`
+ */
+export async function runStep(
+  settings: RunSettings,
+  options: StepRunOptions,
+): Promise<EndedStepRun> {
+  const { source, names, passThreshold, maxInFlight, redact } = settings
+  const { name, rows, attempts, signal } = options
+  const store = await openStore(settings, options)
+  const sequences = options.trains ? new SequenceFile(store.location) : undefined
+  try {
+    const result = await runEvaluation({
+      names: { run: name, ...names },
+      rows,
+      model: {
+        name: store.manifest.inputs.model.name,
+        runner: sequences === undefined ? source.runner : sequences.storing(source),
+      },
+      n: attempts,
+      maxInFlight,
+      gradesGroups: source.gradesGroups ?? false,
+      passThreshold,
+      signal,
+      store,
+      ...(redact && { redact }),
+      ...(options.onProgress && { onProgress: options.onProgress }),
+    })
+    signal.throwIfAborted()
+    if (result.status === 'incomplete') {
+      throw new OsmosisError(
+        'policy_unreachable',
+        `The rollouts of ${name} could not all be run. ${result.incompleteReason ?? ''} The training continues with them when it is started again.`,
+      )
+    }
+    return endedStep(store)
+  } finally {
+    await sequences?.close()
+    await store.close()
+  }
+}
+
+async function openStore(settings: RunSettings, options: StepRunOptions): Promise<RunStore> {
+  const { outputRoot, passThreshold, inputs, provenance } = settings
+  const { name, rows, attempts, model } = options
+  const location = path.join(outputRoot, name)
+  if (existsSync(location)) return resumeRun({ location })
+  const manifest: RunManifest = {
+    schema_version: 1,
+    local_run_id: randomBytes(16).toString('hex'),
+    run_name: name,
+    created_at: new Date().toISOString(),
+    inputs: { ...inputs, model: { ...inputs.model, name: model } },
+    n: attempts,
+    pass_threshold: passThreshold,
+    provenance,
+    rows: rows.map(toRunRow),
+  }
+  return createRun({ outputRoot, manifest })
+}
+
+function endedStep({ manifest, events }: RunStore): EndedStepRun {
+  const ended = [...events.values()]
+  const table = new RunTable(toRunDocument(manifest, ended))
+  const reward = meanValue(table)
+  const seconds =
+    (Math.max(...ended.map(({ ended_at: at }) => Date.parse(at))) -
+      Date.parse(manifest.created_at)) /
+    1000
+  const total = (value: (event: ItemEvent) => number): number =>
+    ended.reduce((sum, event) => sum + value(event), 0)
+  const calls = total((event) => event.calls)
+  const settled = table.groups.filter(({ kind }) => kind !== 'signal')
+  return {
+    figures: {
+      rollouts: ended.length,
+      failed: ended.filter(({ status }) => status === 'failed').length,
+      reward: reward.value,
+      rewardFrom: reward.ci95?.[0] ?? null,
+      rewardTo: reward.ci95?.[1] ?? null,
+      passRate: passRate(table).value ?? 0,
+      answerTokens: total((event) => event.completion_tokens ?? 0) / Math.max(1, ended.length),
+      toolCalls: total((event) => event.tool_calls) / Math.max(1, ended.length),
+      cutOff: total((event) => event.finish['length'] ?? 0) / Math.max(1, calls),
+      seconds: Math.max(0, seconds),
+    },
+    settledRows: settled.map(({ row }) => manifest.rows[row]?.source_row ?? row),
+  }
+}
+
+/** The graded samples of a run that has ended, with their sequences: failed and removed ones are left out. */
+export async function trainableSamples(
+  runFolder: string,
+  events: Iterable<ItemEvent>,
+): Promise<TrainableSample[]> {
+  const stored = await readSequences(runFolder)
+  const samples: TrainableSample[] = []
+  for (const event of events) {
+    if (event.status !== 'success') continue
+    const sequences = stored.get(event.rollout_id) ?? []
+    for (const [sampleId, reward] of Object.entries(event.samples)) {
+      if (reward === null) continue
+      const said = sequencesOf(sampleId, sequences, Object.keys(event.samples).length)
+      samples.push({
+        rolloutId: event.rollout_id,
+        sampleId,
+        row: event.source_row_index,
+        reward,
+        stepRewards: said?.stepRewards,
+        sequences: said?.sequences ?? [],
+        withoutIds: said?.withoutIds ?? 0,
+        withPurpose: said?.withPurpose ?? 0,
+      })
+    }
+  }
+  return samples
+}
+
+/** A lone conversation is that of the lone sample, whatever either is called. */
+function sequencesOf(
+  sampleId: string,
+  stored: readonly StoredSequences[],
+  sampleCount: number,
+): StoredSequences | undefined {
+  const named = stored.find((one) => one.sampleId === sampleId)
+  return named ?? (sampleCount === 1 && stored.length === 1 ? stored[0] : undefined)
+}

@@ -1,0 +1,97 @@
+import type { DatasetRow, EvaluationProgress } from '@osmosis/eval'
+import type { RunInputs, RunManifest } from '@osmosis/eval/analysis'
+
+import type { Learner, UpdateSettings } from '../learner.ts'
+import type { OpenRollouts } from '../rollouts/rollout-source.ts'
+import type { CheckpointRecord, EvaluationRecord, StepRecord } from './training-journal.ts'
+
+/** What is trained, on what, and how. */
+export interface TrainOptions {
+  /** Folder of the training: journal, runs and checkpoints. A training that is in it continues. */
+  readonly folder: string
+  /** The caller closes it. */
+  readonly learner: Learner
+  /** Where rollouts run; see `servedRollouts`. */
+  readonly rollouts: OpenRollouts
+  readonly rows: readonly DatasetRow[]
+  /** Evaluated before and after the training, and every `evaluateEvery` steps. Default: none. */
+  readonly heldOut?: readonly DatasetRow[]
+  /** Number of updates by policy gradient. */
+  readonly steps: number
+  /** Rows in a step. Default: all, 16 at most. */
+  readonly rowsPerStep?: number
+  /** Attempts at each row. Default: 8. */
+  readonly attempts?: number
+  /** Attempts at each held-out row. Default: 4. */
+  readonly heldOutAttempts?: number
+  /** Default: 0, only before and after. */
+  readonly evaluateEvery?: number
+  /** The least reward of a rollout that passes. Default: 1. */
+  readonly passThreshold?: number
+  /** Maximum number of concurrent rollouts. Default: all attempts of a step. */
+  readonly maxInFlight?: number
+  /** How updates are made. Defaults: {@link defaultUpdate}. */
+  readonly update?: Partial<UpdateSettings>
+  /** Whether advantages are divided by the deviation of their group. Default: true. */
+  readonly normalizeAdvantages?: boolean
+  /** How many updates old a trained sequence may be. Default: 0. */
+  readonly maxStaleness?: number
+  /**
+   * Steps before the policy gradient that train the attempts whose reward is at least `threshold` by cross-entropy,
+   * for a policy that gets hardly any reward. Default: none.
+   */
+  readonly warmStart?: { readonly steps: number; readonly threshold: number }
+  /** Draws rows whose attempts all agreed less often. Default: false. */
+  readonly curriculum?: boolean
+  /** Ends the training early. Default: after all steps. */
+  readonly stopWhen?: {
+    /** When the mean reward of a step reaches this. */
+    readonly reward?: number
+    /** When the best mean reward is this many steps old. */
+    readonly patience?: number
+  }
+  /** Steps between checkpoints. Default: 1. */
+  readonly checkpointEvery?: number
+  /** How many of the last checkpoints are kept, beside the best. Default: 3. */
+  readonly keepCheckpoints?: number
+  /** Decides the order of the rows and of the sequences. Default: 0. */
+  readonly seed?: number
+  /** Names for reports. */
+  readonly names?: { readonly rollout: string; readonly dataset: string }
+  /** For the manifests of the runs. Default: the names alone. */
+  readonly inputs?: RunInputs
+  readonly provenance?: RunManifest['provenance']
+  /** Removes secrets from what is stored. */
+  readonly redact?: <T>(data: T) => T
+  /** Interrupts the training; the same call continues with it. */
+  readonly signal?: AbortSignal
+  readonly onStep?: (step: StepRecord) => void
+  readonly onEvaluation?: (evaluation: EvaluationRecord) => void
+  readonly onProgress?: (run: string, progress: EvaluationProgress) => void
+}
+
+/** What came of a training. */
+export interface TrainResult {
+  readonly steps: readonly StepRecord[]
+  /** The first is that before the training, the last that after it. Empty without held-out rows. */
+  readonly evaluations: readonly EvaluationRecord[]
+  /** Why it ended. */
+  readonly reason: string
+  /** The saved state with the highest mean reward. */
+  readonly best: CheckpointRecord | undefined
+  /** Folder of the runs: `osmosis eval view --output <folder>`. */
+  readonly runs: string
+}
+
+/** How an update is made unless options say otherwise. */
+export const defaultUpdate: UpdateSettings = {
+  learningRate: 1e-5,
+  epochs: 1,
+  minibatches: 1,
+  clipLow: 0.2,
+  clipHigh: 0.28,
+  kl: 0,
+  maxGradNorm: 1,
+  maxDrift: 0.3,
+  seed: 0,
+}

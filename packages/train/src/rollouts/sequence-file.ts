@@ -1,0 +1,86 @@
+import { createReadStream, existsSync } from 'node:fs'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+
+import { AppendFile, type ItemRunner } from '@osmosis/eval'
+import { toTrainingSequences, type SampleSequences } from '@osmosis/runtime/trajectory'
+
+import type { RolloutSource, SampledCalls } from './rollout-source.ts'
+
+/** The sequences of one sample, as a line of the file has them. */
+export interface StoredSequences extends SampleSequences, Pick<SampledCalls, 'stepRewards'> {
+  readonly sampleId: string
+}
+
+interface StoredLine {
+  readonly rollout_id: string
+  readonly samples: readonly StoredSequences[]
+}
+
+/** Stores the sequences of the rollouts of a run, beside the run's own files. */
+export class SequenceFile {
+  readonly #file: AppendFile
+
+  /** @param runFolder - which exists */
+  constructor(runFolder: string) {
+    this.#file = new AppendFile(sequencesOf(runFolder), () => {})
+    // Ends a line that a crash cut off, so that the next one is not part of it.
+    if (this.#file.end > 0) void this.#file.append('').durable.catch(() => {})
+  }
+
+  /** The same runner, which reports an outcome only when the sequences of its rollout are on the disk. */
+  storing(source: RolloutSource): ItemRunner {
+    return {
+      run: (item, options) =>
+        source.runner.run(item, {
+          ...options,
+          onEnd: async (outcome) => {
+            if (outcome.status === 'success') await this.#store(item.rolloutId, source)
+            await options.onEnd?.(outcome)
+          },
+        }),
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#file.close()
+  }
+
+  #store(rolloutId: string, source: RolloutSource): Promise<void> {
+    const samples = [...source.callsOf(rolloutId)].map(
+      ([sampleId, { calls, ...rest }]): StoredSequences => ({
+        sampleId,
+        ...toTrainingSequences(calls),
+        ...rest,
+      }),
+    )
+    const line: StoredLine = { rollout_id: rolloutId, samples }
+    return this.#file.append(JSON.stringify(line)).durable
+  }
+}
+
+/** The stored sequences of the rollouts of a run, by rollout id; a line that a crash cut off is left out. */
+export async function readSequences(
+  runFolder: string,
+): Promise<ReadonlyMap<string, readonly StoredSequences[]>> {
+  const found = new Map<string, readonly StoredSequences[]>()
+  const file = sequencesOf(runFolder)
+  if (!existsSync(file)) return found
+  for await (const text of createInterface({ input: createReadStream(file, 'utf8') })) {
+    const line = parsed(text)
+    if (line !== undefined) found.set(line.rollout_id, line.samples)
+  }
+  return found
+}
+
+function parsed(text: string): StoredLine | undefined {
+  try {
+    return JSON.parse(text) as StoredLine
+  } catch {
+    return undefined
+  }
+}
+
+function sequencesOf(runFolder: string): string {
+  return path.join(runFolder, 'sequences.jsonl')
+}

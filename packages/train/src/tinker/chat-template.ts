@@ -1,0 +1,166 @@
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { Template } from '@huggingface/jinja'
+import * as tokenizers from '@huggingface/tokenizers'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/policy'
+
+/** What is used of a tokenizer; the types of the package cannot be resolved by all compilers. */
+interface TextTokenizer {
+  encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] }
+  decode(
+    ids: number[],
+    options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean },
+  ): string
+  token_to_id(token: string): number | undefined
+}
+
+const { Tokenizer } = tokenizers as unknown as {
+  Tokenizer: new (tokenizer: object, config: object) => TextTokenizer
+}
+
+/** Conversations as token ids, by the tokenizer and the chat template in the folder of a model. */
+export class ChatTemplate {
+  /** The text of the template. */
+  readonly source: string
+  /** Text of the token that ends a turn. */
+  readonly endText: string
+  /** Ids of the tokens that end an answer. */
+  readonly endIds: ReadonlySet<number>
+  readonly #tokenizer: TextTokenizer
+  readonly #template: Template
+  readonly #special: Readonly<Record<string, string>>
+
+  /** @throws OsmosisError with code `invalid_config` when a file is missing or cannot be read */
+  constructor(folder: string) {
+    const config = readJson(folder, 'tokenizer_config.json')
+    this.#tokenizer = new Tokenizer(readJson(folder, 'tokenizer.json'), config)
+    const file = path.join(folder, 'chat_template.jinja')
+    const inConfig = config['chat_template']
+    this.source = existsSync(file)
+      ? readFileSync(file, 'utf8')
+      : typeof inConfig === 'string'
+        ? inConfig
+        : ''
+    if (this.source === '')
+      throw invalid(`${folder} has no chat template: a base model cannot chat`)
+    this.#template = new Template(this.source)
+    this.#special = Object.fromEntries(
+      ['bos_token', 'eos_token', 'pad_token', 'unk_token'].flatMap((name) => {
+        const value = config[name] as string | { content?: string } | null | undefined
+        const text = typeof value === 'string' ? value : value?.content
+        return text === undefined ? [] : [[name, text]]
+      }),
+    )
+    this.endText = this.#special['eos_token'] ?? ''
+    const ends = [this.#tokenizer.token_to_id(this.endText), ...endsOf(folder)]
+    this.endIds = new Set(ends.filter((id) => id !== undefined))
+    if (this.endIds.size === 0) throw invalid(`${folder} names no token that ends an answer`)
+  }
+
+  encode(text: string): number[] {
+    return this.#tokenizer.encode(text, { add_special_tokens: false }).ids
+  }
+
+  /** With special tokens, which tool calls are made of. */
+  decode(ids: readonly number[]): string {
+    const options = { skip_special_tokens: false, clean_up_tokenization_spaces: false }
+    return this.#tokenizer.decode([...ids], options)
+  }
+
+  /**
+   * The conversation as text.
+   *
+   * @param continues - whether the policy is to answer
+   * @throws OsmosisError with code `invalid_request` for what the template refuses
+   */
+  text(messages: readonly ChatMessage[], tools: readonly unknown[], continues: boolean): string {
+    try {
+      return this.#template.render({
+        messages: messages.map(toTemplate),
+        ...(tools.length === 0 ? {} : { tools: [...tools] }),
+        add_generation_prompt: continues,
+        ...this.#special,
+      })
+    } catch (cause) {
+      const message = `The chat template of the model refuses the messages: ${errorMessage(cause)}`
+      throw new OsmosisError('invalid_request', message, { cause })
+    }
+  }
+
+  /**
+   * The ids of a prompt that continues a conversation: those that were recorded up to the end of an answer, then the
+   * rendering of what follows. Undefined where the template renders earlier messages differently now, for
+   * example because it drops their thinking.
+   *
+   * @param known - the conversation up to the answer, and its ids
+   */
+  continued(
+    known: { readonly messages: readonly ChatMessage[]; readonly ids: readonly number[] },
+    messages: readonly ChatMessage[],
+    tools: readonly unknown[],
+  ): number[] | undefined {
+    const before = this.text(known.messages, tools, false)
+    const whole = this.text(messages, tools, true)
+    const end = before.lastIndexOf(this.endText)
+    if (!whole.startsWith(before) || end === -1) return undefined
+    const isClosed = this.endIds.has(known.ids.at(-1) ?? -1)
+    const more = whole.slice(isClosed ? end + this.endText.length : end)
+    return [...known.ids, ...this.encode(more)]
+  }
+}
+
+/** Templates take the arguments of tool calls as objects, and no content that is null. */
+function toTemplate({ content, tool_calls: calls, ...message }: ChatMessage): unknown {
+  return {
+    ...message,
+    content: typeof content === 'string' ? content : textOf(content),
+    ...(calls === undefined
+      ? {}
+      : {
+          tool_calls: calls.map(({ function: called, ...call }) => ({
+            ...call,
+            function: { ...called, arguments: parsedArguments(called.arguments) },
+          })),
+        }),
+  }
+}
+
+function textOf(content: ChatMessage['content']): string {
+  if (!Array.isArray(content)) return content ?? ''
+  const other = content.find(({ type }) => type !== 'text')
+  if (other !== undefined) {
+    throw new OsmosisError(
+      'invalid_request',
+      `A text model takes no content of type ${other.type}.`,
+    )
+  }
+  return content.map(({ text }) => text ?? '').join('')
+}
+
+function parsedArguments(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+function endsOf(folder: string): number[] {
+  if (!existsSync(path.join(folder, 'generation_config.json'))) return []
+  const { eos_token_id: ends } = readJson(folder, 'generation_config.json')
+  return [ends].flat().filter((id) => typeof id === 'number')
+}
+
+function readJson(folder: string, name: string): Record<string, unknown> {
+  try {
+    return JSON.parse(readFileSync(path.join(folder, name), 'utf8')) as Record<string, unknown>
+  } catch (cause) {
+    throw invalid(`the folder of the tokenizer needs ${name}: ${errorMessage(cause)}`, cause)
+  }
+}
+
+function invalid(problem: string, cause?: unknown): OsmosisError {
+  return new OsmosisError('invalid_config', `Cannot render chats: ${problem}.`, { cause })
+}

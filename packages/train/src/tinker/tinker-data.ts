@@ -1,0 +1,107 @@
+import { OsmosisError } from '@osmosis/core'
+
+import type { BatchSequence, TrainingBatch } from '../learner.ts'
+
+/** Limits of one request, as the hosted service has them. */
+const [mostData, mostBytes] = [1024, 4_500_000]
+
+/** How the numbers of a sequence become those of a datum. */
+interface DatumOptions {
+  readonly loss: TrainingBatch['loss']
+  /** Sampled tokens of the whole batch. */
+  readonly tokens: number
+  readonly lossReduction: 'sum' | 'sequence_mean'
+}
+
+/** A sequence as the service takes it. Inputs and targets are shifted by one. */
+export function toDatum(
+  { ids, logprobs, advantages, mask }: BatchSequence,
+  { loss, tokens, lossReduction }: DatumOptions,
+): unknown {
+  const isMean = lossReduction === 'sequence_mean'
+  const scale = isMean ? sampledIn(mask) / tokens : 1 / tokens
+  // Where nothing was sampled, advantages and weights are 0.
+  const weighed = tensor(
+    advantages.map((advantage) => advantage * scale),
+    'float32',
+  )
+  const inputs =
+    loss === 'cross_entropy'
+      ? { weights: weighed }
+      : {
+          logprobs: tensor(logprobs, 'float32'),
+          advantages: weighed,
+          ...(isMean ? { weights: tensor(mask, 'float32') } : {}),
+        }
+  return {
+    model_input: { chunks: [{ type: 'encoded_text', tokens: ids.slice(0, -1) }] },
+    loss_fn_inputs: { target_tokens: tensor(ids, 'int64'), ...inputs },
+  }
+}
+
+/** Differences between the logprobs of the service and the recorded ones. */
+export interface Drift {
+  readonly mean: number
+  readonly max: number
+}
+
+export function driftOf(
+  sequences: readonly BatchSequence[],
+  outputs: readonly (readonly number[])[],
+): Drift {
+  let [total, count, max] = [0, 0, 0]
+  for (const [at, { mask, logprobs }] of sequences.entries()) {
+    for (const [place, isSampled] of mask.entries()) {
+      const now = outputs[at]?.[place - 1]
+      if (isSampled === 0 || now === undefined) continue
+      const difference = Math.abs(now - (logprobs[place] ?? 0))
+      total += difference
+      count += 1
+      max = Math.max(max, difference)
+    }
+  }
+  return { mean: total / Math.max(1, count), max }
+}
+
+/** @throws OsmosisError with code `training_drift` */
+export function assertSmallDrift({ mean }: Drift, most: number): void {
+  if (mean <= most) return
+  throw new OsmosisError(
+    'training_drift',
+    `The logprobs of the service differ by ${mean.toFixed(3)} on average from those that were sampled, and ${most} is allowed. No update was made. Usual causes: another chat template or tokenizer than the model's, a temperature other than 1, dropout.`,
+  )
+}
+
+function tensor(
+  values: readonly number[],
+  dtype: 'int64' | 'float32',
+): { readonly data: readonly number[]; readonly dtype: string; readonly shape: readonly number[] } {
+  const data = values.slice(1)
+  return { data, dtype, shape: [data.length] }
+}
+
+/** The data of an update, as many in a request as the service takes. */
+export function* inParts(data: readonly unknown[]): Generator<unknown[]> {
+  let part: unknown[] = []
+  let bytes = 0
+  for (const datum of data) {
+    const size = JSON.stringify(datum).length
+    if (part.length > 0 && (part.length === mostData || bytes + size > mostBytes)) {
+      yield part
+      part = []
+      bytes = 0
+    }
+    part.push(datum)
+    bytes += size
+  }
+  if (part.length > 0) yield part
+}
+
+/** Number of sampled tokens. */
+export function sampledIn(mask: readonly (0 | 1)[]): number {
+  return mask.filter((one) => one === 1).length
+}
+
+export function sum<T>(items: readonly T[], value: (item: T) => number): number {
+  return items.reduce((total, item) => total + value(item), 0)
+}

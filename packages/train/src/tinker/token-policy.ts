@@ -1,0 +1,199 @@
+import { randomUUID } from 'node:crypto'
+
+import type { PolicyModel, PolicyRequest } from '@osmosis/controller'
+import { answerOf, policyErrorBody } from '@osmosis/controller/answers'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import type { AssistantMessage, ChatCompletion, ChatMessage } from '@osmosis/core/policy'
+
+import type { ChatTemplate } from './chat-template.ts'
+import type { ReadAnswer } from './read-answer.ts'
+
+/** What was sampled behind a prompt. */
+export interface SampledTokens {
+  readonly ids: readonly number[]
+  readonly logprobs: readonly number[]
+  /** The model, with its version. */
+  readonly model: string
+}
+
+/** Samples tokens. */
+export type SampleTokens = (
+  prompt: readonly number[],
+  settings: { readonly maxTokens: number; readonly seed: number | undefined },
+  signal: AbortSignal,
+) => Promise<SampledTokens>
+
+/** Options of {@link tokenPolicy}. */
+export interface TokenPolicyOptions {
+  readonly name: string
+  readonly template: ChatTemplate
+  readonly readAnswer: ReadAnswer
+  readonly sample: SampleTokens
+  /** Tokens of a prompt and its answer. */
+  readonly maxLength: number
+}
+
+/** A conversation up to an answer of the policy, with the ids that it was sampled in. */
+interface KnownConversation {
+  readonly messages: readonly ChatMessage[]
+  readonly ids: readonly number[]
+}
+
+/** Rollouts whose conversations are remembered. */
+const mostRollouts = 10_000
+
+/** Chat completions over a service that samples tokens: rendering, tool calls and token ids are added here. */
+export function tokenPolicy(options: TokenPolicyOptions): PolicyModel {
+  const known = new Map<string, KnownConversation[]>()
+
+  function promptOf(request: PolicyRequest, messages: readonly ChatMessage[]): number[] {
+    const tools = listOf(request.body['tools'])
+    const own = known.get(keyOf(request)) ?? []
+    const before = own
+      .filter((one) => continues(one.messages, messages))
+      .toSorted((a, b) => b.messages.length - a.messages.length)[0]
+    const continued = before && options.template.continued(before, messages, tools)
+    return continued ?? options.template.encode(options.template.text(messages, tools, true))
+  }
+
+  function remember(request: PolicyRequest, conversation: KnownConversation): void {
+    const key = keyOf(request)
+    const own = known.get(key) ?? []
+    known.delete(key)
+    known.set(key, [...own, conversation])
+    const [oldest] = known.keys()
+    if (known.size > mostRollouts && oldest !== undefined) known.delete(oldest)
+  }
+
+  async function complete(request: PolicyRequest): Promise<ChatCompletion> {
+    const { body, signal } = request
+    const messages = listOf(body['messages']) as readonly ChatMessage[]
+    const prompt = promptOf(request, messages)
+    const sampled = await options.sample(prompt, settingsOf(body, prompt, options), signal)
+    const { template } = options
+    const isCut = !template.endIds.has(sampled.ids.at(-1) ?? -1)
+    const text = template.decode(isCut ? sampled.ids : sampled.ids.slice(0, -1))
+    const message = options.readAnswer(text)
+    remember(request, {
+      messages: [...messages, message],
+      ids: [...prompt, ...sampled.ids],
+    })
+    return toCompletion({ prompt, sampled, message, isCut })
+  }
+
+  return {
+    name: options.name,
+    async respond(request) {
+      try {
+        return answerOf(await complete(request), request.body)
+      } catch (error) {
+        request.signal.throwIfAborted()
+        const isRefused = isOsmosisError(error) && error.code === 'invalid_request'
+        const status = isRefused ? 400 : 500
+        const refusal = policyErrorBody(
+          status,
+          isRefused ? 'invalid_request' : 'learner_error',
+          errorMessage(error),
+        )
+        return Response.json(refusal, { status })
+      }
+    },
+  }
+}
+
+function keyOf({ rolloutId, sampleId }: PolicyRequest): string {
+  return JSON.stringify([rolloutId, sampleId])
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** Whether `messages` begin with those of a known conversation. */
+function continues(known: readonly ChatMessage[], messages: readonly ChatMessage[]): boolean {
+  return (
+    known.length < messages.length &&
+    known.every((message, at) => sameTurn(message) === sameTurn(messages[at]))
+  )
+}
+
+/** What has to be equal for two messages to be the same turn. Thinking may be left out of an echo. */
+function sameTurn(message: ChatMessage | undefined): string {
+  const { role, content, tool_calls: calls = [], tool_call_id: id } = message ?? { role: '' }
+  const called = calls.map(({ function: { name, arguments: args } }) => [name, args])
+  return JSON.stringify([role, content ?? '', called, role === 'tool' ? id : null])
+}
+
+/** Settings that would make the recorded logprobs those of another distribution. */
+const truncating: Readonly<Record<string, number>> = { top_p: 1, top_k: -1, min_p: 0 }
+
+function settingsOf(
+  body: Readonly<Record<string, unknown>>,
+  prompt: readonly number[],
+  { maxLength }: TokenPolicyOptions,
+): { readonly maxTokens: number; readonly seed: number | undefined } {
+  const { temperature, seed } = body
+  if (typeof temperature === 'number' && temperature !== 1) {
+    throw new OsmosisError(
+      'invalid_request',
+      `The service trains at temperature 1 alone, and the request asks for ${temperature}. Leave temperature out.`,
+    )
+  }
+  for (const [name, off] of Object.entries(truncating)) {
+    const value = body[name]
+    if (typeof value === 'number' && value !== off && !(name === 'top_k' && value === 0)) {
+      throw new OsmosisError(
+        'invalid_request',
+        `The logprobs of a truncated distribution cannot be trained: leave ${name} out.`,
+      )
+    }
+  }
+  const room = maxLength - prompt.length
+  if (room < 1) {
+    throw new OsmosisError(
+      'invalid_request',
+      `The conversation has ${prompt.length} tokens, and the model takes ${maxLength} with its answer (context_length_exceeded).`,
+    )
+  }
+  const asked = body['max_completion_tokens'] ?? body['max_tokens']
+  const maxTokens = typeof asked === 'number' ? Math.min(asked, room) : room
+  return { maxTokens, seed: typeof seed === 'number' ? seed : undefined }
+}
+
+function toCompletion(answer: {
+  readonly prompt: number[]
+  readonly sampled: SampledTokens
+  readonly message: AssistantMessage
+  readonly isCut: boolean
+}): ChatCompletion {
+  const { prompt, sampled, message, isCut } = answer
+  const { ids, logprobs, model } = sampled
+  return {
+    id: `chatcmpl-${randomUUID()}`,
+    object: 'chat.completion',
+    created: Math.floor(Date.now() / 1000),
+    model,
+    prompt_token_ids: prompt,
+    choices: [
+      {
+        index: 0,
+        message,
+        finish_reason: isCut ? 'length' : message.tool_calls ? 'tool_calls' : 'stop',
+        logprobs: {
+          content: logprobs.map((logprob) => ({
+            token: '',
+            logprob,
+            bytes: null,
+            top_logprobs: [],
+          })),
+        },
+        token_ids: [...ids],
+      },
+    ],
+    usage: {
+      prompt_tokens: prompt.length,
+      completion_tokens: ids.length,
+      total_tokens: prompt.length + ids.length,
+    },
+  }
+}

@@ -1,0 +1,132 @@
+import { existsSync, readdirSync, rmSync } from 'node:fs'
+import path from 'node:path'
+
+import { openRun } from '@osmosis/eval'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+
+import { readTrainingJournal, train, type StepRecord, type TrainOptions } from '../src/index.ts'
+import { doorRollouts, doors } from './doors.ts'
+import { TinyLearner } from './tiny-learner.ts'
+
+let served: Awaited<ReturnType<typeof doorRollouts>>
+
+beforeAll(async () => {
+  served = await doorRollouts()
+})
+afterAll(() => served.close())
+
+function options(learner: TinyLearner, folder: string, steps: number): TrainOptions {
+  const { rollouts } = served
+  return { folder, learner, rollouts, rows: doors, steps, rowsPerStep: 8, attempts: 8, seed: 1 }
+}
+
+it('makes a policy better, in steps that are runs', async () => {
+  const folder = await temporaryFolder()
+  const learner = new TinyLearner(65)
+  const seen: StepRecord[] = []
+  const result = await train({
+    ...options(learner, folder, 12),
+    heldOut: doors.slice(0, 4),
+    heldOutAttempts: 4,
+    onStep: (step) => void seen.push(step),
+  })
+
+  expect(result.reason).toBe('All steps are done.')
+  expect(result.steps).toEqual(seen)
+  expect(learner.version).toBe(12)
+  const [first, last] = [result.steps[0], result.steps.at(-1)]
+  expect(first?.rollouts.reward).toBeLessThan(0.5)
+  expect(last?.rollouts.reward).toBeGreaterThan(0.7)
+  expect(result.evaluations.map(({ run }) => run)).toEqual(['before', 'after-step-0012'])
+
+  const run = await openRun(path.join(result.runs, 'step-0003'))
+  expect(run.events.size).toBe(64)
+  expect(run.manifest.inputs.model.name).toBe('tiny@2')
+  expect(readdirSync(path.join(folder, 'checkpoints')).length).toBeLessThanOrEqual(4)
+})
+
+it('trains every sampled token of groups with a signal once, with its group advantage', async () => {
+  const learner = new TinyLearner(65)
+  const result = await train(options(learner, await temporaryFolder(), 1))
+  const [batch] = learner.batches
+  const [step] = result.steps
+  const ids = new Set(batch?.sequences.map(({ rolloutId }) => rolloutId))
+  expect(ids.size).toBe(batch?.sequences.length)
+  expect(step?.update?.tokens).toBe(step?.batch.tokens)
+  const run = await openRun(path.join(result.runs, 'step-0001'))
+  for (const { rolloutId, advantages, mask } of batch?.sequences ?? []) {
+    const own = [...run.events.values()].find(({ rollout_id: id }) => id === rolloutId)
+    const group = [...run.events.values()].filter(({ row_index: row }) => row === own?.row_index)
+    const mean = group.reduce((sum, { reward }) => sum + (reward ?? 0), 0) / group.length
+    const sign = Math.sign((own?.reward ?? 0) - mean)
+    const expected = mask.map((isTrained) => (isTrained === 1 ? sign : 0))
+    expect(advantages.map((advantage) => Math.sign(advantage))).toEqual(expected)
+  }
+})
+
+it('continues where it was interrupted, with the same result', async () => {
+  const whole = new TinyLearner(65)
+  const folders = [await temporaryFolder(), await temporaryFolder()] as const
+  await train(options(whole, folders[0], 4))
+
+  const interrupted = new AbortController()
+  const first = new TinyLearner(65)
+  const started = train({
+    ...options(first, folders[1], 4),
+    signal: interrupted.signal,
+    checkpointEvery: 3,
+    onProgress: (run, { done }) => {
+      if (run === 'step-0003' && done === 20) interrupted.abort(new Error('enough'))
+    },
+  })
+  await expect(started).rejects.toThrow('enough')
+  const before = readTrainingJournal(folders[1])
+  expect(before.filter(({ kind }) => kind === 'step')).toHaveLength(2)
+
+  // A new process: the updates that no checkpoint has are made again from the stored rollouts.
+  const second = new TinyLearner(65)
+  const result = await train({ ...options(second, folders[1], 4), checkpointEvery: 3 })
+  expect(result.steps.map(({ step }) => step)).toEqual([1, 2, 3, 4])
+  expect(second.version).toBe(4)
+  expect(second.batches.slice(0, 2)).toEqual(first.batches)
+})
+
+it('refuses to continue with other settings, and names them', async () => {
+  const folder = await temporaryFolder()
+  await train(options(new TinyLearner(1), folder, 1))
+  const other = { ...options(new TinyLearner(1), folder, 2), attempts: 4 }
+  await expect(train(other)).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: expect.stringContaining('- attempts: was 8, is 4'),
+  })
+  // More steps are no other training.
+  const more = await train(options(new TinyLearner(1), folder, 2))
+  expect(more.steps).toHaveLength(2)
+})
+
+it('removes checkpoints but the last and the best', async () => {
+  const folder = await temporaryFolder()
+  const result = await train({ ...options(new TinyLearner(65), folder, 6), keepCheckpoints: 2 })
+  const left = readdirSync(path.join(folder, 'checkpoints')).toSorted()
+  expect(left.slice(-2)).toEqual(['step-0005', 'step-0006'])
+  expect(left.length).toBeLessThanOrEqual(3)
+  expect(existsSync(path.join(folder, result.best?.folder ?? ''))).toBe(true)
+})
+
+it('ends when the reward is reached', async () => {
+  const result = await train({
+    ...options(new TinyLearner(65), await temporaryFolder(), 20),
+    stopWhen: { reward: 0.6 },
+  })
+  expect(result.reason).toBe('The mean reward reached 0.6.')
+  expect(result.steps.length).toBeLessThan(20)
+})
+
+it('says what is lost when there is no checkpoint of a learner that was updated', async () => {
+  const learner = new TinyLearner(1)
+  const folder = await temporaryFolder()
+  await train(options(learner, folder, 1))
+  rmSync(folder, { recursive: true })
+  await expect(train(options(learner, folder, 1))).rejects.toThrow('the learner has made 1 updates')
+})
