@@ -20,6 +20,7 @@ export type SetExitCode = (code: number) => void
 export const groups = {
   inputs: 'Inputs:',
   model: 'Model:',
+  training: 'Training:',
   scoring: 'Scoring:',
   limits: 'Limits:',
   run: 'Run:',
@@ -131,7 +132,7 @@ export function addPythonName(to: object, name: string, flag: string): void {
 }
 
 /** Makes a function that adds declared flags, with their types, to any command. */
-function adding<Extra extends unknown[], Added extends OptionValues>(
+export function adding<Extra extends unknown[], Added extends OptionValues>(
   declare: (command: Command, ...extra: Extra) => { opts(): Added },
 ): <Args extends unknown[], Flags extends OptionValues>(
   command: Command<Args, Flags>,

@@ -112,12 +112,12 @@ function invalid(message: string): OsmosisError {
 export async function requiredSecrets(
   names: readonly string[],
   file: string | undefined,
-  environment: NodeJS.ProcessEnv,
+  variables: NodeJS.ProcessEnv,
 ): Promise<Record<string, string>> {
   const written = file === undefined ? new Map<string, string>() : await readSecretsFile(file)
   const secrets: Record<string, string> = {}
   for (const name of names) {
-    const value = written.get(name) ?? environment[name]
+    const value = written.get(name) ?? variables[name]
     if (value) secrets[name] = value
   }
   const missing = names.filter((name) => !Object.hasOwn(secrets, name))

@@ -29,7 +29,11 @@ export async function serveWorkflow(
 ): Promise<void> {
   const settings = readServerEnvironment(environment())
   const apiKey = serverKeys(flags, settings.apiKey)
-  const options = { artifactRoot: settings.artifactRoot, egress: egressOf(flags) }
+  const options = {
+    artifactRoot: settings.artifactRoot,
+    egress: egressOf(flags),
+    defaultConcurrency: flags.concurrency,
+  }
   const logger = commandLogger(flags)
   const { reward, groupColumn, groupSize } = flags
   let server: RolloutServer | undefined

@@ -115,6 +115,12 @@ function declareServe(program: Command) {
       'answer 429 while this many rollouts wait in the queue (default: no limit)',
       countFrom(1),
     )
+    .optionsGroup(groups.limits)
+    .option(
+      '--concurrency <rollouts>',
+      'maximum number of concurrent rollouts of a workflow whose config sets no limit (default: 4)',
+      countFrom(1),
+    )
     .addHelpText('after', example('osmosis serve rollouts/price-check/main.ts --port 8000'))
 }
 

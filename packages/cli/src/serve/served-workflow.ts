@@ -38,6 +38,8 @@ export interface BackendOptions {
   readonly egress: EgressOptions
   /** Default: the limit in the config of the workflow. */
   readonly maxConcurrent?: number | undefined
+  /** Maximum concurrent rollouts of a workflow without a config. Default: that of the backend. */
+  readonly defaultConcurrency?: number | undefined
 }
 
 /** A workflow that is ready to be served. */
@@ -54,11 +56,20 @@ export function localWorkflow(
   options: BackendOptions,
 ): ServedWorkflow {
   return {
-    backend: new LocalBackend({ ...entrypoint, ...options }),
+    backend: new LocalBackend(backendOptions(entrypoint, options)),
     facts: factsOf(entrypoint, file),
     check: async (rows) => metadataCheckOf(entrypoint.workflowConfig, rows),
     close: async () => {},
   }
+}
+
+/** The options of a backend for an entrypoint. */
+export function backendOptions(
+  entrypoint: Entrypoint,
+  { defaultConcurrency, ...options }: BackendOptions,
+): Entrypoint & BackendOptions {
+  const ofWorkflow = entrypoint.workflowConfig === undefined ? defaultConcurrency : undefined
+  return { ...entrypoint, ...options, maxConcurrent: options.maxConcurrent ?? ofWorkflow }
 }
 
 export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {

@@ -2,7 +2,12 @@ import { OsmosisError, type AnyMetadata } from '@osmosis/core'
 import { runWorker } from '@osmosis/workers'
 
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import { factsOf, metadataCheckOf, type WorkerArguments } from './served-workflow.ts'
+import {
+  backendOptions,
+  factsOf,
+  metadataCheckOf,
+  type WorkerArguments,
+} from './served-workflow.ts'
 
 // Started by `workflowInWorkers`, once for each worker.
 const { spec, ...options } = JSON.parse(process.argv[2] ?? '{}') as WorkerArguments
@@ -17,7 +22,7 @@ await runWorker(async () => {
   }
   const { entrypoint, file } = loaded
   return {
-    backend: { ...entrypoint, ...options },
+    backend: backendOptions(entrypoint, options),
     facts: factsOf(entrypoint, file),
     answer: async (rows) =>
       metadataCheckOf(entrypoint.workflowConfig, rows as readonly AnyMetadata[]),

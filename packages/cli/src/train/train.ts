@@ -9,10 +9,12 @@ import {
   type FoundHostedRun,
 } from '../platform/runs/hosted-runs.ts'
 import type { ProgramSettings } from '../platform/platform-flags.ts'
+import { addTrainLocalCommand } from './local.ts'
 
 /** Adds `train` with its commands. */
 export function addTrainCommands(program: Command, settings: ProgramSettings): void {
-  const train = program.command('train').description('train models on the platform')
+  const train = program.command('train').description('train models here, or on the platform')
+  addTrainLocalCommand(train, settings.setExitCode)
   addHostedRunCommands(train, 'train', { settings, detailsOf })
 }
 

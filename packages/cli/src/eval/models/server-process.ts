@@ -40,6 +40,8 @@ export interface ServerProcessOptions {
   readonly traces?: string
   /** Worker processes for user code. Default: the server's own process runs it. */
   readonly workers?: number | 'auto'
+  /** Maximum concurrent rollouts of a workflow whose config sets no limit. Default: the server's. */
+  readonly concurrency?: number
   /** Its flags about a queue. Default: it runs the rollouts itself. */
   readonly queueArgs?: readonly string[]
   /** Working folder of the process. */
@@ -144,11 +146,12 @@ export async function startServerProcess(
 }
 
 function serveArgs(options: ServerProcessOptions): string[] {
-  const { entrypoint, port = 0, traces, workers, queueArgs = [] } = options
+  const { entrypoint, port = 0, traces, workers, concurrency, queueArgs = [] } = options
   const log = traces === undefined ? [] : ['--log', fromHere(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
   // No trajectories: they may contain secrets of the evaluation that its server cannot recognise.
-  const given = [...log, ...processes, ...queueArgs]
+  const slots = concurrency === undefined ? [] : ['--concurrency', String(concurrency)]
+  const given = [...log, ...processes, ...slots, ...queueArgs]
   return ['serve', entrypoint, '--port', String(port), '--no-trajectories', ...given]
 }
 

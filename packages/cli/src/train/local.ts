@@ -1,0 +1,45 @@
+import { Option, type Command } from '@commander-js/extra-typings'
+
+import { countFrom, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { addTrainingFlags } from './training-flags.ts'
+
+function declareLocal(train: Command) {
+  const command = train
+    .command('local')
+    .description('train a model on this machine, with the agent and grader of a training config')
+    .argument('<config>', 'a config in configs/training/')
+  return addTrainingFlags(command)
+    .optionsGroup(groups.model)
+    .option(
+      '--model <folder or name>',
+      'a folder with a model, or its name on the hub (default: Qwen/Qwen3-0.6B)',
+    )
+    .addOption(
+      new Option('--device <device>', 'where the model runs')
+        .choices(['auto', 'cpu', 'cuda', 'mps'] as const)
+        .default('auto' as const),
+    )
+    .option(
+      '--python <command>',
+      'Python with torch, transformers and peft (default: uv installs them for the learner)',
+    )
+    .optionsGroup(groups.limits)
+    .option('--max-length <tokens>', 'maximum number of tokens in a conversation', countFrom(16))
+    .option('--batch <n>', 'maximum number of conversations sampled at once', countFrom(1))
+    .option('--micro-batch-tokens <n>', 'tokens in one pass of an update', countFrom(1))
+    .addHelpText(
+      'after',
+      example('osmosis train local configs/training/price-check.toml --model ./my-model'),
+    )
+}
+
+/** Flags of `osmosis train local`. */
+export type TrainLocalFlags = FlagsOf<typeof declareLocal>
+
+/** Adds `train local`. */
+export function addTrainLocalCommand(train: Command, setExitCode: SetExitCode): void {
+  declareLocal(train).action(async (config, flags) => {
+    const { trainLocalCommand } = await import('./run/local-training.ts')
+    setExitCode(await trainLocalCommand(config, flags))
+  })
+}

@@ -1,0 +1,111 @@
+import { statfs } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+import { formatCount } from '@osmosis/eval'
+import {
+  estimateLearner,
+  openLocalLearner,
+  type LearnerFacts,
+  type LearnerProcessOptions,
+  type LocalLearner,
+} from '@osmosis/train'
+
+import { fromHere } from '../../command/surroundings.ts'
+import type { TrainLocalFlags } from '../local.ts'
+import { runTraining, type PlannedLearner } from './run-training.ts'
+import type { TrainingPlan } from './training-plan.ts'
+
+const defaultModel = 'Qwen/Qwen3-0.6B'
+/** Checkpoints that lie on the disk: the last three, the best, and the one that is being written. */
+const checkpoints = 5
+
+/**
+ * Trains a model on this machine with the bundled learner. Resolves with the exit code.
+ *
+ * @throws OsmosisError, as {@link runTraining} does
+ */
+export function trainLocalCommand(configFile: string, flags: TrainLocalFlags): Promise<number> {
+  return runTraining(configFile, { ...flags, model: flags.model ?? defaultModel }, async (plan) => {
+    const options = learnerOptions(plan, flags)
+    const facts = await estimateLearner(options)
+    await assertDiskSpace(plan, facts)
+    return plannedLearner(options, facts)
+  })
+}
+
+function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProcessOptions {
+  const { model = defaultModel, maxLength = plan.maxLength } = flags
+  const folder = fromHere(model)
+  return {
+    model: existsSync(folder) ? folder : model,
+    python: flags.python,
+    device: flags.device,
+    loraRank: flags.loraRank,
+    maxLength,
+    batch: flags.batch,
+    microBatchTokens: flags.microBatchTokens,
+    seed: flags.seed,
+    logFile: path.join(plan.folder, 'learner.log'),
+  }
+}
+
+function plannedLearner(options: LearnerProcessOptions, facts: LearnerFacts): PlannedLearner {
+  const { memory, trainedWeights, weights } = facts
+  const isLora = trainedWeights < weights
+  let learner: LocalLearner | undefined
+  return {
+    facts: [
+      ['Model', `${options.model}, ${formatCount(weights)} weights, ${facts.dtype}`],
+      [
+        'Trained',
+        isLora
+          ? `${formatCount(trainedWeights)} weights of LoRA adapters`
+          : `all ${formatCount(weights)} weights`,
+      ],
+      ['Device', facts.device],
+      [
+        'Memory',
+        `${sizeText(memory.needed)} needed${memory.free === null ? '' : `, ${sizeText(memory.free)} free`}`,
+      ],
+    ],
+    defaultLearningRate: isLora ? 1e-4 : 1e-6,
+    async open(signal) {
+      learner = await openLocalLearner({ ...options, signal })
+      return learner
+    },
+    died: () => learner?.died,
+    howToUse: (folder) =>
+      isLora
+        ? [
+            `Adapter          ${folder}`,
+            `Serve it         vllm serve ${options.model} --enable-lora --lora-modules policy=${folder}`,
+          ]
+        : [`Model            ${folder}`, `Serve it         vllm serve ${folder}`],
+  }
+}
+
+/** @throws OsmosisError with code `storage_error` when the checkpoints would not fit */
+async function assertDiskSpace(
+  { folder }: TrainingPlan,
+  { trainedWeights }: LearnerFacts,
+): Promise<void> {
+  let existing = folder
+  while (!existsSync(existing)) existing = path.dirname(existing)
+  const { bavail, bsize } = await statfs(existing)
+  // The weights in float32, with two averages of the optimizer.
+  const needed = checkpoints * trainedWeights * 4 * 3
+  const free = bavail * bsize
+  if (free >= needed) return
+  throw new OsmosisError(
+    'storage_error',
+    `The checkpoints of the training need ${sizeText(needed)} in ${folder}, and ${sizeText(free)} are free. Free some, or pass --output with a folder on another disk.`,
+  )
+}
+
+function sizeText(bytes: number): string {
+  const gigabytes = bytes / 1e9
+  if (gigabytes < 1) return `${Math.max(1, Math.round(bytes / 1e6))} MB`
+  return `${gigabytes < 10 ? gigabytes.toFixed(1) : Math.round(gigabytes)} GB`
+}

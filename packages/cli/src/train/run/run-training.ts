@@ -1,0 +1,179 @@
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
+
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
+import { printError, printOut, redaction, standardError } from '../../command/surroundings.ts'
+import { startServerProcess, type ServerProcess } from '../../eval/models/server-process.ts'
+import { evalCompareCommand } from '../../eval/show/compare-command.ts'
+import { readEnvironment } from '../../inputs/environment.ts'
+import type { TrainingFlags } from '../training-flags.ts'
+import { archiveTraining, planTraining, type TrainingPlan } from './training-plan.ts'
+import { endText, evaluationText, planText, stepText, TrainingProgress } from './training-text.ts'
+
+/** A learner for a plan, and what is said about it. */
+export interface PlannedLearner {
+  /** Lines of the plan: model, device, memory, cost. */
+  readonly facts: readonly (readonly [name: string, text: string])[]
+  readonly defaultLearningRate: number
+  open(signal: AbortSignal): Promise<Learner>
+  /** Aborted with the reason when the learner is lost. Called after `open`. */
+  died(): AbortSignal | undefined
+  /** Lines about what was trained and how to use it, from the folder it was exported to. */
+  howToUse(folder: string): readonly string[]
+}
+
+/**
+ * Trains a policy by a config, or continues with its training: serves the entrypoint in a process of its own, evaluates
+ * the held-out rows, trains, evaluates them again, and compares. Resolves with the exit code: 130 after Ctrl-C.
+ *
+ * @throws OsmosisError with code `invalid_config`, `invalid_dataset`, `invalid_entrypoint`, `learner_error`,
+ * `training_drift`, `run_locked`
+ */
+export async function runTraining(
+  configFile: string,
+  flags: TrainingFlags,
+  planLearner: (plan: TrainingPlan) => Promise<PlannedLearner>,
+): Promise<number> {
+  const environment = readEnvironment()
+  const plan = await planTraining(configFile, flags, environment)
+  const planned = await planLearner(plan)
+  const say = (text: string): void => {
+    if (!flags.quiet) printError(`${text}\n`)
+  }
+  say(planText(plan, planned.facts))
+  if (flags.dryRun) return 0
+  if (flags.fresh) await archiveTraining(plan)
+  await mkdir(plan.folder, { recursive: true })
+  const interrupt = abortOnInterrupt()
+  try {
+    const server = await serveEntrypoint(plan, environment, interrupt.signal)
+    const result = await survivingStrayRejections(async () => {
+      try {
+        return await withLearner({ plan, flags, planned, server, say }, interrupt.signal)
+      } finally {
+        await server.close()
+      }
+    })
+    return await conclude(plan, result, planned)
+  } catch (error) {
+    if (!interrupt.signal.aborted) throw error
+    printError(`Interrupted. The same command continues with the training.\n`)
+    return interruptedExitCode
+  } finally {
+    interrupt.release()
+  }
+}
+
+interface Preparation {
+  readonly plan: TrainingPlan
+  readonly flags: TrainingFlags
+  readonly planned: PlannedLearner
+  readonly server: ServerProcess
+  readonly say: (text: string) => void
+}
+
+async function serveEntrypoint(
+  plan: TrainingPlan,
+  environment: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<ServerProcess> {
+  const { experiment, env } = plan.config
+  const server = await startServerProcess(
+    {
+      entrypoint: experiment.entrypointFile,
+      folder: experiment.rolloutFolder,
+      env: {
+        ...environment,
+        ...env,
+        ...plan.secrets,
+        _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(plan.folder, 'artifacts'),
+      },
+      concurrency: plan.rowsPerStep * plan.attempts,
+    },
+    signal,
+  )
+  server.logTo(path.join(plan.folder, 'server.log'))
+  if (server.hasGrader) return server
+  await server.close()
+  throw new OsmosisError(
+    'invalid_entrypoint',
+    `Nothing would reward the rollouts of ${experiment.rollout}: export a class that extends Grader from ${experiment.entrypoint}.`,
+  )
+}
+
+async function withLearner(
+  { plan, flags, planned, server, say }: Preparation,
+  interrupt: AbortSignal,
+): Promise<TrainResult> {
+  const learner = await planned.open(interrupt)
+  const signals = [interrupt, server.died, planned.died()].filter((one) => one !== undefined)
+  const progress = new TrainingProgress(flags.quiet ? undefined : standardError())
+  const { config, rowsPerStep, attempts } = plan
+  const { warmStart } = flags
+  const secrets = redaction()
+  try {
+    const result = await train({
+      folder: plan.folder,
+      learner,
+      rollouts: servedRollouts({
+        server: { url: server.url, apiKey: server.apiKey },
+        kind: server.kind,
+        gradesGroups: server.groupMinSize !== null,
+        agentTimeoutSeconds: config.training.agent_workflow_timeout_s ?? null,
+        graderTimeoutSeconds: config.training.grader_timeout_s ?? null,
+        sampling: plan.sampling,
+      }),
+      rows: plan.rows,
+      heldOut: plan.heldOut,
+      steps: plan.steps,
+      rowsPerStep,
+      attempts,
+      maxInFlight: flags.maxInFlight ?? rowsPerStep * attempts,
+      evaluateEvery: config.checkpoints.eval_interval ?? 0,
+      checkpointEvery: config.checkpoints.checkpoint_save_freq ?? 1,
+      update: {
+        learningRate: flags.lr ?? config.training.lr ?? planned.defaultLearningRate,
+        epochs: flags.passes ?? 1,
+      },
+      ...(warmStart !== undefined && {
+        warmStart: { threshold: warmStart, steps: flags.warmSteps ?? 3 },
+      }),
+      curriculum: flags.curriculum ?? false,
+      stopWhen: {
+        ...(flags.until !== undefined && { reward: flags.until }),
+        ...(flags.patience !== undefined && { patience: flags.patience }),
+      },
+      seed: flags.seed ?? 0,
+      names: { rollout: config.experiment.rollout, dataset: config.experiment.dataset },
+      redact: (data) => secrets.data(data),
+      signal: AbortSignal.any(signals),
+      onProgress: (run, update) => progress.update(run, update),
+      onStep: (step) => progress.say(() => say(stepText(step))),
+      onEvaluation: (evaluation) => progress.say(() => say(evaluationText(evaluation))),
+    })
+    await learner.export(path.join(plan.folder, 'model'))
+    return result
+  } finally {
+    progress.end()
+    await learner.close()
+  }
+}
+
+async function conclude(
+  plan: TrainingPlan,
+  result: TrainResult,
+  planned: PlannedLearner,
+): Promise<number> {
+  const [before, after] = [result.evaluations[0], result.evaluations.at(-1)]
+  printOut('\n')
+  if (before !== undefined && after !== undefined && before !== after) {
+    await evalCompareCommand(before.run, after.run, { metric: 'reward', output: result.runs })
+  }
+  const model = path.join(plan.folder, 'model')
+  printOut(endText(plan, result, planned.howToUse(model)))
+  return 0
+}

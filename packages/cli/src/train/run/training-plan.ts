@@ -1,0 +1,136 @@
+import { existsSync } from 'node:fs'
+import { rename } from 'node:fs/promises'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+import {
+  assertRunName,
+  readDataset,
+  readTrainingConfig,
+  type DatasetRow,
+  type TrainingConfig,
+} from '@osmosis/eval'
+
+import { fromHere, hideSecrets, namedHere, protectData } from '../../command/surroundings.ts'
+import { requiredSecrets } from '../../inputs/environment.ts'
+import type { TrainingFlags } from '../training-flags.ts'
+
+/** What is trained, on which rows, and how: the config with its flags. */
+export interface TrainingPlan {
+  readonly config: TrainingConfig
+  readonly name: string
+  /** Folder of the training; absolute. */
+  readonly folder: string
+  readonly rows: readonly DatasetRow[]
+  readonly heldOut: readonly DatasetRow[]
+  readonly steps: number
+  readonly rowsPerStep: number
+  readonly attempts: number
+  /** Maximum number of tokens in a conversation. */
+  readonly maxLength: number
+  /** For each model call. */
+  readonly sampling: Readonly<Record<string, number>>
+  readonly secrets: Readonly<Record<string, string>>
+  /** Keys of the config that have no effect here, each with the reason. */
+  readonly unused: readonly string[]
+}
+
+/** Most held-out rows unless a file has them. */
+const mostHeldOut = 50
+const defaults = { prompt: 2048, response: 2048, rows: 16, attempts: 8 }
+
+/**
+ * Makes the plan of a training. Flags come before the config.
+ *
+ * @throws OsmosisError with code `invalid_config` or `invalid_dataset`
+ */
+export async function planTraining(
+  configFile: string,
+  flags: TrainingFlags,
+  environment: NodeJS.ProcessEnv,
+): Promise<TrainingPlan> {
+  const config = await readTrainingConfig(
+    namedHere(configFile),
+    flags.dataset === undefined ? {} : { datasetFile: fromHere(flags.dataset) },
+  )
+  const { training, sampling, workspaceRoot } = config
+  const all = await readDataset(config.experiment.datasetFile)
+  const { rows, heldOut } = await splitRows(all, flags.heldOut)
+  protectData([...rows, ...heldOut])
+  const secrets = await requiredSecrets(config.requiredSecrets, flags.secretsFile, environment)
+  hideSecrets(secrets)
+  const name = flags.name ?? path.basename(configFile, path.extname(configFile))
+  assertRunName(name)
+  const root =
+    flags.output === undefined
+      ? path.join(workspaceRoot, '.osmosis', 'training')
+      : fromHere(flags.output)
+  const wanted = flags.rowsPerStep ?? training.rollout_batch_size ?? defaults.rows
+  const rowsPerStep = Math.min(wanted, rows.length)
+  const epochs = training.total_epochs ?? 1
+  const response = training.max_response_length ?? defaults.response
+  return {
+    config,
+    name,
+    folder: path.join(root, name),
+    rows,
+    heldOut,
+    steps: flags.steps ?? Math.ceil((rows.length * epochs) / rowsPerStep),
+    rowsPerStep,
+    attempts: flags.n ?? training.n_samples_per_prompt ?? defaults.attempts,
+    maxLength: (training.max_prompt_length ?? defaults.prompt) + response,
+    sampling: {
+      max_tokens: response,
+      ...(sampling.rollout_temperature === undefined
+        ? {}
+        : { temperature: sampling.rollout_temperature }),
+    },
+    secrets,
+    unused: unusedKeys(config, flags),
+  }
+}
+
+/** Renames the folder of an existing training to `<name>.1`, or the next number that is free. */
+export async function archiveTraining({ folder }: TrainingPlan): Promise<void> {
+  if (!existsSync(folder)) return
+  let number = 1
+  while (existsSync(`${folder}.${number}`)) number += 1
+  await rename(folder, `${folder}.${number}`)
+}
+
+/** Without a file, every fifth row is held out: the first of each five. */
+async function splitRows(
+  all: readonly DatasetRow[],
+  heldOutFile: string | undefined,
+): Promise<Pick<TrainingPlan, 'rows' | 'heldOut'>> {
+  if (heldOutFile !== undefined) {
+    return { rows: all, heldOut: await readDataset(namedHere(heldOutFile)) }
+  }
+  if (all.length < 5) {
+    throw new OsmosisError(
+      'invalid_dataset',
+      `A training needs at least 5 rows, of which one is held out, and the dataset has ${all.length}. Add rows, or pass --held-out <file>.`,
+    )
+  }
+  const heldOut = all.filter((_, at) => at % 5 === 0).slice(0, mostHeldOut)
+  const held = new Set(heldOut)
+  return { rows: all.filter((row) => !held.has(row)), heldOut }
+}
+
+function unusedKeys(
+  { experiment, sampling, advanced }: TrainingConfig,
+  { model }: TrainingFlags,
+): string[] {
+  const topP = sampling.rollout_top_p
+  return [
+    model === undefined
+      ? ''
+      : `experiment.model_path (${experiment.modelPath}): --model replaces it`,
+    topP === undefined || topP === 1
+      ? ''
+      : `sampling.rollout_top_p (${topP}): the logprobs of a truncated distribution cannot be trained`,
+    ...(experiment.branch ? ['experiment.branch: the files of this folder are used'] : []),
+    ...(experiment.commitSha ? ['experiment.commit_sha: the files of this folder are used'] : []),
+    ...Object.keys(advanced).map((key) => `advanced.${key}: for the hosted platform`),
+  ].filter((line) => line !== '')
+}

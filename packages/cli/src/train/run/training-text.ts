@@ -1,0 +1,121 @@
+import path from 'node:path'
+
+import { formatCount, formatDuration, formatShare, type EvaluationProgress } from '@osmosis/eval'
+import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
+
+import { workingFolder, type OutputStream } from '../../command/surroundings.ts'
+import type { TrainingPlan } from './training-plan.ts'
+
+/** The plan of a training, a line for each fact. */
+export function planText(
+  plan: TrainingPlan,
+  facts: readonly (readonly [name: string, text: string])[],
+): string {
+  const { name, rows, heldOut, steps, rowsPerStep, attempts, unused, config } = plan
+  const rollouts = steps * rowsPerStep * attempts
+  const lines: [string, string][] = [
+    ['Training', `${name}, of ${config.experiment.rollout} on ${config.experiment.dataset}`],
+    ...facts.map(([label, text]): [string, string] => [label, text]),
+    ['Rows', `${formatCount(rows.length)} to train, ${formatCount(heldOut.length)} held out`],
+    [
+      'Steps',
+      `${steps} of ${rowsPerStep} rows × ${attempts} attempts = ${formatCount(rollouts)} rollouts`,
+    ],
+    ['Folder', shown(plan.folder)],
+  ]
+  const width = Math.max(...lines.map(([label]) => label.length)) + 2
+  return [
+    ...lines.map(([label, text]) => `${label.padEnd(width)}${text}`),
+    ...unused.map((line) => `Not used  ${line}`),
+  ].join('\n')
+}
+
+/** A step that ended, on one line, with its alarms below. */
+export function stepText({ step, phase, rollouts, batch, update, alarms }: StepRecord): string {
+  const parts = [
+    `step ${String(step).padStart(3)}`,
+    `reward ${shownReward(rollouts.reward)}`,
+    `passed ${formatShare(rollouts.passRate)}`,
+    `groups with a signal ${batch.groupsWithSignal} of ${batch.groups}`,
+    ...(rollouts.failed > 0 ? [`${rollouts.failed} failed`] : []),
+    update === null
+      ? 'no update'
+      : [
+          ...(update.driftMax === null ? [] : [`drift ${update.driftMax.toExponential(0)}`]),
+          ...(update.entropy === null ? [] : [`entropy ${update.entropy.toFixed(2)}`]),
+        ].join('  '),
+    `rollouts ${formatDuration(rollouts.seconds * 1000)}`,
+    ...(update === null ? [] : [`update ${formatDuration(update.seconds * 1000)}`]),
+    ...(phase === 'warm_start' ? ['(warm start)'] : []),
+  ].filter((part) => part !== '')
+  return [parts.join('  '), ...alarms.map((alarm) => `  ! ${alarm}`)].join('\n')
+}
+
+/** An evaluation of the held-out rows, on one line. */
+export function evaluationText({ run, rollouts }: EvaluationRecord): string {
+  const range =
+    rollouts.rewardFrom === null || rollouts.rewardTo === null
+      ? ''
+      : ` (${rollouts.rewardFrom.toFixed(2)} to ${rollouts.rewardTo.toFixed(2)})`
+  const what = run === 'before' ? 'before' : run.replace(/^after-step-0*/, 'after step ')
+  return `held-out rows ${what}: reward ${shownReward(rollouts.reward)}${range}, passed ${formatShare(rollouts.passRate)}`
+}
+
+/** What is printed at the end, behind the comparison. */
+export function endText(
+  plan: TrainingPlan,
+  { reason, steps, runs, best }: TrainResult,
+  howToUse: readonly string[],
+): string {
+  const updates = steps.filter(({ update }) => update !== null).length
+  return [
+    '',
+    `${reason} ${updates} updates in ${steps.length} steps.`,
+    ...howToUse,
+    ...(best === undefined
+      ? []
+      : [`Best checkpoint  ${shown(path.join(plan.folder, best.folder))}`]),
+    `Read any step    npx osmosis eval view --output ${shown(runs)}`,
+    '',
+  ].join('\n')
+}
+
+/** How far the rollouts of the current step have come: one line that replaces itself, on terminals only. */
+export class TrainingProgress {
+  readonly #output: OutputStream | undefined
+  #shownAt = 0
+  #isShown = false
+
+  constructor(output: OutputStream | undefined) {
+    this.#output = output?.isTTY ? output : undefined
+  }
+
+  update(run: string, { done, total }: EvaluationProgress): void {
+    const now = performance.now()
+    if (this.#output === undefined || (now - this.#shownAt < 100 && done < total)) return
+    this.#shownAt = now
+    this.#isShown = true
+    this.#output.write(`\r\u001B[2K${run}  ${done} of ${total} rollouts`)
+  }
+
+  /** Prints something else, in place of the line. */
+  say(print: () => void): void {
+    this.end()
+    print()
+  }
+
+  end(): void {
+    if (this.#isShown) this.#output?.write('\r\u001B[2K')
+    this.#isShown = false
+  }
+}
+
+function shownReward(reward: number | null): string {
+  return reward === null ? 'none' : reward.toFixed(3)
+}
+
+/** Relative to the working folder where that is shorter. */
+function shown(folder: string): string {
+  const relative = path.relative(workingFolder(), folder)
+  return relative.startsWith('..') ? folder : relative || '.'
+}

@@ -1,0 +1,64 @@
+import type { Command } from '@commander-js/extra-typings'
+
+import { adding, countFrom, decimalNumber, groups, type FlagsOf } from '../command/flags.ts'
+
+function trainingFlags(command: Command) {
+  return command
+    .optionsGroup(groups.inputs)
+    .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
+    .option(
+      '--held-out <file>',
+      'dataset for the evaluations before and after (default: a fifth of the rows, at most 50, which are not trained)',
+    )
+    .option(
+      '--secrets-file <file>',
+      'read the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
+    )
+    .optionsGroup(groups.training)
+    .option('--steps <n>', 'number of updates (default: from total_epochs)', countFrom(1))
+    .option(
+      '--rows-per-step <n>',
+      'rows in a step (default: rollout_batch_size of the config, 16)',
+      countFrom(1),
+    )
+    .option(
+      '--n <attempts>',
+      'attempts at each row (default: n_samples_per_prompt of the config, 8)',
+      countFrom(2),
+    )
+    .option('--lr <rate>', 'learning rate (default: lr of the config)', decimalNumber)
+    .option('--lora-rank <rank>', 'rank of the LoRA adapters (default: 16)', countFrom(0))
+    .option('--passes <n>', 'passes over the rollouts of a step (default: 1)', countFrom(1))
+    .option(
+      '--warm-start <reward>',
+      'first train the attempts that reach this reward by cross-entropy, for a model that gets hardly any reward',
+      decimalNumber,
+    )
+    .option('--warm-steps <n>', 'number of steps of the warm start (default: 3)', countFrom(1))
+    .option('--curriculum', 'draw rows less often whose attempts all got the same reward')
+    .option('--until <reward>', 'stop when the mean reward of a step reaches this', decimalNumber)
+    .option('--patience <n>', 'stop after this many steps without a better one', countFrom(1))
+    .option('--seed <n>', 'decides the order of rows and sequences (default: 0)', countFrom(0))
+    .optionsGroup(groups.limits)
+    .option(
+      '--max-in-flight <rollouts>',
+      'maximum number of concurrent rollouts (default: all attempts of a step)',
+      countFrom(1),
+    )
+    .optionsGroup(groups.run)
+    .option('--name <name>', 'name of the training (default: that of the config)')
+    .option('--fresh', 'start a new training; an existing one is renamed to <name>.1')
+    .option('--dry-run', 'print the plan without starting')
+    .optionsGroup(groups.output)
+    .option(
+      '-o, --output <folder>',
+      'folder of the trainings (default: .osmosis/training in the workspace)',
+    )
+    .option('-q, --quiet', 'print errors and the comparison only')
+}
+
+/** Flags of all commands that train, and the model that some of them take. */
+export type TrainingFlags = FlagsOf<typeof trainingFlags> & { readonly model?: string | undefined }
+
+/** Adds the flags of all commands that train. */
+export const addTrainingFlags = adding(trainingFlags)
