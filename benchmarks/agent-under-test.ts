@@ -6,7 +6,7 @@ import { RolloutContext } from '@osmosis/core'
 
 import type { AgentRuns } from './agents/agent-runs.ts'
 
-/** Asks for a round of runs; the answer is the CPU of one run in milliseconds. */
+/** Requests a round of runs. The answer is the CPU time of one run. Milliseconds. */
 export interface Round {
   way: keyof AgentRuns
   runs: number

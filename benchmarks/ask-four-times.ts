@@ -1,4 +1,4 @@
-// What servers under test execute: a workflow that asks the policy four times, and a grader that is content.
+// What servers under test execute: a workflow that asks the policy four times, and a grader that rewards everything.
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import {
@@ -14,7 +14,7 @@ import type { ChatMessage } from '@osmosis/core/policy'
 
 export const calls = 4
 
-/** Waits first for the milliseconds that its metadata say. */
+/** Waits first for the time in its metadata. Milliseconds. */
 class AskFourTimes extends AgentWorkflow {
   override async run({ prompt, metadata }: AgentWorkflowContext): Promise<void> {
     const rollout = requireRolloutContext('AskFourTimes')

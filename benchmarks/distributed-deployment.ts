@@ -95,7 +95,7 @@ interface MeasuredProcess {
 
 async function startProcess(role: Role): Promise<MeasuredProcess> {
   const file = path.join(import.meta.dirname, 'distributed-process.ts')
-  // As the commands have it.
+  // As in the commands.
   const execArgv = ['--no-allocation-site-pretenuring']
   const child = fork(file, [JSON.stringify(role)], { execArgv })
   const [port] = (await once(child, 'message')) as [number]

@@ -4,7 +4,7 @@
 //
 //   npx -y pnpm@12 run benchmark:distributed [rollouts]
 //
-// With a number it shows that many rollouts in flight over four workers, and nothing else.
+// With a number it only measures that many concurrent rollouts over four workers.
 import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 

@@ -23,13 +23,13 @@ export interface EngineTask {
   readonly folder: string
 }
 
-/** What it came to. */
+/** The measured figures. */
 export interface EngineFigures {
   readonly seconds: number
   readonly cpuSeconds: number
   /** As the system sees the process. */
   readonly peakMiB: number
-  /** After everything was collected, with the result in hand. */
+  /** After garbage collection, with the result still referenced. */
   readonly liveMiB: number
   /** Of the evaluation's time. */
   readonly refreshSeconds: number
@@ -83,7 +83,7 @@ async function figuresOf({ items, inFlight, store, folder }: EngineTask): Promis
   }
 }
 
-/** Ends each item at once, as one that has said and shown its grader so much. */
+/** Ends each item at once, with a conversation and grader input of a realistic size. */
 const instant: ItemRunner = {
   async run({ rolloutId, row, runIndex }, { onEnd }) {
     const { trajectories, graded } = itemOf(row.sourceRowIndex, runIndex, text)
@@ -104,7 +104,7 @@ const instant: ItemRunner = {
         trouble: null,
       },
     }
-    // As a rollout that is somewhere else: never in the same turn of the event loop.
+    // Like a rollout in another process, it never ends in the same turn of the event loop.
     await new Promise(setImmediate)
     await onEnd?.(outcome)
     return outcome

@@ -67,7 +67,7 @@ function median(times: readonly number[]): number {
   return times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0
 }
 
-/** Different from its neighbours in everything that is counted, and the same in every process. */
+/** Different from its neighbours in every counted figure, and the same in every process. */
 function simulated(row: number, attempt: number): ItemEvent {
   const mixed = Math.imul(row * 4 + attempt + 1, 0x9e3779b1) >>> 0
   const use = tools

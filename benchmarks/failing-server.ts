@@ -1,5 +1,5 @@
 // A rollout server in a process of its own whose rollouts fail with ten megabytes each, and whose log
-// goes to stderr as that of a user's server does. Tells its parent its port.
+// goes to stderr as that of a user's server does. Sends its port to its parent.
 import { AgentWorkflow, defineWorkflowConfig, type AgentWorkflowContext } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 

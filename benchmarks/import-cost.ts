@@ -12,11 +12,11 @@ import { cleanUp, npmInstall, packAll } from '../test/packed/workspace.ts'
 
 const rounds = 15
 
-/** What is imported, and what of it is not ours. */
+/** A package that is imported, and the framework that it needs. */
 interface Measured {
   name: string
   framework?: string
-  /** Milliseconds that may be ours. */
+  /** Maximum cost of our package. Milliseconds. */
   goalMs: number
 }
 
@@ -38,7 +38,7 @@ interface Program {
 
 const programs = new Map<string, Program>()
 for (const { name, framework } of measured) {
-  // A folder each: the frameworks' own dependencies need not agree with one another.
+  // One folder for each, because the dependencies of the frameworks may conflict.
   const specifiers = framework
     ? [tarballOf(name), `${framework}@${pinnedVersion(name, framework)}`]
     : []
@@ -50,7 +50,7 @@ for (const { name, framework } of measured) {
 }
 
 for (let round = 0; round < rounds; round += 1) {
-  // Round by round, so that a slow moment of the machine meets all of them.
+  // Round by round, so that a slow moment of the machine affects all of them.
   for (const { folder, source, times } of programs.values()) times.push(run(folder, source))
 }
 

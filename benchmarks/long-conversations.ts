@@ -1,5 +1,5 @@
 // What the call costs that ends a long conversation, as a multiple of the same bytes sent by a bare
-// HTTP client, which writes the request, reads the answer and looks at nothing. Both in one run, taking
+// HTTP client, which writes the request, reads the answer and checks nothing. Both in one run, taking
 // turns. The conversation is given as frameworks give it: new message objects for each call.
 //
 //   npx -y pnpm@12 run benchmark:conversations
@@ -33,7 +33,7 @@ for (const { turns, bytes } of [
     samples.bare.push(await cpuOf(async () => askBare(copied(conversation))))
     const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: url })
     const policy = context.policy('main')
-    // Everything but the last two messages has been asked before, as in any conversation.
+    // Everything but the last two messages was part of an earlier request, as in any conversation.
     samples.first.push(
       await cpuOf(async () => policy.complete({ messages: copied(conversation.slice(0, -2)) })),
     )

@@ -22,7 +22,7 @@ const words = 'Tool call failed: the document begins with these words, and conti
 const texts: [name: string, text: string, goal: number][] = [
   ['words', words.repeat(mostCleaned / words.length), 10],
   ['base64', randomBytes((mostCleaned * 3) / 4).toString('base64'), 10],
-  // Made to be slow.
+  // Chosen to be slow.
   ['the beginning of every key', 'sk-proj-'.repeat(mostCleaned / 8), 20],
   ['nothing but keys', keys.join(' ').slice(0, mostCleaned), 20],
 ]

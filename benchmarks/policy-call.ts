@@ -1,5 +1,5 @@
 // What a model call through the policy client costs beyond the same request by a bare HTTP client,
-// which reads the answer and looks at nothing. Both in one run, taking turns.
+// which reads the answer and checks nothing. Both in one run, taking turns.
 //
 //   npx -y pnpm@12 run benchmark:calls
 import { fork } from 'node:child_process'

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { GraderCallbackBody } from '@osmosis/runtime/wire'
 import { Agent, request } from 'undici'
 
-/** What a cluster is to do. */
+/** The work of a cluster. */
 export interface Load {
   /** Of the server. */
   readonly url: string
@@ -25,13 +25,13 @@ export interface Load {
   readonly latencyMs: number
   /** Whether the policy answers the last call of each rollout only after `release`. */
   readonly hold?: boolean
-  /** What all rollouts are given and say, in characters; default: little. */
+  /** Size of the prompts and answers. Characters; default: small. */
   readonly texts?: { readonly prompt: number; readonly answer: number }
   /** Of all rollouts. */
   readonly metadata?: object
 }
 
-/** How it went. */
+/** The measured result. */
 export interface LoadResult {
   /** Milliseconds. */
   readonly wallMs: number
@@ -56,7 +56,7 @@ export interface Held {
 /** Model calls of each rollout. */
 export const calls = 4
 
-// The main program only wants to know the types and the number.
+// The main program only needs the types and the number.
 if (process.send !== undefined && process.argv[1] === import.meta.filename) await serveParent()
 
 async function serveParent(): Promise<void> {
@@ -203,7 +203,7 @@ function longTexts({ prompt, answer }: NonNullable<Load['texts']>) {
   return { answer: sseText(pieces), initialMessages: [{ role: 'user', content: prose(prompt, 1) }] }
 }
 
-/** Text that compresses about as well as what people write. */
+/** Text that compresses about as well as human text. */
 function prose(length: number, seed: number): string {
   let state = seed
   const next = (below: number): number => {

@@ -1,5 +1,5 @@
-// What the viewer of evaluation runs takes, in the Chromium of the system: the figures that a reader
-// feels, each beside its goal. The runs are synthetic.
+// The cost of the viewer of evaluation runs, in the Chromium of the system: the delays that a reader
+// notices, each beside its goal. The runs are synthetic.
 //
 //   npx -y pnpm@12 run benchmark:viewer
 import { fork, type ChildProcess } from 'node:child_process'
@@ -18,7 +18,7 @@ interface Figure {
   readonly name: string
   readonly value: number
   readonly unit: string
-  /** It should be no more than this. */
+  /** The maximum that is acceptable. */
   readonly goal: number
 }
 
@@ -67,7 +67,7 @@ async function measureOn(
     await page.locator('.line').first().waitFor()
     warm.push(performance.now() - started)
   }
-  // Figures of a large run come behind its lines.
+  // The figures of a large run appear after its lines.
   await page.locator('.finding').first().waitFor()
   const lines = await page.locator('.line').count()
   const figures: Figure[] = [
@@ -96,7 +96,7 @@ async function firstPaintOf(page: Page): Promise<number> {
   )
 }
 
-/** From an input to the second frame after it: the first that surely shows what it led to. */
+/** From an input to the second frame after it, the first one that certainly shows its effect. */
 async function worstFilter(page: Page): Promise<number> {
   const medians: number[] = []
   for (const text of filters) {
@@ -159,7 +159,7 @@ async function liveRow(page: Page, folder: string): Promise<number> {
     appendFileSync(journal, journalLine({ ...event, summary }))
     await shown
     times.push(performance.now() - started)
-    // Figures are computed behind the lines; the next line does not wait for them.
+    // Figures are computed after the lines; the next line does not wait for them.
     await page.waitForTimeout(1500)
   }
   return median(times)

@@ -2,7 +2,7 @@
 export interface AgentRuns {
   /** Runs the agent once and resolves with what it said last. */
   generate(): Promise<string>
-  /** The same, reading the answers as they come. */
+  /** The same, with streamed answers. */
   stream(): Promise<string>
 }
 

@@ -4,7 +4,7 @@ import { z } from 'zod'
 
 import { type AgentRuns, instructions, maxTokens, question, toolText } from './agent-runs.ts'
 
-// There is nowhere to send traces to; in rollouts they are off as well.
+// Traces have no receiver here; in rollouts tracing is off as well.
 setTracingDisabled(true)
 
 const multiply = tool({

@@ -8,7 +8,7 @@ import { scriptedPolicy, type PolicyModel, type ScriptedCall } from '@osmosis/co
 export interface ArithmeticPolicyOptions {
   /** The share of final answers that are wrong, 0 to 1. */
   errorRate: number
-  /** Another seed, other wrong answers. */
+  /** Selects which answers are wrong. */
   seed: number
 }
 
@@ -31,7 +31,7 @@ export function arithmeticPolicy({ errorRate, seed }: ArithmeticPolicyOptions): 
       if (a === undefined || b === undefined) throw new Error(`No two numbers in: ${question}`)
       return {
         content: 'I multiply the two.',
-        // Written by hand: a model writes its arguments the way it likes, too.
+        // Not the form of JSON.stringify, because models write arguments in any form.
         toolCalls: [{ name: 'multiply', arguments: `{"a": ${a}, "b": ${b}}` }],
       }
     }

@@ -1,5 +1,5 @@
 // An agent that learns while you watch: its policy is evaluated, trained for some iterations, and
-// evaluated again. Everything is real but the size of the policy and the cluster: agent, grader, rollout
+// evaluated again. Everything but the size of the policy and the cluster is real: agent, grader, rollout
 // server, callbacks, token ids and logprobs.
 //
 //   npx -y pnpm@12 run demo:train [--iterations <n>] [--output <folder of runs>]
@@ -82,7 +82,7 @@ async function train(rows: readonly DatasetRow[], iterations: number): Promise<v
     const readers = rollouts.filter(({ calls }) => calls > 1)
     curve.ended(iteration, average(rewards), readers.length / rollouts.length)
     const recorded = cluster.trained()
-    // Of the last iteration the rewards are looked at, and nothing is learnt.
+    // The last iteration only measures the rewards; nothing is learnt from it.
     if (iteration < iterations) learn(policy, recorded.slice(known))
     known = recorded.length
   }
@@ -109,7 +109,7 @@ async function evaluate(name: string, policyModule: string): Promise<void> {
   )
 }
 
-/** An attempt that got nothing before, and everything after. */
+/** An attempt with reward 0 before and reward 1 after. */
 function learntItem(): string {
   const before = rewardsOf('doors-before')
   const after = [...rewardsOf('doors-after')]

@@ -4,7 +4,7 @@ import { stdout } from 'node:process'
 const width = 40
 const eighths = ' ▏▎▍▌▋▊▉'
 
-/** Prints a line for each iteration; on a terminal also how far the running one has come. */
+/** Prints a line for each iteration; on a terminal also the progress of the current one. */
 export class LearningCurve {
   #shownAt = 0
 
@@ -12,7 +12,7 @@ export class LearningCurve {
     stdout.write(`iteration  reward  ${' '.repeat(width)}  reads the note\n`)
   }
 
-  /** Called as often as there is news; a pipe or a file gets none of it. */
+  /** Shows the progress; does nothing for a pipe or a file. */
   running(iteration: number, answers: number): void {
     const now = performance.now()
     if (!stdout.isTTY || now - this.#shownAt < 50) return

@@ -1,4 +1,4 @@
 import path from 'node:path'
 
-/** Where a training leaves the policy. */
+/** The file to which a training writes the policy. */
 export const policyFile = path.resolve(import.meta.dirname, '../.osmosis/train/policy.json')

@@ -1,4 +1,4 @@
-// The policy as the last training has left it.
+// The policy after the last training.
 import { readFileSync } from 'node:fs'
 
 import { TinyPolicy, type SavedTinyPolicy } from '@osmosis/testing'

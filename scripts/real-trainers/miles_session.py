@@ -155,7 +155,7 @@ async def main():
             "its reward is that of its row": all(
                 reward == float(row["answer"]) for row, reward, wanted in zip(data, rewards, rewarded) if wanted
             ),
-            "the filter keeps each of them, and nothing else": completed == rewarded,
+            "the filter passes exactly the rewarded rollouts": completed == rewarded,
             "what it drops would have been trained as 0": all(
                 reward == 0 for reward, wanted in zip(rewards, rewarded) if not wanted
             ),

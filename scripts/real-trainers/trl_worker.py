@@ -75,7 +75,7 @@ class Model:
         return policy.ids(text)
 
     def calls_of(self, row):
-        """The model calls whose tokens a row of training trains, or None where it says something else than they did."""
+        """The model calls whose tokens a row of training trains, or None where the row differs from them."""
         ids, mask, logprobs = row["input_ids"], row["completion_mask"], row["old_log_probs"]
         found, at = [], 0
         while at < len(ids):

@@ -23,13 +23,13 @@ describe.each([
         tool_calls: [call('c1', '{ "a" : 12.0,  "b": 3 }'), call('c2', '{"b": 3,"a": 1.2e1}')],
       },
       { content: null, tool_calls: [call('c3', '{"a": 12345678901234567890, "b": 1}')] },
-      // A graph of LangGraph.js takes such a turn for one without tool calls, and ends.
+      // A graph of LangGraph.js treats such a turn as one without tool calls, and ends.
       ...(name.includes('langgraph')
         ? []
         : [{ content: null, tool_calls: [call('c4', '{"a": 12, "b"')] }]),
       { content: 'The product is below.\n#### 36' },
     ]
-    // Mastra says there what it makes of malformed arguments.
+    // Mastra logs there how it handles malformed arguments.
     if (name.includes('mastra')) vi.spyOn(console, 'error').mockImplementation(() => {})
     await using controller = await startPlainController(answers)
     await using server = await serveExample(name)

@@ -22,7 +22,7 @@ export function start(
   })
 }
 
-/** Where a command that serves listens; rejects when it ends before. */
+/** The URL on which a server command listens; rejects when the command ends before. */
 export async function listeningUrl(child: ChildProcess): Promise<string> {
   let printed = ''
   return new Promise((resolve, reject) => {

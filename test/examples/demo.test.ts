@@ -9,7 +9,7 @@ const last = steps.at(-1) ?? ''
 
 it('an evaluation of the demo can be graded again, exported and read', async () => {
   const [evaluation = ''] = evaluations
-  // Its policy continues where other evaluations of this process have ended.
+  // Its policy continues after the other evaluations of this process.
   expect(await passedOf(evaluation, 5)).toBeGreaterThan(0)
 })
 

@@ -32,13 +32,13 @@ interface Conversation {
   tools: { function: { name: string } }[]
 }
 
-/** A command of the demo without its first word, as the command takes it. */
+/** The arguments of a command of the demo. */
 export function argsOf(command: string): string[] {
   return command.split(' ').slice(1)
 }
 
 /**
- * Runs an evaluation of the demo, looks at all that it leaves, and resolves with how many of its attempts passed.
+ * Runs an evaluation of the demo, checks everything that it stores, and resolves with the number of attempts that passed.
  *
  * @param rows - as many of its 50
  * @param evaluate - runs the command. Default: in this process.

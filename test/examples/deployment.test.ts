@@ -74,7 +74,7 @@ withPrograms('systemd-analyze').it('systemd finds nothing wrong with the unit', 
   const state = mkdtempSync(path.join(tmpdir(), 'osmosis-unit-'))
   onTestFinished(() => rmSync(state, { recursive: true }))
   const file = path.join(state, 'osmosis.service')
-  // What it executes has to be on this machine.
+  // The program that it executes must exist on this machine.
   writeFileSync(file, unit.replace(/^ExecStart=\S+/m, 'ExecStart=/bin/true'))
   const { stderr } = await promisify(execFile)('systemd-analyze', ['verify', file])
   expect(stderr.split('\n').filter((line) => line.includes('osmosis.service'))).toEqual([])

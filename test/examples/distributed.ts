@@ -73,7 +73,7 @@ export function serviceOf(name: string): Part {
   return { args: oneByOne(command), graceSeconds: Number.parseInt(grace), probes: [] }
 }
 
-/** Flags and their values as words of their own. */
+/** Flags and their values as separate arguments. */
 function oneByOne(words: readonly string[]): string[] {
   return words.flatMap((word) => /^(--[a-z-]+)=(.*)$/.exec(word)?.slice(1) ?? [word])
 }
@@ -89,7 +89,7 @@ export function shown(name: 'serve' | 'worker' | 'eval'): string[] {
 
 export const password = 'the-password'
 
-/** Gives commands that are written for other machines what they have there, and starts them here. */
+/** Starts commands that are written for other machines here, with local paths and addresses. */
 export function machine(redis: string): (args: readonly string[]) => ChildProcess {
   const state = mkdtempSync(path.join(tmpdir(), 'osmosis-distributed-'))
   onTestFinished(() => rmSync(state, { recursive: true, force: true }))
@@ -142,7 +142,7 @@ export async function endsCleanly(child: ChildProcess): Promise<void> {
   expect(await ended).toEqual([0, null])
 }
 
-/** Starts Redis, the server and the worker of an example, has each end, and resolves with their logs. */
+/** Starts Redis, the server and the worker of an example, ends each of them, and resolves with their logs. */
 export async function logsOf(part: (name: string) => Part): Promise<string> {
   let log = ''
   const startHere = machine(await redisHere(part('redis').args))

@@ -28,7 +28,7 @@ class MultiplyByHand extends AgentWorkflow {
 
 const { MultiplyGrader } = aiSdk
 
-/** Multiplies twice. Then it breaks down in the first attempt, is right in the second, and wrong in the third. */
+/** Multiplies twice. Then it throws in the first attempt, is right in the second, and wrong in the third. */
 export const multiplyModel: FakeModel = (body, rolloutId) => {
   const results = body.messages.filter(({ role }) => role === 'tool').length
   if (results < 2) {
@@ -40,7 +40,7 @@ export const multiplyModel: FakeModel = (body, rolloutId) => {
   return tokenAnswer(body, { content: rolloutId.endsWith('-2') ? '#### 36' : '#### 35' })
 }
 
-/** Agents that do the same, by what they are made with: their entrypoints. */
+/** The entrypoints of equivalent agents, by framework. */
 export const multiplyAgents: readonly (readonly [
   name: string,
   exports: Readonly<Record<string, unknown>>,

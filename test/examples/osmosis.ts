@@ -7,7 +7,7 @@ import { main } from '@osmosis/cli'
 
 import type { Finished } from './command.ts'
 
-/** What commands write to the home folder does not go to that of the person who runs the tests. */
+/** A temporary home folder, so that commands do not write to the developer's own. */
 const home = mkdtempSync(path.join(tmpdir(), 'osmosis-examples-home-'))
 process.once('exit', () => rmSync(home, { recursive: true, force: true }))
 

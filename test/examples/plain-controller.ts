@@ -14,7 +14,7 @@ interface Received {
   raw: string
 }
 
-/** An assistant message as the policy says it: its tool calls with arguments word for word. */
+/** An assistant message of the policy, with the exact arguments of its tool calls. */
 export interface Answer {
   content: string | null
   reasoning_content?: string

@@ -49,7 +49,7 @@ it.each(others)(
   },
 )
 
-// Only loops have other files; the modules of the other frameworks run above.
+// Only loops have other files; the modules of the other frameworks are run above.
 it.each([first, 'agent-loop'] as const)(
   'a new workspace of %s has nothing to be found by checks',
   async (name) => {

@@ -27,7 +27,7 @@ export const parentFolder = (): string => parent
 /** Where the workspace of a framework is. */
 export const folderOf = (framework: Framework): string => path.join(parent, `my ${framework}`)
 
-/** Lets the tests of a file look at a new workspace of each framework. */
+/** Gives the tests of a file a new workspace of each framework. */
 export function makeWorkspaces(): void {
   beforeAll(async () => {
     parent = mkdtempSync(path.join(tmpdir(), 'osmosis-scaffolds-'))
@@ -75,7 +75,7 @@ export function manifestOf(folder: string): Manifest {
   return JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as Manifest
 }
 
-/** What an evaluation of a new workspace counts. */
+/** The counts of an evaluation of a new workspace. */
 export const countsOfShop = {
   total_samples: 48,
   completed_samples: 48,
@@ -84,7 +84,7 @@ export const countsOfShop = {
   failed: 0,
 }
 
-/** Does what the advice to a new workspace says, and resolves with what the evaluation counts. */
+/** Follows the advice for a new workspace, and resolves with the counts of the evaluation. */
 export async function followAdvice(framework: Framework): Promise<unknown> {
   const said = advice.get(framework) ?? ''
   expect(said).toContain('npm install\n  npx osmosis eval run configs/eval/shop.toml')
@@ -118,7 +118,7 @@ export async function correctInstructions(framework: Framework): Promise<string>
   return stdout
 }
 
-/** What the checks of a workspace find that somebody would have to change. */
+/** The problems that the checks of a workspace find. */
 export async function problemsOf(framework: Framework): Promise<unknown[]> {
   const folder = folderOf(framework)
   const checks = await osmosis(['rollout', 'validate', '--json'], folder)

@@ -21,8 +21,8 @@ const python = promisify(execFile)
 const meanwhile = 64
 
 /**
- * Asks twice, and breaks down in between: always for one row, and once for another. For a third the history is
- * rewritten, as an agent does that writes the JSON of its tool calls again. Attempts at a fourth wait for each other.
+ * Calls the policy twice, and throws in between: always for one row, and once for another. For a third it rewrites the
+ * history, like an agent that reformats the JSON of its tool calls. Attempts at a fourth wait for each other.
  */
 class AsksTwice extends AgentWorkflow {
   static broken = new Set<string>()
@@ -73,7 +73,7 @@ async function programs(): Promise<string> {
   return folder
 }
 
-/** Runs the shims of the page under what plays their trainer, and returns what that printed. */
+/** Runs the shims of the page with the stand-in of their trainer, and returns its output. */
 async function stepOf(program: string, rows: readonly object[]): Promise<unknown> {
   AsksTwice.broken.clear()
   AsksTwice.running = 0
@@ -162,7 +162,7 @@ withPrograms('python3').describe('the programs of docs/training/shims.md', () =>
     expect(refused[1]).toMatch(/^rollout refused, 2 of \d so far: none of 3 tries was completed$/)
   })
 
-  it('give TRL every token that was sampled, with its logprob, whatever the agent rewrites', async () => {
+  it('give TRL every token that was sampled, with its logprob, even when the agent rewrites the history', async () => {
     const step = await trlStep([rewritten])
     expect(step.error).toBeNull()
     // Two attempts, which say !, !?, !?: and !?:. and of which the fourth alone continues with what was sampled.
@@ -229,7 +229,7 @@ except ValueError as error:
   })
 
   it.each(['trl_step.py', 'slime_step.py', 'verifiers_step.py'])(
-    `run ${meanwhile} rollouts at once, whatever the cores (%s)`,
+    `run ${meanwhile} rollouts at once, with any number of cores (%s)`,
     async (program) => {
       await stepOf(program, [crowd])
       expect(AsksTwice.most).toBe(meanwhile)

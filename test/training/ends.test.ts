@@ -67,7 +67,7 @@ const rows: TrainingRow[] = ends.map((end) => ({
   metadata: { end },
 }))
 
-/** Miles trains whatever was recorded, but for what a filter of its own drops. */
+/** Miles trains everything that was recorded, except what its own filter drops. */
 const filteredMiles: TrainerUnderTest = {
   async open(model, backend) {
     const options = { backend, logger: silentLogger, trajectories: false, run: true }
@@ -94,7 +94,7 @@ test.each([
   ['Miles with the documented filter', filteredMiles],
   ['Trinity', trinityServe],
   ['the trace of POST /run', traced],
-])('%s trains what has a reward, and nothing else', async (_name, trainer) => {
+])('%s trains only what has a reward', async (_name, trainer) => {
   await using open = await trainer.open(
     (body) => tokenAnswer(body, { content: 'ok' }),
     backendOfEnds(),

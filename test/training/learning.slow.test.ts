@@ -16,7 +16,7 @@ it('a policy learns to open the door, with another seed', async () => {
   expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(goal)
 })
 
-describe('whatever is between the policy and the trainer,', () => {
+describe('with everything between the policy and the trainer exchanged,', () => {
   let first: Promise<Iteration[]> | undefined
 
   it.each([

@@ -1,4 +1,4 @@
-// A test of the test: whatever changes between the policy and the trainer is noticed.
+// A test of the test: it notices every change between the policy and the trainer.
 import type { FakeModel, TrainedCall } from '@osmosis/testing'
 import { expect, it } from 'vitest'
 

@@ -12,16 +12,16 @@ export const run = { seed: 65, iterations: 6 }
 /** Mean reward of a policy that has learned to read the note, and mostly what is done with it. */
 export const goal = 0.7
 
-/** What a training run is made of. */
+/** Settings of a training run. */
 export interface TrainingOptions {
   readonly seed: number
   readonly agent: AskForCode
   readonly trainer: TrainerUnderTest
   /** Rollouts of each row in an iteration. Default: 6. */
   readonly attempts?: number
-  /** Updates of the policy, at most. */
+  /** Maximum number of updates of the policy. */
   readonly iterations: number
-  /** Ends the run as soon as the mean reward is that high. Default: it continues. */
+  /** Ends the run as soon as the mean reward reaches this. Default: all iterations run. */
   readonly until?: number
   /** Share of the rollouts with tool calls that fail. Default: 0. */
   readonly failing?: number
@@ -40,8 +40,8 @@ export interface Iteration {
 }
 
 /**
- * Trains a tiny policy through a trainer, and resolves with one iteration more than there were updates. After
- * each iteration what the trainer would train, and what the rollout server has logged, has to be what the policy said.
+ * Trains a tiny policy through a trainer, and resolves with one iteration more than there were updates. Fails unless, after
+ * each iteration, the trainer would train, and the rollout server has logged, exactly what the policy said.
  */
 export async function train(options: TrainingOptions): Promise<Iteration[]> {
   const {

@@ -29,8 +29,8 @@ export interface TrainerUnderTest {
   /** Opens a trainer whose model calls `model` answers, and whose rollouts `backend` executes. */
   open(model: FakeModel, backend: ExecutionBackend): Promise<OpenTrainer>
   /**
-   * `<batch>-<row>-<attempt>`, each from 1, of a rollout, by what the trainer calls it: whatever trains, the policy
-   * says the same to the same rollout. Default: that is what it calls it.
+   * Converts the rollout id of the trainer to `<batch>-<row>-<attempt>`, each from 1, so that the policy gives a rollout
+   * the same answers with every trainer. Default: the trainer uses these ids.
    */
   readonly nameOf?: (rolloutId: string) => string
 }
@@ -56,7 +56,7 @@ export function osmosis(
   }
 }
 
-/** Miles, which trains whatever was recorded: what got no reward with 0. */
+/** Miles, which trains everything that was recorded, with 0 without a reward. */
 export const miles: TrainerUnderTest = {
   async open(model, backend) {
     const server = await serveRollouts(backend)

@@ -9,7 +9,7 @@ import type { GradedRollout } from './door-rollouts.ts'
 /** An answer of the policy, as it is to be recorded. */
 export type SaidCall = Pick<TrainedCall, 'promptIds' | 'ids' | 'logprobs'>
 
-/** What a trainer has to record of an answer. */
+/** The part of an answer that a trainer has to record. */
 export function saidIn(answer: Awaited<ReturnType<FakeModel>>): SaidCall {
   const [choice] = answer.choices
   const promptIds = answer.prompt_token_ids ?? []
@@ -69,7 +69,7 @@ export function expectWhatWasSaid(
   expect(startedElse, 'a prompt continues with the words of the policy').toEqual(knownElse)
 }
 
-/** What is not the same at the same place: `expect` takes long to look at all of thousands of token ids. */
+/** The differing items, because `expect` is slow for thousands of token ids. */
 function differing(
   actual: readonly unknown[],
   expected: readonly unknown[],

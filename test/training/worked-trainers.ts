@@ -37,14 +37,14 @@ export const lightning: TrainerUnderTest = {
   },
 }
 
-/** Trinity, which asks for nothing: its worker goes through the rows, batch by batch. */
+/** Trinity, which requests no rollouts: its worker goes through the rows, batch by batch. */
 export const trinityServe: TrainerUnderTest = {
   async open(model, backend) {
     let committed = Promise.withResolvers<void>()
     let next = Promise.withResolvers<void>()
     const fake = await FakeTrinity.start({
       model,
-      // The weights are being updated until the next batch is wanted.
+      // The weights are updated until the next batch is requested.
       async onCommit() {
         next = Promise.withResolvers()
         committed.resolve()

@@ -28,7 +28,7 @@ const tools = [
   functionTool({ name: 'multiply', description: 'Multiply two numbers.', parameters: operands }),
 ]
 
-/** Never throws: what goes wrong is for the policy to read. */
+/** Never throws, because errors are returned to the policy. */
 function executeTool(toolCall: unknown): ToolResultMessage {
   let toolCallId = 'unknown'
   try {

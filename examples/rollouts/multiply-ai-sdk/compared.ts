@@ -1,5 +1,5 @@
-// The same agent, with a grader that compares the attempts at a row: a right answer is worth more the
-// fewer tokens it took beside the other right ones.
+// The same agent, with a grader that compares the attempts at a row: a right answer is worth more if it
+// took fewer tokens than the other right ones.
 //
 //   osmosis eval run -m examples/rollouts/multiply-ai-sdk/compared.ts -d examples/data/multiply.jsonl --n 4
 import {
@@ -28,7 +28,7 @@ function isRight({ sample }: GroupMember, label: string | null): boolean {
   return Math.abs(parseFloat(answer) - parseFloat(label ?? '')) < 0.01
 }
 
-/** What the policy wrote for the answer; 1 at least, where the endpoint does not count. */
+/** Completion tokens of the attempt; at least 1, because an endpoint may not report usage. */
 function tokensOf({ sample }: GroupMember): number {
   return Math.max(
     1,

@@ -22,7 +22,7 @@ const agent = new Agent({
   id: 'multiply-agent',
   name: 'Multiply agent',
   instructions: 'Use the multiply tool when arithmetic is required.',
-  // Mastra's types are those of an older AI SDK, which knows one finish reason less.
+  // Mastra has the types of an older AI SDK, which lacks one finish reason.
   model: rolloutModel('multiply-agent') as MastraModelConfig,
   tools: { multiply },
 })

@@ -216,17 +216,20 @@ describe('a model call that fails', () => {
   it.each<[string, LoopTrainerAnswer, object]>([
     ['500', 500, { name: 'OsmosisServerError', code: 'policy_http_error', status: 500 }],
     ['a reset', reset, { name: 'OsmosisTransportError', code: 'policy_unreachable' }],
-  ])('with %s too often says so', async (_, answer, expected) => {
-    const { outcome, trainer } = await ask(
-      [answer, answer, answer, answer],
-      {},
-      {
-        settings: { client: { maxRetries: 2 } },
-      },
-    )
-    expect(outcome).toMatchObject(expected)
-    expect(trainer.chats).toHaveLength(3)
-  })
+  ])(
+    'with %s more often than it is retried rejects with that error',
+    async (_, answer, expected) => {
+      const { outcome, trainer } = await ask(
+        [answer, answer, answer, answer],
+        {},
+        {
+          settings: { client: { maxRetries: 2 } },
+        },
+      )
+      expect(outcome).toMatchObject(expected)
+      expect(trainer.chats).toHaveLength(3)
+    },
+  )
 
   it('reports an unreachable trainer', async () => {
     const closed = await new FakeTrainer().start()

@@ -119,21 +119,24 @@ describe('the completed call', () => {
   it.each<[string, unknown, RegExp]>([
     ['has no message', new RangeError(), / at \S+:\d+: RangeError$/],
     [
-      'is an abort of its own',
+      'is an abort that run caused',
       new DOMException('cancelled', 'AbortError'),
       / at \S+:\d+: cancelled$/,
     ],
     ['is a string', 'no luck', /^thrown by run\(\): no luck$/],
     ['is nothing at all', undefined, /^thrown by run\(\): undefined$/],
-  ])('is one ERROR that says something when what run throws %s', async (_, thrown, message) => {
-    const bodies = await resultsOf(() => {
-      throw thrown
-    })
-    expect(bodies).toMatchObject([
-      { status: 'ERROR', error_message: expect.stringMatching(message) as unknown },
-    ])
-    expect(bodies).toHaveLength(1)
-  })
+  ])(
+    'is one ERROR with a message when the error that run throws %s',
+    async (_, thrown, message) => {
+      const bodies = await resultsOf(() => {
+        throw thrown
+      })
+      expect(bodies).toMatchObject([
+        { status: 'ERROR', error_message: expect.stringMatching(message) as unknown },
+      ])
+      expect(bodies).toHaveLength(1)
+    },
+  )
 
   it.each<[string, (ctx: RolloutContext) => unknown, unknown]>([
     [
@@ -161,7 +164,7 @@ describe('the completed call', () => {
       (ctx) => ctx.complete([{ role: 'user', content: 1n }]),
       'Do not know how to serialize a BigInt',
     ],
-  ])('is one ERROR that says what is wrong when run returns %s', async (_, run, message) => {
+  ])('is one ERROR that explains the mistake when run returns %s', async (_, run, message) => {
     const bodies = await resultsOf((ctx) => run(ctx) as RolloutResult)
     expect(bodies).toEqual([
       {
@@ -207,7 +210,7 @@ describe('delivering the completed call', () => {
     [400, 'a refusal'],
     [404, 'a refusal'],
     [409, 'a refusal'],
-  ])('takes %i for %s, and says nothing more', async (status) => {
+  ])('treats %i as %s, and sends nothing more', async (status) => {
     await using running = await startApp({ loop: loopOf((ctx) => ctx.complete([], { reward: 1 })) })
     running.trainer.completedAnswers.push(status)
     await running.init()

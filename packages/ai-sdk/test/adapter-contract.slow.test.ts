@@ -6,7 +6,7 @@ import { isNewestSdk } from './running-sdk.ts'
 
 const runner = { describe, it }
 
-/** Of the contract what takes many rollouts. */
+/** The rules of the contract that need many rollouts. */
 const many = Object.assign(
   (name: string, body: () => Promise<void>): void => {
     if (name === contractRules['never-crosses']) runner.it(name, body, 600_000)

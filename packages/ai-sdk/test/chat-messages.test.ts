@@ -32,7 +32,7 @@ const addCall = (id: string, args: string): object => ({
   function: { name: 'add', arguments: args },
 })
 
-describe('a prompt reaches the policy as it is', () => {
+describe('a prompt reaches the policy unchanged', () => {
   test.each<[string, PromptMessage[]]>([
     ['a text', [user]],
     ['a system message', [{ role: 'system', content: 'Be kind.' }, user]],
@@ -130,7 +130,7 @@ describe('a prompt reaches the policy as it is', () => {
     expect(await sent(prompt)).toEqual(prompt)
   })
 
-  test('whatever its texts are', async () => {
+  test('with any texts', async () => {
     const text = fc.string({ minLength: 1 })
     const conversation = fc.array(
       fc.record({
@@ -244,7 +244,7 @@ test.each<[string, PromptMessage, RegExp]>([
     { role: 'user', content: [{ type: 'file', file: { file_id: 'x' } }] },
     /without file_data/,
   ],
-])('%s that the SDK has no form for is refused', (_what, message, said) => {
+])('%s that the SDK cannot represent is refused', (_what, message, said) => {
   expect(() => toModelMessages([message])).toThrow(
     expect.objectContaining({ code: 'invalid_request', message: expect.stringMatching(said) }),
   )

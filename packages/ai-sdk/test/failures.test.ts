@@ -121,7 +121,7 @@ test.each<[string, object]>([
   }
 })
 
-test("a provider of the SDK's own asks once over the fetch of the policy for an answer that never begins", async () => {
+test('a provider of the SDK sends one request through the fetch of the policy for an answer that never begins', async () => {
   const cut = fault.on(half, { delayFirstByteMs: 50, cutAfterBytes: 0 })
   await using server = await startPolicyServer(() => cut)
   const rollout = rolloutOn(server)
@@ -186,7 +186,7 @@ describe('a stream that broke off fails the rollout', () => {
     expect(workflow.failure).toMatchObject({ category: 'http_error', cause: { status: 400 } })
   })
 
-  test('but not when the workflow asked again and was answered', async () => {
+  test('but not when the workflow repeated the call successfully', async () => {
     await using server = await startPolicyServer([broken, 'done'])
     const { workflow } = await execute(server, async () => {
       await streamText(call).text.then(undefined, () => {})
@@ -251,7 +251,7 @@ describe('an abort', () => {
     expect(events).toEqual(['aborted'])
   })
 
-  test('before the first call asks nothing', async () => {
+  test('before the first call sends no request', async () => {
     await using server = await startPolicyServer([])
     const { workflow } = await execute(server, async () => {
       const aborted = { ...call, abortSignal: AbortSignal.abort() }
@@ -267,7 +267,7 @@ describe('an abort', () => {
     await rolloutOn(server).run(async () => {
       await expect(generateText({ ...call, timeout: 500 })).rejects.toThrow(/timeout/i)
     })
-    // A machine that is very slow has not asked before the time is over.
+    // A very slow machine sends no request before the deadline.
     expect(server.requests.length).toBeLessThanOrEqual(1)
     for (const { closed } of server.requests) expect(await closed).toBe(true)
   })
@@ -304,7 +304,7 @@ describe('a workflow that does not wait for its stream', () => {
     expect(await server.requests[0]?.closed).toBe(true)
   })
 
-  test('asks nothing any more once it is over', async () => {
+  test('sends no request after its end', async () => {
     await using server = await startPolicyServer([])
     const late: PromiseLike<string>[] = []
     const { workflow } = await execute(server, async () => void late.push(streamText(call).text))

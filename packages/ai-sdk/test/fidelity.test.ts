@@ -30,7 +30,7 @@ function call(id: string, args: string): { id: string; name: string; arguments: 
   return { id, name: 'add', arguments: args }
 }
 
-/** What the policy says, turn by turn: everything that a data model may lose. */
+/** The answers of the policy, turn by turn, with everything that a data model may lose. */
 const turns: Exclude<Reply, string>[] = [
   {
     content: ' Two  spaces, Zoë 😀.\n',
@@ -68,7 +68,7 @@ function assertIdentity(requests: readonly ReceivedRequest[], sampleId: string):
 }
 
 describe.each(Object.entries(ways))('%s', (_way, run) => {
-  test('carries the identity and repeats what was said byte for byte, in order', async () => {
+  test('carries the identity and repeats the conversation byte for byte, in order', async () => {
     await using server = await startPolicyServer(turns)
     const rollout = rolloutOn(server)
     expect(await rollout.run(async () => run({ name: 'main' }, 'go'))).toContain('done')

@@ -18,7 +18,7 @@ describe('the last tool result, which is not sent to a model, is part of the sam
   const options = { prompt: 'go', tools, stopWhen: stopAfterAdd }
 
   test.each<[string, () => Promise<unknown>]>([
-    // First, because nothing has listened to the SDK when a process makes its first call.
+    // First, because no listener of the SDK is registered before the first call of a process.
     ['of generateText', async () => generateText({ model: rolloutModel('main'), ...options })],
     [
       'of streamText',
@@ -125,7 +125,7 @@ describe('the last tool result, which is not sent to a model, is part of the sam
     ])
   })
 
-  test('unless a plain call keeps its outputs to itself', async () => {
+  test('unless the telemetry of a plain call is disabled', async () => {
     for (const telemetry of [{ isEnabled: false }, { integrations: [] }]) {
       await using server = await startPolicyServer([answer])
       const rollout = rolloutOn(server)

@@ -215,7 +215,7 @@ test('usage, finish reason, id and thinking are those of the policy', async () =
   })
 })
 
-test('a wrapped model asks the policy as the middleware wants it', async () => {
+test('a wrapped model sends the requests of the middleware to the policy', async () => {
   const model = wrapLanguageModel({
     model: rolloutModel('main'),
     middleware: defaultSettingsMiddleware({ settings: { temperature: 0.5 } }),
@@ -225,7 +225,7 @@ test('a wrapped model asks the policy as the middleware wants it', async () => {
   expect(headers['x-sample-id']).toBe('main')
 })
 
-test('a step may use a model of its own, and with it a sample of its own', async () => {
+test('a step may use its own model, and so its own sample', async () => {
   await using server = await startPolicyServer([
     { toolCalls: [{ name: 'add', arguments: '{"a":1,"b":2}' }] },
     'done',

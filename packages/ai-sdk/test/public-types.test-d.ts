@@ -34,7 +34,7 @@ export async function typesOfModels({ prompt }: AgentWorkflowContext): Promise<v
   rolloutModel({ temperature: 'hot' })
 }
 
-/** OsmosisToolLoopAgent is as generic as ToolLoopAgent: what one says, the other says. */
+/** OsmosisToolLoopAgent is as generic as ToolLoopAgent: their types agree. */
 export async function typesOfAgents({ prompt }: AgentWorkflowContext): Promise<void> {
   const settings = { model: rolloutModel(), tools: { add }, output }
   const theirs = new ToolLoopAgent(settings)

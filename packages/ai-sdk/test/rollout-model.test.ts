@@ -19,7 +19,7 @@ const finishReason = { unified: 'stop', raw: 'stop' } as const
 // A query makes the loader run the module a second time, as a second installed copy would.
 const secondCopy = '../src/rollout-model.ts?copy'
 
-/** A model as providers have them. */
+/** A model like that of a provider. */
 function production(): MockLanguageModelV4 {
   return new MockLanguageModelV4({
     provider: 'production',
@@ -52,13 +52,16 @@ describe('outside of rollouts', () => {
       'ToolLoopAgent',
       async () => new ToolLoopAgent({ model: rolloutModel() }).generate({ prompt: 'go' }),
     ],
-  ])('%s says where a rollout is and what a fallback would do', async (_how, ask) => {
-    await expect(ask()).rejects.toMatchObject({
-      code: 'no_rollout_context',
-      message:
-        'rolloutModel() needs an active rollout: call the model inside AgentWorkflow.run(), or give it another model for outside: rolloutModel({ fallback: … }).',
-    })
-  })
+  ])(
+    '%s fails with an error that names a rollout and a fallback as solutions',
+    async (_how, ask) => {
+      await expect(ask()).rejects.toMatchObject({
+        code: 'no_rollout_context',
+        message:
+          'rolloutModel() needs an active rollout: call the model inside AgentWorkflow.run(), or give it another model for outside: rolloutModel({ fallback: … }).',
+      })
+    },
+  )
 
   test('an OsmosisToolLoopAgent is not made without a fallback', () => {
     expect(() => new OsmosisToolLoopAgent({ model: rolloutModel() })).toThrow(
@@ -164,7 +167,7 @@ describe('names', () => {
     expect([...(await rollout.getSamples()).keys()]).toEqual([one, three, five])
   })
 
-  test('a name that something else has in the rollout is refused', async () => {
+  test('a name that is already used in the rollout is refused', async () => {
     await using server = await startPolicyServer([])
     const rollout = rolloutOn(server)
     rollout.registerSampleSource('main', {
@@ -201,7 +204,7 @@ describe('names', () => {
 })
 
 describe('an OsmosisToolLoopAgent', () => {
-  test('takes its id in the rollout when it is made, and is a sample once it asked the policy', async () => {
+  test('reserves its id in the rollout when it is constructed, and is a sample after its first call', async () => {
     await using server = await startPolicyServer(['done'])
     const rollout = rolloutOn(server)
     const agent = rollout.run(

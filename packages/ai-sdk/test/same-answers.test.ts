@@ -64,7 +64,7 @@ const answers: [what: string, reply: Reply][] = [
   ['a refusal', fault.raw(events({ refusal: 'I will ' }, { refusal: 'not.' }))],
 ]
 
-/** What a program sees of a streamed answer. */
+/** A streamed answer as a program sees it. */
 async function streamed(model: LanguageModel): Promise<object> {
   const result = streamText({ ...ask, model, onError: () => {} })
   const pieces: Record<string, string> = {}

@@ -41,7 +41,7 @@ describe('the ambient rollout', () => {
     expect(rollout.run(() => copy.getRolloutContext())).toBe(rollout)
   })
 
-  it('is missed with a sentence that says who needs it and where to get it', () => {
+  it('is required with an error that says who needs it and where it exists', () => {
     expect(() => requireRolloutContext('OsmosisAgent')).toThrow(
       expect.objectContaining({
         code: 'no_rollout_context',
@@ -53,7 +53,7 @@ describe('the ambient rollout', () => {
 })
 
 describe('making a context', () => {
-  it('takes everything from the environment when asked to', () => {
+  it('reads every setting from the environment with fromEnv()', () => {
     const rollout = RolloutContext.fromEnv({
       OSMOSIS_CHAT_COMPLETIONS_URL: 'http://127.0.0.1:9/v1/chat/completions',
       OSMOSIS_ROLLOUT_ID: 'from-env',

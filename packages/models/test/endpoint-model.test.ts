@@ -21,7 +21,7 @@ it('requests its own model, and forwards the answer with its retry delay', async
   ])
 })
 
-it('ends with the reason of the signal, and is unreachable where nothing listens', async () => {
+it('rejects with the reason of the signal, and answers 502 when nothing listens', async () => {
   await using model = endpointModel({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm1' })
   const reason = new Error('enough')
   await expect(model.respond({ body, signal: AbortSignal.abort(reason) })).rejects.toBe(reason)

@@ -155,7 +155,7 @@ Hi
     expect(closed).toBe(0)
   })
 
-  it('does without a schema and a temperature where they are refused', async () => {
+  it('omits the schema and the temperature when they are refused', async () => {
     const model = judgeThat(
       { status: 400, message: "'temperature' does not support 0" },
       { status: 400, message: 'response_format is not supported' },
@@ -219,7 +219,7 @@ describe('an answer that wants to be the judge', () => {
     const { score } = await evaluateRubric({ rubric, answer, model, votes: 3 })
     expect(score).toBe(0)
     const secrets = model.requests.map(({ messages }) => secretOf(messages))
-    // Another word for each request: what one judge has said helps with no other.
+    // Each request has its own word, so that an answer of one judge does not reveal that of another.
     expect(new Set(secrets).size).toBe(3)
     for (const [index, { messages }] of model.requests.entries()) {
       const text = textOf(messages[1])

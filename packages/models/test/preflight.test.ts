@@ -73,14 +73,14 @@ it.each([
   })
 })
 
-it('asks for a variable where no key is sent', async () => {
+it('says how to set a key when none was sent', async () => {
   const model = answering([401, refused('no key')])
   await expect(preflightPolicy(model, { ...options, keyVariable: null })).rejects.toThrow(
     'with 401: no key. It asks for a key: name the environment variable that holds it, with --api-key-env or api_key_env in osmosis.toml.',
   )
 })
 
-it('names an address where nothing listens', async () => {
+it('names an address that cannot be reached', async () => {
   const model = answering([502, refused('The policy at x cannot be reached', 'policy_unreachable')])
   await expect(preflightPolicy(model, options)).rejects.toMatchObject({
     code: 'policy_unreachable',

@@ -220,7 +220,7 @@ describe.each(['google-lowest', 'google'])('a model of Google, through %s', (ins
     ])
   })
 
-  it('says that an answer was cut off, and passes a refusal on', async () => {
+  it('reports a truncated answer, and forwards a refusal', async () => {
     const { model } = await google(googleEvents({ text: 'It', finish: 'MAX_TOKENS' }), {
       status: 403,
       body: { error: { code: 403, message: 'API key not valid.', status: 'PERMISSION_DENIED' } },
@@ -234,7 +234,7 @@ describe.each(['google-lowest', 'google'])('a model of Google, through %s', (ins
   })
 })
 
-/** A folder in which the package of a provider is installed: one that is here under another name. */
+/** A folder in which the package of a provider is installed, which this repository has under another name. */
 async function installedAs(provider: string, installed: string): Promise<string> {
   const place = await temporaryFolder({ 'node_modules/@ai-sdk/none': '' })
   const from = path.join(folder, '../node_modules/@ai-sdk', installed)
@@ -332,13 +332,13 @@ describe('a model of Anthropic', () => {
       role: 'assistant',
       content: [
         { type: 'text', text: 'I multiply.' },
-        // Providers take an object only.
+        // Providers accept only an object.
         { type: 'tool_use', id: 'toolu_1', name: 'add', input: {} },
       ],
     })
   })
 
-  it('says that an answer was cut off', async () => {
+  it('reports a truncated answer', async () => {
     const { model } = await standingIn(
       'anthropic/claude-x',
       anthropicEvents({ text: 'It', stop: 'max_tokens' }),
@@ -347,7 +347,7 @@ describe('a model of Anthropic', () => {
     expect(body.choices[0]?.finish_reason).toBe('length')
   })
 
-  it('sends images, results of parallel calls and a history from elsewhere', async () => {
+  it('sends images, results of parallel calls and the history of another model', async () => {
     const { peer, model } = await standingIn('anthropic/claude-x', anthropicEvents({ text: 'ok' }))
     const call = (id: string): NonNullable<ChatMessage['tool_calls']>[number] => ({
       id,
@@ -395,7 +395,7 @@ describe('what goes wrong', () => {
   it.each([
     ['openai/gpt-x', { error: { message: 'Incorrect API key', type: 'invalid_request_error' } }],
     ['anthropic/claude-x', { type: 'error', error: { type: 'x', message: 'Incorrect API key' } }],
-  ])('is the status and the words of the provider: %s', async (name, body) => {
+  ])('is the status and the message of the provider: %s', async (name, body) => {
     const { model, peer } = await standingIn(name, { status: 401, body })
     const refused = await complete(model, { messages: question, max_tokens: 5 })
     expect([refused.status, refused.body]).toEqual([
@@ -411,7 +411,7 @@ describe('what goes wrong', () => {
     expect(peer.requests.length).toBe(1)
   })
 
-  it('keeps how long a provider asks to wait', async () => {
+  it('forwards the retry delay of the provider', async () => {
     const { model } = await standingIn('openai/gpt-x', {
       status: 429,
       body: { error: { message: 'slow down' } },

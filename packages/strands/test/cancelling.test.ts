@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 describe.each(['headers', 'body'] as const)('while the policy is silent before its %s', (where) => {
-  test('cancel() ends the call and keeps what was said', async () => {
+  test('cancel() ends the call and retains the received text', async () => {
     await using server = await startPolicyServer([callAdd, fault.hang(where)])
     const rollout = rolloutOn(server)
     await rollout.run(async () => {

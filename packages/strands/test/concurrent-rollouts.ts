@@ -8,7 +8,7 @@ import { addTool, policyAgent } from './rollout.ts'
 const names = ['planner', 'executor']
 const maxIterations = 8
 
-/** What the policy writes when it calls a tool: nothing that JSON.stringify would. */
+/** The arguments of a tool call, in a form that JSON.stringify would not produce. */
 const callsAdd = '{ "a" : 1.0,\t"b":2, "big": 12345678901234567890 }'
 
 function callsHelper(who: string): string {
@@ -19,7 +19,7 @@ function textOf(message: ChatMessage | undefined): string {
   return typeof message?.content === 'string' ? message.content : ''
 }
 
-/** Calls the helper, then adds, then says who it thinks it is; the helper says what it heard. */
+/** Calls the helper, then adds, then answers with its own name; the helper repeats its message. */
 function answer(request: ReceivedRequest): Reply {
   const messages = messagesOf(request)
   const first = textOf(messages[0])
@@ -47,10 +47,10 @@ async function runAgent(rolloutId: string, name: string): Promise<string> {
 }
 
 /**
- * Runs rollouts of two agents with helpers, in loops, concurrently, and compares all that they asked with
- * what each should have.
+ * Runs rollouts of two agents with helpers, in loops, concurrently, and compares all their requests with
+ * the expected ones.
  *
- * @returns what the agents said last
+ * @returns the last answers of the agents
  */
 export async function textsOfRollouts(count: number): Promise<string[][]> {
   const rollouts = Array.from({ length: count }, (_, index) => `rollout-${index}`)
@@ -87,7 +87,7 @@ export async function textsOfRollouts(count: number): Promise<string[][]> {
   return texts
 }
 
-/** What the agents should have said last. */
+/** The expected last answers of the agents. */
 export function expectedTexts(count: number): string[][] {
   return Array.from({ length: count }, (_, index) =>
     names.map((name) => {

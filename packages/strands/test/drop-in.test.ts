@@ -71,7 +71,7 @@ describe.each(['inside a rollout', 'outside of rollouts'])(
         : body()
     }
 
-    test('it is an Agent that does and says the same', async () => {
+    test('it behaves like an Agent', async () => {
       const printed = captureStdout()
       const outcomes = await there(async () => {
         const made = [Agent, OsmosisStrandsAgent].map(

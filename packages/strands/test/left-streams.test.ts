@@ -7,7 +7,7 @@ import { policyAgent } from './rollout.ts'
 const words = Array.from({ length: 20_000 }, (_, index) => `word-${index}`).join(' ')
 
 // The README says so: the adapter for the AI SDK reads such an answer to its end.
-test('an answer whose reader leaves with break is stopped, and in no sample', async () => {
+test('an answer whose reader leaves with break is stopped, and is not in a sample', async () => {
   await using server = await startPolicyServer([fault.on(words, { chunkBytes: 4096 })])
   const { workflow } = await execute(server, async () => {
     for await (const { type } of policyAgent().stream('go')) {

@@ -161,7 +161,7 @@ describe('the sample id', () => {
     expect(await rolloutOn(nowhere).run(made)).toMatch(/^invalid_id: The sample id "plänner"/)
   })
 
-  test('is not taken by an agent whose config is refused', async () => {
+  test('is not reserved by an agent whose config is refused', async () => {
     const rollout = rolloutOn(nowhere)
     rollout.run(() =>
       expect(() => policyAgent({ toolExecutor: 'nonsense' as never })).toThrow('nonsense'),

@@ -58,7 +58,7 @@ describe('params', () => {
     })
   })
 
-  test('are what the model of the agent says its config is', async () => {
+  test('are the config that the model of the agent reports', async () => {
     const params = { temperature: 0.5, top_p: 0.9, max_completion_tokens: 100 }
     const model = new OsmosisRolloutModel({ params })
     await requestOf({ model }, (agent) => {

@@ -8,7 +8,7 @@ import {
 } from '@osmosis/strands'
 import { expectTypeOf } from 'vitest'
 
-/** Whatever an Agent takes, the agent of the adapter takes. */
+/** The agent of the adapter accepts every option of an Agent. */
 export function typesOfConfigs(config: AgentConfig, args: InvokeArgs): void {
   expectTypeOf(config).toExtend<OsmosisStrandsAgentConfig>()
   expectTypeOf(args).toExtend<OsmosisInvokeArgs>()

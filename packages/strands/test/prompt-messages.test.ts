@@ -33,7 +33,7 @@ const everything: PromptMessage[] = [
   { role: 'user', content: 'Answer in French.' },
 ]
 
-/** As they stand on the wire: assistant turns in the one form that chat templates take. */
+/** Their form in requests: assistant turns in the only form that chat templates accept. */
 const everythingSent: ChatMessage[] = everything.map((message, index) => {
   if (index === 2) {
     const [first, second] = message['tool_calls'] as { function: object }[]
@@ -64,7 +64,7 @@ describe.each(['messages', 'input'] as const)('a prompt given as %s', (way) => {
     return { requests: server.requests.map(messagesOf), sample: await sampleOf(rollout) }
   }
 
-  test('goes out as it is, in every request', async () => {
+  test('is sent unchanged in every request', async () => {
     const { requests, sample } = await run(everything)
     expect(requests[0]).toEqual(everythingSent)
     expect(requests[1]).toEqual([

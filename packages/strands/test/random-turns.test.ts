@@ -48,7 +48,7 @@ const turn = fc.record({
 
 type Turn = typeof turn extends fc.Arbitrary<infer T> ? T : never
 
-test('whatever the policy says goes out again unchanged', async () => {
+test('sends every answer of the policy again unchanged', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(turn, { minLength: 1, maxLength: 4 }), sendsBackUnchanged),
     { numRuns: 30 },

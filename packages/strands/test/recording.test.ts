@@ -13,7 +13,7 @@ import { z } from 'zod'
 
 import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
-/** The last text that somebody else than the policy said. */
+/** The last text that is not from the policy. */
 function lastInput(request: ReceivedRequest): string {
   const content = messagesOf(request).at(-1)?.content
   return typeof content === 'string' ? content : ''
@@ -217,7 +217,7 @@ describe('the history', () => {
     ])
   })
 
-  test('in the middle of a run holds the turn whose tools are at work', async () => {
+  test('contains the turn whose tools are running', async () => {
     await using server = await startPolicyServer([callAdd, 'done'])
     const rollout = rolloutOn(server)
     const seen: string[][] = []

@@ -43,7 +43,7 @@ export function rewardsOf(grading: GradingOutcome | undefined): Record<string, n
   return Object.fromEntries(samples.map(({ id, reward }) => [id, reward]))
 }
 
-/** What a rollout is executed with; a label and a grader make it a graded one. */
+/** Options of a rollout; it is graded when there are a label and a grader. */
 export interface ExecuteOptions {
   readonly prompt?: readonly PromptMessage[]
   readonly label?: string
@@ -53,7 +53,7 @@ export interface ExecuteOptions {
   readonly workflowConfig?: unknown
 }
 
-/** Executes a workflow, or what one would run, with its grader as a backend does. */
+/** Executes a workflow, or a function that acts as one, with its grader as a backend does. */
 export async function execute(
   server: { readonly url: string },
   workflow: AgentWorkflowClass | ((ctx: AgentWorkflowContext) => Promise<unknown>),

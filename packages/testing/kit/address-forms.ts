@@ -1,4 +1,4 @@
-/** How a host is written in a URL, and what it leads to. */
+/** A spelling of a host in a URL, and the kind of address that it means. */
 export interface AddressForm {
   readonly host: string
   readonly kind: 'public' | 'private' | 'forbidden'
@@ -6,7 +6,7 @@ export interface AddressForm {
 
 const byKind = {
   forbidden: [
-    // Metadata of clouds: plain, and in the spellings that a list of texts would miss.
+    // Metadata addresses of clouds: plain, and in spellings that a comparison of texts would miss.
     '169.254.169.254',
     '2852039166',
     '0xA9FEA9FE',

@@ -17,7 +17,7 @@ export interface ArbitraryRequest {
 export type DocumentedAnswers = ReadonlyMap<string, ReadonlySet<number>>
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD', 'PROPFIND']
-/** Without what would make it another message: its length and its transfer encoding. */
+/** Headers except those that delimit the message: length and transfer encoding. */
 const headerNames = [
   'accept',
   'accept-encoding',
@@ -46,7 +46,7 @@ const step = fc.oneof(
   fc.string({ unit: 'binary' }).map((words) => encodeURIComponent(words.toWellFormed())),
 )
 
-/** Bodies with keys that mean something, some of them with another value or without. */
+/** Bodies with known keys, some of them with a wrong value or missing. */
 export function mostlyValid(...valid: Record<string, unknown>[]): fc.Arbitrary<unknown> {
   const value = fc.jsonValue({ maxDepth: 2 })
   const records = valid.map((body) => {
@@ -93,7 +93,7 @@ export function arbitraryRequests(
   })
 }
 
-/** Sends exactly this; the status of the answer, undefined when there was none. */
+/** Sends exactly this request. Resolves with the status of the answer, undefined without an answer. */
 export async function sendArbitrary(
   url: string,
   { method, path, headers, body }: ArbitraryRequest,
@@ -107,12 +107,12 @@ export async function sendArbitrary(
   return sendBytes(url, Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), body]))
 }
 
-/** Sends these bytes and nothing more; the status of the first answer, undefined when there was none. */
+/** Sends exactly these bytes. Resolves with the status of the first answer, undefined without an answer. */
 export async function sendBytes(url: string, bytes: Uint8Array): Promise<number | undefined> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   await once(socket, 'connect')
   socket.end(bytes)
-  // A server that has heard enough resets the connection, with or without an answer.
+  // A server may reset the connection before it has read everything, with or without an answer.
   const answer = await text(socket).catch(() => '')
   const [, status] = /^HTTP\/1\.1 (\d{3}) /.exec(answer) ?? []
   return status === undefined ? undefined : Number(status)
@@ -134,7 +134,7 @@ export async function documentedAnswers(url: string, key?: string): Promise<Docu
   )
 }
 
-/** The statuses that a request may be answered with: what its route documents, or that there is none. */
+/** The permitted statuses of a request: those that its route documents, or those of an unknown route. */
 export function allowedAnswers(
   documented: DocumentedAnswers,
   { method, path }: ArbitraryRequest,

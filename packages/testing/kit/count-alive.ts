@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-/** How many of these objects are still alive when all garbage was collected. For `expect.poll`. */
+/** The number of these objects that are alive after a garbage collection. For `expect.poll`. */
 export function countAlive(objects: readonly WeakRef<object>[]): number {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void

@@ -50,7 +50,7 @@ export async function run(
   return reported
 }
 
-/** A workflow out of a function. */
+/** Makes a workflow of a function. */
 export function workflow(
   body: (ctx: AgentWorkflowContext) => unknown,
 ): new (config: unknown) => AgentWorkflow {
@@ -61,7 +61,7 @@ export function workflow(
   }
 }
 
-/** A grader out of a function. */
+/** Makes a grader of a function. */
 export function grader(body: (ctx: GraderContext) => unknown): new (config: unknown) => Grader {
   return class extends Grader {
     async grade(ctx: GraderContext): Promise<void> {

@@ -18,17 +18,17 @@ export type CallbackAnswer = number | ((response: ServerResponse) => void)
  */
 export class FakeController extends HttpPeer {
   readonly callbacks: ReceivedCallback[] = []
-  /** What happened, in the order it was seen here. */
+  /** The events that the controller has seen, in order. */
   readonly events: string[] = []
   readonly policyHeaders: IncomingHttpHeaders[] = []
   /** Answers of the next requests by route; 200 when used up. */
   readonly answers: Record<string, CallbackAnswer[]> = {}
-  /** Answers callbacks for which {@link answers} has nothing; undefined is 200. */
+  /** Answers callbacks when {@link answers} is empty; undefined is 200. */
   otherwise: () => CallbackAnswer | undefined = () => undefined
   /** Whether policy calls hang. Each is answered with nothing until its connection is closed. */
   hanging = false
   openPolicyCalls = 0
-  /** A body for `POST /rollout` that points here. */
+  /** A body for `POST /rollout` with the URLs of this controller. */
   rolloutBody(overrides: Record<string, unknown> = {}): Record<string, unknown> {
     return {
       rollout_id: 'r1',

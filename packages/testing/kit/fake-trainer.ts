@@ -17,7 +17,7 @@ export class FakeTrainer extends HttpPeer {
   /** Answers of the next `completed` calls; {@link otherwise} when used up. */
   readonly completedAnswers: LoopTrainerAnswer[] = []
   otherwise: () => LoopTrainerAnswer = () => ({ status: 'ok' })
-  /** Answers model calls for which {@link chatAnswers} has nothing. */
+  /** Answers model calls when {@link chatAnswers} is empty. */
   policy: (request: PeerRequest) => LoopTrainerAnswer = () => said('ok')
   openChats = 0
 

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * A port that is free, and that no connection is given while its server is being started again: they
- * come from 32768 on.
+ * A free port outside of the range of outgoing connections (32768 and above), so that none of them takes
+ * it while its server is restarted.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

@@ -32,7 +32,7 @@ async function step<T>(
   }
   if (stepsLeft === 0) {
     stepsLeft = -1
-    // What is written when a process is killed may be there in part.
+    // A write may be incomplete when its process is killed.
     await half?.()
     process.send?.(name)
   }

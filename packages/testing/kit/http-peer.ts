@@ -29,7 +29,7 @@ export abstract class HttpPeer implements AsyncDisposable {
     })
   })
   readonly #waiting = new Set<() => void>()
-  /** How many have come. */
+  /** Number of requests so far. */
   received = 0
 
   protected abstract receive(request: PeerRequest, response: ServerResponse): void

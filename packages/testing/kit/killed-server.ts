@@ -32,7 +32,7 @@ export class KilledServer<T extends TestServerProcess> implements AsyncDisposabl
     return this.#process
   }
 
-  /** Tries until there is an answer, whichever process gives it. */
+  /** Retries until one of the processes answers. */
   async persist<R>(act: (process: T) => Promise<R>): Promise<R> {
     for (;;) {
       const process = await this.#process

@@ -21,7 +21,7 @@ export interface LeaseClientOptions {
 const terminal = new Set(['success', 'failure', 'cancelled'])
 const pauses = [0.1, 0.5]
 
-/** A caller of leased rollouts with the duties of the protocol and nothing else. */
+/** A minimal caller of leased rollouts, which only does what the protocol requires. */
 export class LeaseClient {
   readonly options: LeaseClientOptions
 
@@ -100,7 +100,7 @@ export class LeaseHandle {
     return { ...(JSON.parse(text) as PolledResult), text }
   }
 
-  /** Asks once and without faults. */
+  /** Sends one request without faults. */
   async read(signal?: AbortSignal, token = this.accepted.polling_lease_token): Promise<Response> {
     const { url } = this.#client.options
     return fetch(`${url}/rollout/${encodeURIComponent(this.accepted.rollout_id)}/result`, {

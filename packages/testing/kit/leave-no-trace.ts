@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 
 import { beforeAll, vi } from 'vitest'
 
-// The files of a project share their process, so what one leaves behind would be there in the next.
+// The test files of a project share a process, so what one leaves behind would affect the next.
 const globals = ['Date', 'fetch', 'setImmediate', 'setInterval', 'setTimeout'] as const
 
 function state(): Map<string, unknown> {

@@ -1,7 +1,7 @@
-// Loads nothing: processes that tests start import it by its own path.
+// Imports no other module, because processes that tests start import it by its path.
 import type { ItemEvent, RunManifest, RunRow } from '@osmosis/eval/analysis'
 
-/** What a test says of a manifest; of the code and the model it may say a part. */
+/** The fields of a manifest that a test sets; those of the code and the model may be partial. */
 export interface MadeManifest extends Partial<Omit<RunManifest, 'inputs'>> {
   readonly inputs?: Partial<Omit<RunManifest['inputs'], 'code' | 'model'>> & {
     readonly code?: Partial<RunManifest['inputs']['code']>
@@ -9,7 +9,7 @@ export interface MadeManifest extends Partial<Omit<RunManifest, 'inputs'>> {
   }
 }
 
-/** The manifest of a run of a workflow over two rows, unless `made` says otherwise. */
+/** The manifest of a run of a workflow over two rows, with the fields of `made`. */
 export function madeManifest({ inputs, ...made }: MadeManifest = {}): RunManifest {
   return {
     schema_version: 1,
@@ -51,7 +51,7 @@ export function madeRows(count: number): RunRow[] {
   return Array.from({ length: count }, (_, row) => ({ key: `row-${row}`, source_row: row }))
 }
 
-/** The end of an item that asked the policy once and passed, unless `fields` say otherwise. */
+/** The end of an item that called the policy once and passed, with these fields. */
 export function madeEvent(
   row: number,
   attempt: number,

@@ -42,7 +42,7 @@ class PolicyPeer extends HttpPeer {
 }
 
 /**
- * A policy endpoint that writes whatever `respond` writes, for answers that no script has words for.
+ * A policy endpoint whose answers `respond` writes, for answers that a script cannot express.
  * It ends with the test.
  */
 export async function startPolicyEndpoint(respond: Respond): Promise<TestPolicyEndpoint> {

@@ -3,12 +3,12 @@ import type { ServerResponse } from 'node:http'
 import { HttpPeer, type PeerRequest } from './http-peer.ts'
 
 type Event = Readonly<Record<string, unknown>> & { readonly type?: string }
-/** Events of a stream, or an error status with its body. */
+/** The events of a stream, or an error status with its body. */
 export type ProviderAnswer =
   | readonly Event[]
   | { readonly status: number; readonly body: unknown; readonly headers?: Record<string, string> }
 
-/** Answers like the HTTP API of a provider: with one queued answer after the other. */
+/** Acts as the HTTP API of a provider, which gives the queued answers in order. */
 export class ProviderStandIn extends HttpPeer {
   readonly requests: PeerRequest[] = []
   readonly answers: ProviderAnswer[] = []

@@ -14,7 +14,7 @@ export interface SpanTree {
   readonly below?: readonly SpanTree[]
 }
 
-/** The spans of this process, between its making and its disposal. */
+/** The spans of this process between construction and disposal. */
 export class RecordedSpans implements Disposable {
   readonly #exporter = new InMemorySpanExporter()
 

@@ -1,7 +1,7 @@
 type Level = 'debug' | 'info' | 'warn' | 'error'
 type Write = (fields: Readonly<Record<string, unknown>>, message: string) => void
 
-/** A line of a log, before anything has been made of it. */
+/** An unformatted log line. */
 export interface LogLine {
   level: Level
   message: string

@@ -11,11 +11,11 @@ import { missingPrograms } from './with-programs.ts'
 
 /** How a {@link RedisServer} is started. */
 export interface RedisServerOptions {
-  /** Whether what is acknowledged survives a kill. Default: false. */
+  /** Whether acknowledged writes survive a kill. Default: false. */
   readonly aof?: boolean
-  /** More settings, as redis.conf has them. */
+  /** More settings, as in redis.conf. */
   readonly config?: Readonly<Record<string, string>>
-  /** Gets what ends it; default: it does not outlive the test. */
+  /** Receives the function that ends it. Default: it ends with the test. */
   readonly keep?: (end: () => Promise<void>) => void
 }
 
@@ -23,9 +23,9 @@ export interface RedisServerOptions {
 export interface RedisServer extends AsyncDisposable {
   /** `redis://127.0.0.1:<port>`. */
   readonly url: string
-  /** Ends it as a power cut does. */
+  /** Kills it, as a power failure would. */
   kill(): Promise<void>
-  /** Starts it again, on the same port and with what is in its folder. */
+  /** Restarts it on the same port with the same folder. */
   restart(): Promise<void>
   /** Has it stand still, and continue. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void
@@ -49,7 +49,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     dir: folder,
     save: '',
     appendonly: aof ? 'yes' : 'no',
-    // By the second, what was acknowledged may be lost while the disk is busy.
+    // With a sync each second, acknowledged writes may be lost while the disk is busy.
     appendfsync: 'always',
     ...config,
   }
@@ -80,7 +80,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   }
 }
 
-/** Resolves when it takes connections. */
+/** Resolves when it accepts connections. */
 async function start(args: readonly string[]): Promise<ChildProcess> {
   const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let log = ''

@@ -4,14 +4,14 @@ import { fileURLToPath } from 'node:url'
 
 import { onTestFinished } from 'vitest'
 
-/** A program that serves, in a process of its own. */
+/** A server in a process of its own. */
 export interface TestServerProcess extends AsyncDisposable {
   /** What it printed first. */
   readonly url: string
   /** Exit code and signal. */
   readonly exit: Promise<unknown[]>
   kill(signal: NodeJS.Signals): void
-  /** Kills it, whatever it is doing. */
+  /** Kills it at once. */
   end(): Promise<void>
   /** What it has logged so far. */
   log(): Record<string, unknown>[]
@@ -29,7 +29,7 @@ export interface TestServerProcess extends AsyncDisposable {
 /**
  * Starts a program that prints its URL when it serves.
  *
- * @param keep - gets what ends it; default: it does not outlive the test
+ * @param keep - receives the function that ends it. Default: it ends with the test
  */
 export async function startServerProcess(
   script: URL,

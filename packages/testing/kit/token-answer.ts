@@ -3,8 +3,8 @@ import type { AssistantMessage, ChatCompletion, ChatCompletionRequest } from '@o
 let count = 0
 
 /**
- * An answer with all that is trained on: a token for each character, of the request's messages and of what
- * is said, and logprobs of -0.5.
+ * An answer with everything that training needs: a token for each character of the request's messages and of the
+ * answer, and logprobs of -0.5.
  */
 export function tokenAnswer(
   { messages }: Pick<ChatCompletionRequest, 'messages'>,

@@ -5,17 +5,17 @@ import { describe, expect, it } from 'vitest'
 import { execute } from './adapter-rollouts.ts'
 import { RecordedSpans } from './recorded-spans.ts'
 
-/** A tool without parameters that matter. */
+/** A tool whose parameters do not matter. */
 export interface TracedTestTool {
   readonly name: string
   readonly execute: () => Promise<string>
 }
 
-/** An adapter whose tool spans are looked at. */
+/** An adapter whose tool spans are tested. */
 export interface ToolSpanAdapter {
-  /** Runs an agent of this name with these tools until it has no more to do. */
+  /** Runs an agent of this name with these tools to its end. */
   run(name: string, tools: readonly TracedTestTool[]): Promise<unknown>
-  /** What a tool that threw a TypeError is said to have failed with. */
+  /** The recorded error of a tool that threw a TypeError. */
   readonly thrown: string
 }
 
@@ -29,7 +29,7 @@ const broken = async (): Promise<string> => {
   throw new TypeError('secret reason')
 }
 
-/** Declares what holds for the tool spans of every adapter. */
+/** Declares the tests of tool spans for an adapter. */
 export function describeToolSpans(adapterName: string, adapter: ToolSpanAdapter): void {
   const workflow = async (server: PolicyServer, tools: TracedTestTool[], names = ['solver']) =>
     execute(server, async () => {

@@ -11,7 +11,7 @@ export interface TestsWithNeeds {
 
 /**
  * `describe` and `it` of vitest for tests that start these programs. Where one of them is not on PATH, they
- * skip their tests and add to their names what is missing; the summary of the run lists it.
+ * skip their tests and add the missing programs to their names, which the summary of the run lists.
  *
  * @throws Error when one is missing and `OSMOSIS_TESTS_REQUIRE_PROGRAMS` is set, as in `.ci/run`
  */
@@ -27,7 +27,7 @@ export function withPrograms(...names: readonly string[]): TestsWithNeeds {
  */
 export function onlyIf(holds: boolean, needs: string): TestsWithNeeds {
   if (holds) return { describe, it }
-  // What vitest's own functions have besides (`skipIf`, `extend`) is of no use where all is skipped.
+  // The other properties of vitest's functions (`skipIf`, `extend`) are not needed where everything is skipped.
   return {
     describe: withNote(describe.skip, needs) as typeof describe,
     it: withNote(it.skip, needs) as typeof it,

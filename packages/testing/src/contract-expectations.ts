@@ -19,7 +19,7 @@ class ContractError extends Error {
 /** How long a case waits for one thing. Seconds. */
 const limitSeconds = 20
 
-/** @throws ContractError that says where the first difference is */
+/** @throws ContractError that names the first difference */
 export function expectEqual<T>(
   what: string,
   received: unknown,
@@ -73,8 +73,8 @@ export async function expectRejection(what: string, running: Promise<unknown>): 
 }
 
 /**
- * Waits for what must happen. `unless` is the work that makes it happen: when that ends first, nothing
- * more will come.
+ * Waits for an event that must happen. `unless` is the work that causes it: when that ends first, the
+ * wait fails.
  */
 export async function eventually<T>(
   what: string,

@@ -3,7 +3,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 
 import type { Faults } from './policy-reply.ts'
 
-/** What goes out when nothing goes wrong. */
+/** The answer without faults. */
 export interface IntendedAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -15,7 +15,7 @@ export interface OpenRequest {
   readonly outgoing: ServerResponse
   /** Aborts when the connection is closed. */
   readonly signal: AbortSignal
-  /** Destroys the socket on the server's own account. */
+  /** Destroys the socket from the side of the server. */
   readonly cut: () => void
 }
 

@@ -15,7 +15,7 @@ export type OmittedPart =
   /** The `id` of every tool call. */
   | 'toolCallIds'
 
-/** What goes wrong with an answer. Faults combine, unless one leaves nothing for the other. */
+/** The faults of an answer. They can be combined, unless one prevents the other. */
 export interface Faults {
   /** One JSON object, although the request wants a stream. */
   readonly json?: boolean
@@ -39,9 +39,9 @@ export interface Faults {
   readonly delayMs?: number
   /** Between the headers and the first byte of the body. Milliseconds. */
   readonly delayFirstByteMs?: number
-  /** Nothing at all comes, or nothing after the headers and the first event. */
+  /** The answer hangs before the headers, or after the headers and the first event. */
   readonly hang?: 'headers' | 'body'
-  /** The body goes out in writes of this many bytes, each flushed on its own. */
+  /** The body is written in pieces of this many bytes, each flushed separately. */
   readonly chunkBytes?: number
   /** The socket is destroyed after this many bytes of the body. */
   readonly cutAfterBytes?: number
@@ -60,7 +60,7 @@ export interface StatusReply {
   readonly status: number
   /** By lower-case name; `content-type` is `application/json` unless given. */
   readonly headers: Readonly<Record<string, string>>
-  /** Text goes out as it is, anything else as JSON. */
+  /** Text is sent unchanged, anything else as JSON. */
   readonly body: unknown
 }
 

@@ -11,7 +11,7 @@ import { sseOf } from './sse-text.ts'
 
 /**
  * What a policy server answers: a function of the request and its number, counted from 0, or a list
- * that is used up in order. A request beyond the end of the list gets a 500 that says so, as does
+ * that is used in order. A request beyond the end of the list gets a 500 with an explanation, as does
  * one for which the function throws.
  */
 export type PolicyScript =
@@ -26,7 +26,7 @@ export interface PolicyServer extends AsyncDisposable {
   readonly streams: boolean
   /** Every request so far, in order of arrival. */
   readonly requests: readonly ReceivedRequest[]
-  /** Resolves with request number `n`, counted from 0, once it is here. */
+  /** Resolves with request number `n`, counted from 0, once it has arrived. */
   waitForRequest(n: number): Promise<ReceivedRequest>
   /** Closes every connection and stops listening. Safe to call again. */
   close(): Promise<void>

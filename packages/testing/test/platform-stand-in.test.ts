@@ -35,7 +35,7 @@ it.each<[string, object | undefined, string]>([
   },
 )
 
-it('the stand-in answers nothing that the Python SDK could not read', async () => {
+it('the Python SDK can read every answer of the stand-in', async () => {
   const platform = await PlatformStandIn.start()
   platform.trainingRuns.add('first', { more: { loss: 1 } })
   const { status, text } = await ask(platform, 'GET training-runs/first')

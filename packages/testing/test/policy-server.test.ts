@@ -33,7 +33,7 @@ describe('startPolicyServer', () => {
     expect((await withUsage.text()).includes('"usage"')).toBe(true)
   })
 
-  it('uses a list up in order and says when it has run out', async () => {
+  it('uses the replies of a list in order, and answers with an error after the last', async () => {
     const script: Reply[] = ['one', 'two']
     await using server = await startPolicyServer(script)
     const answers = [await ask(server.url), await ask(server.url), await ask(server.url)]
@@ -47,7 +47,7 @@ describe('startPolicyServer', () => {
     })
   })
 
-  it('asks a function with the request and its number', async () => {
+  it('calls a function with the request and its number', async () => {
     await using server = await startPolicyServer(async ({ body }, n) => `${n}:${String(body['q'])}`)
     const contents = []
     for (const q of ['a', 'b']) {
@@ -68,7 +68,7 @@ describe('startPolicyServer', () => {
     ])
   })
 
-  it('answers 404 away from the completions path, and records the request all the same', async () => {
+  it('answers 404 on other paths than that of completions, and records the request', async () => {
     await using server = await startPolicyServer(['never'])
     const answer = await fetch(`${server.url}/models`)
     expect([answer.status, server.requests.map(({ path }) => path)]).toStrictEqual([
@@ -96,7 +96,7 @@ describe('startPolicyServer', () => {
     expect(request.receivedAt).toBeGreaterThanOrEqual(started)
   })
 
-  it('tells a client that left from an answer that was complete', async () => {
+  it('distinguishes a client that disconnected from a complete answer', async () => {
     await using server = await startPolicyServer([
       { answer: 'x', faults: { hang: 'headers' } },
       { answer: 'x', faults: { hang: 'body' } },

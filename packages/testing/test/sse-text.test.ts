@@ -55,7 +55,7 @@ describe('sseOf', () => {
     ])
   })
 
-  it('leaves out the ids of tool calls and nothing else', () => {
+  it('omits only the ids of tool calls', () => {
     expect(sseOf(twoCalls, { omit: ['toolCallIds'] })).toBe(
       sseOf(twoCalls).replaceAll(/"id":"[ab]",/g, ''),
     )

@@ -41,14 +41,14 @@ describe('TinyPolicy', () => {
     expect(all.size).toBeGreaterThan(5)
   })
 
-  it('says the same to a rollout in whatever order requests come', () => {
+  it('gives a rollout the same answers in any order of requests', () => {
     const forwards = answers(new TinyPolicy({ seed: 1 }))
     const backwards = answers(new TinyPolicy({ seed: 1 }), rollouts.toReversed())
     expect(backwards.toReversed()).toEqual(forwards)
     expect(answers(new TinyPolicy({ seed: 2 }))).not.toEqual(forwards)
   })
 
-  it('gives a rollout that asks again another answer, with an id of its own', () => {
+  it('answers a repeated request differently, with another id', () => {
     const policy = new TinyPolicy({ seed: 1 })
     const again = answers(
       policy,
@@ -58,7 +58,7 @@ describe('TinyPolicy', () => {
     expect(new Set(again.map(said)).size).toBeGreaterThan(5)
   })
 
-  it('reads its own words as the ids that it said them with', () => {
+  it('encodes its own answers as the token ids that it sampled', () => {
     for (const answer of answers(new TinyPolicy({ seed: 1 }))) {
       const message = answer.choices[0]?.message ?? { role: 'assistant' }
       const next = new TinyPolicy({ seed: 1 }).complete(
@@ -71,7 +71,7 @@ describe('TinyPolicy', () => {
     }
   })
 
-  it('streams what it answers whole', async () => {
+  it('streams the answers that it gives without a stream', async () => {
     await using endpoint = await createPolicyEndpoint({ policy: new TinyPolicy({ seed: 1 }) })
     const streamed = rollouts.map(async (rolloutId) => {
       const { llmApiKey: apiKey, chatCompletionsUrl } = endpoint.admit(rolloutId)
@@ -81,7 +81,7 @@ describe('TinyPolicy', () => {
     expect(await Promise.all(streamed)).toEqual(answers(new TinyPolicy({ seed: 1 })))
   })
 
-  it('says the same after it was saved', () => {
+  it('gives the same answers after it was saved and loaded', () => {
     const policy = new TinyPolicy({ seed: 1 })
     learn(
       policy,
@@ -92,7 +92,7 @@ describe('TinyPolicy', () => {
     expect(() => TinyPolicy.from({ seed: 1, version: 0, weights: [1] })).toThrow(/720 weights/)
   })
 
-  it('says which tool it lacks, rather than anything else', () => {
+  it('throws for a request without a tool', () => {
     const policy = new TinyPolicy({ seed: 1 })
     const { messages } = question
     expect(() => rollouts.map((id) => policy.complete({ messages }, id))).toThrow(/has no tool/)
@@ -100,7 +100,7 @@ describe('TinyPolicy', () => {
 })
 
 describe('learn', () => {
-  it('makes what was rewarded more likely', () => {
+  it('makes rewarded answers more likely', () => {
     const policy = new TinyPolicy({ seed: 1 })
     const before = answers(policy)
     for (let n = 0; n < 5; n += 1) {
@@ -121,7 +121,7 @@ describe('learn', () => {
     expect(answers(policies[1])).toEqual(answers(policies[0]))
   })
 
-  it('learns nothing from groups in which all did equally well', () => {
+  it('learns nothing from groups with equal rewards', () => {
     const policies = [new TinyPolicy({ seed: 1 }), new TinyPolicy({ seed: 1 })] as const
     const calls = answers(new TinyPolicy({ seed: 1 })).map((answer) => trained(answer))
     learn(

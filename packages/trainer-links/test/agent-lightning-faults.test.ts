@@ -106,7 +106,7 @@ test('a worker that fails gives back the rollout that it was claiming', async ()
   expect(fake.rollouts.some(({ state }) => state === 'failed')).toBe(true)
 })
 
-test('a rollout whose retry is refused ends as it did before', async () => {
+test('a rollout whose retry is refused ends with its first outcome', async () => {
   const isRetry = ({ method, body }: ReceivedTrainerRequest): boolean =>
     method === 'PATCH' && !('state' in (body['status'] as object))
   const { fake } = await gateway([{ input: row() }], {

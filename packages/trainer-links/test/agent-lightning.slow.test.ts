@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
 import { model, plannedAgent, row } from './planned-agent.ts'
 
-test('a grader that continues when the time of its rollout is over has failed, as others would end it', async () => {
+test('a grader that exceeds the time of its rollout fails, before another worker ends the rollout', async () => {
   const { fake, ids } = await gateway([{ input: row({ grading: 'hangs' }), timeoutSeconds: 12 }], {
     // Two calls take most of the time: the grader's own limit would be over long after the rollout's.
     model: async (body, rolloutId) => {

@@ -44,7 +44,7 @@ describe('what is trained of each end', () => {
     expect(trainedRewards(fake)[id]).toEqual(of.trained)
   })
 
-  test('a row that cannot be run has failed, and says why', async () => {
+  test('a row that cannot be executed fails with the reason', async () => {
     const { fake, ids } = await gateway([{ input: { nothing: 1 } }, { input: 'no row at all' }])
     const { log } = startWorker(fake, plannedAgent())
     await fake.allEnded()
@@ -97,13 +97,16 @@ describe('what is trained of each end', () => {
     ['no message', { messages: [], label: null, metadata: {} }, /messages .* an empty list/],
     ['a number for a label', { messages: [{ role: 'user' }], label: 5 }, /label .* got number/],
     ['text for metadata', { messages: [{ role: 'user' }], metadata: 'm' }, /metadata .* got text/],
-  ])('a function that makes %s of a row is said to', async (_made, made, message) => {
-    const { fake } = await gateway([{ input: {} }])
-    startWorker(fake, plannedAgent(), { rows: () => made as never })
-    await fake.allEnded()
-    expect(fake.rollouts).toMatchObject([{ state: 'failed', errorMessage: message }])
-    expect(fake.trained()).toEqual([])
-  })
+  ])(
+    'a function that makes %s of a row fails the rollout with an explanation',
+    async (_made, made, message) => {
+      const { fake } = await gateway([{ input: {} }])
+      startWorker(fake, plannedAgent(), { rows: () => made as never })
+      await fake.allEnded()
+      expect(fake.rollouts).toMatchObject([{ state: 'failed', errorMessage: message }])
+      expect(fake.trained()).toEqual([])
+    },
+  )
 
   test('a function of rows may leave out the label and the metadata', async () => {
     const { fake } = await gateway([{ input: {} }])
@@ -195,7 +198,7 @@ describe('the trainer', () => {
     expect(fake.trained()).toEqual([])
   })
 
-  test('deletes one that asks: its next model call ends it', async () => {
+  test('deletes a rollout during a model call: its next model call ends it', async () => {
     const { fake } = await gateway([{ input: row() }], {
       model: async (body, rolloutId) => {
         fake.remove(rolloutId)
@@ -209,7 +212,7 @@ describe('the trainer', () => {
     expect((await worker.stop()).ends).toMatchObject({ cancelled: 1, failed: 0 })
   })
 
-  test('pauses in the middle of rollouts, which costs nothing', async () => {
+  test('pauses in the middle of rollouts without a loss', async () => {
     let paused: Promise<void> | undefined
     const { fake } = await gateway(
       Array.from({ length: 20 }, () => ({ input: row({ calls: 3 }) })),

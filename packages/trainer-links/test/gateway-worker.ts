@@ -10,7 +10,7 @@ import { onTestFinished } from 'vitest'
 
 import { model, type PlannedAgent } from './planned-agent.ts'
 
-/** Of every gateway here. */
+/** The key of every gateway in these tests. */
 export const apiKey = 'gateway-key'
 
 /** A gateway with rollouts in its queue. */
@@ -19,7 +19,7 @@ export interface Gateway {
   readonly ids: readonly string[]
 }
 
-/** It ends with the test. */
+/** Starts a gateway with these rollouts, which ends with the test. */
 export async function gateway(
   rollouts: readonly QueuedRollout[],
   options: { faults?: TrainerFaults; model?: typeof model } = {},
@@ -33,11 +33,11 @@ export async function gateway(
 export interface Worker {
   readonly done: Promise<WorkerSummary>
   readonly log: LogLine[]
-  /** Has it end, and resolves when it has. */
+  /** Stops it, and resolves when it has ended. */
   stop(): Promise<WorkerSummary>
 }
 
-/** Starts a worker that looks often. It ends with the test. */
+/** Starts a worker that looks for rollouts often. It ends with the test. */
 export function startWorker(
   fake: FakeAgentLightning,
   agent: PlannedAgent,

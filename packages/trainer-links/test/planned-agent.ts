@@ -12,21 +12,21 @@ import type { ChatMessage } from '@osmosis/core/policy'
 import type { FakeModel } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 
-/** What an agent does with a row, which is what the row says. */
+/** What an agent does with a row, as the row says. */
 export interface Plan {
   /** Default: 2. */
   readonly calls?: number
   /** Default: `main` alone. */
   readonly samples?: readonly string[]
-  /** What happens after the calls; default: it is done. */
+  /** What happens after the calls; default: the workflow ends. */
   readonly afterwards?: 'throws' | 'throws at length' | 'throws a key' | 'hangs' | 'leaves a call'
   /** The reward of each sample; default: 1. */
   readonly reward?: number
-  /** What the grader says of each step; default: nothing. */
+  /** The step rewards of the grader; default: none. */
   readonly steps?: readonly number[]
   /** What the grader does; default: it gives the reward. */
   readonly grading?: 'removes' | 'removes the first' | 'throws' | 'hangs'
-  /** Whether what was said is changed before the last call. */
+  /** Whether the conversation is changed before the last call. */
   readonly rewrites?: boolean
   /** Whether the second call repeats the prompt of the first. */
   readonly repeats?: boolean
@@ -39,7 +39,7 @@ export interface PlannedAgent {
   readonly started: readonly string[]
   /** The rollouts that were stopped before they had ended. */
   readonly stopped: readonly string[]
-  /** Most that were running concurrently. */
+  /** Maximum of rollouts that were running concurrently. */
   readonly mostRunning: number
 }
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { gateway, startWorker } from './gateway-worker.ts'
 import { model, plannedAgent, row } from './planned-agent.ts'
 
-test('a worker says what it has done, and how much of it a trainer cannot use as it is', async () => {
+test('a worker logs what it has done, and how much of it a trainer cannot use unchanged', async () => {
   const { fake } = await gateway(
     [
       { input: row() },
@@ -50,7 +50,7 @@ test('a worker says what it has done, and how much of it a trainer cannot use as
   })
 })
 
-test('a worker says which agent had returned while the policy was answering it', async () => {
+test('a worker logs which agent had returned while the policy was answering it', async () => {
   const { fake } = await gateway([{ input: row({ afterwards: 'leaves a call' }) }])
   const worker = startWorker(fake, plannedAgent())
   await fake.allEnded()
@@ -83,7 +83,7 @@ test.each([0, -1, 1.5, Number.NaN])('a worker that may run %d at a time is refus
   })
 })
 
-test('a worker says once that step rewards do not get to its trainer', async () => {
+test('a worker logs once that step rewards do not reach its trainer', async () => {
   const stepped = { input: row({ steps: [0.5, 1] }) }
   const { fake } = await gateway([stepped, stepped])
   const worker = startWorker(fake, plannedAgent())

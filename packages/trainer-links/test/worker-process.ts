@@ -1,4 +1,4 @@
-// A worker in a process of its own, of the agent that does what rows say.
+// A worker in a process of its own, with the planned agent.
 import { createStderrLogger } from '@osmosis/server'
 import { agentLightning, runTrainerWorker } from '@osmosis/trainer-links'
 

@@ -43,7 +43,7 @@ describe('a turn of the policy that a framework sends back', () => {
     ['escaped unicode', '{"city": "K\\u00f6ln"}', '{"city":"Köln"}'],
     ['numbers that JSON cannot write', '{"a": -0, "b": 1e999}', '{"a":0,"b":null}'],
     ['no change at all', '{"a":1}', '{"a":1}'],
-  ])('goes out in the words of the policy despite %s', async (_what, said, echoed) => {
+  ])('is sent exactly as the policy said it despite %s', async (_what, said, echoed) => {
     const { policy, client } = await conversation({
       content: 'let me see',
       tool_calls: [toolCall('c1', said)],

@@ -2,14 +2,14 @@ import { expect } from 'vitest'
 
 import { unconstructed, type OutcomeEntrypoint, type Played } from './outcome-entrypoint.ts'
 
-/** How a part of a rollout ended, as its callback says. */
+/** How the workflow or the grading of a rollout ended, as its callback reports it. */
 export interface End {
   readonly status: 'success' | 'failure'
   readonly err_message: unknown
   readonly err_category: string | null
 }
 
-/** What a grader callback says, without the name of the rollout. */
+/** The body of a grader callback, without the id of the rollout. */
 export interface Graded extends End {
   readonly samples: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
@@ -76,7 +76,7 @@ function graded(
   return { completion: succeeded, grader: { ...succeeded, samples } }
 }
 
-/** A workflow that succeeded, and whose grading failed. */
+/** The workflow succeeded, and the grading failed. */
 function ungraded(
   err_message: unknown,
   err_category: string,

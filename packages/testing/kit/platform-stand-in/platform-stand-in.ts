@@ -150,7 +150,7 @@ export class PlatformStandIn {
     else response.end(JSON.stringify(body))
   }
 
-  /** Requests and answers are as strict as the models of the Python SDK, whatever the rest makes of them. */
+  /** Checks requests and answers as strictly as the models of the Python SDK do. */
   #checked(request: StandInRequest): StandInAnswer | undefined {
     const answer = refuseUnfit(request) ?? this.#answer(request)
     if (answer !== undefined) assertFit(request, answer)
@@ -199,7 +199,7 @@ function toSecret({ name, scope }: { name: string; scope: string }): object {
   return { id: `secret-${scope}-${name}`, name, scope, created_at: at, updated_at: at }
 }
 
-/** The platform knows one repository and one workspace. */
+/** The platform has one repository and one workspace. */
 function refuseScope({ path: [first], headers }: StandInRequest): StandInAnswer | undefined {
   const git = headers['x-osmosis-git']
   const workspace = headers['x-osmosis-workspace']

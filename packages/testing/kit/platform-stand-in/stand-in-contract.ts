@@ -127,7 +127,7 @@ const contract: Contract = {
   'DELETE environment-secrets': { body: z.strictObject(secretName) },
 }
 
-/** An answer that refuses what the Python SDK would not send; undefined for a request that it would. */
+/** Refuses a request that the Python SDK would not send; undefined for one that it would. */
 export function refuseUnfit(request: StandInRequest): StandInAnswer | undefined {
   const exchange = exchangeOf(request)
   if (exchange === undefined) return undefined
@@ -140,7 +140,7 @@ export function refuseUnfit(request: StandInRequest): StandInAnswer | undefined 
   return refusal(400, `The Python SDK sends no such request: ${faults.join('; ')}`)
 }
 
-/** @throws Error when the stand-in itself answers what the Python SDK could not read */
+/** @throws Error when the stand-in gives an answer that the Python SDK cannot read */
 export function assertFit(request: StandInRequest, { status = 200, body }: StandInAnswer): void {
   const schema = status === 200 ? exchangeOf(request)?.answer : undefined
   const faults = schema === undefined ? [] : faultsOf(schema, body)

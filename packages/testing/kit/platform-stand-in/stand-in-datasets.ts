@@ -23,7 +23,7 @@ export interface StandInDataset {
 /** Datasets of the stand-in, and the storage that presigned URLs lead to. */
 export class StandInDatasets {
   readonly list: StandInDataset[] = []
-  /** Bytes by the id of a dataset, put together when an upload is complete. */
+  /** The content of each dataset by its id, stored when an upload is complete. */
   readonly contents = new Map<string, Buffer>()
   readonly logs: unknown[] = []
   /** The size of a part in multipart uploads. Bytes; undefined for uploads in one part. */
@@ -55,7 +55,7 @@ export class StandInDatasets {
     return { body: {} }
   }
 
-  /** Adds a dataset that is there already. */
+  /** Adds an existing dataset. */
   add(file: string, content: string, more: Partial<StandInDataset> = {}): StandInDataset {
     const dataset = this.#new(file, 'jsonl', content.length)
     Object.assign(dataset, { status: 'uploaded' }, more)

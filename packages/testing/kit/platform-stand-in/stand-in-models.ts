@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
 /**
- * What the stand-in takes and answers, as the models of the Python SDK (of August 2026) send and read it: a field
- * that they do not know is refused, and so is one that they need and that is missing.
+ * The requests and answers of the stand-in, as the models of the Python SDK (of August 2026) send and read them:
+ * unknown fields are refused, and so are missing required ones.
  */
 export interface Exchange {
   readonly query?: z.ZodType

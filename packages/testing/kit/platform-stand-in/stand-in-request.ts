@@ -10,15 +10,15 @@ export interface StandInRequest {
   readonly body: Readonly<Record<string, unknown>>
 }
 
-/** What the stand-in answers; 200 unless said otherwise. */
+/** An answer of the stand-in. */
 export interface StandInAnswer {
   readonly status?: number
-  /** Sent as JSON, or as it is when it is text or bytes; nothing without one. */
+  /** Text and bytes are sent unchanged, anything else as JSON. Default: no body. */
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** An answer that refuses. */
+/** A refusal. */
 export function refusal(
   status: number,
   message: string,
@@ -27,7 +27,7 @@ export function refusal(
   return { status, body: { message, ...more } }
 }
 
-/** One page of a list, as `limit` and `offset` of a query ask for it. */
+/** One page of a list, by `limit` and `offset` of a query. */
 export function page(key: string, all: readonly unknown[], query: URLSearchParams): StandInAnswer {
   const limit = Math.min(Number(query.get('limit') ?? 50), 50)
   const offset = Number(query.get('offset') ?? 0)
@@ -43,7 +43,7 @@ export function page(key: string, all: readonly unknown[], query: URLSearchParam
   }
 }
 
-/** A page of log lines, where a cursor says where it begins. */
+/** A page of log lines, which begins at a cursor. */
 export function logPage(lines: readonly unknown[], query: URLSearchParams): StandInAnswer {
   const limit = Number(query.get('limit') ?? 50)
   const start = Number(query.get('cursor') ?? 0)

@@ -77,7 +77,7 @@ const submission = {
 }
 const number = z.number().nullish()
 
-/** What is sent and answered about evaluation runs and training runs. */
+/** Requests and answers about evaluation runs and training runs. */
 export const runContract: Contract = {
   'GET eval-runs': {
     query: listQuery,

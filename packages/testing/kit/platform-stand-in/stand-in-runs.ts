@@ -18,7 +18,7 @@ export interface StandInRun {
   readonly more: Readonly<Record<string, unknown>>
 }
 
-/** What everything has happened at. */
+/** The time of every event. */
 const at = '2026-11-21T10:00:00Z'
 
 /** Evaluation runs or training runs of the stand-in. */
@@ -73,7 +73,7 @@ export class StandInRuns {
     return what === 'download-urls' && name === id ? this.#urls(run, body) : undefined
   }
 
-  /** What the URLs of an evaluation's files lead to. */
+  /** Serves the files of an evaluation run under their presigned URLs. */
   file(path: string): StandInAnswer {
     if (this.expiredOnce.delete(path)) return { status: 403, body: 'this URL has expired' }
     const content = this.files.get(path)
@@ -109,7 +109,7 @@ export class StandInRuns {
     return { id, name, status, created_at: at, platform_url: this.#page(run), ...more }
   }
 
-  /** As lists have it: the two kinds of runs differ in how they call what they are about. */
+  /** The form of a run in lists, in which the two kinds of runs have different field names. */
   #listed(run: StandInRun): Record<string, unknown> {
     const { model, dataset, rollout } = run
     const isEval = this.#kind === 'eval'

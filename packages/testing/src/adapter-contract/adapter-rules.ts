@@ -1,4 +1,4 @@
-/** What every adapter promises, whatever its framework. The sentences are the titles of the tests. */
+/** What every adapter guarantees for its framework. The sentences are the titles of the tests. */
 export const contractRules = {
   'gives-sample': 'an agent that called the policy is a sample under its name',
   'omits-agents-without-calls': 'an agent without a model call gives no sample',

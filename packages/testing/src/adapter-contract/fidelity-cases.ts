@@ -8,7 +8,7 @@ import { startPolicyServer } from '../policy-server.ts'
 import type { AdapterUnderTest, ContractCase, ContractRule } from './adapter-rules.ts'
 import { addTool, contractRollout, messagesOf, runWithRequests } from './contract-rollout.ts'
 
-/** What the policy said is what goes back to it, and what is recorded. */
+/** The answers of the policy are sent back to it, and recorded, unchanged. */
 export const fidelityCases = {
   'records-conversation': async (adapter) => {
     const { requests, sample } = await converse(adapter, [

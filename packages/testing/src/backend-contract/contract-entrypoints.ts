@@ -10,8 +10,8 @@ import type { LocalBackendOptions } from '@osmosis/runtime'
 
 import { graderScripts, workflowScripts } from './contract-scripts.ts'
 
-// One entrypoint plays every workflow and grader of the contract, so that a backend whose start is
-// costly, because it starts processes, is opened once for many cases.
+// One entrypoint contains every workflow and grader of the contract, so that a backend that starts
+// processes, which is slow, is opened once for many cases.
 
 /** Runs the script that the first message of its prompt names. */
 class ContractWorkflow extends AgentWorkflow {

@@ -181,7 +181,7 @@ function postEvent(
 ): TrainerAnswer {
   const { event_type: type, data } = body as { event_type?: unknown; data?: { value?: unknown } }
   if (typeof type !== 'string') return refusal(422, 'Field required: event_type')
-  // Nothing looks at the value here; the trainer takes what is not a number for no reward.
+  // The gateway does not check the value; the trainer treats everything but a number as no reward.
   if (type === 'reward') rollout.events.push({ kind: 'reward', attempt, value: data?.value })
   return { status: 200, body: { event_type: type, attempt_id: attempt } }
 }

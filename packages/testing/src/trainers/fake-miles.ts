@@ -42,15 +42,15 @@ export interface FakeMilesOptions {
   /** Key of the rollout server, which the agent function has to send. Default: none. */
   readonly apiKey?: string
   /**
-   * Whether groups are dropped that have a rollout which is not `completed`, as the documented filter does;
-   * default false: then all that was recorded is trained.
+   * Whether groups with a rollout that is not `completed` are dropped, as the documented filter does.
+   * Default: false, everything that was recorded is trained.
    */
   readonly filter?: boolean
-  /** How often a request for a rollout is repeated that was not answered with a 2xx. Default: 60. */
+  /** How often a request for a rollout is repeated when it was not answered with a 2xx. Default: 60. */
   readonly retries?: number
-  /** The pause before that. Milliseconds; default 1000. */
+  /** The pause before each repetition. Milliseconds; default 1000. */
   readonly retryMs?: number
-  /** What goes wrong with model calls, and with which. Default: nothing does. */
+  /** The faults of model calls. Default: none. */
   readonly faults?: TrainerFaults
 }
 

@@ -23,7 +23,7 @@ export interface FakeOsmosisOptions {
   /** Whether rewards come in callbacks, or are fetched under leases. */
   readonly rewards: 'callbacks' | 'leases'
   /**
-   * What model calls are trained with whose rollout brought no reward. Default: null, they are not
+   * The reward of model calls whose rollout has none. Default: null, they are not
    * trained. A number is what a trainer does that cannot tell a failure from a bad answer.
    */
   readonly fillWith?: number | null

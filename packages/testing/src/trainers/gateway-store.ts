@@ -45,7 +45,7 @@ export type StoredGatewayRollout = {
   -readonly [Key in Exclude<keyof RolloutOnGateway, 'events'>]: RolloutOnGateway[Key]
 } & { readonly events: GatewayEvent[] }
 
-/** What the path of a model call says. */
+/** What the path of a model call contains. */
 export interface ModelRequest {
   readonly rolloutId: string
   readonly attempt: string
@@ -101,7 +101,7 @@ const follows: Readonly<Record<string, readonly string[]>> = {
   running: ['succeeded', 'failed'],
 }
 
-/** Changes the status of a rollout, unless that is refused. Without a state, nothing looks at the present one. */
+/** Changes the status of a rollout, unless that is refused. Without a new state, the present one is not checked. */
 export function statusChange(
   rollout: StoredGatewayRollout,
   change: unknown,

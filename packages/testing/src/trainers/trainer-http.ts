@@ -28,7 +28,7 @@ export interface TrainerAnswer {
  */
 export type TrainerFault = 'reset' | 'lost answer' | 404 | 422 | 429 | 500 | 502 | 503
 
-/** Decides about each request what goes wrong with it; undefined for nothing. */
+/** Decides on the fault of each request; undefined for none. */
 export type TrainerFaults = (
   request: ReceivedTrainerRequest,
   /** Counted from 0. */

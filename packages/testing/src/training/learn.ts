@@ -2,8 +2,8 @@ import type { TrainedCall } from '../trainers/trained-call.ts'
 import type { TinyPolicy, UpdateOptions } from './tiny-policy.ts'
 
 /**
- * Teaches a tiny policy what a trainer has recorded, and nothing else: answers of rollouts that were better than
- * their group become more likely, those of worse ones less. Default: 4 steps of 6.0, clipped at 0.2.
+ * Updates a tiny policy from what a trainer has recorded: answers of rollouts that were better than their group
+ * become more likely, those of worse ones less likely. Default: 4 steps of 6.0, clipped at 0.2.
  */
 export function learn(
   policy: TinyPolicy,
@@ -11,7 +11,7 @@ export function learn(
   options: Partial<UpdateOptions> = {},
 ): void {
   const advantageOf = groupAdvantages(calls)
-  // Sums of floating point numbers depend on their order, and answers come in any.
+  // Sums of floating point numbers depend on their order, and answers arrive in any order.
   const inOrder = calls.toSorted((a, b) => compare(orderOf(a), orderOf(b)))
   policy.update(
     inOrder.map((call) => ({ ...call, advantage: advantageOf(call) })),

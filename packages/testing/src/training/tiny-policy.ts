@@ -29,9 +29,9 @@ const sayableIds: readonly number[] = ['a', 'b', 'c', 'd', '<call>'].map(idOf)
 const callId = idOf('<call>')
 
 /**
- * A conversation as token ids, up to where the policy's answer begins. Words of the letters a to d are
- * their letters; whatever else is said at one place is one `?`. So an answer that comes back unchanged has the ids
- * it was sampled with, and each prompt of a conversation begins with the last one and its answer.
+ * A conversation as token ids, up to where the policy's answer begins. A word of the letters a to d has one id for
+ * each letter; any other text is one `?`. So an answer that is sent back unchanged has the ids that it was sampled
+ * with, and each prompt of a conversation begins with the last one and its answer.
  */
 function renderPrompt(messages: readonly ChatMessage[]): number[] {
   const ids = messages.flatMap((message) => [
@@ -68,7 +68,7 @@ export interface UpdateOptions {
   /** Steps on the same recorded answers. */
   readonly steps: number
   readonly learningRate: number
-  /** How far the probability of a token may move from the recorded one before it is left alone, as a share of it. */
+  /** How far the probability of a token may move from the recorded one before its update stops, as a fraction of it. */
   readonly clip: number
 }
 
@@ -85,19 +85,18 @@ const longestAnswer = 2
 
 /**
  * A model that is small enough to be trained in a test, and is trained like a large one. It reads the last 12
- * tokens of a conversation, and says either two of the letters a to d, or calls the first tool of the request
- * (with the arguments `{}`); each next token is drawn from the softmax of a linear function of what it reads. At
- * first its weights are random, and it says anything.
+ * tokens of a conversation, and either says two of the letters a to d, or calls the first tool of the request
+ * (with the arguments `{}`). Each next token is drawn from the softmax of a linear function of what it reads. At
+ * first its weights, and so its answers, are random.
  *
- * Its answers carry the ids of their prompt and their own, with a logprob for each, streamed or whole. It
- * plays the model behind a fake trainer (`complete`), or is itself a policy (`respond`) of
- * a controller or an evaluation. What it says depends on the seed, the version, the rollout and the conversation,
- * but not on the order in which requests come.
+ * Its answers, streamed or not, carry the ids of their prompt and their own, with a logprob for each. It
+ * is the model behind a fake trainer (`complete`), or the policy of a controller or an evaluation (`respond`).
+ * Its answers depend on the seed, the version, the rollout and the conversation, but not on the order of requests.
  */
 export class TinyPolicy implements PolicyModel {
   readonly name = 'tiny-policy'
   readonly #seed: number
-  /** By place in the window, token there and token to say. */
+  /** By position in the window, token at that position, and next token. */
   readonly #weights: Float64Array
   /** How often this version received each request: an agent that repeats one wants another answer. */
   readonly #asked = new Map<string, number>()
@@ -111,7 +110,7 @@ export class TinyPolicy implements PolicyModel {
   }
 
   /**
-   * The policy that was saved: it says what that would have said.
+   * Loads a saved policy, which gives the same answers.
    *
    * @throws TypeError when it was none
    */

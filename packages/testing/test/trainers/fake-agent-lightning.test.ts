@@ -114,7 +114,7 @@ test('refuses as the gateway does', async () => {
   expect((await gateway.ask('gone')).status).toBe(404)
 })
 
-test('answers 429 while it is paused, and says when to come again', async () => {
+test('answers 429 with Retry-After while it is paused', async () => {
   await using gateway = await start()
   await gateway.claim()
   const over = gateway.fake.pause(100, 7)
@@ -135,7 +135,7 @@ test('lists rollouts by their states, the oldest first', async () => {
   expect(await list('state_in=queuing&state_in=running')).toHaveLength(3)
 })
 
-test('lets a share of the requests fail, the same ones for the same seed', () => {
+test('fails a fraction of the requests, the same ones for the same seed', () => {
   const outcomes = (seed: number): unknown[] => {
     const faults = randomFaults(0.1, seed)
     return Array.from({ length: 1000 }, (_, n) => faults({} as never, n))

@@ -102,7 +102,7 @@ test('trains nothing of a rollout without a model call', async () => {
   expect(miles.trained()).toStrictEqual([])
 })
 
-test('asks again in the same session until it is answered, and records all of it', async () => {
+test('repeats a request in the same session until it is answered, and records all model calls', async () => {
   let asked = 0
   const miles = await start()
   const server = await startServer(async (body) => {
@@ -115,7 +115,7 @@ test('asks again in the same session until it is answered, and records all of it
   expect(rollout?.answer).toStrictEqual(completed)
 })
 
-test('knows a session until its rollout is over', async () => {
+test('answers 404 for a session whose rollout has ended', async () => {
   const bodies: RunBody[] = []
   const miles = await start()
   const server = await startServer(async (body) => (bodies.push(body), completed))

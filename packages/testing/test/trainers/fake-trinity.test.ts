@@ -34,7 +34,7 @@ const feedback = (ids: readonly string[], reward: unknown, task = 't', run = 0):
   reward,
 })
 
-test('trains what has a reward when somebody commits, with ids and logprobs as they were sampled', async () => {
+test('trains the calls with a reward on a commit, with ids and logprobs as they were sampled', async () => {
   await using fake = await start()
   const [first, second, silent] = [await ask(fake), await ask(fake), await ask(fake)]
   await send(fake, '/feedback', feedback([first], 1))

@@ -1,4 +1,4 @@
-// A worker of its own process, to be killed. Where it is and what it keeps come through the environment.
+// A worker in a process of its own, to be killed. Its explorer and its journal come from the environment.
 import { once } from 'node:events'
 
 import {
@@ -28,7 +28,7 @@ class ByPlace extends Grader {
 const { EXPLORER: url = '', JOURNAL: journalFile = '' } = process.env
 process.stdout.write('ready\n')
 if (process.env['WAITS_FOR_DISK']) {
-  // The test says when its disk stands still. Nothing else keeps the process alive until then.
+  // The test decides when its disk freezes. Nothing else keeps the process alive until then.
   process.channel?.ref()
   await once(process, 'message')
   process.channel?.unref()

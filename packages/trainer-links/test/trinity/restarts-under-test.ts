@@ -60,7 +60,7 @@ function placesOf(trained: readonly TrinityCall[]): unknown[] {
     .toSorted((a, b) => a.group.localeCompare(b.group) || a.run - b.run)
 }
 
-/** Has workers train, one after the other, until one gets to its end; resolves with how each ended. */
+/** Runs workers, one after the other, until one finishes the training; resolves with how each ended. */
 export async function trainUntilDone(
   isDeadly: (route: string, n: number) => boolean,
 ): Promise<unknown[]> {

@@ -34,14 +34,14 @@ export interface Script {
     | 'grader throws'
     | 'hangs'
     | 'cancelled'
-  /** Of the first try alone; the second one is rewarded. */
+  /** Only the first try ends so; the second one is rewarded. */
   readonly isFirstTry?: boolean
 }
 
 /** What attempt `attempt` at row `row` does. */
 export type Scripts = (row: number, attempt: number) => Script
 
-/** A rollout that got a reward, as its grader knows it. */
+/** A rollout that got a reward, as its grader recorded it. */
 export interface Graded {
   readonly rolloutId: string
   readonly group: string
@@ -50,7 +50,7 @@ export interface Graded {
   readonly reward: number
 }
 
-/** A backend whose attempts go by script, and the account that its grader keeps. */
+/** A backend with scripted attempts, and the record of its grader. */
 export interface ScriptedBackend {
   readonly backend: LocalBackend
   readonly graded: Graded[]
@@ -60,7 +60,7 @@ export interface ScriptedBackend {
   onPhase: (phase: 'workflow' | 'asked' | 'grader', rolloutId: string) => void
 }
 
-/** @param options - `grader` takes the place of the one that goes by script */
+/** @param options - `grader` replaces the scripted one */
 export function scriptedBackend(
   scripts: Scripts,
   options: { grader?: GroupGraderClass; maxConcurrent?: number } = {},
@@ -128,7 +128,7 @@ function gradedOf({ rolloutId, group }: GraderContext, sample: string, reward: n
   return { rolloutId, group: `${epoch}-${row}`, run: group?.attempt ?? 0, sample, reward }
 }
 
-/** Rows that know their number. */
+/** Rows with their number in the metadata. */
 export function rowsOf(count: number): TrinityOptions['dataset'] {
   return Array.from({ length: count }, (_, row) => ({
     initialMessages: [{ role: 'user', content: `row ${row}` }],
@@ -144,7 +144,7 @@ export interface TrinityRun {
   readonly summary: WorkerSummary
 }
 
-/** What a run needs that is not said. */
+/** The default settings of a run. */
 export interface RunOptions extends Partial<TrinityOptions> {
   readonly scripts?: Scripts
   readonly concurrency?: number
@@ -153,7 +153,7 @@ export interface RunOptions extends Partial<TrinityOptions> {
   readonly scripted?: ScriptedBackend
 }
 
-/** Runs a worker against an explorer until there is no more to do, or the signal aborts. */
+/** Runs a worker against an explorer until all rows have been trained, or the signal aborts. */
 export async function train(explorer: FakeTrinity, options: RunOptions = {}): Promise<TrinityRun> {
   const { scripts = () => ({}), concurrency = 64, signal, drainSeconds, ...given } = options
   const { scripted = scriptedBackend(scripts), ...link } = given
@@ -187,14 +187,14 @@ export async function startExplorer(
   return FakeTrinity.start({ model: (body) => tokenAnswer(body, { content: 'ok' }), ...options })
 }
 
-/** What would be trained, call by call, without what only the model knows. */
+/** The trained calls, without the fields that only the model decides. */
 export function trainedAs(calls: readonly TrinityCall[]): unknown[] {
   return calls
     .map(({ rolloutId, group, run, reward }) => ({ rolloutId, group, run, reward }))
     .toSorted(inOrder)
 }
 
-/** What graders said, once for each of `calls` model calls. */
+/** The rewards of the grader, once for each of `calls` model calls. */
 export function earned(graded: readonly Graded[], calls = 2): unknown[] {
   return graded
     .flatMap(({ rolloutId, group, run, reward }) =>

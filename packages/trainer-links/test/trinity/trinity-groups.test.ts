@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 
 import { rowsOf, scriptedBackend, startExplorer, train } from './scripted-attempts.ts'
 
-/** What of each group a grader has seen, in that order. */
+/** What a grader received of each group, in order. */
 interface SeenGroup {
   readonly row: number
   readonly members: readonly number[]
@@ -67,7 +67,7 @@ test('a group is judged without an attempt that failed twice', async () => {
   )
 })
 
-test('nothing of a group is trained whose grader throws', async () => {
+test('trains nothing of a group whose grader throws', async () => {
   await using explorer = await startExplorer()
   const judge = (ctx: GroupGraderContext): void => {
     if ((ctx.metadata as { row: number }).row === 0) throw new Error('the judge has exited')

@@ -146,7 +146,7 @@ test('the next start continues after the last complete line, wherever a kill has
   expect(explorer.trained()).toEqual(trained)
 })
 
-test('a run that is over stays so, and continues for another epoch', async () => {
+test('a finished run stays finished, and continues for another epoch', async () => {
   await using explorer = await startExplorer()
   const journalFile = await newJournal()
   await train(explorer, { journalFile })

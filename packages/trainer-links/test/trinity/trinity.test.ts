@@ -44,7 +44,7 @@ test.each<[NonNullable<Script['end']>, string]>([
   ['grader throws', 'failed'],
   ['hangs', 'failed'],
   ['cancelled', 'cancelled'],
-])('nothing is trained of an attempt after two calls that ends as: %s', async (end, kind) => {
+])('trains nothing of an attempt that ends after two calls as: %s', async (end, kind) => {
   await using explorer = await startExplorer()
   const scripts = (row: number, attempt: number): Script =>
     row === 1 && attempt === 2 ? { end } : {}
@@ -98,7 +98,7 @@ test('trains each of several samples with its own reward, also below zero', asyn
   ])
 })
 
-test('an agent that never asked the policy has failed, whatever its grader says', async () => {
+test('an agent that never called the policy fails, even with a reward of its grader', async () => {
   await using explorer = await startExplorer()
   const scripts = (row: number): Script => (row === 0 ? { calls: 0 } : {})
   const { summary } = await train(explorer, { scripts })
@@ -229,7 +229,7 @@ test('retries wait for an explorer that is unreachable, so that no attempt is lo
   expect(trainedAs(explorer.trained())).toEqual(earned(scripted.graded))
 })
 
-test('a reward that is refused costs its own calls alone, and that is said', async () => {
+test('a refused reward loses only its own calls, which is logged', async () => {
   let rewards = 0
   await using explorer = await startExplorer({
     faults: ({ path: route }) => (route === '/feedback' && (rewards += 1) === 3 ? 422 : undefined),
@@ -244,7 +244,7 @@ test('a reward that is refused costs its own calls alone, and that is said', asy
   ])
 })
 
-test('says so when answers of the model have no id', async () => {
+test('logs an error when answers of the model have no id', async () => {
   await using explorer = await startExplorer({
     model: (body) => tokenAnswer(body, { content: 'ok' }, ''),
   })
@@ -259,7 +259,7 @@ test('says so when answers of the model have no id', async () => {
   ])
 })
 
-test('says so when the calls of a rewarded rollout are not those of its sample', async () => {
+test('logs an error when the calls of a rewarded rollout are not those of its sample', async () => {
   class AsksForAnother extends AgentWorkflow {
     async run({ prompt }: AgentWorkflowContext): Promise<unknown> {
       const messages = [...prompt]

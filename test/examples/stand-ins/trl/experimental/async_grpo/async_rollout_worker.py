@@ -1,4 +1,4 @@
-"""What plays the rollout loop of TRL 1.13: it is built, called and read as there, and trains nothing."""
+"""The rollout loop of TRL 1.13 without training: it is built, called and read in the same way."""
 
 import asyncio
 import math
