@@ -267,7 +267,7 @@ describe('an abort', () => {
     await rolloutOn(server).run(async () => {
       await expect(generateText({ ...call, timeout: 500 })).rejects.toThrow(/timeout/i)
     })
-    // A very slow machine sends no request before the deadline.
+    // A very slow machine may send no request before the deadline.
     expect(server.requests.length).toBeLessThanOrEqual(1)
     for (const { closed } of server.requests) expect(await closed).toBe(true)
   })

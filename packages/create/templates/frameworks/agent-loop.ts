@@ -20,7 +20,7 @@ const instructions = 'Look up every price, then add up.'
 
 const lookUp = z.object({ product: z.string() })
 
-/** Never throws: what goes wrong is for the policy to read. */
+/** Never throws, because errors are returned to the policy. */
 function executeTool(toolCall: unknown): ToolResultMessage {
   let toolCallId = 'unknown'
   try {
