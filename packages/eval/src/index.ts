@@ -103,7 +103,7 @@ export { openRunFolder, type RunFolder, type Stored } from './store/read/run-fol
 export { type JournalFollower, type JournalPlace, type JournalVisitor } from './store/journal.ts'
 export { type ListedRun, listRuns } from './store/list-runs.ts'
 export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
-export { itemKey, type ItemReference } from './store/run-files.ts'
+export { itemKey, type ItemReference, type SegmentKind } from './store/run-files.ts'
 export { reserveRun, type ReservedRun, takenRunNames } from './store/run-name.ts'
 export { AppendFile } from './store/write/append-file.ts'
 export { lockRun, type RunLock, type RunWriter } from './store/run-lock.ts'
@@ -113,6 +113,7 @@ export {
   type EvaluationStore,
   type GradedRollout,
   type GradedSample,
+  type OpenStoreOptions,
   type RunStore,
   type WireConversation,
 } from './store/write/run-store.ts'

@@ -110,7 +110,7 @@ const pieceSize = 64 * 1024
  * The text of `index.jsonl` in pieces: one line per item. A piece is overwritten when the next one is
  * requested: 100,000 lines as strings would be 100 MB of garbage.
  */
-export function* indexPieces({ items, baseline }: EvaluationSnapshot): Generator<Uint8Array, void> {
+function* indexPieces({ items, baseline }: EvaluationSnapshot): Generator<Uint8Array, void> {
   let piece = Buffer.allocUnsafe(pieceSize)
   let length = 0
   for (const item of items) {
@@ -147,7 +147,7 @@ function toIndexLine(item: ItemEvent, compared: boolean): string {
 }
 
 /** The first part of `metrics.json`. */
-export function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown> {
+function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown> {
   const { names, status, incompleteReason, startedAt, completedAt, model, baseline } = snapshot
   return {
     eval_run: {

@@ -114,7 +114,7 @@ export class RunTable {
     })
   }
 
-  /** The value of each item, as named by {@link measure}; null for none. */
+  /** The value of each item, as named by {@link RunTable.measure}; null for none. */
   get values(): readonly (number | null)[] {
     const { reward, scores } = this.document.columns
     return this.measure === 'reward' ? reward : (scores[this.measure] ?? [])

@@ -84,6 +84,7 @@ export interface EndedItem {
   readonly graded: GradedRollout | null
 }
 
+/** How `createRun` and `resumeRun` open a store. */
 export interface OpenStoreOptions {
   readonly location: string
   readonly manifest: RunManifest
