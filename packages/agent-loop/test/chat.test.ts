@@ -108,7 +108,7 @@ describe('a model call', () => {
 })
 
 describe('an answer', () => {
-  it('is the message as it came, with usage, tool calls and why it ended', async () => {
+  it('is the unchanged message, with usage, tool calls and finish reason', async () => {
     const call: ChatToolCall = {
       id: 'c1',
       type: 'function',

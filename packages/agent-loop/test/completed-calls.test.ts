@@ -28,7 +28,7 @@ async function resultsOf(
 }
 
 describe('the completed call', () => {
-  it('has the fields of the protocol in their order, and names no reward when there is none', async () => {
+  it('has the fields of the protocol in their order, and omits a missing reward', async () => {
     await using running = await startApp()
     await running.init({ api_key: 'trainer-key' })
     await running.trainer.results()
@@ -90,7 +90,7 @@ describe('the completed call', () => {
     ])
   })
 
-  it('has the messages that a reported error comes with', async () => {
+  it('has the messages of a reported error', async () => {
     const [body] = await resultsOf((ctx) => ctx.error('no', { finalMessages: conversation }))
     expect(body).toMatchObject({ status: 'ERROR', final_messages: conversation })
   })

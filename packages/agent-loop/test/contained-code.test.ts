@@ -35,7 +35,7 @@ async function startChild() {
   }
 }
 
-it('loops and tools that harm the process fail only their own rollouts, and the error names the place', async () => {
+it('loops and tools that harm the process fail only their own rollouts, and the error names the line', async () => {
   const { init, trainer, url, kill, exit } = await startChild()
   const names = Object.keys(harms)
   await Promise.all(healthy.map(async (id) => init(id, { outlasts: names.length })))
@@ -61,7 +61,7 @@ it('loops and tools that harm the process fail only their own rollouts, and the 
   expect(await exit).toStrictEqual([0, null])
 })
 
-it('an error of no known rollout fails what runs, and ends the server with 1', async () => {
+it('an error that belongs to no rollout fails the running rollouts, and ends the server with 1', async () => {
   const { init, trainer, kill, exit } = await startChild()
   await Promise.all(healthy.map(async (id) => init(id, { outlasts: 1 })))
   kill('SIGUSR2')

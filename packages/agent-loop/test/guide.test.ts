@@ -46,7 +46,7 @@ const call = (id: string, name: string, args: string): object => ({
 })
 const tool = (id: string, content: string): object => ({ role: 'tool', content, tool_call_id: id })
 
-it('the complete agent of the guide calculates, counts, rewards and keeps to limits as the guide says', async () => {
+it('the complete agent of the guide calculates, counts, rewards and respects limits as the guide says', async () => {
   await using trainer = await new FakeTrainer().start()
   const calls = [
     call('a', 'add', '{"a": 5, "b": 3}'),

@@ -116,7 +116,7 @@ describe('the tools of an MCP server', () => {
     })
   })
 
-  it('are those of all pages of its list, with references left as they are', async () => {
+  it('are those of all pages of its list, with unchanged references', async () => {
     const inputSchema = {
       type: 'object' as const,
       properties: { at: { $ref: '#/$defs/point' }, mode: { type: ['integer', 'null'], enum: [1] } },

@@ -226,7 +226,7 @@ describe('a registration that fails', () => {
     [404, 'protocol_error', 'answered 404: no. Check platformUrl (OSMOSIS_PLATFORM_URL).'],
     [409, 'protocol_error', 'answered 409: no'],
     [422, 'protocol_error', 'answered 422: no'],
-  ])('with %i is not tried again, and says what to do', async (status, code, message) => {
+  ])('with %i is not retried, and the error says what to do', async (status, code, message) => {
     const { error, platform } = await failing(status)
     expect(error).toMatchObject({ code, status, message: expect.stringContaining(message) })
     expect(platform.received).toHaveLength(1)
@@ -251,7 +251,7 @@ describe('a registration that fails', () => {
     ['null', 'null'],
     ['', 'nothing'],
     ['x'.repeat(2 * 1024 * 1024), 'more than 1048576 bytes'],
-  ])('with %j for an answer says so', async (answer, shown) => {
+  ])('with %j as the answer fails with an error that describes it', async (answer, shown) => {
     const { error, platform } = await failing((response) => void response.end(answer))
     expect(error).toMatchObject({
       code: 'protocol_error',
@@ -363,7 +363,7 @@ describe('the end of a registration', () => {
     expect(platform.received).toHaveLength(1)
   })
 
-  it('comes with the signal of the caller, who gets the reason', async () => {
+  it('comes with the signal of the caller, which gets the reason', async () => {
     const requested = Promise.withResolvers<void>()
     const platform = await startPlatform(() => requested.resolve())
     await using running = await startApp({ apiKey })

@@ -28,7 +28,7 @@ it('gives the file the requested permissions', async () => {
   expect((await stat(file)).mode & 0o777).toBe(0o600)
 })
 
-it('shows readers a whole text at all times with concurrent writers', async () => {
+it('shows readers a complete text at all times with concurrent writers', async () => {
   const file = path.join(await folder(), 'state.json')
   const texts = Array.from({ length: 20 }, (_, n) => String(n).repeat(50_000))
   await writeFileAtomically(file, texts[0] ?? '')

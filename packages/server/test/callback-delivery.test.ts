@@ -162,7 +162,7 @@ describe('delivering a callback', () => {
     expect([passing.outcome, final.outcome]).toStrictEqual(['acknowledged', 'refused'])
   })
 
-  it('gives up when its time is over', async () => {
+  it('gives up after its deadline', async () => {
     const { outcome, undelivered, lost, received, log } = await deliverTo(
       Array.from({ length: 100_000 }, () => 503),
       { retry: { budgetMs: 1000, minDelayMs: 100, maxDelayMs: 100 } },

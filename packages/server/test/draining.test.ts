@@ -157,7 +157,7 @@ describe('a backend that violates its contract', () => {
     )
   })
 
-  it('reports what a rollout was lost with, which distinguishes it from a failure of its own', async () => {
+  it('reports why a rollout was lost, which distinguishes it from a failure of its workflow', async () => {
     const backend = new BrokenBackend()
     const lost = new OsmosisError('worker_lost', 'the worker was lost')
     backend.execute = () => Promise.reject(lost)

@@ -292,7 +292,7 @@ describe('a lease', () => {
 })
 
 describe('cancelling a leased rollout', () => {
-  it('is answered the same each time, and the result says whether it had started', async () => {
+  it('gets the same answer each time, and the result reports whether it had started', async () => {
     await using running = await leasing({ maxConcurrent: 1, workflow: hanging })
     const runs = await running.start({ rollout_id: 'runs' })
     const waits = await running.start({ rollout_id: 'waits' })

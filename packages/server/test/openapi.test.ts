@@ -61,7 +61,7 @@ it('describes the routes for waiting trainers if they are enabled', async () => 
   })
 })
 
-it('describes the request of a rollout as its schemas have it', async () => {
+it('describes the request of a rollout as its schemas do', async () => {
   const { paths } = await describedBy()
 
   expect(paths['/rollout']?.['post']).toMatchObject({

@@ -14,7 +14,7 @@ import {
   openOutbox,
 } from './outbox-of-test.ts'
 
-it('ends a record whose step is longer than the longest string, which contradicts nothing', async () => {
+it('ends a record whose step is longer than the longest string, without a contradictory outcome', async () => {
   const folder = await temporaryFolder()
   await using first = await openOutbox(folder)
   const delivered = await first.outbox.accept(acceptanceOf('delivered'))

@@ -91,7 +91,7 @@ describe('a server with an outbox', () => {
     expect(await storedFiles(outboxDir)).toStrictEqual([])
   })
 
-  it('contradicts nothing when it is killed among 100 rollouts, and ends with nothing left', async () => {
+  it('reports no contradictory outcomes when it is killed during 100 rollouts, and stores nothing in the end', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await using controller = await new FakeController().start()
@@ -209,7 +209,7 @@ describe('a server with an outbox', () => {
     expect(await readFile(path.join(outboxDir, left), 'utf8')).toBe(garbled)
   })
 
-  it('knows a rollout of an earlier process before, while and after its results are delivered', async () => {
+  it('reports a rollout of an earlier process before, while and after its results are delivered', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
     await using controller = await new FakeController().start()

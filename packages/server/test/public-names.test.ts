@@ -2,7 +2,7 @@ import * as server from '@osmosis/server'
 import * as protocols from '@osmosis/server/protocols'
 import { expect, it } from 'vitest'
 
-it('exports what its users need, and nothing else', () => {
+it('exports only what its users need', () => {
   expect(new Set(Object.keys(server))).toStrictEqual(
     new Set([
       'LocalBackend',

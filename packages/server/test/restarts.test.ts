@@ -127,7 +127,7 @@ it('gives rollouts one end when the server is killed in any of their phases', as
   expect(await again.once()).toMatchObject({ status: 'failure', err_message: grading })
 })
 
-it('accepts nothing when the disk is full, and contradicts nothing of what was running then', async () => {
+it('accepts nothing when the disk is full, and reports no contradictory outcomes of running rollouts', async () => {
   const outboxDir = await temporaryFolder()
   await using controller = await new FakeController().start()
   {

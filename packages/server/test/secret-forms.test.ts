@@ -72,7 +72,7 @@ describe('a key', () => {
     )
   })
 
-  it('leaves no part at the end of a cut text, and removes nothing else', () => {
+  it('leaves no fragment at the end of a truncated text, and removes nothing else', () => {
     fc.assert(
       fc.property(
         fc.array(printable, { minLength: 1, maxLength: 20 }),

@@ -84,7 +84,7 @@ describe('serving', () => {
     expect((await fetch(`${listening.url}/health`)).status).toBe(200)
   })
 
-  it('says what to do when the port is taken', async () => {
+  it('fails with an explanation when the port is in use', async () => {
     await using first = await serve(createServer(), { port: 0, ...quiet })
 
     await expect(serve(createServer(), { port: first.port, ...quiet })).rejects.toMatchObject({

@@ -296,7 +296,7 @@ describe('the document of a failed rollout', () => {
 })
 
 describe('a document that cannot be written', () => {
-  it('causes a line in the log, and nothing else', async () => {
+  it('only adds a line to the log', async () => {
     const folder = await temporaryFolder({ file: 'not a folder' })
     await using running = await startServer({ artifactRoot: path.join(folder, 'file') })
     await running.post()

@@ -153,7 +153,7 @@ describe('the document of a sample', () => {
     expect(documentOf(ended({ initialMessages: [] })).steps).toHaveLength(1)
   })
 
-  it('has its own id when the rollout has several', () => {
+  it('has its own id when the rollout has several samples', () => {
     const two = samples(
       toRolloutSample({ id: 'a', messages: [], label: 'own' }),
       toRolloutSample({ id: 'b', messages: [] }),

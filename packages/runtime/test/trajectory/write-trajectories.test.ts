@@ -129,7 +129,7 @@ describe('the text of a document', () => {
         return [{ role: 'assistant', tool_calls: calls }, ...results, user('the end')]
       },
     ],
-  ])('is limited, and says what it leaves out: %s', async (_, messages) => {
+  ])('is truncated, and says what it omits: %s', async (_, messages) => {
     const root = await temporaryFolder()
     const sample = { ...sampleOf(...messages()), extraFields: { big: 'x'.repeat(500_000) } }
     const rollout = ended({ samples: samples(sample), extraFields: { row_index: 1 } })
