@@ -75,6 +75,7 @@ export default withMermaid({
         text: 'Training',
         items: [
           { text: 'Overview', link: '/training/' },
+          { text: 'One GPU or your laptop', link: '/training/local' },
           { text: 'Osmosis', link: '/training/osmosis' },
           { text: 'Agent Lightning', link: '/training/agent-lightning' },
           { text: 'Trinity-RFT', link: '/training/trinity' },

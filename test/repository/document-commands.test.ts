@@ -26,6 +26,7 @@ const foreign = [
 /** Of Miles, vLLM and TensorBoard. */
 const trainers = [
   '--logdir',
+  '--max-lora-rank',
   '--max-seq-len',
   '--rollout-batch-size',
   '--rollout-max-response-len',
