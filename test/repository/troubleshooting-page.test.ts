@@ -1,5 +1,6 @@
 import { globSync } from 'node:fs'
 
+import { leasedErrorCategorySchema, rolloutLossSchema } from '@osmosis/runtime/wire'
 import { expect, it } from 'vitest'
 
 import { read, root, section, tableColumn } from './documents.ts'
@@ -29,8 +30,8 @@ it('the page has every code of an OsmosisError, once', () => {
 
 it('the page has every type of failure that an item of an evaluation can have', () => {
   const types = [
-    ...unionOf('packages/runtime/src/wire/leased-results.ts', 'LeasedErrorCategory'),
-    ...unionOf('packages/runtime/src/wire/rollout-protocol.ts', 'RolloutLoss'),
+    ...leasedErrorCategorySchema.options,
+    ...rolloutLossSchema.options,
     ...wordsIn('packages/eval/src/run', /failed\('(\w+)'/g),
     ...wordsIn('packages/eval/src/run', /errorType: '(\w+)'/g),
     'workflow_failed',
