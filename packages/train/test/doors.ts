@@ -21,13 +21,13 @@ const readNote = {
   },
 }
 
-/** Each letter is once in each place, so that guesses are right in a quarter of the letters. */
-const codes = ['ab', 'bc', 'cd', 'da', 'ba', 'cb', 'dc', 'ad']
+/** Each letter is equally often in each place, so that guesses are right in a quarter of the letters. */
+const codes = Array.from('abcd').flatMap((first) => Array.from('abcd', (second) => first + second))
 
-/** One row for each code. All ask the same, so a policy cannot know a code by its row. */
+/** One row for each code; the number of a door is all that its question says. */
 export const doors: readonly DatasetRow[] = codes.map((code, at) => ({
   sourceRowIndex: at,
-  initialMessages: [{ role: 'user', content: 'What is the code of the door?' }],
+  initialMessages: [{ role: 'user', content: `What is the code of door ${at}?` }],
   label: code,
   metadata: { code },
   otherColumns: {},

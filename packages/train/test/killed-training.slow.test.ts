@@ -1,0 +1,54 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { openRun } from '@osmosis/eval'
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { readTrainingJournal } from '../src/index.ts'
+
+const steps = 12
+const kills = 20
+
+it('a training that is killed twenty times has each step once', { timeout: 600_000 }, async () => {
+  const folder = await temporaryFolder()
+  const done = path.join(folder, 'weights.json')
+  let killed = 0
+  while (!existsSync(done)) {
+    const child = spawn(
+      process.execPath,
+      [path.join(import.meta.dirname, 'killed-training.ts'), folder, String(steps)],
+      { stdio: ['ignore', 'ignore', 'inherit'] },
+    )
+    const ended = once(child, 'close')
+    if (killed < kills) {
+      // Some are killed before they do anything, some in the middle of a step, some between two.
+      const timer = sleep(800 + Math.random() * 2500).then(() => child.kill('SIGKILL'))
+      await ended
+      await timer
+      if (child.signalCode === 'SIGKILL') killed += 1
+    } else {
+      await ended
+      expect(child.exitCode).toBe(0)
+    }
+  }
+
+  const records = readTrainingJournal(folder)
+  const ended = records.filter((record) => record.kind === 'step')
+  expect(ended.map(({ step }) => step)).toEqual(Array.from({ length: steps }, (_, at) => at + 1))
+  // A step without a signal makes no update; all others make one.
+  const updates = ended.filter(({ update }) => update !== null).length
+  expect(ended.at(-1)?.version).toBe(updates)
+  const rollouts = new Set<string>()
+  for (const { run, batch } of ended) {
+    const { events } = await openRun(path.join(folder, 'runs', run))
+    expect(events.size).toBe(32)
+    expect(batch.groups).toBe(8)
+    for (const { rollout_id: id } of events.values()) rollouts.add(id)
+  }
+  expect(rollouts.size).toBe(steps * 32)
+  expect(killed).toBeGreaterThan(kills / 2)
+})
