@@ -24,7 +24,7 @@ export {
   passAt,
   passRate,
 } from './figures/reward-figures.ts'
-export { type FigureKey, type ReportFigure, reportFigures } from './figures/run-report.ts'
+export { type FigureKey, type ReportFigure, reportFigures } from './figures/report-figures.ts'
 export {
   type BehaviourStatistics,
   type RunStatistics,
