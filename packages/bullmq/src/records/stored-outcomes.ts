@@ -167,7 +167,7 @@ export function snapshotSamples(samples: SamplesById): SampleSnapshot {
 }
 
 /** @param workflow - the samples as the workflow left them */
-export function unpackSamples(
+function unpackSamples(
   stored: readonly StoredSample[],
   workflow: SamplesById = new Map(),
 ): SamplesById {

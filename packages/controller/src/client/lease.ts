@@ -41,7 +41,7 @@ const sample = singleSampleSchema.extend({ messages: z.array(z.unknown()).defaul
 const resultSchema = leasedResultSchema.extend({ sample: sample.nullable() })
 
 /** An answer of `GET /rollout/{id}/result`. */
-export const leasedResult: z.ZodType<LeasedResult> = resultSchema.transform((body) => ({
+const leasedResult: z.ZodType<LeasedResult> = resultSchema.transform((body) => ({
   rolloutId: body.rollout_id,
   status: body.status,
   sample: body.sample && {

@@ -140,7 +140,7 @@ function refusal(path: string, { status, text }: ServerAnswer): OsmosisError {
 }
 
 /** The reason in an error answer, truncated for messages. */
-export function detailOf(text: string): string {
+function detailOf(text: string): string {
   const detail = detailField(text) ?? text
   const shown = typeof detail === 'string' ? detail : JSON.stringify(detail)
   return shown.trim().slice(0, maxDetailLength) || 'empty body'

@@ -135,7 +135,7 @@ function toBatchSequence(
 }
 
 /** The version in the name of a model, such as 7 of `policy-7`; a name without one is never stale. */
-export function versionOf(model: string | null): number {
+function versionOf(model: string | null): number {
   const [, digits] = /-(\d+)$/.exec(model ?? '') ?? []
   return digits === undefined ? Infinity : Number(digits)
 }

@@ -17,7 +17,7 @@ export interface SampledTokens {
 }
 
 /** Samples tokens. */
-export type SampleTokens = (
+type SampleTokens = (
   prompt: readonly number[],
   settings: { readonly maxTokens: number; readonly seed: number | undefined },
   signal: AbortSignal,

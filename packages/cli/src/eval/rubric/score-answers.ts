@@ -262,7 +262,7 @@ function toText(result: RubricResult): string {
 }
 
 /** One answer of a file. */
-export interface AnswerRow {
+interface AnswerRow {
   /** Its id, else its line. */
   readonly label: string
   readonly answer: string
@@ -282,7 +282,7 @@ const shownProblems = 5
  *
  * @throws OsmosisError with code `invalid_dataset` that names up to five bad lines
  */
-export async function readAnswers(file: string): Promise<AnswerRow[]> {
+async function readAnswers(file: string): Promise<AnswerRow[]> {
   const problems: string[] = []
   const rows: AnswerRow[] = []
   for (const [index, line] of (await readText(file)).split('\n').entries()) {
@@ -353,7 +353,7 @@ const words = new Map<unknown, boolean>([
 /**
  * The human verdict on an answer: a key of its row or metadata, or a tag among its `tags`; null without one.
  */
-export function humanVerdict(row: AnswerRow, tag: string, passThreshold: number): boolean | null {
+function humanVerdict(row: AnswerRow, tag: string, passThreshold: number): boolean | null {
   const { tags } = row.fields
   const value = row.fields[tag] ?? row.metadata?.[tag]
   if (value === undefined && Array.isArray(tags)) return tags.includes(tag)

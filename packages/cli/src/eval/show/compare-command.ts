@@ -116,7 +116,7 @@ function comparisonDocument({ a, b, comparison }: ComparedRuns): object {
 }
 
 /** Two runs and their comparison. */
-export interface ComparedRuns {
+interface ComparedRuns {
   readonly a: ShownRun
   readonly b: ShownRun
   readonly comparison: Comparison
@@ -127,7 +127,7 @@ export interface ComparedRuns {
 const mostLosses = 5
 
 /** The comparison as text; the verdict first. */
-export function comparisonLines(runs: ComparedRuns, width: number): string[] {
+function comparisonLines(runs: ComparedRuns, width: number): string[] {
   const { comparison, by } = runs
   const { verdict, facets } = comparison
   const behaviour = comparison.behaviour.filter(({ before, after }) => before !== 0 || after !== 0)
@@ -159,7 +159,7 @@ export function comparisonLines(runs: ComparedRuns, width: number): string[] {
 }
 
 /** The comparison as Markdown for a pull request, without the rows. */
-export function comparisonMarkdown(runs: ComparedRuns): string {
+function comparisonMarkdown(runs: ComparedRuns): string {
   const { comparison, a, b, by } = runs
   const { verdict, facets } = comparison
   const behaviour = comparison.behaviour.filter(({ before, after }) => before !== 0 || after !== 0)

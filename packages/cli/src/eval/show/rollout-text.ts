@@ -196,14 +196,14 @@ export function itemLines(items: readonly ShownItem[], width: number): string[] 
 }
 
 /** The reward or score of an item; a dash without one. */
-export function rewardCell({ run: { table }, item }: ShownItem): Cell {
+function rewardCell({ run: { table }, item }: ShownItem): Cell {
   const value = table.value(item)
   const text = value === null ? '–' : formatReward(value)
   return { text, format: table.passed(item) ? 'green' : 'red' }
 }
 
 /** `stuck ×5, cut`: the flags of an item, with the number of failed tool calls. */
-export function flagsText({ run: { table }, item, event }: ShownItem): string {
+function flagsText({ run: { table }, item, event }: ShownItem): string {
   return table
     .flags(item)
     .map((flag) => {

@@ -238,7 +238,7 @@ export function isItemName(text: string): boolean {
 }
 
 /** The name of a run in commands: its name where that is enough, else its folder. */
-export async function commandName(location: string): Promise<string> {
+async function commandName(location: string): Promise<string> {
   const isUsual = path.dirname(location) === (await runsRoot(undefined))
   if (isUsual) return path.basename(location)
   const relative = path.relative(workingFolder(), location)
