@@ -104,3 +104,11 @@ it('no test imports a file of another package: what they share is in the kit', (
   })
   expect(reaching.filter((line) => !readers.has(line.split(' ')[0] ?? ''))).toEqual([])
 })
+
+it('AGENTS.md names files and folders that exist', () => {
+  const map = readFileSync(path.join(root, 'AGENTS.md'), 'utf8')
+  const named = [...map.matchAll(/`((?:packages|test|examples|scripts|docs)\/[^`<]*)`/g)]
+  const missing = named.filter(([, name = '']) => globSync(name, { cwd: root }).length === 0)
+  expect(named.length).toBeGreaterThan(50)
+  expect(missing.map(([, name]) => name)).toEqual([])
+})
