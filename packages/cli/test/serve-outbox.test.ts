@@ -86,7 +86,7 @@ it.each([
     const taken = new URL(cluster.url).port
     const refused = await startOsmosis(['serve', ...args, '--port', taken, ...outbox]).finished
     expect(refused.code).toBe(1)
-    expect(refused.stderr).toMatch(/error: Port \d+ .*taken/)
+    expect(refused.stderr).toMatch(/error: Port \d+ .*used by another program/)
 
     cluster.status = 200
     const before = cluster.keys.length

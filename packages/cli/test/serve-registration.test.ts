@@ -241,7 +241,7 @@ describe('osmosis serve --register refuses', () => {
     [
       'a URL for a host',
       [...keyed, '--register', '--public-host', 'https://agents.example.com'],
-      /^error: .* without scheme, port and path, got "https:\/\/agents\.example\.com"\.\n$/,
+      /^error: .* without scheme, port and path\. Got "https:\/\/agents\.example\.com"\.\n$/,
     ],
     [
       'a port that is none',

@@ -35,23 +35,24 @@ it('makes a policy better, in steps that are runs', async () => {
   const learner = new TinyLearner(65)
   const seen: StepRecord[] = []
   const result = await train({
-    ...options(learner, folder, 12),
-    heldOut: doors.slice(0, 4),
+    ...options(learner, folder, 60),
+    heldOut: doors.slice(8, 12),
     heldOutAttempts: 4,
+    stopWhen: { reward: 0.7 },
     onStep: (step) => void seen.push(step),
   })
 
-  expect(result.reason).toBe('All steps are done.')
+  expect(result.reason).toBe('The mean reward reached 0.7.')
   expect(result.steps).toEqual(seen)
-  expect(learner.version).toBe(12)
-  const [first, last] = [result.steps[0], result.steps.at(-1)]
-  expect(first?.rollouts.reward).toBeLessThan(0.5)
-  expect(last?.rollouts.reward).toBeGreaterThan(0.7)
-  expect(result.evaluations.map(({ run }) => run)).toEqual(['before', 'after-step-0012'])
+  // A step without a signal makes no update.
+  expect(learner.version).toBe(seen.filter(({ update }) => update !== null).length)
+  expect(seen[0]?.rollouts.reward).toBeLessThan(0.5)
+  const runs = result.evaluations.map(({ run }) => run)
+  expect(runs).toEqual(['before', `after-step-${String(seen.length).padStart(4, '0')}`])
 
-  const run = await openRun(path.join(result.runs, 'step-0003'))
+  const run = await openRun(path.join(result.runs, 'step-0002'))
   expect(run.events.size).toBe(64)
-  expect(run.manifest.inputs.model.name).toBe('tiny@2')
+  expect(run.manifest.inputs.model.name).toBe(`tiny@${seen[0]?.version}`)
   expect(readdirSync(path.join(folder, 'checkpoints')).length).toBeLessThanOrEqual(4)
 })
 
@@ -121,15 +122,6 @@ it('removes checkpoints but the last and the best', async () => {
   expect(left.slice(-2)).toEqual(['step-0005', 'step-0006'])
   expect(left.length).toBeLessThanOrEqual(3)
   expect(existsSync(path.join(folder, result.best?.folder ?? ''))).toBe(true)
-})
-
-it('ends when the reward is reached', async () => {
-  const result = await train({
-    ...options(new TinyLearner(65), await temporaryFolder(), 20),
-    stopWhen: { reward: 0.6 },
-  })
-  expect(result.reason).toBe('The mean reward reached 0.6.')
-  expect(result.steps.length).toBeLessThan(20)
 })
 
 it('says what is lost when there is no checkpoint of a learner that was updated', async () => {
