@@ -45,11 +45,17 @@ async function findInside(folder: string, path: string): Promise<FoundFile> {
 async function findDataset(workspaceRoot: string, dataset: string): Promise<FoundFile> {
   const bare = !/[/\\]/.test(dataset)
   const file = bare ? join(workspaceRoot, 'data', dataset) : resolve(workspaceRoot, dataset)
-  if (extname(dataset) !== '') return existing(file)
+  if (extname(dataset) !== '') {
+    if (await isFile(file)) return { file }
+    return { problem: `no such file: ${file}${await filesBeside(file, datasetExtensions)}` }
+  }
   const candidates = datasetExtensions.map((extension) => `${file}${extension}`)
   const areFiles = await Promise.all(candidates.map(isFile))
   const [first, ...others] = candidates.filter((_candidate, index) => areFiles[index])
-  if (first === undefined) return { problem: `no such file: ${candidates.join(', ')}` }
+  if (first === undefined) {
+    const tried = `${file}${datasetExtensions.join(', ')}`
+    return { problem: `no such file: ${tried}${await filesBeside(file, datasetExtensions)}` }
+  }
   if (others.length === 0) return { file: first }
   return { problem: `write the extension; there are ${[first, ...others].join(' and ')}` }
 }
@@ -164,19 +170,21 @@ async function readText(kind: ConfigKind, file: string): Promise<string> {
     return await readFile(file, 'utf8')
   } catch (cause) {
     const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
-    const why = isMissing ? await missingText(file) : errorMessage(cause)
+    const why = isMissing
+      ? `there is no such file${await filesBeside(file, ['.toml'])}`
+      : errorMessage(cause)
     throw new OsmosisError('invalid_config', `Cannot read the ${kind} config ${file}: ${why}`, {
       cause,
     })
   }
 }
 
-async function missingText(file: string): Promise<string> {
+/** Names what a missing file could have been: the files of its folder with one of the extensions. */
+async function filesBeside(file: string, extensions: readonly string[]): Promise<string> {
   const folder = dirname(file)
-  const inIt = await readdir(folder).catch(() => [])
-  const configs = inIt.filter((name) => extname(name) === '.toml').toSorted()
-  const others = configs.length > 0 ? `. ${folder} has ${configs.join(', ')}.` : ''
-  return `there is no such file${others}`
+  const names = await readdir(folder).catch(() => [])
+  const others = names.filter((name) => extensions.includes(extname(name))).toSorted()
+  return others.length > 0 ? `. ${folder} has ${others.join(', ')}.` : ''
 }
 
 function parseText<Kind extends ConfigKind>(

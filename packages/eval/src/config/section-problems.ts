@@ -31,7 +31,7 @@ export function sectionProblems(
 
 function suggestion(word: string, names: readonly string[]): string {
   const meant = closestName(word, names)
-  return meant === undefined ? '' : `; did you mean ${meant}?`
+  return meant === undefined ? `; known: ${names.join(', ')}` : `; did you mean ${meant}?`
 }
 
 function shown(value: unknown): string {

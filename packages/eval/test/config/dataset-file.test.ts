@@ -67,12 +67,8 @@ it.each([
     ['tables/a.jsonl', 'tables/a.csv', 'tables/a.parquet'],
     'write the extension; there are <root>/tables/a.jsonl and <root>/tables/a.csv and <root>/tables/a.parquet',
   ],
-  [
-    'a',
-    ['a.csv', 'data/a.json'],
-    'no such file: <root>/data/a.jsonl, <root>/data/a.ndjson, <root>/data/a.csv, <root>/data/a.parquet',
-  ],
-  ['a.json', ['data/a.csv'], 'no such file: <root>/data/a.json'],
+  ['a', ['a.csv', 'data/a.json'], 'no such file: <root>/data/a.jsonl, .ndjson, .csv, .parquet'],
+  ['a.json', ['data/a.csv'], 'no such file: <root>/data/a.json. <root>/data has a.csv.'],
 ])('the dataset "%s" is refused beside %j', async (dataset, files, problem) => {
   const { root, config } = await workspace(dataset, files)
   const { code, message } = await osmosisErrorOf(() => readEvalConfig(config))

@@ -76,15 +76,35 @@ it('the platform requires [secrets] in eval configs but not in training configs'
 })
 
 it.each([
-  ['eval', '[training]\nlr = 1', 'training: unknown section'],
-  ['eval', '[sampling]', 'sampling: unknown section'],
-  ['eval', '[evaluation]\nlr = 1', 'evaluation.lr: unknown key'],
+  [
+    'eval',
+    '[training]\nlr = 1',
+    'training: unknown section; known: experiment, evaluation, env, secrets, advanced',
+  ],
+  [
+    'eval',
+    '[sampling]',
+    'sampling: unknown section; known: experiment, evaluation, env, secrets, advanced',
+  ],
+  [
+    'eval',
+    '[evaluation]\nlr = 1',
+    'evaluation.lr: unknown key; known: limit, n, batch_size, pass_threshold, agent_workflow_timeout_s, grader_timeout_s',
+  ],
   ['eval', '[evaluation]\nn = true', 'evaluation.n: must be a positive integer, got true'],
   ['eval', '[evaluation]\nn = 0', 'evaluation.n: must be a positive integer, got 0'],
-  ['training', '[evaluation]', 'evaluation: unknown section'],
+  [
+    'training',
+    '[evaluation]',
+    'evaluation: unknown section; known: experiment, training, sampling, checkpoints, env, secrets, advanced',
+  ],
   ['training', '[training]\nlr = 0', 'training.lr: must be a positive number, got 0'],
   ['training', '[training]\nlr = "1e-6"', 'training.lr: must be a positive number, got "1e-6"'],
-  ['training', '[training]\nepochs = 1', 'training.epochs: unknown key'],
+  [
+    'training',
+    '[training]\nepochs = 1',
+    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s',
+  ],
   [
     'training',
     '[sampling]\nrollout_top_p = 1.5',
@@ -106,7 +126,11 @@ it.each([
     'env.lower: must be named in capitals, digits and underscores',
   ],
   ['training', '[secrets]\nrequired = "A"', 'secrets.required: must be a list, got "A"'],
-  ['training', '[secrets]\nrequired = []\nother = []', 'secrets.other: unknown key'],
+  [
+    'training',
+    '[secrets]\nrequired = []\nother = []',
+    'secrets.other: unknown key; known: required',
+  ],
   ['eval', '[secrets]', 'secrets.required: missing; write required = [] for none'],
   ['training', '[secrets]', 'secrets.required: missing; write required = [] for none'],
 ] as const)('the platform refuses, in %s configs, %s', (kind, section, problem) => {

@@ -135,7 +135,9 @@ describe('an invalid eval config', () => {
     [
       'a key that resembles none',
       `${experiment}[evaluation]\nzzz = 1\n`,
-      ['- evaluation.zzz: unknown key'],
+      [
+        '- evaluation.zzz: unknown key; known: limit, n, batch_size, pass_threshold, agent_workflow_timeout_s, grader_timeout_s',
+      ],
     ],
     [
       'a typo in a section',
@@ -222,7 +224,7 @@ agent_workflow_timeout_s = 0
       experiment.replace('main.ts', 'man.ts').replace('data/multiply.jsonl', 'divide'),
       [
         '- experiment.entrypoint: no such file: <root>/rollouts/multiply/man.ts',
-        '- experiment.dataset: no such file: <root>/data/divide.jsonl, <root>/data/divide.ndjson, <root>/data/divide.csv, <root>/data/divide.parquet',
+        '- experiment.dataset: no such file: <root>/data/divide.jsonl, .ndjson, .csv, .parquet. <root>/data has multiply.jsonl.',
       ],
     ],
     [
