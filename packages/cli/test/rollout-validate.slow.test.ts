@@ -177,10 +177,10 @@ export class Compares extends GroupGrader {
   expect(code).toBe(0)
   expect(findings).toEqual(
     expect.arrayContaining([
-      'warn Osmosis: takes it only where the controller sends `group` with each rollout: others get no reward.',
+      'warn Osmosis: can train it only where the controller sends `group` with each rollout: others get no reward.',
       'warn Agent Lightning: sends no groups, which the grader needs: no rollout gets a reward.',
       'warn POST /run: sends groups only with --group-column: other rollouts get no reward.',
-      'ok Trinity: takes it, with groups: osmosis worker --trinity',
+      'ok Trinity: can train it, with groups: osmosis worker --trinity',
     ]),
   )
 })

@@ -66,7 +66,7 @@ it.each([[[]], [['--workers', '1']]])(
     expect(call?.logprobs).toHaveLength('{"content":"g1-1"}'.length)
     const { code, stdout } = await command.end()
     expect(stdout.split('\n')[1]).toBe(
-      'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: docs/operating/serving.md has the filter',
+      'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: the page Serving of the documentation has the filter',
     )
     expect(code).toBe(0)
   },

@@ -52,10 +52,10 @@ export async function validate(...args: readonly string[]): Promise<Report> {
 
 /** What each trainer says of a rollout that all of them take. */
 export const takenByAll = [
-  'ok Osmosis: takes it over callbacks and over leases',
-  'ok Agent Lightning: takes it: osmosis worker --agent-lightning',
-  'ok POST /run: takes it: osmosis serve --run',
-  'ok Trinity: takes it, each sample with its own reward: osmosis worker --trinity',
+  'ok Osmosis: can train it, over callbacks or leases',
+  'ok Agent Lightning: can train it: osmosis worker --agent-lightning',
+  'ok POST /run: can train it: osmosis serve --run',
+  'ok Trinity: can train it, each sample with its own reward: osmosis worker --trinity',
 ]
 
 /** What is found of a rollout that is ready, before its reward. */

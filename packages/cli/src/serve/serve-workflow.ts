@@ -72,7 +72,7 @@ export async function serveWorkflow(
 
 /** Printed for users who train with `POST /run`. */
 const aboutRun =
-  'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: docs/operating/serving.md has the filter'
+  'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: the page Serving of the documentation has the filter'
 
 /**
  * Serves the rollouts of a workflow that workers of a queue run, until a signal ends the process. The

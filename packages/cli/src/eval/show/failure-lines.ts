@@ -55,7 +55,7 @@ export function failureLines(run: ShownModel, several: boolean, width: number): 
   const title =
     failed.length === 0
       ? `Scores are missing${several ? `: ${onOneLine(table.document.model)}` : ''}`
-      : `${formatQuantity(failed.length, 'rollout')}${of} failed, of ${formatCount(events.length)}`
+      : `${formatCount(failed.length)} of ${formatQuantity(events.length, 'rollout')}${of} failed`
   const more = kinds.length - mostKinds
   return [
     styled(['bold', 'red'], title),

@@ -77,7 +77,7 @@ export function trainerFindings({
   return [
     ...findings,
     severalSamples === undefined
-      ? ok('Osmosis', 'takes it over callbacks and over leases')
+      ? ok('Osmosis', 'can train it, over callbacks or leases')
       : warn(
           'Osmosis',
           `takes all samples (${severalSamples}) over callbacks; results that are fetched have room for one.`,
@@ -85,9 +85,9 @@ export function trainerFindings({
         ),
     ...agentLightningFindings(oneNumber, requests),
     oneNumber === undefined
-      ? ok('POST /run', 'takes it: osmosis serve --run')
+      ? ok('POST /run', 'can train it: osmosis serve --run')
       : warn('POST /run', ...oneNumber),
-    ok('Trinity', 'takes it, each sample with its own reward: osmosis worker --trinity'),
+    ok('Trinity', 'can train it, each sample with its own reward: osmosis worker --trinity'),
   ]
 }
 
@@ -108,7 +108,7 @@ const useGrader = 'For this trainer, export a class that extends Grader instead 
 const groupFindings = [
   warn(
     'Osmosis',
-    'takes it only where the controller sends `group` with each rollout: others get no reward.',
+    'can train it only where the controller sends `group` with each rollout: others get no reward.',
     useGrader,
   ),
   warn(
@@ -121,7 +121,7 @@ const groupFindings = [
     'sends groups only with --group-column: other rollouts get no reward.',
     'Start the server with --group-column <column> --group-size <attempts>.',
   ),
-  ok('Trinity', 'takes it, with groups: osmosis worker --trinity'),
+  ok('Trinity', 'can train it, with groups: osmosis worker --trinity'),
 ]
 
 /** Why a trainer that takes one reward per rollout cannot use these samples, with advice. */
@@ -174,5 +174,5 @@ function agentLightningFindings(
     )
   }
   if (findings.length > 0) return findings
-  return [ok('Agent Lightning', 'takes it: osmosis worker --agent-lightning')]
+  return [ok('Agent Lightning', 'can train it: osmosis worker --agent-lightning')]
 }
