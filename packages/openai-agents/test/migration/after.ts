@@ -23,6 +23,6 @@ function createAgent() {
 export class CalculatorWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const session = new OsmosisMemorySession({ name: 'main' })
-    await run(createAgent(), ctx.prompt, { session })
+    await run(createAgent(), ctx.prompt, { session, signal: ctx.signal })
   }
 }
