@@ -27,7 +27,8 @@ it('the site builds, and its search finds the words that people look for', async
   const { default: json } = (await import(pathToFileURL(path.join(site, chunk)).href)) as {
     default: string
   }
-  const index = searchLibrary().loadJSON(json, {
+  const { loadJSON } = searchLibrary()
+  const index = loadJSON(json, {
     fields: ['title', 'titles', 'text'],
     storeFields: ['title', 'titles'],
   })
