@@ -16,9 +16,12 @@ const workspace = readFileSync(path.join(root, 'packages/create/src/manifest.ts'
 const foreign = [
   '--save-dev',
   '--allow-build',
+  '--file',
   '--isolate',
   '--no-allocation-site-pretenuring',
+  '--no-git-checks',
   '--project',
+  '--repo',
   '--test',
   '--times',
   '--update',
