@@ -12,7 +12,7 @@ const { scripts } = JSON.parse(read('package.json')) as {
 const create = readFileSync(path.join(root, 'packages/create/src/main.ts'), 'utf8')
 const workspace = readFileSync(path.join(root, 'packages/create/src/manifest.ts'), 'utf8')
 
-/** Of package managers, GitHub's `gh`, Vitest and scripts here. */
+/** Of package managers, Vitest and scripts here. */
 const foreign = [
   '--save-dev',
   '--allow-build',
