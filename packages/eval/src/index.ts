@@ -14,6 +14,7 @@ export {
   type ExperimentConfig,
   readEvalConfig,
   readTrainingConfig,
+  type LocatedConfig,
   type TrainingConfig,
   type ReadConfigOptions,
   findWorkspaceRoot,
@@ -105,7 +106,7 @@ export { type ListedRun, listRuns } from './store/list-runs.ts'
 export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
 export { itemKey, type ItemReference, type SegmentKind } from './store/run-files.ts'
 export { reserveRun, type ReservedRun, takenRunNames } from './store/run-name.ts'
-export { AppendFile } from './store/write/append-file.ts'
+export { AppendFile, type AppendedLine } from './store/write/append-file.ts'
 export { lockRun, type RunLock, type RunWriter } from './store/run-lock.ts'
 export { openRun, type RunReader } from './store/read/run-reader.ts'
 export {

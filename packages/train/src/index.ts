@@ -33,6 +33,7 @@ export { servedRollouts, type ServedRolloutsOptions } from './rollouts/served-ro
 export {
   estimateLearner,
   type LearnerFacts,
+  type LearnerMemory,
   type LearnerProcessOptions,
 } from './local/learner-process.ts'
 export { openLocalLearner, type LocalLearner } from './local/local-learner.ts'

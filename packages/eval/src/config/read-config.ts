@@ -287,7 +287,7 @@ export interface EvaluationConfig {
 }
 
 /** What configs of both kinds have. */
-interface LocatedConfig {
+export interface LocatedConfig {
   /** The file it was read from; absolute. */
   readonly path: string
   /** The nearest folder above the config that has `rollouts/` and `data/`; absolute. */
@@ -310,7 +310,22 @@ export interface EvalConfig extends LocatedConfig {
 
 /** A checked training config. Its own sections have the keys of the file. */
 export interface TrainingConfig extends LocatedConfig {
-  readonly training: NonNullable<CheckedSections<'training'>['training']>
-  readonly sampling: NonNullable<CheckedSections<'training'>['sampling']>
-  readonly checkpoints: NonNullable<CheckedSections<'training'>['checkpoints']>
+  readonly training: {
+    readonly lr?: number | undefined
+    readonly total_epochs?: number | undefined
+    readonly n_samples_per_prompt?: number | undefined
+    readonly rollout_batch_size?: number | undefined
+    readonly max_prompt_length?: number | undefined
+    readonly max_response_length?: number | undefined
+    readonly agent_workflow_timeout_s?: number | undefined
+    readonly grader_timeout_s?: number | undefined
+  }
+  readonly sampling: {
+    readonly rollout_temperature?: number | undefined
+    readonly rollout_top_p?: number | undefined
+  }
+  readonly checkpoints: {
+    readonly eval_interval?: number | undefined
+    readonly checkpoint_save_freq?: number | undefined
+  }
 }

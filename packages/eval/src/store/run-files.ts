@@ -10,8 +10,8 @@ export const fileMode = 0o600
 export const folderMode = 0o700
 
 /** The data in segments: conversations of the rollouts, and the samples that the graders saw. */
-export const segmentKinds = ['trajectories', 'samples'] as const
-export type SegmentKind = (typeof segmentKinds)[number]
+export type SegmentKind = 'trajectories' | 'samples'
+export const segmentKinds: readonly SegmentKind[] = ['trajectories', 'samples']
 
 /** Paths of the files of a run. */
 export function runFiles(location: string): {

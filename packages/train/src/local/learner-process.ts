@@ -53,6 +53,18 @@ const startedSchema = z.object({
   memory_bytes: memorySchema,
 })
 
+/** Estimated need of memory, and what is free. Bytes. */
+export interface LearnerMemory {
+  readonly weights: number
+  readonly optimizer: number
+  readonly activations: number
+  readonly cache: number
+  /** At the same time, at most. */
+  readonly needed: number
+  /** Null where the device does not say. */
+  readonly free: number | null
+}
+
 /** What the learner says about itself. */
 export interface LearnerFacts {
   readonly model: string
@@ -62,8 +74,7 @@ export interface LearnerFacts {
   readonly trainedWeights: number
   /** Tokens. */
   readonly maxLength: number
-  /** Bytes; `free` is null where the device does not say. */
-  readonly memory: z.infer<typeof memorySchema>
+  readonly memory: LearnerMemory
 }
 
 /** A learner that listens. */
@@ -95,7 +106,7 @@ export async function startLearner(options: LearnerProcessOptions): Promise<Lear
   }
 }
 
-/** The memory that a training would need, without loading the model. Throws what {@link startLearner} throws. */
+/** The memory that a training would need, without loading the model. Throws what `openLocalLearner` throws. */
 export async function estimateLearner(options: LearnerProcessOptions): Promise<LearnerFacts> {
   const run = launch(options, '', ['--estimate'])
   try {
