@@ -10,8 +10,8 @@ import { cleanUp, npmInstall, packAll } from '../test/packed/workspace.ts'
 
 const packed = await packAll()
 const rows: (readonly [string, string, string, string])[] = []
+const registry = await startRegistry([...packed.values()])
 try {
-  await using registry = await startRegistry([...packed.values()])
   for (const { name, tarball } of packed.values()) {
     const options = [`--@osmosis:registry=${registry.url}`, '--omit=peer', '--ignore-scripts']
     const modules = path.join(await npmInstall([...options, name]), 'node_modules')
@@ -23,6 +23,7 @@ try {
     rows.push([name, (size / 1e3).toFixed(0), (installed / 1e6).toFixed(1), count])
   }
 } finally {
+  await registry[Symbol.asyncDispose]()
   await cleanUp()
 }
 

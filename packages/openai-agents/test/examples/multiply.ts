@@ -26,7 +26,7 @@ export class MultiplyWorkflow extends AgentWorkflow {
       tools: [multiply],
     })
     const session = new OsmosisMemorySession({ name: 'multiply-agent' })
-    await run(agent, ctx.prompt, { session })
+    await run(agent, ctx.prompt, { session, signal: ctx.signal })
   }
 }
 

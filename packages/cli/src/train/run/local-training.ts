@@ -57,7 +57,10 @@ function plannedLearner(options: LearnerProcessOptions, facts: LearnerFacts): Pl
   let learner: LocalLearner | undefined
   return {
     facts: [
-      ['Model', `${options.model}, ${formatCount(weights)} weights, ${facts.dtype}`],
+      [
+        'Model',
+        `${options.model}, ${formatCount(isLora ? weights - trainedWeights : weights)} weights, ${facts.dtype}`,
+      ],
       [
         'Trained',
         isLora
