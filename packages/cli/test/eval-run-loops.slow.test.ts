@@ -173,7 +173,9 @@ describe('osmosis eval run, an agent loop', () => {
       return stdout
     }
 
-    const report = await evaluation('--baseline-model m0 --temperature 0.5 --max-tokens 64')
+    const report = await evaluation(
+      '--baseline-model m0 --temperature 0.5 --max-tokens 64 --details',
+    )
     expect(report).toMatch(/^m0 \(baseline\)$/m)
     expect(asked(upstream)).toEqual([
       ['org/a:b', 'Bearer sk-1'],

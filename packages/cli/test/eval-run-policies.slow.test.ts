@@ -12,7 +12,8 @@ describe('osmosis eval run lets', () => {
     const root = temporaryWorkspace({
       'osmosis.toml': 'default_policy = "mine"\n[policies.mine]\nmodule = "policies/echo.ts"\n',
     })
-    const flags = '-m ../rollouts/echo/main.ts -d words.jsonl --limit 1 --output out'.split(' ')
+    const flags =
+      '-m ../rollouts/echo/main.ts -d words.jsonl --limit 1 --output out --details'.split(' ')
     const { code, stdout } = await osmosis(['eval', 'run', ...flags], {}, `${root}/data`)
     expect([code, stdout]).toEqual([0, expect.stringMatching(/ · policies\/echo\.ts · /)])
   })
