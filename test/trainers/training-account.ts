@@ -59,6 +59,6 @@ const plannedReasons: Partial<Record<string, { readonly state: string; readonly 
   throws: { state: 'failed', why: /as planned/ },
   'judge throws': { state: 'failed', why: /as planned/ },
   removed: { state: 'succeeded', why: /^$/ },
-  'two samples': { state: 'failed', why: /kept 2 samples/ },
+  'two samples': { state: 'failed', why: /has 2 samples/ },
   'calls no model': { state: 'failed', why: /no model call|never asked|No sample/i },
 }
