@@ -27,8 +27,8 @@ it('the site builds, and its search finds the words that people look for', async
   const { default: json } = (await import(pathToFileURL(path.join(site, chunk)).href)) as {
     default: string
   }
-  const { loadJSON } = searchLibrary()
-  const index = loadJSON(json, {
+  // A static method, which needs its class.
+  const index = searchLibrary().loadJSON(json, {
     fields: ['title', 'titles', 'text'],
     storeFields: ['title', 'titles'],
   })
