@@ -1,10 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { Template } from '@huggingface/jinja'
 import * as tokenizers from '@huggingface/tokenizers'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
+
+import { PythonTemplate } from './python-template.ts'
 
 /** What is used of a tokenizer; the types of the package cannot be resolved by all compilers. */
 interface TextTokenizer {
@@ -29,7 +30,7 @@ export class ChatTemplate {
   /** Ids of the tokens that end an answer. */
   readonly endIds: ReadonlySet<number>
   readonly #tokenizer: TextTokenizer
-  readonly #template: Template
+  readonly #template: PythonTemplate
   readonly #special: Readonly<Record<string, string>>
 
   /** @throws OsmosisError with code `invalid_config` when a file is missing or cannot be read */
@@ -45,7 +46,7 @@ export class ChatTemplate {
         : ''
     if (this.source === '')
       throw invalid(`${folder} has no chat template: a base model cannot chat`)
-    this.#template = new Template(this.source)
+    this.#template = new PythonTemplate(this.source)
     this.#special = Object.fromEntries(
       ['bos_token', 'eos_token', 'pad_token', 'unk_token'].flatMap((name) => {
         const value = config[name] as string | { content?: string } | null | undefined
