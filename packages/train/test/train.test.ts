@@ -1,4 +1,11 @@
-import { existsSync, readdirSync, rmSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
@@ -110,6 +117,9 @@ it('refuses to continue with other settings, and names them', async () => {
     code: 'invalid_config',
     message: expect.stringContaining('- attempts: was 8, is 4'),
   })
+  const changed = doors.slice(0, 8).map((row) => ({ ...row, label: 'zz' }))
+  const otherRows = { ...options(new TinyLearner(1), folder, 2), rows: changed }
+  await expect(train(otherRows)).rejects.toThrow('- rows: has changed')
   // More steps are no other training.
   const more = await train(options(new TinyLearner(1), folder, 2))
   expect(more.steps).toHaveLength(2)
@@ -130,4 +140,21 @@ it('says what is lost when there is no checkpoint of a learner that was updated'
   await train(options(learner, folder, 1))
   rmSync(folder, { recursive: true })
   await expect(train(options(learner, folder, 1))).rejects.toThrow('the learner has made 1 updates')
+})
+
+it('leaves out a line that a crash cut off, and refuses a journal that is damaged elsewhere', async () => {
+  const folder = await temporaryFolder()
+  await train(options(new TinyLearner(65), folder, 2))
+  const file = path.join(folder, 'training.jsonl')
+  appendFileSync(file, '{"kind":"step","st')
+  const continued = await train(options(new TinyLearner(65), folder, 3))
+  expect(continued.steps.map(({ step }) => step)).toEqual([1, 2, 3])
+  expect(readTrainingJournal(folder)).toHaveLength(6)
+
+  const text = readFileSync(file, 'utf8')
+  writeFileSync(file, text.replace('{"kind":"step","step":2', '{"kind":"st'))
+  await expect(train(options(new TinyLearner(65), folder, 4))).rejects.toMatchObject({
+    code: 'damaged_run',
+    message: expect.stringContaining(`line 3 of ${file}`),
+  })
 })

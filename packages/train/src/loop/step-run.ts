@@ -101,7 +101,7 @@ export async function runStep(
         `The rollouts of ${name} could not all be run. ${result.incompleteReason ?? ''} The training continues with them when it is started again.`,
       )
     }
-    return endedStep(store)
+    return endedStep(store, result.durationMs / 1000)
   } finally {
     await sequences?.close()
     await store.close()
@@ -127,14 +127,11 @@ async function openStore(settings: RunSettings, options: StepRunOptions): Promis
   return createRun({ outputRoot, manifest })
 }
 
-function endedStep({ manifest, events }: RunStore): EndedStepRun {
+/** @param seconds - without the time in which the training was stopped */
+function endedStep({ manifest, events }: RunStore, seconds: number): EndedStepRun {
   const ended = [...events.values()]
   const table = new RunTable(toRunDocument(manifest, ended))
   const reward = meanValue(table)
-  const seconds =
-    (Math.max(...ended.map(({ ended_at: at }) => Date.parse(at))) -
-      Date.parse(manifest.created_at)) /
-    1000
   const total = (value: (event: ItemEvent) => number): number =>
     ended.reduce((sum, event) => sum + value(event), 0)
   const calls = total((event) => event.calls)
@@ -150,7 +147,7 @@ function endedStep({ manifest, events }: RunStore): EndedStepRun {
       answerTokens: total((event) => event.completion_tokens ?? 0) / Math.max(1, ended.length),
       toolCalls: total((event) => event.tool_calls) / Math.max(1, ended.length),
       cutOff: total((event) => event.finish['length'] ?? 0) / Math.max(1, calls),
-      seconds: Math.max(0, seconds),
+      seconds,
     },
     settledRows: settled.map(({ row }) => manifest.rows[row]?.source_row ?? row),
   }

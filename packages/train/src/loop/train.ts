@@ -1,16 +1,16 @@
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import { lockRun, openRun, type DatasetRow } from '@osmosis/eval'
 import type { RunInputs } from '@osmosis/eval/analysis'
-import { writeFileAtomically } from '@osmosis/runtime/files'
 
 import { policyGradientBatch, rejectionBatch, type CountedBatch } from '../batch/training-batch.ts'
 import type { Learner, UpdateFigures } from '../learner.ts'
 import { alarmsOf } from './alarms.ts'
 import { chooseRows } from './choose-rows.ts'
+import { assertSameTraining } from './same-training.ts'
 import { runStep, trainableSamples, type RunSettings } from './step-run.ts'
 import { defaultUpdate, type TrainOptions, type TrainResult } from './train-options.ts'
 import {
@@ -282,49 +282,6 @@ function assertOptions(options: TrainOptions): void {
           .filter(([, value]) => !Number.isSafeInteger(value) || value < 1)
           .map(([name, value]) => `${name}: must be a positive integer, got ${value}`)[0]
   if (problem !== undefined) throw new OsmosisError('invalid_config', `Cannot train: ${problem}.`)
-}
-
-/** What must not change while a training is under way: the steps that are done would mean something else. */
-interface TrainingIdentity {
-  readonly model: string
-  readonly rows: number
-  readonly rows_per_step: number | null
-  readonly attempts: number
-  readonly seed: number
-  readonly warm_start: TrainOptions['warmStart'] | null
-  readonly curriculum: boolean
-}
-
-async function assertSameTraining(options: TrainOptions): Promise<void> {
-  const file = path.join(options.folder, 'training.json')
-  const identity: TrainingIdentity = {
-    model: options.learner.name,
-    rows: options.rows.length,
-    rows_per_step: options.rowsPerStep ?? null,
-    attempts: options.attempts ?? 8,
-    seed: options.seed ?? 0,
-    warm_start: options.warmStart ?? null,
-    curriculum: options.curriculum ?? false,
-  }
-  if (!existsSync(file)) {
-    await writeFileAtomically(file, `${JSON.stringify(identity, undefined, 2)}\n`)
-    return
-  }
-  const before = JSON.parse(await readFile(file, 'utf8')) as TrainingIdentity
-  const changed = Object.entries(identity).flatMap(([name, value]) => {
-    const was: unknown = before[name as keyof TrainingIdentity]
-    const isSame = JSON.stringify(was) === JSON.stringify(value)
-    return isSame ? [] : [`- ${name}: was ${JSON.stringify(was)}, is ${JSON.stringify(value)}`]
-  })
-  if (changed.length === 0) return
-  throw new OsmosisError(
-    'invalid_config',
-    [
-      `The training in ${options.folder} was started with other settings:`,
-      ...changed,
-      'Restore them to continue with it, or train in another folder.',
-    ].join('\n'),
-  )
 }
 
 function runSettings(options: TrainOptions, source: RunSettings['source']): RunSettings {

@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, truncateSync } from 'node:fs'
 import path from 'node:path'
 
+import { OsmosisError } from '@osmosis/core'
 import { AppendFile } from '@osmosis/eval'
 
 import type { BatchCounts } from '../batch/training-batch.ts'
@@ -84,9 +85,9 @@ export class TrainingJournal {
 
   constructor(folder: string) {
     this.#records = [...readTrainingJournal(folder)]
-    this.#file = new AppendFile(journalOf(folder), () => {})
-    // Ends a line that a crash cut off, so that the next one is not part of it.
-    if (this.#file.end > 0) void this.#file.append('').durable.catch(() => {})
+    const file = journalOf(folder)
+    removeCutOffLine(file)
+    this.#file = new AppendFile(file, () => {})
   }
 
   get records(): readonly TrainingRecord[] {
@@ -116,20 +117,35 @@ export class TrainingJournal {
   }
 }
 
-/** The records of the training in a folder; none where it has not started. */
+/**
+ * The records of the training in a folder; none where it has not started. A last line that a crash cut off did not
+ * count yet and is left out.
+ *
+ * @throws OsmosisError with code `damaged_run` when another line cannot be read
+ */
 export function readTrainingJournal(folder: string): readonly TrainingRecord[] {
   const file = journalOf(folder)
   if (!existsSync(file)) return []
-  return readFileSync(file, 'utf8')
-    .split('\n')
-    .flatMap((line) => {
-      try {
-        return [JSON.parse(line) as TrainingRecord]
-      } catch {
-        // Empty, or cut off by a crash: what it said did not count yet.
-        return []
-      }
-    })
+  const lines = readFileSync(file, 'utf8').split('\n')
+  return lines.flatMap((line, at) => {
+    // Behind the last newline: nothing, or a line that a crash cut off.
+    if (at === lines.length - 1) return []
+    try {
+      return [JSON.parse(line) as TrainingRecord]
+    } catch (cause) {
+      throw new OsmosisError(
+        'damaged_run',
+        `Cannot read line ${at + 1} of ${file}. What the training did then is unknown: restore the file, or start a new training.`,
+        { cause },
+      )
+    }
+  })
+}
+
+function removeCutOffLine(file: string): void {
+  if (!existsSync(file)) return
+  const bytes = readFileSync(file)
+  truncateSync(file, bytes.lastIndexOf('\n') + 1)
 }
 
 function journalOf(folder: string): string {

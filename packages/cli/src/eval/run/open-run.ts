@@ -1,13 +1,11 @@
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { promisify } from 'node:util'
 
 import { archiveRun, createRun, resumeRun, type RunLock, type RunStore } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
 
-import { environment, workingFolder } from '../../command/surroundings.ts'
+import { workingFolder } from '../../command/surroundings.ts'
+import { gitState, packageVersion } from '../../inputs/provenance.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EntrypointKind } from '../../serve/server-channel.ts'
 import type { ChosenRun } from './choose-run.ts'
@@ -82,32 +80,6 @@ export async function beginRun(
     breakLock: breakLock ?? false,
     lock,
   })
-}
-
-function packageVersion(): string {
-  const manifest = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(manifest) as { version: string }).version
-}
-
-/** Null outside of a repository, and without git. */
-async function gitState(cwd: string): Promise<RunManifest['provenance']['git']> {
-  const git = async (...args: string[]): Promise<string> => {
-    const { stdout } = await promisify(execFile)('git', args, {
-      cwd,
-      env: environment(),
-      timeout: 2000,
-    })
-    return stdout.trim()
-  }
-  try {
-    const [commit, changes] = await Promise.all([
-      git('rev-parse', 'HEAD'),
-      git('status', '--porcelain', '--untracked-files=no'),
-    ])
-    return { commit, dirty: changes !== '' }
-  } catch {
-    return null
-  }
 }
 
 /** Flags that apply to one start, or only to its output and questions. */

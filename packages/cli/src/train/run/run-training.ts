@@ -11,7 +11,8 @@ import { startServerProcess, type ServerProcess } from '../../eval/models/server
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
 import type { TrainingFlags } from '../training-flags.ts'
-import { archiveTraining, planTraining, type TrainingPlan } from './training-plan.ts'
+import { trainingInputs } from './training-inputs.ts'
+import { archiveTraining, modelFolders, planTraining, type TrainingPlan } from './training-plan.ts'
 import { endText, evaluationText, planText, stepText, TrainingProgress } from './training-text.ts'
 
 /** A learner for a plan, and what is said about it. */
@@ -149,13 +150,19 @@ async function withLearner(
       },
       seed: flags.seed ?? 0,
       names: { rollout: config.experiment.rollout, dataset: config.experiment.dataset },
+      ...(await trainingInputs(plan, server.kind)),
       redact: (data) => secrets.data(data),
       signal: AbortSignal.any(signals),
       onProgress: (run, update) => progress.update(run, update),
       onStep: (step) => progress.say(() => say(stepText(step))),
       onEvaluation: (evaluation) => progress.say(() => say(evaluationText(evaluation))),
     })
-    await learner.export(path.join(plan.folder, 'model'))
+    await learner.export(path.join(plan.folder, modelFolders.last))
+    const { best } = result
+    if (best !== undefined && best.version !== learner.version) {
+      await learner.load(path.join(plan.folder, best.folder))
+      await learner.export(path.join(plan.folder, modelFolders.best))
+    }
     return result
   } finally {
     progress.end()
@@ -173,7 +180,6 @@ async function conclude(
   if (before !== undefined && after !== undefined && before !== after) {
     await evalCompareCommand(before.run, after.run, { metric: 'reward', output: result.runs })
   }
-  const model = path.join(plan.folder, 'model')
-  printOut(endText(plan, result, planned.howToUse(model)))
+  printOut(endText(plan, result, planned.howToUse(path.join(plan.folder, modelFolders.last))))
   return 0
 }

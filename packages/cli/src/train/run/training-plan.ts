@@ -35,6 +35,9 @@ export interface TrainingPlan {
   readonly unused: readonly string[]
 }
 
+/** Where the weights are exported to, in the folder of the training. */
+export const modelFolders = { last: 'model', best: 'best-model' } as const
+
 /** Most held-out rows unless a file has them. */
 const mostHeldOut = 50
 const defaults = { prompt: 2048, response: 2048, rows: 16, attempts: 8 }

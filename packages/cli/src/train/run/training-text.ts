@@ -4,7 +4,7 @@ import { formatCount, formatDuration, formatShare, type EvaluationProgress } fro
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
 import { workingFolder, type OutputStream } from '../../command/surroundings.ts'
-import type { TrainingPlan } from './training-plan.ts'
+import { modelFolders, type TrainingPlan } from './training-plan.ts'
 
 /** The plan of a training, a line for each fact. */
 export function planText(
@@ -72,9 +72,11 @@ export function endText(
     '',
     `${reason} ${updates} updates in ${steps.length} steps.`,
     ...howToUse,
-    ...(best === undefined
+    ...(best === undefined || best.version === steps.at(-1)?.version
       ? []
-      : [`Best checkpoint  ${shown(path.join(plan.folder, best.folder))}`]),
+      : [
+          `The best step    ${best.step} of ${steps.length}: ${shown(path.join(plan.folder, modelFolders.best))} has its weights`,
+        ]),
     `Read any step    npx osmosis eval view --output ${shown(runs)}`,
     '',
   ].join('\n')

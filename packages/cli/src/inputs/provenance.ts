@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
+
+import type { RunManifest } from '@osmosis/eval/analysis'
+
+import { environment } from '../command/surroundings.ts'
+
+/** The version of this command. */
+export function packageVersion(): string {
+  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(manifest) as { version: string }).version
+}
+
+/** The commit of a folder; null outside of a repository, and without git. */
+export async function gitState(cwd: string): Promise<RunManifest['provenance']['git']> {
+  const git = async (...args: string[]): Promise<string> => {
+    const { stdout } = await promisify(execFile)('git', args, {
+      cwd,
+      env: environment(),
+      timeout: 2000,
+    })
+    return stdout.trim()
+  }
+  try {
+    const [commit, changes] = await Promise.all([
+      git('rev-parse', 'HEAD'),
+      git('status', '--porcelain', '--untracked-files=no'),
+    ])
+    return { commit, dirty: changes !== '' }
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto'
+import { statSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+
+/** Sources and texts, such as prompts. */
+const sourceFile =
+  /\.(?:[cm]?[jt]sx?|json|md|mdx|txt|ya?ml|toml|jinja2?|j2|hbs|njk|liquid|prompt|py)$/i
+/** A folder with more files also serves another purpose. */
+const mostSources = 10_000
+
+/**
+ * The sources in the folder of a rollout, without installed packages and hidden files.
+ *
+ * @param written - absolute folders and files of output, which are left out
+ */
+export async function sourcesIn(
+  sourceFolder: string,
+  written: ReadonlySet<string>,
+): Promise<string[]> {
+  const files: string[] = []
+  async function walk(folder: string): Promise<void> {
+    for (const entry of await readdir(folder, { withFileTypes: true })) {
+      const { name } = entry
+      const file = path.join(folder, name)
+      if (name.startsWith('.') || name === 'node_modules' || written.has(file)) continue
+      if (entry.isDirectory()) await walk(file)
+      else if (sourceFile.test(name) && files.length < mostSources) files.push(file)
+    }
+  }
+  await walk(sourceFolder)
+  return files
+}
+
+/** A digest of the names and bytes of files, independent of their folder. SHA-256, in hexadecimal digits. */
+export async function digestOf(files: readonly string[]): Promise<string> {
+  const digest = createHash('sha256')
+  const sorted = [...new Set(files)].toSorted()
+  const folder = path.dirname(sorted[0] ?? '')
+  for (const file of sorted) {
+    const bytes = await readFile(file)
+    digest.update(`${path.relative(folder, file)}\0${bytes.length}\0`).update(bytes)
+  }
+  return digest.digest('hex')
+}
+
+const moduleName = /\.[cm]?[jt]sx?$/i
+/** Extensions of the source of a file that is imported by the name of its output. */
+const sourceExtensions: Readonly<Record<string, readonly string[]>> = {
+  '.js': ['.ts', '.tsx'],
+  '.jsx': ['.tsx'],
+  '.mjs': ['.mts'],
+  '.cjs': ['.cts'],
+}
+const leftOut = ['.ts', '.tsx', '.mts', '.cts', '.js', '.jsx', '.mjs', '.cjs', '.json']
+
+/**
+ * Files with their relative imports, direct and indirect, outside of `node_modules`. It searches the
+ * texts: a name in a comment counts, a computed name does not.
+ */
+export async function withImports(files: readonly string[]): Promise<string[]> {
+  // The loop adds to the set that it iterates.
+  const found = new Set(files)
+  for (const file of found) {
+    if (!moduleName.test(file)) continue
+    for (const name of relativeImports(await readFile(file, 'utf8'))) {
+      const imported = fileOf(path.resolve(path.dirname(file), name))
+      if (imported !== undefined && !imported.split(path.sep).includes('node_modules')) {
+        found.add(imported)
+      }
+    }
+  }
+  return [...found]
+}
+
+function relativeImports(text: string): string[] {
+  const imports = text.matchAll(/\b(?:from|import|require)\s*\(?\s*(['"])(\.{1,2}\/[^'"\n?#]*)/g)
+  return Array.from(imports, ([, , name = '']) => name)
+}
+
+function fileOf(name: string): string | undefined {
+  const extension = path.extname(name)
+  const stem = name.slice(0, name.length - extension.length)
+  return [
+    name,
+    ...(sourceExtensions[extension] ?? []).map((source) => stem + source),
+    ...leftOut.map((end) => name + end),
+    ...leftOut.map((end) => path.join(name, `index${end}`)),
+  ].find((candidate) => statSync(candidate, { throwIfNoEntry: false })?.isFile())
+}
