@@ -287,16 +287,15 @@ def pick_device(wanted):
 
 def parse_answer(text, tools, template):
     """The assistant message that the model wrote."""
-    message, content = {"role": "assistant"}, text
+    message, content, calls = {"role": "assistant"}, text, []
     if "</think>" in template:
-        # Some templates open the block in the prompt already.
+        # A call within the thinking is none, also where the answer was cut off there.
         thinking = re.match(r"\s*<think>(.*?)(?:</think>(.*)|\Z)", text, re.DOTALL)
         if thinking:
             message["reasoning_content"] = thinking[1].strip("\n")
             content = (thinking[2] or "").lstrip("\n")
-    calls = []
-    parse = tool_format(template) if tools else None
-    if parse:
+    if tools:
+        _, parse, _ = tool_family(template)
         content, calls = parse(content, {tool["function"]["name"]: tool["function"] for tool in tools})
     message["content"] = content if content.strip() or not calls else None
     if calls:
@@ -306,22 +305,30 @@ def parse_answer(text, tools, template):
     return message
 
 
-def tool_format(template):
-    """The function that finds tool calls in an answer: (content, tools) -> (content without calls, [(name, arguments)])."""
-    if "<function=" in template:
-        return lambda text, tools: _tagged_calls(text, lambda body: _xml_call(body, tools))
-    if "<tool_call>" in template:
-        return lambda text, tools: _tagged_calls(text, lambda body: _json_call(body, "arguments"))
-    if '"parameters": ' in template:
-        return _bare_calls
-    return None
+def tool_family(template):
+    """How a model calls tools, by its chat template: the name of its family, a function (content, tools) -> (content without
+    calls, [(name, arguments)]) or None, and the name of vLLM's parser. A call that cannot be read stays in the content."""
+    families = [
+        ("<arg_key>", "GLM", None, None), (r"<\|channel\|>", "gpt-oss", None, None), (r"<\|tool_call>", "Gemma", None, None),
+        (r"<\|tool_call_start\|>", "LFM2", None, None), ("tool▁call", "DeepSeek", None, None), (r"\[TOOL_CALLS\]", "Mistral", None, None),
+        ("<function=", "Qwen3-Coder", _xml_calls, "qwen3_coder"), ("<tool_call>", "Hermes", _hermes_calls, "hermes"),
+        (r'<\|start_header_id\|>.*"parameters": ', "Llama 3", _llama_calls, "llama3_json")]
+    return next((family for mark, *family in families if re.search(mark, template, re.DOTALL)), ("unknown", None, None))
+
+
+def _hermes_calls(text, tools):
+    return _tagged_calls(text, lambda body: _json_call(body, "arguments"))
+
+
+def _xml_calls(text, tools):
+    return _tagged_calls(text, lambda body: _xml_call(body, tools))
 
 
 def _tagged_calls(text, parse):
     calls, outside, at = [], [], 0
     for match in re.finditer(r"<tool_call>(.*?)</tool_call>", text, re.DOTALL):
         call = parse(match[1])
-        if call:  # otherwise it stays in the content, so that the agent sees what the model wrote
+        if call:
             calls.append(call)
             outside.append(text[at : match.start()])
             at = match.end()
@@ -329,13 +336,20 @@ def _tagged_calls(text, parse):
     return (text, calls) if not calls else ("".join(part.rstrip("\n") for part in outside), calls)
 
 
+def _llama_calls(text, tools):
+    """The whole answer is {"name": …, "parameters": …}; several are separated by semicolons."""
+    body = text.strip().removeprefix("<|python_tag|>")
+    for parts in ([body], re.split(r"(?<=\})\s*;\s*(?=\{)", body)):
+        calls = [_json_call(part, "parameters") for part in parts]
+        if all(call and call[0] in tools for call in calls):
+            return "", calls
+    return text, []
+
+
 def _json_call(text, key):
     """A call in JSON; its arguments are the text that the model wrote."""
-    try:
-        call = json.loads(text)
-        name, arguments = call["name"], call.get(key, {})
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
+    call = _json(text)
+    name, arguments = (call.get("name"), call.get(key, {})) if isinstance(call, dict) else (None, None)
     if not isinstance(name, str) or not isinstance(arguments, dict):
         return None
     for match in re.finditer(rf'"{key}"\s*:\s*', text):
@@ -343,29 +357,35 @@ def _json_call(text, key):
             value, end = json.JSONDecoder().raw_decode(text, match.end())
             if value == arguments:
                 return name, text[match.end() : end]
-    return name, "{}"
+    return name, json.dumps(arguments)
 
 
 def _xml_call(text, tools):
     """Qwen3-Coder: <function=name><parameter=key>value</parameter></function>."""
     function = re.fullmatch(r"\s*<function=([^>\n]+)>(.*)</function>\s*", text, re.DOTALL)
-    if not function:
+    parameter = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+    if not function or parameter.sub("", function[2]).strip():
         return None
-    properties = (tools.get(function[1], {}).get("parameters") or {}).get("properties") or {}
-    arguments = {}
-    for key, value in re.findall(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", function[2], re.DOTALL):
-        arguments[key] = value
-        if properties.get(key, {}).get("type") != "string":
-            with contextlib.suppress(ValueError):
-                arguments[key] = json.loads(value)
-    return function[1], json.dumps(arguments, ensure_ascii=False)
+    schemas, arguments = (tools.get(function[1], {}).get("parameters") or {}).get("properties") or {}, {}
+    for key, value in parameter.findall(function[2]):
+        schema = schemas.get(key)
+        is_text = isinstance(schema, dict) and schema.get("type") == "string" or _json(value) is NO_JSON
+        arguments[key] = json.dumps(value, ensure_ascii=False) if is_text else value.strip()
+    members = [f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in arguments.items()]
+    return function[1], "{" + ", ".join(members) + "}"
 
 
-def _bare_calls(text, tools):
-    """Llama 3: the whole answer is {"name": …, "parameters": …}, several are separated by semicolons."""
-    body = text.strip().removeprefix("<|python_tag|>")
-    calls = [_json_call(part, "parameters") for part in re.split(r"(?<=\})\s*;\s*(?=\{)", body)]
-    return ("", calls) if all(call and call[0] in tools for call in calls) else (text, [])
+NO_JSON = object()
+
+
+def _json(text):
+    def refuse(constant):
+        raise ValueError(f"{constant} is not JSON")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return NO_JSON
 
 
 class Conversations:
@@ -724,8 +744,10 @@ class Learner:
         settings = body.get("chat_template_kwargs") or {}
         if not all(isinstance(tool, dict) and "name" in (tool.get("function") or {}) for tool in tools):
             raise Problem(400, "Each of `tools` must be a function with a name.")
-        if tools and tool_format(self.policy.template) is None:
-            raise Problem(400, f"How {self.policy.name} calls tools is not known from its chat template.", "tools_unsupported")
+        family, parse, _ = tool_family(self.policy.template)
+        if tools and not parse:
+            raise Problem(400, f"{self.policy.name} cannot be given tools: by its chat template it calls them in the form of {family}, and "
+                          "only those of Hermes and Qwen, Qwen3-Coder and Llama 3 can be read.", "tools_unsupported")
         if body.get("n") not in (None, 1):
             raise Problem(400, "`n` must be 1: send one request per answer.")
         if body.get("top_p") not in (None, 1) or body.get("top_k") not in (None, 0, -1) or body.get("min_p") not in (None, 0):

@@ -3,101 +3,150 @@ import { randomBytes } from 'node:crypto'
 import { OsmosisError } from '@osmosis/core'
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 
-/** How a family of models writes tool calls. */
-type CallReader = (text: string) => { readonly content: string; readonly calls: ChatToolCall[] }
+/** How a family of models writes tool calls. What it cannot read stays in the content. */
+type CallReader = (
+  text: string,
+  tools: ReadonlyMap<string, Schemas>,
+) => { readonly content: string; readonly calls: readonly ChatToolCall[] }
 
-/** What a model wrote, as a message. */
-export type ReadAnswer = (text: string) => AssistantMessage
+/** Schemas of the parameters of a tool, by name. */
+type Schemas = Readonly<Record<string, unknown>>
+
+/**
+ * What a model wrote, as a message.
+ *
+ * @param tools - the `tools` of the request; without any, nothing is a call
+ */
+export type ReadAnswer = (text: string, tools: readonly unknown[]) => AssistantMessage
+
+/** Families of models with the mark of their chat templates; the first that matches counts. */
+const families: readonly (readonly [mark: RegExp, name: string, read?: CallReader])[] = [
+  [/<arg_key>/, 'GLM'],
+  [/<\|channel\|>/, 'gpt-oss'],
+  [/<\|tool_call>/, 'Gemma'],
+  [/<\|tool_call_start\|>/, 'LFM2'],
+  [/tool▁call/, 'DeepSeek'],
+  [/\[TOOL_CALLS\]/, 'Mistral'],
+  [/<function=/, 'Qwen3-Coder', xmlCalls],
+  [/<tool_call>/, 'Hermes', hermesCalls],
+  [/<\|start_header_id\|>[^]*"parameters": /, 'Llama 3', llamaCalls],
+]
 
 /**
  * How to read the answers of a model, by the text of its chat template: tool calls in the form of Hermes and Qwen, of
- * Qwen3-Coder (XML) or of Llama 3 (JSON), and thinking. A call that cannot be read stays in the content.
+ * Qwen3-Coder (XML) or of Llama 3 (JSON), and thinking.
  *
- * @throws OsmosisError with code `invalid_config` for a template that takes tools in another form
+ * @throws OsmosisError with code `invalid_config` for a template that takes tools in another form; the reader throws one with
+ * code `invalid_request` when a request has tools and the template takes none
  */
 export function answerReader(template: string): ReadAnswer {
-  const readCalls = callReader(template)
+  const [, family = 'an unknown family', readCalls] =
+    families.find(([mark]) => mark.test(template)) ?? []
+  if (readCalls === undefined && /\btools\b/.test(template)) throw unreadable(family, 'config')
   const thinks = template.includes('</think>')
-  return (text) => {
+  return (text, tools) => {
     const { thinking, rest } = thinks ? withoutThinking(text) : { thinking: undefined, rest: text }
-    const { content, calls } = readCalls(rest)
-    const said = calls.length > 0 ? content.trim() : content
+    if (tools.length > 0 && readCalls === undefined) throw unreadable(family, 'request')
+    const { content, calls } =
+      tools.length > 0 && readCalls
+        ? readCalls(rest, schemasOf(tools))
+        : { content: rest, calls: [] }
     return {
       role: 'assistant',
-      content: said === '' && calls.length > 0 ? null : said,
+      content: content.trim() === '' && calls.length > 0 ? null : content,
       ...(thinking === undefined ? {} : { reasoning_content: thinking }),
-      ...(calls.length === 0 ? {} : { tool_calls: calls }),
+      ...(calls.length === 0 ? {} : { tool_calls: [...calls] }),
     }
   }
 }
 
-function callReader(template: string): CallReader {
-  if (template.includes('<function=')) return xmlCalls
-  if (template.includes('<tool_call>')) return hermesCalls
-  if (template.includes('<|python_tag|>') || template.includes('"parameters":')) return llamaCalls
-  if (!/\btools\b/.test(template)) return (text) => ({ content: text, calls: [] })
-  throw new OsmosisError(
-    'invalid_config',
-    'The chat template of the model takes tools in a form that is not known. Known are those of Hermes and Qwen (<tool_call> with JSON), Qwen3-Coder (XML) and Llama 3 (JSON).',
+function unreadable(family: string, what: 'config' | 'request'): OsmosisError {
+  return new OsmosisError(
+    `invalid_${what}`,
+    `By its chat template the model calls tools in the form of ${family}, which cannot be read. Known are those of Hermes and Qwen (<tool_call> with JSON), Qwen3-Coder (XML) and Llama 3 (JSON).`,
   )
 }
 
+function schemasOf(tools: readonly unknown[]): Map<string, Schemas> {
+  const functions = tools.map((tool) => (tool as { function?: OfferedFunction }).function)
+  return new Map(functions.map((one) => [one?.name ?? '', one?.parameters?.properties ?? {}]))
+}
+
+interface OfferedFunction {
+  readonly name?: string
+  readonly parameters?: { readonly properties?: Schemas }
+}
+
+/** A call within the thinking is none, also where the answer was cut off there. */
 function withoutThinking(text: string): { thinking: string | undefined; rest: string } {
-  const end = text.indexOf('</think>')
-  if (end === -1) return { thinking: undefined, rest: text }
-  const thinking = text
-    .slice(0, end)
-    .replace(/^\s*<think>\n?/, '')
-    .replace(/\n$/, '')
-  return { thinking, rest: text.slice(end + '</think>'.length).replace(/^\n+/, '') }
+  const [all, thinking, rest = ''] = /^\s*<think>([^]*?)(?:<\/think>([^]*)|$)/.exec(text) ?? []
+  if (all === undefined) return { thinking, rest: text }
+  return { thinking: thinking?.replaceAll(/^\n+|\n+$/g, ''), rest: rest.replace(/^\n+/, '') }
 }
 
-const hermesCalls: CallReader = (text) => {
+function hermesCalls(text: string): ReturnType<CallReader> {
+  return taggedCalls(text, (body) => jsonCall(body, 'arguments'))
+}
+
+function xmlCalls(text: string, tools: ReadonlyMap<string, Schemas>): ReturnType<CallReader> {
+  return taggedCalls(text, (body) => xmlCall(body, tools))
+}
+
+function taggedCalls(
+  text: string,
+  read: (body: string) => ChatToolCall | undefined,
+): ReturnType<CallReader> {
   const calls: ChatToolCall[] = []
-  const content = text.replaceAll(
-    /<tool_call>\s*([^]*?)\s*<\/tool_call>\n?/g,
-    (all, body: string) => {
-      const call = jsonCall(body, 'arguments')
-      if (call === undefined) return all
-      calls.push(call)
-      return ''
-    },
-  )
-  return { content, calls }
+  const outside: string[] = []
+  let at = 0
+  for (const { 0: all, 1: body = '', index } of text.matchAll(/<tool_call>([^]*?)<\/tool_call>/g)) {
+    const call = read(body)
+    if (call === undefined) continue
+    calls.push(call)
+    outside.push(text.slice(at, index))
+    at = index + all.length
+  }
+  if (calls.length === 0) return { content: text, calls }
+  outside.push(text.slice(at))
+  return { content: outside.map((part) => part.replace(/\n+$/, '')).join(''), calls }
 }
 
-const llamaCalls: CallReader = (text) => {
-  const body = text.replace(/^\s*<\|python_tag\|>/, '').trim()
-  const call = jsonCall(body, 'parameters')
-  return call === undefined ? { content: text, calls: [] } : { content: '', calls: [call] }
+/** The whole answer is `{"name": …, "parameters": …}`; several are separated by semicolons. */
+function llamaCalls(text: string, tools: ReadonlyMap<string, Schemas>): ReturnType<CallReader> {
+  const body = text.trim().replace(/^<\|python_tag\|>/, '')
+  for (const parts of [[body], body.split(/(?<=\})\s*;\s*(?=\{)/)]) {
+    const calls = parts.flatMap((part) => jsonCall(part, 'parameters') ?? [])
+    const areOffered = calls.every((call) => tools.has(call.function.name))
+    if (calls.length === parts.length && areOffered) return { content: '', calls }
+  }
+  return { content: text, calls: [] }
 }
 
-const xmlCalls: CallReader = (text) => {
-  const calls: ChatToolCall[] = []
-  const pattern = /<tool_call>\s*<function=([^>\s]+)>([^]*?)<\/function>\s*<\/tool_call>\n?/g
-  const content = text.replaceAll(pattern, (_all, name: string, body: string) => {
-    const parameters = body.matchAll(/<parameter=([^>\s]+)>\n?([^]*?)\n?<\/parameter>/g)
-    const values = Array.from(parameters, ([, key = '', value = '']) => [key, jsonOr(value)])
-    calls.push(toCall(name, JSON.stringify(Object.fromEntries(values))))
-    return ''
-  })
-  return { content, calls }
+function xmlCall(text: string, tools: ReadonlyMap<string, Schemas>): ChatToolCall | undefined {
+  const [, name, body = ''] = /^\s*<function=([^>\n]+)>([^]*)<\/function>\s*$/.exec(text) ?? []
+  const parameter = /<parameter=([^>\n]+)>\n?([^]*?)\n?<\/parameter>/g
+  if (name === undefined || body.replaceAll(parameter, '').trim() !== '') return undefined
+  const schemas = tools.get(name) ?? {}
+  const values = new Map<string, string>()
+  for (const [, key = '', value = ''] of body.matchAll(parameter)) {
+    const { type } = (schemas[key] ?? {}) as { type?: unknown }
+    const isText = type === 'string' || parsed(value) === undefined
+    values.set(key, isText ? JSON.stringify(value) : value.trim())
+  }
+  const members = Array.from(values, ([key, value]) => `${JSON.stringify(key)}: ${value}`)
+  return toCall(name, `{${members.join(', ')}}`)
 }
 
-function jsonOr(text: string): unknown {
+/** A call in JSON. Its arguments are the text that the model wrote. */
+function jsonCall(text: string, key: 'arguments' | 'parameters'): ChatToolCall | undefined {
+  const { name, [key]: args = {} } = (parsed(text) ?? {}) as Record<string, unknown>
+  if (typeof name !== 'string' || typeof args !== 'object' || args === null) return undefined
+  return Array.isArray(args) ? undefined : toCall(name, memberText(text, key) ?? '{}')
+}
+
+function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
-  } catch {
-    return text
-  }
-}
-
-/** A call as JSON. Its arguments are the text that the model wrote. */
-function jsonCall(text: string, key: 'arguments' | 'parameters'): ChatToolCall | undefined {
-  try {
-    const { name } = JSON.parse(text) as { name?: unknown }
-    if (typeof name !== 'string') return undefined
-    return toCall(name, memberText(text, key) ?? '{}')
   } catch {
     return undefined
   }

@@ -73,7 +73,10 @@ export function tokenPolicy(options: TokenPolicyOptions): PolicyModel {
     const { template } = options
     const isCut = !template.endIds.has(sampled.ids.at(-1) ?? -1)
     const text = template.decode(isCut ? sampled.ids : sampled.ids.slice(0, -1))
-    const message = options.readAnswer(text)
+    // Some templates open the thinking in the prompt.
+    const isOpened = template.decode(prompt.slice(-4)).trimEnd().endsWith('<think>')
+    const answer = isOpened ? `<think>${text}` : text
+    const message = options.readAnswer(answer, listOf(body['tools']))
     remember(request, {
       messages: [...messages, message],
       ids: [...prompt, ...sampled.ids],

@@ -10,7 +10,18 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from learner_process import HERE, KEY, READ_NOTE, LearnerProcess, question, sequence
+from learner_process import HERE, KEY, LEARNER, READ_NOTE, LearnerProcess, question, sequence
+
+sys.path.insert(0, str(LEARNER.parent))
+import learner
+
+# What the templates of each family have in common.
+TEMPLATES = {
+    "hermes": "<tool_call>", "hermes, thinking": "<tool_call> </think>", "xml": "<tool_call> <function=",
+    "llama": '<|start_header_id|> {"name": …, "parameters": …}'}
+SEARCH = {"type": "function", "function": {"name": "search", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}, "n": {"type": "number"}}}}}
+TOOLS = [READ_NOTE, SEARCH]
 
 
 def start(policy="tiny_policy.py:TinyPolicy", *flags):
@@ -163,6 +174,24 @@ class Answers(WithPolicy):
         self.learner.chat([question(1)])
 
 
+class Parsing(unittest.TestCase):
+    def test_reads_the_answers_that_every_reader_of_answers_has_to_read(self):
+        for case in json.loads((HERE.parent / "answers.json").read_text()):
+            offered = TOOLS if case.get("tools", True) else []
+            message = learner.parse_answer(case["text"], offered, TEMPLATES[case["family"]])
+            calls = [[call["function"]["name"], call["function"]["arguments"]] for call in message.get("tool_calls", [])]
+            read = {"content": message["content"], "reasoning": message.get("reasoning_content"), "calls": calls}
+            self.assertEqual(read, {"reasoning": None, **{key: case[key] for key in read if key in case}}, case["title"])
+
+    def test_names_the_families_that_it_knows(self):
+        for template, expected in [
+            *((template, name) for template, name in zip(TEMPLATES.values(), ["Hermes", "Hermes", "Qwen3-Coder", "Llama 3"])),
+            ("<tool_call> <arg_key>", "GLM"), ("<|channel|>", "gpt-oss"), ("<|tool_call>", "Gemma"), ("<|tool_call_start|>", "LFM2"),
+            ("<｜tool▁call▁begin｜>", "DeepSeek"), ("[TOOL_CALLS]", "Mistral"), ("tools", "unknown")]:
+            name, parse, parser = learner.tool_family(template)
+            self.assertEqual((name, bool(parse), bool(parser)), (expected, template in TEMPLATES.values(), template in TEMPLATES.values()))
+
+
 class Conversations(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -234,6 +263,14 @@ class Conversations(unittest.TestCase):
             return {"role": "assistant", "content": "", "refusal": None, "tool_calls": message["tool_calls"]}
 
         first, second = self.two_turns(said, self.read, echo)
+        self.assertExtends(first, second)
+
+    def test_a_call_that_was_cut_off_is_not_made(self):
+        call = '<tool_call>\n{"name": "read_note", "arguments": {}}\n</tool_call>'
+        first, second = self.two_turns(call, lambda message: [{"role": "user", "content": "Go on."}], max_tokens=30)
+        choice = first["choices"][0]
+        self.assertEqual((choice["finish_reason"], choice["message"].get("tool_calls")), ("length", None))
+        self.assertTrue(call.startswith(choice["message"]["content"]))
         self.assertExtends(first, second)
 
     def test_an_answer_that_was_cut_off_gets_its_end(self):
