@@ -82,7 +82,7 @@ export function doorRollouts(
     }
   }
 
-  const backend = new LocalBackend({ workflow: OpenDoor, grader: RightLetters, maxConcurrent: 32 })
+  const backend = new LocalBackend({ workflow: OpenDoor, grader: RightLetters, maxConcurrent: 128 })
   return { backend, graded }
 }
 

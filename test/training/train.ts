@@ -83,7 +83,8 @@ export async function train(options: TrainingOptions): Promise<Iteration[]> {
   }
 }
 
-function iterationOf(
+/** How the rollouts of an iteration went. */
+export function iterationOf(
   said: ReadonlyMap<string, readonly SaidCall[]>,
   graded: ReadonlyMap<string, GradedRollout>,
 ): Iteration {

@@ -87,7 +87,8 @@ function loggedIn({ promptTokenIds, completionTokenIds, logprobs }: PolicyCall):
   }
 }
 
-function logprobsOf(logprobs: PolicyCall['logprobs']): number[] {
+/** The logprob of each token of an answer. */
+export function logprobsOf(logprobs: PolicyCall['logprobs']): number[] {
   const entries = (logprobs?.content ?? []) as { logprob: number }[]
   return entries.map(({ logprob }) => logprob)
 }

@@ -46,7 +46,12 @@ export { tokenAnswer } from './token-answer.ts'
 export {
   missingPrograms,
   onlyIf,
+  pythonWithModels,
+  pythonWithTorch,
   refuseWhereAllIsInstalled,
+  tinyTransformer,
+  withModels,
   withPrograms,
+  withTorch,
   type TestsWithNeeds,
 } from './with-programs.ts'

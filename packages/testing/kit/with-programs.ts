@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
@@ -52,6 +53,37 @@ export function missingPrograms(...names: readonly string[]): string[] {
 export function refuseWhereAllIsInstalled(missing: string): void {
   if (!process.env['OSMOSIS_TESTS_REQUIRE_PROGRAMS']) return
   throw new Error(`${missing} should be installed here: run bash .ci/programs.`)
+}
+
+/** A Python that has torch; undefined where there is none. Debian's package belongs to Debian's Python. */
+export const pythonWithTorch = pythonWith('torch')
+
+/** A Python that has what a real model needs, and TRL, which ships the chat templates of models. */
+export const pythonWithModels = pythonWith('torch', 'transformers', 'peft', 'trl')
+
+/** `it` of vitest for tests that need {@link pythonWithTorch}. */
+export function withTorch(): TestsWithNeeds {
+  if (pythonWithTorch === undefined) refuseWhereAllIsInstalled('python3-torch')
+  return onlyIf(pythonWithTorch !== undefined, 'python3-torch')
+}
+
+/** `it` of vitest for tests that need {@link pythonWithModels}, which no package of Debian has. */
+export function withModels(): TestsWithNeeds {
+  return onlyIf(pythonWithModels !== undefined, 'python3 with torch, transformers, peft and trl')
+}
+
+/** The `policyClass` of the learner for a transformer of 150,000 weights with tokens of text. */
+export const tinyTransformer = `${path.resolve(
+  import.meta.dirname,
+  '../../train/test/learner/tiny_policy.py',
+)}:TinyPolicy`
+
+function pythonWith(...modules: readonly string[]): string | undefined {
+  const names = JSON.stringify(modules)
+  const find = `from importlib.util import find_spec as f; exit(not all(map(f, ${names})))`
+  return ['python3', '/usr/bin/python3'].find(
+    (program) => spawnSync(program, ['-c', find]).status === 0,
+  )
 }
 
 /** The same function, which adds a note to each name; `each` and other modifiers as well. */

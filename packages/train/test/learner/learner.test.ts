@@ -2,9 +2,8 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
+import { pythonWithTorch, withTorch } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
-
-import { pythonWithTorch, withTorch } from '../python-torch.ts'
 
 const { it } = withTorch()
 

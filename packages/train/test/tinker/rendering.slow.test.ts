@@ -4,11 +4,10 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 
 import type { ChatMessage } from '@osmosis/core/policy'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { pythonWithModels, temporaryFolder, withModels } from '@osmosis/testing/kit'
 import { describe, expect } from 'vitest'
 
 import { ChatTemplate } from '../../src/tinker/chat-template.ts'
-import { pythonWithModels, withModels } from '../python-torch.ts'
 
 const { it } = withModels()
 
