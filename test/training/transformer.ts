@@ -97,7 +97,7 @@ export async function trainTransformer(options: TransformerTraining): Promise<It
 async function openTransformer(): Promise<LocalLearner & AsyncDisposable> {
   const learner = await openLocalLearner({
     model: 'tiny',
-    ...(pythonWithTorch && { python: pythonWithTorch }),
+    python: pythonWithTorch(),
     policyClass: tinyTransformer,
     loraRank: 0,
     threads: 1,

@@ -56,20 +56,25 @@ export function refuseWhereAllIsInstalled(missing: string): void {
 }
 
 /** A Python that has torch; undefined where there is none. Debian's package belongs to Debian's Python. */
-export const pythonWithTorch = pythonWith('torch')
+export function pythonWithTorch(): string | undefined {
+  return pythonWith('torch')
+}
 
 /** A Python that has what a real model needs, and TRL, which ships the chat templates of models. */
-export const pythonWithModels = pythonWith('torch', 'transformers', 'peft', 'trl')
+export function pythonWithModels(): string | undefined {
+  return pythonWith('torch', 'transformers', 'peft', 'trl')
+}
 
 /** `it` of vitest for tests that need {@link pythonWithTorch}. */
 export function withTorch(): TestsWithNeeds {
-  if (pythonWithTorch === undefined) refuseWhereAllIsInstalled('python3-torch')
-  return onlyIf(pythonWithTorch !== undefined, 'python3-torch')
+  const isThere = pythonWithTorch() !== undefined
+  if (!isThere) refuseWhereAllIsInstalled('python3-torch')
+  return onlyIf(isThere, 'python3-torch')
 }
 
 /** `it` of vitest for tests that need {@link pythonWithModels}, which no package of Debian has. */
 export function withModels(): TestsWithNeeds {
-  return onlyIf(pythonWithModels !== undefined, 'python3 with torch, transformers, peft and trl')
+  return onlyIf(pythonWithModels() !== undefined, 'python3 with torch, transformers, peft and trl')
 }
 
 /** The `policyClass` of the learner for a transformer of 150,000 weights with tokens of text. */

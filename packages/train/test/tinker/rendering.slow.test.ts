@@ -28,7 +28,7 @@ describe('prompts, rendered as token ids', () => {
   it('equal those of transformers, for 200 conversations and each template', async () => {
     const folder = await temporaryFolder()
     const script = path.join(import.meta.dirname, 'rendering_cases.py')
-    await promisify(execFile)(pythonWithModels ?? '', [script, folder])
+    await promisify(execFile)(pythonWithModels() ?? '', [script, folder])
     const { cases, changed, expected } = JSON.parse(
       await readFile(path.join(folder, 'cases.json'), 'utf8'),
     ) as Cases

@@ -13,7 +13,7 @@ it(
   { timeout: 900_000 },
   async () => {
     const file = path.join(import.meta.dirname, 'test_learner.py')
-    const output = await promisify(execFile)(pythonWithTorch ?? '', [file]).then(
+    const output = await promisify(execFile)(pythonWithTorch() ?? '', [file]).then(
       ({ stderr }) => stderr,
       (error: { stderr: string }) => error.stderr,
     )
