@@ -20,7 +20,7 @@ import type {
   StreamResult,
 } from './language-model-types.ts'
 import { recordOf } from './rollout-records.ts'
-import type { SampleRecord } from './sample-record.ts'
+import { SampleRecord } from './sample-record.ts'
 import { watchSteps } from './step-results.ts'
 import { StreamedParts } from './streamed-parts.ts'
 import { registerTelemetry } from './supported-sdk.ts'
@@ -139,7 +139,7 @@ export class RolloutModel implements RolloutLanguageModel {
     const { record, policy } = this.#sample()
     const call = record.begin(options.prompt)
     const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
-    const completion = await policy.complete(body, callOptions(options))
+    const completion = await policy.complete(body, this.#callOptions(options))
     const answer = withTurnId(await sdkAnswer(completion), call.turnId)
     record.succeed(call, answer.content)
     return { ...answer, warnings, request: { body } }
@@ -170,7 +170,7 @@ export class RolloutModel implements RolloutLanguageModel {
       const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
       emit({ type: 'stream-start', warnings })
       const parts = new StreamedParts(emit)
-      const chunks = policy.stream(body, callOptions(options))
+      const chunks = policy.stream(body, this.#callOptions(options))
       for await (const chunk of chunks) {
         started({ request: { body } })
         if (options.includeRawChunks) emit({ type: 'raw', rawValue: chunk })
@@ -208,15 +208,21 @@ export class RolloutModel implements RolloutLanguageModel {
     }
     watchTools(rollout)
     noteSample(rollout, this.name)
-    return { record: recordOf(rollout, this.name), policy: rollout.policy(this.name) }
+    const { trainable } = this.settings
+    // A conversation that is not training data must not become that of the sample.
+    const record = trainable === false ? new SampleRecord() : recordOf(rollout, this.name)
+    return { record, policy: rollout.policy(this.name) }
   }
-}
 
-/** Of the headers only the one that names the SDK, or who else calls the model: the others are for a provider. */
-function callOptions({ abortSignal, headers }: CallOptions): PolicyCallOptions {
-  return {
-    signal: abortSignal,
-    headers: { 'user-agent': headers?.['user-agent'] ?? 'ai-sdk' },
+  /** Of the headers only the one that names the SDK, or who else calls the model: the others are for a provider. */
+  #callOptions({ abortSignal, headers }: CallOptions): PolicyCallOptions {
+    const { purpose, trainable } = this.settings
+    return {
+      signal: abortSignal,
+      purpose,
+      trainable,
+      headers: { 'user-agent': headers?.['user-agent'] ?? 'ai-sdk' },
+    }
   }
 }
 
@@ -264,6 +270,10 @@ function drainedStream<T>(source: (emit: (part: T) => void) => Promise<void>): D
 export interface RolloutModelSettings {
   /** The sample id of the model's calls; default: a random one for each model object. */
   name?: string | undefined
+  /** What the model's calls are for, such as `title`. Default: `agent`. */
+  purpose?: string | undefined
+  /** Whether its answers are training data. Default: true. */
+  trainable?: boolean | undefined
   temperature?: number | undefined
   topP?: number | undefined
   /** Sent as `top_k`. */
@@ -284,6 +294,8 @@ function withDefaults(
   {
     name: _name,
     fallback: _fallback,
+    purpose: _purpose,
+    trainable: _trainable,
     extraBody,
     topK: defaultTopK,
     ...defaults

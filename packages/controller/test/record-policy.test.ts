@@ -64,6 +64,7 @@ describe('recordPolicy', () => {
       historyRewritten: false,
       tools: null,
       userAgent: null,
+      trained: [{ messages: [user, { role: 'assistant', content: '42' }], answers: [1] }],
       calls: [
         {
           id: expect.any(String),
@@ -75,6 +76,10 @@ describe('recordPolicy', () => {
           finishReason: 'stop',
           usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 },
           model: 'm',
+          version: 'm',
+          purpose: 'agent',
+          trainable: true,
+          sampling: {},
           promptTokenIds: null,
           completionTokenIds: null,
           logprobs: null,
@@ -83,6 +88,69 @@ describe('recordPolicy', () => {
         },
       ],
     })
+  })
+
+  it('records version, purpose and sampling settings of each call', async () => {
+    const json = { 'content-type': 'application/json' }
+    const answer = (fields: object): string =>
+      JSON.stringify({
+        choices: [
+          { index: 0, message: { role: 'assistant', content: '42' }, finish_reason: 'stop' },
+        ],
+        ...fields,
+      })
+    const answers = [
+      answer({ model: 'policy-17' }),
+      answer({ model: 'qwen', metadata: { weight_version: '18' } }),
+      answer({ model: 'qwen', metadata: { weight_version: 'default' } }),
+      answer({}),
+      answer({}),
+    ]
+    const policy = recordPolicy({
+      name: 'p',
+      respond: async () => new Response(answers.shift() ?? null, { headers: json }),
+    })
+    const recording = policy.record('r')
+    const sampling = { temperature: 0.7, top_p: 1, max_tokens: 5, stop: ['\n'], seed: 1 }
+    const messages = [user]
+    await (await ask(policy, { messages, ...sampling, tools: [], logprobs: true })).text()
+    await (await ask(policy, { messages }, 'main', { 'x-osmosis-purpose': 'judge' })).text()
+    const untrained = { 'x-osmosis-purpose': 'title', 'x-osmosis-trainable': 'false' }
+    await (await ask(policy, { messages }, 'main', untrained)).text()
+    await (await ask(policy, { messages, model: 'policy-19' })).text()
+    await (await ask(policy, { messages, model: 'osmosis-rollout' })).text()
+
+    const { calls = [] } = recording.samples().get('main') ?? {}
+    const facts = calls.map(({ version, purpose, trainable }) => [version, purpose, trainable])
+    expect(facts).toEqual([
+      ['policy-17', 'agent', true],
+      ['18', 'judge', true],
+      ['qwen', 'title', false],
+      ['policy-19', 'agent', true],
+      [null, 'agent', true],
+    ])
+    expect(calls[0]?.sampling).toEqual(sampling)
+  })
+
+  it('separates the parts of a rewritten conversation, with each answer once', async () => {
+    const policy = recordPolicy(sending([events], 'text/event-stream'))
+    const recording = policy.record('r')
+    const answered = { role: 'assistant', content: '42' }
+    const more = { role: 'user', content: 'more' }
+    const summary = { role: 'user', content: 'so far: 42' }
+    const titles = { 'x-osmosis-trainable': 'false' }
+    for (const [messages, headers] of [
+      [[user], {}],
+      [[user, answered, more], {}],
+      [[summary, answered, more], {}],
+      [[{ role: 'user', content: 'a title' }], titles],
+    ] as const) {
+      await (await ask(policy, { messages }, 'main', headers)).text()
+    }
+    expect(recording.samples().get('main')?.trained).toEqual([
+      { messages: [user, answered, more, answered], answers: [1, 3] },
+      { messages: [summary, answered, more, answered], answers: [3] },
+    ])
   })
 
   it('keeps the tools of the latest request that had any, sample by sample', async () => {

@@ -1,7 +1,9 @@
 export {
+  type CallAbout,
   CallLog,
   type CallRecorder,
   type PolicyCall,
+  type TrainedConversation,
   wireTranscript,
   type WireTranscript,
 } from './policy/call-log.ts'
@@ -21,5 +23,11 @@ export type {
 export { PassingAnswer, type AnswerListener } from './policy/passing-answer.ts'
 export type { PolicyClient } from './policy/policy-client.ts'
 export type { PolicyCallOptions } from './policy/policy-stream.ts'
-export { policyModelName, type PolicyWire } from './policy/policy-wire.ts'
+export {
+  aboutCall,
+  callUse,
+  type CallUse,
+  policyModelName,
+  type PolicyWire,
+} from './policy/policy-wire.ts'
 export { isRetryableStatus } from './policy/policy-endpoint.ts'

@@ -10,7 +10,8 @@ export interface SampleSource {
   getSample(sampleId: string): RolloutSample | Promise<RolloutSample>
   /**
    * True for the source of an agent, as in adapters: it gives a sample only when a model call under its id
-   * has ended, also with an error. Otherwise an agent that never ran would count as a wrong answer.
+   * that is training data has ended, also with an error. Otherwise an agent that never ran would count as a
+   * wrong answer.
    * Default: false, the source always gives a sample.
    */
   readonly requiresModelCall?: boolean
@@ -80,7 +81,7 @@ export class SampleRegistry {
     for (const [sampleId, source] of this.#sources) {
       const sample = await source.getSample(sampleId)
       // Checked after getSample, which may have waited for a stream to end.
-      if (source.requiresModelCall && !this.#logs.get(sampleId)?.calls.length) continue
+      if (source.requiresModelCall && this.#logs.get(sampleId)?.isTrainable !== true) continue
       samples.set(sampleId, this.#withTranscript(complete(sampleId, sample)))
     }
     return samples

@@ -1,5 +1,5 @@
 import type { OpenAIChatCompletionsModel } from '@openai/agents'
-import type { PolicyClient, PolicyStream } from '@osmosis/core'
+import type { PolicyCallOptions, PolicyClient, PolicyStream } from '@osmosis/core'
 import type {
   ChatCompletionChunk,
   ChatCompletionRequest,
@@ -81,13 +81,18 @@ interface CreateOptions {
   readonly maxRetries?: number
 }
 
+/** What a model call is for. */
+export type CallUseOptions = Pick<PolicyCallOptions, 'purpose' | 'trainable'>
+
 /** The client of one model call: what the SDK calls, over the policy client of the sample. */
 export class PolicyChatClient {
   readonly #policy: PolicyClient
+  readonly #use: CallUseOptions
   #chunks: SdkChunks | undefined
 
-  constructor(policy: PolicyClient) {
+  constructor(policy: PolicyClient, { purpose, trainable }: CallUseOptions) {
     this.#policy = policy
+    this.#use = { purpose, trainable }
   }
 
   /** Why the policy stopped; undefined until it did. */
@@ -125,6 +130,7 @@ export class PolicyChatClient {
     this.#chunks = chunks
     return chunks.read(
       this.#policy.stream(request, {
+        ...this.#use,
         signal,
         retries: maxRetries,
         headers: textHeaders({

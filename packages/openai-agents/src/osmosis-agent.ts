@@ -18,13 +18,26 @@ import { prepareSdk } from './sdk-interventions.ts'
 
 const brand = Symbol.for('osmosis.openai-agents.rollout-model')
 
+/** Options of {@link OsmosisRolloutModel}. */
+export interface OsmosisRolloutModelOptions {
+  /** What the model's calls are for, such as `title`. Default: `agent`. */
+  readonly purpose?: string | undefined
+  /** Whether its answers are training data. Default: true. */
+  readonly trainable?: boolean | undefined
+}
+
 /**
  * Stands where an agent's model stands, until {@link OsmosisAgent} puts the policy of its rollout
- * there. It has no options: sampling is set with the agent's `modelSettings`, and which weights
- * answer is decided outside of the program.
+ * there. Sampling is set with the agent's `modelSettings`, and which weights answer is decided outside of
+ * the program.
  */
 export class OsmosisRolloutModel implements Model {
   readonly [brand] = true
+  readonly options: OsmosisRolloutModelOptions
+
+  constructor(options: OsmosisRolloutModelOptions = {}) {
+    this.options = options
+  }
 
   /** @throws OsmosisError with code `placeholder_model`, always */
   async getResponse(): Promise<ModelResponse> {
@@ -100,7 +113,7 @@ function bound<T extends { model?: unknown }>(config: T): T {
   if (!isRolloutModel(config.model)) return config
   const context = requireRolloutContext('An OsmosisAgent with an OsmosisRolloutModel')
   prepareSdk()
-  return { ...config, model: new AgentsPolicyModel(context) }
+  return { ...config, model: new AgentsPolicyModel(context, config.model.options) }
 }
 
 /**

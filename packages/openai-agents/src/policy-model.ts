@@ -11,7 +11,7 @@ import {
 import { getRolloutContext, OsmosisError, type RolloutContext, isOsmosisError } from '@osmosis/core'
 import { policyModelName, isRetryableStatus } from '@osmosis/core/policy'
 
-import { PolicyChatClient } from './chat-client.ts'
+import { type CallUseOptions, PolicyChatClient } from './chat-client.ts'
 import { sessionsOf } from './rollout-sessions.ts'
 import { currentRecord, currentScope } from './run-scope.ts'
 import type { SessionRecord } from './session-record.ts'
@@ -25,9 +25,11 @@ type ResponseDone = Extract<StreamEvent, { type: 'response_done' }>
  */
 export class AgentsPolicyModel implements Model {
   readonly #context: RolloutContext
+  readonly #use: CallUseOptions
 
-  constructor(context: RolloutContext) {
+  constructor(context: RolloutContext, use: CallUseOptions) {
     this.#context = context
+    this.#use = use
   }
 
   async getResponse(request: ModelRequest): Promise<ModelResponse> {
@@ -47,7 +49,7 @@ export class AgentsPolicyModel implements Model {
     if (own) record.noteModelCall(request.input, [])
 
     // One client and one inner model per call: concurrent runs share no state.
-    const client = new PolicyChatClient(this.#context.policy(record.name))
+    const client = new PolicyChatClient(this.#context.policy(record.name), this.#use)
     const inner = new OpenAIChatCompletionsModel(client.forSdk(), policyModelName)
     for await (const event of inner.getStreamedResponse(request)) {
       if (event.type !== 'response_done') {

@@ -2,6 +2,7 @@ import {
   getRolloutContext,
   isOsmosisError,
   OsmosisError,
+  type PolicyCallOptions,
   type PolicyClient,
   type RolloutContext,
 } from '@osmosis/core'
@@ -26,26 +27,26 @@ import type { RequestSettings } from './sampling-params.ts'
 import { TurnMemory, turnMemoryKey } from './turn-memory.ts'
 import { toWireMessages } from './wire-messages.ts'
 
+/** What the calls of a model are for. */
+export type StrandsCallUse = Pick<PolicyCallOptions, 'purpose' | 'trainable'>
+
+interface StrandsModelSettings extends RequestSettings, StrandsCallUse {
+  readonly onLength: 'throw' | 'stop'
+}
+
 /** The policy of a rollout as a model of Strands, for one sample. */
 export class StrandsPolicyModel extends Model {
   readonly [turnMemoryKey] = new TurnMemory()
   readonly #context: RolloutContext
   readonly #policy: PolicyClient
-  readonly #settings: RequestSettings
-  readonly #onLength: 'throw' | 'stop'
+  readonly #settings: StrandsModelSettings
   #config: BaseModelConfig = {}
 
-  constructor(
-    context: RolloutContext,
-    sampleId: string,
-    settings: RequestSettings,
-    onLength: 'throw' | 'stop',
-  ) {
+  constructor(context: RolloutContext, sampleId: string, settings: StrandsModelSettings) {
     super()
     this.#context = context
     this.#policy = context.policy(sampleId)
     this.#settings = settings
-    this.#onLength = onLength
   }
 
   override updateConfig(config: BaseModelConfig): void {
@@ -68,12 +69,15 @@ export class StrandsPolicyModel extends Model {
     options: StreamOptions = {},
   ): AsyncGenerator<ModelStreamEvent> {
     this.#assertOwnRollout()
-    const events = new AnswerEvents(this[turnMemoryKey], this.#onLength)
+    const { purpose, trainable, headers, onLength } = this.#settings
+    const events = new AnswerEvents(this[turnMemoryKey], onLength)
     let completion: ChatCompletion
     try {
       const answer = this.#policy.stream(this.#request(messages, options), {
         signal: options.cancelSignal,
-        headers: { 'user-agent': 'strands-agents', ...this.#settings.headers },
+        purpose,
+        trainable,
+        headers: { 'user-agent': 'strands-agents', ...headers },
       })
       for await (const chunk of answer) yield* events.add(chunk)
       completion = await answer.completion

@@ -2,7 +2,7 @@ import { type BaseModelConfig, Model, type ModelStreamEvent } from '@strands-age
 import { OsmosisError, type RolloutContext } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
 
-import { StrandsPolicyModel } from './policy-model.ts'
+import { type StrandsCallUse, StrandsPolicyModel } from './policy-model.ts'
 import { type SamplingParams, toRequestSettings } from './sampling-params.ts'
 
 const brand = Symbol.for('osmosis.strands.rollout-model')
@@ -16,6 +16,10 @@ export interface OsmosisRolloutModelOptions {
    * default), or `stop` the turn with the stop reason `length`.
    */
   readonly onLength?: 'throw' | 'stop'
+  /** What the model's calls are for, such as `title`. Default: `agent`. */
+  readonly purpose?: string | undefined
+  /** Whether its answers are training data. Default: true. */
+  readonly trainable?: boolean | undefined
 }
 
 /**
@@ -29,12 +33,14 @@ export class OsmosisRolloutModel extends Model {
   readonly params: Readonly<SamplingParams>
   /** What an answer that the token limit cut off does. */
   readonly onLength: 'throw' | 'stop'
+  readonly #use: StrandsCallUse
 
   /** @throws OsmosisError with code `invalid_config` for parameters that cannot be set here */
   constructor(options: OsmosisRolloutModelOptions = {}) {
     super()
     this.params = Object.freeze({ ...options.params })
     this.onLength = options.onLength ?? 'throw'
+    this.#use = { purpose: options.purpose, trainable: options.trainable }
     toRequestSettings(this.params)
   }
 
@@ -44,7 +50,11 @@ export class OsmosisRolloutModel extends Model {
    * @throws OsmosisError with code `invalid_id`
    */
   forSample(sampleId: string, context: RolloutContext): Model {
-    return new StrandsPolicyModel(context, sampleId, toRequestSettings(this.params), this.onLength)
+    return new StrandsPolicyModel(context, sampleId, {
+      ...toRequestSettings(this.params),
+      ...this.#use,
+      onLength: this.onLength,
+    })
   }
 
   /** The name that every request gives as its model. */

@@ -1,9 +1,13 @@
 import { errorMessage } from '@osmosis/core'
 import { isPassingStatus } from '@osmosis/core/http'
 import {
+  aboutCall,
   CallLog,
+  type CallUse,
+  callUse,
   wireTranscript,
   type CallRecorder,
+  type TrainedConversation,
   type WireTranscript,
   type ChatCompletion,
   type ChatMessage,
@@ -120,6 +124,8 @@ export interface RecordedTranscript extends WireTranscript {
   readonly tools: readonly unknown[] | null
   /** The latest `user-agent`, which names the framework; null without. */
   readonly userAgent: string | null
+  /** The conversations as training data: one unless history was rewritten or agents share the sample. */
+  readonly trained: readonly TrainedConversation[]
 }
 
 /** The recorded model calls of one rollout. */
@@ -190,7 +196,7 @@ class Recording implements RolloutRecording {
   }
 
   begin({ sampleId, body, headers }: PolicyRequest): CallListener {
-    const call = this.#beginCall(sampleId, body['messages'])
+    const call = this.#beginCall(sampleId, body, useOf(headers))
     const { tools } = body
     if (Array.isArray(tools) && tools.length > 0) this.#tools.set(sampleId, tools)
     const userAgent = headers['user-agent']
@@ -223,7 +229,7 @@ class Recording implements RolloutRecording {
       const transcript = wireTranscript(log)
       if (transcript === undefined) return []
       const [tools = null, userAgent = null] = [this.#tools.get(id), this.#userAgents.get(id)]
-      return [[id, { ...transcript, tools, userAgent }]]
+      return [[id, { ...transcript, tools, userAgent, trained: log.trainedConversations() }]]
     })
     return new Map(transcripts)
   }
@@ -233,16 +239,29 @@ class Recording implements RolloutRecording {
   }
 
   /** Undefined for invalid messages, which the policy has to refuse. */
-  #beginCall(sampleId: string, messages: unknown): CallRecorder | undefined {
+  #beginCall(
+    sampleId: string,
+    body: PolicyRequest['body'],
+    use: CallUse,
+  ): CallRecorder | undefined {
     const log = this.#logs.get(sampleId) ?? new CallLog()
     try {
-      const call = log.begin(messages as ChatMessage[])
+      const call = log.begin(body['messages'] as ChatMessage[], aboutCall(body, use))
       call.attempts = 1
       this.#logs.set(sampleId, log)
       return call
     } catch {
       return undefined
     }
+  }
+}
+
+/** Headers of other servers that are not understood say nothing. */
+function useOf(headers: PolicyRequest['headers']): CallUse {
+  try {
+    return callUse({ headers })
+  } catch {
+    return callUse({})
   }
 }
 

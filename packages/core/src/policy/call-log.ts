@@ -17,12 +17,24 @@ export interface PolicyCall {
   readonly attempts: number
   /**
    * Whether the request continued a conversation of this sample unchanged, or was its first one. False where
-   * history was rewritten or another conversation started: trainers split there.
+   * history was rewritten or another conversation started: trainers split there. True for a call that is not
+   * training data, which is part of no conversation.
    */
   readonly extendsPrevious: boolean
   readonly finishReason: string | null
   readonly usage: ChatUsage | null
   readonly model: string | null
+  /**
+   * Version of the policy: the `metadata.weight_version` of SGLang, else the model that answered, else the
+   * model of the request, such as `policy-17`. Null when unknown.
+   */
+  readonly version: string | null
+  /** What the call is for: `agent`, `title`, `summary`, `judge`, or another word of the workflow. */
+  readonly purpose: string
+  /** Whether its answer is training data. */
+  readonly trainable: boolean
+  /** The settings of the request that decide how the answer is sampled, by their names on the wire. */
+  readonly sampling: Readonly<Record<string, unknown>>
   readonly promptTokenIds: readonly number[] | null
   readonly completionTokenIds: readonly number[] | null
   readonly logprobs: ChatLogprobs | null
@@ -35,9 +47,16 @@ export interface PolicyCall {
 /** A call without its place in a conversation. */
 export type MeasuredCall = Omit<PolicyCall, 'answerIndex'>
 
+/** What the caller of a model call says about it. */
+export interface CallAbout extends Pick<PolicyCall, 'purpose' | 'trainable' | 'sampling'> {
+  /** The model of the request; null when it names no version of the policy. */
+  readonly model: string | null
+}
+
 interface LoggedCall {
   /** The last message of the request, then the answer. */
   end: MessageNode
+  readonly about: CallAbout
   readonly extendsPrevious: boolean
   settled: MeasuredCall | undefined
 }
@@ -51,17 +70,22 @@ export interface SettledCall extends Readonly<LoggedCall> {
 export class CallLog {
   readonly #tree = new ConversationTree()
   readonly #calls: LoggedCall[] = []
+  #hasTrainable = false
 
   /** Records the start of a call. */
-  begin(messages: readonly ChatMessage[]): CallRecorder {
+  begin(messages: readonly ChatMessage[], about: CallAbout): CallRecorder {
     const end = this.#tree.follow(messages)
-    let extendsPrevious = this.#calls.length === 0
-    for (const node of pathTo(end)) {
-      if (!node.isTip) continue
-      node.isTip = false
-      extendsPrevious = true
+    let extendsPrevious = true
+    if (about.trainable) {
+      extendsPrevious = !this.#hasTrainable
+      this.#hasTrainable = true
+      for (const node of pathTo(end)) {
+        if (!node.isTip) continue
+        node.isTip = false
+        extendsPrevious = true
+      }
     }
-    const logged: LoggedCall = { end, extendsPrevious, settled: undefined }
+    const logged: LoggedCall = { end, about, extendsPrevious, settled: undefined }
     this.#calls.push(logged)
     return new CallRecorder(this.#tree, logged)
   }
@@ -81,21 +105,61 @@ export class CallLog {
     return this.#calls.filter((call): call is SettledCall => call.settled !== undefined)
   }
 
+  /** Whether a finished call is training data. */
+  get isTrainable(): boolean {
+    return this.#calls.some(({ about, settled }) => about.trainable && settled !== undefined)
+  }
+
   /**
    * The last message of each conversation, in the order of their latest calls. Most samples have one;
-   * rewritten histories, sub-agents and repeated sampling make more.
+   * rewritten histories, sub-agents and repeated sampling make more. Those of calls that are not training data
+   * come first, so that the last one belongs to the agent.
    */
   conversationEnds(): MessageNode[] {
-    const ends = new Set<MessageNode>()
-    for (const { end } of this.#calls) {
-      ends.delete(end)
-      ends.add(end)
-    }
-    for (const end of ends) {
-      for (let at = end.parent; at !== undefined; at = at.parent) ends.delete(at)
-    }
-    return [...ends]
+    if (this.#calls.every(({ about }) => about.trainable)) return endsOf(this.#calls)
+    const { trainable = [], auxiliary = [] } = Object.groupBy(this.#calls, ({ about }) =>
+      about.trainable ? 'trainable' : 'auxiliary',
+    )
+    const own = endsOf(trainable)
+    const known = new Set(own.flatMap(pathTo))
+    return [...endsOf(auxiliary).filter((end) => !known.has(end)), ...own]
   }
+
+  /**
+   * The conversations of the agent, each with the places of its answers that are training data. An answer is in
+   * the first conversation only, if several begin with it.
+   */
+  trainedConversations(): TrainedConversation[] {
+    const trained = new Set<MessageNode>()
+    for (const { end, about, settled } of this.#calls) {
+      if (about.trainable && settled?.error === null) trained.add(end)
+    }
+    const parts = endsOf(this.#calls.filter(({ about }) => about.trainable)).map((end) => {
+      const answers = pathTo(end).flatMap((node, at) => (trained.delete(node) ? [at] : []))
+      return { messages: messagesUpTo(end), answers }
+    })
+    return parts.filter(({ answers }) => answers.length > 0)
+  }
+}
+
+/** The ends of calls, without those that another call continued. */
+function endsOf(calls: readonly LoggedCall[]): MessageNode[] {
+  const ends = new Set<MessageNode>()
+  for (const { end } of calls) {
+    ends.delete(end)
+    ends.add(end)
+  }
+  for (const end of ends) {
+    for (let at = end.parent; at !== undefined; at = at.parent) ends.delete(at)
+  }
+  return [...ends]
+}
+
+/** A conversation of a sample as training data. */
+export interface TrainedConversation {
+  readonly messages: readonly ChatMessage[]
+  /** Places of the messages that the policy sampled here, and that are training data. */
+  readonly answers: readonly number[]
 }
 
 /** Records one call. */
@@ -149,7 +213,9 @@ export class CallRecorder {
 
   #settle(completion: ChatCompletion | undefined, error: string | null): void {
     const choice = completion?.choices[0]
-    this.#logged.end.isTip = true
+    const { about } = this.#logged
+    if (about.trainable) this.#logged.end.isTip = true
+    const model = completion?.model || null
     this.#logged.settled = {
       startedAt: this.#startedAt,
       durationMs: performance.now() - this.#start,
@@ -159,13 +225,23 @@ export class CallRecorder {
       id: completion?.id || null,
       finishReason: choice?.finish_reason ?? null,
       usage: completion?.usage ?? null,
-      model: completion?.model || null,
+      model,
+      version: weightVersion(completion) ?? model ?? about.model,
+      purpose: about.purpose,
+      trainable: about.trainable,
+      sampling: about.sampling,
       promptTokenIds: completion?.prompt_token_ids ?? null,
       completionTokenIds: choice?.token_ids ?? null,
       logprobs: choice?.logprobs ?? null,
       error,
     }
   }
+}
+
+/** SGLang calls weights that were never updated `default`. */
+function weightVersion(completion: ChatCompletion | undefined): string | null {
+  const version: unknown = completion?.metadata?.weight_version
+  return typeof version === 'string' && version !== 'default' ? version : null
 }
 
 /** The messages of one sample as they went over the wire, in chat completions form. */

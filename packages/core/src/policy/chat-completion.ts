@@ -94,6 +94,8 @@ export interface ChatCompletionChunk {
   usage?: ChatUsage | null
   /** vLLM with `return_token_ids`: ids of the rendered prompt, in the first chunk. */
   prompt_token_ids?: number[] | null
+  /** SGLang, without streaming: which weights answered. */
+  metadata?: { weight_version?: string } | null
   [key: string]: unknown
 }
 
@@ -111,4 +113,6 @@ export interface ChatCompletion {
   }[]
   usage?: ChatUsage
   prompt_token_ids?: number[]
+  /** SGLang, without streaming: which weights answered. */
+  metadata?: { weight_version?: string }
 }

@@ -136,6 +136,7 @@ export class CompletionAccumulator {
   readonly #logprobs: unknown[] = []
   readonly #tokenIds: number[] = []
   #promptTokenIds: number[] | undefined
+  #weightVersion: string | undefined
   #usage: ChatUsage | undefined
   #finishReason: string | undefined
   #sawChoice = false
@@ -162,6 +163,9 @@ export class CompletionAccumulator {
     this.#model ??= chunk.model
     if (chunk.usage) this.#usage = chunk.usage
     if (chunk.prompt_token_ids) this.#promptTokenIds = chunk.prompt_token_ids
+    if (typeof chunk.metadata?.weight_version === 'string') {
+      this.#weightVersion = chunk.metadata.weight_version
+    }
 
     const choice = chunk.choices?.find(isFirst)
     if (choice === undefined) return
@@ -194,6 +198,9 @@ export class CompletionAccumulator {
     }
     if (this.#usage) completion.usage = { ...this.#usage }
     if (this.#promptTokenIds) completion.prompt_token_ids = [...this.#promptTokenIds]
+    if (this.#weightVersion !== undefined) {
+      completion.metadata = { weight_version: this.#weightVersion }
+    }
     return completion
   }
 

@@ -18,6 +18,9 @@ import { PolicyAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
 import {
+  aboutCall,
+  callUse,
+  type CallUse,
   policyHeaders,
   type PolicyIdentity,
   type PolicyWire,
@@ -26,6 +29,7 @@ import {
   wireSettings,
 } from './policy-wire.ts'
 import {
+  completionsUrl,
   type PausedCalls,
   pausesOf,
   type PolicyAddress,
@@ -62,7 +66,8 @@ export interface PolicyClient {
   complete(request: ChatCompletionRequest, options?: PolicyCallOptions): Promise<ChatCompletion>
   /**
    * The same as a `fetch`, for SDKs that accept one. It serves `POST …/chat/completions` only. Of the SDK's
-   * headers it forwards the `user-agent` only, because SDKs fill others from the environment.
+   * headers it forwards `user-agent`, `x-osmosis-purpose` and `x-osmosis-trainable` only, because SDKs fill
+   * others from the environment.
    */
   readonly fetch: typeof globalThis.fetch
 }
@@ -149,15 +154,17 @@ class PolicyCalls {
     try {
       signal.throwIfAborted()
       assertOneAnswer(request)
-      call = log.begin(request.messages)
+      const use = callUse(options)
       const settings = wireRequest(this.#wire, request)
+      call = log.begin(request.messages, aboutCall(settings, use))
       traced = trace?.call(this.#tracedCall(), { ...settings, messages: request.messages })
       const headers = traced ? { ...options.headers, ...traced.headers() } : options.headers
-      const { endpoint, callBegins, beforeCall } = route
-      if (callBegins) ended = await callBegins({ endpoint: endpoint.url.href, signal })
+      const { callBegins, beforeCall } = route
+      const url = this.#urlOf(use)
+      if (callBegins) ended = await callBegins({ endpoint: url.href, signal })
       if (beforeCall) await untilAborted(signal, beforeCall)
       const body = bodyOf(settings, call.messagesJson())
-      const sent = { headers: policyHeaders(this.#identity(), headers), body, signal }
+      const sent = { url, headers: policyHeaders(this.#identity(), headers, use), body, signal }
       let started: HttpAnswer
       try {
         started = await this.#send(sent, call)
@@ -211,15 +218,21 @@ class PolicyCalls {
     }
   }
 
-  #send(sent: HttpRequest, call: CallRecorder): Promise<HttpAnswer> {
+  #urlOf({ trainable }: CallUse): URL {
+    const { auxiliaryUrl } = this.#wire
+    const isOwn = trainable || auxiliaryUrl === undefined
+    return isOwn ? this.#route.endpoint.url : completionsUrl(auxiliaryUrl)
+  }
+
+  #send({ url, ...sent }: SentRequest, call: CallRecorder): Promise<HttpAnswer> {
     call.attempts += 1
-    return this.#transport.post(this.#route.endpoint.url, sent)
+    return this.#transport.post(url, sent)
   }
 
   /** Only until the answer starts: a retry after that would be a second sample. */
   #retry(
     failure: unknown,
-    sent: HttpRequest,
+    sent: SentRequest,
     call: CallRecorder,
     retries = 2,
   ): Promise<HttpAnswer> {
@@ -235,11 +248,10 @@ class PolicyCalls {
     })
   }
 
-  async #foreign(answer: HttpAnswer, { headers, signal }: HttpRequest): Promise<OsmosisError> {
+  async #foreign(answer: HttpAnswer, { url, headers, signal }: SentRequest): Promise<OsmosisError> {
     const text = await foreignText(answer, headers['authorization'])
     signal.throwIfAborted()
-    const { href } = this.#route.endpoint.url
-    return new OsmosisError('policy_stream_error', `The policy endpoint ${href} ${text}`)
+    return new OsmosisError('policy_stream_error', `The policy endpoint ${url.href} ${text}`)
   }
 
   #isWithdrawal(error: unknown): error is OsmosisError {
@@ -273,6 +285,8 @@ class PolicyCalls {
     return { rolloutId, sampleId: this.#sample.id, apiKey }
   }
 }
+
+type SentRequest = HttpRequest & { readonly url: URL }
 
 /** The only result of a generator that yields no chunks. */
 function wholeAnswer({

@@ -7,6 +7,9 @@ import type {
   ChatCompletionRequest,
 } from './chat-completion.ts'
 import type { PolicyCallOptions, PolicyStream } from './policy-stream.ts'
+import { useHeaderNames } from './policy-wire.ts'
+
+const forwarded = ['user-agent', ...useHeaderNames]
 
 /** A `fetch` that calls the policy, for SDKs that accept one for chat completions. */
 export function createPolicyFetch(policy: {
@@ -25,8 +28,12 @@ export function createPolicyFetch(policy: {
     }
     const body = (await request.json()) as ChatCompletionRequest
     const { signal } = request
-    const userAgent = request.headers.get('user-agent')
-    const headers = userAgent === null ? undefined : { 'user-agent': userAgent }
+    const headers = Object.fromEntries(
+      forwarded.flatMap((name) => {
+        const value = request.headers.get(name)
+        return value === null ? [] : [[name, value] as const]
+      }),
+    )
     const answer = policy.stream(body, { signal, headers })
     const chunks = answer[Symbol.asyncIterator]()
     const first = chunks.next()

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { errorMessage, isOsmosisError } from '../errors.ts'
 import { getRolloutContext } from '../rollout-context.ts'
 import type { PolicyClient } from './policy-client.ts'
+import { useHeaderNames } from './policy-wire.ts'
 
 /** A policy under a URL of its own, see {@link createPolicyProxy}. */
 export interface PolicyProxy extends AsyncDisposable {
@@ -17,7 +18,7 @@ export interface PolicyProxy extends AsyncDisposable {
 /**
  * Serves the policy of a sample on the loopback interface, for SDKs that accept a base URL and no `fetch`, and
  * for child processes in any language. Requests go through `policy` with all of its guarantees; keys and
- * headers of the caller are ignored. It closes at the end of the rollout, unless `close` was called before.
+ * headers of the caller are ignored, but for `x-osmosis-purpose` and `x-osmosis-trainable`. It closes at the end of the rollout, unless `close` was called before.
  */
 export async function createPolicyProxy(policy: Pick<PolicyClient, 'fetch'>): Promise<PolicyProxy> {
   // Loaded when it is used, because it doubles the time to import this package.
@@ -69,8 +70,13 @@ async function answer(
   try {
     const body = request.method === 'POST' ? await text(request) : null
     const { method = 'GET', url = '/' } = request
+    const headers = useHeaderNames.flatMap((name) => {
+      const value = request.headers[name]
+      return typeof value === 'string' ? [[name, value] as [string, string]] : []
+    })
     answered = await policy.fetch(new URL(url, 'http://127.0.0.1').href, {
       method,
+      headers,
       body,
       signal: disconnected.signal,
     })

@@ -3,11 +3,24 @@ import type { ChatCompletion, ChatCompletionChunk } from './chat-completion.ts'
 
 /** Options of one model call. */
 export interface PolicyCallOptions {
+  /**
+   * What the call is for: `agent` (default), `title`, `summary`, `judge`, or another word. At most 64 letters,
+   * digits, `.`, `_` and `-`.
+   */
+  purpose?: string | undefined
+  /**
+   * Whether the answer is training data. Default: true. A call that is not is recorded beside the conversations
+   * of its sample, and a sample without any other call does not exist.
+   */
+  trainable?: boolean | undefined
   /** Ends the call; the rollout's own signal ends it as well. */
   signal?: AbortSignal | undefined
   /** Retries of a call that failed before its answer started; default 2. */
   retries?: number | undefined
-  /** Additional request headers. They cannot override the ids and the bearer of the rollout. */
+  /**
+   * Additional request headers. They cannot override the ids and the bearer of the rollout. `x-osmosis-purpose`
+   * and `x-osmosis-trainable` are the options of these names.
+   */
   headers?: Readonly<Record<string, string>> | undefined
 }
 

@@ -1,5 +1,8 @@
+import { OsmosisError } from '../errors.ts'
 import { bearer } from '../http/bearer.ts'
+import type { CallAbout } from './call-log.ts'
 import type { ChatCompletionRequest } from './chat-completion.ts'
+import type { PolicyCallOptions } from './policy-stream.ts'
 
 /** The model name of every request, unless the rollout has another one. */
 export const policyModelName = 'osmosis-rollout'
@@ -23,6 +26,8 @@ export interface PolicyWire {
    * ends it with code `withdrawn`. Default: false.
    */
   readonly ownRoute?: boolean | undefined
+  /** Base URL for calls that are not training data. Default: that of the rollout. */
+  readonly auxiliaryUrl?: string | undefined
 }
 
 /** {@link PolicyWire} with its defaults. */
@@ -40,6 +45,97 @@ export function wireSettings(given: PolicyWire | undefined): WireSettings {
   const { stream, model, body = {}, ...wire } = given
   const { stream_options: _, ...settings } = body
   return { ...wire, stream: stream ?? true, model: model ?? policyModelName, body: settings }
+}
+
+/** Settings of a request that decide how its answer is sampled. */
+const samplingNames = new Set([
+  'chat_template_kwargs',
+  'enable_thinking',
+  'frequency_penalty',
+  'logit_bias',
+  'max_completion_tokens',
+  'max_tokens',
+  'min_p',
+  'min_tokens',
+  'presence_penalty',
+  'reasoning_effort',
+  'repetition_penalty',
+  'seed',
+  'stop',
+  'stop_token_ids',
+  'temperature',
+  'thinking_token_budget',
+  'top_k',
+  'top_p',
+])
+
+/** What a model call is for. */
+export interface CallUse {
+  readonly purpose: string
+  readonly trainable: boolean
+}
+
+const agentUse: CallUse = { purpose: 'agent', trainable: true }
+
+const purposeHeader = 'x-osmosis-purpose'
+const trainableHeader = 'x-osmosis-trainable'
+/** Headers in which callers without options say what a call is for. */
+export const useHeaderNames = [purposeHeader, trainableHeader] as const
+
+/**
+ * What a model call is for: as its options say, else its headers.
+ *
+ * @throws OsmosisError with code `invalid_request` for a purpose or a header that cannot be sent
+ */
+export function callUse({ purpose, trainable, headers = {} }: CallUseOptions): CallUse {
+  let use = agentUse
+  for (const [name, value = ''] of Object.entries(headers)) {
+    const lowerCased = name.toLowerCase()
+    if (lowerCased === purposeHeader) use = { ...use, purpose: value }
+    if (lowerCased === trainableHeader) use = { ...use, trainable: toBoolean(value) }
+  }
+  if (purpose !== undefined) use = { ...use, purpose }
+  if (trainable !== undefined) use = { ...use, trainable }
+  if (use === agentUse || /^[\w.-]{1,64}$/.test(use.purpose)) return use
+  throw invalid(
+    `The purpose of a model call must be 1 to 64 letters, digits, ".", "_" and "-", got ${JSON.stringify(use.purpose)}.`,
+  )
+}
+
+type CallUseOptions = Pick<PolicyCallOptions, 'purpose' | 'trainable'> & {
+  readonly headers?: Readonly<Record<string, string | undefined>> | undefined
+}
+
+function toBoolean(value: string): boolean {
+  const lowerCased = value.trim().toLowerCase()
+  if (lowerCased === 'true' || lowerCased === 'false') return lowerCased === 'true'
+  throw invalid(
+    `The header ${trainableHeader} must be true or false, got ${JSON.stringify(value)}.`,
+  )
+}
+
+/** Headers by which an endpoint knows what a call is for: none for an ordinary call. */
+function useHeaders({ purpose, trainable }: CallUse): Record<string, string> {
+  return {
+    ...(purpose === agentUse.purpose ? {} : { [purposeHeader]: purpose }),
+    ...(trainable ? {} : { [trainableHeader]: 'false' }),
+  }
+}
+
+/** What is recorded about a call before it is answered. `settings`: of its body. */
+export function aboutCall(settings: Readonly<Record<string, unknown>>, use: CallUse): CallAbout {
+  const { model } = settings
+  const sampling: Record<string, unknown> = {}
+  for (const name of Object.keys(settings)) {
+    const value = settings[name]
+    if (samplingNames.has(name) && value !== undefined && value !== null) sampling[name] = value
+  }
+  const isNamed = typeof model === 'string' && model !== policyModelName
+  return { ...use, sampling, model: isNamed ? model : null }
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_request', message)
 }
 
 /** The body of a request without its messages. */
@@ -81,18 +177,20 @@ export interface PolicyIdentity {
 }
 
 /** Headers that callers cannot set. A framework's own bearer is dropped, also without a key. */
-const reservedNames = new Set([
+const reservedNames = new Set<string>([
   'content-type',
   'accept',
   'x-rollout-id',
   'x-sample-id',
   'authorization',
+  ...useHeaderNames,
 ])
 
 /** Headers of one model request. Headers of frameworks and users cannot override the identity. */
 export function policyHeaders(
   identity: PolicyIdentity,
   extra: Readonly<Record<string, string>> = {},
+  use: CallUse = agentUse,
 ): Record<string, string> {
   const headers: Record<string, string> = {
     'content-type': 'application/json',
@@ -106,5 +204,5 @@ export function policyHeaders(
     const lowerCased = name.toLowerCase()
     if (!reservedNames.has(lowerCased)) headers[lowerCased] = value
   }
-  return headers
+  return use === agentUse ? headers : { ...headers, ...useHeaders(use) }
 }

@@ -114,3 +114,41 @@ it('fails the rollout of an agent that made nothing of an error', async () => {
   })
   expect(workflow).toMatchObject({ status: 'failure', failure: { category: 'http_error' } })
 })
+
+it('passes on what a call is for, and refuses what cannot be understood', async () => {
+  const { policy, rollout, proxy } = await proxied((response) =>
+    sendStream(response, answerStream('ok')),
+  )
+  const url = `${proxy.url}/chat/completions`
+  const title = { 'x-osmosis-purpose': 'title', 'X-Osmosis-Trainable': 'False' }
+  await (await fetch(url, post({ messages, temperature: 0.5 }, title))).text()
+  await (await fetch(url, post({ messages }))).text()
+  const headers = policy.requests.map(({ headers: sent }) => [
+    sent['x-osmosis-purpose'],
+    sent['x-osmosis-trainable'],
+  ])
+  expect(headers).toEqual([
+    ['title', 'false'],
+    [undefined, undefined],
+  ])
+  const sample = (await rollout.getSamples()).get('main')
+  expect(sample?.calls).toMatchObject([
+    { purpose: 'title', trainable: false, sampling: { temperature: 0.5 } },
+    { purpose: 'agent', trainable: true, sampling: {} },
+  ])
+  for (const wrong of [{ 'x-osmosis-trainable': 'no' }, { 'x-osmosis-purpose': 'a title' }]) {
+    const refused = await fetch(url, post({ messages }, wrong))
+    expect(refused.status).toBe(400)
+    expect(await refused.text()).toMatch(/must be true or false|must be 1 to 64 letters/)
+  }
+  expect(policy.requests).toHaveLength(2)
+})
+
+it('gives no sample of an agent whose calls are not training data', async () => {
+  const { rollout, proxy } = await proxied((response) => sendStream(response, answerStream('ok')))
+  const untrained = { 'x-osmosis-trainable': 'false' }
+  await (await fetch(`${proxy.url}/chat/completions`, post({ messages }, untrained))).text()
+  const samples = await rollout.getSamples()
+  expect(samples.size).toBe(0)
+  expect(rollout.callsOutside(samples)).toMatchObject([{ trainable: false, error: null }])
+})

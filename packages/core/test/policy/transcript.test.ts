@@ -1,4 +1,9 @@
-import { RolloutContext, toRolloutSample, type RolloutSample } from '@osmosis/core'
+import {
+  type PolicyCallOptions,
+  RolloutContext,
+  toRolloutSample,
+  type RolloutSample,
+} from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import {
   answerStream,
@@ -15,6 +20,7 @@ const assistant = (content: string): ChatMessage => ({ role: 'assistant', conten
 /** A rollout whose policy answers `a1`, `a2`, … and fails the calls listed in `failing`. */
 async function rollout(failing: readonly number[] = []): Promise<{
   ask: (...messages: ChatMessage[]) => Promise<void>
+  askAside: (options: PolicyCallOptions, ...messages: ChatMessage[]) => Promise<void>
   sample: () => Promise<RolloutSample | undefined>
 }> {
   const policy = await startPolicyEndpoint((response, n) =>
@@ -30,6 +36,9 @@ async function rollout(failing: readonly number[] = []): Promise<{
         .policy('main')
         .complete({ messages })
         .catch(() => {})
+    },
+    askAside: async (options, ...messages) => {
+      await context.policy('main').complete({ messages }, options)
     },
     sample: async () => (await context.getSamples()).get('main'),
   }
@@ -60,6 +69,10 @@ describe('the record of a sample', () => {
         finishReason: 'stop',
         usage,
         model: 'policy',
+        version: 'policy',
+        purpose: 'agent',
+        trainable: true,
+        sampling: {},
         promptTokenIds: null,
         completionTokenIds: null,
         logprobs: null,
@@ -146,5 +159,44 @@ describe('the record of a sample', () => {
     const recorded = await sample()
     expect(recorded?.trajectoryMessages).toEqual([user('q'), assistant('a2')])
     expect(recorded?.extraFields['other_conversations']).toEqual([[user('q'), assistant('a1')]])
+  })
+
+  it('records a call that is not training data beside the conversation', async () => {
+    const { ask, askAside, sample } = await rollout()
+    const aside = { purpose: 'title', trainable: false }
+    await askAside(aside, user('title of: q1'))
+    await ask(user('q1'))
+    await askAside(aside, user('q1'), assistant('a2'), user('a title, please'))
+    await ask(user('q1'), assistant('a2'), user('q2'))
+    await askAside(aside, user('title of: q2'))
+
+    const recorded = await sample()
+    expect(recorded?.trajectoryMessages).toEqual([
+      user('q1'),
+      assistant('a2'),
+      user('q2'),
+      assistant('a4'),
+    ])
+    expect(recorded?.extraFields).toEqual({
+      own: 1,
+      other_conversations: [
+        [user('title of: q1'), assistant('a1')],
+        [user('q1'), assistant('a2'), user('a title, please'), assistant('a3')],
+        [user('title of: q2'), assistant('a5')],
+      ],
+    })
+    const facts = recorded?.calls.map(({ purpose, trainable, extendsPrevious, answerIndex }) => [
+      purpose,
+      trainable,
+      extendsPrevious,
+      answerIndex,
+    ])
+    expect(facts).toEqual([
+      ['title', false, true, null],
+      ['agent', true, true, 1],
+      ['title', false, true, null],
+      ['agent', true, true, 3],
+      ['title', false, true, null],
+    ])
   })
 })
