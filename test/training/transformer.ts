@@ -140,7 +140,9 @@ function samplesOf(trained: readonly TrainedCall[]): TrainableSample[] {
         completionTokenIds: [...ids],
         logprobs: { content: logprobs.map((logprob) => ({ logprob })) },
         error: null,
-        model: null,
+        version: null,
+        trainable: true,
+        sampling: {},
       })),
     ),
   }))

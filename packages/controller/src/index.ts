@@ -59,6 +59,7 @@ export {
 } from './workflow/controller.ts'
 export type {
   CompletionReport,
+  CallReport,
   ResultSample,
   RolloutErrorCategory,
   RolloutOutcome,

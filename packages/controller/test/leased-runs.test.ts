@@ -55,6 +55,7 @@ it('fetches the result of a rollout, and reports its status', async () => {
           removeSample: false,
           metrics: { turns: 2 },
           extraFields: {},
+          calls: [],
         },
       ],
     ],

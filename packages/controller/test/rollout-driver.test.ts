@@ -79,6 +79,8 @@ describe('run', () => {
     const order = await server.order(0)
     await (await callPolicy(order)).text()
     await complete(order, { rollout_id: 'r1', status: 'success', extra_fields: { note: 1 } })
+    const sampling = { temperature: 1 }
+    const call = { id: 'c1', version: 'policy-3', purpose: 'agent', trainable: true, sampling }
     await grade(order, {
       rollout_id: 'r1',
       status: 'success',
@@ -94,6 +96,7 @@ describe('run', () => {
         },
         spare: { id: 'spare', messages: [], remove_sample: true },
       },
+      extra_fields: { calls: { main: [{ ...call, step_reward: 0.25 }] } },
     })
     expect(await running).toStrictEqual({
       rolloutId: 'r1',
@@ -109,6 +112,7 @@ describe('run', () => {
             removeSample: false,
             metrics: { tries: 2 },
             extraFields: { stored: true },
+            calls: [{ ...call, stepReward: 0.25 }],
           },
         ],
         [
@@ -121,6 +125,7 @@ describe('run', () => {
             removeSample: true,
             metrics: {},
             extraFields: {},
+            calls: [],
           },
         ],
       ]),

@@ -3,7 +3,7 @@ import type { ResultSample, RolloutOutcome } from '@osmosis/controller'
 /** A sample with this reward and nothing in it. */
 export function sample(id: string, init: Partial<ResultSample> = {}): [string, ResultSample] {
   const empty = { messages: [], label: null, removeSample: false, metrics: {}, extraFields: {} }
-  return [id, { ...empty, id, reward: null, ...init }]
+  return [id, { ...empty, id, reward: null, calls: [], ...init }]
 }
 
 /** A rollout that made one model call and ended as `init` says; by default with a reward of 1. */

@@ -11,20 +11,12 @@ import {
   type ModelResponse,
   type StreamEvent,
 } from '@openai/agents'
-import { requireRolloutContext, OsmosisError } from '@osmosis/core'
+import { requireRolloutContext, OsmosisError, type PolicyCallOptions } from '@osmosis/core'
 
 import { AgentsPolicyModel } from './policy-model.ts'
 import { prepareSdk } from './sdk-interventions.ts'
 
 const brand = Symbol.for('osmosis.openai-agents.rollout-model')
-
-/** Options of {@link OsmosisRolloutModel}. */
-export interface OsmosisRolloutModelOptions {
-  /** What the model's calls are for, such as `title`. Default: `agent`. */
-  readonly purpose?: string | undefined
-  /** Whether its answers are training data. Default: true. */
-  readonly trainable?: boolean | undefined
-}
 
 /**
  * Stands where an agent's model stands, until {@link OsmosisAgent} puts the policy of its rollout
@@ -33,9 +25,10 @@ export interface OsmosisRolloutModelOptions {
  */
 export class OsmosisRolloutModel implements Model {
   readonly [brand] = true
-  readonly options: OsmosisRolloutModelOptions
+  readonly options: Pick<PolicyCallOptions, 'purpose' | 'trainable'>
 
-  constructor(options: OsmosisRolloutModelOptions = {}) {
+  /** @param options - what the calls of the model are for, and whether its answers are training data */
+  constructor(options: Pick<PolicyCallOptions, 'purpose' | 'trainable'> = {}) {
     this.options = options
   }
 

@@ -43,6 +43,8 @@ export {
   type RunSampleBody,
 } from './wire/run-protocol.ts'
 export {
+  callReportSchema,
+  callReportsSchema,
   cancelDispositionSchema,
   cancelRequestSchema,
   cancelResponseSchema,
@@ -55,6 +57,7 @@ export {
   sampleSchema,
   singleSampleSchema,
   statusResponseSchema,
+  type CallReportBody,
   type CancelDisposition,
   type CancelRequestBody,
   type CompletionCallbackBody,

@@ -1,4 +1,4 @@
-import type { GraderContext } from '@osmosis/core'
+import { type GraderContext, requireRolloutContext } from '@osmosis/core'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 import type { HealthResponseBody } from '@osmosis/runtime/wire'
 import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
@@ -204,10 +204,14 @@ describe('trace', () => {
         await askPolicy(ctx, 'a')
         await askPolicy(ctx, 'b')
         await askPolicy(ctx, 'c')
+        const title = { messages: [{ role: 'user', content: 'a title' }], temperature: 0.2 }
+        await requireRolloutContext('test')
+          .policy('a')
+          .complete(title, { purpose: 'title', trainable: false })
       }),
       grader: graderOf((ctx: GraderContext) => {
         ctx.setSampleReward('a', 1)
-        ctx.setStepRewards('a', [0.75])
+        ctx.setStepRewards('a', [0.75, null])
         ctx.setSampleReward('b', 2)
         ctx.removeSample('c')
       }),
@@ -221,8 +225,13 @@ describe('trace', () => {
       logprobs: ids.map(() => -0.5),
       extends_previous: true,
       finish_reason: 'stop',
+      version: 'policy',
+      purpose: 'agent',
+      trainable: true,
+      sampling: {},
       step_reward: null,
     }
+    const title = { purpose: 'title', trainable: false, sampling: { temperature: 0.2 } }
     expect(answer).toStrictEqual({
       status: 200,
       body: {
@@ -231,12 +240,19 @@ describe('trace', () => {
         eval_report: {},
         agent_metrics: { total_time: expect.any(Number) as number },
         trace: [
-          { sample_id: 'a', reward: 1, calls: [{ ...call, id: 'c1', step_reward: 0.75 }] },
+          {
+            sample_id: 'a',
+            reward: 1,
+            calls: [
+              { ...call, id: 'c1', step_reward: 0.75 },
+              { ...call, id: 'c4', ...title },
+            ],
+          },
           { sample_id: 'b', reward: 2, calls: [{ ...call, id: 'c2' }] },
         ],
       },
     })
-    expect(requests).toHaveLength(3)
+    expect(requests).toHaveLength(4)
     for (const request of requests) {
       expect(request.body).toMatchObject({ logprobs: true, return_token_ids: true })
     }

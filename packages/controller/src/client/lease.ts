@@ -29,7 +29,7 @@ export interface LeasedResult {
   readonly rolloutId: string
   readonly status: RolloutStatus
   /** Null until the end, and unless there is exactly one. */
-  readonly sample: Omit<ResultSample, 'id'> | null
+  readonly sample: Omit<ResultSample, 'id' | 'calls'> | null
   /** Null for a success, and until the end. */
   readonly errorMessage: string | null
   /** Null for a success, until the end, and for an unknown category. */

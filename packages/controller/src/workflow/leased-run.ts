@@ -78,7 +78,7 @@ export function leasedOutcome(
   return {
     ...facts,
     status: ending,
-    samples: new Map(sample === null ? [] : [['sample', { id: 'sample', ...sample }]]),
+    samples: new Map(sample === null ? [] : [['sample', { id: 'sample', ...sample, calls: [] }]]),
     ...why,
     completion,
     gradingMs,

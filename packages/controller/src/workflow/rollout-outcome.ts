@@ -1,5 +1,7 @@
 import {
+  callReportsSchema,
   rolloutLossSchema,
+  type CallReportBody,
   type CompletionCallbackBody,
   type GraderCallbackBody,
   type RolloutLoss,
@@ -22,6 +24,12 @@ export type RolloutErrorCategory =
   /** The server failed, not the rollout. */
   | 'internal_error'
 
+/** An answered model call as the rollout server reported it. */
+export interface CallReport extends Omit<CallReportBody, 'step_reward'> {
+  /** Null where the grader gave none. */
+  readonly stepReward: number | null
+}
+
 /** A graded conversation as the rollout server reported it. */
 export interface ResultSample {
   readonly id: string
@@ -33,6 +41,8 @@ export interface ResultSample {
   readonly removeSample: boolean
   readonly metrics: Readonly<Record<string, unknown>>
   readonly extraFields: Readonly<Record<string, unknown>>
+  /** In the order in which they were made; empty when the server reports none. */
+  readonly calls: readonly CallReport[]
 }
 
 /** The report of the completion callback on the workflow. */
@@ -167,14 +177,31 @@ export function cancelledOutcome(facts: WorkflowRolloutFacts): RolloutOutcome {
   }
 }
 
-function readSamples(body: GraderCallbackBody): ReadonlyMap<string, ResultSample> {
-  const named = Object.entries(body.samples)
-  if (named.length > 0) return new Map(named.map(([name, sample]) => [name, toSample(sample)]))
-  if (!body.sample) return new Map()
-  return new Map([['sample', toSample({ ...body.sample, id: 'sample' })]])
+/** The model calls in the extra fields of a result, by sample id; none when the server reports none. */
+function readCallReports(
+  extraFields: Readonly<Record<string, unknown>> | null | undefined,
+): Readonly<Record<string, readonly CallReport[]>> {
+  const { data = {} } = callReportsSchema.safeParse(extraFields?.['calls'])
+  return Object.fromEntries(
+    Object.entries(data).map(([id, reports]) => [
+      id,
+      reports.map(({ step_reward: stepReward, ...report }) => ({ ...report, stepReward })),
+    ]),
+  )
 }
 
-function toSample(body: SampleBody): ResultSample {
+function readSamples(body: GraderCallbackBody): ReadonlyMap<string, ResultSample> {
+  const named = Object.entries(body.samples)
+  const calls = readCallReports(body.extra_fields)
+  if (named.length > 0) {
+    return new Map(named.map(([name, sample]) => [name, toSample(sample, calls[name])]))
+  }
+  if (!body.sample) return new Map()
+  const [only] = Object.values(calls)
+  return new Map([['sample', toSample({ ...body.sample, id: 'sample' }, only)]])
+}
+
+function toSample(body: SampleBody, calls: readonly CallReport[] = []): ResultSample {
   return {
     id: body.id,
     messages: body.messages,
@@ -183,5 +210,6 @@ function toSample(body: SampleBody): ResultSample {
     removeSample: body.remove_sample,
     metrics: body.metrics,
     extraFields: body.extra_fields,
+    calls,
   }
 }

@@ -231,6 +231,11 @@ function callMetrics(call: PolicyCall, stepReward: number | null = null): Trajec
     logprobs: toLogprobs(call),
     extra: withoutNulls({
       response_id: call.id,
+      policy_version: call.version,
+      // Only where it is not an ordinary call of the agent.
+      purpose: call.purpose === 'agent' ? null : call.purpose,
+      trainable: call.trainable ? null : false,
+      sampling: toFields(call.sampling),
       step_reward: stepReward,
       latency_ms: Math.round(call.durationMs),
       time_to_first_chunk_ms:

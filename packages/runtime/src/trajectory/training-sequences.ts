@@ -1,15 +1,16 @@
 import type { PolicyCall } from '@osmosis/core'
 
-/** What a sequence is made of; {@link PolicyCall} has all of it. */
+/** What a sequence is made of. */
 export type SequenceCall = Pick<
   PolicyCall,
-  'promptTokenIds' | 'completionTokenIds' | 'logprobs' | 'error' | 'model'
-> & {
-  /** Settings of the request that decide how the answer is sampled. Default: those of the endpoint. */
-  readonly sampling?: Readonly<Record<string, unknown>> | null
-  /** Default: `agent`. */
-  readonly purpose?: string
-}
+  | 'promptTokenIds'
+  | 'completionTokenIds'
+  | 'logprobs'
+  | 'error'
+  | 'version'
+  | 'trainable'
+  | 'sampling'
+>
 
 /** The tokens of one answer in a {@link TrainingSequence}. */
 export interface AnswerSpan {
@@ -19,8 +20,8 @@ export interface AnswerSpan {
   readonly start: number
   /** Position behind the last one. */
   readonly end: number
-  /** The model that gave the answer, which names the version of the policy; null when it did not say. */
-  readonly model: string | null
+  /** Version of the policy that gave the answer; null when unknown. */
+  readonly version: string | null
 }
 
 /** A conversation as the policy saw it: token ids, of which the policy sampled those in `answers`. */
@@ -39,8 +40,8 @@ export interface SampleSequences {
   readonly sequences: readonly TrainingSequence[]
   /** Answers without token ids or logprobs: they cannot be trained. */
   readonly withoutIds: number
-  /** Answers to calls with another purpose than `agent`: they are not training data. */
-  readonly withPurpose: number
+  /** Answers to calls that are not training data. */
+  readonly untrainable: number
 }
 
 interface OpenSequence {
@@ -59,11 +60,11 @@ interface OpenSequence {
 export function toTrainingSequences(calls: readonly SequenceCall[]): SampleSequences {
   const open: OpenSequence[] = []
   let withoutIds = 0
-  let withPurpose = 0
+  let untrainable = 0
   for (const [index, call] of calls.entries()) {
     if (call.error !== null) continue
-    if (call.purpose !== undefined && call.purpose !== 'agent') {
-      withPurpose += 1
+    if (!call.trainable) {
+      untrainable += 1
       continue
     }
     const prompt = call.promptTokenIds
@@ -85,9 +86,9 @@ export function toTrainingSequences(calls: readonly SequenceCall[]): SampleSeque
     for (const id of answer) ids.push(id)
     while (sequence.logprobs.length < start) sequence.logprobs.push(0)
     for (const logprob of logprobs) sequence.logprobs.push(logprob)
-    sequence.answers.push({ call: index, start, end: ids.length, model: call.model })
+    sequence.answers.push({ call: index, start, end: ids.length, version: call.version })
   }
-  return { sequences: open, withoutIds, withPurpose }
+  return { sequences: open, withoutIds, untrainable }
 }
 
 /** The logprob of each sampled token; null unless there is one for each token of the answer. */
@@ -102,7 +103,7 @@ export function sampledLogprobs(
 
 /** Endpoints sample at 1 unless the request says otherwise. */
 function temperatureOf({ sampling }: SequenceCall): number {
-  const temperature = sampling?.['temperature']
+  const temperature = sampling['temperature']
   return typeof temperature === 'number' ? temperature : 1
 }
 

@@ -102,6 +102,29 @@ export const singleSampleSchema = z.object({
 export const sampleSchema = singleSampleSchema.extend({ id: z.string() })
 export type SampleBody = z.infer<typeof sampleSchema>
 
+/** What is known of one answered model call. */
+export const callReportSchema = z.object({
+  /** Id of the response; null where the policy gave none. */
+  id: z.string().nullable(),
+  /** Version of the policy: its weight version, the model that answered, or that of the call; null when unknown. */
+  version: z.string().nullable(),
+  /** What the call is for: `agent`, `title`, `summary`, `judge`, or another word of the workflow. */
+  purpose: z.string(),
+  /** False: the answer is not training data. */
+  trainable: z.boolean(),
+  /** Settings of the call that decide how its answer is sampled, under their names in chat completions. */
+  sampling: jsonObject,
+  /** Reward of this call alone; null where the grader gave none. */
+  step_reward: z.number().nullable(),
+})
+export type CallReportBody = z.infer<typeof callReportSchema>
+
+/**
+ * The answered model calls of each sample, by its id and in the order in which they were made, in
+ * `extra_fields.calls` of the grader callback. A key of this SDK: other controllers ignore it.
+ */
+export const callReportsSchema = z.record(z.string(), z.array(callReportSchema))
+
 /** Body of the callback that carries the rewards. */
 export const graderCallbackSchema = z.object({
   rollout_id: z.string().nullish(),
@@ -110,7 +133,7 @@ export const graderCallbackSchema = z.object({
   samples: z.record(z.string(), sampleSchema).default({}),
   /** The only sample, for controllers that expect exactly one. */
   sample: singleSampleSchema.nullish(),
-  /** A key of this SDK, see {@link rolloutLossSchema}: other controllers ignore it. */
+  /** A key of this SDK, see {@link rolloutLossSchema} and {@link callReportsSchema}: other controllers ignore it. */
   extra_fields: jsonObject.nullish(),
   err_message: z.string().nullish(),
   err_category: errorCategory.nullish(),

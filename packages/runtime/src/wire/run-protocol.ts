@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-import { apiKeySchema, rolloutRequestSchema } from './rollout-protocol.ts'
+import { apiKeySchema, callReportSchema, rolloutRequestSchema } from './rollout-protocol.ts'
 
 /**
  * HTTP bodies of requests that are answered with the result of a rollout: the trainer posts a row with
@@ -36,9 +36,7 @@ export const runRequestSchema = z.looseObject({
 export type RunRequestBody = z.infer<typeof runRequestSchema>
 
 /** One answered model call, as training data. */
-export const runCallSchema = z.object({
-  /** Id of the response; null where the policy gave none. */
-  id: z.string().nullable(),
+export const runCallSchema = callReportSchema.extend({
   /** The whole prompt of the call; null where the policy gave no ids. */
   prompt_token_ids: z.array(z.number()).nullable(),
   /** The sampled tokens; null where the policy gave no ids. */
@@ -48,8 +46,6 @@ export const runCallSchema = z.object({
   /** Whether the call is the first or extends the conversation before it; otherwise a new row starts here. */
   extends_previous: z.boolean(),
   finish_reason: z.string().nullable(),
-  /** Reward of this call alone; null where the grader gave none. */
-  step_reward: z.number().nullable(),
 })
 export type RunCallBody = z.infer<typeof runCallSchema>
 

@@ -76,6 +76,7 @@ describe('the document of a sample', () => {
             logprobs: [-0.5, 0],
             extra: {
               response_id: 'x',
+              policy_version: 'weights-7',
               step_reward: 0.5,
               latency_ms: expect.any(Number),
               time_to_first_chunk_ms: expect.any(Number),

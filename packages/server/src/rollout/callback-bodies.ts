@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 
-import { errorMessage, isOsmosisError, type RolloutSample } from '@osmosis/core'
+import { errorMessage, isOsmosisError, type PolicyCall, type RolloutSample } from '@osmosis/core'
 import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
 import { toTelemetryJson } from '@osmosis/runtime/http'
 import {
   rolloutLossSchema,
+  type CallReportBody,
   type CompletionCallbackBody,
   type GraderCallbackBody,
   type RolloutLoss,
@@ -40,7 +41,6 @@ export function completionBody(
 
 /** The body with the rewards, in the form that both generations of callbacks read. */
 export function graderBody(rolloutId: string, outcome: GradingOutcome): EncodedBody {
-  const loss = lossFields(outcome.failure)
   return encodeSamples(
     outcome,
     (bodies) =>
@@ -50,9 +50,45 @@ export function graderBody(rolloutId: string, outcome: GradingOutcome): EncodedB
         samples: Object.fromEntries(bodies),
         sample: onlyOne(bodies),
         ...failureFields(outcome.failure),
-        ...(loss === null ? {} : { extra_fields: loss }),
+        ...extraFields(outcome),
       }) satisfies GraderCallbackBody,
   )
+}
+
+/** The answered model calls of a sample, each with what is reported about it. */
+export function callReports({
+  calls,
+  stepRewards,
+}: Pick<RolloutSample, 'calls' | 'stepRewards'>): [PolicyCall, CallReportBody][] {
+  const answered = calls.filter(({ error }) => error === null)
+  return answered.map((call, at) => {
+    const { id, version, purpose, trainable, sampling } = call
+    const step_reward = stepRewards?.[at] ?? null
+    return [call, { id, version, purpose, trainable, sampling, step_reward }]
+  })
+}
+
+/** The model calls of a success, or what lost a rollout. */
+function extraFields({
+  status,
+  samples,
+  failure,
+}: GradingOutcome): Pick<GraderCallbackBody, 'extra_fields'> {
+  const loss = lossFields(failure)
+  if (loss !== null) return { extra_fields: loss }
+  if (status !== 'success') return {}
+  try {
+    const called = [...samples].filter(([, { calls }]) => calls.length > 0)
+    const calls = called.map(([id, sample]) => [
+      id,
+      callReports(sample).map(([, report]) => report),
+    ])
+    const fields = toTelemetryJson({ calls: Object.fromEntries(calls) as object }, new Set())
+    return called.length === 0 ? {} : { extra_fields: fields }
+  } catch {
+    // Sources are user code: their calls may be anything, and must not cost the reward.
+    return {}
+  }
 }
 
 type SampleBodies = ReadonlyMap<string, Required<SampleBody>>

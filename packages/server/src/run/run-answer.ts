@@ -1,6 +1,13 @@
 import { errorMessage, type PolicyCall, type RolloutSample } from '@osmosis/core'
 import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/runtime'
-import type { RunCallBody, RunResponseBody, RunSampleBody } from '@osmosis/runtime/wire'
+import type {
+  CallReportBody,
+  RunCallBody,
+  RunResponseBody,
+  RunSampleBody,
+} from '@osmosis/runtime/wire'
+
+import { callReports } from '../rollout/callback-bodies.ts'
 
 /** How the outcome of a rollout becomes one number. */
 export interface RunAnswerRules {
@@ -55,9 +62,10 @@ function failed(err_category: string, err_message: string): EndFields {
 
 function toTrace(samples: ReadonlyMap<string, RolloutSample>): RunSampleBody[] {
   let numbers = 0
-  return [...samples.values()].map(({ id, reward, calls, stepRewards }) => {
-    const answered = calls.filter(({ error }) => error === null)
-    for (const { promptTokenIds, completionTokenIds } of answered) {
+  return [...samples.values()].map((sample) => {
+    const { id, reward } = sample
+    const answered = callReports(sample)
+    for (const [{ promptTokenIds, completionTokenIds }] of answered) {
       numbers += (promptTokenIds?.length ?? 0) + 2 * (completionTokenIds?.length ?? 0)
     }
     if (numbers > maxNumbers) {
@@ -69,20 +77,19 @@ function toTrace(samples: ReadonlyMap<string, RolloutSample>): RunSampleBody[] {
       sample_id: id,
       // Remaining samples have a reward: `RolloutEnd` guarantees it.
       reward: reward ?? 0,
-      calls: answered.map((call, at) => toCall(call, stepRewards?.[at] ?? null)),
+      calls: answered.map(([call, report]) => toCall(call, report)),
     }
   })
 }
 
-function toCall(call: PolicyCall, stepReward: number | null): RunCallBody {
+function toCall(call: PolicyCall, report: CallReportBody): RunCallBody {
   return {
-    id: call.id,
+    ...report,
     prompt_token_ids: call.promptTokenIds && [...call.promptTokenIds],
     completion_token_ids: call.completionTokenIds && [...call.completionTokenIds],
     logprobs: logprobsOf(call),
     extends_previous: call.extendsPrevious,
     finish_reason: call.finishReason,
-    step_reward: stepReward,
   }
 }
 

@@ -43,6 +43,7 @@ export const deliveries: Readonly<Record<'callbacks' | 'a lease', DeliveryPath>>
         samples: Object.fromEntries(named),
         sample: onlySample(grader),
         ...(lost === null ? {} : { extra_fields: lost }),
+        ...callsOf(grader),
       }
       return [first, { kind: 'grader', body }]
     },
@@ -85,4 +86,21 @@ export const deliveries: Readonly<Record<'callbacks' | 'a lease', DeliveryPath>>
 export function onlySample({ samples }: Graded): Fields | null {
   const [sample, ...others] = Object.values(samples)
   return sample !== undefined && others.length === 0 ? sample : null
+}
+
+/** One for each sample of the table that was answered, by a policy that gives neither id nor model. */
+function callsOf({ status, samples }: Graded): object {
+  const call = {
+    id: null,
+    version: null,
+    purpose: 'agent',
+    trainable: true,
+    sampling: {},
+    step_reward: null,
+  }
+  const answered = Object.entries(samples).filter(([, { messages }]) => {
+    return (messages as readonly { role: string }[]).some(({ role }) => role === 'assistant')
+  })
+  if (status !== 'success' || answered.length === 0) return {}
+  return { extra_fields: { calls: Object.fromEntries(answered.map(([id]) => [id, [call]])) } }
 }

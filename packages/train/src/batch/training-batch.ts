@@ -13,7 +13,7 @@ export interface TrainableSample {
   readonly stepRewards?: readonly (number | null)[] | undefined
   readonly sequences: readonly TrainingSequence[]
   readonly withoutIds: number
-  readonly withPurpose: number
+  readonly untrainable: number
 }
 
 /** What is in a batch and what is not. */
@@ -33,7 +33,7 @@ export interface BatchCounts {
   /** Answers without token ids or logprobs. */
   readonly withoutIds: number
   /** Answers to calls that are not training data. */
-  readonly withPurpose: number
+  readonly untrainable: number
 }
 
 /** Options of {@link policyGradientBatch}. */
@@ -101,11 +101,11 @@ function counted(
   groups: Pick<BatchCounts, 'groups' | 'groupsWithSignal'>,
 ): CountedBatch {
   const sequences: BatchSequence[] = []
-  let [tokens, stale, splits, withoutIds, withPurpose] = [0, 0, 0, 0, 0]
+  let [tokens, stale, splits, withoutIds, untrainable] = [0, 0, 0, 0, 0]
   for (const { sample, weigh } of weighed) {
     splits += Math.max(0, sample.sequences.length - 1)
     withoutIds += sample.withoutIds
-    withPurpose += sample.withPurpose
+    untrainable += sample.untrainable
     for (const sequence of sample.sequences) {
       const toTrain = toBatchSequence(sample, sequence, weigh)
       if (toTrain.policyVersion < version - maxStaleness) stale += 1
@@ -115,7 +115,7 @@ function counted(
       }
     }
   }
-  const counts = { sequences: sequences.length, tokens, stale, splits, withoutIds, withPurpose }
+  const counts = { sequences: sequences.length, tokens, stale, splits, withoutIds, untrainable }
   return { batch: { loss, sequences }, counts: { ...groups, ...counts } }
 }
 
@@ -130,13 +130,13 @@ function toBatchSequence(
     advantages.fill(weigh(call), start, end)
     mask.fill(1, start, end)
   }
-  const policyVersion = Math.min(...answers.map(({ model }) => versionOf(model)))
+  const policyVersion = Math.min(...answers.map(({ version }) => versionOf(version)))
   return { ids, logprobs, advantages, mask, temperature, rolloutId, sampleId, policyVersion }
 }
 
-/** The version in the name of a model, such as 7 of `policy-7`; a name without one is never stale. */
-function versionOf(model: string | null): number {
-  const [, digits] = /-(\d+)$/.exec(model ?? '') ?? []
+/** The number of a version, such as 7 of `policy-7`; a version without one is never stale. */
+function versionOf(version: string | null): number {
+  const [, digits] = /(?:^|-)(\d+)$/.exec(version ?? '') ?? []
   return digits === undefined ? Infinity : Number(digits)
 }
 

@@ -174,7 +174,7 @@ export async function trainableSamples(
         stepRewards: said?.stepRewards,
         sequences: said?.sequences ?? [],
         withoutIds: said?.withoutIds ?? 0,
-        withPurpose: said?.withPurpose ?? 0,
+        untrainable: said?.untrainable ?? 0,
       })
     }
   }

@@ -6,8 +6,6 @@ import type { SequenceCall } from '@osmosis/runtime/trajectory'
 export interface SampledCalls {
   /** The model calls of the sample, with token ids. */
   readonly calls: readonly SequenceCall[]
-  /** Step rewards of the grader, one for each call. Default: none. */
-  readonly stepRewards?: readonly (number | null)[]
 }
 
 /** Runs the rollouts of a training. */

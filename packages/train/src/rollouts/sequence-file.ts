@@ -2,14 +2,16 @@ import { createReadStream, existsSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
-import { AppendFile, type ItemRunner } from '@osmosis/eval'
+import { AppendFile, type ItemOutcome, type ItemRunner } from '@osmosis/eval'
 import { toTrainingSequences, type SampleSequences } from '@osmosis/runtime/trajectory'
 
 import type { RolloutSource, SampledCalls } from './rollout-source.ts'
 
 /** The sequences of one sample, as a line of the file has them. */
-export interface StoredSequences extends SampleSequences, Pick<SampledCalls, 'stepRewards'> {
+export interface StoredSequences extends SampleSequences {
   readonly sampleId: string
+  /** One for each call, answered or not, where the grader gave them. */
+  readonly stepRewards?: readonly (number | null)[]
 }
 
 interface StoredLine {
@@ -35,7 +37,7 @@ export class SequenceFile {
         source.runner.run(item, {
           ...options,
           onEnd: async (outcome) => {
-            if (outcome.status === 'success') await this.#store(item.rolloutId, source)
+            if (outcome.status === 'success') await this.#store(item.rolloutId, source, outcome)
             await options.onEnd?.(outcome)
           },
         }),
@@ -46,17 +48,31 @@ export class SequenceFile {
     return this.#file.close()
   }
 
-  #store(rolloutId: string, source: RolloutSource): Promise<void> {
-    const samples = [...source.callsOf(rolloutId)].map(
-      ([sampleId, { calls, ...rest }]): StoredSequences => ({
+  #store(rolloutId: string, source: RolloutSource, outcome: ItemOutcome): Promise<void> {
+    const { stepRewards = {} } = outcome
+    const said = [...source.callsOf(rolloutId)]
+    const samples = said.map(([sampleId, { calls }]): StoredSequences => {
+      // A lone conversation is that of the lone sample, whatever either is called.
+      const own =
+        stepRewards[sampleId] ?? (said.length === 1 ? Object.values(stepRewards)[0] : undefined)
+      return {
         sampleId,
         ...toTrainingSequences(calls),
-        ...rest,
-      }),
-    )
+        ...(own === undefined ? {} : { stepRewards: forAllCalls(own, calls) }),
+      }
+    })
     const line: StoredLine = { rollout_id: rolloutId, samples }
     return this.#file.append(JSON.stringify(line)).durable
   }
+}
+
+/** Graders reward answered calls only. */
+function forAllCalls(
+  rewards: readonly (number | null)[],
+  calls: SampledCalls['calls'],
+): (number | null)[] {
+  const own = rewards.values()
+  return calls.map(({ error }) => (error === null ? (own.next().value ?? null) : null))
 }
 
 /** The stored sequences of the rollouts of a run, by rollout id; a line that a crash cut off is left out. */

@@ -30,7 +30,7 @@ export interface ServedRolloutsOptions {
 /** Rollouts that a rollout server runs. A controller of this process answers their model calls. */
 export function servedRollouts(options: ServedRolloutsOptions): OpenRollouts {
   return async (policy) => {
-    const calls = new RecordedCalls(withSampling(policy, options.sampling ?? {}))
+    const calls = new RecordedCalls(policy, options.sampling ?? {})
     const driver = await openDriver(options, calls.policy)
     return {
       ...driver,
@@ -59,12 +59,12 @@ async function openDriver(
 /** What trainers need of every answer. */
 const trainable = { logprobs: true, return_token_ids: true }
 
-function withSampling(
-  policy: PolicyModel,
+function withSampling<T extends PolicyModel>(
+  policy: T,
   sampling: Readonly<Record<string, unknown>>,
-): PolicyModel {
+): T {
   return {
-    name: policy.name,
+    ...policy,
     respond: (request) =>
       policy.respond({ ...request, body: { ...request.body, ...sampling, ...trainable } }),
   }
@@ -75,8 +75,9 @@ class RecordedCalls {
   readonly policy: RecordedPolicy
   readonly #recordings = new Map<string, RolloutRecording>()
 
-  constructor(policy: PolicyModel) {
-    const recorded = recordPolicy(policy, { tokenIds: true })
+  constructor(policy: PolicyModel, sampling: Readonly<Record<string, unknown>>) {
+    // Outside of the recorder, which records the settings that the policy gets.
+    const recorded = withSampling(recordPolicy(policy, { tokenIds: true }), sampling)
     this.policy = {
       ...recorded,
       record: (rolloutId) => {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 
-import type { RecordedTranscript, RolloutRecording } from '@osmosis/controller'
-import { toRolloutSample, type RolloutSample } from '@osmosis/core'
+import type { CallReport, RecordedTranscript, RolloutRecording } from '@osmosis/controller'
+import { type PolicyCall, toRolloutSample, type RolloutSample } from '@osmosis/core'
 import {
   toTrajectories,
   type EndedRollout,
@@ -32,6 +32,7 @@ type ReportedSample = Pick<RolloutSample, 'id' | 'messages'> &
     Pick<RolloutSample, 'label' | 'reward' | 'removeSample'> & {
       readonly metrics: Readonly<Record<string, unknown>>
       readonly extraFields: Readonly<Record<string, unknown>>
+      readonly calls: readonly CallReport[]
     }
   >
 
@@ -106,7 +107,7 @@ export function wireConversations(
 
 function toConversation(
   id: string,
-  { messages, metrics = {}, extraFields = {}, ...rest }: ReportedSample,
+  { messages, metrics = {}, extraFields = {}, calls: reports = [], ...rest }: ReportedSample,
   transcript: RecordedTranscript | undefined,
 ): RolloutSample {
   const { messages: wire = null, calls = [], otherConversations = [] } = transcript ?? {}
@@ -115,6 +116,7 @@ function toConversation(
     ...rest,
     id,
     calls,
+    stepRewards: stepRewardsOf(reports, calls),
     extraFields: {
       ...(transcript?.historyRewritten ? { history_rewritten: true } : {}),
       ...(transcript?.userAgent ? { user_agent: transcript.userAgent } : {}),
@@ -122,6 +124,35 @@ function toConversation(
       ...extraFields,
     },
   }
+}
+
+/** The step rewards of samples, by sample id, for the model calls that were recorded. */
+export function recordedStepRewards(
+  samples: ReadonlyMap<string, Pick<ReportedSample, 'calls'>>,
+  recording: RolloutRecording | undefined,
+): Pick<ItemOutcome, 'stepRewards'> {
+  const recorded = recording?.samples() ?? new Map<string, RecordedTranscript>()
+  const rewards = [...samples].flatMap(([id, { calls: reports = [] }]) => {
+    const { calls = [] } = recorded.get(recordedAs(id, samples, recorded)) ?? {}
+    const own = stepRewardsOf(reports, calls)
+    return own === null ? [] : [[id, own] as const]
+  })
+  return rewards.length === 0 ? {} : { stepRewards: Object.fromEntries(rewards) }
+}
+
+/**
+ * The step reward of each answered call; null when the grader set none. An answer that the agent did not read to
+ * its end is answered for the policy and not for the server: then calls are recognised by their ids.
+ */
+function stepRewardsOf(
+  reports: readonly CallReport[],
+  calls: readonly PolicyCall[],
+): (number | null)[] | null {
+  if (reports.every(({ stepReward }) => stepReward === null)) return null
+  const answered = calls.filter(({ error }) => error === null)
+  if (answered.length === reports.length) return reports.map(({ stepReward }) => stepReward)
+  const byId = new Map(reports.map(({ id, stepReward }) => [id, stepReward]))
+  return answered.map(({ id }) => (id === null ? null : (byId.get(id) ?? null)))
 }
 
 /** The numeric metrics of samples; each is the mean over the samples that have it. */

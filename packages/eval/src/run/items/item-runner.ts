@@ -41,6 +41,11 @@ export interface ItemOutcome {
   readonly reward: number | null
   /** By sample id, for all samples of the rollout; null for one without a reward. */
   readonly sampleRewards: Readonly<Record<string, number | null>>
+  /**
+   * By sample id, for samples whose grader set step rewards: one for each recorded model call that was answered,
+   * null for a call without one. Default: none.
+   */
+  readonly stepRewards?: Readonly<Record<string, readonly (number | null)[]>>
   /** The samples in training; empty unless the item is a success. */
   readonly samples: readonly ScorableSample[]
   /** Null when no model call was made. */

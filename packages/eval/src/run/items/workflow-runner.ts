@@ -14,7 +14,12 @@ import { lastAssistantText } from '@osmosis/core'
 import type { PhaseFailure } from '@osmosis/runtime/trajectory'
 
 import type { GradedRollout } from '../../store/write/run-store.ts'
-import { meanMetrics, transcriptsOf, wireConversations } from './item-record.ts'
+import {
+  recordedStepRewards,
+  meanMetrics,
+  transcriptsOf,
+  wireConversations,
+} from './item-record.ts'
 import type { ItemOutcome, EvaluationItem, ItemRunner, ItemRecord } from './item-runner.ts'
 
 const slackSeconds = 60
@@ -116,6 +121,7 @@ function toOutcome(result: RolloutOutcome, parts: OutcomeParts): ItemOutcome {
   return {
     ...classification,
     sampleRewards: Object.fromEntries(samples.map(({ id, reward }) => [id, reward])),
+    ...recordedStepRewards(result.samples, parts.recording),
     samples:
       classification.status === 'success' ? samples.filter(isInTraining).map(toScorable) : [],
     usage: result.policyCalls === 0 ? null : result.usage,
