@@ -31,7 +31,7 @@ export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): st
   }
   if (rollouts.cutOff > 0.2) {
     alarms.push(
-      `${Math.round(rollouts.cutOff * 100)} % of the answers were cut off: raise max_response_length.`,
+      `${Math.round(rollouts.cutOff * 100)} % of the answers were cut off: raise max_response_length, or the max_tokens of calls that set one.`,
     )
   }
   const first = earlier.slice(0, compared)
