@@ -7,26 +7,23 @@ DOORS = {door: "abcd"[door // 4] + "abcd"[door % 4] for door in range(16)}
 
 
 def attempt(learner, door):
-    """The reward of one attempt, and its tokens as one sequence."""
-    messages, calls = [question(door)], 0
+    """The reward of one attempt, and its sequences: more than one where the template changed what came before."""
+    messages, sequences = [question(door)], []
     for _ in range(4):
         answer = learner.chat(messages)
         message = answer["choices"][0]["message"]
         messages.append(message)
         turn = sequence(answer)
-        if calls:
-            known = len(whole["ids"])
-            if turn["ids"][:known] != whole["ids"]:
-                raise AssertionError("the second turn does not extend the tokens of the first")
+        if sequences and turn["ids"][: len(sequences[-1]["ids"])] == sequences[-1]["ids"]:
+            before = sequences.pop()
             for name in ("mask", "logprobs"):
-                turn[name][:known] = whole[name]
-        whole = turn
+                turn[name][: len(before["ids"])] = before[name]
+        sequences.append(turn)
         if not message.get("tool_calls"):
             break
-        calls += 1
         messages += [{"role": "tool", "tool_call_id": call["id"], "content": DOORS[door]} for call in message["tool_calls"]]
     said = message["content"] or ""
-    return sum(right == letter for right, letter in zip(DOORS[door], said)) / 2, whole, calls
+    return sum(right == letter for right, letter in zip(DOORS[door], said)) / 2, sequences
 
 
 def attempt_doors(learner, attempts=8):
@@ -35,9 +32,10 @@ def attempt_doors(learner, attempts=8):
         results = list(pool.map(lambda at: attempt(learner, at // attempts), range(len(DOORS) * attempts)))
     sequences = []
     for start in range(0, len(results), attempts):
-        rewards = [reward for reward, _, _ in results[start : start + attempts]]
+        rewards = [reward for reward, _ in results[start : start + attempts]]
         mean = sum(rewards) / attempts
         deviation = (sum((reward - mean) ** 2 for reward in rewards) / attempts) ** 0.5
         sequences += [
-            {**tokens, "advantage": (reward - mean) / (deviation + 1e-4)} for reward, tokens, _ in results[start : start + attempts]]
-    return sum(reward for reward, _, _ in results) / len(results), sequences
+            {**turn, "advantage": (reward - mean) / (deviation + 1e-4)}
+            for reward, turns in results[start : start + attempts] for turn in turns]
+    return sum(reward for reward, _ in results) / len(results), sequences

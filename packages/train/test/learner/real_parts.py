@@ -125,7 +125,6 @@ def check_learning(model, rank, seed, updates):
     print(f"learning, rank {rank}, seed {seed}: {curve} drift {drift:.1e}, rewritten {rewritten}, sampling {sampling:.0f} s, "
           f"updates {training:.0f} s, CPU {cpu:.0f} s", flush=True)
     check(drift < 1e-4, f"the drift is {drift:.1e}")
-    check(rewritten == 0, "no turn is rendered again")
     check(max(curve) > 0.8, "it does not learn")
 
 
