@@ -14,6 +14,7 @@ its stdin closes. Every request carries `Authorization: Bearer <key>`. Bodies ar
 | `GET /health`               |                                                     | `version`, `busy`, `rewritten`                  |
 | `GET /v1/models`            |                                                     | the current version as a model                  |
 | `POST /v1/chat/completions` | `messages`, `tools`, `temperature`, `max_tokens`, … | with `prompt_token_ids`, `token_ids`, logprobs  |
+|                             | `conversation`: any text, equal in all its turns    |                                                 |
 | `POST /update`              | `loss`, `sequences` and settings, see `Trainer`     | `version`, figures; a 409 changes nothing        |
 | `POST /logprobs`            | `sequences`: `[{ids, temperature}]`                 | `logprobs` per id                               |
 | `POST /save`, `POST /load`  | `folder`                                            | `version`; weights, optimizer, random state      |
@@ -26,8 +27,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import hashlib
 import hmac
+import http.client
 import importlib.util
 import json
 import math
@@ -39,13 +42,18 @@ import select
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
+import urllib.error
+import urllib.request
 import uuid
 from array import array
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -68,9 +76,16 @@ class Problem(Exception):
 
 
 class Policy:
-    """A causal language model with its tokenizer and chat template. Subclass it for another kind of model (`--policy-class`).
+    """A causal language model with its tokenizer and chat template. Subclass it for another kind of model (`--policy-class`), with
 
-    `activation_bytes` and `cache_bytes` are per token; they only serve the estimate of memory.
+    - `render(messages, tools, answer, **settings)`: the conversation as text; with `answer`, up to where the model's answer begins
+    - `encode(text)` and `decode(ids)`
+    - `hidden(ids, lengths)`: last hidden states [rows, width, size] of right-padded rows. The mask comes from the lengths, because the
+      padding id can be sampled. `head(hidden)` makes logits of them.
+    - `start(prompts)`: logits [rows, vocabulary] after each prompt, and a state for `step`
+    - `step(state, rows, tokens)`: both after one more token for each of these rows of the state; the other rows have ended
+    - `reference()`: a context in which `hidden` and `head` use the weights of the start
+    - `export(folder)`: writes the model for other programs
     """
 
     name: str
@@ -81,40 +96,8 @@ class Policy:
     vocabulary_size: int
     end_ids: set[int]  # each of them ends an answer
     template: str  # its text says how the model calls tools
-    activation_bytes = 0
-    cache_bytes = 0
-
-    def render(self, messages, tools, answer, **settings):
-        """The conversation as text; with `answer`, up to where the model's answer begins."""
-        raise NotImplementedError
-
-    def encode(self, text):
-        raise NotImplementedError
-
-    def decode(self, ids):
-        raise NotImplementedError
-
-    def hidden(self, ids, lengths):
-        """Last hidden states [rows, width, size] of right-padded rows. The mask comes from the lengths, because the padding id can be sampled."""
-        raise NotImplementedError
-
-    def head(self, hidden):
-        raise NotImplementedError
-
-    def start(self, prompts):
-        """Logits [rows, vocabulary] after each prompt, and a state for `step`."""
-        raise NotImplementedError
-
-    def step(self, state, rows, tokens):
-        """Logits after one more token for each of these rows of the state; the other rows have ended."""
-        raise NotImplementedError
-
-    def reference(self):
-        """Context in which `hidden` and `head` use the weights of the start."""
-        raise NotImplementedError
-
-    def export(self, folder):
-        raise NotImplementedError
+    activation_bytes = 0  # per token, for the estimate of memory
+    cache_bytes = 0  # per token that is sampled, with its prompt
 
     @property
     def trained(self):
@@ -125,11 +108,13 @@ class TransformersPolicy(Policy):
     """A model of a folder or of the Hugging Face hub; trains LoRA weights, or all weights where the rank is 0."""
 
     def __init__(self, options, weights=True):
+        folder = Path(options.model)
+        self.name = str(folder.resolve()) if folder.is_dir() else options.model
+        if not folder.is_dir():
+            go_offline_without_hub()
         import transformers
         from peft import LoraConfig, get_peft_model
 
-        folder = Path(options.model)
-        self.name = str(folder.resolve()) if folder.is_dir() else options.model
         self.device = torch.device(pick_device(options.device))
         self.lora = options.lora_rank > 0
         # Small updates are lost when bfloat16 weights are trained themselves.
@@ -274,6 +259,16 @@ def _with_objects(message):
     return {"tool_calls": calls} if calls else {}
 
 
+def go_offline_without_hub():
+    """The hub's client tries for minutes to reach it. Models that were downloaded before need no connection."""
+    try:
+        urllib.request.urlopen(os.environ.get("HF_ENDPOINT", "https://huggingface.co"), timeout=5).close()
+    except urllib.error.HTTPError:
+        pass  # it answers
+    except OSError:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
 def pick_device(wanted):
     if wanted != "auto":
         return wanted
@@ -399,10 +394,10 @@ class Conversations:
         self.lock = threading.Lock()
         self.rewritten = 0
 
-    def prompt(self, messages, tools, settings):
+    def prompt(self, messages, tools, settings, owner=None):
         messages, known, last = list(messages), None, 0
         with self.lock:
-            for at, key in enumerate(_keys(messages, tools, settings)):
+            for at, key in enumerate(_keys(messages, tools, settings, owner)):
                 if key in self.answers:
                     self.answers.move_to_end(key)
                     known, reasoning = self.answers[key]
@@ -436,20 +431,21 @@ class Conversations:
             return more[1:]
         return more
 
-    def remember(self, messages, tools, settings, message, ids):
+    def remember(self, messages, tools, settings, message, ids, owner=None):
         without = {key: value for key, value in message.items() if key != "reasoning_content"}
         with self.lock:
             for answer in (without, message):
-                *_, key = _keys([*messages, answer], tools, settings)
+                *_, key = _keys([*messages, answer], tools, settings, owner)
                 self.answers[key] = (array("i", ids), message.get("reasoning_content"))
                 self.answers.move_to_end(key)
             while len(self.answers) > self.most:
                 self.answers.popitem(last=False)
 
 
-def _keys(messages, tools, settings):
-    """For each message a hash of the conversation up to it. Null, "" and [] are the same as a missing field."""
-    digest = hashlib.sha256(json.dumps([tools or None, settings], sort_keys=True).encode())
+def _keys(messages, tools, settings, owner):
+    """For each message a hash of the conversation up to it. Null, "" and [] are the same as a missing field. Two conversations
+    that say the same have other tokens and other thinking, which their `owner` tells apart."""
+    digest = hashlib.sha256(json.dumps([tools or None, settings, owner], sort_keys=True).encode())
     for message in messages:
         fields = {key: value for key, value in message.items() if value not in (None, "", [])}
         if message["role"] == "assistant":
@@ -469,19 +465,29 @@ class Request:
         self.prompt, self.temperature, self.most, self.stop = prompt, temperature, most, stop
         self.random = random.Random(seed)
         self.ids, self.logprobs = [], []
-        self.version = self.finish = self.error = None
+        self.version = self.finish = self.error = self.socket = None
         self.cancelled = False
         self.done = threading.Event()
 
+    def cancel(self):
+        self.cancelled = True
+        if self.socket:
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_RDWR)
+
 
 class Sampler(threading.Thread):
-    """Samples the requests that arrive together, or while a batch runs, in batches."""
+    """Samples the requests that arrive together, or while a batch runs, in batches of at most `batch` answers whose cache has at most
+    `most_tokens`."""
 
-    def __init__(self, policy, trainer, lock, batch, seed):
+    def __init__(self, policy, trainer, lock, batch, most_tokens):
         super().__init__(daemon=True)
-        self.policy, self.trainer, self.lock, self.batch = policy, trainer, lock, batch
-        self.seeds = random.Random(seed)  # for requests without a seed of their own
+        self.policy, self.trainer, self.lock, self.batch, self.most_tokens = policy, trainer, lock, batch, most_tokens
         self.queue = queue.Queue()
+        self.start()
+
+    def submit(self, request):
+        self.queue.put(request)
 
     def run(self):
         while True:
@@ -493,29 +499,30 @@ class Sampler(threading.Thread):
             for at in range(0, len(waiting), self.batch):
                 batch = [request for request in waiting[at : at + self.batch] if not request.cancelled]
                 try:
-                    if batch:
-                        with self.lock:
-                            self.sample(batch)
+                    with self.lock:
+                        while batch:
+                            batch = self.sample(batch)
                 except Exception as error:
                     for request in batch:
-                        request.error = error
-                        request.done.set()
+                        if not request.done.is_set():
+                            request.error = error
+                            request.done.set()
 
     @torch.no_grad()
     def sample(self, live):
-        device, greedy_at_1 = self.policy.device, [request.temperature or 1.0 for request in live]
-        temperature = torch.tensor(greedy_at_1, device=device)
-        logits, state = self.policy.start([request.prompt for request in live])
+        """Samples answers to their ends. Returns the requests that found no room in the cache; they continue where they were."""
+        live, parked = self._fitting(live, max(len(request.prompt) + len(request.ids) for request in live))
+        logits, state = self.policy.start([request.prompt + request.ids for request in live])
         while True:
+            temperature = torch.tensor([request.temperature or 1.0 for request in live], device=self.policy.device)
             logprobs = torch.log_softmax(logits.float() / temperature[:, None], -1)
             draws = torch.tensor([request.random.random() for request in live], dtype=torch.float64)
-            tokens = _pick(logprobs, draws)
-            greedy = torch.tensor([request.temperature == 0 for request in live], device=device)
-            tokens = torch.where(greedy, logprobs.argmax(-1), tokens)
+            greedy = torch.tensor([request.temperature == 0 for request in live], device=self.policy.device)
+            tokens = torch.where(greedy, logprobs.argmax(-1), _pick(logprobs, draws))
             chosen = logprobs.gather(-1, tokens[:, None])[:, 0]
             if not bool(torch.isfinite(chosen).all()):
                 raise Problem(500, "The model's logits are not finite: its weights are broken. Load an earlier state.", "not_finite")
-            rows = []
+            rows = {}
             for row, (request, token, logprob) in enumerate(zip(live, tokens.tolist(), chosen.tolist())):
                 request.ids.append(token)
                 request.logprobs.append(logprob)
@@ -524,13 +531,18 @@ class Sampler(threading.Thread):
                     request.version = self.trainer.version
                     request.done.set()
                 else:
-                    rows.append(row)
-            if not rows:
-                return
-            live = [live[row] for row in rows]
-            rows = torch.tensor(rows, device=device)
-            temperature = temperature[rows]
+                    rows[request] = row
+            live, more = self._fitting(list(rows), max((len(r.prompt) + len(r.ids) for r in rows), default=0))
+            parked += more
+            if not live:
+                return parked
+            rows = torch.tensor([rows[request] for request in live], device=self.policy.device)
             logits, state = self.policy.step(state, rows, tokens[rows])
+
+    def _fitting(self, requests, width):
+        """Those that fit into the cache when the longest has this width, and the others."""
+        fitting = max(1, self.most_tokens // (width + 1))
+        return requests[:fitting], requests[fitting:]
 
     def _finish(self, request):
         if request.ids[-1] in self.policy.end_ids:
@@ -548,6 +560,101 @@ def _pick(logprobs, draws):
     sums = logprobs.to(wide).exp().cumsum(-1)
     draws = draws.to(logprobs.device, wide)[:, None] * sums[:, -1:]
     return torch.searchsorted(sums, draws, right=True)[:, 0].clamp(max=sums.shape[1] - 1)
+
+
+class Vllm:
+    """Samples with `vllm serve` on the same GPU, which loads the adapter of each version by its name. It answers each request alone.
+
+    Its logprobs are close to the trainer's and not equal, so updates weigh tokens by the truncated ratio of the two.
+    """
+
+    def __init__(self, policy, options, share):
+        self.policy, self.loading, self.loaded, self.count = policy, threading.Lock(), [], 0
+        self.folder = tempfile.TemporaryDirectory(prefix="osmosis-vllm-")
+        self.pool = ThreadPoolExecutor(1024)
+        self.key, self.port = uuid.uuid4().hex, _free_port()
+        rank = next(rank for rank in (8, 16, 32, 64, 128, 256, 320, 512) if rank >= options.lora_rank)
+        self.process = subprocess.Popen(
+            [vllm_program(), "serve", policy.name, "--host", "127.0.0.1", "--port", str(self.port), "--enable-lora",
+             "--max-lora-rank", str(rank), "--max-cpu-loras", "4", "--max-model-len", str(policy.max_length), "--dtype",
+             str(policy.dtype).removeprefix("torch."), "--gpu-memory-utilization", f"{share:.2f}", "--seed", str(options.seed),
+             # Logprobs of the distribution that was sampled, and none of the sampling defaults of the model's folder.
+             "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm"],
+            env={**os.environ, "VLLM_API_KEY": self.key, "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True"}, stdin=subprocess.DEVNULL,
+            # It ends when this process is killed.
+            preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGTERM) if sys.platform == "linux" else None)
+        while not self._answers():
+            if self.process.poll() is not None:
+                fail(f"vllm serve ended with code {self.process.returncode}; what it printed is above. Without vLLM in this Python, "
+                     "the learner samples by itself.")
+            time.sleep(0.5)
+
+    def _answers(self):
+        with contextlib.suppress(OSError):
+            return self._send(http.client.HTTPConnection("127.0.0.1", self.port, timeout=5), "/health") is not None
+        return False
+
+    def publish(self, version):
+        """Later requests are answered by the weights of now."""
+        with self.loading:
+            self.count += 1
+            name = f"policy-{version}-{self.count}"
+            folder = Path(self.folder.name, name)
+            folder.mkdir()
+            self.policy.export(folder)
+            self._post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
+            self.loaded.append((name, version))
+            if len(self.loaded) > 2:  # the last but one may still be answering
+                old, _ = self.loaded.pop(0)
+                self._post("/v1/unload_lora_adapter", {"lora_name": old})
+                shutil.rmtree(Path(self.folder.name, old), ignore_errors=True)
+
+    def submit(self, request):
+        self.pool.submit(self._sample, request)
+
+    def _sample(self, request):
+        name, request.version = self.loaded[-1]
+        try:
+            choice = self._post("/v1/completions", {
+                "model": name, "prompt": request.prompt, "max_tokens": request.most, "temperature": request.temperature,
+                "seed": request.random.getrandbits(62), "stop": request.stop, "stop_token_ids": sorted(self.policy.end_ids),
+                "logprobs": 0, "return_token_ids": True}, request)["choices"][0]
+            request.ids, request.logprobs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
+            request.finish = "length" if choice["finish_reason"] == "length" else "stop"
+        except Exception as error:
+            request.error = error
+        request.done.set()
+
+    def _post(self, path, body, request=None):
+        return self._send(http.client.HTTPConnection("127.0.0.1", self.port), path, body, request)
+
+    def _send(self, connection, path, body=None, request=None):
+        headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
+        with contextlib.closing(connection):
+            connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, headers)
+            if request:
+                request.socket = connection.sock
+            response = connection.getresponse()
+            answer = response.read()
+        if response.status != 200:
+            raise Problem(502, f"vLLM answered {path} with {response.status}: {answer.decode(errors='replace')[:500]}", "vllm_error")
+        return json.loads(answer) if answer.startswith(b"{") else answer
+
+    def close(self):
+        self.process.terminate()
+        self.folder.cleanup()
+
+
+def vllm_program():
+    """vLLM of this Python, else of PATH."""
+    own = Path(sys.executable).with_name("vllm")
+    return str(own) if own.exists() else shutil.which("vllm")
+
+
+def _free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
 
 
 # --- Training ----------------------------------------------------------------------------------------------------------
@@ -723,17 +830,28 @@ class Trainer:
 
 
 class Learner:
-    def __init__(self, policy, options):
+    def __init__(self, policy, options, cache, vllm_share):
         self.policy, self.lock = policy, threading.Lock()  # held while a batch is sampled and during an update
         self.trainer = Trainer(policy, options.learning_rate, options.micro_batch_tokens)
-        self.sampler = Sampler(policy, self.trainer, self.lock, options.batch, options.seed)
+        self.seeds = random.Random(options.seed)  # for requests without a seed of their own
+        self.vllm = Vllm(policy, options, vllm_share) if vllm_share else None
+        most_tokens = cache // policy.cache_bytes if policy.cache_bytes else sys.maxsize
+        self.sampler = self.vllm or Sampler(policy, self.trainer, self.lock, options.batch, most_tokens)
         self.conversations = Conversations(policy)
         self.token_text = lru_cache(65_536)(lambda token: policy.decode([token]))
-        self.sampler.start()
+        self.requests = set()
+        self.publish()
+
+    def publish(self):
+        if self.vllm:
+            self.vllm.publish(self.trainer.version)
+
+    def close(self):
+        if self.vllm:
+            self.vllm.close()
 
     def health(self, body, client):
-        busy = self.lock.locked() or not self.sampler.queue.empty()
-        return {"version": self.trainer.version, "busy": busy, "rewritten": self.conversations.rewritten}
+        return {"version": self.trainer.version, "busy": self.lock.locked() or bool(self.requests), "rewritten": self.conversations.rewritten}
 
     def models(self, body, client):
         model = {"id": f"policy-{self.trainer.version}", "object": "model", "created": 0, "owned_by": "osmosis"}
@@ -755,32 +873,37 @@ class Learner:
         temperature = _number(body, "temperature", 1.0, 0, 100)
         stop = body.get("stop") or []
         stop = [stop] if isinstance(stop, str) else stop
-        prompt = self.conversations.prompt(messages, tools, settings)
+        owner = body.get("conversation")
+        prompt = self.conversations.prompt(messages, tools, settings, owner)
         room = self.policy.max_length - len(prompt)
         if room < 1:
             raise Problem(400, f"The prompt has {len(prompt)} tokens, and the context length is {self.policy.max_length}.",
                           "context_length_exceeded")
         most = min(room, int(_number(body, "max_completion_tokens", _number(body, "max_tokens", room, 1), 1)))
         seed = body.get("seed")
-        request = Request(prompt, temperature, most, stop, self.sampler.seeds.getrandbits(64) if seed is None else seed)
-        self.sampler.queue.put(request)
-        while not request.done.wait(0.5):
-            if client.gone():
-                request.cancelled = True
-                raise ConnectionAbortedError
+        request = Request(prompt, temperature, most, stop, self.seeds.getrandbits(64) if seed is None else seed)
+        self.requests.add(request)
+        try:
+            self.sampler.submit(request)
+            while not request.done.wait(0.5):
+                if client.gone():
+                    request.cancel()
+                    raise ConnectionAbortedError
+        finally:
+            self.requests.discard(request)
         if request.error:
             raise request.error
-        answer = self._answer(request, messages, tools, settings)
+        answer = self._answer(request, messages, tools, settings, owner)
         return _stream(answer, body) if body.get("stream") else answer
 
-    def _answer(self, request, messages, tools, settings):
+    def _answer(self, request, messages, tools, settings, owner):
         ended = request.ids[-1] in self.policy.end_ids
         text = self.policy.decode(request.ids[:-1] if ended else request.ids)
         cuts = [text.index(stop) for stop in request.stop if stop in text]
         text = text[: min(cuts)] if cuts else text
         opened = self.policy.decode(request.prompt[-4:]).rstrip().endswith("<think>")
         message = parse_answer("<think>" + text if opened else text, tools, self.policy.template)
-        self.conversations.remember(messages, tools, settings, message, request.prompt + request.ids)
+        self.conversations.remember(messages, tools, settings, message, request.prompt + request.ids, owner)
         finish = "tool_calls" if message.get("tool_calls") and request.finish == "stop" else request.finish
         pieces = [(self.token_text(token), logprob) for token, logprob in zip(request.ids, request.logprobs)]
         return {
@@ -811,7 +934,9 @@ class Learner:
             "max_grad_norm": _number(body, "max_grad_norm", 1, 0), "divisor": _number(body, "divisor", tokens, 1e-9),
             "max_drift": _number(body, "max_drift", 0.3, 0), "seed": int(_number(body, "seed", 0, -2**63))}
         with self.lock:
-            return self.trainer.update(loss, sequences, **settings)
+            figures = self.trainer.update(loss, sequences, **settings)
+            self.publish()
+        return figures
 
     def logprobs(self, body, client):
         sequences = []
@@ -850,7 +975,7 @@ class Learner:
 
     def save(self, body, client):
         with self.lock:
-            state = {**self.trainer.state(), "seeds": self.sampler.seeds.getstate()}
+            state = {**self.trainer.state(), "seeds": self.seeds.getstate()}
             with _replacing(_read_folder(body)) as folder, open(folder / "state.pt", "wb") as file:
                 torch.save(state, file)
                 file.flush()
@@ -865,7 +990,8 @@ class Learner:
         with self.lock:
             state = torch.load(file, map_location="cpu", weights_only=True)
             self.trainer.restore(state)
-            self.sampler.seeds.setstate(state["seeds"])
+            self.seeds.setstate(state["seeds"])
+            self.publish()
         return {"version": self.trainer.version}
 
     def export(self, body, client):
@@ -1054,25 +1180,34 @@ def fail(message):
 
 
 def memory(policy, options):
-    """Bytes that are needed at most, and free now. Only an estimate."""
+    """An estimate of the bytes that are needed, what is free now, and the fraction of the GPU that vLLM gets (0: it does not sample)."""
     weights = sum(w.numel() * w.element_size() for w in policy.module.parameters())
-    trained = sum(w.numel() * w.element_size() for w in policy.trained.values())
-    optimizer = 3 * trained  # two moments and the gradient
+    optimizer = 3 * sum(w.numel() * w.element_size() for w in policy.trained.values())  # two moments and the gradient
     activations = options.micro_batch_tokens * policy.activation_bytes + 4 * 4 * Trainer.HEAD_TOKENS * policy.vocabulary_size
-    cache = options.batch * policy.max_length * policy.cache_bytes
-    # Sampling and updates do not overlap.
-    return {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache,
-            "needed": weights + optimizer + max(activations, cache), "free": free_memory(policy.device)}
+    free, total = free_memory(policy.device)
+    share = vllm_share(policy, options, weights, (free - weights - optimizer - activations) / total - 0.05)
+    # Beside the weights the sampler's cache takes half of what is free, but room for one conversation. vLLM takes its share for good.
+    one = policy.max_length * policy.cache_bytes
+    cache = int(share * total) or max(one, min(options.batch * one, (free - weights - optimizer) // 2))
+    needed = weights + optimizer + (activations + cache if share else max(activations, cache))
+    return {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache, "needed": needed, "free": free}, share
+
+
+def vllm_share(policy, options, weights, left):
+    wanted = policy.device.type == "cuda" and options.lora_rank > 0 and vllm_program() and left * free_memory(policy.device)[1] > 1.3 * weights
+    return max(0.05, min(left, 0.9)) if options.sampler == "vllm" or (options.sampler == "auto" and wanted) else 0
 
 
 def free_memory(device):
+    """Bytes that are free, and all."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info()[0]
+        return torch.cuda.mem_get_info()
     if device.type == "mps":
-        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory(), torch.mps.recommended_max_memory()
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError):
-        return 1024 * int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1])
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return 1024 * int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]), total
+    return total, total
 
 
 def policy_class(place):
@@ -1095,6 +1230,7 @@ def main():
     parser.add_argument("--device", choices=["auto", "cpu", "cuda", "mps"], default="auto")
     parser.add_argument("--dtype", choices=["auto", "float32", "bfloat16"], default="auto")
     parser.add_argument("--lora-rank", type=int, default=16, help="0 trains all weights")
+    parser.add_argument("--sampler", choices=["auto", "torch", "vllm"], default="auto", help="vLLM where it is installed and finds a GPU")
     parser.add_argument("--learning-rate", type=float, default=1e-5, help="of updates that name none")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--max-length", type=int, default=4096, help="tokens of a prompt and its answer")
@@ -1115,28 +1251,36 @@ def main():
 
     make = policy_class(options.policy_class)
     policy = make(options, weights=False)
+    needs, share = memory(policy, options)
+    _, _, parser = tool_family(policy.template)
     line = {
         "model": policy.name, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
         "weights": sum(w.numel() for w in policy.module.parameters()),
         "trained_weights": sum(w.numel() for w in policy.trained.values()),
-        "max_length": policy.max_length, "memory_bytes": memory(policy, options)}
+        "max_length": policy.max_length, "memory_bytes": needs, "sampler": "vllm" if share else "torch",
+        "tool_parser": parser, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
     if not options.estimate:
-        end_with_parent()
-        server = Server(options.port, Learner(make(options), options), key)
+        learner = Learner(make(options), options, needs["cache"], share)
+        end_with_parent(learner.close)
+        server = Server(options.port, learner, key)
         line = {"url": f"http://127.0.0.1:{server.server_port}", **line}
     print(json.dumps(line), file=stdout, flush=True)
     if not options.estimate:
         server.serve_forever()
 
 
-def end_with_parent():
+def end_with_parent(close):
+    def end(*_):
+        close()
+        os._exit(0)
+
     def wait():
         while sys.stdin.buffer.read(4096):
             pass
-        os._exit(0)
+        end()
 
     threading.Thread(target=wait, daemon=True).start()
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    signal.signal(signal.SIGTERM, end)
     if not sys.stdin.isatty():
         # Ctrl-C reaches the whole group of processes, and the parent may want to save first.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

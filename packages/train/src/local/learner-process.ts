@@ -51,6 +51,9 @@ const startedSchema = z.object({
   trained_weights: z.number(),
   max_length: z.number(),
   memory_bytes: memorySchema,
+  sampler: z.enum(['torch', 'vllm']),
+  tool_parser: z.string().nullable(),
+  reasoning_parser: z.string().nullable(),
 })
 
 /** Estimated need of memory, and what is free. Bytes. */
@@ -75,6 +78,11 @@ export interface LearnerFacts {
   /** Tokens. */
   readonly maxLength: number
   readonly memory: LearnerMemory
+  /** What samples: the learner itself, or vLLM beside it. */
+  readonly sampler: 'torch' | 'vllm'
+  /** Names of vLLM's parsers for this model; null where it has none. */
+  readonly toolParser: string | null
+  readonly reasoningParser: string | null
 }
 
 /** A learner that listens. */
@@ -253,5 +261,8 @@ function toFacts(started: Omit<Started, 'url'>): LearnerFacts {
     trainedWeights: started.trained_weights,
     maxLength: started.max_length,
     memory: started.memory_bytes,
+    sampler: started.sampler,
+    toolParser: started.tool_parser,
+    reasoningParser: started.reasoning_parser,
   }
 }

@@ -1,4 +1,4 @@
-import { upstreamPolicy } from '@osmosis/controller'
+import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { bearer, createTransport, type Transport } from '@osmosis/core/http'
 import { boundedText } from '@osmosis/runtime/http'
@@ -47,7 +47,15 @@ const longestAnswer = 1024 * 1024
 export async function openLocalLearner(options: LearnerProcessOptions): Promise<LocalLearner> {
   const server = await startLearner(options)
   const { url, apiKey } = server
-  const policy = upstreamPolicy({ baseUrl: `${url}/v1`, apiKey, model: 'policy' })
+  const upstream = upstreamPolicy({ baseUrl: `${url}/v1`, apiKey, model: 'policy' })
+  const policy: PolicyModel = {
+    name: upstream.name,
+    respond(call) {
+      // Two rollouts that say the same have other tokens; the learner continues those of the same conversation.
+      const conversation = JSON.stringify([call.rolloutId, call.sampleId])
+      return upstream.respond({ ...call, body: { ...call.body, conversation } })
+    },
+  }
   const transport = createTransport({
     name: 'learner',
     codes: { unreachable: 'learner_error', refused: 'learner_error' },
@@ -78,7 +86,7 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
       await send('/export', { folder })
     },
     async close() {
-      await policy.close()
+      await upstream.close()
       await transport.close()
       await server.close()
     },

@@ -16,10 +16,10 @@ READ_NOTE = {"type": "function", "function": {
 
 
 class LearnerProcess:
-    def __init__(self, *flags):
+    def __init__(self, *flags, **environment):
         self.process = subprocess.Popen(
             [sys.executable, str(LEARNER), *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env={**os.environ, "OSMOSIS_LEARNER_KEY": KEY, "OMP_NUM_THREADS": "1"}, text=True)
+            env={**os.environ, "OSMOSIS_LEARNER_KEY": KEY, "OMP_NUM_THREADS": "1", **environment}, text=True)
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"learner.py ended with code {self.process.wait()}")

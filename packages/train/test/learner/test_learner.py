@@ -5,8 +5,11 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import urllib.request
+from argparse import Namespace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -24,8 +27,8 @@ SEARCH = {"type": "function", "function": {"name": "search", "parameters": {
 TOOLS = [READ_NOTE, SEARCH]
 
 
-def start(policy="tiny_policy.py:TinyPolicy", *flags):
-    return LearnerProcess("--model", "tiny", "--policy-class", str(HERE / policy), "--max-length", "512", *flags)
+def start(policy="tiny_policy.py:TinyPolicy", *flags, **environment):
+    return LearnerProcess("--model", "tiny", "--policy-class", str(HERE / policy), "--max-length", "512", *flags, **environment)
 
 
 def setUpModule():
@@ -52,6 +55,7 @@ class Answers(WithPolicy):
         ready = self.learner.ready
         self.assertEqual((ready["device"], ready["dtype"], ready["max_length"]), ("cpu", "float32", 512))
         self.assertEqual(ready["weights"], ready["trained_weights"])
+        self.assertEqual((ready["sampler"], ready["tool_parser"], ready["reasoning_parser"]), ("torch", "hermes", "qwen3"))
         self.assertEqual(set(ready["memory_bytes"]), {"weights", "optimizer", "activations", "cache", "needed", "free"})
 
     def test_answers_with_ids_and_logprobs(self):
@@ -190,6 +194,52 @@ class Parsing(unittest.TestCase):
             ("<｜tool▁call▁begin｜>", "DeepSeek"), ("[TOOL_CALLS]", "Mistral"), ("tools", "unknown")]:
             name, parse, parser = learner.tool_family(template)
             self.assertEqual((name, bool(parse), bool(parser)), (expected, template in TEMPLATES.values(), template in TEMPLATES.values()))
+
+
+def tiny_policy(weights):
+    from tiny_policy import TinyPolicy
+
+    return TinyPolicy(Namespace(model="tiny", max_length=512), weights)
+
+
+class InOneProcess(unittest.TestCase):
+    def test_two_conversations_that_say_the_same_continue_with_their_own_tokens(self):
+        policy, user, answer = tiny_policy(False), question(1), {"role": "assistant", "content": "read_note"}
+        conversations = learner.Conversations(policy)
+        end = [policy.tokenizer.special["<|im_end|>"]]
+        said = {"a": [*policy.encode("read_note"), *end], "b": [*b"read_note", *end]}
+        prompt = conversations.prompt([user], [], {})
+        for owner, ids in said.items():
+            conversations.remember([user], [], {}, answer, prompt + ids, owner)
+        for owner, ids in said.items():
+            second = conversations.prompt([user, answer, {"role": "user", "content": "Sure?"}], [], {}, owner)
+            self.assertEqual(second[: len(prompt + ids)], prompt + ids)
+        self.assertNotEqual(said["a"], said["b"])
+
+    def test_answers_that_find_no_room_in_the_cache_continue_later(self):
+        policy, starts = tiny_policy(True), []
+        prompts = [policy.encode(policy.render([question(door)], [READ_NOTE], True)) for door in range(16)]
+        begin = policy.start
+        policy.start = lambda prompts: starts.append(len(prompts)) or begin(prompts)
+
+        def sample(most_tokens):
+            starts.clear()
+            requests = [learner.Request(prompt, 2.0, 40, [], seed) for seed, prompt in enumerate(prompts)]
+            sampler = learner.Sampler(policy, Namespace(version=0), threading.Lock(), 16, most_tokens)
+            for request in requests:
+                sampler.submit(request)
+            for request in requests:
+                self.assertTrue(request.done.wait(60))
+            return [request.ids for request in requests]
+
+        everything = sample(10**6)
+        self.assertEqual(starts, [16])
+        width = max(map(len, prompts))
+        # Room for 4 at first, for fewer once the answers are longer, and for one in any case.
+        self.assertEqual(sample(4 * (width + 3)), everything)
+        self.assertEqual(starts[0], 4)
+        self.assertGreater(len(starts), 4)
+        self.assertEqual(sample(1), everything)
 
 
 class Conversations(unittest.TestCase):
@@ -421,6 +471,57 @@ class Updates(WithPolicy):
         from doors import attempt_doors
 
         return attempt_doors(self.learner)
+
+
+class WithVllm(unittest.TestCase):
+    """The stand-in of vLLM is a program of these tests: no GPU was there when they were written."""
+
+    def start(self, **environment):
+        path = os.pathsep.join([str(HERE / "stand_in"), str(Path(sys.executable).parent), os.environ["PATH"]])
+        return start("tiny_policy.py:TinyPolicy", "--sampler", "vllm", "--seed", "5", PATH=path, **environment)
+
+    def seen(self, learner):
+        [child] = Path(f"/proc/{learner.process.pid}/task/{learner.process.pid}/children").read_text().split()
+        port = Path(f"/proc/{child}/cmdline").read_text().split("--port\0")[1].split("\0")[0]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/seen") as answer:
+            return json.load(answer)
+
+    def test_samples_with_the_adapter_of_each_version(self):
+        learner = self.start()
+        self.assertEqual(learner.ready["sampler"], "vllm")
+        flags = self.seen(learner)["flags"]
+        self.assertEqual((flags["model"], flags["max_lora_rank"], flags["max_model_len"]), ("tiny", 16, 512))
+        self.assertEqual((flags["logprobs_mode"], flags["generation_config"]), ("processed_logprobs", "vllm"))
+        for version in range(3):
+            answers = learner.chats([[question(door)] for door in range(16)], temperature=1.5)
+            self.assertEqual({answer["model"] for answer in answers}, {f"policy-{version}"})
+            sequences = [sequence(answer, advantage=(-1.0) ** at, temperature=1.5) for at, answer in enumerate(answers)]
+            figures = learner.post("/update", {"loss": "policy_gradient", "sequences": sequences, "learning_rate": 1e-3})
+            self.assertEqual(figures["version"], version + 1)
+            # As far apart as the stand-in makes them, so these are the weights of this version.
+            self.assertLess(figures["drift_max"], 0.021)
+            self.assertGreater(figures["drift_max"], 0.01)
+        seen = self.seen(learner)
+        self.assertEqual(seen["adapters"], ["policy-2-3", "policy-3-4"])  # that of the last version may still be answering
+        self.assertEqual({body["temperature"] for body in seen["completions"]}, {1.5})
+        cut = learner.chat([question(1)], max_tokens=1)["choices"][0]
+        self.assertEqual((cut["finish_reason"], len(cut["token_ids"])), ("length", 1))
+        self.assertEqual(learner.close(), 0)
+
+    def test_says_what_vllm_printed_when_it_does_not_start(self):
+        with self.assertRaisesRegex(RuntimeError, "code 2"):
+            self.start(VLLM_STAND_IN_FAILS="1")
+
+    def test_vllm_ends_with_a_learner_that_is_killed(self):
+        learner = self.start()
+        [child] = Path(f"/proc/{learner.process.pid}/task/{learner.process.pid}/children").read_text().split()
+        learner.process.kill()
+        learner.process.wait()
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1][:3]:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        learner.close()
 
 
 class Process(unittest.TestCase):

@@ -52,7 +52,7 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
 }
 
 function plannedLearner(options: LearnerProcessOptions, facts: LearnerFacts): PlannedLearner {
-  const { memory, trainedWeights, weights } = facts
+  const { memory, trainedWeights, weights, sampler } = facts
   const isLora = trainedWeights < weights
   let learner: LocalLearner | undefined
   return {
@@ -67,7 +67,7 @@ function plannedLearner(options: LearnerProcessOptions, facts: LearnerFacts): Pl
           ? `${formatCount(trainedWeights)} weights of LoRA adapters`
           : `all ${formatCount(weights)} weights`,
       ],
-      ['Device', facts.device],
+      ['Device', sampler === 'vllm' ? `${facts.device}, vLLM samples` : facts.device],
       [
         'Memory',
         `${sizeText(memory.needed)} needed${memory.free === null ? '' : `, ${sizeText(memory.free)} free`}`,
@@ -83,10 +83,30 @@ function plannedLearner(options: LearnerProcessOptions, facts: LearnerFacts): Pl
       isLora
         ? [
             `Adapter          ${folder}`,
-            `Serve it         vllm serve ${options.model} --enable-lora --lora-modules policy=${folder}`,
+            `Serve it         vllm serve ${options.model} --enable-lora --lora-modules policy=${folder}${rankFlag(options)}${parserFlags(facts)}`,
           ]
-        : [`Model            ${folder}`, `Serve it         vllm serve ${folder}`],
+        : [
+            `Model            ${folder}`,
+            `Serve it         vllm serve ${folder}${parserFlags(facts)}`,
+          ],
   }
+}
+
+/** vLLM takes these ranks alone, and 16 without the flag. */
+const loraRanks = [16, 32, 64, 128, 256, 320, 512]
+
+function rankFlag({ loraRank = 16 }: LearnerProcessOptions): string {
+  if (loraRank <= 16) return ''
+  return ` --max-lora-rank ${loraRanks.find((rank) => rank >= loraRank) ?? loraRank}`
+}
+
+function parserFlags({ toolParser, reasoningParser }: LearnerFacts): string {
+  return [
+    toolParser && ` --enable-auto-tool-choice --tool-call-parser ${toolParser}`,
+    reasoningParser && ` --reasoning-parser ${reasoningParser}`,
+  ]
+    .filter((flag) => flag !== null)
+    .join('')
 }
 
 /** @throws OsmosisError with code `storage_error` when the checkpoints would not fit */
