@@ -1,3 +1,3 @@
-export { boundedText } from './http/bounded-text.ts'
+export { boundedBytes, boundedText } from './http/bounded-text.ts'
 export { RolloutMemory, type RolloutMemoryLimits } from './http/rollout-memory.ts'
 export { toTelemetryJson } from './http/telemetry-json.ts'

@@ -8,7 +8,8 @@ export interface PeerRequest {
   readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly raw: string
-  /** Parsed from `raw`; empty when nothing was sent. */
+  readonly bytes: Buffer
+  /** Parsed from `raw`; empty when nothing was sent, or protobuf. */
   readonly body: Record<string, unknown>
 }
 
@@ -21,11 +22,13 @@ export abstract class HttpPeer implements AsyncDisposable {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
-      const raw = Buffer.concat(chunks).toString()
-      const body = (raw === '' ? {} : JSON.parse(raw)) as Record<string, unknown>
+      const bytes = Buffer.concat(chunks)
+      const raw = bytes.toString()
       const { method = '', url: path = '', headers } = request
+      const isEmpty = raw === '' || headers['content-type'] === 'application/x-protobuf'
+      const body = (isEmpty ? {} : JSON.parse(raw)) as Record<string, unknown>
       this.received += 1
-      this.receive({ method, path, headers, raw, body }, response)
+      this.receive({ method, path, headers, bytes, raw, body }, response)
     })
   })
   readonly #waiting = new Set<() => void>()

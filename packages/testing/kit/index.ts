@@ -42,6 +42,8 @@ export { startRedis, type RedisServer, type RedisServerOptions } from './redis-s
 export { resolveNames } from './resolve-names.ts'
 export { startServerProcess, type TestServerProcess } from './server-process.ts'
 export { temporaryFolder } from './temporary-folder.ts'
+export { FakeTinker, type TinkerAnswer, type TinkerRequest } from './tinker/fake-tinker.ts'
+export { tokenModelFolder } from './tinker/model-folder.ts'
 export { tokenAnswer } from './token-answer.ts'
 export {
   missingPrograms,

@@ -37,10 +37,9 @@ export {
   type LearnerProcessOptions,
 } from './local/learner-process.ts'
 export { openLocalLearner, type LocalLearner } from './local/local-learner.ts'
+export { openTinkerLearner, type TinkerLearner } from './tinker/tinker-learner.ts'
 export {
-  openTinkerLearner,
-  type TinkerLearner,
+  type TinkerAddress,
   type TinkerLearnerOptions,
   type TinkerUsage,
-} from './tinker/tinker-learner.ts'
-export { type TinkerAddress } from './tinker/tinker-client.ts'
+} from './tinker/service/tinker-options.ts'

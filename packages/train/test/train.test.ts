@@ -101,6 +101,11 @@ it('continues where it was interrupted, with the same result', async () => {
   const before = readTrainingJournal(folders[1])
   expect(before.filter(({ kind }) => kind === 'step')).toHaveLength(2)
 
+  // What was learned until then was saved. After a kill it is not.
+  const saved = path.join(folders[1], 'checkpoints', 'step-0002')
+  expect(existsSync(saved)).toBe(true)
+  rmSync(saved, { recursive: true })
+
   // A new process: the updates that no checkpoint has are made again from the stored rollouts.
   const second = new TinyLearner(65)
   const result = await train({ ...options(second, folders[1], 4), checkpointEvery: 3 })

@@ -7,6 +7,14 @@ import type { AnswerBody } from '@osmosis/core/http'
  * @throws the error of the stream when it ends early
  */
 export async function boundedText(body: AnswerBody, maxBytes: number): Promise<string | undefined> {
+  return (await boundedBytes(body, maxBytes))?.toString('utf8')
+}
+
+/** The same, as bytes. */
+export async function boundedBytes(
+  body: AnswerBody,
+  maxBytes: number,
+): Promise<Buffer | undefined> {
   const pieces: Uint8Array[] = []
   let size = 0
   try {
@@ -20,5 +28,5 @@ export async function boundedText(body: AnswerBody, maxBytes: number): Promise<s
   } finally {
     body.destroy()
   }
-  return Buffer.concat(pieces).toString('utf8')
+  return Buffer.concat(pieces)
 }

@@ -68,6 +68,15 @@ class Training {
 
   async run(): Promise<TrainResult> {
     await this.#restore()
+    try {
+      return await this.#toTheEnd()
+    } catch (error) {
+      await this.#saveInterrupted()
+      throw error
+    }
+  }
+
+  async #toTheEnd(): Promise<TrainResult> {
     await this.#evaluate()
     let reason = this.#reasonToEnd()
     while (reason === undefined) {
@@ -239,6 +248,15 @@ class Training {
     const { version } = this.#learner
     await this.#journal.append({ kind: 'checkpoint', step, version, folder })
     await this.#removeOldCheckpoints()
+  }
+
+  /** Spares the next process the updates that no checkpoint has. */
+  async #saveInterrupted(): Promise<void> {
+    const last = this.#journal.steps.at(-1)
+    // An update that is not in the journal will be made again.
+    if (last === undefined || last.version !== this.#learner.version) return
+    // The error that ended the training counts.
+    await this.#checkpoint().catch(() => {})
   }
 
   async #removeOldCheckpoints(): Promise<void> {

@@ -127,29 +127,42 @@ function sameTurn(message: ChatMessage | undefined): string {
   return JSON.stringify([role, content ?? '', called, role === 'tool' ? id : null])
 }
 
-/** Settings that would make the recorded logprobs those of another distribution. */
-const truncating: Readonly<Record<string, number>> = { top_p: 1, top_k: -1, min_p: 0 }
+/** Settings that would make the recorded logprobs those of another distribution, and the values that do not. */
+const changing: Readonly<Record<string, readonly number[]>> = {
+  top_p: [1],
+  top_k: [-1, 0],
+  min_p: [0],
+  presence_penalty: [0],
+  frequency_penalty: [0],
+  repetition_penalty: [1],
+}
 
 function settingsOf(
   body: Readonly<Record<string, unknown>>,
   prompt: readonly number[],
   { maxLength }: TokenPolicyOptions,
 ): { readonly maxTokens: number; readonly seed: number | undefined } {
-  const { temperature, seed } = body
+  const { temperature, seed, stop, n = 1 } = body
   if (typeof temperature === 'number' && temperature !== 1) {
     throw new OsmosisError(
       'invalid_request',
       `The service trains at temperature 1 alone, and the request asks for ${temperature}. Leave temperature out.`,
     )
   }
-  for (const [name, off] of Object.entries(truncating)) {
+  for (const [name, neutral] of Object.entries(changing)) {
     const value = body[name]
-    if (typeof value === 'number' && value !== off && !(name === 'top_k' && value === 0)) {
+    if (typeof value === 'number' && !neutral.includes(value)) {
       throw new OsmosisError(
         'invalid_request',
-        `The logprobs of a truncated distribution cannot be trained: leave ${name} out.`,
+        `Only what was sampled from the model's own distribution can be trained: leave ${name} out.`,
       )
     }
+  }
+  if (n !== 1 || (Array.isArray(stop) ? stop.length > 0 : Boolean(stop))) {
+    throw new OsmosisError(
+      'invalid_request',
+      'The service gives one answer, up to the end token of the model: leave n and stop out.',
+    )
   }
   const room = maxLength - prompt.length
   if (room < 1) {

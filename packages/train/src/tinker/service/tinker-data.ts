@@ -1,9 +1,38 @@
 import { OsmosisError } from '@osmosis/core'
 
-import type { BatchSequence, TrainingBatch } from '../learner.ts'
+import type { BatchSequence, TrainingBatch } from '../../learner.ts'
 
 /** Limits of one request, as the hosted service has them. */
 const [mostData, mostBytes] = [1024, 4_500_000]
+
+/** Numbers as the service takes them. */
+interface Tensor {
+  readonly data: readonly number[]
+  readonly dtype: 'int64' | 'float32'
+  readonly shape: readonly number[]
+}
+
+/** A sequence as the service takes it. */
+export interface Datum {
+  readonly model_input: {
+    readonly chunks: readonly {
+      readonly type: 'encoded_text'
+      readonly tokens: readonly number[]
+    }[]
+  }
+  readonly loss_fn_inputs: Readonly<Record<string, Tensor>>
+}
+
+/** The body of a `forward_backward` request. */
+export interface ForwardBackward {
+  readonly model_id: string
+  readonly seq_id: number
+  readonly forward_backward_input: {
+    readonly data: readonly Datum[]
+    readonly loss_fn: string
+    readonly loss_fn_config?: Readonly<Record<string, number>>
+  }
+}
 
 /** How the numbers of a sequence become those of a datum. */
 interface DatumOptions {
@@ -13,11 +42,11 @@ interface DatumOptions {
   readonly lossReduction: 'sum' | 'sequence_mean'
 }
 
-/** A sequence as the service takes it. Inputs and targets are shifted by one. */
+/** The datum of a sequence. Inputs and targets are shifted by one. */
 export function toDatum(
   { ids, logprobs, advantages, mask }: BatchSequence,
   { loss, tokens, lossReduction }: DatumOptions,
-): unknown {
+): Datum {
   const isMean = lossReduction === 'sequence_mean'
   const scale = isMean ? sampledIn(mask) / tokens : 1 / tokens
   // Where nothing was sampled, advantages and weights are 0.
@@ -25,7 +54,7 @@ export function toDatum(
     advantages.map((advantage) => advantage * scale),
     'float32',
   )
-  const inputs =
+  const inputs: Datum['loss_fn_inputs'] =
     loss === 'cross_entropy'
       ? { weights: weighed }
       : {
@@ -72,17 +101,22 @@ export function assertSmallDrift({ mean }: Drift, most: number): void {
   )
 }
 
-function tensor(
-  values: readonly number[],
-  dtype: 'int64' | 'float32',
-): { readonly data: readonly number[]; readonly dtype: string; readonly shape: readonly number[] } {
+function tensor(values: readonly number[], dtype: Tensor['dtype']): Tensor {
   const data = values.slice(1)
   return { data, dtype, shape: [data.length] }
 }
 
+/** A batch in parts of about the same number of sequences, each from all rows. */
+export function inMinibatches({ loss, sequences }: TrainingBatch, count: number): TrainingBatch[] {
+  return Array.from({ length: count }, (_, part) => ({
+    loss,
+    sequences: sequences.filter((_sequence, at) => at % count === part),
+  })).filter((part) => part.sequences.length > 0)
+}
+
 /** The data of an update, as many in a request as the service takes. */
-export function* inParts(data: readonly unknown[]): Generator<unknown[]> {
-  let part: unknown[] = []
+export function* inParts(data: readonly Datum[]): Generator<Datum[]> {
+  let part: Datum[] = []
   let bytes = 0
   for (const datum of data) {
     const size = JSON.stringify(datum).length
