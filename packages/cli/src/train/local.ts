@@ -24,7 +24,6 @@ function declareLocal(train: Command) {
       'Python with torch, transformers and peft (default: uv installs them for the learner)',
     )
     .optionsGroup(groups.limits)
-    .option('--max-length <tokens>', 'maximum number of tokens in a conversation', countFrom(16))
     .option('--batch <n>', 'maximum number of conversations sampled at once', countFrom(1))
     .option('--micro-batch-tokens <n>', 'tokens in one pass of an update', countFrom(1))
     .addHelpText(

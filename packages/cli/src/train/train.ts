@@ -10,11 +10,15 @@ import {
 } from '../platform/runs/hosted-runs.ts'
 import type { ProgramSettings } from '../platform/platform-flags.ts'
 import { addTrainLocalCommand } from './local.ts'
+import { addTrainTinkerCommand } from './tinker.ts'
 
 /** Adds `train` with its commands. */
 export function addTrainCommands(program: Command, settings: ProgramSettings): void {
-  const train = program.command('train').description('train models here, or on the platform')
+  const train = program
+    .command('train')
+    .description('train models here, on a Tinker service, or on the platform')
   addTrainLocalCommand(train, settings.setExitCode)
+  addTrainTinkerCommand(train, settings.setExitCode)
   addHostedRunCommands(train, 'train', { settings, detailsOf })
 }
 

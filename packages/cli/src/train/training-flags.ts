@@ -45,6 +45,7 @@ function trainingFlags(command: Command) {
       'maximum number of concurrent rollouts (default: all attempts of a step)',
       countFrom(1),
     )
+    .option('--max-length <tokens>', 'maximum number of tokens in a conversation', countFrom(16))
     .optionsGroup(groups.run)
     .option('--name <name>', 'name of the training (default: that of the config)')
     .option('--fresh', 'start a new training; an existing one is renamed to <name>.1')

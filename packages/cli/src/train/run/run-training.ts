@@ -23,6 +23,8 @@ export interface PlannedLearner {
   open(signal: AbortSignal): Promise<Learner>
   /** Aborted with the reason when the learner is lost. Called after `open`. */
   died(): AbortSignal | undefined
+  /** What the training has cost so far, for the line of a step. Default: nothing is said. */
+  spent?(): string
   /** Lines about what was trained and how to use it, from the folder it was exported to. */
   howToUse(folder: string): readonly string[]
 }
@@ -154,7 +156,7 @@ async function withLearner(
       redact: (data) => secrets.data(data),
       signal: AbortSignal.any(signals),
       onProgress: (run, update) => progress.update(run, update),
-      onStep: (step) => progress.say(() => say(stepText(step))),
+      onStep: (step) => progress.say(() => say(stepText(step, planned.spent?.()))),
       onEvaluation: (evaluation) => progress.say(() => say(evaluationText(evaluation))),
     })
     await learner.export(path.join(plan.folder, modelFolders.last))

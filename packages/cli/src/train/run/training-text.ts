@@ -30,8 +30,9 @@ export function planText(
   ].join('\n')
 }
 
-/** A step that ended, on one line, with its alarms below. */
-export function stepText({ step, phase, rollouts, batch, update, alarms }: StepRecord): string {
+/** A step that ended, on one line with what the training has cost, and its alarms below. */
+export function stepText(record: StepRecord, spent: string | undefined): string {
+  const { step, phase, rollouts, batch, update, alarms } = record
   const parts = [
     `step ${String(step).padStart(3)}`,
     `reward ${shownReward(rollouts.reward)}`,
@@ -46,6 +47,7 @@ export function stepText({ step, phase, rollouts, batch, update, alarms }: StepR
         ].join('  '),
     `rollouts ${formatDuration(rollouts.seconds * 1000)}`,
     ...(update === null ? [] : [`update ${formatDuration(update.seconds * 1000)}`]),
+    ...(spent === undefined ? [] : [spent]),
     ...(phase === 'warm_start' ? ['(warm start)'] : []),
   ].filter((part) => part !== '')
   return [parts.join('  '), ...alarms.map((alarm) => `  ! ${alarm}`)].join('\n')
