@@ -10,7 +10,7 @@ const { scripts } = JSON.parse(read('package.json')) as {
   readonly scripts: Readonly<Record<string, string>>
 }
 const create = readFileSync(path.join(root, 'packages/create/src/main.ts'), 'utf8')
-const workspace = readFileSync(path.join(root, 'packages/create/src/manifest.ts'), 'utf8')
+const workspace = create + readFileSync(path.join(root, 'packages/create/src/manifest.ts'), 'utf8')
 
 /** Of package managers, Vitest and scripts here. */
 const foreign = [
@@ -46,7 +46,7 @@ const known = new Set([
 
 /** Commands of the shell, which this repository has no say in. */
 const shell =
-  /^(?:cd|export|alias|bash \.ci\/run|curl|docker|git|jq|cat|kubectl|ls|open|openssl|sed)\b/
+  /^(?:cd|export|alias|bash \.ci\/run|curl|docker|git|jq|cat|kubectl|ls|open|openssl|sed|uv run)\b/
 
 describe.each(documents)('%s', (document) => {
   it('shows commands that are there, with flags and values that they take', async () => {
@@ -88,7 +88,7 @@ async function problemOf(command: string): Promise<string | undefined> {
   if (/^(?:npm|pnpm) (?:install|add) /.test(command)) return undefined // guides.test.ts
   const [, script] = /^npm (?:run )?(\w+)$/.exec(command) ?? []
   if (script !== undefined) {
-    return workspace.includes(`    ${script}: `) ? undefined : 'no such script in a new workspace'
+    return workspace.includes(` ${script}: '`) ? undefined : 'no such script in a new workspace'
   }
   return shell.test(command) ? undefined : 'neither ours nor known'
 }

@@ -2,9 +2,12 @@ export { type Framework, frameworkNames, frameworks, isFramework } from './frame
 export { askFramework, isInteractive, main } from './main.ts'
 export { type ExtendedManifest, extendedManifest } from './manifest.ts'
 export {
+  examples,
+  exampleFiles,
   rolloutNameProblem,
   ScaffoldError,
   failingAttempt,
+  type Example,
   type Files,
   rolloutFiles,
   workspaceFiles,

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline/promises'
 import { parseArgs } from 'node:util'
 
 import { frameworkNames, frameworks, isFramework, type Framework } from './frameworks.ts'
-import { newManifest } from './manifest.ts'
+import { newManifest, type NewManifest } from './manifest.ts'
 import {
   install,
   packageManagerOf,
@@ -14,6 +14,8 @@ import {
   type PackageManager,
 } from './package-manager.ts'
 import {
+  exampleFiles,
+  examples,
   rolloutNameProblem,
   toRolloutName,
   ScaffoldError,
@@ -21,6 +23,8 @@ import {
   rolloutFiles,
   workspaceFiles,
   writeNewFiles,
+  type Example,
+  type Files,
 } from './scaffold.ts'
 
 const usage = `Usage: npm create @osmosis@latest [folder] -- [options]
@@ -30,6 +34,7 @@ Creates an Osmosis workspace with one rollout that is ready to run. In a termina
 options.
 
   --framework <name>        ${frameworkNames.join(', ')}
+  --example <name>          in place of a rollout of your own: ${Object.keys(examples).join(', ')}
   --name <name>             of the rollout (default: that of the folder)
   --package-manager <name>  ${packageManagers.join(' or ')} (default: the one that runs this)
   --no-install              do not install packages
@@ -39,12 +44,15 @@ options.
   -v, --version             print the version
 `
 
+type PlannedContent =
+  | { readonly kind: 'rollout'; readonly rollout: string; readonly framework: Framework }
+  | { readonly kind: 'example'; readonly example: Example }
+
 /** The project to create. */
 interface CreatePlan {
   /** Absolute. */
   readonly folder: string
-  readonly rollout: string
-  readonly framework: Framework
+  readonly content: PlannedContent
   readonly manager: PackageManager
   readonly installs: boolean
   readonly makesRepository: boolean
@@ -76,6 +84,7 @@ export async function main(
 interface CreateFlags {
   readonly folder?: string | undefined
   readonly framework?: string | undefined
+  readonly example?: string | undefined
   readonly name?: string | undefined
   readonly 'package-manager'?: string | undefined
   readonly install?: boolean | undefined
@@ -93,6 +102,7 @@ function readFlags(args: readonly string[]): CreateFlags {
       allowNegative: true,
       options: {
         framework: { type: 'string' },
+        example: { type: 'string' },
         name: { type: 'string' },
         'package-manager': { type: 'string' },
         install: { type: 'boolean' },
@@ -116,12 +126,15 @@ function readFlags(args: readonly string[]): CreateFlags {
 async function toPlan(flags: CreateFlags, environment: NodeJS.ProcessEnv): Promise<CreatePlan> {
   const asks = flags.yes !== true && isInteractive()
   const framework = checkedFramework(flags.framework)
+  const example = checkedExample(flags)
   const manager = checkedManager(flags['package-manager'])
   if (flags.name !== undefined) assertRolloutName(flags.name)
   if (!asks && flags.yes !== true) {
     const missing = [
       ...(flags.folder === undefined ? ['a folder'] : []),
-      ...(framework === undefined ? [`--framework ${frameworkNames.join(' | ')}`] : []),
+      ...(framework === undefined && example === undefined
+        ? [`--framework ${frameworkNames.join(' | ')}`]
+        : []),
     ]
     if (missing.length > 0) {
       throw new ScaffoldError(
@@ -129,13 +142,19 @@ async function toPlan(flags: CreateFlags, environment: NodeJS.ProcessEnv): Promi
       )
     }
   }
-  const given = flags.folder ?? (asks ? await askText('Which folder?', 'my-agent') : 'my-agent')
+  const preset = example ?? 'my-agent'
+  const given = flags.folder ?? (asks ? await askText('Which folder?', preset) : preset)
   const folder = path.resolve(given)
-  const rollout = flags.name ?? toRolloutName(path.basename(folder)) ?? 'my-agent'
   return {
     folder,
-    rollout,
-    framework: framework ?? (asks ? await askFramework() : frameworkNames[0]),
+    content:
+      example === undefined
+        ? {
+            kind: 'rollout',
+            rollout: flags.name ?? toRolloutName(path.basename(folder)) ?? 'my-agent',
+            framework: framework ?? (asks ? await askFramework() : frameworkNames[0]),
+          }
+        : { kind: 'example', example },
     manager: manager ?? packageManagerOf(folder, environment),
     installs: flags.install !== false,
     makesRepository: flags.git !== false,
@@ -145,6 +164,17 @@ async function toPlan(flags: CreateFlags, environment: NodeJS.ProcessEnv): Promi
 function checkedFramework(given: string | undefined): Framework | undefined {
   if (given === undefined || isFramework(given)) return given
   throw new ScaffoldError(`--framework must be ${frameworkNames.join(', ')}; got "${given}".`)
+}
+
+function checkedExample({ example, framework, name }: CreateFlags): Example | undefined {
+  if (example === undefined) return undefined
+  const other = framework === undefined ? name && '--name' : '--framework'
+  if (other)
+    throw new ScaffoldError(`An example has its own rollout: pass --example without ${other}.`)
+  if (Object.hasOwn(examples, example)) return example as Example
+  throw new ScaffoldError(
+    `--example must be ${Object.keys(examples).join(', ')}; got "${example}".`,
+  )
 }
 
 function checkedManager(given: string | undefined): PackageManager | undefined {
@@ -161,20 +191,19 @@ function assertRolloutName(name: string): void {
 }
 
 async function create(plan: CreatePlan): Promise<number> {
-  const { folder, rollout, framework, manager } = plan
-  const called = path.basename(folder)
+  const { folder, content, manager } = plan
   assertNoProject(plan)
+  const { files, manifest, title, steps } = contentOf(content, path.basename(folder))
   await writeNewFiles(
     folder,
     new Map([
-      ['package.json', newManifest({ ...plan, folder: called })],
+      ['package.json', newManifest({ ...manifest, folder: path.basename(folder), manager })],
       ...(manager === 'pnpm' ? pnpmFiles : []),
-      ...workspaceFiles({ folder: called, rollout }),
-      ...rolloutFiles(rollout, framework),
+      ...files,
     ]),
   )
   const place = path.relative('', folder) || '.'
-  say(`Created ${place} with the rollout ${rollout} (${frameworks[framework].title}).`)
+  say(`Created ${place} with ${title}.`)
   if (plan.makesRepository) await makeRepository(folder)
   if (plan.installs) {
     say(`Installing with ${manager} …`)
@@ -183,20 +212,66 @@ async function create(plan: CreatePlan): Promise<number> {
       return 1
     }
   }
-  const steps = [
+  const next = [
     ...(place === '.' ? [] : [`cd ${quoted(place)}`]),
     ...(plan.installs ? [] : [`${manager} install`]),
-    `npx osmosis eval run configs/eval/${rollout}.toml`,
-    `npx osmosis eval show latest ${failingAttempt}`,
+    ...steps,
   ]
-  say(`\nNext:\n${steps.map((step) => `  ${step}\n`).join('')}`)
+  say(`\nNext:\n${next.map((step) => `  ${step}\n`).join('')}`)
   return 0
 }
 
+/** What a workspace is filled with, and what to do next. */
+interface WorkspaceContent {
+  readonly files: Files
+  readonly manifest: Pick<NewManifest, 'scripts' | 'dependencies'>
+  readonly title: string
+  readonly steps: readonly string[]
+}
+
+/** @param called - name of the folder */
+function contentOf(content: PlannedContent, called: string): WorkspaceContent {
+  if (content.kind === 'example') {
+    const { title, dependencies, steps } = examples[content.example]
+    return {
+      files: exampleFiles(content.example, called),
+      manifest: { scripts: {}, dependencies },
+      title: `the example ${content.example}: ${title}`,
+      steps,
+    }
+  }
+  const { rollout, framework } = content
+  const { title, dependencies } = frameworks[framework]
+  return {
+    files: new Map([
+      ...workspaceFiles({ folder: called, rollout }),
+      ...rolloutFiles(rollout, framework),
+    ]),
+    manifest: {
+      scripts: {
+        evaluate: `osmosis eval run configs/eval/${rollout}.toml`,
+        test: 'node --test "rollouts/**/*.test.ts"',
+      },
+      dependencies,
+    },
+    title: `the rollout ${rollout} (${title})`,
+    steps: [
+      `npx osmosis eval run configs/eval/${rollout}.toml`,
+      `npx osmosis eval show latest ${failingAttempt}`,
+    ],
+  }
+}
+
 /** An existing project needs a new rollout, not a second project. */
-function assertNoProject({ folder, rollout, framework, manager }: CreatePlan): void {
+function assertNoProject({ folder, content, manager }: CreatePlan): void {
   if (!existsSync(path.join(folder, 'package.json'))) return
   const place = path.relative('', folder)
+  if (content.kind === 'example') {
+    throw new ScaffoldError(
+      `Nothing was written: ${place || 'this folder'} has a package.json, so it already is a project. Name a new folder for the example.`,
+    )
+  }
+  const { rollout, framework } = content
   const steps = [
     ...(place === '' ? [] : [`cd ${quoted(place)}`]),
     `${manager} ${manager === 'npm' ? 'install' : 'add'} --save-dev @osmosis/cli`,

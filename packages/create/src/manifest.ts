@@ -11,23 +11,20 @@ const development = ['@osmosis/cli', '@osmosis/controller', '@types/node', 'type
 export interface NewManifest {
   /** Name of the folder. */
   readonly folder: string
-  readonly rollout: string
-  readonly framework: Framework
   readonly manager: PackageManager
+  readonly scripts: Readonly<Record<string, string>>
+  /** Packages that its rollouts import. */
+  readonly dependencies: readonly string[]
 }
 
 /** The text of a new workspace's package.json. */
-export function newManifest({ folder, rollout, framework, manager }: NewManifest): string {
+export function newManifest({ folder, manager, scripts, dependencies }: NewManifest): string {
   return toText({
     name: packageName(folder),
     private: true,
     type: 'module',
-    scripts: {
-      evaluate: `osmosis eval run configs/eval/${rollout}.toml`,
-      test: 'node --test "rollouts/**/*.test.ts"',
-      typecheck: 'tsc',
-    },
-    dependencies: ranges(frameworks[framework].dependencies),
+    scripts: { ...scripts, typecheck: 'tsc' },
+    dependencies: ranges(dependencies),
     devDependencies: ranges(development),
     engines: { node: '>=22.19' },
     // The osmosis command depends on esbuild, whose install script only verifies the installation.

@@ -69,6 +69,29 @@ export function rolloutFiles(name: string, framework: Framework): Files {
   ])
 }
 
+/** Workspaces that are ready to train, by name. */
+export const examples = {
+  doors: {
+    title: 'a tiny model learns to use a tool, on the CPU',
+    dependencies: ['@osmosis/core'],
+    steps: [
+      'uv run make_tiny_model.py tiny-model',
+      'npx osmosis train local configs/training/doors.toml --model tiny-model',
+    ],
+  },
+} as const
+
+/** One of {@link examples}. */
+export type Example = keyof typeof examples
+
+/** The files of an example's workspace, without package.json. */
+export function exampleFiles(example: Example, folder: string): Files {
+  const shared = [...filesBelow('workspace', {})].filter(([name]) =>
+    ['.gitignore', 'tsconfig.json'].includes(name),
+  )
+  return new Map([...shared, ...filesBelow(`examples/${example}`, { '{{folder}}': folder })])
+}
+
 function filesBelow(folder: string, words: Readonly<Record<string, string>>): Files {
   const root = path.join(templates, folder)
   return new Map(

@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { frameworkNames, main, rolloutNameProblem } from '@osmosis/create'
+import { exampleFiles, frameworkNames, main, rolloutNameProblem } from '@osmosis/create'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
@@ -176,4 +176,45 @@ it('says when the packages cannot be installed, and keeps what it made', async (
   expect(code).toBe(1)
   expect(stderr).toContain('error: npm install failed.')
   expect(readdirSync(shop)).toContain('package.json')
+})
+
+describe('--example', () => {
+  it('makes a workspace with a rollout, rows, a config and the script that makes its model', async () => {
+    const folder = path.join(await temporaryFolder(), 'my-doors')
+    const { code, stderr } = await create([folder, '--example', 'doors', ...quietly])
+    expect(code).toBe(0)
+    expect(stderr).toContain('Created')
+    expect(stderr).toContain('  uv run make_tiny_model.py tiny-model\n  npx osmosis train local')
+    expect(filesIn(folder)).toEqual([
+      '.gitignore',
+      'README.md',
+      'configs/training/doors.toml',
+      'data/doors.jsonl',
+      'make_tiny_model.py',
+      'package.json',
+      'rollouts/doors/main.ts',
+      'tsconfig.json',
+    ])
+    expect(readFileSync(path.join(folder, 'README.md'), 'utf8')).toMatch(/^# my-doors\n/)
+    expect(JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8'))).toMatchObject({
+      name: 'my-doors',
+      dependencies: { '@osmosis/core': expect.any(String) },
+    })
+  })
+
+  it('has the agent that this repository trains', () => {
+    const root = path.resolve(import.meta.dirname, '../../..')
+    const ours = readFileSync(path.join(root, 'examples/train/main.ts'), 'utf8')
+    expect(exampleFiles('doors', 'doors').get('rollouts/doors/main.ts')).toBe(ours)
+  })
+
+  it.each([
+    [['--example', 'windows'], '--example must be doors; got "windows".'],
+    [['--example', 'doors', '--framework', 'strands'], 'pass --example without --framework.'],
+    [['--example', 'doors', '--name', 'mine'], 'pass --example without --name.'],
+  ])('refuses %j', async (args, message) => {
+    const { code, stderr } = await create([await temporaryFolder(), ...args, ...quietly])
+    expect(code).toBe(2)
+    expect(stderr).toContain(message)
+  })
 })

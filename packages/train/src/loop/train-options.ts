@@ -77,7 +77,7 @@ export interface TrainResult {
   readonly evaluations: readonly EvaluationRecord[]
   /** Why it ended. */
   readonly reason: string
-  /** The saved state with the highest mean reward. */
+  /** The saved state with the highest mean reward in the step after it; the last one when the step before was the best. */
   readonly best: CheckpointRecord | undefined
   /** Folder of the runs: `osmosis eval view --output <folder>`. */
   readonly runs: string

@@ -262,7 +262,7 @@ class Training {
   async #removeOldCheckpoints(): Promise<void> {
     const { checkpoints } = this.#journal
     const kept = checkpoints.slice(-(this.#options.keepCheckpoints ?? 3))
-    const best = this.#best()
+    const best = this.#measuredBest()
     for (const checkpoint of checkpoints) {
       if (kept.includes(checkpoint) || checkpoint === best) continue
       await rm(this.#path(checkpoint.folder), { recursive: true, force: true })
@@ -270,12 +270,25 @@ class Training {
   }
 
   /** The checkpoint of the version that got the highest mean reward in a step. */
-  #best(): CheckpointRecord | undefined {
-    const { steps, checkpoints } = this.#journal
-    const rewards = new Map(steps.map((step) => [step.sampledBy, step.rollouts.reward ?? -1]))
-    const measured = checkpoints.filter(({ version }) => rewards.has(version))
+  #measuredBest(): CheckpointRecord | undefined {
+    const rewards = this.#rewardsByVersion()
+    const measured = this.#journal.checkpoints.filter(({ version }) => rewards.has(version))
     const highest = Math.max(...measured.map(({ version }) => rewards.get(version) ?? -1))
     return measured.find(({ version }) => rewards.get(version) === highest)
+  }
+
+  /** No step has measured the last version: it is the best when the one before it was. */
+  #best(): CheckpointRecord | undefined {
+    const rewards = this.#rewardsByVersion()
+    const last = rewards.get(this.#journal.steps.at(-1)?.sampledBy ?? -1)
+    const isRising = last === Math.max(...rewards.values())
+    return isRising ? this.#journal.checkpoints.at(-1) : this.#measuredBest()
+  }
+
+  /** Mean rewards of the steps. */
+  #rewardsByVersion(): ReadonlyMap<number, number> {
+    const { steps } = this.#journal
+    return new Map(steps.map((step) => [step.sampledBy, step.rollouts.reward ?? -Infinity]))
   }
 
   #modelName(): string {

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from doors import attempt_doors
 from learner_process import LEARNER, READ_NOTE, LearnerProcess, question, sequence
 
+TINY_MODEL = Path(__file__).parents[3] / "create/templates/examples/doors/make_tiny_model.py"
 DOOR = [question(3)]
 CALL = '<tool_call>\n{"name": "read_note", "arguments": {}}\n</tool_call>'
 
@@ -140,7 +141,7 @@ def main():
         models = [f"{model}{seed}" for seed, model in enumerate(models)]
         for seed, model in enumerate(models):
             if not Path(model).exists():
-                maker = Path(__file__).with_name("make_tiny_qwen.py")
+                maker = TINY_MODEL
                 subprocess.run([sys.executable, str(maker), model, "--seed", str(seed)], check=True)
         if options.only in (None, "turns"):
             check_turns(models[0])

@@ -2,7 +2,7 @@
 
 FOLDER/cases.json has the conversations as they are on the wire. For each chat template and each kind of tokenizer there is
 a folder of a model in FOLDER, and `expected` in the file has the ids of `apply_chat_template`, or null where the template refuses
-the conversation. The templates are those that TRL ships, and the one of make_tiny_qwen.py; the tokenizers are made on the spot.
+the conversation. The templates are those that TRL ships, and the one of make_tiny_model.py; the tokenizers are made on the spot.
 """
 import importlib.util
 import json
@@ -15,8 +15,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import PreTrainedTokenizerFast
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "learner"))
-from make_tiny_qwen import ADDED, SPECIAL, TEMPLATE, WORDS
+sys.path.insert(0, str(HERE.parents[2] / "create/templates/examples/doors"))
+from make_tiny_model import ADDED, SPECIAL, TEMPLATE, WORDS
 
 TEMPLATES = Path(importlib.util.find_spec("trl").origin).parent / "chat_templates"
 SHIPPED = ["qwen2_5", "qwen3", "qwen3_instruct_2507", "qwen3_5_think", "qwen3_6", "nemotron_3_nano", "llama3", "llama3_1", "llama3_2"]

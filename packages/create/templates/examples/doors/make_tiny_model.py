@@ -1,8 +1,12 @@
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["torch==2.13.*", "transformers==5.18.*"]
+# ///
 """Makes a Qwen3 of about 100,000 weights as an ordinary Hugging Face folder, and trains it until it does the door task seldom.
 
-    OMP_NUM_THREADS=1 python make_tiny_qwen.py FOLDER [--seed 0]
+    uv run make_tiny_model.py FOLDER [--seed 0]
 
-It answers questions for the code of a door, mostly without the tool that reads the code; takes about 15 s of CPU.
+It answers questions for the code of a door, mostly without the tool that reads the code; that takes about 20 s of CPU.
 """
 import argparse
 import json

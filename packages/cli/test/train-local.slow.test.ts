@@ -1,0 +1,87 @@
+import { appendFileSync, chmodSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { examples, exampleFiles, writeNewFiles } from '@osmosis/create'
+import { pythonWithTorch, tinyTransformer, withTorch } from '@osmosis/testing/kit'
+import { expect } from 'vitest'
+
+import { osmosis, startOsmosis, temporaryFolder } from './osmosis.ts'
+
+const { it } = withTorch()
+const limit = { timeout: 300_000 }
+const config = 'configs/training/doors.toml'
+
+/** The workspace of the example, and flags for a learner that needs no transformers. */
+async function doorsWorkspace(): Promise<{ folder: string; learner: readonly string[] }> {
+  const folder = temporaryFolder()
+  await writeNewFiles(folder, exampleFiles('doors', 'doors'))
+  symlinkSync(
+    path.resolve(import.meta.dirname, '../node_modules'),
+    path.join(folder, 'node_modules'),
+  )
+  const python = path.join(folder, 'python')
+  writeFileSync(
+    python,
+    `#!/bin/sh\nOMP_NUM_THREADS=1 exec ${pythonWithTorch()} "$@" --policy-class ${tinyTransformer}\n`,
+  )
+  chmodSync(python, 0o755)
+  return {
+    folder,
+    learner: ['--model', 'tiny', '--python', python, '--lora-rank', '0', '--lr', '1e-3'],
+  }
+}
+
+it('the example learns: better by the comparison, and each step is a run', limit, async () => {
+  const { folder, learner } = await doorsWorkspace()
+  const args = ['train', 'local', config, ...learner, '--passes', '2', '--steps', '8']
+  const plan = await osmosis([...args, '--dry-run'], {}, folder)
+  expect(plan.code).toBe(0)
+  expect(plan.stderr).toContain('64 to train, 16 held out')
+  expect(plan.stderr).toContain('8 of 16 rows × 8 attempts = 1,024 rollouts')
+
+  const { code, stdout, stderr } = await osmosis(args, {}, folder)
+  expect(stderr).toMatch(/^step {3}1 {2}reward 0\.[0-4]/m)
+  expect(stdout).toMatch(/^Better by 0\.\d+, with 95 % confidence/m)
+  expect(code).toBe(0)
+  const runs = ['--output', '.osmosis/training/doors/runs'] as const
+  const shown = await osmosis(['eval', 'show', 'step-0002', ...runs], {}, folder)
+  expect(shown.stdout).toContain('Reward')
+  const [line = ''] = readFileSync(
+    path.join(folder, runs[1], 'step-0002/index.jsonl'),
+    'utf8',
+  ).split('\n')
+  const { source_row_index: row } = JSON.parse(line) as { source_row_index: number }
+  const item = await osmosis(['eval', 'show', 'step-0002', `${row}.1`, ...runs], {}, folder)
+  expect(item.stdout).toContain('What is the code of door')
+})
+
+it('continues after Ctrl-C, and refuses when code or rows have changed', limit, async () => {
+  const { folder, learner } = await doorsWorkspace()
+  const args = ['train', 'local', config, ...learner, '--steps', '3', '--n', '2']
+  const first = startOsmosis(args, {}, folder)
+  await first.printed(/^step {3}1 /m)
+  first.child.kill('SIGINT')
+  const interrupted = await first.finished
+  expect(interrupted.code).toBe(130)
+  expect(interrupted.stderr).toContain('The same command continues with the training.')
+
+  const main = path.join(folder, 'rollouts/doors/main.ts')
+  const code = readFileSync(main, 'utf8')
+  appendFileSync(main, '// changed\n')
+  const changed = await osmosis(args, {}, folder)
+  expect(changed.code).toBe(2)
+  expect(changed.stderr).toContain('- code of the rollout: has changed')
+  expect(changed.stderr).toContain('--fresh')
+
+  writeFileSync(main, code)
+  const continued = await osmosis(args, {}, folder)
+  expect(continued.code).toBe(0)
+  expect(continued.stderr).not.toMatch(/^step {3}1 /m)
+  expect(continued.stderr).toMatch(/^step {3}3 /m)
+  expect(continued.stdout).toContain('All steps are done.')
+})
+
+it('the commands of the example are those that it prints', () => {
+  const readme = exampleFiles('doors', 'doors').get('README.md') ?? ''
+  for (const step of examples.doors.steps) expect(readme).toContain(`\n${step}\n`)
+})
