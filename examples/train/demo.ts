@@ -3,6 +3,7 @@
 // server, callbacks, token ids and logprobs.
 //
 //   npx -y pnpm@12 run demo:train [--iterations <n>] [--output <folder of runs>]
+//   npx -y pnpm@12 run demo:train --torch [--python <command>]: a transformer in place of the tiny policy
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -14,23 +15,27 @@ import { FakeOsmosis, learn, type FakeModel } from '@osmosis/testing'
 import { startOsmosis, stop } from '../distributed/processes.ts'
 import { LearningCurve } from './learning-curve.ts'
 import { policyFile } from './policy-file.ts'
+import { trainTransformer } from './transformer.ts'
 import { policy } from './untrained.ts'
 
 const agent = 'examples/train/main.ts'
 const dataset = 'examples/train/doors.jsonl'
 const attempts = 8
+const serving = ['serve', agent, '--port', '0', '--no-trajectories', '--log-level', 'error']
 
 const { values: flags } = parseArgs({
   options: {
     iterations: { type: 'string', default: '15' },
     output: { type: 'string', default: 'examples/.osmosis/evals' },
+    torch: { type: 'boolean', default: false },
+    python: { type: 'string', default: 'python3' },
   },
 })
 const root = path.resolve(import.meta.dirname, '../..')
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 
 try {
-  await demo()
+  await (flags.torch ? torchDemo() : demo())
 } catch (error) {
   process.stderr.write(`error: ${(error as Error).message}\n`)
   process.exitCode = 1
@@ -59,11 +64,34 @@ async function demo(): Promise<void> {
   say(`In the browser     ${command('eval view')}`)
 }
 
-async function train(rows: readonly DatasetRow[], iterations: number): Promise<void> {
+async function torchDemo(): Promise<void> {
+  const rows = await readDataset(path.join(root, dataset))
+  say(
+    'A transformer of 150,000 weights first learns on the spot to answer such questions, mostly by',
+  )
+  say('guessing. Then it learns from rewards alone.\n')
+  const output = path.resolve(root, flags.output)
+  mkdirSync(output, { recursive: true })
   const server = await startOsmosis(
-    ['serve', agent, '--port', '0', '--no-trajectories', '--log-level', 'error'],
+    [...serving, '--concurrency', String(rows.length * attempts)],
     /Listening on (\S+)/,
   )
+  try {
+    const url = server.found[1] ?? ''
+    const steps = Number(flags.iterations)
+    const training = { server: url, python: flags.python, rows, attempts, steps, output }
+    const { runs, evaluations } = await trainTransformer(training)
+    const after = evaluations.at(-1)?.run ?? ''
+    const inRuns = ['--output', runs]
+    say(`\n${await osmosis('eval', 'compare', 'before', after, '--metric', 'reward', ...inRuns)}`)
+    say(`In the browser     npx osmosis eval view --output ${path.relative(root, runs)}`)
+  } finally {
+    await stop(server)
+  }
+}
+
+async function train(rows: readonly DatasetRow[], iterations: number): Promise<void> {
+  const server = await startOsmosis(serving, /Listening on (\S+)/)
   const curve = new LearningCurve()
   let answers = 0
   const model: FakeModel = (body, rolloutId) => {
@@ -134,7 +162,8 @@ interface IndexLine {
 /** Runs the command, and resolves with what it printed. */
 async function osmosis(...args: readonly string[]): Promise<string> {
   const command = path.join(root, 'node_modules/.bin/osmosis')
-  const { stdout } = await promisify(execFile)(command, [...args, '--output', flags.output], {
+  const output = args.includes('--output') ? [] : ['--output', flags.output]
+  const { stdout } = await promisify(execFile)(command, [...args, ...output], {
     cwd: root,
   })
   return stdout
