@@ -1,10 +1,11 @@
-"""Checks learner.py with the real torch, transformers and peft, by hand: python real_parts.py [--seeds 4] [--updates 12] [--only NAME]
+"""Checks learner.py with the real torch, transformers and peft: python real_parts.py [--seeds 4] [--updates 12] [--only NAME]
 
 It makes a tiny Qwen3 for each seed and prints the figures of each check; a failed check ends it with an error.
 """
 import argparse
-import importlib.util
 import itertools
+import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,13 +32,13 @@ def check(holds, what):
 
 def check_turns(model):
     """The second turn extends the first one's tokens, whatever the model wrote and however its tokens are split."""
-    spec = importlib.util.spec_from_file_location("learner", LEARNER)
-    learner = importlib.util.module_from_spec(spec)
-    sys.modules["learner"] = learner
-    spec.loader.exec_module(learner)
+    sys.path.insert(0, str(LEARNER.parent))
+    from answers import Conversations, parse_answer
+    from policy import TransformersPolicy
+
     options = argparse.Namespace(model=str(model), device="cpu", dtype="auto", lora_rank=0, seed=0, max_length=512)
-    policy = learner.TransformersPolicy(options)
-    conversations = learner.Conversations(policy)
+    policy = TransformersPolicy(options)
+    conversations = Conversations(policy)
     end = policy.tokenizer.convert_tokens_to_ids("<|im_end|>")
     check(policy.end_ids == {end}, f"the end tokens are {policy.end_ids}")
     texts = [CALL, f"  I read it. \n\n{CALL}", f"<think>\nHm.\n\n</think>\n\n{CALL}", f"<think>\n\n</think>\n\n{CALL}", f"{CALL}\n{CALL}", " x\n\t ", "ü é 👩‍👩‍👧"]
@@ -46,7 +47,7 @@ def check_turns(model):
         # Split otherwise than the tokenizer would: letter by letter.
         ids = [i for letter in text for i in policy.encode(letter)] if split and "<" not in text else policy.encode(text)
         ids = ids if cut else [*ids, end]
-        message = learner.parse_answer(text, [READ_NOTE], policy.template)
+        message = parse_answer(text, [READ_NOTE], policy.template)
         conversations.remember(DOOR, [READ_NOTE], {}, message, prompt + ids)
         echo = {key: value for key, value in message.items() if key != "reasoning_content"}
         echo["content"] = echo["content"] or ""
@@ -58,6 +59,18 @@ def check_turns(model):
         check(after.endswith("<|im_end|>\n<|im_start|>assistant\n"), f"{after!r} follows {text!r}")
     check(conversations.rewritten == 0, "no conversation is rendered again")
     print(f"turns: {4 * len(texts)} second turns extend the first")
+
+
+def check_unreachable_hub():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        ended = subprocess.run(
+            [sys.executable, str(LEARNER), "--model", "nobody/nothing", "--estimate"], capture_output=True, text=True,
+            env={**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"})
+    seconds = time.monotonic() - began
+    check(ended.returncode == 2 and "--model <folder>" in ended.stderr, f"a hub that does not answer gives {ended.stderr}")
+    check(seconds < 60, f"a hub that does not answer takes {seconds:.0f} s")
+    print(f"hub: the error came after {seconds:.0f} s")
 
 
 def check_state_and_export(model, rank, folder):
@@ -126,7 +139,7 @@ def check_learning(model, rank, seed, updates):
     print(f"learning, rank {rank}, seed {seed}: {curve} drift {drift:.1e}, rewritten {rewritten}, sampling {sampling:.0f} s, "
           f"updates {training:.0f} s, CPU {cpu:.0f} s", flush=True)
     check(drift < 1e-4, f"the drift is {drift:.1e}")
-    check(max(curve) > 0.8, "it does not learn")
+    check(curve[0] < 0.5 and max(curve) > 0.8, "it does not learn")
 
 
 def main():
@@ -134,7 +147,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--updates", type=int, default=12)
     parser.add_argument("--models", help="folders of models made before: this text with the seed after it")
-    parser.add_argument("--only", choices=["turns", "state", "learning"])
+    parser.add_argument("--only", choices=["turns", "hub", "state", "learning"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         models = [options.models or f"{folder}/qwen-"] * options.seeds
@@ -145,6 +158,8 @@ def main():
                 subprocess.run([sys.executable, str(maker), model, "--seed", str(seed)], check=True)
         if options.only in (None, "turns"):
             check_turns(models[0])
+        if options.only in (None, "hub"):
+            check_unreachable_hub()
         for rank in (8, 0):
             if options.only in (None, "state"):
                 check_state_and_export(models[0], rank, f"{folder}/rank-{rank}")

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from learner_process import HERE, KEY, LEARNER, READ_NOTE, LearnerProcess, question, sequence
 
 sys.path.insert(0, str(LEARNER.parent))
-import learner
+import answers
+import sampling
 
 # What the templates of each family have in common.
 TEMPLATES = {
@@ -182,7 +183,7 @@ class Parsing(unittest.TestCase):
     def test_reads_the_answers_that_every_reader_of_answers_has_to_read(self):
         for case in json.loads((HERE.parent / "answers.json").read_text()):
             offered = TOOLS if case.get("tools", True) else []
-            message = learner.parse_answer(case["text"], offered, TEMPLATES[case["family"]])
+            message = answers.parse_answer(case["text"], offered, TEMPLATES[case["family"]])
             calls = [[call["function"]["name"], call["function"]["arguments"]] for call in message.get("tool_calls", [])]
             read = {"content": message["content"], "reasoning": message.get("reasoning_content"), "calls": calls}
             self.assertEqual(read, {"reasoning": None, **{key: case[key] for key in read if key in case}}, case["title"])
@@ -192,7 +193,7 @@ class Parsing(unittest.TestCase):
             *((template, name) for template, name in zip(TEMPLATES.values(), ["Hermes", "Hermes", "Qwen3-Coder", "Llama 3"])),
             ("<tool_call> <arg_key>", "GLM"), ("<|channel|>", "gpt-oss"), ("<|tool_call>", "Gemma"), ("<|tool_call_start|>", "LFM2"),
             ("<｜tool▁call▁begin｜>", "DeepSeek"), ("[TOOL_CALLS]", "Mistral"), ("tools", "unknown")]:
-            name, parse, parser = learner.tool_family(template)
+            name, parse, parser = answers.tool_family(template)
             self.assertEqual((name, bool(parse), bool(parser)), (expected, template in TEMPLATES.values(), template in TEMPLATES.values()))
 
 
@@ -205,7 +206,7 @@ def tiny_policy(weights):
 class InOneProcess(unittest.TestCase):
     def test_two_conversations_that_say_the_same_continue_with_their_own_tokens(self):
         policy, user, answer = tiny_policy(False), question(1), {"role": "assistant", "content": "read_note"}
-        conversations = learner.Conversations(policy)
+        conversations = answers.Conversations(policy)
         end = [policy.tokenizer.special["<|im_end|>"]]
         said = {"a": [*policy.encode("read_note"), *end], "b": [*b"read_note", *end]}
         prompt = conversations.prompt([user], [], {})
@@ -224,8 +225,8 @@ class InOneProcess(unittest.TestCase):
 
         def sample(most_tokens):
             starts.clear()
-            requests = [learner.Request(prompt, 2.0, 40, [], seed) for seed, prompt in enumerate(prompts)]
-            sampler = learner.Sampler(policy, Namespace(version=0), threading.Lock(), 16, most_tokens)
+            requests = [sampling.Request(prompt, 2.0, 40, [], seed) for seed, prompt in enumerate(prompts)]
+            sampler = sampling.Sampler(policy, Namespace(version=0), threading.Lock(), 16, most_tokens)
             for request in requests:
                 sampler.submit(request)
             for request in requests:

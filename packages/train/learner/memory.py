@@ -1,0 +1,40 @@
+"""How much memory a training needs."""
+import contextlib
+import os
+import re
+from pathlib import Path
+
+import torch
+from training import Trainer
+from vllm_server import vllm_program
+
+
+def memory(policy, options):
+    """An estimate of the bytes that are needed, what is free now, and the fraction of the GPU that vLLM gets (0: it does not sample)."""
+    weights = sum(w.numel() * w.element_size() for w in policy.module.parameters())
+    optimizer = 3 * sum(w.numel() * w.element_size() for w in policy.trained.values())  # two moments and the gradient
+    activations = options.micro_batch_tokens * policy.activation_bytes + 4 * 4 * Trainer.HEAD_TOKENS * policy.vocabulary_size
+    free, total = free_memory(policy.device)
+    share = vllm_share(policy, options, weights, (free - weights - optimizer - activations) / total - 0.05)
+    # Beside the weights the sampler's cache takes half of what is free, but room for one conversation. vLLM takes its share for good.
+    one = policy.max_length * policy.cache_bytes
+    cache = int(share * total) or max(one, min(options.batch * one, (free - weights - optimizer) // 2))
+    needed = weights + optimizer + (activations + cache if share else max(activations, cache))
+    return {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache, "needed": needed, "free": free}, share
+
+
+def vllm_share(policy, options, weights, left):
+    wanted = policy.device.type == "cuda" and options.lora_rank > 0 and vllm_program() and left * free_memory(policy.device)[1] > 1.3 * weights
+    return max(0.05, min(left, 0.9)) if options.sampler == "vllm" or (options.sampler == "auto" and wanted) else 0
+
+
+def free_memory(device):
+    """Bytes that are free, and all."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info()
+    if device.type == "mps":
+        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory(), torch.mps.recommended_max_memory()
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError):
+        return 1024 * int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]), total
+    return total, total

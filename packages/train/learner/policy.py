@@ -1,0 +1,216 @@
+"""The model."""
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import torch
+from bodies import Problem, fail
+
+
+class Policy:
+    """A causal language model with its tokenizer and chat template. Subclass it for another kind of model (`--policy-class`), with
+
+    - `render(messages, tools, answer, **settings)`: the conversation as text; with `answer`, up to where the model's answer begins
+    - `encode(text)` and `decode(ids)`
+    - `hidden(ids, lengths)`: last hidden states [rows, width, size] of right-padded rows. The mask comes from the lengths, because the
+      padding id can be sampled. `head(hidden)` makes logits of them.
+    - `start(prompts)`: logits [rows, vocabulary] after each prompt, and a state for `step`
+    - `step(state, rows, tokens)`: both after one more token for each of these rows of the state; the other rows have ended
+    - `reference()`: a context in which `hidden` and `head` use the weights of the start
+    - `export(folder)`: writes the model for other programs
+    """
+
+    name: str
+    module: torch.nn.Module
+    device = torch.device("cpu")
+    dtype = torch.float32
+    max_length: int
+    vocabulary_size: int
+    end_ids: set[int]  # each of them ends an answer
+    template: str  # its text says how the model calls tools
+    activation_bytes = 0  # per token, for the estimate of memory
+    cache_bytes = 0  # per token that is sampled, with its prompt
+
+    @property
+    def trained(self):
+        return {name: weight for name, weight in self.module.named_parameters() if weight.requires_grad}
+
+
+class TransformersPolicy(Policy):
+    """A model of a folder or of the Hugging Face hub; trains LoRA weights, or all weights where the rank is 0."""
+
+    def __init__(self, options, weights=True):
+        folder = Path(options.model)
+        self.name = str(folder.resolve()) if folder.is_dir() else options.model
+        if not folder.is_dir():
+            go_offline_without_hub()
+        import transformers
+        from peft import LoraConfig, get_peft_model
+
+        self.device = torch.device(pick_device(options.device))
+        self.lora = options.lora_rank > 0
+        # Small updates are lost when bfloat16 weights are trained themselves.
+        auto = "bfloat16" if self.device.type == "cuda" and self.lora else "float32"
+        self.dtype = getattr(torch, auto if options.dtype == "auto" else options.dtype)
+        try:
+            config = transformers.AutoConfig.from_pretrained(self.name)
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(self.name)
+            self.causal = self._load(config, weights)
+        except (OSError, ValueError) as error:
+            fail(f"cannot load the model {options.model}: {str(error).splitlines()[0]} "
+                 "Without a connection to the hub, put the model into a folder on this machine and pass --model <folder>.")
+        self.template = self.tokenizer.get_chat_template()
+        self.tokenizing = threading.Lock()
+        torch.manual_seed(options.seed)
+        self.module = self.causal
+        if self.lora:
+            lora = LoraConfig(r=options.lora_rank, lora_alpha=2 * options.lora_rank, lora_dropout=0.0,
+                              target_modules="all-linear", task_type="CAUSAL_LM")
+            self.module = get_peft_model(self.causal, lora)
+        self.module.eval()  # no dropout, in training neither: sampled and trained logprobs must agree
+        if weights:
+            self.module.to(self.device)
+
+        self.config = config.get_text_config()
+        self.max_length = min(options.max_length, getattr(self.config, "max_position_embeddings", options.max_length))
+        self.vocabulary_size = self.config.vocab_size
+        self.end_ids = self._find_end_ids()
+        size, layers = self.config.hidden_size, self.config.num_hidden_layers
+        heads = self.config.num_attention_heads
+        head_size = getattr(self.config, "head_dim", None) or size // heads
+        width = torch.finfo(self.dtype).bits // 8
+        self.cache_bytes = 2 * layers * (getattr(self.config, "num_key_value_heads", None) or heads) * head_size * width
+        # The input of each layer, and what one layer computes (measured with Qwen3).
+        inner = getattr(self.config, "intermediate_size", 4 * size)
+        self.activation_bytes = layers * size * width + (4 * size + 6 * heads * head_size + 4 * inner) * 4
+        self.start_model, self.layers = None, []
+        if self.causal.supports_gradient_checkpointing:
+            self.causal.gradient_checkpointing_enable({"use_reentrant": False})
+            self.layers = [m for m in self.causal.modules() if isinstance(m, transformers.modeling_layers.GradientCheckpointingLayer)]
+
+    def _load(self, config, weights):
+        import transformers
+
+        if weights:
+            return transformers.AutoModelForCausalLM.from_pretrained(self.name, dtype=self.dtype)
+        with torch.device("meta"):
+            return transformers.AutoModelForCausalLM.from_config(config, dtype=self.dtype)
+
+    def _find_end_ids(self):
+        configured = [self.tokenizer.eos_token_id, getattr(self.causal.generation_config, "eos_token_id", None)]
+        ids = {i for some in configured for i in (some if isinstance(some, list) else [some]) if i is not None}
+        # What the template writes after an answer ends it, too: for some models another token than the configured one.
+        text = self.render([{"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"}], None, False)
+        after = self.encode(text.rsplit("answer", 1)[1])
+        return ids | {i for i in after[:1] if i in self.tokenizer.added_tokens_decoder}
+
+    def render(self, messages, tools, answer, **settings):
+        import jinja2
+
+        messages = [dict(message, **_with_objects(message)) for message in messages]
+        try:
+            with self.tokenizing:
+                return self.tokenizer.apply_chat_template(
+                    messages, tools=tools or None, add_generation_prompt=answer, tokenize=False, **settings)
+        except jinja2.TemplateError as error:
+            raise Problem(400, f"The chat template of {self.name} refuses these messages: {error}") from error
+
+    def encode(self, text):
+        with self.tokenizing:
+            return self.tokenizer.encode(text, add_special_tokens=False)
+
+    def decode(self, ids):
+        with self.tokenizing:
+            return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+    def hidden(self, ids, lengths):
+        mask = torch.arange(ids.shape[1], device=ids.device)[None] < lengths[:, None]
+        # The backward pass computes each layer again. Only the layers themselves are in training mode, so that dropout stays off.
+        self._train_layers(torch.is_grad_enabled())
+        try:
+            return self.causal.base_model(input_ids=ids, attention_mask=mask.long(), use_cache=False).last_hidden_state
+        finally:
+            self._train_layers(False)
+
+    def _train_layers(self, on):
+        for layer in self.layers:
+            layer.training = on
+
+    def head(self, hidden):
+        # What some families do to their logits (Granite, Cohere, Gemma 2). A family that is missing here fails the drift check.
+        logits = self.causal.get_output_embeddings()(hidden)
+        logits = logits / getattr(self.config, "logits_scaling", 1) * getattr(self.config, "logit_scale", 1)
+        cap = getattr(self.config, "final_logit_softcapping", None)
+        return torch.tanh(logits / cap) * cap if cap else logits
+
+    def start(self, prompts):
+        width = max(map(len, prompts))
+        ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=self.device)
+        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.device)
+        return self._sampling_step(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), None)
+
+    def step(self, state, rows, tokens):
+        cache, mask, position = state
+        if len(rows) < len(mask):
+            cache.reorder_cache(rows)
+        mask = torch.cat([mask[rows], mask.new_ones(len(rows), 1)], 1)
+        return self._sampling_step(tokens[:, None], mask, position[rows] + 1, cache)
+
+    def _sampling_step(self, ids, mask, positions, cache):
+        out = self.module(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache,
+                          use_cache=True, logits_to_keep=1)
+        return out.logits[:, -1], (out.past_key_values, mask, positions[:, -1:])
+
+    @contextlib.contextmanager
+    def reference(self):
+        if self.lora:
+            with self.module.disable_adapter():
+                yield
+            return
+        if self.start_model is None:
+            self.start_model = self._load(self.causal.config, True).to(self.device).eval().requires_grad_(False)
+        trained, self.causal = self.causal, self.start_model
+        try:
+            yield
+        finally:
+            self.causal = trained
+
+    def export(self, folder):
+        self.module.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def _with_objects(message):
+    """Templates expect the arguments of calls as objects."""
+    calls = []
+    for call in message.get("tool_calls") or []:
+        function = dict(call["function"])
+        with contextlib.suppress(ValueError, TypeError):
+            function["arguments"] = json.loads(function["arguments"])
+        calls.append({**call, "function": function})
+    return {"tool_calls": calls} if calls else {}
+
+
+def go_offline_without_hub():
+    """The hub's client tries for minutes to reach it. Models that were downloaded before need no connection."""
+    try:
+        urllib.request.urlopen(os.environ.get("HF_ENDPOINT", "https://huggingface.co"), timeout=5).close()
+    except urllib.error.HTTPError:
+        pass  # it answers
+    except (OSError, http.client.HTTPException):
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def pick_device(wanted):
+    if wanted != "auto":
+        return wanted
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"

@@ -1,0 +1,173 @@
+"""Updates of the weights."""
+import math
+import random
+import time
+
+import torch
+from bodies import Problem
+from torch.utils.checkpoint import checkpoint
+
+
+class Sequence:
+    """Token ids, and for those that were sampled (`at`) their logprobs and advantages."""
+
+    def __init__(self, ids, mask, logprobs, advantages, temperature):
+        self.ids, self.temperature = ids, temperature or 1.0
+        self.at = [at for at, trained in enumerate(mask) if trained]
+        self.recorded = torch.tensor([logprobs[at] for at in self.at])
+        self.advantages = torch.tensor([advantages[at] for at in self.at])
+        self.start = self.reference = None
+
+
+class Trainer:
+    """AdamW on the trained weights: clipped policy gradient, or cross-entropy.
+
+    With `start` for the trainer's own logprobs before the update, a policy-gradient update minimizes
+    -sum(weight * min(ratio * advantage, clamp(ratio, 1 - clip_low, 1 + clip_high) * advantage)) / divisor + kl * KL to the
+    weights of the start, where ratio = exp(logprob - start) and weight = min(exp(start - recorded), importance_cap).
+    """
+
+    HEAD_TOKENS = 1024  # the number of tokens whose logits are in memory at once
+
+    def __init__(self, policy, learning_rate, micro_batch_tokens):
+        self.policy, self.learning_rate, self.micro_batch_tokens = policy, learning_rate, micro_batch_tokens
+        self.optimizer = torch.optim.AdamW(policy.trained.values(), lr=learning_rate, weight_decay=0.0)
+        self.version = 0
+
+    def logprobs(self, batch):
+        """Logprob and entropy of each sampled token of these sequences, one after the other."""
+        device = self.policy.device
+        lengths = torch.tensor([len(s.ids) for s in batch], device=device)
+        width = max(len(s.ids) for s in batch)
+        ids = torch.tensor([s.ids + [0] * (width - len(s.ids)) for s in batch], device=device)
+        rows = torch.tensor([row for row, s in enumerate(batch) for _ in s.at], device=device)
+        at = torch.tensor([at for s in batch for at in s.at], device=device)
+        temperature = torch.tensor([s.temperature for s in batch], device=device)[rows]
+        hidden = self.policy.hidden(ids, lengths)[rows, at - 1]
+        parts = zip(*(part.split(self.HEAD_TOKENS) for part in (hidden, ids[rows, at], temperature)))
+        # The backward pass computes the logits again: with a large vocabulary they would take most of the memory.
+        scored = [checkpoint(self._score, *part, use_reentrant=False) for part in parts]
+        return torch.cat([logprobs for logprobs, _ in scored]), torch.cat([entropy for _, entropy in scored])
+
+    def _score(self, hidden, targets, temperature):
+        logprobs = torch.log_softmax(self.policy.head(hidden).float() / temperature[:, None], -1)
+        with torch.no_grad():
+            entropy = torch.special.entr(logprobs.exp()).sum(-1)
+        return logprobs.gather(-1, targets[:, None])[:, 0], entropy
+
+    def micro_batches(self, sequences):
+        batch = []
+        for sequence in sorted((s for s in sequences if s.at), key=lambda s: -len(s.ids)):
+            if batch and len(batch[0].ids) * (len(batch) + 1) > self.micro_batch_tokens:
+                yield batch
+                batch = []
+            batch.append(sequence)
+        if batch:
+            yield batch
+
+    @torch.no_grad()
+    def measure(self, sequences, name="start"):
+        """Puts the own logprobs of the sampled tokens into each sequence."""
+        for batch in self.micro_batches(sequences):
+            values, _ = self.logprobs(batch)
+            for sequence, part in zip(batch, values.split([len(s.at) for s in batch])):
+                setattr(sequence, name, part)
+
+    def update(self, loss, sequences, settings):
+        began, sequences = time.monotonic(), [s for s in sequences if s.at]
+        tokens = sum(len(s.at) for s in sequences)
+        drift = torch.zeros(1)
+        if loss == "policy_gradient":
+            self.measure(sequences)
+            drift = torch.cat([(s.start.cpu() - s.recorded).abs() for s in sequences])
+            self._check_drift(drift, settings.max_drift)
+        if settings.kl:
+            with self.policy.reference():
+                self.measure(sequences, "reference")
+        for group in self.optimizer.param_groups:
+            group["lr"] = settings.learning_rate
+        sums = dict.fromkeys(("loss", "entropy", "clip_fraction", "kl", "grad_norm"), 0.0)
+        shuffled, order, steps = random.Random(settings.seed), list(sequences), 0
+        before = self.state("cpu") if settings.epochs * settings.minibatches > 1 else None
+        try:
+            for _ in range(settings.epochs):
+                shuffled.shuffle(order)
+                parts = [part for part in (order[at :: settings.minibatches] for at in range(settings.minibatches)) if part]
+                for part in parts:
+                    for batch in self.micro_batches(part):
+                        value, figures = self._loss(loss, batch, settings)
+                        (value * len(parts) / settings.divisor).backward()
+                        for name, figure in figures.items():
+                            sums[name] += float(figure)
+                        sums["loss"] += float(value.detach()) / settings.divisor
+                    norm = torch.nn.utils.clip_grad_norm_(self.policy.trained.values(), settings.max_grad_norm)
+                    if not (math.isfinite(sums["loss"]) and bool(torch.isfinite(norm))):
+                        raise Problem(409, "The loss or its gradient is not finite, so nothing was changed. Lower the learning rate, "
+                                      "or look for extreme advantages.", "not_finite")
+                    self.optimizer.step()
+                    self.optimizer.zero_grad(set_to_none=True)
+                    sums["grad_norm"] += float(norm)
+                    steps += 1
+        except BaseException:
+            self.optimizer.zero_grad(set_to_none=True)
+            if steps:
+                self.restore(before)
+            raise
+        self.version += 1
+        per_token = {name: sums[name] / (settings.epochs * tokens) for name in ("entropy", "clip_fraction", "kl")}
+        return {
+            "version": self.version, "loss": sums["loss"] / settings.epochs, "drift_mean": drift.mean().item(),
+            "drift_max": drift.max().item(), **per_token, "grad_norm": sums["grad_norm"] / steps, "tokens": tokens,
+            "sequences": len(sequences), "seconds": round(time.monotonic() - began, 3)}
+
+    def _loss(self, loss, batch, settings):
+        """The summed loss of these sequences, and sums of figures."""
+        logprobs, entropy = self.logprobs(batch)
+        advantages = torch.cat([s.advantages for s in batch]).to(logprobs.device)
+        figures = {"entropy": entropy.sum()}
+        if loss == "cross_entropy":
+            value = -(logprobs * advantages).sum()
+        else:
+            start = torch.cat([s.start for s in batch])
+            recorded = torch.cat([s.recorded for s in batch]).to(logprobs.device)
+            ratio, weight = (logprobs - start).exp(), (start - recorded).exp().clamp(max=settings.importance_cap)
+            free, clipped = ratio * advantages, ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high) * advantages
+            value = -(weight * torch.min(free, clipped)).sum()
+            figures["clip_fraction"] = (clipped < free).sum()
+        if settings.kl:
+            gap = torch.cat([s.reference for s in batch]) - logprobs
+            penalty = (gap.exp() - gap - 1).sum()
+            value = value + settings.kl * penalty
+            figures["kl"] = penalty.detach()
+        return value, figures
+
+    def _check_drift(self, drift, limit):
+        mean, most = drift.mean().item(), drift.max().item()
+        if not math.isfinite(mean):
+            raise Problem(409, "The model's logprobs are not finite, so nothing was changed. Load an earlier state.", "not_finite")
+        if mean > limit:
+            raise Problem(
+                409, f"The trainer's logprobs of the sampled tokens differ from the recorded ones by {mean:.3g} on average "
+                f"(at most {most:.3g}; the limit of the mean is {limit:g}), so nothing was changed. Usual causes: another chat "
+                "template, temperature or precision, dropout, a mask that hides the wrong tokens, padding, or wrong token ids.",
+                "drift", drift_mean=mean, drift_max=most)
+
+    def state(self, device=None):
+        def copied(value):
+            if isinstance(value, torch.Tensor):
+                return value.detach().to(device or value.device, copy=True)
+            return {key: copied(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+        moments = self.optimizer.state_dict()["state"]
+        return copied({"version": self.version, "weights": self.policy.trained, "moments": moments})
+
+    def restore(self, state):
+        weights = self.policy.trained
+        shapes = [{name: tuple(w.shape) for name, w in some.items()} for some in (weights, state["weights"])]
+        if shapes[0] != shapes[1]:
+            raise Problem(400, "The saved weights belong to another model or another LoRA rank.", "wrong_model")
+        with torch.no_grad():
+            for name, weight in weights.items():
+                weight.copy_(state["weights"][name])
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["moments"]})
+        self.version = state["version"]
