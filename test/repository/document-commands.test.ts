@@ -23,6 +23,7 @@ const foreign = [
   '--project',
   '--repo',
   '--test',
+  '--torch',
   '--times',
   '--update',
 ]

@@ -20,7 +20,7 @@ import { expectWhatWasSaid, saidIn, type SaidCall } from './what-was-said.ts'
 const letters = Array.from('abcd')
 
 /** One row for each code. Their questions differ, but do not say the code. */
-export const numberedDoors: readonly TrainingRow[] = letters
+const numberedDoors: readonly TrainingRow[] = letters
   .flatMap((first) => letters.map((second) => first + second))
   .map((code, at) => ({
     initialMessages: [{ role: 'user', content: `What is the code of door ${at}?` }],

@@ -88,7 +88,7 @@ function loggedIn({ promptTokenIds, completionTokenIds, logprobs }: PolicyCall):
 }
 
 /** The logprob of each token of an answer. */
-export function logprobsOf(logprobs: PolicyCall['logprobs']): number[] {
+function logprobsOf(logprobs: PolicyCall['logprobs']): number[] {
   const entries = (logprobs?.content ?? []) as { logprob: number }[]
   return entries.map(({ logprob }) => logprob)
 }
