@@ -6,7 +6,7 @@ import type { Command } from '@commander-js/extra-typings'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import type { CheckFinding } from '../command/findings.ts'
-import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { fromHere, printJson, printOut, workingFolder } from '../command/surroundings.ts'
 import { readEnvironment } from '../inputs/environment.ts'
 
@@ -17,6 +17,17 @@ function declareDoctor(program: Command) {
     .optionsGroup(groups.run)
     .option('--online', 'also call each model of osmosis.toml once, for 16 tokens')
     .option('--fix', 'create missing folders of the workspace first')
+    .optionsGroup(groups.model)
+    .option(
+      '--base-url <url>',
+      'check only whether this endpoint gives a trainer what it needs: token ids, logprobs, tool calls, prefixes, temperature',
+      endpointUrl,
+    )
+    .option('--model <name>', 'name of the model at the endpoint')
+    .option(
+      '--api-key-env <name>',
+      'environment variable with the key of the endpoint (default: no key is sent)',
+    )
     .optionsGroup(groups.output)
     .option('--json', 'print one JSON object')
     .addHelpText('after', example('osmosis doctor --online'))
@@ -33,9 +44,28 @@ export function addDoctorCommand(program: Command, setExitCode: SetExitCode): vo
  * Checks this machine and the workspace of the working folder, and prints the findings. Resolves with the
  * exit code: 1 when a check failed, else 0.
  */
-async function diagnose({ online, fix, json }: FlagsOf<typeof declareDoctor>): Promise<number> {
+async function diagnose(flags: FlagsOf<typeof declareDoctor>): Promise<number> {
+  const { exitCodeOf, findingLines } = await import('../command/findings.ts')
+  const findings =
+    flags.baseUrl === undefined ? await machineAndWorkspace(flags) : await endpointOf(flags)
+  if (flags.json === true) printJson({ findings })
+  else printOut(findingLines(findings))
+  return exitCodeOf(findings)
+}
+
+async function endpointOf(flags: FlagsOf<typeof declareDoctor>): Promise<CheckFinding[]> {
+  const { choosePolicy } = await import('../inputs/choose-policy.ts')
+  const { endpointFindings } = await import('./endpoint-checks.ts')
+  const { closing } = await import('../command/process.ts')
+  return closing(await choosePolicy(flags, readEnvironment()), endpointFindings)
+}
+
+async function machineAndWorkspace({
+  online,
+  fix,
+}: FlagsOf<typeof declareDoctor>): Promise<CheckFinding[]> {
   const { findWorkspaceRoot } = await import('@osmosis/eval')
-  const { exitCodeOf, findingLines, ok, warn } = await import('../command/findings.ts')
+  const { ok, warn } = await import('../command/findings.ts')
   const { machineFindings } = await import('./installation-checks.ts')
   const { packageFindings } = await import('./installation-checks.ts')
   const { policyFindings, workspaceFindings } = await import('./workspace-checks.ts')
@@ -65,9 +95,7 @@ async function diagnose({ online, fix, json }: FlagsOf<typeof declareDoctor>): P
       ...(await policyFindings(workspace, environment, online === true)),
     )
   }
-  if (json === true) printJson({ findings })
-  else printOut(findingLines(findings))
-  return exitCodeOf(findings)
+  return findings
 }
 
 const workspaceFolders = ['rollouts', 'configs/training', 'configs/eval', 'data']
