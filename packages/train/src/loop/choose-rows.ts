@@ -28,7 +28,10 @@ export function chooseRows(choice: RowChoice): number[] {
   const size = Math.min(rowsPerStep, rowCount)
   if (settled === undefined || settled.size === 0) {
     const first = (step - 1) * size
-    return Array.from({ length: size }, (_, at) => rowOfEpoch(first + at, rowCount, seed))
+    return Array.from({ length: size }, (_, at) => {
+      const epoch = Math.floor((first + at) / rowCount)
+      return epochOrder({ rowCount, size, seed }, epoch)[(first + at) % rowCount] ?? 0
+    })
   }
   // Weighted sampling without replacement: the largest keys of u^(1/weight) (Efraimidis and Spirakis).
   const random = randomNumbers(`rows/${seed}/${step}`)
@@ -40,18 +43,30 @@ export function chooseRows(choice: RowChoice): number[] {
   return drawn.map(({ row }) => row)
 }
 
-function rowOfEpoch(position: number, rowCount: number, seed: number): number {
-  const epoch = Math.floor(position / rowCount)
-  return epochOrder(rowCount, seed, epoch)[position % rowCount] ?? 0
+interface Epochs {
+  readonly rowCount: number
+  /** Rows in a step. */
+  readonly size: number
+  readonly seed: number
 }
 
-let lastOrder: { readonly key: string; readonly order: readonly number[] } | undefined
+let lastOrders: { readonly key: string; readonly orders: number[][] } | undefined
 
-function epochOrder(rowCount: number, seed: number, epoch: number): readonly number[] {
-  const key = `${rowCount}/${seed}/${epoch}`
-  if (lastOrder?.key !== key) {
+/**
+ * The order of the rows in an epoch. A step that begins in the epoch before has no row twice: the rows that it took there
+ * come after those that it takes here.
+ */
+function epochOrder({ rowCount, size, seed }: Epochs, epoch: number): readonly number[] {
+  const key = `${rowCount}/${size}/${seed}`
+  if (lastOrders?.key !== key) lastOrders = { key, orders: [] }
+  const { orders } = lastOrders
+  for (let next = orders.length; next <= epoch; next += 1) {
     const rows = Array.from({ length: rowCount }, (_, row) => row)
-    lastOrder = { key, order: shuffled(rows, randomNumbers(`epoch/${seed}/${epoch}`)) }
+    const order = shuffled(rows, randomNumbers(`epoch/${seed}/${next}`))
+    const taken = (next * rowCount) % size
+    const before = new Set(taken === 0 ? [] : orders[next - 1]?.slice(-taken))
+    const first = taken === 0 ? [] : order.filter((row) => !before.has(row)).slice(0, size - taken)
+    orders.push([...first, ...order.filter((row) => !first.includes(row))])
   }
-  return lastOrder.order
+  return orders[epoch] ?? []
 }
