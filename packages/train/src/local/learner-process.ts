@@ -28,7 +28,7 @@ export interface LearnerProcessOptions {
   readonly seed?: number | undefined
   /** A Python class that replaces the model: `<file>:<class>`. */
   readonly policyClass?: string | undefined
-  /** Receives everything the learner prints. Default: its last lines are kept for error messages. */
+  /** Receives everything the learner prints. Default: error messages have its last lines. */
   readonly logFile?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
@@ -226,7 +226,7 @@ function lastLines(child: ChildProcess, logFile: string | undefined): () => stri
   return () => lines.join('\n')
 }
 
-/** Resolves with why the learner is no longer there. */
+/** Resolves with the reason when the learner has exited. */
 async function endOf(
   child: ChildProcess,
   { command, lines }: { readonly command: string; readonly lines: () => string },

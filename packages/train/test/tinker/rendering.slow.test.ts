@@ -40,7 +40,7 @@ describe('prompts, rendered as token ids', () => {
       }
       const accepted = ids.filter((some) => some !== null)
       expect(accepted.length).toBeGreaterThan(140)
-      // The differences that PythonTemplate names. One that is gone has to leave its list.
+      // The differences that PythonTemplate lists. A difference that is fixed has to leave the list.
       if (name.startsWith('llama3-')) continue // knows no tools
       for (const [at, conversation] of changed.entries()) {
         const theirs = textOf(ids[cases.length + at])
