@@ -51,7 +51,7 @@ from memory import memory
 from policy import TransformersPolicy
 from sampling import Request, Sampler
 from training import Sequence, Trainer
-from vllm_server import Vllm
+from vllm_server import Vllm, vllm_program
 
 
 class Learner:
@@ -328,6 +328,8 @@ def main():
     key = os.environ.get("OSMOSIS_LEARNER_KEY")
     if not key and not options.estimate:
         fail("set OSMOSIS_LEARNER_KEY: the key that requests have to carry.")
+    if options.sampler == "vllm" and not (vllm_program() and options.lora_rank > 0):
+        fail("--sampler vllm needs vllm in this Python or on PATH, and --lora-rank above 0: it loads adapters after updates, not all weights.")
     if options.threads:
         torch.set_num_threads(options.threads)
     # Only the line below goes to stdout, whatever the libraries print.

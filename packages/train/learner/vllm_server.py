@@ -30,7 +30,7 @@ class Vllm:
         self.folder = tempfile.TemporaryDirectory(prefix="osmosis-vllm-")
         self.pool = ThreadPoolExecutor(1024)
         self.key, self.port = uuid.uuid4().hex, _free_port()
-        rank = next(rank for rank in (8, 16, 32, 64, 128, 256, 320, 512) if rank >= options.lora_rank)
+        rank = next((rank for rank in (8, 16, 32, 64, 128, 256, 320) if rank >= options.lora_rank), 512)
         self.process = subprocess.Popen(
             [vllm_program(), "serve", policy.name, "--host", "127.0.0.1", "--port", str(self.port), "--enable-lora",
              "--max-lora-rank", str(rank), "--max-cpu-loras", "4", "--max-model-len", str(policy.max_length), "--dtype",
@@ -42,12 +42,12 @@ class Vllm:
             preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGTERM) if sys.platform == "linux" else None)
         while not self._answers():
             if self.process.poll() is not None:
-                fail(f"vllm serve ended with code {self.process.returncode}; what it printed is above. Without vLLM in this Python, "
-                     "the learner samples by itself.")
+                fail(f"vllm serve ended with code {self.process.returncode}; what it printed is above. With --sampler torch the "
+                     "learner does without it.")
             time.sleep(0.5)
 
     def _answers(self):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(Problem):
             return self._send(http.client.HTTPConnection("127.0.0.1", self.port, timeout=5), "/health") is not None
         return False
 
@@ -87,12 +87,17 @@ class Vllm:
 
     def _send(self, connection, path, body=None, request=None):
         headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
-        with contextlib.closing(connection):
-            connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, headers)
-            if request:
-                request.socket = connection.sock
-            response = connection.getresponse()
-            answer = response.read()
+        try:
+            with contextlib.closing(connection):
+                connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, headers)
+                if request:
+                    request.socket = connection.sock
+                response = connection.getresponse()
+                answer = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            code = self.process.poll()
+            state = "is running" if code is None else f"has ended with code {code}"
+            raise Problem(502, f"vLLM did not answer {path} ({error!r}); it {state}.", "vllm_error") from error
         if response.status != 200:
             raise Problem(502, f"vLLM answered {path} with {response.status}: {answer.decode(errors='replace')[:500]}", "vllm_error")
         return json.loads(answer) if answer.startswith(b"{") else answer

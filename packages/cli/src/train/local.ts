@@ -19,6 +19,11 @@ function declareLocal(train: Command) {
         .choices(['auto', 'cpu', 'cuda', 'mps'] as const)
         .default('auto' as const),
     )
+    .addOption(
+      new Option('--sampler <program>', 'what samples: PyTorch, or vLLM (auto: where it is there)')
+        .choices(['auto', 'torch', 'vllm'] as const)
+        .default('auto' as const),
+    )
     .option(
       '--python <command>',
       'Python with torch, transformers and peft (default: uv installs them for the learner)',

@@ -16,6 +16,8 @@ export interface LearnerProcessOptions {
   /** Python with torch, transformers and peft. Default: `uv`, which installs them for the learner alone. */
   readonly python?: string | undefined
   readonly device?: 'auto' | 'cpu' | 'cuda' | 'mps' | undefined
+  /** What samples. Default: `auto`, vLLM where it is installed and finds a GPU. */
+  readonly sampler?: 'auto' | 'torch' | 'vllm' | undefined
   /** Rank of the LoRA adapters; 0 trains all weights. Default: the learner's, 16. */
   readonly loraRank?: number | undefined
   /** Maximum number of tokens in a conversation. */
@@ -179,6 +181,7 @@ function learnerArgs(options: LearnerProcessOptions): string[] {
   const flags: readonly (readonly [string, string | number | undefined])[] = [
     ['--model', options.model],
     ['--device', options.device],
+    ['--sampler', options.sampler],
     ['--lora-rank', options.loraRank],
     ['--max-length', options.maxLength],
     ['--batch', options.batch],

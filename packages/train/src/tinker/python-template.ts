@@ -8,8 +8,8 @@ type Node = { type: string } & Record<string, unknown>
  * write null and booleans as Python does. These differences remain, none of them in what a training continues, because only new
  * messages are rendered there:
  *
- * - Arguments of tool calls whose numbers `JSON.parse` changes (`1.0`, `1e-7`, integers above 2^53), or whose keys look
- *   like integers, which it moves to the front.
+ * - Arguments and schemas whose numbers `JSON.parse` changes (`1.0`, `1e-7`, integers above 2^53), or whose keys look like
+ *   integers, which it moves to the front.
  * - `string` of an object or a list: JSON instead of Python's form.
  * - A byte order mark at the start of an answer, which `@huggingface/tokenizers` drops when it decodes tokens.
  */

@@ -18,6 +18,8 @@ from learner_process import HERE, KEY, LEARNER, READ_NOTE, LearnerProcess, quest
 sys.path.insert(0, str(LEARNER.parent))
 import answers
 import sampling
+from bodies import Problem
+from learner import Learner
 
 # What the templates of each family have in common.
 TEMPLATES = {
@@ -204,6 +206,14 @@ def tiny_policy(weights):
 
 
 class InOneProcess(unittest.TestCase):
+    def test_refuses_tools_of_a_family_that_it_cannot_read_by_name(self):
+        policy = tiny_policy(False)
+        policy.template = "{% for tool in tools %}[TOOL_CALLS]"
+        learner = Learner(policy, Namespace(learning_rate=0, micro_batch_tokens=1, seed=0, batch=1), 0, 0)
+        with self.assertRaisesRegex(Problem, "form of Mistral") as refused:
+            learner.chat({"messages": [question(1)], "tools": [READ_NOTE]}, None)
+        self.assertEqual((refused.exception.status, refused.exception.body["error"]["code"]), (400, "tools_unsupported"))
+
     def test_two_conversations_that_say_the_same_continue_with_their_own_tokens(self):
         policy, user, answer = tiny_policy(False), question(1), {"role": "assistant", "content": "read_note"}
         conversations = answers.Conversations(policy)
@@ -477,13 +487,12 @@ class Updates(WithPolicy):
 class WithVllm(unittest.TestCase):
     """The stand-in of vLLM is a program of these tests: no GPU was there when they were written."""
 
-    def start(self, **environment):
+    def start(self, *flags, **environment):
         path = os.pathsep.join([str(HERE / "stand_in"), str(Path(sys.executable).parent), os.environ["PATH"]])
-        return start("tiny_policy.py:TinyPolicy", "--sampler", "vllm", "--seed", "5", PATH=path, **environment)
+        return start("tiny_policy.py:TinyPolicy", "--sampler", "vllm", "--seed", "5", *flags, PATH=path, **environment)
 
     def seen(self, learner):
-        [child] = Path(f"/proc/{learner.process.pid}/task/{learner.process.pid}/children").read_text().split()
-        port = Path(f"/proc/{child}/cmdline").read_text().split("--port\0")[1].split("\0")[0]
+        port = Path(f"/proc/{self.child(learner)}/cmdline").read_text().split("--port\0")[1].split("\0")[0]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/seen") as answer:
             return json.load(answer)
 
@@ -509,20 +518,43 @@ class WithVllm(unittest.TestCase):
         self.assertEqual((cut["finish_reason"], len(cut["token_ids"])), ("length", 1))
         self.assertEqual(learner.close(), 0)
 
+    def test_says_that_vllm_has_ended(self):
+        learner = self.start()
+        self.end(self.child(learner))
+        status, answer = learner.request("/v1/chat/completions", {"messages": [question(1)]})
+        self.assertEqual((status, answer["error"]["code"]), (502, "vllm_error"))
+        self.assertIn("has ended", answer["error"]["message"])
+        learner.close()
+
     def test_says_what_vllm_printed_when_it_does_not_start(self):
         with self.assertRaisesRegex(RuntimeError, "code 2"):
             self.start(VLLM_STAND_IN_FAILS="1")
 
+    def test_refuses_to_train_all_weights_with_vllm(self):
+        with self.assertRaisesRegex(RuntimeError, "code 2"):
+            self.start("--lora-rank", "0")
+
     def test_vllm_ends_with_a_learner_that_is_killed(self):
         learner = self.start()
-        [child] = Path(f"/proc/{learner.process.pid}/task/{learner.process.pid}/children").read_text().split()
+        child = self.child(learner)
         learner.process.kill()
         learner.process.wait()
+        self.wait_for_end(child)
+        learner.close()
+
+    def child(self, learner):
+        [child] = Path(f"/proc/{learner.process.pid}/task/{learner.process.pid}/children").read_text().split()
+        return int(child)
+
+    def end(self, process):
+        os.kill(process, signal.SIGKILL)
+        self.wait_for_end(process)
+
+    def wait_for_end(self, process):
         deadline = time.monotonic() + 30
-        while Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1][:3]:
+        while Path(f"/proc/{process}").exists() and "Z" not in Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1][:3]:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
-        learner.close()
 
 
 class Process(unittest.TestCase):

@@ -42,6 +42,7 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
     model: existsSync(folder) ? folder : model,
     python: flags.python,
     device: flags.device,
+    sampler: flags.sampler,
     loraRank: flags.loraRank,
     maxLength,
     batch: flags.batch,
