@@ -76,6 +76,7 @@ export default withMermaid({
         items: [
           { text: 'Overview', link: '/training/' },
           { text: 'One GPU or your laptop', link: '/training/local' },
+          { text: 'Tinker', link: '/training/tinker' },
           { text: 'Osmosis', link: '/training/osmosis' },
           { text: 'Agent Lightning', link: '/training/agent-lightning' },
           { text: 'Trinity-RFT', link: '/training/trinity' },

@@ -41,7 +41,7 @@ it('the page has the variables that the packages read, and no others', () => {
   const names = sources.flatMap((file) =>
     [
       ...read(file).matchAll(
-        /\b_?OSMOSIS(?:_[A-Z\d]+)+\b(?!_)|\bROLLOUT_PORT\b|\bOTEL(?:_[A-Z]+)+\b/g,
+        /\b_?OSMOSIS(?:_[A-Z\d]+)+\b(?!_)|\bROLLOUT_PORT\b|\bTINKER_API_KEY\b|\bOTEL(?:_[A-Z]+)+\b/g,
       ),
     ].map(String),
   )
