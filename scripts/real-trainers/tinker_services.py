@@ -44,6 +44,8 @@ max_response_length = 64
 [secrets]
 required = []
 """
+# One model beside the base, and batches of one size: jax compiles each size, for 20 seconds.
+SKYRL = {"max_lora_adapters": 2, "max_lora_rank": 16, "sample_max_num_sequences": 32, "train_micro_batch_size": 16}
 TELEMETRY = """class Nothing:
     def __init__(self, *_): pass
     def __getattr__(self, _): return lambda *_, **__: None
@@ -81,10 +83,10 @@ class Server:
             self.command = [sys.executable, "-m", "uvicorn", "gateway:app", "--host", "127.0.0.1", "--port", str(self.port)]
         else:
             self.where = checkout
-            self.env |= {"JAX_PLATFORMS": "cpu"}
+            self.env |= {"JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(folder / "jax")}
             self.command = [sys.executable, str(stand_ins / "uv"), "run", "-m", "skyrl.tinker.api", "--host", "127.0.0.1"]
             self.command += ["--port", str(self.port), "--base-model", str(model), "--backend", "jax"]
-            self.command += ["--backend-config", json.dumps({"max_lora_adapters": 2, "max_lora_rank": 16})]
+            self.command += ["--backend-config", json.dumps(SKYRL)]
             self.command += ["--checkpoints-base", str(folder / "checkpoints"), "--database-url", f"sqlite:///{folder}/tinker.db"]
 
     def start(self):
