@@ -2,12 +2,9 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import threading
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import torch
@@ -200,12 +197,12 @@ def _with_objects(message):
 
 def go_offline_without_hub():
     """The hub's client tries for minutes to reach it. Models that were downloaded before need no connection."""
+    import huggingface_hub
+
     try:
-        urllib.request.urlopen(os.environ.get("HF_ENDPOINT", "https://huggingface.co"), timeout=5).close()
-    except urllib.error.HTTPError:
-        pass  # it answers
-    except (OSError, http.client.HTTPException):
-        os.environ["HF_HUB_OFFLINE"] = "1"
+        huggingface_hub.get_session().head(huggingface_hub.constants.ENDPOINT, timeout=5)
+    except Exception:
+        huggingface_hub.constants.HF_HUB_OFFLINE = True
 
 
 def pick_device(wanted):
