@@ -36,11 +36,13 @@ it('the example learns: better by the comparison, and each step is a run', limit
   const args = ['train', 'local', config, ...learner, '--passes', '2', '--steps', '8']
   const plan = await osmosis([...args, '--dry-run'], {}, folder)
   expect(plan.code).toBe(0)
+  expect(plan.stderr).toMatch(/^Time {6}roughly .* a step, were each conversation/m)
   expect(plan.stderr).toContain('64 to train, 16 held out')
   expect(plan.stderr).toContain('8 of 16 rows × 8 attempts = 1,024 rollouts')
 
   const { code, stdout, stderr } = await osmosis(args, {}, folder)
   expect(stderr).toMatch(/^step {3}1 {2}reward 0\.[0-4]/m)
+  expect(stderr).toMatch(/^step {3}2 .* about .* left$/m)
   expect(stdout).toMatch(/^Better by 0\.\d+, with 95 % confidence/m)
   expect(code).toBe(0)
   const runs = ['--output', '.osmosis/training/doors/runs'] as const

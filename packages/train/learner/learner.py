@@ -47,7 +47,7 @@ import torch
 from answers import Conversations, parse_answer, tool_family
 from bodies import (
     Problem, aside, fail, is_number, out_of_memory, read_folder, read_list, read_messages, read_number, replacing, stream)
-from memory import memory
+from memory import memory, speed
 from policy import TransformersPolicy
 from sampling import Request, Sampler
 from training import Sequence, Trainer
@@ -344,7 +344,7 @@ def main():
         "model": policy.name, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
         "weights": sum(w.numel() for w in policy.module.parameters()),
         "trained_weights": sum(w.numel() for w in policy.trained.values()),
-        "max_length": policy.max_length, "memory_bytes": needs, "sampler": "vllm" if share else "torch",
+        "max_length": policy.max_length, "memory_bytes": needs, "flops_per_second": speed(policy), "sampler": "vllm" if share else "torch",
         "tool_parser": parser, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
     if not options.estimate:
         learner = Learner(make(options), options, needs["cache"], share)

@@ -53,6 +53,7 @@ const startedSchema = z.object({
   trained_weights: z.number(),
   max_length: z.number(),
   memory_bytes: memorySchema,
+  flops_per_second: z.number(),
   sampler: z.enum(['torch', 'vllm']),
   tool_parser: z.string().nullable(),
   reasoning_parser: z.string().nullable(),
@@ -80,6 +81,8 @@ export interface LearnerFacts {
   /** Tokens. */
   readonly maxLength: number
   readonly memory: LearnerMemory
+  /** Floating point operations per second of the device, measured with a product of matrices. */
+  readonly flopsPerSecond: number
   /** What samples: the learner itself, or vLLM beside it. */
   readonly sampler: 'torch' | 'vllm'
   /** Names of vLLM's parsers for this model; null where it has none. */
@@ -264,6 +267,7 @@ function toFacts(started: Omit<Started, 'url'>): LearnerFacts {
     trainedWeights: started.trained_weights,
     maxLength: started.max_length,
     memory: started.memory_bytes,
+    flopsPerSecond: started.flops_per_second,
     sampler: started.sampler,
     toolParser: started.tool_parser,
     reasoningParser: started.reasoning_parser,

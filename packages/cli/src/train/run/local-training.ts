@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { formatCount } from '@osmosis/eval'
+import { formatCount, formatDuration } from '@osmosis/eval'
 import {
   estimateLearner,
   openLocalLearner,
@@ -31,7 +31,7 @@ export function trainLocalCommand(configFile: string, flags: TrainLocalFlags): P
     const options = learnerOptions(plan, flags)
     const facts = await estimateLearner(options)
     await assertDiskSpace(plan, facts)
-    return plannedLearner(options, facts)
+    return plannedLearner(options, facts, stepSeconds(plan, facts, flags.passes))
   })
 }
 
@@ -52,7 +52,11 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
   }
 }
 
-function plannedLearner(options: LearnerProcessOptions, facts: LearnerFacts): PlannedLearner {
+function plannedLearner(
+  options: LearnerProcessOptions,
+  facts: LearnerFacts,
+  seconds: number,
+): PlannedLearner {
   const { memory, trainedWeights, weights, sampler } = facts
   const isLora = trainedWeights < weights
   let learner: LocalLearner | undefined
@@ -73,6 +77,10 @@ function plannedLearner(options: LearnerProcessOptions, facts: LearnerFacts): Pl
         'Memory',
         `${sizeText(memory.needed)} needed${memory.free === null ? '' : `, ${sizeText(memory.free)} free`}`,
       ],
+      [
+        'Time',
+        `roughly ${formatDuration(seconds * 1000)} a step, were each conversation ${formatCount(facts.maxLength)} tokens long`,
+      ],
     ],
     defaultLearningRate: isLora ? 1e-4 : 1e-6,
     async open(signal) {
@@ -91,6 +99,23 @@ function plannedLearner(options: LearnerProcessOptions, facts: LearnerFacts): Pl
             `Serve it         vllm serve ${folder}${parserFlags(facts)}`,
           ],
   }
+}
+
+/** What models reach of the speed of a lone product of matrices. */
+const efficiency = 0.3
+/** Of sampling one token in each conversation of a batch, beside the arithmetic. Seconds. */
+const tokenOverhead = 0.005
+
+/** A rough estimate of the time of a step whose conversations are as long as they may be. Seconds. */
+function stepSeconds(
+  { rowsPerStep, attempts }: TrainingPlan,
+  { weights, maxLength, flopsPerSecond }: LearnerFacts,
+  passes = 1,
+): number {
+  const conversations = rowsPerStep * attempts
+  // Two operations for each weight to sample a token or to check its logprob, six for each pass of an update.
+  const operations = conversations * maxLength * weights * (4 + 6 * passes)
+  return operations / (flopsPerSecond * efficiency) + maxLength * tokenOverhead
 }
 
 /** vLLM takes these ranks alone, and 16 without the flag. */

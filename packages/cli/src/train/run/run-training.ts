@@ -13,7 +13,14 @@ import { readEnvironment } from '../../inputs/environment.ts'
 import type { TrainingFlags } from '../training-flags.ts'
 import { trainingInputs } from './training-inputs.ts'
 import { archiveTraining, modelFolders, planTraining, type TrainingPlan } from './training-plan.ts'
-import { endText, evaluationText, planText, stepText, TrainingProgress } from './training-text.ts'
+import {
+  endText,
+  evaluationText,
+  planText,
+  stepText,
+  timeLeft,
+  TrainingProgress,
+} from './training-text.ts'
 
 /** A learner for a plan, and what is said about it. */
 export interface PlannedLearner {
@@ -118,6 +125,7 @@ async function withLearner(
   const { config, rowsPerStep, attempts } = plan
   const { warmStart } = flags
   const secrets = redaction()
+  const steps = plan.steps + (warmStart === undefined ? 0 : (flags.warmSteps ?? 3))
   try {
     const result = await train({
       folder: plan.folder,
@@ -156,7 +164,8 @@ async function withLearner(
       redact: (data) => secrets.data(data),
       signal: AbortSignal.any(signals),
       onProgress: (run, update) => progress.update(run, update),
-      onStep: (step) => progress.say(() => say(stepText(step, planned.spent?.()))),
+      onStep: (step) =>
+        progress.say(() => say(stepText(step, timeLeft(step, steps), planned.spent?.()))),
       onEvaluation: (evaluation) => progress.say(() => say(evaluationText(evaluation))),
     })
     await learner.export(path.join(plan.folder, modelFolders.last))

@@ -30,8 +30,17 @@ export function planText(
   ].join('\n')
 }
 
-/** A step that ended, on one line with what the training has cost, and its alarms below. */
-export function stepText(record: StepRecord, spent: string | undefined): string {
+/** About how long the rest of a training takes, by its last step; undefined after the last one. */
+export function timeLeft(
+  { step, rollouts, update }: StepRecord,
+  steps: number,
+): string | undefined {
+  const left = (steps - step) * (rollouts.seconds + (update?.seconds ?? 0))
+  return left <= 0 ? undefined : `about ${formatDuration(left * 1000)} left`
+}
+
+/** A step that ended, on one line with further details, and its alarms below. */
+export function stepText(record: StepRecord, ...details: readonly (string | undefined)[]): string {
   const { step, phase, rollouts, batch, update, alarms } = record
   const parts = [
     `step ${String(step).padStart(3)}`,
@@ -47,7 +56,7 @@ export function stepText(record: StepRecord, spent: string | undefined): string 
         ].join('  '),
     `rollouts ${formatDuration(rollouts.seconds * 1000)}`,
     ...(update === null ? [] : [`update ${formatDuration(update.seconds * 1000)}`]),
-    ...(spent === undefined ? [] : [spent]),
+    ...details.filter((detail) => detail !== undefined),
     ...(phase === 'warm_start' ? ['(warm start)'] : []),
   ].filter((part) => part !== '')
   return [parts.join('  '), ...alarms.map((alarm) => `  ! ${alarm}`)].join('\n')
