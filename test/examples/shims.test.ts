@@ -22,7 +22,8 @@ const meanwhile = 64
 
 /**
  * Calls the policy twice, and throws in between: always for one row, and once for another. For a third it rewrites the
- * history, like an agent that reformats the JSON of its tool calls. Attempts at a fourth wait for each other.
+ * history, like an agent that reformats the JSON of its tool calls. Attempts at a fourth wait for each other. A fifth is
+ * compacted with a call that is not training data.
  */
 class AsksTwice extends AgentWorkflow {
   static broken = new Set<string>()
@@ -41,6 +42,11 @@ class AsksTwice extends AgentWorkflow {
       if (choices[0] !== undefined) messages.push(choices[0].message)
       if (id === 'rewritten' && question !== 'once more:') {
         messages[messages.length - 1] = { role: 'assistant', content: 'in other words' }
+      }
+      if (id === 'compacted' && question === undefined) {
+        const request = { messages: [...messages, { role: 'user', content: 'sum up' }] }
+        await policy.complete(request, { purpose: 'summary', trainable: false })
+        messages.splice(0, messages.length, { role: 'user', content: 'so far:' })
       }
       if (id === 'crowd' && question === undefined) {
         AsksTwice.running += 1
@@ -130,6 +136,7 @@ const wrong = { id: 'wrong', prompt: 'wrong!', label: 'no' }
 const flaky = { id: 'flaky', prompt: 'flaky!', label: '!?' }
 const broken = { id: 'broken', prompt: 'broken!', label: '!?' }
 const rewritten = { id: 'rewritten', prompt: 'json!', label: 'no' }
+const compacted = { id: 'compacted', prompt: 'long!', label: 'no' }
 const crowd = { id: 'crowd', prompt: 'crowd!', label: '!?', attempts: meanwhile }
 const oversized = { ...rewritten, tokenBudget: 100 }
 const letters = (text: string): number[] => Array.from(text, (letter) => letter.codePointAt(0) ?? 0)
@@ -174,6 +181,16 @@ withPrograms('python3').describe('the programs of docs/training/shims.md', () =>
     const inOrder = (pairs: Pair[]): Pair[] => pairs.toSorted(([, a], [, b]) => b - a)
     expect(inOrder(step.trained.flatMap(trainedOf))).toEqual(inOrder(step.sampled))
     expect(new Set(step.trained.map(({ metrics }) => metrics.reward))).toEqual(new Set([0.25]))
+  })
+
+  it('give TRL each part of a compacted conversation, without the call that compacted it', async () => {
+    const step = await trlStep([compacted])
+    expect(step.error).toBeNull()
+    const texts = step.trained.map(({ input_ids }) => String.fromCodePoint(...input_ids))
+    expect(new Set(texts)).toEqual(
+      new Set(['user:long!;assistant:!', 'user:so far:;user:again?;assistant::?']),
+    )
+    expect(step.trained.map((row) => trainedOf(row).length).toSorted()).toEqual([1, 1, 2, 2])
   })
 
   it('give TRL nothing of a rollout of which it would drop a sequence, and count it', async () => {

@@ -27,13 +27,17 @@ async def run_async(server, row, **settings):
     return await asyncio.get_running_loop().run_in_executor(pool, call)
 
 
+def trained_calls(sample):
+    return [call for call in sample["calls"] if call.get("trainable", True)]
+
+
 def sequences(answer):
     """What is to be trained of a completed rollout that was run with trace=True."""
     found = []
     sampled = 0
     for sample in answer["trace"]:
         before = None
-        for call in sample["calls"]:
+        for call in trained_calls(sample):
             prompt, ids, logprobs = call["prompt_token_ids"], call["completion_token_ids"], call["logprobs"]
             if prompt is None or ids is None or logprobs is None:
                 raise ValueError("the model server gave no token ids or logprobs: vLLM 0.10.2 and newer do")

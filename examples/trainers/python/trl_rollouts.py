@@ -8,7 +8,7 @@ from asyncio import sleep
 from http.client import HTTPException
 from importlib.metadata import version
 
-from osmosis_run import run_async, sequences
+from osmosis_run import run_async, sequences, trained_calls
 
 try:
     from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker, TrainingSequence, _AsyncRolloutLoop
@@ -102,7 +102,8 @@ class OsmosisLoop(_AsyncRolloutLoop):
             budget = f"sequences of {sizes} tokens ({sampled} of them sampled), and a token_budget of {self.token_budget}"
             return self.refuse(budget)
         self.ended += 1
-        ids = [token for sample in answer["trace"] for call in sample["calls"] for token in call["completion_token_ids"]]
+        calls = [call for sample in answer["trace"] for call in trained_calls(sample)]
+        ids = [token for call in calls for token in call["completion_token_ids"]]
         said = [{"role": "assistant", "content": self.tokenizer.decode(ids)}]
         return said, ids, found, 0, 0, answer["reward"]
 

@@ -50,7 +50,7 @@ describe('a grader of groups is refused', () => {
       return (await run(words, { OSMOSIS_TRAINER_KEY: 'key' }, root)).stderr
     }
     expect(await refused('--agent-lightning http://127.0.0.1:1')).toBe(
-      'error: RankGrader is a GroupGrader, which grades the attempts at a row together, and Agent Lightning at http://127.0.0.1:1 does not group rollouts: use a Grader.\n',
+      'error: RankGrader is a GroupGrader, which grades the attempts at a row together, and Agent Lightning at http://127.0.0.1:1 does not group rollouts: pass --group-column and --group-size, or use a Grader.\n',
     )
     const trinity = '--trinity http://127.0.0.1:1 --dataset data/words.jsonl --groups-per-commit 1'
     expect(await refused(`${trinity} --attempts 1`)).toContain(

@@ -51,5 +51,6 @@ export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-fi
 export { leasedResult, toLeasedEnd } from './leases/leased-delivery.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
 export { digestOfToken, type LeasedEnd } from './leases/leased-rollout.ts'
+export { RowGroups, type RowGroupOptions } from './run/row-groups.ts'
 export { rowOf, type TrainerRow } from './run/run-request.ts'
 export { Admission, digestOf, refusals } from './work/admission.ts'

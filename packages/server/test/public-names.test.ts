@@ -44,6 +44,7 @@ it('exports what servers of other rollout protocols are built on', () => {
       'portRoutes',
       'reachableUrl',
       'refusals',
+      'RowGroups',
       'rowOf',
       'showBackend',
       'stepRewardsDropped',

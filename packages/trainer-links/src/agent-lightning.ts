@@ -4,7 +4,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/runtime'
 import { wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
-import { rowOf, type TrainerRow } from '@osmosis/server/protocols'
+import { RowGroups, rowOf, type RowGroupOptions, type TrainerRow } from '@osmosis/server/protocols'
 
 import { GatewayClaims } from './gateway-claims.ts'
 import { finalStatus, gatewayRollout, pathOf, patch } from './gateway-rollout.ts'
@@ -13,7 +13,7 @@ import { TrainerClient } from './trainer-client.ts'
 import type { TrainerLink, TrainerTask } from './trainer-link.ts'
 
 /** Options of {@link agentLightning}. */
-export interface AgentLightningOptions {
+export interface AgentLightningOptions extends RowGroupOptions {
   /** Base URL of the gateway. */
   readonly url: string
   /** Its key, which model calls carry as well; default: none. */
@@ -60,6 +60,7 @@ class AgentLightningLink implements TrainerLink {
   readonly #held = new Map<string, HeldRollout>()
   readonly #watch: GatewayWatch
   readonly #claims: GatewayClaims
+  readonly #groups: RowGroups
   #warned = false
 
   constructor(options: AgentLightningOptions) {
@@ -75,11 +76,14 @@ class AgentLightningLink implements TrainerLink {
       abandonedAfterSeconds,
       logger: this.#logger,
     })
+    this.#groups = new RowGroups(options)
     this.#claims = new GatewayClaims({
       client: this.#client,
       held: this.#held,
       attempt: this.#attempt(0),
       toTask: (held) => this.#toTask(held),
+      groupOf: ({ input, isTrain }) =>
+        isTrain && isObject(input) ? this.#groups.nameOf(input) : undefined,
       lookSeconds,
       logger: this.#logger,
     })
@@ -94,14 +98,17 @@ class AgentLightningLink implements TrainerLink {
     return this.#claims.claim(free, signal)
   }
 
-  #toTask({ rollout, attempt, claimedAt }: HeldRollout): TrainerTask {
-    const { id, isTrain, timeoutSeconds, input } = rollout
-    const { apiKey, rows = rowOf } = this.#options
-    const { messages, label, metadata } = checkedRow(
-      rows(input as Readonly<Record<string, unknown>>),
-    )
+  #toTask(held: HeldRollout): TrainerTask {
+    const { rollout, attempt, claimedAt, tries } = held
+    const { id, isTrain, timeoutSeconds } = rollout
+    const { apiKey, rows = rowOf, retries = 1 } = this.#options
+    const input = rollout.input as Readonly<Record<string, unknown>>
+    const { messages, label, metadata } = checkedRow(rows(input))
+    // An attempt that is executed again remains the same attempt.
+    if (isTrain && tries === 0) held.group = this.#groups.next(input)
     const mode = isTrain ? 'train' : 'val'
-    const route = `/proxy/rollout/${encodeURIComponent(id)}/attempt/${attempt}/mode/${mode}/openai/v1`
+    const urlOf = (name: string): string =>
+      `${this.#client.url}/proxy/rollout/${encodeURIComponent(id)}/attempt/${name}/mode/${mode}/openai/v1`
     return {
       key: id,
       request: {
@@ -109,9 +116,12 @@ class AgentLightningLink implements TrainerLink {
         initialMessages: messages,
         label,
         metadata,
-        chatCompletionsUrl: `${this.#client.url}${route}`,
+        chatCompletionsUrl: urlOf(attempt),
         apiKey,
-        wire: { stream: false, ownRoute: true },
+        // The trainer trains every call of the last attempt: others are recorded under another name.
+        wire: { stream: false, ownRoute: true, auxiliaryUrl: urlOf(`${attempt}-auxiliary`) },
+        group: held.group,
+        retriedAfter: tries < retries ? ['http_error'] : [],
         agentTimeoutSeconds: timeoutSeconds,
         queuedSeconds: (performance.now() - claimedAt) / 1000,
         graderTimeoutSeconds: timeoutSeconds,
@@ -193,7 +203,7 @@ class AgentLightningLink implements TrainerLink {
   #warnOfRepeatedPrompts(id: string, { samples }: Extract<RolloutEnd, { kind: 'rewarded' }>): void {
     if (this.#warned) return
     const prompts = [...samples.values()]
-      .flatMap(({ calls }) => calls)
+      .flatMap(({ calls }) => calls.filter(({ trainable }) => trainable))
       .flatMap(({ promptTokenIds }) => (promptTokenIds ? [promptTokenIds.join()] : []))
     if (new Set(prompts).size === prompts.length) return
     this.#warned = true

@@ -32,6 +32,8 @@ interface GatewayClaimsOptions {
   readonly attempt: string
   /** Throws for a row that cannot be executed. */
   readonly toTask: (held: HeldRollout) => TrainerTask
+  /** The name of the group of a rollout; undefined for one without. */
+  readonly groupOf: (rollout: GatewayRollout) => string | undefined
   readonly lookSeconds: number
   readonly logger: Logger
 }
@@ -41,6 +43,8 @@ export class GatewayClaims {
   readonly #options: GatewayClaimsOptions
   /** Rollouts that were queued when the list was fetched. */
   #queued: GatewayRollout[] = []
+  /** The group whose attempts are claimed one after another, so that they run together. */
+  #group: string | undefined
   #listedAt = Number.NEGATIVE_INFINITY
   readonly #claiming = new Set<Promise<void>>()
   readonly #ready: TrainerTask[] = []
@@ -76,7 +80,7 @@ export class GatewayClaims {
     const isDue = this.#queued.length === 0 ? ageMs >= lookSeconds * 1000 : ageMs > maxListAgeMs
     if (isDue) await this.#list(signal)
     for (let n = 0; n < wanted && this.#queued.length > 0; n += 1) {
-      const [rollout] = this.#queued.splice(Math.floor(Math.random() * this.#queued.length), 1)
+      const rollout = this.#choose()
       if (rollout === undefined) return
       const claiming = this.#take(rollout, signal)
         .catch((error: unknown) => {
@@ -88,6 +92,18 @@ export class GatewayClaims {
         })
       this.#claiming.add(claiming)
     }
+  }
+
+  /** The next attempt of the group that was begun, or any rollout. */
+  #choose(): GatewayRollout | undefined {
+    const { groupOf } = this.#options
+    const group = this.#group
+    const next =
+      group === undefined ? -1 : this.#queued.findIndex((rollout) => groupOf(rollout) === group)
+    const place = next === -1 ? Math.floor(Math.random() * this.#queued.length) : next
+    const [rollout] = this.#queued.splice(place, 1)
+    this.#group = rollout && groupOf(rollout)
+    return rollout
   }
 
   /** Waits for a claim, but not longer than `lookSeconds`: the worker may have more room by then. */

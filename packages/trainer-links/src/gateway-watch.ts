@@ -1,4 +1,4 @@
-import { errorMessage } from '@osmosis/core'
+import { errorMessage, type RolloutGroup } from '@osmosis/core'
 import { wait } from '@osmosis/core/http'
 import type { Logger } from '@osmosis/server'
 
@@ -19,6 +19,8 @@ export interface HeldRollout {
   attempt: string
   /** How often it was executed again. */
   tries: number
+  /** The group that it is an attempt of, from its first execution. */
+  group?: RolloutGroup | undefined
   /** On the clock of `performance.now()`. Milliseconds. */
   readonly claimedAt: number
   readonly withdrawn: PromiseWithResolvers<void>

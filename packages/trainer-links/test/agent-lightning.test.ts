@@ -1,9 +1,11 @@
+import type { RolloutGroup } from '@osmosis/core'
+import type { FakeAgentLightning } from '@osmosis/testing'
 import type { AgentLightningOptions } from '@osmosis/trainer-links'
 import { startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
-import { model, plannedAgent, row } from './planned-agent.ts'
+import { comparingAgent, model, plannedAgent, row } from './planned-agent.ts'
 
 describe('what is trained of each end', () => {
   test.each([
@@ -306,5 +308,77 @@ describe('workers', () => {
     const worker = startWorker(fake, plannedAgent(), { url: new URL(peer.url).origin })
     await received.promise
     expect((await worker.stop()).ends).toMatchObject({ rewarded: 0, cancelled: 0 })
+  })
+})
+
+/** The prompts that would be trained, as text. */
+function trainedPrompts(fake: FakeAgentLightning): string[] {
+  return fake.trained().map(({ promptIds }) => String.fromCodePoint(...promptIds))
+}
+
+describe('the calls of a rollout', () => {
+  test('are trained in every part of a conversation that was rewritten', async () => {
+    const { fake } = await gateway([{ input: row({ calls: 4, rewrites: true, reward: 0.5 }) }])
+    startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    const prompts = trainedPrompts(fake)
+    expect(prompts.map((prompt) => prompt.includes('In short.'))).toEqual([
+      false,
+      false,
+      false,
+      true,
+    ])
+    expect(new Set(fake.trained().map(({ reward }) => reward))).toEqual(new Set([0.5]))
+  })
+
+  test('are not trained where they are not training data', async () => {
+    const { fake, ids } = await gateway([{ input: row({ calls: 2, titles: true }) }])
+    startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    const { events, lastAttempt } = fake.rollout(String(ids[0]))
+    const attempts = events.flatMap((event) => (event.kind === 'call' ? [event.attempt] : []))
+    const other = `${lastAttempt}-auxiliary`
+    expect(attempts).toEqual([lastAttempt, other, lastAttempt, other])
+    expect(trainedPrompts(fake)).toHaveLength(2)
+    expect(trainedPrompts(fake).join('')).not.toContain('A title')
+  })
+})
+
+describe('groups', () => {
+  const grouped = (n: number): { input: object; group: string }[] =>
+    Array.from({ length: n }, (_, at) => ({
+      input: { ...row(), id: `row-${at % 3}` },
+      group: `row-${at % 3}`,
+    }))
+
+  test('are the rows with the same value of a column, each attempt with its number', async () => {
+    const { fake } = await gateway(grouped(12))
+    const seen: (RolloutGroup | null)[] = []
+    startWorker(fake, comparingAgent(seen), {
+      groupColumn: 'id',
+      groupSize: 2,
+      concurrency: 2,
+    })
+    await fake.allEnded()
+    const names = seen.map((group) => `${group?.id} ${group?.attempt} of ${group?.size}`)
+    expect(names.toSorted()).toEqual(
+      ['row-0', 'row-1', 'row-2'].flatMap((id) => [
+        `${id}/1 1 of 2`,
+        `${id}/1 2 of 2`,
+        `${id}/2 1 of 2`,
+        `${id}/2 2 of 2`,
+      ]),
+    )
+    expect(new Set(fake.trained().map(({ reward }) => reward))).toEqual(new Set([0.5, 1]))
+  })
+
+  test('do not contain validation rollouts', async () => {
+    const { fake, ids } = await gateway([{ input: { ...row(), id: 'row-0' }, isTrain: false }])
+    startWorker(fake, comparingAgent([]), { groupColumn: 'id', groupSize: 2, concurrency: 2 })
+    await fake.allEnded()
+    expect(fake.rollout(String(ids[0]))).toMatchObject({
+      state: 'failed',
+      errorMessage: expect.stringContaining('was sent without a group') as unknown,
+    })
   })
 })

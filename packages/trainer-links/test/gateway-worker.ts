@@ -40,7 +40,7 @@ export interface Worker {
 /** Starts a worker that looks for rollouts often. It ends with the test. */
 export function startWorker(
   fake: FakeAgentLightning,
-  agent: PlannedAgent,
+  agent: Pick<PlannedAgent, 'backend'>,
   options: Partial<AgentLightningOptions> & { concurrency?: number; drainSeconds?: number } = {},
 ): Worker {
   const { concurrency = 32, drainSeconds = 0, ...rest } = options

@@ -2,6 +2,9 @@ import {
   AgentWorkflow,
   defineWorkflowConfig,
   Grader,
+  GroupGrader,
+  type GroupGraderContext,
+  type RolloutGroup,
   requireRolloutContext,
   toRolloutSample,
   type AgentWorkflowContext,
@@ -30,6 +33,8 @@ export interface Plan {
   readonly rewrites?: boolean
   /** Whether the second call repeats the prompt of the first. */
   readonly repeats?: boolean
+  /** Whether each call is followed by one for a title, which is not training data. */
+  readonly titles?: boolean
 }
 
 /** What a planned agent reports to a test. */
@@ -123,8 +128,28 @@ export function plannedAgent(
   }
 }
 
+/** An agent whose attempts are graded by their rank, with what its grader saw of the members of groups. */
+export function comparingAgent(seen: (RolloutGroup | null)[]): Pick<PlannedAgent, 'backend'> {
+  class ComparedWorkflow extends AgentWorkflow {
+    override async run(ctx: AgentWorkflowContext): Promise<void> {
+      await askAll(ctx)
+    }
+  }
+  class Ranking extends GroupGrader {
+    override async gradeGroup({ group, members }: GroupGraderContext): Promise<void> {
+      for (const member of members) {
+        seen.push({ ...group, attempt: member.attempt })
+        member.setReward(member.attempt / members.length)
+      }
+    }
+  }
+  const workflowConfig = defineWorkflowConfig({ name: 'compared', concurrency: {} })
+  const backend = new LocalBackend({ workflow: ComparedWorkflow, workflowConfig, grader: Ranking })
+  return { backend }
+}
+
 async function askAll(ctx: AgentWorkflowContext): Promise<void> {
-  const { calls = 2, samples = ['main'], repeats = false, rewrites = false } = planOf(ctx)
+  const { calls = 2, samples = ['main'], repeats, rewrites, titles } = planOf(ctx)
   const context = requireRolloutContext('the test')
   for (const sampleId of samples) {
     const messages = [...ctx.prompt, { role: 'user', content: sampleId }] as ChatMessage[]
@@ -134,6 +159,10 @@ async function askAll(ctx: AgentWorkflowContext): Promise<void> {
     for (let n = 0; n < calls; n += 1) {
       if (rewrites && n === calls - 1) messages.splice(0, 1, { role: 'user', content: 'In short.' })
       const answer = await context.policy(sampleId).complete({ messages })
+      if (titles) {
+        const title = { messages: [{ role: 'user', content: `A title for ${n}?` }] }
+        await context.policy(sampleId).complete(title, { purpose: 'title', trainable: false })
+      }
       if (repeats) continue
       messages.push(...answer.choices.map(({ message }) => message))
       messages.push({ role: 'user', content: `Continue, ${n}.` })

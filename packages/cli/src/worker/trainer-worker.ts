@@ -28,9 +28,9 @@ import type { WorkerFlags } from './worker.ts'
 export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Promise<void> {
   const { port, host, drainTimeout: drainSeconds } = flags
   const logger = commandLogger(flags)
-  const { link, leastConcurrency, attempts } = await openTrainer(flags, logger)
+  const { link, leastConcurrency, ...groups } = await openTrainer(flags, logger)
   const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
-  const problem = groupProblem(facts, link.name, attempts)
+  const problem = groupProblem(facts, link.name, groups)
   if (problem !== undefined) {
     await link[Symbol.asyncDispose]()
     await close()
@@ -84,13 +84,13 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
 function groupProblem(
   { groupMinSize, grader }: WorkflowFacts,
   trainer: string,
-  attempts: number | null,
+  { attempts, sizeFlag }: Pick<OpenTrainer, 'attempts' | 'sizeFlag'>,
 ): string | undefined {
   if (groupMinSize === null || (attempts ?? 0) >= groupMinSize) return undefined
   const why =
     attempts === null
-      ? `${trainer} does not group rollouts: use a Grader.`
-      : `there are ${attempts} of them, and it needs ${groupMinSize} (group.minSize of its config): raise --attempts.`
+      ? `${trainer} does not group rollouts: pass --group-column and --group-size, or use a Grader.`
+      : `there are ${attempts} of them, and it needs ${groupMinSize} (group.minSize of its config): raise ${sizeFlag}.`
   return `${grader} is a GroupGrader, which grades the attempts at a row together, and ${why}`
 }
 
@@ -101,6 +101,8 @@ interface OpenTrainer {
   readonly leastConcurrency: number
   /** Number of attempts at a row; null when the trainer does not group attempts. */
   readonly attempts: number | null
+  /** The flag that sets it. */
+  readonly sizeFlag: string
 }
 
 /**
@@ -111,16 +113,26 @@ interface OpenTrainer {
  */
 async function openTrainer(flags: WorkerFlags, logger: Logger): Promise<OpenTrainer> {
   if (flags.trinity !== undefined) return openTrinity(flags.trinity, flags, logger)
-  const { agentLightning: url, retries } = flags
+  const { agentLightning: url, retries, groupColumn, groupSize } = flags
   if (url === undefined) throw new OsmosisError('invalid_config', 'No trainer is named.')
   const apiKey = environment()['OSMOSIS_TRAINER_KEY'] || undefined
   assertApiKey(apiKey, 'OSMOSIS_TRAINER_KEY')
   const rows = flags.rows === undefined ? undefined : await loadRows(flags.rows)
   const reward = rewardRule(flags.reward)
   return {
-    link: agentLightning({ url, apiKey, retries, reward, rows, logger }),
-    leastConcurrency: 1,
-    attempts: null,
+    link: agentLightning({
+      url,
+      apiKey,
+      retries,
+      reward,
+      rows,
+      groupColumn,
+      groupSize,
+      logger,
+    }),
+    leastConcurrency: groupSize ?? 1,
+    attempts: groupSize ?? null,
+    sizeFlag: '--group-size',
   }
 }
 
@@ -139,6 +151,7 @@ async function openTrinity(url: string, flags: WorkerFlags, logger: Logger): Pro
     link: trinity({ url, dataset, attempts, groupsPerCommit, epochs, journalFile, logger }),
     leastConcurrency: attempts,
     attempts,
+    sizeFlag: '--attempts',
   }
 }
 

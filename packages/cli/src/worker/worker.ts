@@ -60,6 +60,15 @@ function declareWorker(program: Command) {
       'reward of a rollout with several samples: mean, sum, or the id of the sample whose reward counts (default: such a rollout fails)',
     )
     .option(
+      '--group-column <name>',
+      'column of the rows of Agent Lightning that names their group; use one worker (default: no groups)',
+    )
+    .option(
+      '--group-size <n>',
+      'number of attempts in a group of --group-column, for graders that compare all of them (default: any number)',
+      countFrom(1),
+    )
+    .option(
       '--rows <module>',
       'a module whose function rows turns a row of the trainer into { messages, label, metadata } (default: columns of the usual names)',
     )
@@ -150,6 +159,8 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
   const ofAgentLightning = {
     '--retries': flags.retries,
     '--reward': flags.reward,
+    '--group-column': flags.groupColumn,
+    '--group-size': flags.groupSize,
     '--rows': flags.rows,
   }
   const ofTrinity = {
@@ -180,6 +191,9 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
     '--max-model-calls': flags.maxModelCalls,
   }
   refuseOneOf(ofQueues, (flag) => `${flag} only applies to a queue: it needs --redis.`)
+  if (flags.groupSize !== undefined && flags.groupColumn === undefined) {
+    throw invalid('--group-size needs --group-column, which names the groups.')
+  }
   return 'trainer'
 }
 

@@ -6,20 +6,11 @@ import type { RolloutRequest } from '@osmosis/runtime'
 import type { RunRequestBody } from '@osmosis/runtime/wire'
 
 import { HttpRefusal, isJsonObject } from '../http/server-route.ts'
+import type { RowGroupOptions } from './row-groups.ts'
 import type { RunAnswerRules } from './run-answer.ts'
 
 /** Options of `POST /run`. */
-export interface RunRouteOptions extends RunAnswerRules {
-  /**
-   * Column of the row that names its group: rollouts with the same value are attempts of one group, in
-   * the order of their requests. Default: they belong to no group.
-   */
-  groupColumn?: string | undefined
-  /**
-   * Attempts of a group; after this many the next group with its own id starts. Default: unknown, and all
-   * rows with the same value are one group.
-   */
-  groupSize?: number | undefined
+export interface RunRouteOptions extends RunAnswerRules, RowGroupOptions {
   /** Time limit of the workflow. Seconds; default: as long as the trainer waits. */
   agentTimeoutSeconds?: number | undefined
   /** Time limit of the grader. Seconds; default: as long as the trainer waits. */

@@ -1,4 +1,4 @@
-import type { RolloutGroup } from '@osmosis/core'
+import type { RolloutSample } from '@osmosis/core'
 import type { EgressPolicy, TraceHeaders } from '@osmosis/core/http'
 import type { ExecutionBackend, RolloutRequest } from '@osmosis/runtime'
 import { RolloutMemory } from '@osmosis/runtime/http'
@@ -24,6 +24,7 @@ import { warnOfStepRewards } from '../rollout/result-delivery.ts'
 import type { RolloutRequests } from '../rollout/rollout-requests.ts'
 import type { Admission } from '../work/admission.ts'
 import { toRunAnswer } from './run-answer.ts'
+import { RowGroups } from './row-groups.ts'
 import { toRunRequest, type RunRouteOptions } from './run-request.ts'
 
 /** `POST /run` and `POST /flush`. */
@@ -64,35 +65,6 @@ export function runRoutes(runs: Runs, egress: EgressPolicy): ServerRoute[] {
   return [run, flush]
 }
 
-/** Maximum number of groups whose attempts are counted. */
-const maxGroups = 10_000
-
-/** Counts the attempts of groups, because requests do not number them. */
-class RunGroups {
-  readonly #options: RunRouteOptions
-  /** By the value of the column, the most recent last. */
-  readonly #attempts = new Map<string, number>()
-
-  constructor(options: RunRouteOptions) {
-    this.#options = options
-  }
-
-  /** The group and attempt of a row; undefined when it belongs to no group. */
-  next(row: Readonly<Record<string, unknown>>): RolloutGroup | undefined {
-    const { groupColumn, groupSize: size } = this.#options
-    const value = groupColumn === undefined ? undefined : row[groupColumn]
-    if (typeof value !== 'string' && typeof value !== 'number') return undefined
-    const name = String(value)
-    const before = this.#attempts.get(name) ?? 0
-    this.#attempts.delete(name)
-    this.#attempts.set(name, before + 1)
-    const [oldest] = this.#attempts.keys()
-    if (this.#attempts.size > maxGroups && oldest !== undefined) this.#attempts.delete(oldest)
-    if (size === undefined) return { id: name, attempt: before + 1 }
-    return { id: `${name}/${Math.floor(before / size) + 1}`, attempt: (before % size) + 1, size }
-  }
-}
-
 /** What runs the rollouts of `POST /run`. */
 export interface RunRouteParts {
   readonly backend: Pick<ExecutionBackend, 'cancel'>
@@ -107,14 +79,15 @@ export class Runs {
   readonly #parts: RunRouteParts
   /** Ids of running rollouts, by the instance that requested them. */
   readonly #instances = new Map<string, Set<string>>()
-  readonly #groups: RunGroups
+  readonly #groups: RowGroups
   readonly #sessions = new RolloutMemory<Promise<string>>()
   readonly #droppedNames = new Set<string>()
+  #hasWarned = false
 
   constructor(options: RunRouteOptions, parts: RunRouteParts) {
     this.#options = options
     this.#parts = parts
-    this.#groups = new RunGroups(options)
+    this.#groups = new RowGroups(options)
   }
 
   /**
@@ -165,6 +138,7 @@ export class Runs {
       const traced = body.trace === true
       if (end.kind === 'rewarded' && !traced) {
         warnOfStepRewards(rolloutId, end.samples.values(), this.#parts.logger)
+        this.#warnOfUntrainable(rolloutId, end.samples.values())
       }
       resolve(toRunAnswer(end, { ...this.#options, seconds, traced }))
     }
@@ -208,6 +182,19 @@ export class Runs {
     return () => {
       ids.delete(rolloutId)
       if (ids.size === 0) this.#instances.delete(instance)
+    }
+  }
+
+  /** Once: a session records every call of its rollout. */
+  #warnOfUntrainable(rollout_id: string, samples: Iterable<Pick<RolloutSample, 'calls'>>): void {
+    if (this.#hasWarned) return
+    for (const { calls } of samples) {
+      if (calls.every(({ trainable }) => trainable)) continue
+      this.#hasWarned = true
+      const why =
+        'a workflow makes model calls that are not training data, and the session of this trainer records all calls: they are trained as well. Request a trace, or answer them with another model'
+      this.#parts.logger.warn({ rollout_id }, why)
+      return
     }
   }
 

@@ -8,19 +8,20 @@ export function rewardsOf(end: RolloutEnd): CallReward[] {
   return end.kind === 'rewarded' ? [...end.samples.values()].flatMap(sampleRewards) : []
 }
 
-/** The number of answered calls without an id, which cannot be rewarded. */
+/** The number of answered calls without an id, which cannot be rewarded and should be. */
 export function callsWithoutId(end: RolloutEnd): number {
   if (end.kind !== 'rewarded') return 0
   const calls = [...end.samples.values()].flatMap((sample) => sample.calls)
-  return calls.filter(({ id, error }) => error === null && id === null).length
+  return calls.filter(({ id, error, trainable }) => error === null && id === null && trainable)
+    .length
 }
 
-/** A call without a step reward has the reward of the sample. */
+/** A call without a step reward has the reward of the sample. Calls without any reward are not trained. */
 function sampleRewards({ calls, reward, stepRewards }: RolloutSample): CallReward[] {
   const byReward = new Map<number, string[]>()
-  for (const [step, { id }] of calls.filter(({ error }) => error === null).entries()) {
+  for (const [step, { id, trainable }] of calls.filter(({ error }) => error === null).entries()) {
     const own = stepRewards?.[step] ?? reward
-    if (id === null || own === null) continue
+    if (id === null || own === null || !trainable) continue
     const ids = byReward.get(own) ?? []
     ids.push(id)
     byReward.set(own, ids)

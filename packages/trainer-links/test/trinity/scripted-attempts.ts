@@ -23,6 +23,8 @@ export interface Script {
   /** Default: 1. */
   readonly reward?: number
   readonly steps?: readonly (number | null)[]
+  /** Number of calls after which the conversation is replaced by a summary, which is not training data. */
+  readonly compactsAfter?: number
   /** Default: one sample, `main`. */
   readonly samples?: readonly string[]
   /** Default: `rewarded`. */
@@ -70,8 +72,8 @@ export function scriptedBackend(
       scripted.running += 1
       try {
         scripted.onPhase('workflow', ctx.rolloutId)
-        const { end, calls = 2, samples = ['main'] } = scriptOf(scripts, ctx)
-        for (const sample of samples) await askPolicy(ctx, sample, calls)
+        const { samples = ['main'], end, ...script } = scriptOf(scripts, ctx)
+        for (const sample of samples) await askPolicy(ctx, sample, script)
         if (end === 'throws') throw new Error('the tool has exited')
         if (end === 'cancelled') scripted.backend.cancel({ ids: [ctx.rolloutId] })
         if (end === 'hangs' || end === 'cancelled') await aborted(ctx.signal)
@@ -83,7 +85,7 @@ export function scriptedBackend(
   async function askPolicy(
     ctx: AgentWorkflowContext,
     sample: string,
-    calls: number,
+    { calls = 2, compactsAfter }: Script,
   ): Promise<void> {
     const policy = requireRolloutContext('Scripted').registerPolicySample(sample)
     const messages = [...ctx.prompt]
@@ -92,6 +94,10 @@ export function scriptedBackend(
       scripted.onPhase('asked', ctx.rolloutId)
       const said = answer.choices.map(({ message }) => message)
       messages.push(...said, { role: 'user', content: 'continue' })
+      if (turn + 1 !== compactsAfter) continue
+      const request = { messages: [{ role: 'user', content: 'a summary' }] }
+      await policy.complete(request, { purpose: 'summary', trainable: false })
+      messages.splice(0, messages.length, { role: 'user', content: 'so far' })
     }
   }
   class ByScript extends Grader {

@@ -147,6 +147,23 @@ test('each sample has its own reward, and each call the one that the grader gave
   expect(bySteps.slice(4)).toEqual([0.3, 0.3])
 })
 
+test('every part of a compacted conversation is trained, and the call that compacted it is not', async () => {
+  await using explorer = await startExplorer()
+  const scripts = (): Script => ({ calls: 4, compactsAfter: 2, reward: 0.5 })
+  await train(explorer, { dataset: rowsOf(1), attempts: 1, scripts })
+  const textOf = ({ promptIds }: { readonly promptIds: readonly number[] }): string =>
+    String.fromCodePoint(...promptIds)
+  const prompts = explorer.trained().map(textOf)
+  expect(prompts.map((prompt) => prompt.includes('so far')).toSorted()).toEqual([
+    false,
+    false,
+    true,
+    true,
+  ])
+  expect(explorer.trained().map(({ reward }) => reward)).toEqual([0.5, 0.5, 0.5, 0.5])
+  expect(explorer.unrewarded().map(textOf)).toEqual([expect.stringContaining('a summary')])
+})
+
 test('commits when all groups of a batch have ended, continues after that, and commits what is left', async () => {
   const scripted = scriptedBackend((row, attempt) => ({ reward: attempt, calls: row + 1 }))
   const seen: string[] = []
