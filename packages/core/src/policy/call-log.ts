@@ -2,6 +2,7 @@ import { errorMessage } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { ChatCompletion, ChatLogprobs, ChatMessage, ChatUsage } from './chat-completion.ts'
 import { ConversationTree, messagesUpTo, pathTo, type MessageNode } from './conversation-tree.ts'
+import { versionIn } from './policy-wire.ts'
 
 /** One model call of a sample. */
 export interface PolicyCall {
@@ -226,7 +227,7 @@ export class CallRecorder {
       finishReason: choice?.finish_reason ?? null,
       usage: completion?.usage ?? null,
       model,
-      version: weightVersion(completion) ?? model ?? about.model,
+      version: weightVersion(completion) ?? versionIn(model) ?? about.model,
       purpose: about.purpose,
       trainable: about.trainable,
       sampling: about.sampling,

@@ -130,8 +130,12 @@ export function aboutCall(settings: Readonly<Record<string, unknown>>, use: Call
     const value = settings[name]
     if (samplingNames.has(name) && value !== undefined && value !== null) sampling[name] = value
   }
-  const isNamed = typeof model === 'string' && model !== policyModelName
-  return { ...use, sampling, model: isNamed ? model : null }
+  return { ...use, sampling, model: versionIn(model) }
+}
+
+/** The version of the policy that a model's name gives; null for the name of requests without one. */
+export function versionIn(model: unknown): string | null {
+  return typeof model === 'string' && model !== policyModelName ? model : null
 }
 
 function invalid(message: string): OsmosisError {

@@ -78,9 +78,12 @@ export { shownContent, type ShownContent, type ShownImage } from './trajectory/s
 export {
   type AnsweredToolCall,
   answeredCalls,
+  callNotes,
+  callsBeside,
   frameworkOf,
   isToolError,
   rewrittenSteps,
+  samplingText,
   toSummary,
   trajectoryFacts,
   type TrajectoryFacts,

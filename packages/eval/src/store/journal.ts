@@ -79,6 +79,8 @@ const itemEvent: z.ZodType<ItemEvent> = z.object({
   tool_errors: count,
   finish: byName,
   rewritten: count,
+  versions: z.array(z.string()).exactOptional(),
+  purposes: z.array(z.string()).exactOptional(),
   tools: z.array(z.object({ name: z.string(), calls: count, errors: count })),
   metrics: byName,
   grading_ms: z.number().nullable(),

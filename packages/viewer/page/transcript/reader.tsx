@@ -1,4 +1,4 @@
-import { counterpartOf, type RunTable } from '@osmosis/eval/analysis'
+import { callsBeside, counterpartOf, type RunTable } from '@osmosis/eval/analysis'
 import type { Trajectory, TrajectoryStep } from '@osmosis/runtime/trajectory'
 import type { JSX, TargetedSubmitEvent } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
@@ -217,6 +217,9 @@ function Conversation({ table, item, ending, trajectory }: ConversationProps): J
         <Failure {...{ table, item, ending }} />
         {steps.map((step) => (
           <Step key={step.step_id} step={step} here={step.step_id === at} />
+        ))}
+        {callsBeside(trajectory).map((notes, index) => (
+          <div key={index} class="mark">{`another model call: ${notes.join(', ')}`}</div>
         ))}
         <Verdict {...{ table, item, ending, trajectory }} />
       </div>

@@ -1,4 +1,10 @@
-import { shownContent, isToolError, type ShownImage } from '@osmosis/eval/analysis'
+import {
+  callNotes,
+  isToolError,
+  samplingText,
+  shownContent,
+  type ShownImage,
+} from '@osmosis/eval/analysis'
 import type { TrajectoryStep, TrajectoryToolCall } from '@osmosis/runtime/trajectory'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
@@ -24,6 +30,11 @@ export function Step({ step, here }: { step: TrajectoryStep; here: boolean }): J
           <b>{step.source}</b>
           {tokens !== null && <div>{thousands(tokens)} tok</div>}
           {tookMs !== null && <div>{duration(tookMs)}</div>}
+          {callNotes(step.metrics?.extra).map((note) => (
+            <div key={note} title={samplingText(step.metrics?.extra)}>
+              {note}
+            </div>
+          ))}
         </div>
         <div>
           {!open && (

@@ -1,3 +1,4 @@
+import type { TrainedConversation } from '@osmosis/core/policy'
 import type { GradedRollout } from '@osmosis/eval'
 import { type ItemEvent, type RunTable, rolloutName } from '@osmosis/eval/analysis'
 import { validateTrajectory, type Trajectory } from '@osmosis/runtime/trajectory'
@@ -129,7 +130,11 @@ function uniqueName(name: string, taken: Set<string>): string {
   return unique
 }
 
-/** The conversations of the samples in training as lines of JSON, without those that never called the policy. */
+/**
+ * The conversations of the samples in training as lines of JSON, without those that never called the policy. Each part
+ * of a conversation whose history was rewritten is a line. A message of the assistant that is not training data, or is
+ * in an earlier line, has `weight: 0`, as in OpenAI's fine-tuning format.
+ */
 export function sftLines(
   event: ItemEvent,
   graded: GradedRollout,
@@ -145,8 +150,17 @@ export function sftLines(
       withoutCalls += 1
       continue
     }
-    const { messages = sample.messages, tools } = wire
-    lines.push(`${JSON.stringify({ messages, ...(tools === undefined ? {} : { tools }) })}\n`)
+    const { messages = sample.messages, tools, trained } = wire
+    for (const part of trained?.map(weighed) ?? [messages]) {
+      const line = { messages: part, ...(tools === undefined ? {} : { tools }) }
+      lines.push(`${JSON.stringify(line)}\n`)
+    }
   }
   return { lines, withoutCalls }
+}
+
+function weighed({ messages, answers }: TrainedConversation): unknown[] {
+  return messages.map((message, at) =>
+    message.role === 'assistant' && !answers.includes(at) ? { ...message, weight: 0 } : message,
+  )
 }

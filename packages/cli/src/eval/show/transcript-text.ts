@@ -1,5 +1,12 @@
 import { formatCount, formatQuantity } from '@osmosis/eval'
-import { answeredCalls, isToolError, shownContent } from '@osmosis/eval/analysis'
+import {
+  answeredCalls,
+  callNotes,
+  callsBeside,
+  isToolError,
+  samplingText,
+  shownContent,
+} from '@osmosis/eval/analysis'
 import type { Trajectory, TrajectoryStep } from '@osmosis/runtime/trajectory'
 
 import { columnsOf, plain, styled, wrapped } from '../../command/terminal-text.ts'
@@ -17,9 +24,15 @@ const resultLines = 12
 
 const margin = '  '
 
-/** Lines of a conversation, step by step. */
-export function transcriptLines({ steps }: Trajectory, options: TranscriptOptions): string[] {
-  return steps.flatMap((step, at) => [...(at === 0 ? [] : ['']), ...stepLines(step, options)])
+/** Lines of a conversation, step by step, then the model calls beside it. */
+export function transcriptLines(trajectory: Trajectory, options: TranscriptOptions): string[] {
+  const steps = trajectory.steps.flatMap((step, at) => [
+    ...(at === 0 ? [] : ['']),
+    ...stepLines(step, options),
+  ])
+  const beside = callsBeside(trajectory).map((notes) => `Another model call: ${notes.join(', ')}`)
+  if (beside.length === 0) return steps
+  return [...steps, '', ...beside.map((line) => styled('dim', plain(line)))]
 }
 
 /** Lines of one step. */
@@ -27,7 +40,7 @@ export function stepLines(step: TrajectoryStep, options: TranscriptOptions): str
   const { source, reasoning_content: reasoning } = step
   const message = shownContent(step.message).text
   return [
-    headLine(step),
+    headLine(step, options),
     ...(reasoning ? block(reasoning, options).map((line) => styled('dim', line)) : []),
     ...(message === ''
       ? []
@@ -36,7 +49,7 @@ export function stepLines(step: TrajectoryStep, options: TranscriptOptions): str
   ]
 }
 
-function headLine(step: TrajectoryStep): string {
+function headLine(step: TrajectoryStep, { full }: TranscriptOptions): string {
   const { source, step_id: id, metrics, extra } = step
   const name = { system: 'System', user: 'User', agent: 'Agent' }[source]
   const role = typeof extra?.['original_role'] === 'string' ? plain(extra['original_role']) : ''
@@ -48,6 +61,7 @@ function headLine(step: TrajectoryStep): string {
     history_rewritten: rewritten,
   } = metrics?.extra ?? {}
   const { prompt_tokens: read, completion_tokens: written } = metrics ?? {}
+  const sampling = samplingText(metrics?.extra)
   const facts = [
     `step ${id}`,
     ...(typeof written === 'number'
@@ -56,6 +70,8 @@ function headLine(step: TrajectoryStep): string {
         ]
       : []),
     ...(typeof latency === 'number' ? [`${(latency / 1000).toFixed(1)} s`] : []),
+    ...callNotes(metrics?.extra).map(plain),
+    ...(full && sampling !== '' ? [plain(sampling)] : []),
   ]
   const isUsual = typeof reason !== 'string' || reason === 'stop' || reason === 'tool_calls'
   const warnings = [

@@ -58,6 +58,10 @@ const textTests = {
   has: stateTest,
   tool: toolTest,
   error: errorTest,
+  version: (value: string, { document }: RunTable): ItemTest | string =>
+    listTest('version', value, document.versions, document.columns.version),
+  purpose: (value: string, { document }: RunTable): ItemTest | string =>
+    listTest('purpose', value, document.purposes, document.columns.purpose),
   tag:
     (value: string, table: RunTable): ItemTest =>
     (item) =>
@@ -105,6 +109,19 @@ function errorTest(type: string, table: RunTable): ItemTest | string {
   const place = errorTypes.findIndex((name) => same(name, type))
   if (place === -1) return `No rollout failed with "${type}"${listed(errorTypes)}.`
   return (item) => columns.error[item] === place
+}
+
+/** An item with this name in its list; `lists` has one name on a line. */
+function listTest(
+  what: string,
+  name: string,
+  lists: readonly string[],
+  column: readonly number[],
+): ItemTest | string {
+  const names = lists.map((list) => list.split('\n').filter(Boolean))
+  const matches = names.map((list) => list.some((own) => same(own, name)))
+  if (matches.includes(true)) return (item) => matches[column[item] ?? -1] ?? false
+  return `No model call has the ${what} "${name}"${listed([...new Set(names.flat())])}.`
 }
 
 function facetOf(key: string, { document }: RunTable): FacetColumn | undefined {

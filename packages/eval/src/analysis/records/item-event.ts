@@ -57,6 +57,10 @@ export interface ItemEvent {
   readonly finish: Readonly<Record<string, number>>
   /** Calls that did not extend the conversation before them. */
   readonly rewritten: number
+  /** Versions of the policy that answered, in the order of their first call. Default: unknown. */
+  readonly versions?: readonly string[]
+  /** Purposes of the answered calls, in the order of their first call. Default: `agent` alone. */
+  readonly purposes?: readonly string[]
   /** In the order of their first call. */
   readonly tools: readonly ToolUse[]
   /** Metrics that the grader gave the samples; with several samples the mean of each. */

@@ -18,6 +18,8 @@ export class DocumentWriter {
   readonly #rows = new Map<number, number>()
   readonly #tools: Names
   readonly #errors: Names
+  readonly #versions: Names
+  readonly #purposes: Names
   readonly #toolUses = new Map<string, number>()
   readonly #facets = new Map<FacetColumn, Names>()
   readonly #metrics: NamedColumns
@@ -42,6 +44,8 @@ export class DocumentWriter {
     for (const [place, use] of document.toolUses.entries()) this.#toolUses.set(use.join(), place)
     this.#tools = new Names(document.toolNames)
     this.#errors = new Names(document.errorTypes)
+    this.#versions = new Names(document.versions)
+    this.#purposes = new Names(document.purposes)
     this.#metrics = new NamedColumns(document.columns.metrics)
     this.#scores = new NamedColumns(document.columns.scores)
     for (const facet of Object.values(rows.facets)) {
@@ -101,6 +105,8 @@ export class DocumentWriter {
     columns.costUsd[place] = event.cost_usd
     columns.cut[place] = event.finish['length'] ?? 0
     columns.rewritten[place] = event.rewritten
+    columns.version[place] = this.#versions.place((event.versions ?? []).join('\n'))
+    columns.purpose[place] = this.#purposes.place((event.purposes ?? ['agent']).join('\n'))
     columns.endedSeconds[place] =
       Math.round((Date.parse(event.ended_at) - this.#startedAt) / 100) / 10
     columns.summary[place] = event.summary
@@ -237,6 +243,8 @@ export function toRunDocument(
     rows: { row: [], key: [], facets: {} },
     toolNames: [],
     errorTypes: [],
+    versions: [],
+    purposes: [],
     toolUses: [],
     columns: emptyColumns(),
     notes: [...notes].filter(({ model_tag: tag = 'primary' }) => tag === modelTag),
@@ -290,6 +298,8 @@ function emptyColumns(): ItemColumns {
     costUsd: [],
     cut: [],
     rewritten: [],
+    version: [],
+    purpose: [],
     endedSeconds: [],
     summary: [],
     metrics: {},

@@ -21,6 +21,10 @@ export interface RunDocument {
   readonly rows: RowColumns
   readonly toolNames: string[]
   readonly errorTypes: string[]
+  /** Distinct lists of versions of the policy in a rollout, one version on a line. */
+  readonly versions: string[]
+  /** Distinct lists of purposes of model calls in a rollout, one purpose on a line. */
+  readonly purposes: string[]
   /** Distinct uses of tools by a rollout, each flat: tool, calls, errors, tool, calls, errors, … */
   readonly toolUses: number[][]
   readonly columns: ItemColumns
@@ -70,6 +74,10 @@ export interface ItemColumns {
   readonly cut: number[]
   /** Calls that did not extend the conversation before them. */
   readonly rewritten: number[]
+  /** The place of its list in `versions`. */
+  readonly version: number[]
+  /** The place of its list in `purposes`. */
+  readonly purpose: number[]
   /** Seconds after `startedAt`, to a tenth. */
   readonly endedSeconds: number[]
   /** The last text of the policy, or the error. */

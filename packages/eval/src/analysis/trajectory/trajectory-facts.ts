@@ -64,6 +64,8 @@ export type TrajectoryFacts = Pick<
   | 'tool_errors'
   | 'finish'
   | 'rewritten'
+  | 'versions'
+  | 'purposes'
   | 'tools'
   | 'summary'
 >
@@ -72,12 +74,17 @@ export type TrajectoryFacts = Pick<
 export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): TrajectoryFacts {
   const finish = new Map<string, number>()
   const tools = new Map<string, { calls: number; errors: number }>()
+  const versions = new Set<string>()
+  const purposes = new Set<string>()
   let calls = 0
   let rewritten = 0
   for (const trajectory of trajectories) {
     for (const metrics of answeredMetrics(trajectory)) {
       calls += 1
       const { finish_reason: reason, history_rewritten: isRewritten } = metrics
+      const { policy_version: version, purpose } = metrics
+      if (typeof version === 'string') versions.add(version)
+      purposes.add(typeof purpose === 'string' ? purpose : agentPurpose)
       if (typeof reason === 'string') finish.set(reason, (finish.get(reason) ?? 0) + 1)
       if (isRewritten === true) rewritten += 1
     }
@@ -99,9 +106,18 @@ export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): Trajec
     tool_errors: uses.reduce((sum, use) => sum + use.errors, 0),
     finish: Object.fromEntries(finish),
     rewritten,
+    ...(versions.size === 0 ? {} : { versions: [...versions] }),
+    ...(isAgentAlone(purposes) ? {} : { purposes: [...purposes] }),
     tools: uses,
     summary: toSummary(lastPolicyText(trajectories)),
   }
+}
+
+/** The purpose of a call that names none. */
+const agentPurpose = 'agent'
+
+function isAgentAlone(purposes: ReadonlySet<string>): boolean {
+  return [...purposes].every((purpose) => purpose === agentPurpose)
 }
 
 /** A text as it is stored in an event: one line of at most 160 characters. */
@@ -133,6 +149,38 @@ export function frameworkOf({ extra }: TrajectoryLike): string | null {
   const fields = isFields(osmosis) ? osmosis['sample_extra_fields'] : undefined
   const userAgent = isFields(fields) ? fields['user_agent'] : undefined
   return typeof userAgent === 'string' ? userAgent : null
+}
+
+type CallExtra = Readonly<Record<string, unknown>> | null | undefined
+
+/**
+ * What is shown of a model call, by the `extra` of its metrics: version of the policy, purpose, and whether its
+ * answer is left out of training. Empty for an ordinary call of an unknown version.
+ */
+export function callNotes(extra: CallExtra): string[] {
+  const { policy_version: version, purpose, trainable } = extra ?? {}
+  return [
+    ...(typeof version === 'string' ? [version] : []),
+    ...(typeof purpose === 'string' ? [`for ${purpose}`] : []),
+    ...(trainable === false ? ['not training data'] : []),
+  ]
+}
+
+/** `temperature 0.7, max_tokens 64`: the sampling settings of a model call; empty when it has none. */
+export function samplingText(extra: CallExtra): string {
+  const sampling = isFields(extra?.['sampling']) ? extra['sampling'] : {}
+  const settings = Object.entries(sampling).map(([name, value]) => {
+    return `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`
+  })
+  return settings.join(', ')
+}
+
+/** Notes of the model calls that are not the agent's, and whose answers are in no step. */
+export function callsBeside({ extra }: Pick<TrajectoryLike, 'extra'>): string[][] {
+  return callsWithoutStep(extra).flatMap((call) => {
+    const own = isFields(call['extra']) ? call['extra'] : {}
+    return own['purpose'] === undefined && own['trainable'] === undefined ? [] : [callNotes(own)]
+  })
 }
 
 /** Model calls whose answers are not in a step. */

@@ -97,12 +97,25 @@ export function wireConversations(
   const wire = [...samples].flatMap(([id, sample]): [string, WireConversation][] => {
     const transcript = recorded.get(recordedAs(id, samples, recorded))
     if (transcript === undefined) return []
-    const { messages, tools } = transcript
+    const { messages, tools, trained } = transcript
     // Most frameworks have a message form of their own; equal messages need not be stored twice.
     const isSame = isDeepStrictEqual(messages, sample.messages)
-    return [[id, { ...(isSame ? {} : { messages }), ...(tools === null ? {} : { tools }) }]]
+    const conversation = {
+      ...(isSame ? {} : { messages }),
+      ...(tools === null ? {} : { tools }),
+      ...(isTrainedWhole(transcript) ? {} : { trained }),
+    }
+    return [[id, conversation]]
   })
   return wire.length === 0 ? {} : { wire: Object.fromEntries(wire) }
+}
+
+/** Whether every message of the assistant is training data, and nothing else is. */
+function isTrainedWhole({ messages, trained }: RecordedTranscript): boolean {
+  const [only, ...others] = trained
+  if (only === undefined || others.length > 0) return false
+  const written = messages.filter(({ role }) => role === 'assistant').length
+  return only.messages.length === messages.length && only.answers.length === written
 }
 
 function toConversation(

@@ -1,6 +1,7 @@
 import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
+import type { TrainedConversation } from '@osmosis/core/policy'
 import type { Trajectory } from '@osmosis/runtime/trajectory'
 
 import type { ItemEvent } from '../../analysis/records/item-event.ts'
@@ -26,6 +27,8 @@ class SharedParts {
       ...event,
       samples: this.#shared(event.samples),
       finish: this.#shared(event.finish),
+      ...(event.versions && { versions: this.#shared(event.versions) }),
+      ...(event.purposes && { purposes: this.#shared(event.purposes) }),
       tools: this.#shared(event.tools),
       metrics: this.#shared(event.metrics),
     }
@@ -58,6 +61,11 @@ export interface WireConversation {
   readonly messages?: readonly unknown[]
   /** Of the latest request that had any. */
   readonly tools?: readonly unknown[]
+  /**
+   * As training data: several conversations where history was rewritten. Omitted where it is this conversation
+   * with every message of the assistant.
+   */
+  readonly trained?: readonly TrainedConversation[]
 }
 
 /** A rollout as the grader saw it: enough to grade it again. */
