@@ -267,3 +267,28 @@ describe('an OsmosisToolLoopAgent', () => {
     expect((await rollout.getSamples()).size).toBe(0)
   })
 })
+
+test('calls that are not training data stand beside the conversation of their sample', async () => {
+  await using server = await startPolicyServer(['hi', 'a title'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    await generateText({ model: rolloutModel('main'), prompt: 'hello' })
+    const model = rolloutModel({ name: 'main', purpose: 'title', trainable: false })
+    await generateText({ model, prompt: 'title of: hello' })
+  })
+  const [own, title] = server.requests.map(({ headers }) => [
+    headers['x-osmosis-purpose'],
+    headers['x-osmosis-trainable'],
+  ])
+  expect([own, title]).toEqual([
+    [undefined, undefined],
+    ['title', 'false'],
+  ])
+  const sample = (await rollout.getSamples()).get('main')
+  expect(sample?.messages).toMatchObject([{ role: 'user' }, { role: 'assistant' }])
+  expect(JSON.stringify(sample?.messages)).not.toContain('title')
+  expect(sample?.calls.map(({ purpose, trainable }) => [purpose, trainable])).toEqual([
+    ['agent', true],
+    ['title', false],
+  ])
+})

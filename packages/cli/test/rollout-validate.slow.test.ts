@@ -107,7 +107,7 @@ export const loop = new Loop()`,
     expect(code).toBe(0)
     expect(findings.slice(good.length)).toEqual([
       'ok reward: 1 for main',
-      'warn step rewards: The grader sets step rewards, which only Trinity and the trace of POST /run carry. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
+      'warn step rewards: The grader sets step rewards, which only Trinity, osmosis train and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
       ...takenByAll,
     ])
   })

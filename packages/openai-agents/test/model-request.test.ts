@@ -1,5 +1,5 @@
 import { run } from '@openai/agents'
-import { OsmosisMemorySession } from '@osmosis/openai-agents'
+import { OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import { callAdd, rolloutOn } from '@osmosis/testing/kit'
 import { afterEach, expect, test, vi } from 'vitest'
@@ -26,6 +26,20 @@ test('a request holds nothing but what the agent says', async () => {
       { role: 'user', content: 'hello' },
     ],
   })
+})
+
+test('a model says what its calls are for, and whether they are training data', async () => {
+  await using server = await startPolicyServer(['hi'])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const model = new OsmosisRolloutModel({ purpose: 'title', trainable: false })
+    return run(policyAgent({ model }), 'hello', { session: new OsmosisMemorySession() })
+  })
+  expect(server.requests[0]?.headers).toMatchObject({
+    'x-osmosis-purpose': 'title',
+    'x-osmosis-trainable': 'false',
+  })
+  expect((await rollout.getSamples()).size).toBe(0)
 })
 
 test('no OPENAI_ variable of the environment reaches the policy', async () => {

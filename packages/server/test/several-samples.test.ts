@@ -64,7 +64,7 @@ const stepped = graderOf((ctx) => {
   ctx.setReward(1)
   ctx.setStepRewards('main', [0.5])
 })
-const dropped = 'the grader sets step rewards, which are dropped on the way to this trainer'
+const dropped = 'the grader sets step rewards, which this trainer need not read'
 
 it.each([
   ['callbacks', {}],

@@ -20,6 +20,12 @@ async function requestOf(
   return await server.waitForRequest(0)
 }
 
+test('a model says what its calls are for, and whether they are training data', async () => {
+  const model = new OsmosisRolloutModel({ purpose: 'title', trainable: false })
+  const { headers } = await requestOf({ model })
+  expect(headers).toMatchObject({ 'x-osmosis-purpose': 'title', 'x-osmosis-trainable': 'false' })
+})
+
 describe('params', () => {
   test('go into the body under their own names, extra_body and extra_headers too', async () => {
     const model = new OsmosisRolloutModel({

@@ -12,7 +12,7 @@ function declareExport(evals: Command) {
     .option('--csv <file>', 'a table with a line for each rollout; - for stdout')
     .option(
       '--sft <file>',
-      'the conversations as they were sent to the policy, as JSON Lines of { messages, tools }; - for stdout',
+      'the conversations as they were sent to the policy, each part of a rewritten one by itself, as JSON Lines of { messages, tools }; weight: 0 marks messages that are not training data; - for stdout',
     )
     .optionsGroup(groups.inputs)
     .option(

@@ -120,7 +120,7 @@ test.each([
   ['task:fly', /No row has the task "fly"; there are: Refund, cancel/],
   [
     'tsk:refund',
-    /Unknown key "tsk". Use one of: is, has, tool, error, tag, task, .*; or put text in quotes/,
+    /Unknown key "tsk". Use one of: is, has, tool, error, version, purpose, tag, task, .*; or put text in quotes/,
   ],
   [
     'price-class>3',

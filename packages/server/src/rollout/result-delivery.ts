@@ -189,7 +189,7 @@ export function countModelCalls(
 
 /** The warning about dropped step rewards. */
 export const stepRewardsDropped =
-  'the grader sets step rewards, which are dropped on the way to this trainer: it trains all model calls of a sample with the one reward of the sample'
+  'the grader sets step rewards, which this trainer need not read: then it trains all model calls of a sample with the one reward of the sample'
 
 const warned = new WeakSet<Logger>()
 

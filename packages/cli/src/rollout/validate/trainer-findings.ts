@@ -93,8 +93,8 @@ export function trainerFindings({
 
 const stepRewards = warn(
   'step rewards',
-  'The grader sets step rewards, which only Trinity and the trace of POST /run carry. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
-  'Include the step rewards in the reward, or train with one of the two.',
+  'The grader sets step rewards, which only Trinity, osmosis train and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
+  'Include the step rewards in the reward, or train with one of the three.',
 )
 
 const loops = ok(
