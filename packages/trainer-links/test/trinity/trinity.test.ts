@@ -154,12 +154,7 @@ test('every part of a compacted conversation is trained, and the call that compa
   const textOf = ({ promptIds }: { readonly promptIds: readonly number[] }): string =>
     String.fromCodePoint(...promptIds)
   const prompts = explorer.trained().map(textOf)
-  expect(prompts.map((prompt) => prompt.includes('so far')).toSorted()).toEqual([
-    false,
-    false,
-    true,
-    true,
-  ])
+  expect(prompts.filter((prompt) => prompt.includes('so far'))).toHaveLength(2)
   expect(explorer.trained().map(({ reward }) => reward)).toEqual([0.5, 0.5, 0.5, 0.5])
   expect(explorer.unrewarded().map(textOf)).toEqual([expect.stringContaining('a summary')])
 })
