@@ -1,5 +1,4 @@
 export {
-  type CallAbout,
   CallLog,
   type CallRecorder,
   type PolicyCall,
@@ -25,6 +24,7 @@ export type { PolicyClient } from './policy/policy-client.ts'
 export type { PolicyCallOptions } from './policy/policy-stream.ts'
 export {
   aboutCall,
+  type CallAbout,
   callUse,
   type CallUse,
   policyModelName,

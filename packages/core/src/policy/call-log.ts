@@ -2,7 +2,7 @@ import { errorMessage } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { ChatCompletion, ChatLogprobs, ChatMessage, ChatUsage } from './chat-completion.ts'
 import { ConversationTree, messagesUpTo, pathTo, type MessageNode } from './conversation-tree.ts'
-import { versionIn } from './policy-wire.ts'
+import { type CallAbout, versionIn } from './policy-wire.ts'
 
 /** One model call of a sample. */
 export interface PolicyCall {
@@ -47,12 +47,6 @@ export interface PolicyCall {
 
 /** A call without its place in a conversation. */
 export type MeasuredCall = Omit<PolicyCall, 'answerIndex'>
-
-/** What the caller of a model call says about it. */
-export interface CallAbout extends Pick<PolicyCall, 'purpose' | 'trainable' | 'sampling'> {
-  /** The model of the request; null when it names no version of the policy. */
-  readonly model: string | null
-}
 
 interface LoggedCall {
   /** The last message of the request, then the answer. */

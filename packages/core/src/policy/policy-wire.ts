@@ -1,6 +1,5 @@
 import { OsmosisError } from '../errors.ts'
 import { bearer } from '../http/bearer.ts'
-import type { CallAbout } from './call-log.ts'
 import type { ChatCompletionRequest } from './chat-completion.ts'
 import type { PolicyCallOptions } from './policy-stream.ts'
 
@@ -75,6 +74,14 @@ export interface CallUse {
   readonly trainable: boolean
 }
 
+/** What is recorded about a model call before it is answered. */
+export interface CallAbout extends CallUse {
+  /** Settings that decide how the answer is sampled. */
+  readonly sampling: Readonly<Record<string, unknown>>
+  /** The version of the policy that the request names; null when it names none. */
+  readonly model: string | null
+}
+
 const agentUse: CallUse = { purpose: 'agent', trainable: true }
 
 const purposeHeader = 'x-osmosis-purpose'
@@ -122,7 +129,7 @@ function useHeaders({ purpose, trainable }: CallUse): Record<string, string> {
   }
 }
 
-/** What is recorded about a call before it is answered. `settings`: of its body. */
+/** @param settings - the body of the call, which may be without messages */
 export function aboutCall(settings: Readonly<Record<string, unknown>>, use: CallUse): CallAbout {
   const { model } = settings
   const sampling: Record<string, unknown> = {}
