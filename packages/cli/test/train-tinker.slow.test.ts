@@ -34,16 +34,16 @@ function writtenIn(folder: string): string {
 
 it('makes a model better on a service, shows what it costs, and unloads it', async () => {
   const { service, folder, args } = await prepared()
-  const settings = ['--steps', '8', '--prices', '10,20,30', '--seed', '1']
+  const settings = ['--steps', '6', '--prices', '10,20,30', '--seed', '1']
   const { code, stdout, stderr } = await osmosis([...args, ...settings], { TINKER_API_KEY: key })
   expect(stderr).toMatch(/^At most +\$[\d.]+ for [\d,]+ prompt, [\d,]+ sampled and [\d,]+ trained/m)
-  expect(stderr).toMatch(/^step +8 .* drift 0e\+0 .* \$[\d.]+ for [\d,]+ prompt/m)
+  expect(stderr).toMatch(/^step +6 .* drift 0e\+0 .* \$[\d.]+ for [\d,]+ prompt/m)
   expect(code).toBe(0)
   const rewards = [...stderr.matchAll(/^step +\d+ +reward (\S+)/gm)].map(([, text]) => Number(text))
-  expect(rewards).toHaveLength(8)
-  expect(Math.max(...rewards.slice(-3))).toBeGreaterThan((rewards[0] ?? 1) + 0.15)
-  expect(stdout).toContain('All steps are done. 8 updates in 8 steps.')
-  expect(stdout).toMatch(/^Weights +tinker:\/\/model_1\/sampler_weights\/osmosis-8-/m)
+  expect(rewards).toHaveLength(6)
+  expect(Math.max(...rewards.slice(-3))).toBeGreaterThan((rewards[0] ?? 1) + 0.3)
+  expect(stdout).toContain('All steps are done. 6 updates in 6 steps.')
+  expect(stdout).toMatch(/^Weights +tinker:\/\/model_1\/sampler_weights\/osmosis-6-/m)
   expect(stdout).toMatch(/^Used +\$[\d.]+ for/m)
   expect(service.models).toEqual([])
   expect(service.requests[0]?.headers['x-api-key']).toBe(key)

@@ -18,14 +18,14 @@ export class OpenDoor extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<ChatMessage[]> {
     const policy = requireRolloutContext('OpenDoor').policy('sample')
     const messages: ChatMessage[] = [...ctx.prompt]
-    for (let turn = 0; turn < 3; turn += 1) {
+    for (let turn = 0; turn < 4; turn += 1) {
       const { choices } = await policy.complete({ messages, tools: [readNote] })
       const message = choices[0]?.message
       if (message === undefined) break
       messages.push(message)
       if (message.tool_calls === undefined) break
       for (const { id } of message.tool_calls) {
-        messages.push({ role: 'tool', tool_call_id: id, content: String(ctx.label) })
+        messages.push({ role: 'tool', tool_call_id: id, content: String(ctx.metadata?.['note']) })
       }
     }
     return messages
