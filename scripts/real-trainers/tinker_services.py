@@ -4,7 +4,7 @@
     python tinker_services.py skyrl CHECKOUT [MODEL]
 
 A Qwen3 of 97,856 weights (a folder; made on the spot by default) learns the door task of examples/train. Some answers of
-the server are lost on the way, it is killed in between and started again, and SkyRL's holds one model at a time.
+the server are lost, it is killed once and started again, and SkyRL's holds one model only.
 
 Real: gateway, store, clock cycle and trainer of Open-RL in one process; API server, engine and jax backend of SkyRL.
 Stand-ins: OpenTelemetry's SDK and its instrumentation of FastAPI, and `uv`, with which SkyRL starts its engine.
@@ -130,8 +130,8 @@ def losing(server, every):
 
         def do_POST(self):
             data = self.rfile.read(int(self.headers["content-length"]))
-            kept = ("content-type", "accept", "x-api-key")
-            headers = {name: self.headers[name] for name in kept if self.headers[name]}
+            forwarded = ("content-type", "accept", "x-api-key")
+            headers = {name: self.headers[name] for name in forwarded if self.headers[name]}
             try:
                 request = urllib.request.Request(f"http://127.0.0.1:{server.port}{self.path}", data, headers)
                 with urllib.request.urlopen(request, timeout=600) as answer:
@@ -242,7 +242,7 @@ def main(kind, checkout, model=None):
         checks["each step was made once"] = sorted(steps) == list(range(1, STEPS + 1)) and not (first.steps().keys() & second.steps().keys())
         checks[f"the reward rose: {rewards[0]:.2f} → {max(rewards[-3:]):.2f}"] = max(rewards[-3:]) > rewards[0] + 0.2
         checks[f"sampled and trained logprobs differ by {drift:.0e} at most"] = drift < 1e-3
-        checks[f"{counts['lost']} answers were lost on the way"] = counts["lost"] > 3
+        checks[f"{counts['lost']} answers were lost"] = counts["lost"] > 3
         checks["the key is in no message"] = "tml-not" not in first.text + second.text
         if kind == "skyrl":
             checks["the model was unloaded"] = "model_id" in server.result("create_model", {**body, "session_id": server.post("create_session", {"tags": [], "sdk_version": "0.25.0"})["session_id"]})

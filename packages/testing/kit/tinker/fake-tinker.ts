@@ -29,7 +29,7 @@ export interface TinkerRequest {
   readonly bytes: Buffer
 }
 
-/** What a request gets in place of its answer. `lost`: the service does what was asked, and the connection breaks. */
+/** What a request gets instead of its answer. `lost`: the service executes the request, and the connection breaks. */
 export type TinkerAnswer =
   | 'lost'
   | {
@@ -61,7 +61,7 @@ class Refused extends Error {
 export class FakeTinker extends HttpPeer {
   /** All requests, in their order. */
   readonly requests: TinkerRequest[] = []
-  /** Most models at one time. */
+  /** Maximum number of models. */
   mostModels = 4
   /** What it calls the tokenizer of its model. */
   tokenizer: string | undefined

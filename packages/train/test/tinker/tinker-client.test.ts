@@ -32,7 +32,7 @@ const soon = { headers: { 'retry-after-ms': '5' } }
 it.each<[string, TinkerAnswer]>([
   ['408', { status: 408, body: { detail: 'Timeout waiting for result' } }],
   ['try_again', { body: { type: 'try_again', queue_state: 'active' } }],
-])('asks again for a future that is not ready: %s', async (_, answer) => {
+])('fetches a future again that is not ready: %s', async (_, answer) => {
   const { service, client, modelId } = await opened()
   service.next('retrieve_future', answer, answer)
   const saved = await client.call('save_weights', { model_id: modelId, seq_id: 1, path: 'a' })
@@ -146,7 +146,7 @@ it('sends the same request again after a lost answer, which the service recognis
   })
 })
 
-it('says that another server is no Tinker service', async () => {
+it('reports a server that is not a Tinker service', async () => {
   const { service, client } = await opened()
   service.next('create_session', {
     bytes: Buffer.from('<html>'),

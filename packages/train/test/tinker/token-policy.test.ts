@@ -11,29 +11,29 @@ const [end, letterA, letterB, call] = [0, 6, 7, 10]
 const tools = [{ type: 'function', function: { name: 'read_note', parameters: {} } }]
 const user: ChatMessage = { role: 'user', content: 'What is the code?' }
 
-interface Asked {
+interface SampleRequest {
   readonly prompt: readonly number[]
   readonly maxTokens: number
 }
 
-/** A policy that says what it is given, and what it was asked. */
+/** A policy that gives these answers, and the requests that it received. */
 async function scripted(
   ...answers: readonly (readonly number[])[]
-): Promise<{ policy: PolicyModel; asked: Asked[]; template: ChatTemplate }> {
+): Promise<{ policy: PolicyModel; requests: SampleRequest[]; template: ChatTemplate }> {
   const template = new ChatTemplate(await tokenModelFolder())
-  const asked: Asked[] = []
+  const requests: SampleRequest[] = []
   const policy = tokenPolicy({
     name: 'base',
     template,
     readAnswer: answerReader(template.source),
     maxLength: 48,
     sample: async (prompt, { maxTokens }) => {
-      const ids = answers[asked.length] ?? [end]
-      asked.push({ prompt, maxTokens })
+      const ids = answers[requests.length] ?? [end]
+      requests.push({ prompt, maxTokens })
       return { ids, logprobs: ids.map((_, at) => 0 - at), model: 'policy-3' }
     },
   })
-  return { policy, asked, template }
+  return { policy, requests, template }
 }
 
 async function complete(
@@ -51,13 +51,13 @@ async function completion(response: Response): Promise<ChatCompletion> {
 }
 
 it('answers with the tool calls, ids and logprobs of what was sampled', async () => {
-  const { policy, asked, template } = await scripted([call, end])
+  const { policy, requests, template } = await scripted([call, end])
   const answer = await completion(await complete(policy, { messages: [user], max_tokens: 9 }))
-  expect(asked).toEqual([{ prompt: [2, 5, 6, 5, 8, 5, 9, 5, end, 3], maxTokens: 9 }])
-  expect(template.decode(asked[0]?.prompt ?? [])).toBe('<user>?a?c?d?<end><assistant>')
+  expect(requests).toEqual([{ prompt: [2, 5, 6, 5, 8, 5, 9, 5, end, 3], maxTokens: 9 }])
+  expect(template.decode(requests[0]?.prompt ?? [])).toBe('<user>?a?c?d?<end><assistant>')
   expect(answer).toMatchObject({
     model: 'policy-3',
-    prompt_token_ids: asked[0]?.prompt,
+    prompt_token_ids: requests[0]?.prompt,
     choices: [
       {
         finish_reason: 'tool_calls',
@@ -70,13 +70,13 @@ it('answers with the tool calls, ids and logprobs of what was sampled', async ()
         logprobs: { content: [{ logprob: 0 }, { logprob: -1 }] },
       },
     ],
-    usage: { prompt_tokens: asked[0]?.prompt.length, completion_tokens: 2 },
+    usage: { prompt_tokens: requests[0]?.prompt.length, completion_tokens: 2 },
   })
 })
 
 it('continues a conversation with the ids that were sampled', async () => {
   // It ends without its end token, and would be rendered with the letter before the call.
-  const { policy, asked } = await scripted([call, letterA], [letterB, end])
+  const { policy, requests } = await scripted([call, letterA], [letterB, end])
   const first = await completion(await complete(policy, { messages: [user] }))
   expect(first.choices[0]?.finish_reason).toBe('length')
   const said = first.choices[0]?.message as ChatMessage
@@ -84,7 +84,7 @@ it('continues a conversation with the ids that were sampled', async () => {
   const result: ChatMessage = { role: 'tool', tool_call_id: toolCall?.id ?? '', content: 'ab' }
   const messages = [user, said, result]
   await complete(policy, { messages })
-  const [one, two] = asked
+  const [one, two] = requests
   expect(two?.prompt).toEqual([
     ...(one?.prompt ?? []),
     call,
@@ -99,7 +99,7 @@ it('continues a conversation with the ids that were sampled', async () => {
 
   // Another rollout has not had that conversation: it is rendered.
   await complete(policy, { messages }, 'other')
-  expect(asked[2]?.prompt).not.toEqual(two?.prompt)
+  expect(requests[2]?.prompt).not.toEqual(two?.prompt)
 })
 
 it.each([
@@ -115,11 +115,11 @@ it.each([
     'no content of type image_url',
   ],
 ])('refuses what it cannot sample: %j', async (settings, message) => {
-  const { policy, asked } = await scripted()
+  const { policy, requests } = await scripted()
   const response = await complete(policy, { messages: [user], ...settings })
   expect(response.status).toBe(400)
   expect(await response.text()).toContain(message)
-  expect(asked).toEqual([])
+  expect(requests).toEqual([])
 })
 
 it('accepts settings that change nothing', async () => {
@@ -132,9 +132,9 @@ it('accepts settings that change nothing', async () => {
     n: 1,
     stop: [],
   }
-  const { policy, asked } = await scripted([letterA, end])
+  const { policy, requests } = await scripted([letterA, end])
   const answer = await completion(await complete(policy, { messages: [user], ...neutral }))
   expect(answer.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'a' } })
   // As many tokens as a conversation may still have.
-  expect(asked[0]?.maxTokens).toBe(48 - (asked[0]?.prompt.length ?? 0))
+  expect(requests[0]?.maxTokens).toBe(48 - (requests[0]?.prompt.length ?? 0))
 })

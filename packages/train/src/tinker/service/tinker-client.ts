@@ -171,20 +171,20 @@ export class TinkerClient {
     if (status === 200) return this.#read(content, contentType, resultOf || route)
     if (status === 408 && route === 'retrieve_future') return { type: 'try_again' }
     const reason = this.#reasonIn(content.toString('utf8'))
-    const told = { status, retryAfterMs: retryAfterMs(answer.headers) }
+    const details = { status, retryAfterMs: retryAfterMs(answer.headers) }
     if (status === 410) throw new LostFuture(resultOf || route)
     if (status === 401 || status === 403) {
       throw new OsmosisError(
         'unauthorized',
         `The Tinker service refuses the key (${status}): ${reason}`,
-        told,
+        details,
       )
     }
     const spent = status === 402 ? ' Its account has no credit left: add some and continue.' : ''
     throw new OsmosisError(
       'learner_error',
       `The Tinker service answered ${status} to ${resultOf || route}: ${reason}${spent}`,
-      told,
+      details,
     )
   }
 
