@@ -106,6 +106,14 @@ describe.each([
     })
     const graded = JSON.parse(grader?.raw ?? '') as { samples: Record<string, object> }
     const { id: _id, ...sample } = graded.samples['multiply-agent'] as { id: string }
+    const call = {
+      id: null,
+      version: null,
+      purpose: 'agent',
+      trainable: true,
+      sampling: expect.any(Object) as unknown,
+      step_reward: null,
+    }
     expect(graded).toEqual({
       rollout_id: 'r-1',
       status: 'success',
@@ -113,6 +121,7 @@ describe.each([
       sample,
       err_message: null,
       err_category: null,
+      extra_fields: { calls: { 'multiply-agent': answers.map(() => call) } },
     })
     expect(sample).toMatchObject({ reward: 1, remove_sample: false, label: null, metrics: {} })
   })
