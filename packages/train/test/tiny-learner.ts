@@ -26,7 +26,9 @@ export class TinyLearner implements Learner {
   readonly policy: PolicyModel = {
     name: this.name,
     respond: async (request) => {
-      const response = await this.#policy.respond(request)
+      // Without the random end of the id, so that each training has the same answers.
+      const rolloutId = request.rolloutId.replace(/-[\da-f]{8}$/, '')
+      const response = await this.#policy.respond({ ...request, rolloutId })
       const text = (await response.text()).replaceAll('tiny-policy@', 'policy-')
       return new Response(text, response)
     },

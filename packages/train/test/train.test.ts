@@ -40,7 +40,7 @@ function options(learner: TinyLearner, folder: string, steps: number): TrainOpti
 
 it('makes a policy better, in steps that are runs', async () => {
   const folder = await temporaryFolder()
-  const learner = new TinyLearner(65)
+  const learner = new TinyLearner(3)
   const seen: StepRecord[] = []
   const result = await train({
     ...options(learner, folder, 60),
