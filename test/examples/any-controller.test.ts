@@ -106,7 +106,7 @@ describe.each([
     })
     const graded = JSON.parse(grader?.raw ?? '') as { samples: Record<string, object> }
     const { id: _id, ...sample } = graded.samples['multiply-agent'] as { id: string }
-    const call = {
+    const report = {
       id: null,
       version: null,
       purpose: 'agent',
@@ -121,7 +121,7 @@ describe.each([
       sample,
       err_message: null,
       err_category: null,
-      extra_fields: { calls: { 'multiply-agent': answers.map(() => call) } },
+      extra_fields: { calls: { 'multiply-agent': answers.map(() => report) } },
     })
     expect(sample).toMatchObject({ reward: 1, remove_sample: false, label: null, metrics: {} })
   })

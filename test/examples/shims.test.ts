@@ -190,7 +190,8 @@ withPrograms('python3').describe('the programs of docs/training/shims.md', () =>
     expect(new Set(texts)).toEqual(
       new Set(['user:long!;assistant:!', 'user:so far:;user:again?;assistant::?']),
     )
-    expect(step.trained.map((row) => trainedOf(row).length).toSorted()).toEqual([1, 1, 2, 2])
+    const sizes = step.trained.map((row) => trainedOf(row).length)
+    expect(sizes.toSorted((a, b) => a - b)).toEqual([1, 1, 2, 2])
   })
 
   it('give TRL nothing of a rollout of which it would drop a sequence, and count it', async () => {
