@@ -125,6 +125,22 @@ describe('osmosis doctor --base-url', () => {
     expect(examined.code).toBe(code)
   })
 
+  it('reports what it found before a call fails', async () => {
+    const { url } = await endpoint(({ body }, response) => {
+      if (body['temperature'] === 0) refuse(response, 400, 'temperature must be above 0')
+      else {
+        response
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end(JSON.stringify(answerTo(body, good, 1)))
+      }
+    })
+    const flags = ['--base-url', `${url}/v1`, '--model', 'policy']
+    const { code, stdout } = await run(['doctor', ...flags], {}, temporaryFolder())
+    expect(stdout).toContain('ok    prefixes')
+    expect(stdout).toContain('The endpoint answered 400')
+    expect(code).toBe(1)
+  })
+
   it('reports an endpoint that refuses, and one that is not there', async () => {
     const { url } = await endpoint((_, response) => refuse(response, 404, 'no such model'))
     const refused = await run(

@@ -54,25 +54,28 @@ const question: ChatMessage = {
  */
 export async function endpointFindings(chosen: ChosenPolicy): Promise<CheckFinding[]> {
   const endpoint = new Endpoint(chosen)
+  // What was found before a call fails is reported, too.
+  const findings: CheckFinding[] = []
   try {
     const first = await endpoint.answer({ messages: [question], tools: [readNote] })
-    return [
+    findings.push(
       ok('endpoint', `${chosen.name} answered`),
       ...tokenFindings(first),
       toolFinding(first),
-      await prefixFinding(endpoint, first),
-      await temperatureFinding(endpoint),
-      await scaleFinding(endpoint),
-    ]
+    )
+    findings.push(await prefixFinding(endpoint, first))
+    findings.push(await temperatureFinding(endpoint))
+    findings.push(await scaleFinding(endpoint))
   } catch (error) {
-    return [
+    findings.push(
       fail(
         'endpoint',
         errorMessage(error),
         'Check that the endpoint runs at --base-url, usually a URL that ends with /v1, and serves --model.',
       ),
-    ]
+    )
   }
+  return findings
 }
 
 class Endpoint {
