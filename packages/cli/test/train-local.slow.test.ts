@@ -36,7 +36,7 @@ it('the example learns: better by the comparison, and each step is a run', limit
   const args = ['train', 'local', config, ...learner, '--passes', '2', '--steps', '8']
   const plan = await osmosis([...args, '--dry-run'], {}, folder)
   expect(plan.code).toBe(0)
-  expect(plan.stderr).toMatch(/^Time {6}roughly .* a step, were each conversation/m)
+  expect(plan.stderr).toMatch(/^Time {6}roughly .* a step, if each conversation/m)
   expect(plan.stderr).toContain('64 to train, 16 held out')
   expect(plan.stderr).toContain('8 of 16 rows × 8 attempts = 1,024 rollouts')
 
@@ -72,7 +72,7 @@ it('continues after Ctrl-C, and refuses when code or rows have changed', limit, 
   appendFileSync(main, '// changed\n')
   const changed = await osmosis(args, {}, folder)
   expect(changed.code).toBe(2)
-  expect(changed.stderr).toContain('- code of the rollout: has changed')
+  expect(changed.stderr).toContain('- code of the rollout: changed')
   expect(changed.stderr).toContain('--fresh')
 
   writeFileSync(main, code)

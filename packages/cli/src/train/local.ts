@@ -20,7 +20,10 @@ function declareLocal(train: Command) {
         .default('auto' as const),
     )
     .addOption(
-      new Option('--sampler <program>', 'what samples: PyTorch, or vLLM (auto: where it is there)')
+      new Option(
+        '--sampler <program>',
+        'program that samples answers (auto: vLLM where it is installed and finds a GPU, else PyTorch)',
+      )
         .choices(['auto', 'torch', 'vllm'] as const)
         .default('auto' as const),
     )

@@ -89,7 +89,7 @@ function changes(before: Partial<TrainingIdentity>, now: TrainingIdentity): stri
         ? []
         : [`${name}: was ${JSON.stringify(was)}, is ${JSON.stringify(value)}`]
     }),
-    ...contents.flatMap(([name, was, is]) => (isSame(was, is) ? [] : [`${name}: has changed`])),
+    ...contents.flatMap(([name, was, is]) => (isSame(was, is) ? [] : [`${name}: changed`])),
   ]
 }
 

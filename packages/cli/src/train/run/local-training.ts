@@ -79,7 +79,7 @@ function plannedLearner(
       ],
       [
         'Time',
-        `roughly ${formatDuration(seconds * 1000)} a step, were each conversation ${formatCount(facts.maxLength)} tokens long`,
+        `roughly ${formatDuration(seconds * 1000)} a step, if each conversation has ${formatCount(facts.maxLength)} tokens`,
       ],
     ],
     defaultLearningRate: isLora ? 1e-4 : 1e-6,
