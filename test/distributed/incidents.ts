@@ -21,20 +21,22 @@ interface IncidentParts {
 export type Incident = (parts: IncidentParts) => Promise<void>
 
 export const killWorkers: Incident = async ({ fleet, account, chance, reached }) => {
-  for (const part of [0.1, 0.3, 0.5, 0.7]) {
+  const first = chance('killed first')
+  for (const [turn, part] of [0.1, 0.3, 0.5, 0.7].entries()) {
     if (!(await reached(part))) return
     account.fault('fleet: SIGKILL of a worker')
-    const worker = picked(fleet.workers, chance('killed', part))
+    const worker = inTurn(fleet.workers, first, turn)
     await worker.end('SIGKILL')
     await fleet.startAgain(worker)
   }
 }
 
 export const stopWorkers: Incident = async ({ fleet, account, chance, reached }) => {
-  for (const part of [0.1, 0.5]) {
+  const first = chance('stopped first')
+  for (const [turn, part] of [0.1, 0.5].entries()) {
     if (!(await reached(part))) return
     account.fault('fleet: a worker is stopped for longer than its lock')
-    const worker = picked(fleet.workers, chance('stopped', part))
+    const worker = inTurn(fleet.workers, first, turn)
     worker.signal('SIGSTOP')
     await sleep(shortLockSeconds * 2500)
     worker.signal('SIGCONT')
@@ -45,7 +47,7 @@ export const killServers: Incident = async ({ fleet, account, reached }) => {
   for (const [turn, part] of [0.1, 0.4].entries()) {
     if (!(await reached(part))) return
     account.fault('fleet: SIGKILL of a server')
-    const server = picked(fleet.servers, (turn % 2) / 2)
+    const server = inTurn(fleet.servers, 0, turn)
     await server.end('SIGKILL')
     await sleep(1000)
     await fleet.startAgain(server)
@@ -106,6 +108,7 @@ async function streams(redis: Redis): Promise<string[]> {
   return found
 }
 
-function picked<T>(all: readonly T[], chance: number): T {
-  return all[Math.floor(chance * all.length)] as T
+/** Two workers may hold all rollouts, so each must have its turn: an incident that always hits the third shows nothing. */
+function inTurn<T>(all: readonly T[], first: number, turn: number): T {
+  return all[(Math.floor(first * all.length) + turn) % all.length] as T
 }
