@@ -20,11 +20,17 @@ it.each([
   expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(0.9)
 })
 
-it('learns from each part of a rewritten conversation', limit, async () => {
-  const training = { trainer: osmosis('callbacks'), agent: compacting, updates: 5 }
-  const curve = await trainTransformer(training)
-  expect(curve.at(-1)?.toolUse).toBeGreaterThan((curve[0]?.toolUse ?? 1) + 0.3)
-})
+it(
+  'learns from each part of a rewritten conversation, and not from the last alone',
+  limit,
+  async () => {
+    const training = { trainer: osmosis('callbacks'), agent: compacting, updates: 5 }
+    const whole = await trainTransformer(training)
+    expect(whole.at(-1)?.toolUse).toBeGreaterThan((whole[0]?.toolUse ?? 1) + 0.3)
+    const last = await trainTransformer({ ...training, learnFrom: lastSequences })
+    expect(last.at(-1)?.toolUse).toBeLessThan((last[0]?.toolUse ?? 0) + 0.15)
+  },
+)
 
 describe('what must not learn does not', () => {
   it('rewards of other rollouts', limit, async () => {
@@ -60,6 +66,10 @@ describe('what must not learn does not', () => {
     await expect(trainTransformer(training)).rejects.toMatchObject({ code: 'training_drift' })
   })
 })
+
+function lastSequences(samples: readonly TrainableSample[]): TrainableSample[] {
+  return samples.map((sample) => ({ ...sample, sequences: sample.sequences.slice(-1) }))
+}
 
 /** Each sample gets the reward of another one. */
 function withShuffledRewards(samples: readonly TrainableSample[]): TrainableSample[] {

@@ -71,7 +71,8 @@ export async function trainTransformer(options: TransformerTraining): Promise<It
     })
     const answer = (await response.json()) as Awaited<ReturnType<FakeModel>>
     const name = nameOf(id)
-    said.set(name, [...(said.get(name) ?? []), saidIn(answer)])
+    // A farewell is not offered the tool, and is not counted as a use of it.
+    if (body['tools'] !== undefined) said.set(name, [...(said.get(name) ?? []), saidIn(answer)])
     return answer
   }
   const { backend, graded } = doorRollouts(agent, { failing, nameOf })
