@@ -12,7 +12,13 @@ export type { PolicyLimits } from './policy/answer-limits.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { StartingModelCall, PolicyClient } from './policy/policy-client.ts'
-export { createPolicyProxy, type PolicyProxy } from './policy/policy-proxy.ts'
+export {
+  createPolicyProxy,
+  type PolicyProxy,
+  type PolicyProxyCall,
+  type PolicyProxyOptions,
+  type PolicyProxyUse,
+} from './policy/policy-proxy.ts'
 export type { PolicyCallOptions, PolicyStream } from './policy/policy-stream.ts'
 export type { PolicyWire } from './policy/policy-wire.ts'
 export {
@@ -42,6 +48,7 @@ export {
   type AgentWorkflowOutput,
   type RolloutGroup,
   type PromptMessage,
+  type WorkFolderOptions,
 } from './workflow/agent-workflow.ts'
 export {
   defineGraderConfig,

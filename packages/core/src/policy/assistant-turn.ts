@@ -18,7 +18,7 @@ export function toWireAssistant(message: ChatMessage): ChatMessage {
 
 /**
  * Whether `echo` is the recorded `answer` as a framework sends it back: with re-serialised arguments, text
- * in parts or without text that is only white space, a refusal within the text, without its thinking or with
+ * in parts or without white space around it, a refusal within the text, without its thinking or with
  * only the end of it.
  *
  * @param ids - false: tool calls may have other ids, because the policy gave them none
@@ -36,16 +36,17 @@ export function isEchoOf(answer: AssistantMessage, echo: ChatMessage, ids = true
   )
 }
 
-/** Whether an echo of an answer has all of its thinking. */
-export function hasWholeThinking(answer: AssistantMessage, echo: ChatMessage): boolean {
-  return (thinking(answer) ?? '') === (thinking(echo) ?? '')
+/** Whether an echo of an answer has all of its thinking, and the white space around its text. */
+export function isWholeEcho(answer: AssistantMessage, echo: ChatMessage): boolean {
+  return (
+    (thinking(answer) ?? '') === (thinking(echo) ?? '') && wholeText(answer) === wholeText(echo)
+  )
 }
 
 /** The lookup key of an answer: the ids of its tool calls, or else its text. Different answers may share one. */
 export function turnKey(message: ChatMessage): string {
   const { tool_calls: calls } = message
   if (calls && calls.length > 0) return calls.map(({ id }) => id).join(' ')
-  // Not normalised: a copy of a long text costs more than comparing a few more answers.
   return visibleText(message) ?? ''
 }
 
@@ -97,14 +98,16 @@ function parseObject(value: unknown): object | undefined {
 }
 
 /**
- * The text of a message, refusal included, '' when that is only white space; undefined when it has other
- * parts than text.
+ * The text of a message, refusal included, without the white space around it, which some clients drop; undefined
+ * when it has other parts than text.
  */
-function visibleText({ content, refusal }: ChatMessage): string | undefined {
+function visibleText(message: ChatMessage): string | undefined {
+  return wholeText(message)?.trim()
+}
+
+function wholeText({ content, refusal }: ChatMessage): string | undefined {
   const text = plainText(content ?? '')
-  if (text === undefined) return undefined
-  const whole = text + (refusal ?? '')
-  return whole.trim() === '' ? '' : whole
+  return text === undefined ? undefined : text + (refusal ?? '')
 }
 
 function thinking({ reasoning_content, reasoning }: ChatMessage): string | undefined {

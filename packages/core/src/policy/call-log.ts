@@ -2,7 +2,7 @@ import { errorMessage } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { ChatCompletion, ChatLogprobs, ChatMessage, ChatUsage } from './chat-completion.ts'
 import { ConversationTree, messagesUpTo, pathTo, type MessageNode } from './conversation-tree.ts'
-import { type CallAbout, versionIn } from './policy-wire.ts'
+import { agentUse, type CallAbout, versionIn } from './policy-wire.ts'
 
 /** One model call of a sample. */
 export interface PolicyCall {
@@ -22,6 +22,11 @@ export interface PolicyCall {
    * training data, which is part of no conversation.
    */
   readonly extendsPrevious: boolean
+  /**
+   * Where it does not: the index of the first message of the request that no earlier request or answer had in
+   * this place. The number of messages, when the history was cut. Null for a call that extends.
+   */
+  readonly rewrittenAt: number | null
   readonly finishReason: string | null
   readonly usage: ChatUsage | null
   readonly model: string | null
@@ -52,7 +57,8 @@ interface LoggedCall {
   /** The last message of the request, then the answer. */
   end: MessageNode
   readonly about: CallAbout
-  readonly extendsPrevious: boolean
+  /** See {@link PolicyCall.rewrittenAt}. */
+  readonly rewrittenAt: number | null
   settled: MeasuredCall | undefined
 }
 
@@ -69,7 +75,7 @@ export class CallLog {
 
   /** Records the start of a call. */
   begin(messages: readonly ChatMessage[], about: CallAbout): CallRecorder {
-    const end = this.#tree.follow(messages)
+    const { end, known } = this.#tree.follow(messages)
     let extendsPrevious = true
     if (about.trainable) {
       extendsPrevious = !this.#hasTrainable
@@ -80,7 +86,8 @@ export class CallLog {
         extendsPrevious = true
       }
     }
-    const logged: LoggedCall = { end, about, extendsPrevious, settled: undefined }
+    const rewrittenAt = extendsPrevious ? null : known
+    const logged: LoggedCall = { end, about, rewrittenAt, settled: undefined }
     this.#calls.push(logged)
     return new CallRecorder(this.#tree, logged)
   }
@@ -108,16 +115,21 @@ export class CallLog {
   /**
    * The last message of each conversation, in the order of their latest calls. Most samples have one;
    * rewritten histories, sub-agents and repeated sampling make more. Those of calls that are not training data
-   * come first, so that the last one belongs to the agent.
+   * come first, then those with another purpose, so that the last one belongs to the agent.
    */
   conversationEnds(): MessageNode[] {
-    if (this.#calls.every(({ about }) => about.trainable)) return endsOf(this.#calls)
-    const { trainable = [], auxiliary = [] } = Object.groupBy(this.#calls, ({ about }) =>
-      about.trainable ? 'trainable' : 'auxiliary',
+    const ends: MessageNode[] = []
+    const known = new Set<MessageNode>()
+    const [agent, others, auxiliary] = [0, 1, 2].map((rank) =>
+      this.#calls.filter(({ about }) => rankOf(about) === rank),
     )
-    const own = endsOf(trainable)
-    const known = new Set(own.flatMap(pathTo))
-    return [...endsOf(auxiliary).filter((end) => !known.has(end)), ...own]
+    if (others?.length === 0 && auxiliary?.length === 0) return endsOf(this.#calls)
+    for (const calls of [agent, others, auxiliary]) {
+      const own = endsOf(calls ?? []).filter((end) => !known.has(end))
+      for (const node of own.flatMap(pathTo)) known.add(node)
+      ends.unshift(...own)
+    }
+    return ends
   }
 
   /**
@@ -135,6 +147,12 @@ export class CallLog {
     })
     return parts.filter(({ answers }) => answers.length > 0)
   }
+}
+
+/** Which calls a sample's conversation is made of, if it has them: the agent's own, else other training data. */
+function rankOf({ trainable, purpose }: CallAbout): number {
+  if (!trainable) return 2
+  return purpose === agentUse.purpose ? 0 : 1
 }
 
 /** The ends of calls, without those that another call continued. */
@@ -216,7 +234,8 @@ export class CallRecorder {
       durationMs: performance.now() - this.#start,
       timeToFirstChunkMs: this.#firstChunkMs,
       attempts: this.attempts,
-      extendsPrevious: this.#logged.extendsPrevious,
+      extendsPrevious: this.#logged.rewrittenAt === null,
+      rewrittenAt: this.#logged.rewrittenAt,
       id: completion?.id || null,
       finishReason: choice?.finish_reason ?? null,
       usage: completion?.usage ?? null,

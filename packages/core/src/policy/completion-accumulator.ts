@@ -11,6 +11,15 @@ import type {
   ChatToolCallDelta,
 } from './chat-completion.ts'
 
+/** Arguments that a chunk adds to a tool call; '' where it only starts or names one. */
+export interface ToolCallPiece {
+  /** The same object each time. */
+  readonly call: ChatToolCall
+  readonly text: string
+}
+
+const noPieces: readonly ToolCallPiece[] = []
+
 interface StreamedToolCall {
   readonly index: number | undefined
   readonly call: ChatToolCall
@@ -37,13 +46,13 @@ class StreamedToolCalls {
   }
 
   /** Adds the list of one chunk. */
-  add(deltas: readonly ChatToolCallDelta[]): void {
+  add(deltas: readonly ChatToolCallDelta[]): ToolCallPiece[] {
     const named = new Set<StreamedToolCall>()
-    for (const delta of deltas) this.#addDelta(delta, named)
+    return deltas.map((delta) => this.#addDelta(delta, named))
   }
 
   /** `named`: the calls that this list has named. A list names each call once. */
-  #addDelta(delta: ChatToolCallDelta, named: Set<StreamedToolCall>): void {
+  #addDelta(delta: ChatToolCallDelta, named: Set<StreamedToolCall>): ToolCallPiece {
     assertShape(delta)
     const name = delta.function?.name
     const known = this.#latestCall(delta)
@@ -57,9 +66,9 @@ class StreamedToolCalls {
     if ((isNew || delta.id) && delta.id !== call.id) delta.id = call.id
     // Some servers repeat id and name in every delta, so they are not appended.
     call.function.name ||= name ?? ''
-    const text: unknown = delta.function?.arguments
-    if (typeof text === 'string') call.function.arguments += text
-    else if (text !== undefined && text !== null) call.function.arguments += JSON.stringify(text)
+    const text = argumentsText(delta.function?.arguments)
+    call.function.arguments += text
+    return { call, text }
   }
 
   /** The call that `delta` continues, unless it starts a new one. */
@@ -83,6 +92,11 @@ class StreamedToolCalls {
 }
 
 /** Some servers parse the arguments that the policy wrote and send an object. */
+function argumentsText(written: unknown): string {
+  if (typeof written === 'string') return written
+  return written === undefined || written === null ? '' : JSON.stringify(written)
+}
+
 function assertShape({ index, id, function: called }: ChatToolCallDelta): void {
   const isIndex = index === undefined || index === null || (Number.isInteger(index) && index >= 0)
   if (!isIndex) throw new TypeError('expected the index of a tool call')
@@ -156,8 +170,10 @@ export class CompletionAccumulator {
     return this.#toolCalls.hasOwnIds
   }
 
-  /** Adds a chunk. Sets missing ids of its tool calls, see `StreamedToolCalls`. */
-  add(chunk: ChatCompletionChunk): void {
+  /**
+   * Adds a chunk. Sets missing ids of its tool calls, see `StreamedToolCalls`. Returns what it adds to tool calls.
+   */
+  add(chunk: ChatCompletionChunk): readonly ToolCallPiece[] {
     this.#id ??= chunk.id
     this.#created ??= chunk.created
     this.#model ??= chunk.model
@@ -168,13 +184,14 @@ export class CompletionAccumulator {
     }
 
     const choice = chunk.choices?.find(isFirst)
-    if (choice === undefined) return
+    if (choice === undefined) return noPieces
     asObject(choice)
     this.#sawChoice = true
-    if (choice.delta) this.#addDelta(asObject(choice.delta))
+    const pieces = choice.delta ? this.#addDelta(asObject(choice.delta)) : noPieces
     if (choice.finish_reason) this.#finishReason = asText(choice.finish_reason) ?? undefined
     if (choice.logprobs?.content) append(this.#logprobs, choice.logprobs.content)
     if (choice.token_ids) append(this.#tokenIds, choice.token_ids)
+    return pieces
   }
 
   /**
@@ -218,7 +235,7 @@ export class CompletionAccumulator {
     return message
   }
 
-  #addDelta(delta: ChatDelta): void {
+  #addDelta(delta: ChatDelta): readonly ToolCallPiece[] {
     // Empty deltas, a repeated finish reason and usage may follow the finish reason.
     if (this.#finishReason !== undefined && hasContent(delta)) {
       throw new OsmosisError(
@@ -230,7 +247,7 @@ export class CompletionAccumulator {
     this.#refusal = joined(this.#refusal, delta.refusal)
     this.#reasoning = joined(this.#reasoning, delta.reasoning)
     this.#reasoningContent = joined(this.#reasoningContent, delta.reasoning_content)
-    if (delta.tool_calls) this.#toolCalls.add(delta.tool_calls)
+    return delta.tool_calls ? this.#toolCalls.add(delta.tool_calls) : noPieces
   }
 }
 

@@ -1,4 +1,4 @@
-import { hasWholeThinking, isEchoOf, toWireAssistant, turnKey } from './assistant-turn.ts'
+import { isEchoOf, isWholeEcho, toWireAssistant, turnKey } from './assistant-turn.ts'
 import type { AssistantMessage, ChatMessage } from './chat-completion.ts'
 
 /** A copy of a plain JSON value that shares its strings. */
@@ -120,6 +120,14 @@ export class MessageNode {
   }
 }
 
+/** A request in the tree. */
+interface FollowedRequest {
+  /** Its last message. */
+  readonly end: MessageNode
+  /** How many messages at its start an earlier request or answer had in this place. */
+  readonly known: number
+}
+
 /**
  * All messages under one sample id, each stored once. A request is a path from the root, so a conversation that
  * grows by two messages per call costs two nodes per call.
@@ -135,20 +143,23 @@ export class ConversationTree {
   #index: Map<string, Set<MessageNode>> | undefined
   #indexed = 0
 
-  /** Adds the messages of a request, and returns the node of the last one. */
-  follow(messages: readonly ChatMessage[]): MessageNode {
-    let node = this.#root
+  /** Adds the messages of a request. */
+  follow(messages: readonly ChatMessage[]): FollowedRequest {
+    let end = this.#root
+    let known = 0
     for (const message of messages) {
-      const { latest } = node
+      const { latest } = end
       // The usual case: the previous request had the same message.
       if (latest?.received !== undefined && isAsIn(latest.received, message)) {
-        node = latest
+        end = latest
+        known = end.depth
         continue
       }
-      node = message.role === 'assistant' ? this.#assistant(node, message) : child(node, message)
-      node.received = snapshotOf(message)
+      end = message.role === 'assistant' ? this.#assistant(end, message) : child(end, message)
+      if (end.received !== undefined || end.answer !== undefined) known = end.depth
+      end.received = snapshotOf(message)
     }
-    return node
+    return { end, known }
   }
 
   /** Adds the policy's answer after the last message of its request. */
@@ -164,7 +175,7 @@ export class ConversationTree {
     const { latest, children } = parent
     // The usual case: the only answer after this parent.
     if (latest?.answer !== undefined && children === undefined) {
-      if (isEchoOf(latest.answer, message) && hasWholeThinking(latest.answer, message)) {
+      if (isEchoOf(latest.answer, message) && isWholeEcho(latest.answer, message)) {
         return latest
       }
     }
@@ -175,7 +186,7 @@ export class ConversationTree {
       if (answer === undefined || !isEchoOf(answer, message)) continue
       moved = node
       if (node.parent !== parent) continue
-      if (hasWholeThinking(answer, message)) return node
+      if (isWholeEcho(answer, message)) return node
       inPlace ??= node
     }
     if (inPlace) return inPlace

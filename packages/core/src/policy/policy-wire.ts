@@ -82,10 +82,10 @@ export interface CallAbout extends CallUse {
   readonly model: string | null
 }
 
-const agentUse: CallUse = { purpose: 'agent', trainable: true }
+export const agentUse: CallUse = { purpose: 'agent', trainable: true }
 
-const purposeHeader = 'x-osmosis-purpose'
-const trainableHeader = 'x-osmosis-trainable'
+export const purposeHeader = 'x-osmosis-purpose'
+export const trainableHeader = 'x-osmosis-trainable'
 /** Headers in which callers without options say what a call is for. */
 export const useHeaderNames = [purposeHeader, trainableHeader] as const
 

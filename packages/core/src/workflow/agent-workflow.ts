@@ -12,6 +12,19 @@ export interface RolloutGroup {
   readonly size?: number | undefined
 }
 
+/** Options of {@link AgentWorkflowContext.workFolder}. */
+export interface WorkFolderOptions {
+  /**
+   * Files to store with the rollout when the workflow has ended, as patterns such as `**\/*.diff` below the folder: they are
+   * copied to `artifactsDir`, where graders find them, also when they grade again. Links are left out.
+   */
+  readonly artifacts?: readonly string[]
+  /** Keeps the folder of a rollout that failed; a warning of the process names it. Default: false. */
+  readonly keepOnFailure?: boolean
+  /** The folder that it is created in. Default: the one of the system for temporary files. */
+  readonly parent?: string
+}
+
 /** The input of a workflow. The reference answer is not in it: only graders see that. */
 export interface AgentWorkflowContext<TConfig = unknown> {
   /** The row's prompt in chat completions form; a copy that may be modified. */
@@ -27,6 +40,13 @@ export interface AgentWorkflowContext<TConfig = unknown> {
   readonly signal: AbortSignal
   /** A folder for files to store with the rollout, created when first read; null when it cannot be created. */
   readonly artifactsDir: string | null
+  /**
+   * A fresh folder for an agent that writes files or runs commands, the same at each call. It is deleted when the
+   * rollout is over, grading included. The options of the first call count.
+   *
+   * @throws OsmosisError with code `storage_error`
+   */
+  workFolder(options?: WorkFolderOptions): Promise<string>
 }
 
 /** What `AgentWorkflow.run` may return instead of registering a sample. */

@@ -26,6 +26,8 @@ export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   readonly signal: AbortSignal
   /** The folder where the workflow could store files; null when it cannot be created. */
   readonly artifactsDir: string | null
+  /** What `workFolder()` of the workflow returned; null without, and when the rollout is graded again. */
+  readonly workFolder: string | null
   /**
    * Sets the reward of a sample; a later call replaces an earlier one.
    *

@@ -66,6 +66,7 @@ describe('the record of a sample', () => {
         timeToFirstChunkMs: expect.any(Number),
         attempts: 1,
         extendsPrevious: true,
+        rewrittenAt: null,
         finishReason: 'stop',
         usage,
         model: 'policy',

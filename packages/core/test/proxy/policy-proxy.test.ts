@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 
-import { createPolicyProxy, requireRolloutContext, RolloutContext } from '@osmosis/core'
+import { createPolicyProxy, requireRolloutContext } from '@osmosis/core'
 import {
   answerStream,
   chunk,
@@ -9,32 +9,10 @@ import {
   sendStream,
   startPolicyEndpoint,
 } from '@osmosis/testing/kit'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 
-type Respond = Parameters<typeof startPolicyEndpoint>[0]
+import { post, proxied } from './proxied.ts'
 
-/** A rollout on an endpoint that answers like this, and where its policy is served. */
-async function proxied(respond: Respond) {
-  const policy = await startPolicyEndpoint(respond)
-  const over = new AbortController()
-  const rollout = new RolloutContext({
-    rolloutId: 'r',
-    chatCompletionsUrl: policy.url,
-    apiKey: 'key',
-    signal: over.signal,
-  })
-  const proxy = await rollout.run(async () =>
-    createPolicyProxy(rollout.registerPolicySample('main')),
-  )
-  onTestFinished(() => proxy.close())
-  return { policy, rollout, proxy, over }
-}
-
-const post = (body: object, headers: Record<string, string> = {}): RequestInit => ({
-  method: 'POST',
-  headers: { 'content-type': 'application/json', ...headers },
-  body: JSON.stringify(body),
-})
 const messages = [{ role: 'user', content: 'hi' }]
 
 it('asks the policy under the sample, whatever the caller says it is', async () => {
@@ -67,8 +45,15 @@ it('passes on what the policy refuses, and refuses what it does not know', async
   })
   const other = await fetch(`${proxy.url}/models`)
   expect([other.status, await other.json()]).toEqual([
-    400,
-    { error: { message: expect.stringContaining('POST …/chat/completions only') } },
+    404,
+    {
+      error: {
+        message: expect.stringContaining('got GET /v1/models'),
+        type: 'invalid_request_error',
+        param: null,
+        code: null,
+      },
+    },
   ])
   const { origin } = new URL(proxy.url)
   const stranger = await fetch(`${origin}/v1/chat/completions`, post({ messages }))

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 
-import type { OsmosisError } from '@osmosis/core'
+import { OsmosisError, type WorkFolderOptions } from '@osmosis/core'
 import type { RolloutTrace } from '@osmosis/core/tracing'
 import {
   stateAfter,
@@ -11,6 +11,7 @@ import {
 } from '../lifecycle/rollout-lifecycle.ts'
 import type { Deadline } from './deadline.ts'
 import type { RolloutObserver, RolloutRequest } from './execution-backend.ts'
+import { WorkFolder } from './work-folder.ts'
 
 /**
  * The folder for files of a rollout, `<root>/<rolloutId>/artifacts`. It is created on first access,
@@ -59,6 +60,10 @@ export class LiveRollout {
   #status: LifecycleState = 'queued'
   #phase: Deadline | undefined
   #unfollow: (() => void) | undefined
+  #workFolder: Promise<WorkFolder> | undefined
+  #isOver = false
+  /** The path of the work folder; null when there is none. */
+  workFolder: string | null = null
 
   constructor(
     request: RolloutRequest,
@@ -126,10 +131,45 @@ export class LiveRollout {
     if (this.#endedWith !== undefined) phase.abort(this.#endedWith)
   }
 
+  /**
+   * The folder that the rollout works in, created by the first call.
+   *
+   * @throws OsmosisError with code `storage_error`, or `rollout_ended` when nobody would delete it any more
+   */
+  async openWorkFolder(options?: WorkFolderOptions): Promise<string> {
+    if (this.#isOver) throw new OsmosisError('rollout_ended', 'The rollout has ended.')
+    this.#workFolder ??= WorkFolder.create(this.request.rolloutId, options)
+    const folder = await this.#workFolder
+    this.workFolder = folder.path
+    return folder.path
+  }
+
+  /** Whether there is a work folder, or one is being created. */
+  get hasWorkFolder(): boolean {
+    return this.#workFolder !== undefined
+  }
+
+  /** Stores what the workflow left in its work folder. */
+  async storeWork(): Promise<void> {
+    const folder = await this.#openedFolder()
+    await folder?.store(() => this.artifacts.path)
+  }
+
   /** Called once the rollout has ended and nothing changes any more. */
   close(): void {
+    this.#isOver = true
     this.trace?.end()
     this.#unfollow?.()
+  }
+
+  /** Deletes the work folder, to be awaited after {@link LiveRollout.close}. */
+  async removeWork(hasFailed: boolean): Promise<void> {
+    const folder = await this.#openedFolder()
+    await folder?.close(hasFailed)
+  }
+
+  async #openedFolder(): Promise<WorkFolder | undefined> {
+    return this.#workFolder?.catch(() => undefined)
   }
 
   #follow(signal: AbortSignal): void {

@@ -37,20 +37,26 @@ export class LiveRollouts {
   async run(live: LiveRollout, observer: RolloutObserver, phases: RolloutPhases): Promise<void> {
     const { rolloutId, grade } = live.request
     this.#live.set(rolloutId, live)
+    let hasFailed = true
     try {
-      const result = this.#endWorkflow(live, await phases.workflow(live))
+      const worked = await phases.workflow(live)
+      if (live.hasWorkFolder) await live.storeWork()
+      const result = this.#endWorkflow(live, worked)
       const { outcome, samples } = result
       const { failure } = outcome
+      hasFailed = failure !== null
       await observer.workflowFinished(outcome, samples)
       if (!grade) return
       if (failure) phases.workflowFailed?.(live, failure)
       const grading: GradingOutcome = failure
         ? { status: 'failure', failure, samples: new Map() }
         : this.#endGrading(live, await phases.grading(live, result))
+      hasFailed = grading.failure !== null
       await observer.gradingFinished(grading)
     } finally {
       phases.over?.(live)
       live.close()
+      if (live.hasWorkFolder) await live.removeWork(hasFailed)
     }
   }
 

@@ -49,6 +49,10 @@ export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
     return this.#live.artifacts.path
   }
 
+  get workFolder(): string | null {
+    return this.#live.workFolder
+  }
+
   get sample(): RolloutSample {
     const [only, ...others] = this.#samples.values()
     if (only && others.length === 0) return only

@@ -15,6 +15,7 @@ import {
   type RolloutGroup,
   type MetadataOf,
   type PromptMessage,
+  type WorkFolderOptions,
 } from '@osmosis/core'
 import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
 import { setTrace } from '@osmosis/core/tracing'
@@ -96,6 +97,8 @@ class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
   readonly rolloutId: string
   readonly group: RolloutGroup | null
   readonly signal: AbortSignal
+  /** A function of its own, so that copies of the input have it. */
+  readonly workFolder: (options?: WorkFolderOptions) => Promise<string>
   declare readonly artifactsDir: string | null
   declare readonly [artifacts]: ArtifactsFolder
 
@@ -107,6 +110,7 @@ class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
     this.rolloutId = rolloutId
     this.group = group ?? null
     this.signal = signal
+    this.workFolder = (options) => live.openWorkFolder(options)
     // An own property, so that copies have it. The getter is shared, because an object literal with a
     // getter takes several times as much memory for as long as the workflow runs.
     Object.defineProperties(this, { [artifacts]: { value: live.artifacts }, artifactsDir })

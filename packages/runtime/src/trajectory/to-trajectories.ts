@@ -244,6 +244,7 @@ function callMetrics(call: PolicyCall, stepReward: number | null = null): Trajec
       finish_reason: call.finishReason,
       // Only present where true: a trainer splits or masks here.
       history_rewritten: call.extendsPrevious ? null : true,
+      history_rewritten_at: call.rewrittenAt,
       ...usageDetails(usage),
     }),
   })

@@ -30,3 +30,9 @@ export function latency(step: TrajectoryStep): number | null {
 export function rewroteHistory(step: TrajectoryStep): boolean {
   return step.metrics?.extra?.['history_rewritten'] === true
 }
+
+/** Where it was rewritten; '' when unknown. */
+export function rewrittenFrom(step: TrajectoryStep): string {
+  const index = step.metrics?.extra?.['history_rewritten_at']
+  return typeof index === 'number' ? `, from message ${index + 1} of the request on` : ''
+}

@@ -11,7 +11,7 @@ import { useState } from 'preact/hooks'
 
 import { counted, duration, oneLine, thousands } from '../format.ts'
 import { LongText } from './long-text.tsx'
-import { finishReason, latency, rewroteHistory } from './step-facts.ts'
+import { finishReason, latency, rewrittenFrom, rewroteHistory } from './step-facts.ts'
 
 /** One message of a conversation with its tool calls; a long system message is folded. */
 export function Step({ step, here }: { step: TrajectoryStep; here: boolean }): JSX.Element {
@@ -23,7 +23,9 @@ export function Step({ step, here }: { step: TrajectoryStep; here: boolean }): J
   return (
     <>
       {rewroteHistory(step) && (
-        <div class="mark">history rewritten before this step: a trainer splits here</div>
+        <div class="mark">
+          history rewritten before this step{rewrittenFrom(step)}: a trainer splits here
+        </div>
       )}
       <div class={`step ${step.source}${here ? ' here' : ''}`} data-step={step.step_id}>
         <div class="who">

@@ -49,6 +49,10 @@ export function stepLines(step: TrajectoryStep, options: TranscriptOptions): str
   ]
 }
 
+function fromMessage(index: unknown): string {
+  return typeof index === 'number' ? ` from message ${index + 1} of the request on` : ''
+}
+
 function headLine(step: TrajectoryStep, { full }: TranscriptOptions): string {
   const { source, step_id: id, metrics, extra } = step
   const name = { system: 'System', user: 'User', agent: 'Agent' }[source]
@@ -59,6 +63,7 @@ function headLine(step: TrajectoryStep, { full }: TranscriptOptions): string {
     latency_ms: latency,
     finish_reason: reason,
     history_rewritten: rewritten,
+    history_rewritten_at: rewrittenAt,
   } = metrics?.extra ?? {}
   const { prompt_tokens: read, completion_tokens: written } = metrics ?? {}
   const sampling = samplingText(metrics?.extra)
@@ -76,7 +81,7 @@ function headLine(step: TrajectoryStep, { full }: TranscriptOptions): string {
   const isUsual = typeof reason !== 'string' || reason === 'stop' || reason === 'tool_calls'
   const warnings = [
     ...(isUsual ? [] : [reason === 'length' ? 'cut off (length)' : `ended with ${plain(reason)}`]),
-    ...(rewritten === true ? ['history rewritten'] : []),
+    ...(rewritten === true ? [`history rewritten${fromMessage(rewrittenAt)}`] : []),
   ]
   return [
     title,

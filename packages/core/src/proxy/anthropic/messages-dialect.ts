@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto'
+
+import type { PolicyAnswerEnd, AnswerSegment, SegmentStep } from '../answer-segments.ts'
+import type {
+  Dialect,
+  DialectAnswer,
+  DialectEvent,
+  DialectExchange,
+  DialectFailure,
+  WireObject,
+} from '../dialect.ts'
+import { fromMessagesRequest } from './messages-request.ts'
+import { toClientId } from './tool-ids.ts'
+
+/** Anthropic's Messages API. Source: https://docs.anthropic.com/en/api/messages */
+export const messagesDialect: Dialect = {
+  open(body: WireObject): DialectExchange {
+    const leftOut = new Set<string>()
+    const chat = fromMessagesRequest(body, leftOut)
+    return { chat, leftOut, answer: new MessageAnswer(body['model']) }
+  },
+  error: anthropicError,
+}
+
+/** An estimate: nobody but the policy can count its tokens, and it is not asked. */
+export function estimatedTokens(body: WireObject): WireObject {
+  const { messages, system, tools } = body
+  const { length } = JSON.stringify({ messages, system, tools })
+  return { input_tokens: Math.ceil(length / 4) }
+}
+
+const errorTypes: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  405: 'invalid_request_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  529: 'overloaded_error',
+}
+
+/** The form of Anthropic's errors. */
+export function anthropicError({
+  status,
+  message,
+}: DialectFailure): WireObject & { readonly type: string } {
+  return { type: 'error', error: { type: errorTypes[status] ?? 'api_error', message } }
+}
+
+/** Writes an answer as a message of the API. */
+class MessageAnswer implements DialectAnswer {
+  readonly #content: WireObject[] = []
+  #message: WireObject
+
+  constructor(model: unknown) {
+    this.#message = {
+      id: `msg_${randomUUID().replaceAll('-', '')}`,
+      type: 'message',
+      role: 'assistant',
+      model: typeof model === 'string' ? model : 'policy',
+      content: this.#content,
+      stop_reason: null,
+      stop_sequence: null,
+      usage: { input_tokens: 0, output_tokens: 0 },
+    }
+  }
+
+  get whole(): WireObject {
+    return this.#message
+  }
+
+  begin(): DialectEvent[] {
+    return [{ type: 'message_start', message: { ...this.#message, content: [] } }]
+  }
+
+  piece(piece: SegmentStep): DialectEvent[] {
+    const { step, part } = piece
+    const index = this.#content.length
+    switch (step) {
+      case 'open':
+        return [{ type: 'content_block_start', index, content_block: emptyBlock(part) }]
+      case 'text':
+        return [{ type: 'content_block_delta', index, delta: deltaOf(part, piece.text) }]
+      case 'close':
+        this.#content.push(blockOf(part))
+        return [{ type: 'content_block_stop', index }]
+    }
+  }
+
+  end(end: PolicyAnswerEnd): DialectEvent[] {
+    const reason = this.#stopReason(end)
+    const delta = {
+      stop_reason: reason,
+      stop_sequence: reason === 'stop_sequence' ? end.stopSequence : null,
+    }
+    const usage = {
+      input_tokens: end.usage?.prompt_tokens ?? 0,
+      output_tokens: end.usage?.completion_tokens ?? 0,
+    }
+    this.#message = { ...this.#message, ...delta, usage }
+    return [{ type: 'message_delta', delta, usage }, { type: 'message_stop' }]
+  }
+
+  failed(failure: DialectFailure): DialectEvent {
+    return anthropicError(failure)
+  }
+
+  #stopReason({ finishReason, stopSequence, refused }: PolicyAnswerEnd): string {
+    if (refused || finishReason === 'content_filter') return 'refusal'
+    if (finishReason === 'length') return 'max_tokens'
+    if (this.#content.some(({ type }) => type === 'tool_use')) return 'tool_use'
+    return stopSequence === null ? 'end_turn' : 'stop_sequence'
+  }
+}
+
+function emptyBlock({ kind, call }: AnswerSegment): WireObject {
+  if (kind === 'thinking') return { type: 'thinking', thinking: '', signature: '' }
+  if (call === undefined) return { type: 'text', text: '' }
+  return { type: 'tool_use', id: toClientId(call.id), name: call.function.name, input: {} }
+}
+
+function deltaOf({ kind }: AnswerSegment, text: string): WireObject {
+  if (kind === 'thinking') return { type: 'thinking_delta', thinking: text }
+  // The policy's bytes, malformed or not.
+  if (kind === 'tool') return { type: 'input_json_delta', partial_json: text }
+  return { type: 'text_delta', text }
+}
+
+function blockOf(part: AnswerSegment): WireObject {
+  const block = emptyBlock(part)
+  if (part.kind === 'thinking') return { ...block, thinking: part.text }
+  return part.kind === 'tool'
+    ? { ...block, input: inputOf(part.text) }
+    : { ...block, text: part.text }
+}
+
+/** The API has only objects. Arguments that are none go back word for word when the client repeats the call. */
+function inputOf(written: string): WireObject {
+  try {
+    const parsed: unknown = JSON.parse(written)
+    const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
+    return isObject ? (parsed as WireObject) : {}
+  } catch {
+    return {}
+  }
+}

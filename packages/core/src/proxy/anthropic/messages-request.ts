@@ -1,0 +1,237 @@
+import type {
+  ChatCompletionRequest,
+  ChatContentPart,
+  ChatMessage,
+  ChatToolCall,
+} from '../../policy/chat-completion.ts'
+import {
+  addUnknown,
+  given,
+  isGiven,
+  type WireObject,
+  listAt,
+  objectAt,
+  refuse,
+  textAt,
+} from '../dialect.ts'
+import { toPolicyId } from './tool-ids.ts'
+
+const knownFields = new Set([
+  'max_tokens',
+  'messages',
+  'model',
+  'output_config',
+  'stop_sequences',
+  'stream',
+  'system',
+  'temperature',
+  'tool_choice',
+  'tools',
+  'top_k',
+  'top_p',
+])
+
+/**
+ * A request of Anthropic's Messages API as chat completions. The same content always becomes the same message, so
+ * that each request begins with the messages of the one before: texts become one string, and `cache_control`,
+ * which moves from block to block, is left out.
+ * Source: https://docs.anthropic.com/en/api/messages
+ *
+ * @param leftOut - receives the names of what chat completions cannot say
+ * @throws RefusedField
+ */
+export function fromMessagesRequest(body: WireObject, leftOut: Set<string>): ChatCompletionRequest {
+  addUnknown(body, knownFields, leftOut)
+  return {
+    messages: chatMessages(body),
+    ...given({
+      max_tokens: body['max_tokens'],
+      temperature: body['temperature'],
+      top_p: body['top_p'],
+      top_k: body['top_k'],
+      stop: body['stop_sequences'],
+    }),
+    ...outputSettings(body['output_config'], leftOut),
+    ...toolSettings(body, leftOut),
+  }
+}
+
+/** The messages of a request, also of one that counts tokens. */
+function chatMessages({ system, messages }: WireObject): ChatMessage[] {
+  const chat: ChatMessage[] = []
+  if (isGiven(system)) chat.push(systemMessage(system, 'system'))
+  const calls = new Set<string>()
+  for (const [n, item] of listAt(messages, 'messages').entries()) {
+    const place = `messages[${n}]`
+    const { role, content } = objectAt(item, place)
+    if (role === 'user') chat.push(...userMessages(content, `${place}.content`, calls))
+    else if (role === 'assistant') chat.push(assistantMessage(content, `${place}.content`, calls))
+    // Claude's Agent SDK describes its environment that way.
+    else if (role === 'system') chat.push(systemMessage(content, `${place}.content`))
+    else refuse(`${place}.role`, 'user, assistant or system', role)
+  }
+  if (chat.at(-1)?.role === 'assistant') {
+    refuse(
+      'messages',
+      'the last one to be of the user: the policy cannot continue a text',
+      'assistant',
+    )
+  }
+  return chat
+}
+
+function systemMessage(content: unknown, place: string): ChatMessage {
+  const texts = blocksOf(content, place).map(({ block, at }) => {
+    if (block['type'] !== 'text') refuse(`${at}.type`, 'text', block['type'])
+    return textAt(block['text'], `${at}.text`)
+  })
+  return { role: 'system', content: texts.join('\n') }
+}
+
+/** Results first, each in a message of its own, then their images, then what the user said. */
+function userMessages(content: unknown, place: string, calls: ReadonlySet<string>): ChatMessage[] {
+  const results: ChatMessage[] = []
+  const images: ChatContentPart[] = []
+  const said: ChatContentPart[] = []
+  const blocks = blocksOf(content, place)
+  for (const { block, at } of blocks) {
+    if (block['type'] === 'tool_result') results.push(toolMessage(block, at, calls, images))
+    else said.push(userPart(block, at))
+  }
+  const messages = [...results]
+  if (images.length > 0) messages.push({ role: 'user', content: images })
+  if (said.length > 0 || blocks.length === 0) messages.push(userMessage(said))
+  return messages
+}
+
+function userMessage(parts: ChatContentPart[]): ChatMessage {
+  return { role: 'user', content: onlyText(parts) ?? parts }
+}
+
+function toolMessage(
+  block: WireObject,
+  at: string,
+  calls: ReadonlySet<string>,
+  images: ChatContentPart[],
+): ChatMessage {
+  const id = toPolicyId(textAt(block['tool_use_id'], `${at}.tool_use_id`))
+  if (!calls.has(id)) refuse(`${at}.tool_use_id`, 'the id of a tool_use before it', id)
+  const parts = blocksOf(block['content'] ?? '', `${at}.content`).map(
+    ({ block: part, at: where }) => userPart(part, where),
+  )
+  images.push(...parts.filter(({ type }) => type !== 'text'))
+  const text = onlyText(parts.filter(({ type }) => type === 'text')) ?? ''
+  return { role: 'tool', tool_call_id: id, content: text }
+}
+
+function userPart(block: WireObject, at: string): ChatContentPart {
+  if (block['type'] === 'text') return { type: 'text', text: textAt(block['text'], `${at}.text`) }
+  if (block['type'] !== 'image') refuse(`${at}.type`, 'text, image or tool_result', block['type'])
+  const source = objectAt(block['source'], `${at}.source`)
+  const { type } = source
+  if (type !== 'base64' && type !== 'url') refuse(`${at}.source.type`, 'base64 or url', type)
+  const url =
+    type === 'url'
+      ? textAt(source['url'], `${at}.source.url`)
+      : `data:${textAt(source['media_type'], `${at}.source.media_type`)};base64,${textAt(source['data'], `${at}.source.data`)}`
+  return { type: 'image_url', image_url: { url } }
+}
+
+function assistantMessage(content: unknown, place: string, calls: Set<string>): ChatMessage {
+  let text = ''
+  let thinking = ''
+  const toolCalls: ChatToolCall[] = []
+  for (const { block, at } of blocksOf(content, place)) {
+    if (block['type'] === 'text') text += textAt(block['text'], `${at}.text`)
+    else if (block['type'] === 'thinking') thinking += textAt(block['thinking'], `${at}.thinking`)
+    else if (block['type'] === 'tool_use') toolCalls.push(toolCall(block, at))
+    else refuse(`${at}.type`, 'text, thinking or tool_use', block['type'])
+  }
+  for (const { id } of toolCalls) calls.add(id)
+  return {
+    role: 'assistant',
+    content: text === '' && toolCalls.length > 0 ? null : text,
+    ...(thinking === '' ? {} : { reasoning_content: thinking }),
+    ...(toolCalls.length > 0 ? { tool_calls: toolCalls } : {}),
+  }
+}
+
+function toolCall(block: WireObject, at: string): ChatToolCall {
+  return {
+    id: toPolicyId(textAt(block['id'], `${at}.id`)),
+    type: 'function',
+    function: {
+      name: textAt(block['name'], `${at}.name`),
+      arguments: JSON.stringify(objectAt(block['input'], `${at}.input`)),
+    },
+  }
+}
+
+/** The blocks of a content; a text is one block. */
+function blocksOf(content: unknown, place: string): { block: WireObject; at: string }[] {
+  if (typeof content === 'string') {
+    return content === '' ? [] : [{ block: { type: 'text', text: content }, at: place }]
+  }
+  return listAt(content, place).map((block, n) => {
+    const at = `${place}[${n}]`
+    return { block: objectAt(block, at), at }
+  })
+}
+
+/** The texts as one, a line each; undefined when there is something else. */
+function onlyText(parts: readonly ChatContentPart[]): string | undefined {
+  if (!parts.every(({ type }) => type === 'text')) return undefined
+  return parts.map(({ text }) => text).join('\n')
+}
+
+function outputSettings(config: unknown, leftOut: Set<string>): WireObject {
+  if (!isGiven(config)) return {}
+  const { format, ...others } = objectAt(config, 'output_config')
+  for (const name of Object.keys(others)) leftOut.add(`output_config.${name}`)
+  if (!isGiven(format)) return {}
+  const { type, schema } = objectAt(format, 'output_config.format')
+  if (type !== 'json_schema') refuse('output_config.format.type', 'json_schema', type)
+  return {
+    response_format: {
+      type: 'json_schema',
+      json_schema: { name: 'output', schema: objectAt(schema, 'output_config.format.schema') },
+    },
+  }
+}
+
+function toolSettings(
+  { tools, tool_choice: choice }: WireObject,
+  leftOut: Set<string>,
+): WireObject {
+  const functions = listAt(tools ?? [], 'tools').flatMap((item, n) => {
+    const { type, name, description, input_schema: parameters } = objectAt(item, `tools[${n}]`)
+    if (isGiven(parameters)) {
+      const own = given({ name: textAt(name, `tools[${n}].name`), description, parameters })
+      return [{ type: 'function', function: own }]
+    }
+    // Executed by Anthropic's servers.
+    leftOut.add(`tool ${JSON.stringify(name ?? type)}`)
+    return []
+  })
+  if (functions.length === 0) return {}
+  return { tools: functions, ...(isGiven(choice) ? choiceSettings(choice) : {}) }
+}
+
+function choiceSettings(choice: unknown): WireObject {
+  const { type, name, disable_parallel_tool_use: single } = objectAt(choice, 'tool_choice')
+  const parallel = single === true ? { parallel_tool_calls: false } : {}
+  switch (type) {
+    case 'auto':
+      return { tool_choice: 'auto', ...parallel }
+    case 'any':
+      return { tool_choice: 'required', ...parallel }
+    case 'none':
+      return { tool_choice: 'none' }
+    case 'tool': {
+      const named = { name: textAt(name, 'tool_choice.name') }
+      return { tool_choice: { type: 'function', function: named }, ...parallel }
+    }
+    default:
+      return refuse('tool_choice.type', 'auto, any, none or tool', type)
+  }
+}

@@ -1,0 +1,33 @@
+import path from 'node:path'
+
+/** Variables for Claude Code and Anthropic's SDKs. Source: https://code.claude.com/docs/en/settings */
+export function anthropicEnv(url: string, home: string | undefined): Record<string, string> {
+  return {
+    ANTHROPIC_BASE_URL: url,
+    ANTHROPIC_API_KEY: 'unused',
+    ANTHROPIC_MODEL: 'policy',
+    // The model of titles and other small tasks.
+    ANTHROPIC_DEFAULT_HAIKU_MODEL: 'policy',
+    // The deadline of the rollout limits a call, and the policy client retries. Milliseconds.
+    API_TIMEOUT_MS: '86400000',
+    CLAUDE_CODE_MAX_RETRIES: '0',
+    // Otherwise: a title, look-ups and a version line in each system prompt.
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+    CLAUDE_CODE_ATTRIBUTION_HEADER: '0',
+    CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS: '1',
+    ENABLE_TOOL_SEARCH: 'false',
+    DISABLE_AUTO_COMPACT: '1',
+    ...(home === undefined ? {} : { HOME: home, CLAUDE_CONFIG_DIR: path.join(home, '.claude') }),
+  }
+}
+
+/** Variables for Codex and OpenAI's SDKs. */
+export function openAiEnv(url: string, home: string | undefined): Record<string, string> {
+  return {
+    OPENAI_BASE_URL: url,
+    OPENAI_API_KEY: 'unused',
+    CODEX_API_KEY: 'unused',
+    // Codex exits if CODEX_HOME does not exist, so it is the folder itself.
+    ...(home === undefined ? {} : { HOME: home, CODEX_HOME: home }),
+  }
+}

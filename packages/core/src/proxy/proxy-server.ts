@@ -1,0 +1,276 @@
+import { randomUUID } from 'node:crypto'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text as wholeText } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+
+import { errorMessage, isOsmosisError } from '../errors.ts'
+import { purposeHeader, trainableHeader, useHeaderNames } from '../policy/policy-wire.ts'
+import type {
+  PolicyProxy,
+  PolicyProxyCall,
+  PolicyProxyOptions,
+  PolicyProxyUse,
+} from '../policy/policy-proxy.ts'
+import { getRolloutContext } from '../rollout-context.ts'
+import { answerEvents } from './answer-events.ts'
+import { anthropicError, estimatedTokens, messagesDialect } from './anthropic/messages-dialect.ts'
+import { defaultUse } from './call-rules.ts'
+import {
+  type Dialect,
+  type DialectEvent,
+  type DialectFailure,
+  objectAt,
+  RefusedField,
+} from './dialect.ts'
+import { anthropicEnv, openAiEnv } from './proxy-env.ts'
+import { openAiError, ResponsesDialect } from './responses/responses-dialect.ts'
+
+type ProxiedPolicy = NonNullable<PolicyProxyUse['policy']>
+
+/** A server of the policy on the loopback interface. */
+export async function servePolicy(
+  policy: ProxiedPolicy,
+  options: PolicyProxyOptions,
+): Promise<PolicyProxy> {
+  const secret = randomUUID()
+  const rollout = getRolloutContext()
+  rollout?.signal.throwIfAborted()
+  const calls = new ProxiedCalls(policy, options, rollout?.rolloutId)
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? '/', 'http://127.0.0.1')
+    const isKnown = pathname.startsWith(`/${secret}/`)
+    if (!isKnown) response.writeHead(404).end()
+    else
+      calls
+        .answer(pathname.slice(secret.length + 1), request, response)
+        .catch(() => response.destroy())
+  })
+  await listening(server)
+  const { port } = server.address() as AddressInfo
+  const closed = Promise.withResolvers<void>()
+  const stop = (): void => {
+    server.close(() => closed.resolve())
+    server.closeAllConnections()
+  }
+  rollout?.signal.addEventListener('abort', stop, { once: true })
+  const close = async (): Promise<void> => {
+    rollout?.signal.removeEventListener('abort', stop)
+    stop()
+    return closed.promise
+  }
+  const anthropicUrl = `http://127.0.0.1:${port}/${secret}`
+  const url = `${anthropicUrl}/v1`
+  const env: PolicyProxy['env'] = (api, { home } = {}) =>
+    api === 'anthropic' ? anthropicEnv(anthropicUrl, home) : openAiEnv(url, home)
+  return { url, anthropicUrl, env, close, [Symbol.asyncDispose]: close }
+}
+
+async function listening(server: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', resolve)
+  })
+}
+
+const chatPath = /\/chat\/completions\/?$/
+const messagesPath = '/v1/messages'
+const countPath = '/v1/messages/count_tokens'
+const responsesPath = '/v1/responses'
+
+class ProxiedCalls {
+  readonly #policy: ProxiedPolicy
+  readonly #use: NonNullable<PolicyProxyOptions['use']>
+  readonly #rolloutId: string | undefined
+  readonly #responses = new ResponsesDialect()
+  /** What requests could not say to the policy, reported so far. */
+  readonly #leftOut = new Set<string>()
+
+  constructor(policy: ProxiedPolicy, { use }: PolicyProxyOptions, rolloutId: string | undefined) {
+    this.#policy = policy
+    this.#use = use ?? (() => undefined)
+    this.#rolloutId = rolloutId
+  }
+
+  async answer(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const disconnected = new AbortController()
+    response.once('close', () => disconnected.abort())
+    const call = { request, response, signal: disconnected.signal }
+    const isAnthropic = path.startsWith(messagesPath) || 'anthropic-version' in request.headers
+    const formOf = isAnthropic ? anthropicError : openAiError
+    try {
+      const isChat = chatPath.test(path)
+      if (!isChat && path !== messagesPath && path !== countPath && path !== responsesPath) {
+        return send(response, 404, formOf({ status: 404, message: notFound(request, path) }))
+      }
+      if (request.method !== 'POST') {
+        const message = `${path} answers POST only, got ${request.method}.`
+        return send(response, 405, formOf({ status: 405, message }), { allow: 'POST' })
+      }
+      const body = await wholeText(request)
+      if (isChat) await this.#answerChat(body, call)
+      else if (path === countPath) send(response, 200, estimatedTokens(parsed(body)))
+      else if (path === messagesPath) await this.#answerIn(messagesDialect, 'messages', body, call)
+      else await this.#answerIn(this.#responses, 'responses', body, call)
+    } catch (error) {
+      if (response.headersSent) throw error
+      const failure = failureOf(error)
+      send(response, failure.status, formOf(failure))
+    }
+  }
+
+  async #answerChat(body: string, { request, response, signal }: OpenCall): Promise<void> {
+    const { policy, headers } = this.#useOf('chat', request.headers, () => parsed(body))
+    const answered = await policy.fetch(completionsUrl, { method: 'POST', headers, body, signal })
+    response.writeHead(answered.status, Object.fromEntries(answered.headers))
+    // An answer that breaks off breaks off for the caller, too.
+    await pipeline(answered.body as AsyncIterable<Uint8Array>, response)
+  }
+
+  async #answerIn(
+    dialect: Dialect,
+    api: PolicyProxyCall['api'],
+    text: string,
+    { request, response, signal }: OpenCall,
+  ): Promise<void> {
+    const body = parsed(text)
+    const { policy, headers } = this.#useOf(api, request.headers, () => body)
+    const { chat, leftOut, answer } = dialect.open(body)
+    this.#report(leftOut)
+    const sent = JSON.stringify({ ...chat, stream: true })
+    const answered = await policy.fetch(completionsUrl, {
+      method: 'POST',
+      headers,
+      body: sent,
+      signal,
+    })
+    if (!answered.ok) {
+      const failure = await refusalOf(answered)
+      send(response, failure.status, dialect.error(failure))
+      return
+    }
+    const events = answerEvents(answered, answer)
+    if (body['stream'] === true) {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
+      const failed = (error: unknown): DialectEvent => answer.failed(failureOf(error))
+      await pipeline(eventTexts(events, failed), response)
+      return
+    }
+    for await (const _ of events);
+    send(response, 200, answer.whole)
+  }
+
+  /** The policy that answers a call, and the headers that say what it is for. */
+  #useOf(
+    api: PolicyProxyCall['api'],
+    headers: IncomingHttpHeaders,
+    body: () => PolicyProxyCall['body'],
+  ): { policy: ProxiedPolicy; headers: Record<string, string> } {
+    const call: PolicyProxyCall = {
+      api,
+      headers,
+      get body() {
+        return body()
+      },
+    }
+    const { purpose, trainable, policy = this.#policy } = this.#use(call) ?? defaultUse(call)
+    const sent = useHeaderNames.flatMap((name) => {
+      const value = headers[name]
+      return typeof value === 'string' ? [[name, value] as const] : []
+    })
+    return {
+      policy,
+      headers: {
+        'content-type': 'application/json',
+        ...Object.fromEntries(sent),
+        ...(purpose === undefined ? {} : { [purposeHeader]: purpose }),
+        ...(trainable === undefined ? {} : { [trainableHeader]: String(trainable) }),
+      },
+    }
+  }
+
+  #report(leftOut: ReadonlySet<string>): void {
+    const fresh = [...leftOut].filter((name) => !this.#leftOut.has(name))
+    if (fresh.length === 0) return
+    for (const name of fresh) this.#leftOut.add(name)
+    const who =
+      this.#rolloutId === undefined ? 'An agent' : `The agent of rollout ${this.#rolloutId}`
+    process.emitWarning(
+      `${who} sent what the policy does not get: ${fresh.join(', ')}.`,
+      'OsmosisWarning',
+    )
+  }
+}
+
+interface OpenCall {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly signal: AbortSignal
+}
+
+/** Policies know the path only. */
+const completionsUrl = 'http://127.0.0.1/v1/chat/completions'
+
+function notFound({ method }: IncomingMessage, path: string): string {
+  return `The policy answers POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/messages/count_tokens, got ${method} ${path}.`
+}
+
+function parsed(body: string): PolicyProxyCall['body'] {
+  let value: unknown
+  try {
+    value = JSON.parse(body)
+  } catch {
+    throw new RefusedField('body', `expected JSON, got ${JSON.stringify(body.slice(0, 100))}.`)
+  }
+  return objectAt(value, 'body')
+}
+
+function failureOf(error: unknown): DialectFailure {
+  const message = errorMessage(error)
+  if (error instanceof RefusedField) {
+    return { status: 400, message, code: error.code, field: error.field }
+  }
+  if (!isOsmosisError(error)) return { status: 502, message }
+  return { status: error.code === 'invalid_request' ? 400 : 502, message, code: error.code }
+}
+
+/** What a refusal of the policy says. */
+async function refusalOf(answered: Response): Promise<DialectFailure> {
+  const { error } = (await answered.json()) as { error: { message: string; code: string } }
+  return { status: answered.status, ...error }
+}
+
+/** The policy client has retried: SDKs that know the header must not. */
+function send(
+  response: ServerResponse,
+  status: number,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const refused = status < 400 ? {} : { 'x-should-retry': 'false' }
+  response
+    .writeHead(status, { 'content-type': 'application/json', ...refused, ...headers })
+    .end(JSON.stringify(body))
+}
+
+/** A stream that breaks ends with an event that says why. */
+async function* eventTexts(
+  batches: AsyncIterable<readonly DialectEvent[]>,
+  failed: (error: unknown) => DialectEvent,
+): AsyncGenerator<string> {
+  try {
+    for await (const events of batches) yield events.map(eventText).join('')
+  } catch (error) {
+    yield eventText(failed(error))
+  }
+}
+
+function eventText(event: DialectEvent): string {
+  return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+}

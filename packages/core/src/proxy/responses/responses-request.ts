@@ -1,0 +1,309 @@
+import type {
+  ChatCompletionRequest,
+  ChatContentPart,
+  ChatMessage,
+  ChatToolCall,
+} from '../../policy/chat-completion.ts'
+import {
+  addUnknown,
+  given,
+  isGiven,
+  type WireObject,
+  listAt,
+  objectAt,
+  refuse,
+  textAt,
+} from '../dialect.ts'
+
+const knownFields = new Set([
+  'input',
+  'instructions',
+  'max_output_tokens',
+  'model',
+  'parallel_tool_calls',
+  'previous_response_id',
+  'store',
+  'stream',
+  'temperature',
+  'text',
+  'tool_choice',
+  'tools',
+  'top_p',
+])
+
+/** State or templates that only OpenAI's servers have: without them another conversation would be answered. */
+const serverFields = ['background', 'conversation', 'prompt'] as const
+
+/** Finds an item of an earlier response. */
+export type ItemLookup = (id: string) => WireObject | undefined
+
+/** The settings of a request of OpenAI's Responses API, without its messages. */
+export function settingsOf(
+  body: WireObject,
+  functions: FunctionNames,
+  leftOut: Set<string>,
+): Omit<ChatCompletionRequest, 'messages'> {
+  for (const name of serverFields) {
+    if (body[name]) refuse(name, 'nothing: the policy has no such service', body[name])
+  }
+  addUnknown(body, knownFields, leftOut)
+  return {
+    ...given({
+      max_tokens: body['max_output_tokens'],
+      temperature: body['temperature'],
+      top_p: body['top_p'],
+    }),
+    ...textSettings(body['text'], leftOut),
+    ...toolSettings(body, functions, leftOut),
+  }
+}
+
+/**
+ * Items as messages. Reasoning, text and calls that follow one another are one message of the assistant.
+ * Source: https://platform.openai.com/docs/api-reference/responses
+ *
+ * @param earlier - the conversation that the items continue
+ * @throws RefusedField
+ */
+export function messagesOf(
+  { input, instructions }: WireObject,
+  earlier: readonly ChatMessage[],
+  { functions, itemOf }: { functions: FunctionNames; itemOf: ItemLookup },
+): ChatMessage[] {
+  const items =
+    typeof input === 'string' ? [{ role: 'user', content: input }] : listAt(input, 'input')
+  const calls = new Set(earlier.flatMap(({ tool_calls: made = [] }) => made.map(({ id }) => id)))
+  const said: ChatMessage[] = []
+  for (const [n, value] of items.entries()) {
+    const place = `input[${n}]`
+    const item = resolved(objectAt(value, place), place, itemOf)
+    const type = item['type'] ?? 'message'
+    if (type === 'message') addMessage(said, item, place)
+    else if (type === 'reasoning') addReasoning(said, item, place)
+    else if (type === 'function_call') {
+      const call = functionCall(item, place, functions)
+      calls.add(call.id)
+      const turn = assistantTurn(said)
+      turn.tool_calls = [...(turn.tool_calls ?? []), call]
+    } else if (type === 'function_call_output') said.push(...toolMessages(item, place, calls))
+    else {
+      refuse(
+        `${place}.type`,
+        'message, reasoning, function_call, function_call_output or item_reference',
+        type,
+      )
+    }
+  }
+  // The instructions of an earlier response are not inherited.
+  const own = instructions
+    ? [{ role: 'system', content: textAt(instructions, 'instructions') }]
+    : []
+  return [...own, ...earlier, ...inOneForm(said)]
+}
+
+function resolved(item: WireObject, place: string, itemOf: ItemLookup): WireObject {
+  if (item['type'] !== 'item_reference') return item
+  const id = textAt(item['id'], `${place}.id`)
+  return itemOf(id) ?? refuse(`${place}.id`, 'the id of an item that this rollout received', id)
+}
+
+/** The message of the assistant that items extend. */
+function assistantTurn(messages: ChatMessage[]): ChatMessage {
+  const last = messages.at(-1)
+  if (last?.role === 'assistant') return last
+  const turn: ChatMessage = { role: 'assistant', content: null }
+  messages.push(turn)
+  return turn
+}
+
+function addMessage(messages: ChatMessage[], item: WireObject, place: string): void {
+  const { role, content } = item
+  const at = `${place}.content`
+  if (role === 'assistant') {
+    const { text, refusal } = assistantText(content, at)
+    const turn = assistantTurn(messages)
+    if (text !== '') turn.content = `${(turn.content ?? '') as string}${text}`
+    if (refusal !== '') turn.refusal = `${turn.refusal ?? ''}${refusal}`
+  } else if (role === 'user') {
+    messages.push({ role, content: userContent(content, at) })
+  } else if (role === 'system' || role === 'developer') {
+    messages.push({ role: 'system', content: onlyText(userContent(content, at), at) })
+  } else {
+    refuse(`${place}.role`, 'user, assistant, system or developer', role)
+  }
+}
+
+function addReasoning(messages: ChatMessage[], item: WireObject, place: string): void {
+  // The summary and its encrypted form were not written by the policy.
+  const texts = listAt(item['content'] ?? [], `${place}.content`).map((part, n) =>
+    textAt(objectAt(part, `${place}.content[${n}]`)['text'], `${place}.content[${n}].text`),
+  )
+  const turn = assistantTurn(messages)
+  if (texts.length > 0) turn.reasoning_content = (turn.reasoning_content ?? '') + texts.join('')
+}
+
+function functionCall(item: WireObject, place: string, functions: FunctionNames): ChatToolCall {
+  const name = textAt(item['name'], `${place}.name`)
+  const namespace = isGiven(item['namespace'])
+    ? textAt(item['namespace'], `${place}.namespace`)
+    : undefined
+  return {
+    id: textAt(item['call_id'], `${place}.call_id`),
+    type: 'function',
+    function: {
+      name: functions.flat(name, namespace),
+      arguments: textAt(item['arguments'], `${place}.arguments`),
+    },
+  }
+}
+
+function toolMessages(item: WireObject, place: string, calls: ReadonlySet<string>): ChatMessage[] {
+  const id = textAt(item['call_id'], `${place}.call_id`)
+  if (!calls.has(id)) refuse(`${place}.call_id`, 'the call_id of a function_call before it', id)
+  const content = userContent(item['output'] ?? '', `${place}.output`)
+  if (typeof content === 'string') return [{ role: 'tool', tool_call_id: id, content }]
+  const texts = content.filter(({ type }) => type === 'text').map(({ text }) => text)
+  return [
+    { role: 'tool', tool_call_id: id, content: texts.join('\n') },
+    { role: 'user', content: content.filter(({ type }) => type !== 'text') },
+  ]
+}
+
+/** Images of results stand after all results of the turn. */
+function inOneForm(messages: readonly ChatMessage[]): ChatMessage[] {
+  const ordered: ChatMessage[] = []
+  let images: ChatContentPart[] = []
+  const flush = (): void => {
+    if (images.length > 0) ordered.push({ role: 'user', content: images })
+    images = []
+  }
+  for (const [n, message] of messages.entries()) {
+    const ofResult = messages[n - 1]?.role === 'tool' ? imagesOf(message) : undefined
+    if (ofResult !== undefined) {
+      images.push(...ofResult)
+      continue
+    }
+    if (message.role !== 'tool') flush()
+    ordered.push(message)
+  }
+  flush()
+  return ordered
+}
+
+/** The parts of a user's message that has nothing but images. */
+function imagesOf({ role, content }: ChatMessage): readonly ChatContentPart[] | undefined {
+  if (role !== 'user' || !Array.isArray(content)) return undefined
+  return content.every(({ type }) => type === 'image_url') ? content : undefined
+}
+
+function assistantText(content: unknown, place: string): { text: string; refusal: string } {
+  if (typeof content === 'string') return { text: content, refusal: '' }
+  let text = ''
+  let refusal = ''
+  for (const [n, value] of listAt(content, place).entries()) {
+    const at = `${place}[${n}]`
+    const part = objectAt(value, at)
+    if (part['type'] === 'output_text') text += textAt(part['text'], `${at}.text`)
+    else if (part['type'] === 'refusal') refusal += textAt(part['refusal'], `${at}.refusal`)
+    else refuse(`${at}.type`, 'output_text or refusal', part['type'])
+  }
+  return { text, refusal }
+}
+
+/** One string for texts alone, a line each. */
+function userContent(content: unknown, place: string): string | ChatContentPart[] {
+  if (typeof content === 'string') return content
+  const parts = listAt(content, place).map((value, n): ChatContentPart => {
+    const at = `${place}[${n}]`
+    const { type, text, image_url: url, detail } = objectAt(value, at)
+    if (type === 'input_text' || type === 'output_text' || type === 'text') {
+      return { type: 'text', text: textAt(text, `${at}.text`) }
+    }
+    if (type !== 'input_image') refuse(`${at}.type`, 'input_text or input_image', type)
+    const image = { url: textAt(url, `${at}.image_url`), ...given({ detail }) }
+    return { type: 'image_url', image_url: image }
+  })
+  return parts.every(({ type }) => type === 'text')
+    ? parts.map(({ text }) => text).join('\n')
+    : parts
+}
+
+function onlyText(content: string | ChatContentPart[], place: string): string {
+  return typeof content === 'string' ? content : refuse(place, 'texts only', content)
+}
+
+function textSettings(text: unknown, leftOut: Set<string>): WireObject {
+  if (!isGiven(text)) return {}
+  const { format, ...others } = objectAt(text, 'text')
+  for (const name of Object.keys(others)) leftOut.add(`text.${name}`)
+  if (!isGiven(format)) return {}
+  const { type, ...schema } = objectAt(format, 'text.format')
+  switch (type) {
+    case 'text':
+      return {}
+    case 'json_object':
+      return { response_format: { type } }
+    case 'json_schema':
+      return { response_format: { type, json_schema: schema } }
+    default:
+      return refuse('text.format.type', 'text, json_object or json_schema', type)
+  }
+}
+
+/** Functions in namespaces (Codex: those of sub-agents) under one name each, as chat completions need. */
+export class FunctionNames {
+  readonly #members = new Map<string, { readonly name: string; readonly namespace: string }>()
+
+  flat(name: string, namespace: string | undefined): string {
+    if (namespace === undefined) return name
+    const flat = `${namespace}__${name}`
+    this.#members.set(flat, { name, namespace })
+    return flat
+  }
+
+  /** The name and namespace of a function that the policy calls. */
+  split(flat: string): { readonly name: string; readonly namespace?: string } {
+    return this.#members.get(flat) ?? { name: flat }
+  }
+}
+
+function toolSettings(
+  body: WireObject,
+  functions: FunctionNames,
+  leftOut: Set<string>,
+): WireObject {
+  const { tools, tool_choice: choice, parallel_tool_calls } = body
+  const nested = listAt(tools ?? [], 'tools').flatMap((value, n) => {
+    const place = `tools[${n}]`
+    const tool = objectAt(value, place)
+    if (tool['type'] === 'function') return [nestedTool(tool, place, undefined)]
+    if (tool['type'] === 'namespace') {
+      const namespace = textAt(tool['name'], `${place}.name`)
+      return listAt(tool['tools'], `${place}.tools`).map((member, m) => {
+        const at = `${place}.tools[${m}]`
+        return nestedTool(objectAt(member, at), at, namespace)
+      })
+    }
+    leftOut.add(`tool ${JSON.stringify(tool['name'] ?? tool['type'])}`)
+    return []
+  })
+  if (nested.length === 0) return {}
+  return { tools: nested, ...given({ parallel_tool_calls }), ...choiceSettings(choice) }
+
+  function nestedTool(tool: WireObject, place: string, namespace: string | undefined): WireObject {
+    const name = functions.flat(textAt(tool['name'], `${place}.name`), namespace)
+    const { description, parameters, strict } = tool
+    return { type: 'function', function: given({ name, description, parameters, strict }) }
+  }
+}
+
+function choiceSettings(choice: unknown): WireObject {
+  if (!isGiven(choice)) return {}
+  if (choice === 'auto' || choice === 'none' || choice === 'required')
+    return { tool_choice: choice }
+  if (typeof choice !== 'object')
+    return refuse('tool_choice', 'auto, none, required or a function', choice)
+  const { type, name } = objectAt(choice, 'tool_choice')
+  if (type !== 'function') refuse('tool_choice.type', 'function', type)
+  return { tool_choice: { type, function: { name: textAt(name, 'tool_choice.name') } } }
+}

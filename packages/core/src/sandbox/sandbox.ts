@@ -1,0 +1,94 @@
+import { OsmosisError } from '../errors.ts'
+
+/** A place where an agent runs commands and keeps files. */
+export interface Sandbox {
+  /**
+   * Runs a command until it ends, with everything that it starts.
+   *
+   * @param command - a line for `sh`, or a program with its arguments
+   * @throws OsmosisError with code `tool_failed` when it cannot be started; the reason of `signal` when aborted
+   */
+  exec(command: string | readonly string[], options?: ExecOptions): Promise<ExecResult>
+  /**
+   * The bytes of a file.
+   *
+   * @param path - below the folder of the sandbox
+   * @throws OsmosisError with code `tool_failed` when it cannot be read, `invalid_request` for a path outside
+   */
+  read(path: string): Promise<Uint8Array>
+  /** Writes a file, and creates its folders. Throws what `read` throws. */
+  write(path: string, content: string | Uint8Array): Promise<void>
+  /** Ends what still runs. Has no effect the second time. */
+  close(): Promise<void>
+}
+
+/** Limits on one command. */
+export interface SandboxLimits {
+  /** After this time the command is killed, with what it started. Seconds; default 60. */
+  readonly timeoutSeconds?: number
+  /** How much of stdout, and of stderr, is kept; the rest is read and dropped. Bytes; default 1 MiB. */
+  readonly maxOutputBytes?: number
+}
+
+export interface ExecOptions extends SandboxLimits {
+  /** The folder it runs in, below that of the sandbox. Default: that folder. */
+  readonly cwd?: string | undefined
+  /** Variables beside those of the sandbox. */
+  readonly env?: Readonly<Record<string, string>> | undefined
+  /** Its standard input. Default: empty. */
+  readonly input?: string | undefined
+  /** Kills it when aborted. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** How a command ended. */
+export interface ExecResult {
+  /** Null when it was killed. */
+  readonly exitCode: number | null
+  readonly stdout: string
+  readonly stderr: string
+  /** Whether `timeoutSeconds` passed. */
+  readonly timedOut: boolean
+  /** Whether output beyond `maxOutputBytes` was dropped. */
+  readonly truncated: boolean
+}
+
+const defaults: Required<SandboxLimits> = { timeoutSeconds: 60, maxOutputBytes: 1024 * 1024 }
+
+/** The limits of a command: its own, else those of the sandbox, else the defaults. */
+export function sandboxLimits(...given: readonly SandboxLimits[]): Required<SandboxLimits> {
+  const limit = (name: keyof SandboxLimits): number => {
+    const value = given.find((limits) => limits[name] !== undefined)?.[name] ?? defaults[name]
+    if (Number.isFinite(value) && value > 0) return value
+    throw new OsmosisError(
+      'invalid_config',
+      `${name} must be a number above 0, got ${String(value)}.`,
+    )
+  }
+  return { timeoutSeconds: limit('timeoutSeconds'), maxOutputBytes: limit('maxOutputBytes') }
+}
+
+/** Collects output up to a limit. */
+export class LimitedOutput {
+  readonly #maxBytes: number
+  readonly #pieces: Uint8Array[] = []
+  #bytes = 0
+  truncated = false
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  add(piece: Uint8Array): void {
+    const rest = this.#maxBytes - this.#bytes
+    if (piece.length > rest) this.truncated = true
+    const kept = piece.subarray(0, rest)
+    if (kept.length === 0) return
+    this.#pieces.push(kept)
+    this.#bytes += kept.length
+  }
+
+  get text(): string {
+    return Buffer.concat(this.#pieces).toString('utf8')
+  }
+}

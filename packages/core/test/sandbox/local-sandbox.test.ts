@@ -1,0 +1,127 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { LocalSandbox, type LocalSandboxOptions } from '@osmosis/core/sandbox'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+const env = { PATH: process.env['PATH'] }
+
+async function sandbox(
+  options: Partial<LocalSandboxOptions> = {},
+): Promise<{ box: LocalSandbox; folder: string }> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'sandbox-'))
+  const box = new LocalSandbox({ folder, env, ...options })
+  onTestFinished(async () => {
+    await box.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  return { box, folder }
+}
+
+/** Whether a process runs; one that has ended may wait for its parent to notice. */
+function runs(pid: number): boolean {
+  const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' })
+  return stdout.trim() !== '' && !stdout.trim().startsWith('Z')
+}
+
+async function hasEnded(pid: number): Promise<boolean> {
+  for (let tries = 0; tries < 100 && runs(pid); tries += 1) await sleep(20)
+  return !runs(pid)
+}
+
+describe('a command', () => {
+  it('runs in the folder, with its input and the variables that it was given, and no others', async () => {
+    const { box } = await sandbox({ env: { ...env, GIVEN: '1' } })
+    await box.write('a/b.txt', 'hello')
+    const line = 'cat a/b.txt; cat; echo " $GIVEN $OWN"; basename "$HOME"; echo bad >&2; exit 3'
+    const result = await box.exec(line, { input: ' in', env: { OWN: '2' } })
+    expect(result).toEqual({
+      exitCode: 3,
+      stdout: expect.stringMatching(/^hello in 1 2\nsandbox-\w+\n$/),
+      stderr: 'bad\n',
+      timedOut: false,
+      truncated: false,
+    })
+    const given = await box.exec(['env'])
+    expect(given.stdout.match(/^\w+(?==)/gm)?.toSorted()).toEqual(['GIVEN', 'HOME', 'PATH'])
+    expect((await box.exec(['cat', 'b.txt'], { cwd: 'a' })).stdout).toBe('hello')
+  })
+
+  it.each([
+    [
+      'its time is over',
+      async (box: LocalSandbox, line: string) => box.exec(line, { timeoutSeconds: 0.5 }),
+    ],
+    [
+      'the signal is aborted',
+      async (box: LocalSandbox, line: string) =>
+        box.exec(line, { signal: AbortSignal.timeout(500) }),
+    ],
+    [
+      'the sandbox is closed',
+      async (box: LocalSandbox, line: string) => {
+        const running = box.exec(line)
+        await sleep(500)
+        await box.close()
+        return running
+      },
+    ],
+    [
+      'it has ended itself',
+      async (box: LocalSandbox, line: string) => box.exec(line.replace('wait', 'sleep 0.2')),
+    ],
+  ])('ends with what it started when %s', async (_, run) => {
+    const { box, folder } = await sandbox()
+    await run(box, 'sleep 60 & echo $! > pid; wait').catch(() => {})
+    const pid = Number(await readFile(path.join(folder, 'pid'), 'utf8'))
+    expect(pid).toBeGreaterThan(1)
+    expect(await hasEnded(pid)).toBe(true)
+  })
+
+  it('says that its time is over, or that its output is too long', async () => {
+    const { box } = await sandbox({ maxOutputBytes: 5 })
+    expect(await box.exec('sleep 9', { timeoutSeconds: 0.1 })).toMatchObject({
+      exitCode: null,
+      timedOut: true,
+    })
+    expect(await box.exec('echo 123456789; echo 1 >&2')).toMatchObject({
+      exitCode: 0,
+      stdout: '12345',
+      stderr: '1\n',
+      truncated: true,
+    })
+  })
+
+  it('that cannot start is an error, as after the end of the sandbox', async () => {
+    const { box } = await sandbox()
+    await expect(box.exec(['no-such-program'])).rejects.toMatchObject({ code: 'tool_failed' })
+    await box.close()
+    await expect(box.exec('true')).rejects.toThrow('The sandbox is closed.')
+  })
+})
+
+describe('a file', () => {
+  it('is read and written below the folder only', async () => {
+    const { box, folder } = await sandbox()
+    await box.write('x/y.bin', new Uint8Array([0, 255]))
+    expect([...(await box.read('x/y.bin'))]).toEqual([0, 255])
+    await symlink('/etc', path.join(folder, 'out'))
+    await symlink('/tmp/osmosis-nowhere', path.join(folder, 'nowhere'))
+    for (const outside of ['../a', '/etc/hosts', 'out/hosts', 'nowhere', 'x/../../a']) {
+      await expect(box.read(outside)).rejects.toMatchObject({ code: 'invalid_request' })
+      await expect(box.write(outside, '')).rejects.toMatchObject({
+        code: 'invalid_request',
+      })
+    }
+    await expect(box.read('missing')).rejects.toMatchObject({ code: 'tool_failed' })
+  })
+})
+
+it('refuses limits that are none', () => {
+  expect(() => new LocalSandbox({ folder: '/', env, timeoutSeconds: 0 })).toThrow(
+    'timeoutSeconds must be a number above 0, got 0.',
+  )
+})
