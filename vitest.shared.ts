@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 
-import type { TestProjectInlineConfiguration } from 'vitest/config'
+import type { Plugin, TestProjectInlineConfiguration } from 'vitest/config'
 
 import { TestSummary } from './vitest.summary.ts'
 
@@ -65,6 +65,12 @@ export function lowestProject(
 ): TestProjectInlineConfiguration {
   const frameworks = ['@openai/agents', '@strands-agents/sdk', 'ai']
   return {
+    plugins: [
+      resolvedFrom(
+        'packages/langchain/test/lowest/',
+        /^(?:@langchain\/(?:core|langgraph)|langchain)(?:\/|$)/,
+      ),
+    ],
     resolve: {
       alias: frameworks.map((name) => ({
         find: new RegExp(`^${name}$`),
@@ -72,6 +78,19 @@ export function lowestProject(
       })),
     },
     test: { ...testDefaults, name: 'lowest', provide: { lowestFrameworks: true }, ...test },
+  }
+}
+
+/** Resolves packages that are peers of one another, and so are installed together in a folder of their own. */
+function resolvedFrom(folder: string, packages: RegExp): Plugin {
+  return {
+    name: `resolved from ${folder}`,
+    enforce: 'pre',
+    async resolveId(id, _importer, options) {
+      return packages.test(id)
+        ? this.resolve(id, pathTo(`${folder}package.json`), { ...options, skipSelf: true })
+        : undefined
+    },
   }
 }
 

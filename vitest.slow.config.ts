@@ -9,7 +9,9 @@ export default defineConfig({
     ...runDefaults,
     projects: [
       newestProject({ include: ['{packages,test}/**/*.slow.test.ts'] }),
-      lowestProject({ include: ['packages/{openai-agents,strands,ai-sdk}/test/**/*.test.ts'] }),
+      lowestProject({
+        include: ['packages/{openai-agents,strands,ai-sdk,langchain}/test/**/*.test.ts'],
+      }),
     ],
   },
 })

@@ -25,6 +25,7 @@ const measured: Measured[] = [
   { name: '@osmosis/openai-agents', framework: '@openai/agents', goalMs: 15 },
   { name: '@osmosis/strands', framework: '@strands-agents/sdk', goalMs: 15 },
   { name: '@osmosis/ai-sdk', framework: 'ai', goalMs: 15 },
+  { name: '@osmosis/langchain', framework: '@langchain/core', goalMs: 15 },
 ]
 
 const packed = await packAll()

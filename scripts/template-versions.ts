@@ -19,7 +19,10 @@ const ours = globSync('packages/*/package.json', { cwd: root }).map((manifest) =
   const { name, version } = JSON.parse(read(manifest)) as { name: string; version: string }
   return [name, version] as const
 })
-const known = new Map([...ours, ...Object.values(catalogs).flatMap((part) => Object.entries(part))])
+const known = new Map([
+  ...ours,
+  ...[catalogs.tools, catalogs.runtime, catalogs.frameworks].flatMap(Object.entries<string>),
+])
 const text = `${JSON.stringify(
   Object.fromEntries(
     Object.keys(JSON.parse(read('packages/create/templates/versions.json')) as object).map(

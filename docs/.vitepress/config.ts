@@ -68,6 +68,7 @@ export default withMermaid({
           { text: 'OpenAI Agents SDK', link: '/frameworks/openai-agents' },
           { text: 'Strands Agents', link: '/frameworks/strands' },
           { text: 'Vercel AI SDK', link: '/frameworks/ai-sdk' },
+          { text: 'LangChain and LangGraph', link: '/frameworks/langchain' },
           { text: 'Any other framework', link: '/frameworks/any-framework' },
         ],
       },

@@ -3,7 +3,6 @@ import { startPolicyServer } from '@osmosis/testing'
 import { calculatorMigration, execute } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { CalculatorWorkflow as LangGraphCalculator } from './migration/langgraph/after.ts'
 import { CalculatorWorkflow as MastraCalculator } from './migration/mastra/after.ts'
 import { CalculatorWorkflow as OpenAICalculator } from './migration/openai/after.ts'
 
@@ -17,7 +16,6 @@ class MultiplyGrader extends Grader {
 
 describe.each([
   { framework: 'openai', workflow: OpenAICalculator },
-  { framework: 'langgraph', workflow: LangGraphCalculator },
   { framework: 'mastra', workflow: MastraCalculator },
 ])('the program of $framework', ({ workflow: calculator }) => {
   // What it was before is run in migration.slow.test.ts: nothing of it is from here.

@@ -13,7 +13,7 @@ describe.each([
   ['multiply-ai-sdk', /^ai-sdk-agent\/tool-loop ai\/\d+\.\d+\.\d+/],
   ['multiply-mastra', /^ai-sdk$/],
   ['multiply-openai', /^OpenAI\/JS \d+\.\d+\.\d+$/],
-  ['multiply-langgraph', /^langchainjs-openai\/\d+\.\d+\.\d+/],
+  ['multiply-langgraph', /^langchain$/],
 ])('%s', (name, framework) => {
   it('is driven by any HTTP client that acts as the controller, and reports its framework to it', async () => {
     const answers: Answer[] = [

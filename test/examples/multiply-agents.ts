@@ -4,6 +4,7 @@ import type { FakeModel } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 
 import * as aiSdk from '../../examples/rollouts/multiply-ai-sdk/main.ts'
+import * as langchain from '../../examples/rollouts/multiply-langgraph/main.ts'
 import * as openaiAgents from '../../examples/rollouts/multiply-openai-agents/main.ts'
 import * as strands from '../../examples/rollouts/multiply-strands/main.ts'
 
@@ -48,5 +49,6 @@ export const multiplyAgents: readonly (readonly [
   ['OpenAI Agents', openaiAgents],
   ['Strands', strands],
   ['the AI SDK', aiSdk],
+  ['LangGraph.js', langchain],
   ['a loop written by hand', { MultiplyByHand, MultiplyGrader }],
 ]

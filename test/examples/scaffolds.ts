@@ -55,7 +55,7 @@ function linkPackages(folder: string): void {
 
 /** Installs a package in a folder, from what is installed here. */
 export function link(name: string, folder: string): void {
-  const places = globSync('{.,examples/rollouts/*}/node_modules', { cwd: root })
+  const places = globSync('{.,examples/rollouts/*,packages/*}/node_modules', { cwd: root })
   const found = places.map((place) => path.join(root, place, name)).find(existsSync)
   if (found === undefined) throw new Error(`${name} is not installed anywhere here`)
   const place = path.join(folder, 'node_modules', name)

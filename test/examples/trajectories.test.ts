@@ -73,7 +73,12 @@ async function runAll(name: string): Promise<string> {
   return server.artifacts
 }
 
-describe.each(['multiply-openai-agents', 'multiply-strands', 'multiply-ai-sdk'])('%s', (name) => {
+describe.each([
+  'multiply-openai-agents',
+  'multiply-strands',
+  'multiply-ai-sdk',
+  'multiply-langgraph',
+])('%s', (name) => {
   it('leaves a valid document of every rollout, with all that was said until it ended', async () => {
     const folder = await runAll(name)
     const read = async (rolloutId: string): Promise<Trajectory> => {

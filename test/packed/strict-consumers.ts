@@ -96,6 +96,33 @@ export class Workflow extends AgentWorkflow {
 `,
   ],
   [
+    ['@osmosis/langchain'],
+    `
+import { createAgent, tool } from 'langchain'
+import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
+import { OsmosisChatModel } from '@osmosis/langchain'
+import { z } from 'zod'
+
+const multiply = tool(({ a, b }) => String(a * b), {
+  name: 'multiply',
+  description: 'Multiply two numbers.',
+  schema: z.object({ a: z.number(), b: z.number() }),
+})
+const agent = createAgent({ model: new OsmosisChatModel('main'), tools: [multiply] })
+const judge = new OsmosisChatModel({ name: 'judge', temperature: 0 })
+export class Workflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const { messages } = await agent.invoke({ messages: ctx.prompt }, { signal: ctx.signal })
+    const said: string | undefined = messages.at(-1)?.text
+    const Verdict = z.object({ right: z.boolean() })
+    const { right } = await judge.withStructuredOutput(Verdict).invoke(said ?? '')
+    const verdict: boolean = right
+    void verdict
+  }
+}
+`,
+  ],
+  [
     ['@osmosis/agent-loop'],
     `
 import { createApp, RolloutAgentLoop } from '@osmosis/agent-loop'

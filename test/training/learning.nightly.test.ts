@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 
 import { aiSdk } from './agents/ai-sdk.ts'
 import { handWritten } from './agents/hand-written.ts'
+import { langchain } from './agents/langchain.ts'
 import { openaiAgents } from './agents/openai-agents.ts'
 import { strands } from './agents/strands.ts'
 import { goal, run, train, type Iteration } from './train.ts'
@@ -23,6 +24,7 @@ describe('with everything between the policy and the trainer exchanged,', () => 
     ['the OpenAI Agents SDK', 'callbacks', openaiAgents, osmosis('callbacks')],
     ['Strands Agents', 'callbacks', strands, osmosis('callbacks')],
     ['the AI SDK', 'callbacks', aiSdk, osmosis('callbacks')],
+    ['LangChain', 'callbacks', langchain, osmosis('callbacks')],
     ['a hand-written loop', 'leases', handWritten, osmosis('leases')],
     ['the AI SDK', 'Agent Lightning', aiSdk, lightning],
     ['Strands Agents', 'Trinity', strands, trinityServe],

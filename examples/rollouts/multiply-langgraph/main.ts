@@ -1,15 +1,14 @@
 import { tool } from '@langchain/core/tools'
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { ToolNode, toolsCondition } from '@langchain/langgraph/prebuilt'
-import { ChatOpenAI } from '@langchain/openai'
 import {
   AgentWorkflow,
   Grader,
   lastAssistantText,
-  requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
+import { OsmosisChatModel } from '@osmosis/langchain'
 import { z } from 'zod'
 
 const multiply = tool(({ a, b }) => String(a * b), {
@@ -18,32 +17,30 @@ const multiply = tool(({ a, b }) => String(a * b), {
   schema: z.object({ a: z.number(), b: z.number() }),
 })
 
+const model = new OsmosisChatModel({
+  name: 'multiply-agent',
+  temperature: 1,
+  topP: 1,
+  maxTokens: 4096,
+}).bindTools([multiply])
+
+const instructions = {
+  role: 'system',
+  content: 'Use the multiply tool when arithmetic is required.',
+}
+
+const graph = new StateGraph(MessagesAnnotation)
+  .addNode('agent', async ({ messages }) => ({
+    messages: [await model.invoke([instructions, ...messages])],
+  }))
+  .addNode('tools', new ToolNode([multiply]))
+  .addEdge(START, 'agent')
+  .addConditionalEdges('agent', toolsCondition, ['tools', END])
+  .addEdge('tools', 'agent')
+  .compile()
+
 export class MultiplyWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
-    const policy = requireRolloutContext('The agent').registerPolicySample('multiply-agent')
-    const model = new ChatOpenAI({
-      model: 'policy',
-      apiKey: 'unused',
-      configuration: { baseURL: policy.baseUrl, fetch: policy.fetch },
-      maxRetries: 0,
-      timeout: 2 ** 31 - 1,
-      temperature: 1,
-      topP: 1,
-      maxTokens: 4096,
-    }).bindTools([multiply])
-    const instructions = {
-      role: 'system',
-      content: 'Use the multiply tool when arithmetic is required.',
-    }
-    const graph = new StateGraph(MessagesAnnotation)
-      .addNode('agent', async ({ messages }) => ({
-        messages: [await model.invoke([instructions, ...messages])],
-      }))
-      .addNode('tools', new ToolNode([multiply]))
-      .addEdge(START, 'agent')
-      .addConditionalEdges('agent', toolsCondition, ['tools', END])
-      .addEdge('tools', 'agent')
-      .compile()
     await graph.invoke({ messages: ctx.prompt }, { signal: ctx.signal, recursionLimit: 16 })
   }
 }

@@ -12,6 +12,10 @@ export const frameworks = {
     title: 'Vercel AI SDK',
     dependencies: ['@osmosis/ai-sdk', '@osmosis/core', 'ai', 'zod'],
   },
+  langchain: {
+    title: 'LangChain, LangGraph.js',
+    dependencies: ['@langchain/core', '@osmosis/core', '@osmosis/langchain', 'langchain', 'zod'],
+  },
   'agent-loop': {
     title: 'no framework: a loop written by hand',
     dependencies: ['@osmosis/agent-loop', 'zod'],
@@ -26,6 +30,7 @@ export const frameworkNames: readonly [Framework, ...Framework[]] = [
   'openai-agents',
   'strands',
   'ai-sdk',
+  'langchain',
   'agent-loop',
 ]
 

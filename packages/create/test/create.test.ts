@@ -135,8 +135,8 @@ it('names missing options without a terminal', async () => {
 
 it.each([
   [
-    ['x', '--framework', 'langchain'],
-    '--framework must be openai-agents, strands, ai-sdk, agent-loop; got "langchain"',
+    ['x', '--framework', 'crewai'],
+    `--framework must be ${frameworkNames.join(', ')}; got "crewai"`,
   ],
   [['x', '--package-manager', 'make'], '--package-manager must be npm or pnpm; got "make"'],
   [['x', 'strands'], 'npm create @osmosis@latest x -- --framework strands'],

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { spawn, type IPty } from '@lydell/node-pty'
+import { frameworkNames } from '@osmosis/create'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
@@ -43,14 +44,16 @@ async function inTerminal(
   })
 }
 
+const question = `1 to ${frameworkNames.length} [1] `
+
 it('asks for the folder and the framework, and again after an answer that is none', async () => {
   const folder = await temporaryFolder()
   const { code, printed } = await inTerminal(folder, [
     ['Which folder? [my-agent] ', 'shop\r'],
-    ['1 to 4 [1] ', '9\r'],
-    ['1 to 4 [1] ', '3\r'],
+    [question, '9\r'],
+    [question, '3\r'],
   ])
-  expect(printed).toContain('It must be a number from 1 to 4, or a name.')
+  expect(printed).toContain(`It must be a number from 1 to ${frameworkNames.length}, or a name.`)
   expect(printed).toContain('Created shop with the rollout shop (Vercel AI SDK).')
   expect(code).toBe(0)
   const main = readFileSync(path.join(folder, 'shop/rollouts/shop/main.ts'), 'utf8')
@@ -61,7 +64,7 @@ it('writes nothing when the question is left with Ctrl-C', async () => {
   const folder = await temporaryFolder()
   const { code, printed } = await inTerminal(folder, [
     ['Which folder? [my-agent] ', '\r'],
-    ['1 to 4 [1] ', '\u0003'],
+    [question, '\u0003'],
   ])
   expect(printed).toContain('error: Nothing was written: the question was not answered.')
   expect(code).toBe(2)

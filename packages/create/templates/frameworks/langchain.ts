@@ -1,0 +1,30 @@
+import { AgentWorkflow, defineWorkflowConfig, type AgentWorkflowContext } from '@osmosis/core'
+import { OsmosisChatModel } from '@osmosis/langchain'
+import { createAgent, tool } from 'langchain'
+import { z } from 'zod'
+
+import { lookUpPrice } from './prices.ts'
+
+export { ShopGrader } from './grader.ts'
+
+const lookUp = tool(({ product }) => lookUpPrice(product), {
+  name: 'look_up_price',
+  description: 'The price of one piece of a product, in euros.',
+  schema: z.object({ product: z.string() }),
+})
+
+/** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
+export const config = defineWorkflowConfig({ name: '__name__' })
+
+const agent = createAgent({
+  // The policy, whichever that is at the time.
+  model: new OsmosisChatModel({ name: '__name__', temperature: 1, topP: 1, maxTokens: 1024 }),
+  systemPrompt: 'Look up every price, then add up.',
+  tools: [lookUp],
+})
+
+export class ShopWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    await agent.invoke({ messages: ctx.prompt }, { signal: ctx.signal, recursionLimit: 16 })
+  }
+}

@@ -1,0 +1,5 @@
+export {
+  OsmosisChatModel,
+  type OsmosisChatModelCallOptions,
+  type OsmosisChatModelFields,
+} from './chat-model.ts'

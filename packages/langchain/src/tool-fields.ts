@@ -1,0 +1,51 @@
+import type { BindToolsInput, ToolChoice } from '@langchain/core/language_models/chat_models'
+import { convertToOpenAITool, isLangChainTool } from '@langchain/core/utils/function_calling'
+import { OsmosisError } from '@osmosis/core'
+
+/** A tool as a chat completions request has it. */
+export interface WireTool {
+  readonly type: 'function'
+  readonly function: Readonly<Record<string, unknown>>
+}
+
+/**
+ * A tool in any form of LangChain, or in that of chat completions.
+ *
+ * @throws OsmosisError with code `invalid_request` for a tool that a provider executes
+ */
+export function toWireTool(tool: BindToolsInput): WireTool {
+  // Those of toolkits that a provider knows by their type alone are not among them.
+  if (isLangChainTool(tool)) return convertToOpenAITool(tool) as unknown as WireTool
+  if ('function' in tool && tool['type'] === 'function') return tool as WireTool
+  const { type, name } = tool as { type?: unknown; name?: unknown }
+  throw new OsmosisError(
+    'invalid_request',
+    `OsmosisChatModel cannot use the tool ${JSON.stringify(name ?? type)}: a provider would execute it. Use tools that run in the program, such as those of tool().`,
+  )
+}
+
+/** The parts of a request that its tools become. */
+export function toolFields({
+  tools = [],
+  tool_choice,
+  strict,
+}: {
+  readonly tools?: readonly BindToolsInput[] | undefined
+  readonly tool_choice?: ToolChoice | undefined
+  readonly strict?: boolean | undefined
+}): Record<string, unknown> {
+  if (tools.length === 0) return {}
+  const wireTools = tools.map((tool) => {
+    const wireTool = toWireTool(tool)
+    if (strict === undefined) return wireTool
+    return { ...wireTool, function: { ...wireTool.function, strict } }
+  })
+  return { tools: wireTools, tool_choice: toWireToolChoice(tool_choice) }
+}
+
+function toWireToolChoice(choice: ToolChoice | undefined): unknown {
+  if (typeof choice !== 'string') return choice
+  if (choice === 'any' || choice === 'required') return 'required'
+  if (choice === 'auto' || choice === 'none') return choice
+  return { type: 'function', function: { name: choice } }
+}

@@ -1,0 +1,98 @@
+import { ToolMessage } from '@langchain/core/messages'
+import { tool, type StructuredToolInterface } from '@langchain/core/tools'
+import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
+import { ToolNode } from '@langchain/langgraph/prebuilt'
+import { OsmosisChatModel } from '@osmosis/langchain'
+import type { AdapterUnderTest, ContractRun } from '@osmosis/testing'
+import { createAgent } from 'langchain'
+
+function toolsOf({ tools = [] }: ContractRun): StructuredToolInterface[] {
+  return tools.map(({ name, description, parameters, execute }) =>
+    tool(async (input: unknown) => execute(input), { name, description, schema: parameters }),
+  )
+}
+
+type State = typeof MessagesAnnotation.State
+
+/** LangChain lists calls with malformed arguments apart; a graph decides what becomes of them. */
+function answerInvalidCalls({ messages }: State): Partial<State> {
+  const { invalid_tool_calls: calls = [] } = messages.at(-1) as { invalid_tool_calls?: object[] }
+  return {
+    messages: calls.map((call) => {
+      const { id = '', error = '' } = call as { id?: string; error?: string }
+      return new ToolMessage({ tool_call_id: id, status: 'error', content: error })
+    }),
+  }
+}
+
+function next({ messages }: State): string[] {
+  const { tool_calls = [], invalid_tool_calls = [] } = messages.at(-1) as {
+    tool_calls?: object[]
+    invalid_tool_calls?: object[]
+  }
+  const nodes = [
+    ...(tool_calls.length > 0 ? ['tools'] : []),
+    ...(invalid_tool_calls.length > 0 ? ['invalid'] : []),
+  ]
+  return nodes.length > 0 ? nodes : [END]
+}
+
+function graphOf(run: ContractRun) {
+  const tools = toolsOf(run)
+  const model = new OsmosisChatModel(run.name).bindTools(tools)
+  return new StateGraph(MessagesAnnotation)
+    .addNode('agent', async ({ messages }) => ({ messages: [await model.invoke(messages)] }))
+    .addNode('tools', new ToolNode(tools))
+    .addNode('invalid', answerInvalidCalls)
+    .addEdge(START, 'agent')
+    .addConditionalEdges('agent', next, ['tools', 'invalid', END])
+    .addEdge('tools', 'agent')
+    .addEdge('invalid', 'agent')
+    .compile()
+}
+
+const inputOf = ({ prompt }: ContractRun) => ({ messages: [{ role: 'user', content: prompt }] })
+const configOf = ({ signal }: ContractRun) => (signal ? { signal } : {})
+
+const common = {
+  construct: (name: string) => new OsmosisChatModel(name),
+  callPlaceholder: async () => new OsmosisChatModel().invoke('go'),
+  exempt: { 'refuses-duplicates': 'models of one name are one sample' },
+  concurrentRollouts: 5,
+} satisfies Partial<AdapterUnderTest>
+
+export const graph: AdapterUnderTest = {
+  ...common,
+  async run(run) {
+    const { messages } = await graphOf(run).invoke(inputOf(run), configOf(run))
+    return messages.at(-1)?.text ?? ''
+  },
+}
+
+/** Tokens as they come: in this mode the model streams. */
+export const streamedGraph: AdapterUnderTest = {
+  ...common,
+  async run(run) {
+    const pieces = await graphOf(run).stream(inputOf(run), {
+      ...configOf(run),
+      streamMode: 'messages',
+    })
+    let said = ''
+    for await (const [piece] of pieces) said = piece.getType() === 'ai' ? said + piece.text : ''
+    return said
+  },
+}
+
+export const agent: AdapterUnderTest = {
+  ...common,
+  async run(run) {
+    const runnable = createAgent({ model: new OsmosisChatModel(run.name), tools: toolsOf(run) })
+    const { messages } = await runnable.invoke(inputOf(run), configOf(run))
+    return messages.at(-1)?.text ?? ''
+  },
+  exempt: {
+    ...common.exempt,
+    'empties-malformed-arguments':
+      'createAgent takes such a turn for one without tool calls, and ends',
+  },
+}

@@ -1,0 +1,38 @@
+import {
+  AgentWorkflow,
+  type AgentWorkflowContext,
+  Grader,
+  type GraderContext,
+  lastAssistantText,
+} from '@osmosis/core'
+import { OsmosisChatModel } from '@osmosis/langchain'
+import { createAgent, tool } from 'langchain'
+import { z } from 'zod'
+
+const multiply = tool(({ a, b }) => String(a * b), {
+  name: 'multiply',
+  description: 'Multiply two integers.',
+  schema: z.object({ a: z.number().int(), b: z.number().int() }),
+})
+
+const agent = createAgent({
+  model: new OsmosisChatModel({ name: 'multiply-agent', temperature: 1, maxTokens: 4096 }),
+  tools: [multiply],
+  systemPrompt: 'Use the multiply tool when arithmetic is required.',
+})
+
+export class MultiplyWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    await agent.invoke({ messages: ctx.prompt }, { signal: ctx.signal })
+  }
+}
+
+export class MultiplyGrader extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    for (const [sampleId, sample] of ctx.samples) {
+      const answer = lastAssistantText(sample)
+      const correct = ctx.label !== null && answer.includes(ctx.label.trim())
+      ctx.setSampleReward(sampleId, correct ? 1 : 0)
+    }
+  }
+}
