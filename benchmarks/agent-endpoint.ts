@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 
 const chunks = 20
-const head = { id: 'c', created: 1, model: 'm' }
+// The id of an answer is its finish reason: LangGraph takes two messages of one id for one.
+const head = { created: 1, model: 'm' }
 const usage = { prompt_tokens: 250, completion_tokens: chunks, total_tokens: 250 + chunks }
 
 const callPieces = Array.from({ length: chunks - 2 }, (_, n) =>
@@ -71,12 +72,12 @@ function eventStream(deltas: readonly object[], finishReason: string): string {
   ]
   const events = [...choices.map((list) => ({ choices: list })), { choices: [], usage }]
   const lines = events.map((event) =>
-    JSON.stringify({ ...head, object: 'chat.completion.chunk', ...event }),
+    JSON.stringify({ ...head, id: finishReason, object: 'chat.completion.chunk', ...event }),
   )
   return [...lines, '[DONE]'].map((line) => `data: ${line}\n\n`).join('')
 }
 
 function completion(message: object, finishReason: string): string {
   const choices = [{ index: 0, message, finish_reason: finishReason }]
-  return JSON.stringify({ ...head, object: 'chat.completion', choices, usage })
+  return JSON.stringify({ ...head, id: finishReason, object: 'chat.completion', choices, usage })
 }
