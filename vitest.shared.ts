@@ -63,7 +63,7 @@ export function newestProject(
 export function lowestProject(
   test: TestProjectInlineConfiguration['test'],
 ): TestProjectInlineConfiguration {
-  const frameworks = ['@openai/agents', '@strands-agents/sdk', 'ai']
+  const frameworks = ['@mastra/core', '@openai/agents', '@strands-agents/sdk', 'ai']
   return {
     plugins: [
       resolvedFrom(
@@ -73,7 +73,7 @@ export function lowestProject(
     ],
     resolve: {
       alias: frameworks.map((name) => ({
-        find: new RegExp(`^${name}$`),
+        find: new RegExp(`^${name}(?=/|$)`),
         replacement: `${name}-lowest`,
       })),
     },

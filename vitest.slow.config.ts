@@ -10,7 +10,7 @@ export default defineConfig({
     projects: [
       newestProject({ include: ['{packages,test}/**/*.slow.test.ts'] }),
       lowestProject({
-        include: ['packages/{openai-agents,strands,ai-sdk,langchain}/test/**/*.test.ts'],
+        include: ['packages/{openai-agents,strands,ai-sdk,langchain,mastra}/test/**/*.test.ts'],
       }),
     ],
   },

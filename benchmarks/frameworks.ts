@@ -12,7 +12,7 @@ import type { Round } from './agent-under-test.ts'
 const goal = 1
 const rounds = 9
 const chosen = process.argv.slice(2)
-const frameworks = ['openai-agents', 'strands', 'ai-sdk', 'langchain'].filter(
+const frameworks = ['openai-agents', 'strands', 'ai-sdk', 'langchain', 'mastra'].filter(
   (name) => chosen.length === 0 || chosen.includes(name),
 )
 

@@ -26,6 +26,7 @@ const measured: Measured[] = [
   { name: '@osmosis/strands', framework: '@strands-agents/sdk', goalMs: 15 },
   { name: '@osmosis/ai-sdk', framework: 'ai', goalMs: 15 },
   { name: '@osmosis/langchain', framework: '@langchain/core', goalMs: 15 },
+  { name: '@osmosis/mastra', framework: '@mastra/core', goalMs: 120 },
 ]
 
 const packed = await packAll()

@@ -69,6 +69,7 @@ export default withMermaid({
           { text: 'Strands Agents', link: '/frameworks/strands' },
           { text: 'Vercel AI SDK', link: '/frameworks/ai-sdk' },
           { text: 'LangChain and LangGraph', link: '/frameworks/langchain' },
+          { text: 'Mastra', link: '/frameworks/mastra' },
           { text: 'Any other framework', link: '/frameworks/any-framework' },
         ],
       },

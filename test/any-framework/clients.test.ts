@@ -1,13 +1,10 @@
 import { ChatOpenAI } from '@langchain/openai'
-import { Agent } from '@mastra/core/agent'
-import type { MastraModelConfig } from '@mastra/core/llm'
-import { rolloutModel } from '@osmosis/ai-sdk'
 import { requireRolloutContext } from '@osmosis/core'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import { execute, rolloutOn, sampleOf } from '@osmosis/testing/kit'
 import OpenAI, { type ClientOptions } from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import { z } from 'zod'
 
 const messages = [{ role: 'user' as const, content: 'go' }]
@@ -21,11 +18,6 @@ function langChainModel(options: { maxRetries?: number; streamUsage?: boolean } 
   const { baseUrl, fetch } = requireRolloutContext('The agent').registerPolicySample('main')
   const configuration = { baseURL: baseUrl, fetch }
   return new ChatOpenAI({ model: 'gpt-4.1', apiKey: 'unused', configuration, ...options })
-}
-
-function mastraAgent(): Agent {
-  const model = rolloutModel('main') as MastraModelConfig
-  return new Agent({ id: 'main', name: 'Main', instructions: '', model })
 }
 
 it('the openai client does not ask again what the policy refused, whatever its retries are', async () => {
@@ -95,10 +87,6 @@ const structured = {
   async 'LangGraph.js'(): Promise<unknown> {
     return langChainModel().withStructuredOutput(answer, { name: 'answer' }).invoke('go')
   },
-  async Mastra(): Promise<unknown> {
-    const { object } = await mastraAgent().generate('go', { structuredOutput: { schema: answer } })
-    return object
-  },
 }
 
 it.each(Object.entries(structured))('structured outputs of %s reach the policy', async (_, run) => {
@@ -126,10 +114,6 @@ const streams = {
     const model = langChainModel({ streamUsage: false })
     for await (const _ of await model.stream('go'));
   },
-  async Mastra(): Promise<void> {
-    const { textStream } = await mastraAgent().stream('go')
-    for await (const _ of textStream);
-  },
 }
 
 it.each(Object.entries(streams))(
@@ -144,17 +128,3 @@ it.each(Object.entries(streams))(
     expect(JSON.stringify(said)).toContain('streamed')
   },
 )
-
-it('a stream of Mastra that fails ends like an empty answer, and the rollout fails', async () => {
-  vi.spyOn(console, 'error').mockImplementation(() => {})
-  await using server = await startPolicyServer(() => fault.status(400))
-  let said: string | undefined
-  const { workflow } = await execute(server, async () => {
-    said = ''
-    for await (const text of (await mastraAgent().stream('go')).textStream) said += text
-  })
-  expect(said).toBe('')
-  expect(workflow).toMatchObject({
-    failure: { category: 'http_error', message: expect.stringContaining('answered 400') },
-  })
-})

@@ -1,8 +1,5 @@
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { ChatOpenAI } from '@langchain/openai'
-import { Agent } from '@mastra/core/agent'
-import type { MastraModelConfig } from '@mastra/core/llm'
-import { rolloutModel } from '@osmosis/ai-sdk'
 import { requireRolloutContext } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
 import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
@@ -22,13 +19,6 @@ const graph = new StateGraph(MessagesAnnotation, z.object({ model: z.instanceof(
   .addEdge('agent', END)
   .compile()
 
-const agent = new Agent({
-  id: 'main',
-  name: 'Main',
-  instructions: '',
-  model: rolloutModel('main') as MastraModelConfig,
-})
-
 const programs = {
   async 'a client of openai'(prompt: string): Promise<void> {
     const { baseUrl, fetch } = requireRolloutContext('The agent').registerPolicySample('main')
@@ -46,9 +36,6 @@ const programs = {
       configuration: { baseURL: baseUrl, fetch },
     })
     await graph.invoke({ messages: [{ role: 'user', content: prompt }] }, { context: { model } })
-  },
-  async 'an agent of Mastra'(prompt: string): Promise<void> {
-    await agent.generate(prompt)
   },
 }
 

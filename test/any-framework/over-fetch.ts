@@ -15,14 +15,3 @@ export function overFetch(
     concurrentRollouts: 5,
   }
 }
-
-/** The same for a model of the AI SDK, as with `rolloutModel()` in the AI SDK itself. */
-export function overModel(run: (run: ContractRun) => Promise<string>): AdapterUnderTest {
-  return {
-    ...overFetch(run, {
-      'names-agents-without-calls': 'a model is known to the rollout from its first call on',
-      'refuses-duplicates': 'models of one name are one sample',
-    }),
-    construct: () => requireRolloutContext('The agent'),
-  }
-}

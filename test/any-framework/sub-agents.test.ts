@@ -2,13 +2,10 @@ import { tool } from '@langchain/core/tools'
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { ToolNode, toolsCondition } from '@langchain/langgraph/prebuilt'
 import { ChatOpenAI } from '@langchain/openai'
-import { Agent } from '@mastra/core/agent'
-import type { MastraModelConfig } from '@mastra/core/llm'
-import { rolloutModel } from '@osmosis/ai-sdk'
 import { requireRolloutContext } from '@osmosis/core'
 import { fault, startPolicyServer, type ReceivedRequest } from '@osmosis/testing'
 import { execute, messagesOf, rolloutOn, sampleIds } from '@osmosis/testing/kit'
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import { z } from 'zod'
 
 function modelOf(name: string): ChatOpenAI {
@@ -112,38 +109,3 @@ function askTwice(request: ReceivedRequest) {
   if (asked === 2) return 'done'
   return { toolCalls: [{ name: 'ask', arguments: { question: `question ${asked + 1}` } }] }
 }
-
-it('agents of a Mastra agent have samples of their own', async () => {
-  vi.spyOn(console, 'error').mockImplementation(() => {})
-  const critic = new Agent({
-    id: 'critic',
-    name: 'Critic',
-    description: 'Finds mistakes.',
-    instructions: 'You are the critic.',
-    model: rolloutModel('critic') as MastraModelConfig,
-  })
-  const writer = new Agent({
-    id: 'writer',
-    name: 'Writer',
-    instructions: 'You are the writer.',
-    model: rolloutModel('writer') as MastraModelConfig,
-    agents: { critic },
-  })
-  await using server = await startPolicyServer((request) => {
-    if (request.headers['x-sample-id'] === 'critic') return 'no mistakes'
-    if (messagesOf(request).some(({ role }) => role === 'tool')) return 'done'
-    return { toolCalls: [{ name: 'agent-critic', arguments: { prompt: 'is 2 right?' } }] }
-  })
-  const rollout = rolloutOn(server)
-  await rollout.run(async () => writer.generate('go'))
-  expect(sampleIds(server)).toEqual(['writer', 'critic', 'writer'])
-  const samples = await rollout.getSamples()
-  expect([...samples.keys()]).toEqual(['writer', 'critic'])
-  // Mastra shows it what its caller has heard so far as well.
-  const said = samples.get('critic')?.trajectoryMessages ?? []
-  expect(said[0]).toEqual({ role: 'system', content: 'You are the critic.' })
-  expect(said.slice(-2)).toEqual([
-    { role: 'user', content: 'is 2 right?' },
-    { role: 'assistant', content: 'no mistakes' },
-  ])
-})

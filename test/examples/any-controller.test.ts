@@ -11,7 +11,7 @@ describe.each([
   ['multiply-openai-agents', /^Agents\/JavaScript \d+\.\d+\.\d+$/],
   ['multiply-strands', /^strands-agents$/],
   ['multiply-ai-sdk', /^ai-sdk-agent\/tool-loop ai\/\d+\.\d+\.\d+/],
-  ['multiply-mastra', /^ai-sdk$/],
+  ['multiply-mastra', /^mastra$/],
   ['multiply-openai', /^OpenAI\/JS \d+\.\d+\.\d+$/],
   ['multiply-langgraph', /^langchain$/],
 ])('%s', (name, framework) => {

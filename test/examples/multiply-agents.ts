@@ -5,6 +5,7 @@ import { tokenAnswer } from '@osmosis/testing/kit'
 
 import * as aiSdk from '../../examples/rollouts/multiply-ai-sdk/main.ts'
 import * as langchain from '../../examples/rollouts/multiply-langgraph/main.ts'
+import * as mastra from '../../examples/rollouts/multiply-mastra/main.ts'
 import * as openaiAgents from '../../examples/rollouts/multiply-openai-agents/main.ts'
 import * as strands from '../../examples/rollouts/multiply-strands/main.ts'
 
@@ -50,5 +51,6 @@ export const multiplyAgents: readonly (readonly [
   ['Strands', strands],
   ['the AI SDK', aiSdk],
   ['LangGraph.js', langchain],
+  ['Mastra', mastra],
   ['a loop written by hand', { MultiplyByHand, MultiplyGrader }],
 ]

@@ -123,6 +123,33 @@ export class Workflow extends AgentWorkflow {
 `,
   ],
   [
+    ['@osmosis/mastra'],
+    `
+import { Agent } from '@mastra/core/agent'
+import { createTool } from '@mastra/core/tools'
+import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
+import { rolloutMemory, rolloutModel, toModelMessages } from '@osmosis/mastra'
+import { z } from 'zod'
+
+const multiply = createTool({
+  id: 'multiply',
+  description: 'Multiply two numbers.',
+  inputSchema: z.object({ a: z.number(), b: z.number() }),
+  execute: async ({ a, b }) => String(a * b),
+})
+const model = rolloutModel('agent')
+const agent = new Agent({ id: 'agent', name: 'Agent', instructions: '', model, tools: { multiply } })
+export class Workflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const options = { memory: rolloutMemory(), abortSignal: ctx.signal }
+    const { text } = await agent.generate(toModelMessages(ctx.prompt), options)
+    const said: string = text
+    void said
+  }
+}
+`,
+  ],
+  [
     ['@osmosis/agent-loop'],
     `
 import { createApp, RolloutAgentLoop } from '@osmosis/agent-loop'

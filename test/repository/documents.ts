@@ -70,12 +70,7 @@ export function linkPackages(folder: string): void {
   const imported = programs.flatMap(({ text }) => importsOf(text).map(({ specifier }) => specifier))
   const packages = imported.filter((name) => !isBuiltin(name)).map(packageOf)
   const places = globSync('{.,packages/*,examples/rollouts/*}/node_modules', { cwd: root })
-  const frameworks = [
-    '@langchain/core',
-    '@langchain/langgraph',
-    '@langchain/openai',
-    '@mastra/core',
-  ]
+  const frameworks = ['@langchain/core', '@langchain/langgraph', '@langchain/openai']
   const besides = ['@ai-sdk/openai', '@osmosis/cli', '@types/node', 'openai', 'typescript']
   for (const name of new Set([...packages, ...frameworks, ...besides])) {
     const own = name.replace(/^@osmosis\//, 'packages/')

@@ -53,6 +53,7 @@ describe.each([...table])('%s', (name, allowed) => {
 it.each([
   { name: 'ai-sdk', framework: ['@ai-sdk/openai-compatible', 'ai'] },
   { name: 'langchain', framework: ['@langchain/core'] },
+  { name: 'mastra', framework: ['@mastra/core', 'ai'] },
   { name: 'openai-agents', framework: ['@openai/agents'] },
   { name: 'strands', framework: ['@strands-agents/sdk'] },
 ])('$name imports of its framework only what users install', ({ name, framework }) => {

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { aiSdk } from './agents/ai-sdk.ts'
 import { handWritten } from './agents/hand-written.ts'
 import { langchain } from './agents/langchain.ts'
+import { mastra } from './agents/mastra.ts'
 import { openaiAgents } from './agents/openai-agents.ts'
 import { strands } from './agents/strands.ts'
 import { goal, run, train, type Iteration } from './train.ts'
@@ -25,6 +26,7 @@ describe('with everything between the policy and the trainer exchanged,', () => 
     ['Strands Agents', 'callbacks', strands, osmosis('callbacks')],
     ['the AI SDK', 'callbacks', aiSdk, osmosis('callbacks')],
     ['LangChain', 'callbacks', langchain, osmosis('callbacks')],
+    ['Mastra', 'callbacks', mastra, osmosis('callbacks')],
     ['a hand-written loop', 'leases', handWritten, osmosis('leases')],
     ['the AI SDK', 'Agent Lightning', aiSdk, lightning],
     ['Strands Agents', 'Trinity', strands, trinityServe],

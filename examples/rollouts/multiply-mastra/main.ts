@@ -1,7 +1,5 @@
 import { Agent } from '@mastra/core/agent'
-import type { MastraModelConfig } from '@mastra/core/llm'
 import { createTool } from '@mastra/core/tools'
-import { rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
 import {
   AgentWorkflow,
   Grader,
@@ -9,6 +7,7 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
+import { rolloutModel, toModelMessages } from '@osmosis/mastra'
 import { z } from 'zod'
 
 const multiply = createTool({
@@ -22,8 +21,7 @@ const agent = new Agent({
   id: 'multiply-agent',
   name: 'Multiply agent',
   instructions: 'Use the multiply tool when arithmetic is required.',
-  // Mastra has the types of an older AI SDK, which lacks one finish reason.
-  model: rolloutModel('multiply-agent') as MastraModelConfig,
+  model: rolloutModel('multiply-agent'),
   tools: { multiply },
 })
 

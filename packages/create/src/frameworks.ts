@@ -16,6 +16,10 @@ export const frameworks = {
     title: 'LangChain, LangGraph.js',
     dependencies: ['@langchain/core', '@osmosis/core', '@osmosis/langchain', 'langchain', 'zod'],
   },
+  mastra: {
+    title: 'Mastra',
+    dependencies: ['@mastra/core', '@osmosis/core', '@osmosis/mastra', 'zod'],
+  },
   'agent-loop': {
     title: 'no framework: a loop written by hand',
     dependencies: ['@osmosis/agent-loop', 'zod'],
@@ -31,6 +35,7 @@ export const frameworkNames: readonly [Framework, ...Framework[]] = [
   'strands',
   'ai-sdk',
   'langchain',
+  'mastra',
   'agent-loop',
 ]
 

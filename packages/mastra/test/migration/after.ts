@@ -1,8 +1,7 @@
 import { Agent } from '@mastra/core/agent'
-import type { MastraModelConfig } from '@mastra/core/llm'
 import { createTool } from '@mastra/core/tools'
-import { rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
 import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
+import { rolloutModel, toModelMessages } from '@osmosis/mastra'
 import { z } from 'zod'
 
 const multiply = createTool({
@@ -16,7 +15,7 @@ const calculator = new Agent({
   id: 'calculator',
   name: 'Calculator',
   instructions: 'Use the multiply tool when arithmetic is required.',
-  model: rolloutModel('calculator') as MastraModelConfig,
+  model: rolloutModel('calculator'),
   tools: { multiply },
 })
 

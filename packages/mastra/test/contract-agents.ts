@@ -1,0 +1,60 @@
+import { Agent } from '@mastra/core/agent'
+import { createTool } from '@mastra/core/tools'
+import { requireRolloutContext } from '@osmosis/core'
+import { rolloutModel } from '@osmosis/mastra'
+import type { AdapterUnderTest, ContractRun } from '@osmosis/testing'
+
+function agentOf({ name, tools = [] }: ContractRun): Agent {
+  return new Agent({
+    id: name,
+    name,
+    instructions: '',
+    model: rolloutModel(name),
+    tools: Object.fromEntries(
+      tools.map(({ name: id, description, parameters, execute }) => [
+        id,
+        createTool({
+          id,
+          description,
+          inputSchema: parameters,
+          execute: async (input: unknown) => execute(input),
+        }),
+      ]),
+    ),
+  })
+}
+
+const options = ({ signal }: ContractRun) => ({
+  maxSteps: 20,
+  ...(signal ? { abortSignal: signal } : {}),
+})
+
+async function generate(run: ContractRun): Promise<string> {
+  const { text } = await agentOf(run).generate(run.prompt, options(run))
+  return text
+}
+
+async function stream(run: ContractRun): Promise<string> {
+  const output = await agentOf(run).stream(run.prompt, options(run))
+  let said = ''
+  for await (const text of output.textStream) said += text
+  // The stream of texts ends without an error.
+  if (output.error) throw output.error
+  return said
+}
+
+function underTest(run: AdapterUnderTest['run']): AdapterUnderTest {
+  return {
+    run,
+    construct: () => requireRolloutContext('The agent'),
+    callPlaceholder: async () => run({ name: 'solver', prompt: 'go' }),
+    exempt: {
+      'names-agents-without-calls': 'a model is known to the rollout from its first call on',
+      'refuses-duplicates': 'models of one name are one sample',
+    },
+    concurrentRollouts: 5,
+  }
+}
+
+export const generating = underTest(generate)
+export const streaming = underTest(stream)

@@ -1,0 +1,18 @@
+import { createScorer } from '@mastra/core/evals'
+import { Grader, type GraderContext } from '@osmosis/core'
+import { scoreSample } from '@osmosis/mastra'
+
+const namesTheNumber = createScorer({
+  id: 'names-the-number',
+  description: 'Whether the answer has the right number.',
+  type: 'agent',
+}).generateScore(({ run }) => {
+  const answer = run.output.at(-1)?.content.parts.at(-1)
+  return answer?.type === 'text' && answer.text.includes(String(run.groundTruth)) ? 1 : 0
+})
+
+export class CalculatorGrader extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    ctx.setReward(await scoreSample(namesTheNumber, ctx))
+  }
+}
