@@ -27,6 +27,7 @@ const measured: Measured[] = [
   { name: '@osmosis/ai-sdk', framework: 'ai', goalMs: 15 },
   { name: '@osmosis/langchain', framework: '@langchain/core', goalMs: 15 },
   { name: '@osmosis/mastra', framework: '@mastra/core', goalMs: 120 },
+  { name: '@osmosis/google-adk', framework: '@google/adk', goalMs: 15 },
 ]
 
 const packed = await packAll()

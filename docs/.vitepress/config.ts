@@ -70,6 +70,7 @@ export default withMermaid({
           { text: 'Vercel AI SDK', link: '/frameworks/ai-sdk' },
           { text: 'LangChain and LangGraph', link: '/frameworks/langchain' },
           { text: 'Mastra', link: '/frameworks/mastra' },
+          { text: 'Google ADK', link: '/frameworks/google-adk' },
           { text: 'Any other framework', link: '/frameworks/any-framework' },
         ],
       },

@@ -14,6 +14,7 @@ describe.each([
   ['multiply-mastra', /^mastra$/],
   ['multiply-openai', /^OpenAI\/JS \d+\.\d+\.\d+$/],
   ['multiply-langgraph', /^langchain$/],
+  ['multiply-google-adk', /^google-adk$/],
 ])('%s', (name, framework) => {
   it('is driven by any HTTP client that acts as the controller, and reports its framework to it', async () => {
     const answers: Answer[] = [

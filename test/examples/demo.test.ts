@@ -21,18 +21,18 @@ it('the demo ends with the command that opens the viewer on what it has run', ()
 
 it('the demo is made of evaluations, and says last how to read them', () => {
   expect(steps).toEqual([...evaluations, last])
-  expect(evaluations).toHaveLength(5)
+  expect(evaluations).toHaveLength(6)
   expect(last).toMatch(/^echo /)
 })
 
 it('the demo runs the eval config of every framework that has an adapter', () => {
   const configs = globSync(
-    'examples/configs/eval/*-{openai-agents,strands,ai-sdk,langgraph}.toml',
+    'examples/configs/eval/*-{openai-agents,strands,ai-sdk,langgraph,google-adk}.toml',
     {
       cwd: root,
     },
   )
-  expect(configs).toHaveLength(4)
+  expect(configs).toHaveLength(5)
   expect(evaluations.map((evaluation) => evaluation.split(' ').at(-1) ?? '')).toEqual(
     expect.arrayContaining(configs),
   )

@@ -95,7 +95,7 @@ export async function passedOf(
     expect(tools.map((tool) => tool.function.name)).toEqual(['multiply'])
   }
   const framework = await frameworkIn(path.join(output, 'demo'))
-  expect(framework).toMatch(/^(?:Agents\/|strands-agents|ai-sdk|langchain)/)
+  expect(framework).toMatch(/^(?:Agents\/|strands-agents|ai-sdk|langchain|google-adk)/)
   return passed
 }
 

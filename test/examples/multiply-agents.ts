@@ -4,6 +4,7 @@ import type { FakeModel } from '@osmosis/testing'
 import { tokenAnswer } from '@osmosis/testing/kit'
 
 import * as aiSdk from '../../examples/rollouts/multiply-ai-sdk/main.ts'
+import * as googleAdk from '../../examples/rollouts/multiply-google-adk/main.ts'
 import * as langchain from '../../examples/rollouts/multiply-langgraph/main.ts'
 import * as mastra from '../../examples/rollouts/multiply-mastra/main.ts'
 import * as openaiAgents from '../../examples/rollouts/multiply-openai-agents/main.ts'
@@ -51,6 +52,7 @@ export const multiplyAgents: readonly (readonly [
   ['Strands', strands],
   ['the AI SDK', aiSdk],
   ['LangGraph.js', langchain],
+  ['Google ADK', googleAdk],
   ['Mastra', mastra],
   ['a loop written by hand', { MultiplyByHand, MultiplyGrader }],
 ]

@@ -78,6 +78,7 @@ describe.each([
   'multiply-strands',
   'multiply-ai-sdk',
   'multiply-langgraph',
+  'multiply-google-adk',
 ])('%s', (name) => {
   it('leaves a valid document of every rollout, with all that was said until it ended', async () => {
     const folder = await runAll(name)

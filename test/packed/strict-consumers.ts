@@ -150,6 +150,32 @@ export class Workflow extends AgentWorkflow {
 `,
   ],
   [
+    ['@osmosis/google-adk'],
+    `
+import { FunctionTool, InMemoryRunner, LlmAgent } from '@google/adk'
+import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
+import { OsmosisLlm, toNewMessage } from '@osmosis/google-adk'
+import { z } from 'zod'
+
+const multiply = new FunctionTool({
+  name: 'multiply',
+  description: 'Multiply two numbers.',
+  parameters: z.object({ a: z.number(), b: z.number() }),
+  execute: ({ a, b }) => String(a * b),
+})
+const agent = new LlmAgent({ name: 'main', model: new OsmosisLlm('main'), tools: [multiply] })
+export class Workflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const newMessage = toNewMessage(ctx.prompt)
+    for await (const event of new InMemoryRunner({ agent }).runEphemeral({ userId: 'u', newMessage })) {
+      const said: string | undefined = event.content?.parts?.at(-1)?.text
+      void said
+    }
+  }
+}
+`,
+  ],
+  [
     ['@osmosis/agent-loop'],
     `
 import { createApp, RolloutAgentLoop } from '@osmosis/agent-loop'

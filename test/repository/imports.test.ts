@@ -54,6 +54,7 @@ it.each([
   { name: 'ai-sdk', framework: ['@ai-sdk/openai-compatible', 'ai'] },
   { name: 'langchain', framework: ['@langchain/core'] },
   { name: 'mastra', framework: ['@mastra/core', 'ai'] },
+  { name: 'google-adk', framework: ['@google/adk'] },
   { name: 'openai-agents', framework: ['@openai/agents'] },
   { name: 'strands', framework: ['@strands-agents/sdk'] },
 ])('$name imports of its framework only what users install', ({ name, framework }) => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 
 import { aiSdk } from './agents/ai-sdk.ts'
+import { googleAdk } from './agents/google-adk.ts'
 import { handWritten } from './agents/hand-written.ts'
 import { langchain } from './agents/langchain.ts'
 import { mastra } from './agents/mastra.ts'
@@ -25,6 +26,7 @@ describe('with everything between the policy and the trainer exchanged,', () => 
     ['the OpenAI Agents SDK', 'callbacks', openaiAgents, osmosis('callbacks')],
     ['Strands Agents', 'callbacks', strands, osmosis('callbacks')],
     ['the AI SDK', 'callbacks', aiSdk, osmosis('callbacks')],
+    ['Google ADK', 'callbacks', googleAdk, osmosis('callbacks')],
     ['LangChain', 'callbacks', langchain, osmosis('callbacks')],
     ['Mastra', 'callbacks', mastra, osmosis('callbacks')],
     ['a hand-written loop', 'leases', handWritten, osmosis('leases')],

@@ -20,6 +20,10 @@ export const frameworks = {
     title: 'Mastra',
     dependencies: ['@mastra/core', '@osmosis/core', '@osmosis/mastra', 'zod'],
   },
+  'google-adk': {
+    title: 'Google ADK',
+    dependencies: ['@google/adk', '@osmosis/core', '@osmosis/google-adk', 'zod'],
+  },
   'agent-loop': {
     title: 'no framework: a loop written by hand',
     dependencies: ['@osmosis/agent-loop', 'zod'],
@@ -36,6 +40,7 @@ export const frameworkNames: readonly [Framework, ...Framework[]] = [
   'ai-sdk',
   'langchain',
   'mastra',
+  'google-adk',
   'agent-loop',
 ]
 

@@ -22,9 +22,11 @@ export function packageManagerOf(folder: string, environment: NodeJS.ProcessEnv)
 export const pnpmFiles: ReadonlyMap<string, string> = new Map([
   [
     'pnpm-workspace.yaml',
-    `# The osmosis command depends on esbuild, whose install script only verifies the installation.
+    `# Their install scripts only verify the installation. The osmosis command depends on esbuild, the Google ADK on the others.
 allowBuilds:
   esbuild: false
+  '@google/genai': false
+  protobufjs: false
 `,
   ],
 ])

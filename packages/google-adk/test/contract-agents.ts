@@ -1,0 +1,85 @@
+import {
+  BaseTool,
+  InMemoryRunner,
+  LlmAgent,
+  setLogger,
+  StreamingMode,
+  type LlmRequest,
+} from '@google/adk'
+import { requireRolloutContext } from '@osmosis/core'
+import { OsmosisLlm } from '@osmosis/google-adk'
+import type { AdapterUnderTest, ContractRun, ContractTool } from '@osmosis/testing'
+
+// It writes each error to the console.
+setLogger(null)
+
+type Declaration = ReturnType<BaseTool['_getDeclaration']>
+
+/** A tool with a JSON schema that is not checked. */
+class LooseTool extends BaseTool {
+  readonly #tool: ContractTool
+
+  constructor(tool: ContractTool) {
+    super({ name: tool.name, description: tool.description })
+    this.#tool = tool
+  }
+
+  override _getDeclaration(): Declaration {
+    const { name, description, parameters } = this.#tool
+    return { name, description, parametersJsonSchema: parameters }
+  }
+
+  override async runAsync({ args }: { args: Record<string, unknown> }): Promise<unknown> {
+    return { result: this.#tool.execute(args) }
+  }
+}
+
+async function runAgent(
+  { name, prompt, tools = [], signal }: ContractRun,
+  streamingMode: StreamingMode,
+): Promise<string> {
+  const agent = new LlmAgent({
+    name: 'solver',
+    model: new OsmosisLlm(name),
+    tools: tools.map((tool) => new LooseTool(tool)),
+  })
+  const runner = new InMemoryRunner({ agent, appName: 'contract' })
+  const { sessionService, appName } = runner
+  const { id: sessionId } = await sessionService.createSession({ appName, userId: 'user' })
+  let said = ''
+  for await (const event of runner.runAsync({
+    userId: 'user',
+    sessionId,
+    newMessage: { role: 'user', parts: [{ text: prompt }] },
+    runConfig: { streamingMode },
+    ...(signal ? { abortSignal: signal } : {}),
+  })) {
+    // The ADK throws no errors: they are events, and the rollout fails.
+    if (event.errorCode !== undefined) requireRolloutContext('The agent').throwUnnoticedError()
+    if (event.partial) continue
+    const texts = (event.content?.parts ?? []).flatMap(({ text, thought }) =>
+      text === undefined || thought ? [] : [text],
+    )
+    if (event.author !== 'user' && texts.length > 0) said = texts.join('')
+  }
+  return said
+}
+
+const request: LlmRequest = { contents: [], liveConnectConfig: {}, toolsDict: {} }
+
+const common = {
+  construct: (name: string) => new OsmosisLlm(name),
+  callPlaceholder: async () => new OsmosisLlm().generateContentAsync(request).next(),
+  exempt: { 'refuses-duplicates': 'models of one name are one sample' },
+  concurrentRollouts: 5,
+} satisfies Partial<AdapterUnderTest>
+
+export const whole: AdapterUnderTest = {
+  ...common,
+  run: async (run) => runAgent(run, StreamingMode.NONE),
+}
+
+export const streamed: AdapterUnderTest = {
+  ...common,
+  run: async (run) => runAgent(run, StreamingMode.SSE),
+}

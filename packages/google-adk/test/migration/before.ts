@@ -1,0 +1,24 @@
+import { FunctionTool, InMemoryRunner, LlmAgent } from '@google/adk'
+import { z } from 'zod'
+
+const multiply = new FunctionTool({
+  name: 'multiply',
+  description: 'Multiply two integers.',
+  parameters: z.object({ a: z.number().int(), b: z.number().int() }),
+  execute: ({ a, b }) => String(a * b),
+})
+
+const calculator = new LlmAgent({
+  name: 'calculator',
+  instruction: 'Use the multiply tool when arithmetic is required.',
+  model: 'gemini-2.5-flash',
+  generateContentConfig: { temperature: 1, maxOutputTokens: 4096 },
+  tools: [multiply],
+})
+
+const runner = new InMemoryRunner({ agent: calculator })
+const newMessage = { role: 'user', parts: [{ text: 'What is 12 times 34?' }] }
+for await (const event of runner.runEphemeral({ userId: 'user', newMessage })) {
+  const text = event.content?.parts?.at(-1)?.text
+  if (text !== undefined) console.log(text)
+}
