@@ -38,21 +38,35 @@ const answers = {
   },
 }
 
+const callArguments = { a: 12, b: 34 }
+/** The same for clients of Gemini, which streams a call whole. */
+const geminiAnswers = {
+  call: gemini([{ functionCall: { id: call.id, name: 'multiply', args: callArguments } }]),
+  text: gemini(words.map((text) => ({ text }))),
+}
+
 interface Request {
-  messages: { role: string }[]
+  messages?: { role: string }[]
   stream?: boolean
+  /** Of Gemini. */
+  contents?: { parts: object[] }[]
 }
 
 let answered = 0
 async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   const request = (await json(incoming)) as Request
-  const said = request.messages.some(({ role }) => role === 'tool') ? answers.text : answers.call
+  const { messages = [], contents = [], stream = incoming.url?.includes(':stream') } = request
+  const of = request.contents ? geminiAnswers : answers
+  const hasResult =
+    messages.some(({ role }) => role === 'tool') ||
+    contents.some(({ parts }) => parts.some((part) => 'functionResponse' in part))
+  const said = hasResult ? of.text : of.call
   // Spread evenly by the golden ratio: with one latency for all, answers would come in bursts.
   const latencyMs = 50 * (1 + ((answered++ * 0.618034) % 1))
   setTimeout(() => {
-    const type = request.stream === true ? 'text/event-stream' : 'application/json'
+    const type = stream ? 'text/event-stream' : 'application/json'
     outgoing.writeHead(200, { 'content-type': type })
-    outgoing.end(request.stream === true ? said.events : said.json)
+    outgoing.end(stream ? said.events : said.json)
   }, latencyMs)
 }
 
@@ -80,4 +94,23 @@ function eventStream(deltas: readonly object[], finishReason: string): string {
 function completion(message: object, finishReason: string): string {
   const choices = [{ index: 0, message, finish_reason: finishReason }]
   return JSON.stringify({ ...head, id: finishReason, object: 'chat.completion', choices, usage })
+}
+
+function gemini(parts: readonly { text?: string; functionCall?: object }[]): {
+  events: string
+  json: string
+} {
+  const answerOf = (some: readonly object[], finishReason?: string): string =>
+    JSON.stringify({
+      candidates: [{ content: { role: 'model', parts: some }, finishReason }],
+      usageMetadata: { promptTokenCount: 250, candidatesTokenCount: chunks, totalTokenCount: 270 },
+    })
+  const text = parts.map((part) => part.text ?? '').join('')
+  const pieces = parts.map((part, n) =>
+    answerOf([part], n === parts.length - 1 ? 'STOP' : undefined),
+  )
+  return {
+    events: pieces.map((piece) => `data: ${piece}\r\n\r\n`).join(''),
+    json: answerOf(text === '' ? parts : [{ text }], 'STOP'),
+  }
 }

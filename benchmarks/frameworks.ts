@@ -12,9 +12,14 @@ import type { Round } from './agent-under-test.ts'
 const goal = 1
 const rounds = 9
 const chosen = process.argv.slice(2)
-const frameworks = ['openai-agents', 'strands', 'ai-sdk', 'langchain', 'mastra'].filter(
-  (name) => chosen.length === 0 || chosen.includes(name),
-)
+const frameworks = [
+  'openai-agents',
+  'strands',
+  'ai-sdk',
+  'langchain',
+  'mastra',
+  'google-adk',
+].filter((name) => chosen.length === 0 || chosen.includes(name))
 
 const endpoint = start('agent-endpoint.ts')
 const [port] = (await once(endpoint, 'message')) as [number]

@@ -69,7 +69,9 @@ export function linkPackages(folder: string): void {
   const programs = documents.flatMap((document) => blocksOf(document, 'ts'))
   const imported = programs.flatMap(({ text }) => importsOf(text).map(({ specifier }) => specifier))
   const packages = imported.filter((name) => !isBuiltin(name)).map(packageOf)
-  const places = globSync('{.,packages/*,examples/rollouts/*}/node_modules', { cwd: root })
+  const places = globSync('{.,packages/*,examples/rollouts/*,test/any-framework}/node_modules', {
+    cwd: root,
+  })
   const frameworks = ['@langchain/core', '@langchain/langgraph', '@langchain/openai']
   const besides = ['@ai-sdk/openai', '@osmosis/cli', '@types/node', 'openai', 'typescript']
   for (const name of new Set([...packages, ...frameworks, ...besides])) {

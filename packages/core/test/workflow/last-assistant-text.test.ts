@@ -53,6 +53,14 @@ it.each<[string, unknown[]]>([
     ],
   ],
   [
+    'Gemini contents',
+    [
+      { role: 'user', parts: [{ text: 'question' }] },
+      { role: 'model', parts: [{ text: 'hm', thought: true }, { text: 'answer' }] },
+      { role: 'user', parts: [{ functionResponse: {} }] },
+    ],
+  ],
+  [
     'a turn of tool calls behind it',
     [
       user,
