@@ -19,6 +19,8 @@ const frameworks = [
   'langchain',
   'mastra',
   'google-adk',
+  ,
+  'pi',
 ].filter((name) => chosen.length === 0 || chosen.includes(name))
 
 const endpoint = start('agent-endpoint.ts')

@@ -28,6 +28,7 @@ const measured: Measured[] = [
   { name: '@osmosis/langchain', framework: '@langchain/core', goalMs: 15 },
   { name: '@osmosis/mastra', framework: '@mastra/core', goalMs: 120 },
   { name: '@osmosis/google-adk', framework: '@google/adk', goalMs: 15 },
+  { name: '@osmosis/pi', framework: '@earendil-works/pi-agent-core', goalMs: 15 },
 ]
 
 const packed = await packAll()

@@ -71,6 +71,7 @@ export default withMermaid({
           { text: 'LangChain and LangGraph', link: '/frameworks/langchain' },
           { text: 'Mastra', link: '/frameworks/mastra' },
           { text: 'Google ADK', link: '/frameworks/google-adk' },
+          { text: 'Pi', link: '/frameworks/pi' },
           { text: 'Any other framework', link: '/frameworks/any-framework' },
         ],
       },

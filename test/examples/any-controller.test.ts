@@ -12,6 +12,7 @@ describe.each([
   ['multiply-strands', /^strands-agents$/],
   ['multiply-ai-sdk', /^ai-sdk-agent\/tool-loop ai\/\d+\.\d+\.\d+/],
   ['multiply-mastra', /^mastra$/],
+  ['multiply-pi', /^pi$/],
   ['multiply-openai', /^OpenAI\/JS \d+\.\d+\.\d+$/],
   ['multiply-langgraph', /^langchain$/],
   ['multiply-google-adk', /^google-adk$/],

@@ -8,6 +8,7 @@ import * as googleAdk from '../../examples/rollouts/multiply-google-adk/main.ts'
 import * as langchain from '../../examples/rollouts/multiply-langgraph/main.ts'
 import * as mastra from '../../examples/rollouts/multiply-mastra/main.ts'
 import * as openaiAgents from '../../examples/rollouts/multiply-openai-agents/main.ts'
+import * as pi from '../../examples/rollouts/multiply-pi/main.ts'
 import * as strands from '../../examples/rollouts/multiply-strands/main.ts'
 
 /** What the agents of the examples do, written by hand. */
@@ -54,5 +55,6 @@ export const multiplyAgents: readonly (readonly [
   ['LangGraph.js', langchain],
   ['Google ADK', googleAdk],
   ['Mastra', mastra],
+  ['Pi', pi],
   ['a loop written by hand', { MultiplyByHand, MultiplyGrader }],
 ]

@@ -176,6 +176,24 @@ export class Workflow extends AgentWorkflow {
 `,
   ],
   [
+    ['@osmosis/pi'],
+    `
+import { Agent } from '@earendil-works/pi-agent-core'
+import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
+import { rolloutStreamFn, toAgentMessages } from '@osmosis/pi'
+
+export class Workflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const streamFn = rolloutStreamFn({ name: 'agent', params: { temperature: 1 } })
+    const agent = new Agent({ streamFn, initialState: { systemPrompt: 'Be brief.' } })
+    await agent.prompt(toAgentMessages(ctx.prompt))
+    const failed: string | undefined = agent.state.errorMessage
+    void failed
+  }
+}
+`,
+  ],
+  [
     ['@osmosis/agent-loop'],
     `
 import { createApp, RolloutAgentLoop } from '@osmosis/agent-loop'

@@ -56,6 +56,10 @@ it.each([
   { name: 'mastra', framework: ['@mastra/core', 'ai'] },
   { name: 'google-adk', framework: ['@google/adk'] },
   { name: 'openai-agents', framework: ['@openai/agents'] },
+  {
+    name: 'pi',
+    framework: ['@earendil-works/pi-agent-core', '@earendil-works/pi-ai'],
+  },
   { name: 'strands', framework: ['@strands-agents/sdk'] },
 ])('$name imports of its framework only what users install', ({ name, framework }) => {
   const sources = globSync(`packages/${name}/src/**/*.ts`, { cwd: root }).map(read).join('\n')

@@ -6,6 +6,7 @@ import { handWritten } from './agents/hand-written.ts'
 import { langchain } from './agents/langchain.ts'
 import { mastra } from './agents/mastra.ts'
 import { openaiAgents } from './agents/openai-agents.ts'
+import { pi } from './agents/pi.ts'
 import { strands } from './agents/strands.ts'
 import { goal, run, train, type Iteration } from './train.ts'
 import { miles, osmosis } from './trainer-under-test.ts'
@@ -29,6 +30,7 @@ describe('with everything between the policy and the trainer exchanged,', () => 
     ['Google ADK', 'callbacks', googleAdk, osmosis('callbacks')],
     ['LangChain', 'callbacks', langchain, osmosis('callbacks')],
     ['Mastra', 'callbacks', mastra, osmosis('callbacks')],
+    ['Pi', 'callbacks', pi, osmosis('callbacks')],
     ['a hand-written loop', 'leases', handWritten, osmosis('leases')],
     ['the AI SDK', 'Agent Lightning', aiSdk, lightning],
     ['Strands Agents', 'Trinity', strands, trinityServe],

@@ -24,6 +24,16 @@ export const frameworks = {
     title: 'Google ADK',
     dependencies: ['@google/adk', '@osmosis/core', '@osmosis/google-adk', 'zod'],
   },
+  pi: {
+    title: 'Pi',
+    dependencies: [
+      '@earendil-works/pi-agent-core',
+      '@earendil-works/pi-ai',
+      '@osmosis/core',
+      '@osmosis/pi',
+      'typebox',
+    ],
+  },
   'agent-loop': {
     title: 'no framework: a loop written by hand',
     dependencies: ['@osmosis/agent-loop', 'zod'],
@@ -41,6 +51,7 @@ export const frameworkNames: readonly [Framework, ...Framework[]] = [
   'langchain',
   'mastra',
   'google-adk',
+  'pi',
   'agent-loop',
 ]
 

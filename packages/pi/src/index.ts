@@ -1,0 +1,2 @@
+export { toAgentMessages } from './prompt-messages.ts'
+export { rolloutStreamFn, type RolloutStreamSettings } from './rollout-stream.ts'

@@ -1,0 +1,86 @@
+import type { AssistantMessage, Message } from '@earendil-works/pi-ai'
+import {
+  type RolloutContext,
+  type RolloutSample,
+  type SampleSource,
+  toRolloutSample,
+} from '@osmosis/core'
+
+/** What becomes of a call that has begun. */
+export interface RecordedPiCall {
+  succeed(message: AssistantMessage): void
+  fail(error: unknown): void
+}
+
+/** The latest conversation of a sample in Pi's own messages, and whether its latest call failed. */
+export class PiSample implements SampleSource {
+  readonly requiresModelCall = true
+  readonly #open = new Set<Promise<void>>()
+  #messages: readonly Message[] = []
+  #latest = 0
+  #count = 0
+  /** `seenUpTo`: how many calls had begun by then. */
+  #failed: { error: Error; seenUpTo: number } | undefined
+
+  begin(prompt: readonly Message[]): RecordedPiCall {
+    const number = (this.#count += 1)
+    // The agent appends to its list while the call is in progress.
+    const before = [...prompt]
+    this.#note(number, before)
+    return {
+      succeed: (message) => {
+        this.#note(number, [...before, message])
+        // A call that began before another failed is no recovery from that failure.
+        if (number > (this.#failed?.seenUpTo ?? 0)) this.#failed = undefined
+      },
+      fail: (error) => {
+        const reason = error instanceof Error ? error : new Error(String(error))
+        this.#failed = { error: reason, seenUpTo: this.#count }
+      },
+    }
+  }
+
+  /** The sample is not complete before the call has ended. */
+  waitFor(call: Promise<void>): void {
+    const ended = call.finally(() => this.#open.delete(ended))
+    this.#open.add(ended)
+  }
+
+  async getSample(id: string): Promise<RolloutSample> {
+    await Promise.all(this.#open)
+    return toRolloutSample({ id, messages: this.#messages })
+  }
+
+  unnoticedError(): Error | undefined {
+    return this.#failed?.error
+  }
+
+  #note(number: number, messages: readonly Message[]): void {
+    if (number < this.#latest) return
+    this.#latest = number
+    this.#messages = messages
+  }
+}
+
+type Samples = Map<string, PiSample>
+
+// On globalThis, so that two installed copies of this package share the samples of a rollout.
+const storageKey = Symbol.for('osmosis.pi.samples')
+const holder = globalThis as { [storageKey]?: WeakMap<RolloutContext, Samples> }
+const rollouts = (holder[storageKey] ??= new WeakMap<RolloutContext, Samples>())
+
+/**
+ * The sample of this name, registered with the rollout when it is new.
+ *
+ * @throws OsmosisError with code `duplicate_sample` when something else has the name, or `invalid_id`
+ */
+export function sampleOf(rollout: RolloutContext, name: string): PiSample {
+  const samples = rollouts.get(rollout) ?? new Map<string, PiSample>()
+  rollouts.set(rollout, samples)
+  const known = samples.get(name)
+  if (known) return known
+  const sample = new PiSample()
+  rollout.registerSampleSource(name, sample)
+  samples.set(name, sample)
+  return sample
+}

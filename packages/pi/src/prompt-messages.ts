@@ -1,0 +1,105 @@
+import type { AssistantMessage, ImageContent, Message, TextContent } from '@earendil-works/pi-ai'
+import { OsmosisError, type PromptMessage } from '@osmosis/core'
+import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
+
+/**
+ * Messages in chat completions form as messages of Pi: `agent.prompt(toAgentMessages(ctx.prompt))`. System messages follow the system
+ * prompt of the agent.
+ *
+ * @throws OsmosisError with code `invalid_request` for roles and parts that Pi has no form for: everything but text, and images as data
+ * URLs
+ */
+export function toAgentMessages(messages: readonly PromptMessage[]): Message[] {
+  const names = new Map<string, string>()
+  return (messages as readonly ChatMessage[]).map((message): Message => {
+    const timestamp = Date.now()
+    for (const { id, function: called } of message.tool_calls ?? []) names.set(id, called.name)
+    const { role, content, tool_call_id: toolCallId = '' } = message
+    if (role === 'system' || role === 'developer') {
+      return { role: 'system', content: texts(content), timestamp }
+    }
+    if (role === 'user') return { role, content: parts(content), timestamp }
+    if (role === 'assistant') return assistantMessage(message, timestamp)
+    if (role === 'tool') {
+      const toolName = names.get(toolCallId) ?? 'unknown'
+      const result = texts(content)
+      return {
+        role: 'toolResult',
+        toolCallId,
+        toolName,
+        content: result,
+        isError: false,
+        timestamp,
+      }
+    }
+    throw unknownForm(`messages with the role ${JSON.stringify(role)}`)
+  })
+}
+
+function assistantMessage(message: ChatMessage, timestamp: number): AssistantMessage {
+  const { reasoning_content, reasoning = reasoning_content, tool_calls: calls = [] } = message
+  return {
+    role: 'assistant',
+    content: [
+      ...(reasoning ? [{ type: 'thinking' as const, thinking: reasoning }] : []),
+      ...texts(message.content),
+      ...calls.map(({ id, function: { name, arguments: json } }) => ({
+        type: 'toolCall' as const,
+        id,
+        name,
+        arguments: parsed(json),
+      })),
+    ],
+    api: 'osmosis',
+    provider: 'osmosis',
+    model: 'osmosis-rollout',
+    usage: {
+      input: 0,
+      output: 0,
+      cacheRead: 0,
+      cacheWrite: 0,
+      totalTokens: 0,
+      cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+    },
+    stopReason: calls.length > 0 ? 'toolUse' : 'stop',
+    timestamp,
+  }
+}
+
+function parsed(json: string): Record<string, never> {
+  try {
+    return JSON.parse(json) as Record<string, never>
+  } catch {
+    throw unknownForm(`tool arguments that are not JSON: ${json}`)
+  }
+}
+
+function parts(content: ChatMessage['content']): string | (TextContent | ImageContent)[] {
+  return Array.isArray(content) ? content.map(toPart) : (content ?? '')
+}
+
+function texts(content: ChatMessage['content']): TextContent[] {
+  const all = Array.isArray(content)
+    ? content.map(toPart)
+    : [{ type: 'text' as const, text: content ?? '' }]
+  return all.flatMap((one) => {
+    if (one.type === 'image') throw unknownForm('images outside of user messages')
+    return one.text === '' ? [] : [one]
+  })
+}
+
+function toPart(part: ChatContentPart): TextContent | ImageContent {
+  if (part.type === 'text') return { type: 'text', text: part.text ?? '' }
+  const { url = '' } = (part['image_url'] ?? {}) as { url?: string }
+  const [, mimeType, data] = /^data:([^;,]+);base64,([^]*)$/.exec(url) ?? []
+  if (mimeType === undefined || data === undefined) {
+    throw unknownForm(
+      `a part of the type ${JSON.stringify(part.type)} that is no image as a data URL`,
+    )
+  }
+  return { type: 'image', mimeType, data }
+}
+
+function unknownForm(what: string): OsmosisError {
+  return new OsmosisError('invalid_request', `Pi has no form for ${what}.`)
+}
