@@ -19,7 +19,6 @@ const frameworks = [
   'langchain',
   'mastra',
   'google-adk',
-  ,
   'pi',
 ].filter((name) => chosen.length === 0 || chosen.includes(name))
 

@@ -15,13 +15,20 @@ const read = (name: string): string => readFileSync(path.join(root, name), 'utf8
 const { catalogs } = parse(read('pnpm-workspace.yaml')) as {
   catalogs: Record<'tools' | 'runtime' | 'frameworks', Record<string, string>>
 }
+/** Not installed here, because each has 370 MB and more. */
+const programs = {
+  '@anthropic-ai/claude-agent-sdk': '0.3.330',
+  '@openai/codex-sdk': '0.163.0',
+}
 const ours = globSync('packages/*/package.json', { cwd: root }).map((manifest) => {
   const { name, version } = JSON.parse(read(manifest)) as { name: string; version: string }
   return [name, version] as const
 })
 const known = new Map([
   ...ours,
-  ...[catalogs.tools, catalogs.runtime, catalogs.frameworks].flatMap(Object.entries<string>),
+  ...[catalogs.tools, catalogs.runtime, catalogs.frameworks, programs].flatMap(
+    Object.entries<string>,
+  ),
 ])
 const text = `${JSON.stringify(
   Object.fromEntries(

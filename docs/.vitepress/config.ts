@@ -72,6 +72,8 @@ export default withMermaid({
           { text: 'Mastra', link: '/frameworks/mastra' },
           { text: 'Google ADK', link: '/frameworks/google-adk' },
           { text: 'Pi', link: '/frameworks/pi' },
+          { text: 'Claude Agent SDK', link: '/frameworks/claude-agent-sdk' },
+          { text: 'Codex', link: '/frameworks/codex' },
           { text: 'Any other framework', link: '/frameworks/any-framework' },
         ],
       },

@@ -3,7 +3,6 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { frameworkNames } from '@osmosis/create'
 import { expect, it } from 'vitest'
 
 import { root } from './command.ts'
@@ -12,13 +11,14 @@ import {
   countsOfShop,
   folderOf,
   followAdvice,
+  installedFrameworks,
   link,
   makeWorkspaces,
   parentFolder,
   problemsOf,
 } from './scaffolds.ts'
 
-const [first, ...others] = frameworkNames
+const [first, ...others] = installedFrameworks
 
 makeWorkspaces()
 
@@ -36,7 +36,7 @@ it('new workspaces type-check strictly', async () => {
     ['--listFiles'],
     { cwd: parent },
   )
-  for (const framework of frameworkNames) {
+  for (const framework of installedFrameworks) {
     expect(stdout).toContain(path.join(folderOf(framework), 'rollouts/shop/main.ts\n'))
   }
 })

@@ -3,7 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { frameworkNames, type Framework } from '@osmosis/create'
+import type { Framework } from '@osmosis/create'
 import { expect, it } from 'vitest'
 
 import {
@@ -11,11 +11,12 @@ import {
   countsOfShop,
   folderOf,
   followAdvice,
+  installedFrameworks,
   makeWorkspaces,
   manifestOf,
 } from './scaffolds.ts'
 
-const [first] = frameworkNames
+const [first] = installedFrameworks
 
 makeWorkspaces()
 
@@ -30,7 +31,7 @@ it('new workspaces differ in no code but the module of their framework, and loop
     const texts = files.map((file) => [file, readFileSync(path.join(cwd, file), 'utf8')])
     return { ...(Object.fromEntries(texts) as object), scripts: manifestOf(cwd).scripts }
   }
-  for (const framework of frameworkNames) {
+  for (const framework of installedFrameworks) {
     expect(filesOf(framework)).toEqual(filesOf(first))
     const grader = path.join(folderOf(framework), 'rollouts/shop/grader.ts')
     expect(existsSync(grader)).toBe(framework !== 'agent-loop')

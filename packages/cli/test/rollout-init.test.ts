@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { frameworkNames } from '@osmosis/create'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
@@ -62,7 +63,7 @@ it('asks for the framework in a terminal', async () => {
   const folder = await project()
   const args = ['rollout', 'init', 'shop', '--no-install']
   const session = startInTerminal(args, { cwd: folder })
-  await session.until('1 to 7 [1] ')
+  await session.until(`1 to ${frameworkNames.length} [1] `)
   session.type('ai-sdk\r')
   const { code, rest } = await session.ended
   expect(rest).toContain('Added the rollout shop (Vercel AI SDK) to ')

@@ -34,6 +34,14 @@ export const frameworks = {
       'typebox',
     ],
   },
+  'claude-agent-sdk': {
+    title: 'Claude Agent SDK',
+    dependencies: ['@anthropic-ai/claude-agent-sdk', '@osmosis/core', 'zod'],
+  },
+  codex: {
+    title: 'Codex',
+    dependencies: ['@modelcontextprotocol/sdk', '@openai/codex-sdk', '@osmosis/core', 'zod'],
+  },
   'agent-loop': {
     title: 'no framework: a loop written by hand',
     dependencies: ['@osmosis/agent-loop', 'zod'],
@@ -52,6 +60,8 @@ export const frameworkNames: readonly [Framework, ...Framework[]] = [
   'mastra',
   'google-adk',
   'pi',
+  'claude-agent-sdk',
+  'codex',
   'agent-loop',
 ]
 

@@ -318,7 +318,7 @@ async function askText(question: string, preset: string): Promise<string> {
 /** Asks which framework, until the answer is the number or the name of one. */
 export async function askFramework(): Promise<Framework> {
   const list = frameworkNames.map(
-    (name, index) => `  ${index + 1}  ${name.padEnd(14)} ${frameworks[name].title}\n`,
+    (name, index) => `  ${index + 1}  ${name.padEnd(16)} ${frameworks[name].title}\n`,
   )
   process.stderr.write(`Which framework is the agent written with?\n${list.join('')}`)
   for (;;) {

@@ -64,6 +64,7 @@ export function rolloutFiles(name: string, framework: Framework): Files {
   const main = readFileSync(path.join(templates, 'frameworks', `${framework}.ts`), 'utf8')
   return new Map([
     [`rollouts/${name}/main.ts`, filledIn(main, words)],
+    ...(framework === 'codex' ? filesBelow('codex', words) : []),
     ...(hasGrader ? filesBelow('workflow', words) : []),
     ...[...filesBelow('rollout', words)].map(([file, text]) => [file, forKind(text)] as const),
   ])

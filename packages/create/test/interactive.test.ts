@@ -50,7 +50,7 @@ it('asks for the folder and the framework, and again after an answer that is non
   const folder = await temporaryFolder()
   const { code, printed } = await inTerminal(folder, [
     ['Which folder? [my-agent] ', 'shop\r'],
-    [question, '9\r'],
+    [question, '99\r'],
     [question, '3\r'],
   ])
   expect(printed).toContain(`It must be a number from 1 to ${frameworkNames.length}, or a name.`)

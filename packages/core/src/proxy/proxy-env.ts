@@ -1,3 +1,4 @@
+import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 
 /** Variables for Claude Code and Anthropic's SDKs. Source: https://code.claude.com/docs/en/settings */
@@ -17,7 +18,7 @@ export function anthropicEnv(url: string, home: string | undefined): Record<stri
     CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS: '1',
     ENABLE_TOOL_SEARCH: 'false',
     DISABLE_AUTO_COMPACT: '1',
-    ...(home === undefined ? {} : { HOME: home, CLAUDE_CONFIG_DIR: path.join(home, '.claude') }),
+    ...homeEnv(home, 'CLAUDE_CONFIG_DIR', '.claude'),
   }
 }
 
@@ -27,7 +28,18 @@ export function openAiEnv(url: string, home: string | undefined): Record<string,
     OPENAI_BASE_URL: url,
     OPENAI_API_KEY: 'unused',
     CODEX_API_KEY: 'unused',
-    // Codex exits if CODEX_HOME does not exist, so it is the folder itself.
-    ...(home === undefined ? {} : { HOME: home, CODEX_HOME: home }),
+    ...homeEnv(home, 'CODEX_HOME', '.codex'),
   }
+}
+
+/** Codex exits if its folder does not exist. */
+function homeEnv(
+  home: string | undefined,
+  variable: string,
+  folder: string,
+): Record<string, string> {
+  if (home === undefined) return {}
+  const settings = path.join(home, folder)
+  mkdirSync(settings, { recursive: true })
+  return { HOME: home, [variable]: settings }
 }

@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { lstat, mkdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '../errors.ts'
+import { killGroup, spawnInGroup } from './process-group.ts'
 import {
   type ExecOptions,
   type ExecResult,
@@ -48,21 +49,17 @@ export class LocalSandbox implements Sandbox {
     const [program = '', ...args] =
       typeof command === 'string' ? ['/bin/sh', '-c', command] : command
     this.#assertOpen()
-    // A group of its own, so that everything which the command starts ends with it.
-    const child = spawn(program, args, {
+    const child = spawnInGroup(program, args, {
       cwd,
       env: { ...env, HOME: folder, ...options.env },
-      detached: true,
-      stdio: 'pipe',
+      signal,
     })
     this.#running.add(child)
     let timedOut = false
     const timer = setTimeout(() => {
       timedOut = true
-      kill(child)
+      killGroup(child)
     }, limits.timeoutSeconds * 1000)
-    const stop = (): void => kill(child)
-    signal?.addEventListener('abort', stop, { once: true })
     const stdout = new LimitedOutput(limits.maxOutputBytes)
     const stderr = new LimitedOutput(limits.maxOutputBytes)
     child.stdout.on('data', (piece: Uint8Array) => stdout.add(piece))
@@ -70,8 +67,6 @@ export class LocalSandbox implements Sandbox {
     // A command need not read its input.
     child.stdin.on('error', () => {}).end(input)
     try {
-      // Processes that the command left behind would keep its output open.
-      child.once('exit', stop)
       const [exitCode] = (await once(child, 'close')) as [number | null]
       signal?.throwIfAborted()
       const truncated = stdout.truncated || stderr.truncated
@@ -81,7 +76,6 @@ export class LocalSandbox implements Sandbox {
       throw failed(`${program} cannot be started`, cause)
     } finally {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', stop)
       this.#running.delete(child)
     }
   }
@@ -107,7 +101,7 @@ export class LocalSandbox implements Sandbox {
   async close(): Promise<void> {
     this.#isClosed = true
     const ended = [...this.#running].map(async (child) => once(child, 'close').catch(() => {}))
-    for (const child of this.#running) kill(child)
+    for (const child of this.#running) killGroup(child)
     await Promise.all(ended)
   }
 
@@ -137,16 +131,6 @@ async function exists(file: string): Promise<boolean> {
     () => true,
     () => false,
   )
-}
-
-/** Ends a command and all processes of its group. */
-function kill({ pid }: ChildProcess): void {
-  if (pid === undefined) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // All of them have ended.
-  }
 }
 
 function failed(what: string, cause: unknown): OsmosisError {

@@ -26,7 +26,7 @@ export interface Sandbox {
 export interface SandboxLimits {
   /** After this time the command is killed, with what it started. Seconds; default 60. */
   readonly timeoutSeconds?: number
-  /** How much of stdout, and of stderr, is kept; the rest is read and dropped. Bytes; default 1 MiB. */
+  /** How much of stdout, and of stderr, is returned; the rest is read and dropped. Bytes; default 1 MiB. */
   readonly maxOutputBytes?: number
 }
 
@@ -82,10 +82,10 @@ export class LimitedOutput {
   add(piece: Uint8Array): void {
     const rest = this.#maxBytes - this.#bytes
     if (piece.length > rest) this.truncated = true
-    const kept = piece.subarray(0, rest)
-    if (kept.length === 0) return
-    this.#pieces.push(kept)
-    this.#bytes += kept.length
+    const taken = piece.subarray(0, rest)
+    if (taken.length === 0) return
+    this.#pieces.push(taken)
+    this.#bytes += taken.length
   }
 
   get text(): string {

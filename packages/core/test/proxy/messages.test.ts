@@ -1,4 +1,7 @@
-import { sendJson, sendStream, startPolicyEndpoint, chunk, eventStream } from '@osmosis/testing/kit'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+import { chunk, eventStream, sendJson, sendStream, temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { answering, events, json, post, proxied, sentTo, toolCall } from './proxied.ts'
@@ -415,15 +418,16 @@ describe('calls that are not those of the main agent', () => {
 })
 
 it('gives variables for a child process, and nothing of the host', async () => {
-  await startPolicyEndpoint(() => {})
   const { proxy } = await answering([])
-  const env = proxy.env('anthropic', { home: '/tmp/home' })
+  const home = path.join(await temporaryFolder(), 'home')
+  const env = proxy.env('anthropic', { home })
   expect(env).toMatchObject({
     ANTHROPIC_BASE_URL: proxy.anthropicUrl,
     ANTHROPIC_API_KEY: 'unused',
-    HOME: '/tmp/home',
-    CLAUDE_CONFIG_DIR: '/tmp/home/.claude',
+    HOME: home,
+    CLAUDE_CONFIG_DIR: path.join(home, '.claude'),
   })
+  expect(existsSync(proxy.env('openai', { home })['CODEX_HOME'] ?? '')).toBe(true)
   expect(proxy.env('openai')).toEqual({
     OPENAI_BASE_URL: proxy.url,
     OPENAI_API_KEY: 'unused',

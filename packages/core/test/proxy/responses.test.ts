@@ -326,7 +326,7 @@ describe('what the policy said', () => {
     ])
   })
 
-  it('is not kept where the client does not want it', async () => {
+  it('is not stored where the client does not want it', async () => {
     const { proxy } = await answering(['one'])
     const { id } = await json<Answered>(ask(proxy, { ...basic, store: false }))
     const refused = await ask(proxy, { input: 'and', previous_response_id: id })

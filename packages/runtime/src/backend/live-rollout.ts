@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 import { OsmosisError, type WorkFolderOptions } from '@osmosis/core'
 import type { RolloutTrace } from '@osmosis/core/tracing'
@@ -40,6 +41,11 @@ export class ArtifactsFolder {
   }
 }
 
+/** How long user code may take to end after the end of its rollout, before its folder is deleted. */
+const longestEndMs = 5_000
+
+function noop(): void {}
+
 interface LiveRolloutOptions {
   /** Default: the rollout is not traced here. */
   readonly trace?: RolloutTrace | undefined
@@ -62,6 +68,8 @@ export class LiveRollout {
   #unfollow: (() => void) | undefined
   #workFolder: Promise<WorkFolder> | undefined
   #isOver = false
+  /** What `run()` of the workflow returned: user code that may go on after a deadline. */
+  userCode: Promise<unknown> | undefined
   /** The path of the work folder; null when there is none. */
   workFolder: string | null = null
 
@@ -165,6 +173,9 @@ export class LiveRollout {
   /** Deletes the work folder, to be awaited after {@link LiveRollout.close}. */
   async removeWork(hasFailed: boolean): Promise<void> {
     const folder = await this.#openedFolder()
+    // Programs of an aborted workflow may still write, until it notices.
+    const ended = this.userCode?.then(noop, noop)
+    if (ended !== undefined) await Promise.race([ended, sleep(longestEndMs, null, { ref: false })])
     await folder?.close(hasFailed)
   }
 

@@ -43,7 +43,7 @@ export class WorkFolder {
         // Links may name files of the host.
         if (!(await lstat(source)).isFile()) continue
         const target = artifactsDir()
-        if (target === null) throw new Error('there is no folder for artifacts')
+        if (target === null) throw new Error('the folder for artifacts cannot be created')
         await mkdir(path.dirname(path.join(target, name)), { recursive: true })
         await copyFile(source, path.join(target, name))
       }
@@ -55,7 +55,7 @@ export class WorkFolder {
   /** Deletes it when the rollout is over. Never rejects. */
   async close(hasFailed: boolean): Promise<void> {
     if (hasFailed && this.#options.keepOnFailure === true) {
-      this.#warn(`it failed, so its work folder is kept: ${this.path}`)
+      this.#warn(`it failed, so its work folder remains: ${this.path}`)
       return
     }
     try {

@@ -208,7 +208,8 @@ export async function runWorkflowPhase<TConfig>(
         by = 'the constructor of the workflow'
         const instance = new workflow(copy)
         by = 'run()'
-        const returned = await instance.run(input)
+        live.userCode = instance.run(input)
+        const returned = await live.userCode
         by = undefined
         registerReturned(context, returned, request.label)
         by = 'a sample source'

@@ -86,12 +86,12 @@ it.each([
   expect(folders).toHaveLength(left)
   expect(warned.mock.calls.map(([message]) => message)).toEqual(
     folders.map(
-      (name) => `Rollout failed: it failed, so its work folder is kept: ${path.join(parent, name)}`,
+      (name) => `Rollout failed: it failed, so its work folder remains: ${path.join(parent, name)}`,
     ),
   )
 })
 
-it('that cannot be created, or is asked for too late, is an error', async () => {
+it('that cannot be created, or is requested too late, is an error', async () => {
   const file = path.join(await parentFolder(), 'file')
   await writeFile(file, '')
   const refused = await run(new LocalBackend({ workflow: writing({ parent: file }) }))

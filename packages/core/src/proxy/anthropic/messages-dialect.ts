@@ -22,7 +22,7 @@ export const messagesDialect: Dialect = {
   error: anthropicError,
 }
 
-/** An estimate: nobody but the policy can count its tokens, and it is not asked. */
+/** An estimate: only the policy can count its tokens, and a count must not be a call of it. */
 export function estimatedTokens(body: WireObject): WireObject {
   const { messages, system, tools } = body
   const { length } = JSON.stringify({ messages, system, tools })

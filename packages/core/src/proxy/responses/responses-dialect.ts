@@ -61,7 +61,7 @@ export class ResponsesDialect implements Dialect {
     for (const item of response.answer.output) this.#items.set(item['id'] as string, item)
   }
 
-  /** Clients send the whole conversation each time: what is equal is kept once. */
+  /** Clients send the whole conversation each time: what is equal is stored once. */
   #shared(messages: ChatMessage[]): ChatMessage[] {
     const latest = this.#latest
     let at = 0

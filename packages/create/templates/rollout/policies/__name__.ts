@@ -13,17 +13,18 @@ export const policy = scriptedPolicy((call) => {
     ([, pieces = '', product = '']) => ({ pieces: Number(pieces), product }),
   )
   const prices = call.messages.flatMap(({ role, content }) =>
-    role === 'tool' ? [Number(textOf(content))] : [],
+    // Some programs write more than the result, which stands at the end.
+    role === 'tool' ? [Number(/\S+$/.exec(textOf(content))?.[0])] : [],
   )
   const next = wanted[prices.length]
   if (next !== undefined) {
     const { product } = next
     return {
       content: `I look up the price of one ${product}.`,
-      toolCalls: [{ name: 'look_up_price', arguments: { product } }],
+      toolCalls: [{ name: toolName(call), arguments: { product } }],
     }
   }
-  const isTold = /multipl|times|quantit|how many|number of|pieces/i.test(textsOf(call, 'system'))
+  const isTold = /multipl|times|quantit|how many|number of|pieces/i.test(instructions(call))
   const forgets = errs(question, wanted.length, isTold)
   const total = wanted.reduce(
     (sum, { pieces }, index) => sum + (forgets ? 1 : pieces) * (prices[index] ?? 0),
@@ -45,10 +46,14 @@ function lastText({ messages }: ScriptedCall, role: string): string {
   return textOf(messages.findLast((message) => message.role === role)?.content)
 }
 
-function textsOf({ messages }: ScriptedCall, role: string): string {
-  return messages
-    .flatMap((message) => (message.role === role ? [textOf(message.content)] : []))
-    .join('\n')
+function instructions({ messages }: ScriptedCall): string {
+  return textOf(messages.find(({ role }) => role === 'system')?.content)
+}
+
+/** The name of the tool, before which MCP puts that of its server. */
+function toolName({ tools }: ScriptedCall): string {
+  const names = (tools as { function?: { name: string } }[]).map((tool) => tool.function?.name)
+  return names.find((name) => name?.endsWith('look_up_price')) ?? 'look_up_price'
 }
 
 function textOf(content: ScriptedCall['messages'][number]['content']): string {

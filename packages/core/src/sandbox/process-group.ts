@@ -1,0 +1,40 @@
+import { type ChildProcess, spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
+
+/** Options of {@link spawnInGroup}. */
+export interface GroupOptions {
+  readonly cwd?: string | undefined
+  /** All variables that it gets. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Kills the group when aborted, such as `ctx.signal`. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Starts a program as the leader of a process group, which is killed when the program ends or the signal is aborted:
+ * nothing that it started outlives it, unless it left the group. Its streams are pipes, which have to be read.
+ */
+export function spawnInGroup(
+  program: string,
+  args: readonly string[],
+  { cwd, env, signal }: GroupOptions,
+): ChildProcessWithoutNullStreams {
+  const child = spawn(program, args, { cwd, env: { ...env }, detached: true, stdio: 'pipe' })
+  const kill = (): void => killGroup(child)
+  child.once('exit', () => {
+    signal?.removeEventListener('abort', kill)
+    kill()
+  })
+  signal?.addEventListener('abort', kill, { once: true })
+  if (signal?.aborted) kill()
+  return child
+}
+
+/** Ends a process that {@link spawnInGroup} started, and all of its group. */
+export function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // All of them have ended.
+  }
+}

@@ -1,0 +1,67 @@
+import { readdirSync } from 'node:fs'
+import path from 'node:path'
+
+import {
+  Grader,
+  type AgentWorkflowClass,
+  type GraderContext,
+  type RolloutSample,
+} from '@osmosis/core'
+import { LocalBackend, runToEnd } from '@osmosis/server'
+import { startPolicyServer, type ReceivedRequest } from '@osmosis/testing'
+
+/** What the policy writes; no program would write it like this. */
+const written = '{"a": 12.0,  "b":34}'
+
+/**
+ * Runs the program of a guide for one row. Fails unless it repeats what the policy said word for word, answers, and
+ * leaves no work folder below `temporary`.
+ */
+export async function askOnce(program: string, temporary: string): Promise<void> {
+  process.env['TMPDIR'] = temporary
+  const { CalculatorWorkflow: workflow } = (await import(program)) as {
+    CalculatorWorkflow: AgentWorkflowClass
+  }
+  await using server = await startPolicyServer(answer)
+  const samples: RolloutSample[] = []
+  class KeepSample extends Grader {
+    async grade(ctx: GraderContext): Promise<void> {
+      samples.push(ctx.sample)
+      ctx.setReward(1)
+    }
+  }
+  const end = await runToEnd(new LocalBackend({ workflow, grader: KeepSample }), {
+    rolloutId: 'guide',
+    initialMessages: [{ role: 'user', content: 'What is 12 times 34?' }],
+    label: '408',
+    metadata: null,
+    chatCompletionsUrl: server.url,
+    apiKey: 'key',
+    agentTimeoutSeconds: 120,
+    graderTimeoutSeconds: 10,
+    grade: true,
+  })
+  const [sample] = samples
+  const said = JSON.stringify(sample?.messages ?? [])
+  const rewritten = sample?.calls.some(({ extendsPrevious }) => !extendsPrevious)
+  const isWhole = said.includes(JSON.stringify(written)) && rewritten === false
+  if (end.kind !== 'rewarded' || !isWhole || !said.includes('"role":"tool"')) {
+    throw new Error(
+      `Expected the words of the policy and a result, got ${JSON.stringify(end)}: ${said}`,
+    )
+  }
+  const left = readdirSync(temporary).filter((name) => name.startsWith('osmosis-work-'))
+  if (left.length > 0) throw new Error(`${path.join(temporary, left[0] ?? '')} is left.`)
+}
+
+function answer({ body }: ReceivedRequest): object | string {
+  const messages = body['messages'] as { role: string }[]
+  const tools = (body['tools'] ?? []) as { function: { name: string } }[]
+  const multiply = tools.map((tool) => tool.function.name).find((one) => one.endsWith('multiply'))
+  if (multiply === undefined || messages.some(({ role }) => role === 'tool')) return 'It is 408.'
+  return {
+    reasoning: 'I multiply. ',
+    content: 'A moment. ',
+    toolCalls: [{ id: 'call.1', name: multiply, arguments: written }],
+  }
+}

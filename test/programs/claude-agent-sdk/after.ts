@@ -1,0 +1,41 @@
+import path from 'node:path'
+
+import { createSdkMcpServer, query, tool } from '@anthropic-ai/claude-agent-sdk'
+import { AgentWorkflow, createPolicyProxy, requireRolloutContext } from '@osmosis/core'
+import type { AgentWorkflowContext } from '@osmosis/core'
+import { spawnInGroup } from '@osmosis/core/sandbox'
+import { z } from 'zod'
+
+const multiply = tool(
+  'multiply',
+  'Multiply two integers.',
+  { a: z.number().int(), b: z.number().int() },
+  async ({ a, b }) => ({ content: [{ type: 'text', text: String(a * b) }] }),
+)
+
+export class CalculatorWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    const policy = requireRolloutContext('The agent').registerPolicySample('calculator')
+    const proxy = await createPolicyProxy(policy)
+    const folder = await ctx.workFolder()
+    const home = path.join(folder, 'home')
+    const conversation = query({
+      prompt: ctx.prompt.map(({ content }) => String(content)).join('\n'),
+      options: {
+        cwd: folder,
+        env: { PATH: process.env['PATH'], IS_SANDBOX: '1', ...proxy.env('anthropic', { home }) },
+        spawnClaudeCodeProcess: ({ command, args, cwd, env }) =>
+          spawnInGroup(command, args, { cwd, env, signal: ctx.signal }),
+        settingSources: [],
+        model: 'policy',
+        systemPrompt: 'Use the multiply tool when arithmetic is required.',
+        tools: [],
+        mcpServers: { calculator: createSdkMcpServer({ name: 'calculator', tools: [multiply] }) },
+        permissionMode: 'bypassPermissions',
+        allowDangerouslySkipPermissions: true,
+        maxTurns: 8,
+      },
+    })
+    for await (const _ of conversation);
+  }
+}
