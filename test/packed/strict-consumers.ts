@@ -98,7 +98,7 @@ export class Workflow extends AgentWorkflow {
   [
     ['@osmosis/langchain'],
     `
-import { createAgent, tool } from 'langchain'
+import { tool } from '@langchain/core/tools'
 import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { z } from 'zod'
@@ -108,14 +108,14 @@ const multiply = tool(({ a, b }) => String(a * b), {
   description: 'Multiply two numbers.',
   schema: z.object({ a: z.number(), b: z.number() }),
 })
-const agent = createAgent({ model: new OsmosisChatModel('main'), tools: [multiply] })
+const model = new OsmosisChatModel('main').bindTools([multiply])
 const judge = new OsmosisChatModel({ name: 'judge', temperature: 0 })
 export class Workflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
-    const { messages } = await agent.invoke({ messages: ctx.prompt }, { signal: ctx.signal })
-    const said: string | undefined = messages.at(-1)?.text
+    const answer = await model.invoke('What is 2 times 3?', { signal: ctx.signal })
+    const said: string = answer.text
     const Verdict = z.object({ right: z.boolean() })
-    const { right } = await judge.withStructuredOutput(Verdict).invoke(said ?? '')
+    const { right } = await judge.withStructuredOutput(Verdict).invoke(said)
     const verdict: boolean = right
     void verdict
   }
