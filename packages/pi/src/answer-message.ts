@@ -141,7 +141,7 @@ export class AnswerMessage {
   }
 }
 
-/** As Pi has arguments that are no JSON object: empty, and with the reason that the policy is told. */
+/** What Pi makes of arguments that are not a JSON object: empty, and with the reason that the policy is told. */
 function argumentsOf(json: string): Pick<ToolCall, 'arguments' | 'argumentsError'> {
   try {
     const value: unknown = JSON.parse(json === '' ? '{}' : json)

@@ -30,7 +30,7 @@ export class PiSample implements SampleSource {
     return {
       succeed: (message) => {
         this.#note(number, [...before, message])
-        // A call that began before another failed is no recovery from that failure.
+        // A call that began before another failed does not recover from it.
         if (number > (this.#failed?.seenUpTo ?? 0)) this.#failed = undefined
       },
       fail: (error) => {

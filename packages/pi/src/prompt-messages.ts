@@ -94,7 +94,7 @@ function toPart(part: ChatContentPart): TextContent | ImageContent {
   const [, mimeType, data] = /^data:([^;,]+);base64,([^]*)$/.exec(url) ?? []
   if (mimeType === undefined || data === undefined) {
     throw unknownForm(
-      `a part of the type ${JSON.stringify(part.type)} that is no image as a data URL`,
+      `a part of the type ${JSON.stringify(part.type)} without an image as a data URL`,
     )
   }
   return { type: 'image', mimeType, data }
