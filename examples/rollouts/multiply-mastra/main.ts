@@ -1,4 +1,5 @@
 import { Agent } from '@mastra/core/agent'
+import { Mastra } from '@mastra/core/mastra'
 import { createTool } from '@mastra/core/tools'
 import {
   AgentWorkflow,
@@ -25,9 +26,12 @@ const agent = new Agent({
   tools: { multiply },
 })
 
+// A call that fails ends its rollout with that error: it need not be logged as well.
+const mastra = new Mastra({ agents: { agent }, logger: false })
+
 export class MultiplyWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
-    await agent.generate(toModelMessages(ctx.prompt), {
+    await mastra.getAgent('agent').generate(toModelMessages(ctx.prompt), {
       maxSteps: 8,
       modelSettings: { temperature: 1, topP: 1, maxOutputTokens: 4096 },
       abortSignal: ctx.signal,

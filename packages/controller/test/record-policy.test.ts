@@ -73,6 +73,7 @@ describe('recordPolicy', () => {
           timeToFirstChunkMs: expect.any(Number),
           attempts: 1,
           extendsPrevious: true,
+          rewrittenAt: null,
           finishReason: 'stop',
           usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 },
           model: 'm',
