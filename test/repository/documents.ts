@@ -72,9 +72,10 @@ export function linkPackages(folder: string): void {
   const places = globSync('{.,packages/*,examples/rollouts/*,test/any-framework}/node_modules', {
     cwd: root,
   })
-  const frameworks = ['@langchain/core', '@langchain/langgraph', '@langchain/openai']
+  const langchain = ['@langchain/core', '@langchain/langgraph', '@langchain/openai']
+  const pi = ['@osmosis/pi', '@earendil-works/pi-agent-core', '@earendil-works/pi-ai', 'typebox']
   const besides = ['@ai-sdk/openai', '@osmosis/cli', '@types/node', 'openai', 'typescript']
-  for (const name of new Set([...packages, ...frameworks, ...besides])) {
+  for (const name of new Set([...packages, ...langchain, ...pi, ...besides])) {
     const own = name.replace(/^@osmosis\//, 'packages/')
     const found = [own, ...places.map((place) => path.join(place, name))].find((place) =>
       existsSync(path.join(root, place)),

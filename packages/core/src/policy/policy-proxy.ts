@@ -12,7 +12,8 @@ export interface PolicyProxy extends AsyncDisposable {
    * beside `PATH`: variables of the host may have keys and other base URLs.
    *
    * @param api - `anthropic`: Claude Code and Anthropic's SDKs; `openai`: Codex and OpenAI's SDKs
-   * @param home - a folder of the rollout, created if needed: `HOME`, and where these programs keep their settings
+   * @param options - `home`: a folder of the rollout, created if needed: `HOME`, and where these programs store
+   * their settings
    */
   env(api: 'anthropic' | 'openai', options?: { readonly home?: string }): Record<string, string>
   /** Ends the calls in progress. Has no effect the second time. */
