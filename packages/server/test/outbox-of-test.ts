@@ -63,7 +63,13 @@ export async function found(folder: string): Promise<Record<string, string[]>> {
 function copyFolder(from: string, to: string): void {
   mkdirSync(to, { recursive: true })
   for (const name of readdirSync(from)) {
-    if (!name.endsWith('.lock')) copyFileSync(path.join(from, name), path.join(to, name))
+    if (name.endsWith('.lock')) continue
+    try {
+      copyFileSync(path.join(from, name), path.join(to, name))
+    } catch (error) {
+      // A segment that is being deleted: what it had is in segments that were listed as well.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
   }
 }
 
