@@ -16,6 +16,8 @@ const rounds = 15
 interface Measured {
   name: string
   framework?: string
+  /** Packages of ours that it depends on beside core. */
+  needs?: readonly string[]
   /** Maximum cost of our package. Milliseconds. */
   goalMs: number
 }
@@ -26,7 +28,7 @@ const measured: Measured[] = [
   { name: '@osmosis/strands', framework: '@strands-agents/sdk', goalMs: 15 },
   { name: '@osmosis/ai-sdk', framework: 'ai', goalMs: 15 },
   { name: '@osmosis/langchain', framework: '@langchain/core', goalMs: 15 },
-  { name: '@osmosis/mastra', framework: '@mastra/core', goalMs: 120 },
+  { name: '@osmosis/mastra', framework: '@mastra/core', needs: ['@osmosis/ai-sdk'], goalMs: 120 },
   { name: '@osmosis/google-adk', framework: '@google/adk', goalMs: 15 },
   { name: '@osmosis/pi', framework: '@earendil-works/pi-agent-core', goalMs: 15 },
 ]
@@ -41,10 +43,10 @@ interface Program {
 }
 
 const programs = new Map<string, Program>()
-for (const { name, framework } of measured) {
+for (const { name, framework, needs = [] } of measured) {
   // One folder for each, because the dependencies of the frameworks may conflict.
   const specifiers = framework
-    ? [tarballOf(name), `${framework}@${pinnedVersion(name, framework)}`]
+    ? [tarballOf(name), ...needs.map(tarballOf), `${framework}@${pinnedVersion(name, framework)}`]
     : []
   const folder = await npmInstall([core, ...specifiers])
   // A process that uses an adapter has loaded core as well, so the baseline includes core.
