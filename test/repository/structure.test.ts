@@ -16,7 +16,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/ai-sdk/src': 11,
   'packages/cli/src/eval': 11,
   'packages/cli/src/eval/show': 13,
-  'packages/core/src': 11,
+  'packages/core/src': 12,
   'packages/core/src/http': 12,
   'packages/core/src/policy': 14,
   'packages/openai-agents/src': 10,

@@ -33,6 +33,12 @@ export {
   type RolloutSampleInit,
   toRolloutSample,
 } from './rollout-sample.ts'
+export {
+  type NativeCall,
+  type NativeMessages,
+  NativeSample,
+  sharedSampleSource,
+} from './native-sample.ts'
 export type { SampleSource } from './sample-registry.ts'
 export {
   defineReward,

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 
 import { BaseLlm, type BaseLlmConnection, type LlmRequest, type LlmResponse } from '@google/adk'
 import {
+  type NativeSample,
   getRolloutContext,
   OsmosisError,
   type PolicyCallOptions,
@@ -10,7 +11,8 @@ import {
 import { type ChatCompletionRequest, policyModelName } from '@osmosis/core/policy'
 
 import { toContent, toPartial, toResponse } from './answers.ts'
-import { ContentsRecord, recordOf } from './contents-record.ts'
+import type { AdkContent } from './adk-types.ts'
+import { contentsRecord, recordOf } from './contents-record.ts'
 import { toChatMessages } from './contents.ts'
 import { requestFields } from './request-fields.ts'
 
@@ -103,7 +105,7 @@ export class OsmosisLlm extends BaseLlm {
   }
 
   /** The sample that a call made now belongs to. */
-  #sample(): { record: ContentsRecord; policy: PolicyClient } {
+  #sample(): { record: NativeSample<AdkContent>; policy: PolicyClient } {
     const rollout = getRolloutContext() ?? this.#origin
     if (rollout === undefined) {
       throw new OsmosisError(
@@ -113,7 +115,7 @@ export class OsmosisLlm extends BaseLlm {
     }
     const isTrained = this.#settings.trainable !== false
     // A conversation that is not training data must not become that of the sample.
-    const record = isTrained ? recordOf(rollout, this.sampleId) : new ContentsRecord()
+    const record = isTrained ? recordOf(rollout, this.sampleId) : contentsRecord()
     return { record, policy: rollout.policy(this.sampleId) }
   }
 

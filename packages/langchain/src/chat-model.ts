@@ -17,6 +17,7 @@ import type { AIMessageChunk, BaseMessage } from '@langchain/core/messages'
 import { ChatGenerationChunk, type ChatResult } from '@langchain/core/outputs'
 import type { Runnable } from '@langchain/core/runnables'
 import {
+  type NativeSample,
   getRolloutContext,
   OsmosisError,
   type PolicyCallOptions,
@@ -27,7 +28,7 @@ import { policyModelName } from '@osmosis/core/policy'
 
 import { AnswerChunks, toAIMessage, usageOf } from './answer-messages.ts'
 import { toChatMessages } from './chat-messages.ts'
-import { recordOf, ConversationRecord } from './sample-record.ts'
+import { conversationRecord, recordOf } from './sample-record.ts'
 import { structuredOutput, type OutputSchema } from './structured-output.ts'
 import { toolFields, toWireTool } from './tool-fields.ts'
 
@@ -225,7 +226,7 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
   }) as BaseChatModel['withStructuredOutput']
 
   /** The sample that a call made now belongs to. */
-  #sample(): { record: ConversationRecord; policy: PolicyClient } {
+  #sample(): { record: NativeSample<BaseMessage>; policy: PolicyClient } {
     const rollout: RolloutContext | undefined = getRolloutContext() ?? this.#origin
     if (rollout === undefined) {
       throw new OsmosisError(
@@ -235,7 +236,7 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     }
     const isTrained = this.#fields.trainable !== false
     // A conversation that is not training data must not become that of the sample.
-    const record = isTrained ? recordOf(rollout, this.sampleId) : new ConversationRecord()
+    const record = isTrained ? recordOf(rollout, this.sampleId) : conversationRecord()
     return { record, policy: rollout.policy(this.sampleId) }
   }
 

@@ -2,11 +2,12 @@ import type { AssistantMessage, Message } from '@earendil-works/pi-ai'
 import {
   type RolloutContext,
   type RolloutSample,
+  sharedSampleSource,
   type SampleSource,
   toRolloutSample,
 } from '@osmosis/core'
 
-/** What becomes of a call that has begun. */
+/** Receives the end of a call. */
 export interface RecordedPiCall {
   succeed(message: AssistantMessage): void
   fail(error: unknown): void
@@ -19,7 +20,7 @@ export class PiSample implements SampleSource {
   #messages: readonly Message[] = []
   #latest = 0
   #count = 0
-  /** `seenUpTo`: how many calls had begun by then. */
+  /** `seenUpTo`: how many calls had started by then. */
   #failed: { error: Error; seenUpTo: number } | undefined
 
   begin(prompt: readonly Message[]): RecordedPiCall {
@@ -62,12 +63,7 @@ export class PiSample implements SampleSource {
   }
 }
 
-type Samples = Map<string, PiSample>
-
-// On globalThis, so that two installed copies of this package share the samples of a rollout.
-const storageKey = Symbol.for('osmosis.pi.samples')
-const holder = globalThis as { [storageKey]?: WeakMap<RolloutContext, Samples> }
-const rollouts = (holder[storageKey] ??= new WeakMap<RolloutContext, Samples>())
+const kind = Symbol.for('osmosis.pi')
 
 /**
  * The sample of this name, registered with the rollout when it is new.
@@ -75,12 +71,5 @@ const rollouts = (holder[storageKey] ??= new WeakMap<RolloutContext, Samples>())
  * @throws OsmosisError with code `duplicate_sample` when something else has the name, or `invalid_id`
  */
 export function sampleOf(rollout: RolloutContext, name: string): PiSample {
-  const samples = rollouts.get(rollout) ?? new Map<string, PiSample>()
-  rollouts.set(rollout, samples)
-  const known = samples.get(name)
-  if (known) return known
-  const sample = new PiSample()
-  rollout.registerSampleSource(name, sample)
-  samples.set(name, sample)
-  return sample
+  return sharedSampleSource(rollout, name, { kind, create: () => new PiSample() })
 }

@@ -1,0 +1,132 @@
+import { OsmosisError } from './errors.ts'
+import type { RolloutContext } from './rollout-context.ts'
+import { type RolloutSample, toRolloutSample } from './rollout-sample.ts'
+import type { SampleSource } from './sample-registry.ts'
+
+/** A model call in the messages of a framework: what was sent to the policy, and its answer. */
+export interface NativeCall<TMessage> {
+  readonly prompt: readonly TMessage[]
+  readonly signal: AbortSignal | undefined
+  /** Its place among the calls of the sample, counted from 1. */
+  readonly number: number
+  answer: TMessage | undefined
+}
+
+/** What a {@link NativeSample} has to know of a framework's messages. */
+export interface NativeMessages<TMessage> {
+  /** Whether a request repeats this message of an earlier call unchanged. */
+  isSame(message: TMessage, earlier: TMessage | undefined): boolean
+  /** The message as plain data, which is stored with the sample. */
+  toStored(message: TMessage): unknown
+}
+
+/**
+ * The sample of an agent in the messages of its framework, for adapters whose model gets the whole conversation
+ * with each call. It is the conversation of the latest call. It also knows whether a call failed, or whether an answer was left
+ * unread, because frameworks turn errors into texts and events, and their streams need not be read.
+ */
+export class NativeSample<TMessage> implements SampleSource {
+  readonly requiresModelCall = true
+  readonly #messages: NativeMessages<TMessage>
+  readonly #open = new Set<NativeCall<TMessage>>()
+  #latest: NativeCall<TMessage> | undefined
+  #answered: NativeCall<TMessage> | undefined
+  /** `startedBefore`: how many calls had started when it failed. */
+  #failed: { error: Error; startedBefore: number } | undefined
+  #started = 0
+
+  constructor(messages: NativeMessages<TMessage>) {
+    this.#messages = messages
+  }
+
+  /** Notes a call that is about to be made. */
+  begin(prompt: readonly TMessage[], signal: AbortSignal | undefined): NativeCall<TMessage> {
+    const call = { prompt, signal, number: (this.#started += 1), answer: undefined }
+    this.#open.add(call)
+    this.#latest = call
+    return call
+  }
+
+  succeed(call: NativeCall<TMessage>, answer: TMessage): void {
+    call.answer = answer
+    if (call.number > (this.#answered?.number ?? 0)) this.#answered = call
+    // Only a call that started after the failure can recover from it.
+    if (call.number > (this.#failed?.startedBefore ?? 0)) this.#failed = undefined
+  }
+
+  /** Notes that a call failed, unless its caller aborted it. */
+  fail({ signal }: NativeCall<TMessage>, error: unknown): void {
+    if (signal?.aborted) return
+    this.#failed = {
+      error: error instanceof Error ? error : new Error(String(error)),
+      startedBefore: this.#started,
+    }
+  }
+
+  /** To be called when the call is over, also when its reader stopped. */
+  end(call: NativeCall<TMessage>): void {
+    this.#open.delete(call)
+  }
+
+  getSample(id: string): RolloutSample {
+    const { prompt = [], answer } = this.#conversation ?? {}
+    const messages = answer === undefined ? prompt : [...prompt, answer]
+    return toRolloutSample({
+      id,
+      messages: messages.map((message) => this.#messages.toStored(message)),
+    })
+  }
+
+  unnoticedError(): Error | undefined {
+    if (this.#failed) return this.#failed.error
+    const isAnswering = [...this.#open].some(({ signal }) => !signal?.aborted)
+    // A reward needs an answer that it is for.
+    const wasLeft =
+      this.#latest !== undefined && this.#answered === undefined && !this.#latest.signal?.aborted
+    if (!isAnswering && !wasLeft) return undefined
+    return new OsmosisError(
+      'rollout_ended',
+      isAnswering
+        ? 'The workflow returned while the policy was answering: read streams to their end, and await everything the workflow starts.'
+        : 'The only answer of the policy was not read to its end, so there is nothing to reward: read streams to their end.',
+    )
+  }
+
+  /** A call that repeats an answered one, and failed, does not replace its conversation. */
+  get #conversation(): NativeCall<TMessage> | undefined {
+    const [latest, answered] = [this.#latest, this.#answered]
+    if (latest === undefined || answered === undefined || latest.answer !== undefined) return latest
+    const known = [...answered.prompt, answered.answer]
+    const repeats = latest.prompt.every((message, n) => this.#messages.isSame(message, known[n]))
+    return repeats ? answered : latest
+  }
+}
+
+type SharedSources = Map<string, { readonly kind: symbol; readonly source: SampleSource }>
+
+// On globalThis, so that two installed copies of an adapter share the samples of a rollout.
+const storageKey = Symbol.for('osmosis.shared-sample-sources')
+const holder = globalThis as { [storageKey]?: WeakMap<RolloutContext, SharedSources> }
+const rollouts = (holder[storageKey] ??= new WeakMap<RolloutContext, SharedSources>())
+
+/**
+ * The sample source of a name, registered with the rollout when it is new. For adapters in whose frameworks models
+ * are made wherever they are needed, so that models of one name are one sample.
+ *
+ * @param kind - of the adapter, from `Symbol.for`: its sources are shared with no other adapter
+ * @throws OsmosisError with code `duplicate_sample` when something else has the name, or `invalid_id`
+ */
+export function sharedSampleSource<TSource extends SampleSource>(
+  rollout: RolloutContext,
+  name: string,
+  { kind, create }: { readonly kind: symbol; readonly create: () => TSource },
+): TSource {
+  let sources = rollouts.get(rollout)
+  if (sources === undefined) rollouts.set(rollout, (sources = new Map() as SharedSources))
+  const known = sources.get(name)
+  if (known?.kind === kind) return known.source as TSource
+  const source = create()
+  rollout.registerSampleSource(name, source)
+  sources.set(name, { kind, source })
+  return source
+}
