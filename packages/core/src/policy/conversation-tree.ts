@@ -104,6 +104,8 @@ export class MessageNode {
   received: JsonSnapshot = undefined
   /** The policy's message, if this node is its answer. */
   answer: AssistantMessage | undefined = undefined
+  /** Whether the answer was given in another place, and a rewritten history moved it here. */
+  isCopy = false
   /** Whether ids of its tool calls were generated here: other readers of the answer have other ids. */
   hasOwnIds = false
   /** Whether a call ended here that no later call continued. */
@@ -156,7 +158,8 @@ export class ConversationTree {
         continue
       }
       end = message.role === 'assistant' ? this.#assistant(end, message) : child(end, message)
-      if (end.received !== undefined || end.answer !== undefined) known = end.depth
+      const isKnown = end.received !== undefined || (end.answer !== undefined && !end.isCopy)
+      if (isKnown) known = end.depth
       end.received = snapshotOf(message)
     }
     return { end, known }
@@ -166,6 +169,7 @@ export class ConversationTree {
   answer(parent: MessageNode, answer: AssistantMessage, hasOwnIds = false): MessageNode {
     const node = child(parent, toWireAssistant(answer))
     node.answer ??= answer
+    node.isCopy = false
     if (hasOwnIds) node.hasOwnIds = true
     this.#answers.push(node)
     return node
@@ -196,7 +200,10 @@ export class ConversationTree {
     if (moved === undefined) return child(parent, toWireAssistant(message))
     // The history before the answer was cut or rewritten.
     const node = childOf(parent, moved.json)
-    if (moved.answer) node.answer ??= moved.answer
+    if (node.answer === undefined) {
+      node.answer = moved.answer
+      node.isCopy = true
+    }
     return node
   }
 

@@ -131,6 +131,19 @@ describe('the record of a sample', () => {
       other_conversations: [[user('long'), user('q1'), assistant('a1')]],
     })
     expect(recorded?.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([true, false])
+    expect(recorded?.calls.map(({ rewrittenAt }) => rewrittenAt)).toEqual([null, 0])
+  })
+
+  it('names the first message that was rewritten, also where answers moved', async () => {
+    const { ask, sample } = await rollout()
+    await ask(user('rules'), user('q1'))
+    await ask(user('rules'), user('q1'), assistant('a1'), user('q2'))
+    // The window slides over q1.
+    await ask(user('rules'), assistant('a1'), user('q2'), assistant('a2'), user('q3'))
+    // Cut: nothing new, but no answer has been given here.
+    await ask(user('rules'))
+    const recorded = await sample()
+    expect(recorded?.calls.map(({ rewrittenAt }) => rewrittenAt)).toEqual([null, null, 1, 1])
   })
 
   it('holds interleaved conversations apart, the latest in front', async () => {

@@ -133,6 +133,16 @@ describe('the document of a sample', () => {
     })
   })
 
+  it('says from which message on a call rewrote the history', async () => {
+    const sample = await conversation([answer({ content: 'a1' }, { usage })])
+    const calls = sample.calls.map((one) => ({ ...one, extendsPrevious: false, rewrittenAt: 2 }))
+    const { steps } = documentOf(ended({ samples: samples({ ...sample, calls }) }))
+    expect(steps[1]?.metrics?.extra).toMatchObject({
+      history_rewritten: true,
+      history_rewritten_at: 2,
+    })
+  })
+
   it('has the framework’s own messages when the policy was not called', () => {
     const sample = sampleOf(user('q'), { role: 'assistant', content: 'by hand' }, 'a text', {
       odd: 1,
