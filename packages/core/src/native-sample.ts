@@ -113,7 +113,8 @@ const rollouts = (holder[storageKey] ??= new WeakMap<RolloutContext, SharedSourc
  * The sample source of a name, registered with the rollout when it is new. For adapters in whose frameworks models
  * are made wherever they are needed, so that models of one name are one sample.
  *
- * @param kind - of the adapter, from `Symbol.for`: its sources are shared with no other adapter
+ * @param options - `kind`: of the adapter, from `Symbol.for`; its sources are shared with no other adapter. `create`
+ * makes a new source
  * @throws OsmosisError with code `duplicate_sample` when something else has the name, or `invalid_id`
  */
 export function sharedSampleSource<TSource extends SampleSource>(
