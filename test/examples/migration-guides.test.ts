@@ -44,6 +44,22 @@ it.each(globSync('docs/frameworks/[!i]*.md', { cwd: root }))(
   },
 )
 
+it('the lines shown for clients of other frameworks are lines of their programs', () => {
+  const compact = (text: string): string => text.replaceAll(/\s|,(?=\s*(?:[)}\]]|$))/g, '')
+  const shown = [...read('docs/frameworks/any-framework.md').matchAll(/```js\n([^]*?)```/g)]
+  const programs = globSync('test/programs/clients/*/after.ts', { cwd: root }).map((file) =>
+    read(file),
+  )
+  expect(shown).toHaveLength(programs.length)
+  for (const [, text = ''] of shown) {
+    const lines = text.split('\n').map(compact)
+    const holders = programs.filter((program) =>
+      lines.every((line) => compact(program).includes(line)),
+    )
+    expect(holders).toHaveLength(1)
+  }
+})
+
 it('every adapter has a migration guide', () => {
   const programs = globSync('packages/*/test/migration/before.ts', { cwd: root })
   const names = [...programs.map((file) => file.split('/')[1]), ...programNames]

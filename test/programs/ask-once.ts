@@ -15,14 +15,18 @@ const written = '{"a": 12.0,  "b":34}'
 
 /**
  * Runs the program of a guide for one row. Fails unless it repeats what the policy said word for word, answers, and
- * leaves no work folder below `temporary`.
+ * leaves no work folder below `temporary`. `textBesideCalls: false` is for programs that do not send such text back.
  */
-export async function askOnce(program: string, temporary: string): Promise<void> {
+export async function askOnce(
+  program: string,
+  temporary: string,
+  { textBesideCalls = true } = {},
+): Promise<void> {
   process.env['TMPDIR'] = temporary
   const { CalculatorWorkflow: workflow } = (await import(program)) as {
     CalculatorWorkflow: AgentWorkflowClass
   }
-  await using server = await startPolicyServer(answer)
+  await using server = await startPolicyServer((request) => answer(request, textBesideCalls))
   const samples: RolloutSample[] = []
   class KeepSample extends Grader {
     async grade(ctx: GraderContext): Promise<void> {
@@ -42,7 +46,7 @@ export async function askOnce(program: string, temporary: string): Promise<void>
     grade: true,
   })
   const [sample] = samples
-  const said = JSON.stringify(sample?.messages ?? [])
+  const said = JSON.stringify(server.requests.map(({ body }) => body['messages']))
   const rewritten = sample?.calls.some(({ extendsPrevious }) => !extendsPrevious)
   const isWhole = said.includes(JSON.stringify(written)) && rewritten === false
   if (end.kind !== 'rewarded' || !isWhole || !said.includes('"role":"tool"')) {
@@ -54,14 +58,20 @@ export async function askOnce(program: string, temporary: string): Promise<void>
   if (left.length > 0) throw new Error(`${path.join(temporary, left[0] ?? '')} is left.`)
 }
 
-function answer({ body }: ReceivedRequest): object | string {
+function answer({ body }: ReceivedRequest, textBesideCalls: boolean): object | string {
   const messages = body['messages'] as { role: string }[]
   const tools = (body['tools'] ?? []) as { function: { name: string } }[]
-  const multiply = tools.map((tool) => tool.function.name).find((one) => one.endsWith('multiply'))
-  if (multiply === undefined || messages.some(({ role }) => role === 'tool')) return 'It is 408.'
+  const names = tools.map((tool) => tool.function.name)
+  const multiply = names.find((one) => one.endsWith('multiply'))
+  if (multiply !== undefined && !messages.some(({ role }) => role === 'tool')) {
+    return {
+      ...(textBesideCalls ? { reasoning: 'I multiply. ', content: 'A moment. ' } : {}),
+      toolCalls: [{ id: 'call.1', name: multiply, arguments: written }],
+    }
+  }
+  // Some agents end with a tool of their own.
+  if (!names.includes('final_answer')) return 'It is 408.'
   return {
-    reasoning: 'I multiply. ',
-    content: 'A moment. ',
-    toolCalls: [{ id: 'call.1', name: multiply, arguments: written }],
+    toolCalls: [{ id: 'call.2', name: 'final_answer', arguments: '{"response":"It is 408."}' }],
   }
 }

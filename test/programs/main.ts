@@ -6,13 +6,11 @@ import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import {
   cpSync,
-  globSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
-  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -23,6 +21,7 @@ import { promisify } from 'node:util'
 import { frameworks } from '@osmosis/create'
 
 import { askOnce } from './ask-once.ts'
+import { installIn } from './install.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
 const name = programOf(process.argv[2])
@@ -69,15 +68,7 @@ async function install(): Promise<void> {
   const wanted = ['typescript', '@types/node', ...dependencies]
     .filter((one) => !one.startsWith('@osmosis/'))
     .map((one) => `${one}@${versions[one]?.replace('^', '')}`)
-  writeFileSync(path.join(parent, 'package.json'), '{ "type": "module", "private": true }')
-  await promisify(execFile)('npm', ['install', '--no-audit', '--no-fund', ...wanted], {
-    cwd: parent,
-  })
-  const scope = path.join(parent, 'node_modules/@osmosis')
-  mkdirSync(scope)
-  for (const folder of globSync('packages/*', { cwd: root })) {
-    symlinkSync(path.join(root, folder), path.join(scope, path.basename(folder)))
-  }
+  await installIn(parent, wanted)
 }
 
 async function makeWorkspace(): Promise<void> {
