@@ -86,15 +86,6 @@ export async function osmosis(
   return startOsmosis(args, env, cwd).finished
 }
 
-/** Whether there is a process with this id. */
-export function lives(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
-
 export function temporaryFolder(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'osmosis-cli-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))

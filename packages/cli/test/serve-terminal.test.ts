@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeController, post, withPrograms } from '@osmosis/testing/kit'
+import { FakeController, isRunning, post, withPrograms } from '@osmosis/testing/kit'
 import { expect, onTestFinished } from 'vitest'
 
-import { bin, lives, testEnvironment, workspace } from './osmosis.ts'
+import { bin, testEnvironment, workspace } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 
 const main = `import { existsSync } from 'node:fs'
@@ -50,13 +50,13 @@ withPrograms('script').it.each([
       (await post(`${url}/rollout`, controller.rolloutBody())).status
     expect(await send()).toBe(202)
     const pid = Number(await read(/the server is process (\d+)\./))
-    onTestFinished(() => void (lives(pid) && process.kill(pid, 'SIGKILL')))
+    onTestFinished(() => void (isRunning(pid) && process.kill(pid, 'SIGKILL')))
     terminal.kill('SIGKILL')
     // It is known, until nothing is admitted any more.
     await expect.poll(send).toBe(503)
     writeFileSync(path.join(root, 'continue'), '')
 
     expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
-    await expect.poll(() => lives(pid)).toBe(false)
+    await expect.poll(() => isRunning(pid)).toBe(false)
   },
 )

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
@@ -80,4 +80,10 @@ export async function startServerProcess(
     },
     [Symbol.asyncDispose]: end,
   }
+}
+
+/** Whether a process runs. One that has ended may wait, as a zombie, for a parent that never asks how it ended. */
+export function isRunning(pid: number): boolean {
+  const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' })
+  return stdout.trim() !== '' && !stdout.trim().startsWith('Z')
 }

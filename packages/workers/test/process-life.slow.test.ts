@@ -4,11 +4,11 @@ import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 
-import { onlyIf } from '@osmosis/testing/kit'
+import { isRunning, onlyIf } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { openPolicy } from './pool-under-test.ts'
-import { isAlive, startParent } from './start-parent.ts'
+import { startParent } from './start-parent.ts'
 
 it('SIGINT of a terminal does not end the workers, so that the parent drains', async () => {
   const gate = Promise.withResolvers<string>()
@@ -21,7 +21,7 @@ it('SIGINT of a terminal does not end the workers, so that the parent drains', a
   gate.resolve('yes')
   expect(await parent.next()).toBe('success')
   expect(await parent.ended).toBe(0)
-  expect(pids.some(isAlive)).toBe(false)
+  expect(pids.some(isRunning)).toBe(false)
 })
 
 it.each(['garble-channel', 'send-nonsense'])(

@@ -1,16 +1,17 @@
+import { isRunning } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { openPolicy } from './pool-under-test.ts'
-import { isAlive, startParent } from './start-parent.ts'
+import { startParent } from './start-parent.ts'
 
 it('workers exit with their parent, even when their code blocks', async () => {
   const policy = await openPolicy()
   const parent = startParent(policy.url, 'ask loop', 'wait')
   const pids = JSON.parse(await parent.next()) as number[]
   await policy.waitForRequest(0)
-  expect(pids.map(isAlive)).toEqual([true, true])
+  expect(pids.map(isRunning)).toEqual([true, true])
   process.kill(parent.pid, 'SIGKILL')
-  await expect.poll(() => pids.some(isAlive)).toBe(false)
+  await expect.poll(() => pids.some(isRunning)).toBe(false)
 })
 
 it('SIGTERM of a terminal does not end the workers, so that the parent drains and exits with them', async () => {
@@ -24,5 +25,5 @@ it('SIGTERM of a terminal does not end the workers, so that the parent drains an
   gate.resolve('yes')
   expect(await parent.next()).toBe('success')
   expect(await parent.ended).toBe(0)
-  expect(pids.some(isAlive)).toBe(false)
+  expect(pids.some(isRunning)).toBe(false)
 })

@@ -28,12 +28,3 @@ export function startParent(policyUrl: string, ...does: string[]): ParentProcess
   const ended = once(parent, 'exit').then(([code]) => code as unknown)
   return { pid, ended, next: async () => String((await lines.next()).value) }
 }
-
-/** Whether the process exists. */
-export function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}

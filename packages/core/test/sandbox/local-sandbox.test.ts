@@ -1,9 +1,9 @@
-import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 
+import { isRunning } from '@osmosis/testing/kit'
 import { LocalSandbox, type LocalSandboxOptions } from '@osmosis/core/sandbox'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
@@ -19,17 +19,6 @@ async function sandbox(
     await rm(folder, { recursive: true, force: true })
   })
   return { box, folder }
-}
-
-/** Whether a process runs; one that has ended may wait for its parent to notice. */
-function runs(pid: number): boolean {
-  const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' })
-  return stdout.trim() !== '' && !stdout.trim().startsWith('Z')
-}
-
-async function hasEnded(pid: number): Promise<boolean> {
-  for (let tries = 0; tries < 100 && runs(pid); tries += 1) await sleep(20)
-  return !runs(pid)
 }
 
 describe('a command', () => {
@@ -50,35 +39,37 @@ describe('a command', () => {
     expect((await box.exec(['cat', 'b.txt'], { cwd: 'a' })).stdout).toBe('hello')
   })
 
-  it.each([
-    [
-      'its time is over',
-      async (box: LocalSandbox, line: string) => box.exec(line, { timeoutSeconds: 0.5 }),
-    ],
+  type Run = (box: LocalSandbox, line: string, started: () => Promise<void>) => Promise<unknown>
+  const ends: [string, Run][] = [
+    ['its time is over', async (box, line) => box.exec(line, { timeoutSeconds: 2 })],
     [
       'the signal is aborted',
-      async (box: LocalSandbox, line: string) =>
-        box.exec(line, { signal: AbortSignal.timeout(500) }),
+      async (box, line, started) => {
+        const controller = new AbortController()
+        void started().then(() => controller.abort())
+        return box.exec(line, { signal: controller.signal })
+      },
     ],
     [
       'the sandbox is closed',
-      async (box: LocalSandbox, line: string) => {
+      async (box, line, started) => {
         const running = box.exec(line)
-        await sleep(500)
+        await started()
         await box.close()
         return running
       },
     ],
-    [
-      'it has ended itself',
-      async (box: LocalSandbox, line: string) => box.exec(line.replace('wait', 'sleep 0.2')),
-    ],
-  ])('ends with what it started when %s', async (_, run) => {
+    ['it has ended itself', async (box, line) => box.exec(line.replace('wait', 'sleep 0.2'))],
+  ]
+  it.each(ends)('ends with what it started when %s', async (_, run) => {
     const { box, folder } = await sandbox()
-    await run(box, 'sleep 60 & echo $! > pid; wait').catch(() => {})
-    const pid = Number(await readFile(path.join(folder, 'pid'), 'utf8'))
+    const file = path.join(folder, 'pid')
+    const started = async (): Promise<void> =>
+      expect.poll(() => existsSync(file), { timeout: 10_000 }).toBe(true)
+    await run(box, 'sleep 60 & echo $! > new; mv new pid; wait', started).catch(() => {})
+    const pid = Number(await readFile(file, 'utf8'))
     expect(pid).toBeGreaterThan(1)
-    expect(await hasEnded(pid)).toBe(true)
+    await expect.poll(() => isRunning(pid), { timeout: 10_000 }).toBe(false)
   })
 
   it('says that its time is over, or that its output is too long', async () => {
