@@ -5,25 +5,32 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import { fromHere, namedHere } from './surroundings.ts'
 
+/** The flag that names a file, and a name for the example in its messages. */
+interface OutputFlag {
+  readonly flag: string
+  readonly name: string
+}
+
 /**
  * Creates the folder and the file for results, so that a problem with them is reported before the work
  * and not after it. An existing file keeps its content until the results are written.
  *
  * @throws OsmosisError with code `invalid_config`
  */
-export async function assertOutputFile(file: string | undefined): Promise<void> {
+export async function assertOutputFile(
+  file: string | undefined,
+  { flag, name }: OutputFlag = { flag: '--output', name: 'results.json' },
+): Promise<void> {
   if (file === undefined) return
   // An unset shell variable leaves an empty name.
-  if (file === '') throw invalid('--output must name a file, e.g. results.json; it is empty.')
+  if (file === '') throw invalid(`${flag} must name a file, e.g. ${name}; it is empty.`)
   const there = await stat(namedHere(file)).catch(() => undefined)
   if (there?.isDirectory() || file.endsWith('/')) {
-    throw invalid(
-      `--output must name a file, e.g. ${path.join(file, 'results.json')}; ${file} is a folder.`,
-    )
+    throw invalid(`${flag} must name a file, e.g. ${path.join(file, name)}; ${file} is a folder.`)
   }
   // The reader of a pipe would take the first close for the end of the output.
   if (there?.isFile() === false) return
-  await orUnwritable(file, async () => {
+  await orUnwritable(file, flag, async () => {
     await mkdir(path.dirname(fromHere(file)), { recursive: true })
     await (await open(namedHere(file), 'a')).close()
   })
@@ -35,7 +42,7 @@ export async function assertOutputFile(file: string | undefined): Promise<void> 
  * @throws OsmosisError with code `invalid_config`
  */
 export async function writeOutput(file: string, document: object): Promise<void> {
-  await orUnwritable(file, () =>
+  await orUnwritable(file, '--output', () =>
     writeFile(namedHere(file), `${JSON.stringify(document, null, 2)}\n`),
   )
 }
@@ -60,11 +67,11 @@ export async function assertLogFolder(folder: string | undefined): Promise<void>
   }
 }
 
-async function orUnwritable(file: string, write: () => Promise<void>): Promise<void> {
+async function orUnwritable(file: string, flag: string, write: () => Promise<void>): Promise<void> {
   try {
     await write()
   } catch (error) {
-    throw invalid(`--output cannot be written to ${file}: ${errorMessage(error)}`, error)
+    throw invalid(`${flag} cannot be written to ${file}: ${errorMessage(error)}`, error)
   }
 }
 

@@ -151,7 +151,7 @@ export function tableLines(
 }
 
 /** An `osmosis` command as it can be pasted into the shell of the user. */
-function osmosisCommand(...words: readonly string[]): string {
+export function osmosisCommand(...words: readonly string[]): string {
   return [program(), ...words.map(quoted)].join(' ')
 }
 

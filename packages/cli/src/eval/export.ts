@@ -14,6 +14,10 @@ function declareExport(evals: Command) {
       '--sft <file>',
       'the conversations as they were sent to the policy, each part of a rewritten one by itself, as JSON Lines of { messages, tools }; weight: 0 marks messages that are not training data; - for stdout',
     )
+    .option(
+      '--junit <file>',
+      'test results as JUnit XML for CI services: a test case for each row, which passes when all of its attempts do; - for stdout',
+    )
     .optionsGroup(groups.inputs)
     .option(
       '--filter <query>',

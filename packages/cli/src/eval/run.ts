@@ -108,6 +108,10 @@ function declareRun(evals: Command) {
     )
     .optionsGroup(groups.output)
     .option('--log <folder>', 'write a trace of every rollout to this folder (agent loops)')
+    .option(
+      '--junit <file>',
+      'at the end, write the test results as JUnit XML for CI services, as eval export does; replaces the file',
+    )
     .optionsGroup(groups.inputs)
     .option(
       '--secrets-file <file>',

@@ -1,25 +1,18 @@
-import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError, errorMessage } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
 import { formatCount, formatQuantity, type RunReader } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import {
-  printError,
-  standardError,
-  standardOutput,
-  fromHere,
-  printOut,
-  type OutputStream,
-} from '../../command/surroundings.ts'
+import { printError, standardError, standardOutput, fromHere } from '../../command/surroundings.ts'
 import type { EvalExportFlags } from '../export.ts'
 import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
 import { csvLines, atifDocuments, sftLines } from './export-formats.ts'
+import { junitLines, testCases } from './junit-report.ts'
+import { writeTexts } from './write-texts.ts'
 
 /** What an export omitted, and why. */
 class LeftOut {
@@ -49,17 +42,19 @@ class LeftOut {
  * @throws OsmosisError with code `invalid_config` for invalid input and existing files; `damaged_run`, `storage_error`
  */
 export async function evalExportCommand(name: string, flags: EvalExportFlags): Promise<number> {
-  const { atif, csv, sft, force = false } = flags
-  if (atif === undefined && csv === undefined && sft === undefined) {
-    throw invalid('Pass what to export: --atif <folder>, --csv <file> or --sft <file>.')
+  const { atif, csv, sft, junit, force = false } = flags
+  const files = [csv, sft, junit]
+  if (atif === undefined && files.every((file) => file === undefined)) {
+    throw invalid(
+      'Pass what to export: --atif <folder>, --csv <file>, --sft <file> or --junit <file>.',
+    )
   }
-  if (csv === '-' && sft === '-')
-    throw invalid('Only one of --csv and --sft can be written to stdout.')
-  assertNewFile(csv, force)
-  assertNewFile(sft, force)
+  const toStdout = files.filter((file) => file === '-').length
+  if (toStdout > 1) throw invalid('Only one of --csv, --sft and --junit can be written to stdout.')
+  for (const file of files) assertNewFile(file, force)
   await assertEmptyFolder(atif, force)
   const run = await openExported(name, flags)
-  const say = csv === '-' || sft === '-' ? standardError() : standardOutput()
+  const say = toStdout > 0 ? standardError() : standardOutput()
   let isWhole = true
   const report = (file: string, count: number, noun: string, leftOut = new LeftOut()): void => {
     if (leftOut.isDamage) isWhole = false
@@ -81,6 +76,11 @@ export async function evalExportCommand(name: string, flags: EvalExportFlags): P
     const lines = conversations(run.reader, chosen, leftOut, (added) => (count += added))
     await writeTexts(sft, lines)
     report(sft, count, 'conversation', leftOut)
+  }
+  if (junit !== undefined) {
+    const cases = testCases(run, flags.filter === undefined ? undefined : events)
+    await writeTexts(junit, junitLines(run, cases))
+    report(junit, cases.length, 'test case')
   }
   return isWhole ? 0 : 1
 }
@@ -145,60 +145,6 @@ async function* conversations(
 
 function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_config', message)
-}
-
-/** Transcripts and datasets may be confidential. */
-const fileMode = 0o600
-
-/**
- * Writes texts to stdout for `-`, else to a file, which appears when it is complete.
- *
- * @throws OsmosisError with code `storage_error`
- */
-async function writeTexts(
-  file: string,
-  texts: Iterable<string> | AsyncIterable<string>,
-): Promise<void> {
-  if (file === '-') {
-    for await (const text of texts) {
-      if (printOut(text)) continue
-      if (!(await isDrained(standardOutput()))) return
-    }
-    return
-  }
-  const place = fromHere(file)
-  const unfinished = `${place}.${randomUUID()}.tmp`
-  try {
-    await mkdir(path.dirname(place), { recursive: true })
-    const handle = await open(unfinished, 'wx', fileMode)
-    try {
-      for await (const text of texts) await handle.appendFile(text)
-    } finally {
-      await handle.close()
-    }
-    await rename(unfinished, place)
-  } catch (cause) {
-    await rm(unfinished, { force: true })
-    if (cause instanceof OsmosisError) throw cause
-    const message = `Cannot write ${file}: ${errorMessage(cause)}`
-    throw new OsmosisError('storage_error', message, { cause })
-  }
-}
-
-/** Resolves with false when the reader has closed the pipe, as `| head` does. */
-async function isDrained(output: OutputStream): Promise<boolean> {
-  if ('errored' in output && isNotRead(output.errored)) return false
-  try {
-    await once(output, 'drain')
-    return true
-  } catch (error) {
-    if (!isNotRead(error)) throw error
-    return false
-  }
-}
-
-function isNotRead(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EPIPE'
 }
 
 /** @throws OsmosisError with code `invalid_config` for an existing file */

@@ -32,6 +32,7 @@ import {
   isInteractive,
   standardInput,
 } from '../../command/surroundings.ts'
+import { assertOutputFile } from '../../command/output-files.ts'
 import { outputWidth, withCommand } from '../../command/terminal-text.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
 import { chooseModels, type ComparedModels, preflightModels } from '../models/compared-models.ts'
@@ -52,6 +53,7 @@ import {
 import { planEvaluation, type EvalRunPlan, loadScorers } from './evaluation-plan.ts'
 import { beginRun, openEarlierRun, resumeArguments } from './open-run.ts'
 import { planText, runAgainText, servedText, ProgressLine } from './run-output.ts'
+import { hasResultFiles, writeResultFiles } from './result-files.ts'
 import { findInputs, type KnownInputs } from './run-inputs.ts'
 
 /** A run with everything that it needs. */
@@ -104,6 +106,12 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
       'Pass either --fresh or --retry-failed: a new run has no failures.',
     )
   }
+  if (flags.junit === '-') {
+    throw new OsmosisError(
+      'invalid_config',
+      '--junit must name a file. osmosis eval export <run> --junit - prints the results.',
+    )
+  }
   const environment = readEnvironment()
   const plan = await planEvaluation(configFile, flags, environment)
   if (plan.platformProblems.length > 0) {
@@ -140,6 +148,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
     await served.close()
     return 0
   }
+  await assertOutputFile(flags.junit, { flag: '--junit', name: 'junit.xml' })
   if (!(await confirmStart(pending, flags, interrupt))) return 1
   await makeOutputRoot(plan)
   const { prepared, lock } = await withReservedName(initial)
@@ -288,18 +297,21 @@ async function conclude(
   result: EvaluationResult,
   interrupt: AbortSignal,
 ): Promise<number> {
+  const isReported = flags.json !== true && flags.quiet !== true
+  // A large run is not held in a second form without need.
+  const run = isReported || hasResultFiles(flags) ? await endedRun(store, resumeWith) : undefined
   if (flags.json) {
     const document = { ...metricsDocument(result, store), location: store.location }
     printJson(document)
   } else if (flags.quiet) printOut(`${outcomeLine(result)}\n`)
-  else {
-    const run = await endedRun(store, resumeWith)
+  else if (run !== undefined) {
     const width = outputWidth()
     const text = flags.details
       ? await runReport(run, width)
       : runSummary(run, { width, showPlan: false })
     printOut(`\n${text}\n`)
   }
+  if (run !== undefined) await writeResultFiles(run, flags)
 
   const code = exitCodeOf(result, flags)
   // The summary and the report print this command themselves.

@@ -23,7 +23,7 @@ export interface ShownItem {
 export type Said = Stored<Readonly<Record<string, Trajectory>>>
 
 /** `12.1`: the name of an item in commands, for each model. */
-export function itemName({ event }: ShownItem): string {
+export function itemName({ event }: Pick<ShownItem, 'event'>): string {
   return rolloutName({ ...event, model_tag: 'primary' })
 }
 

@@ -1,0 +1,67 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdir, open, rename, rm } from 'node:fs/promises'
+import path from 'node:path'
+
+import { OsmosisError, errorMessage } from '@osmosis/core'
+
+import {
+  fromHere,
+  printOut,
+  standardOutput,
+  type OutputStream,
+} from '../../command/surroundings.ts'
+
+/** Transcripts and datasets may be confidential. */
+const fileMode = 0o600
+
+/**
+ * Writes texts to stdout for `-`, else to a file, which appears when it is complete.
+ *
+ * @throws OsmosisError with code `storage_error`
+ */
+export async function writeTexts(
+  file: string,
+  texts: Iterable<string> | AsyncIterable<string>,
+): Promise<void> {
+  if (file === '-') {
+    for await (const text of texts) {
+      if (printOut(text)) continue
+      if (!(await isDrained(standardOutput()))) return
+    }
+    return
+  }
+  const place = fromHere(file)
+  const unfinished = `${place}.${randomUUID()}.tmp`
+  try {
+    await mkdir(path.dirname(place), { recursive: true })
+    const handle = await open(unfinished, 'wx', fileMode)
+    try {
+      for await (const text of texts) await handle.appendFile(text)
+    } finally {
+      await handle.close()
+    }
+    await rename(unfinished, place)
+  } catch (cause) {
+    await rm(unfinished, { force: true })
+    if (cause instanceof OsmosisError) throw cause
+    const message = `Cannot write ${file}: ${errorMessage(cause)}`
+    throw new OsmosisError('storage_error', message, { cause })
+  }
+}
+
+/** Resolves with false when the reader has closed the pipe, as `| head` does. */
+async function isDrained(output: OutputStream): Promise<boolean> {
+  if ('errored' in output && isNotRead(output.errored)) return false
+  try {
+    await once(output, 'drain')
+    return true
+  } catch (error) {
+    if (!isNotRead(error)) throw error
+    return false
+  }
+}
+
+function isNotRead(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EPIPE'
+}
