@@ -25,6 +25,9 @@ export interface LocalSandboxOptions extends SandboxLimits {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
+/** How long output may stay open after its command has ended: a process that left the group may hold it. */
+const graceMs = 1000
+
 /**
  * Runs commands on this machine, as its own user. It limits time and output, and ends a command with its process group;
  * it does not keep a command from other files or from the network: what an untrusted policy writes needs a container.
@@ -64,6 +67,13 @@ export class LocalSandbox implements Sandbox {
     const stderr = new LimitedOutput(limits.maxOutputBytes)
     child.stdout.on('data', (piece: Uint8Array) => stdout.add(piece))
     child.stderr.on('data', (piece: Uint8Array) => stderr.add(piece))
+    let grace: NodeJS.Timeout | undefined
+    child.once('exit', () => {
+      grace = setTimeout(() => {
+        child.stdout.destroy()
+        child.stderr.destroy()
+      }, graceMs)
+    })
     // A command need not read its input.
     child.stdin.on('error', () => {}).end(input)
     try {
@@ -76,6 +86,7 @@ export class LocalSandbox implements Sandbox {
       throw failed(`${program} cannot be started`, cause)
     } finally {
       clearTimeout(timer)
+      clearTimeout(grace)
       this.#running.delete(child)
     }
   }

@@ -72,6 +72,13 @@ describe('a command', () => {
     await expect.poll(() => isRunning(pid), { timeout: 10_000 }).toBe(false)
   })
 
+  it('does not wait for a process that left its group', async () => {
+    const { box } = await sandbox()
+    const { stdout } = await box.exec('setsid sleep 20 & sleep 0.5; echo $!')
+    onTestFinished(() => void process.kill(Number(stdout)))
+    expect(isRunning(Number(stdout))).toBe(true)
+  })
+
   it('says that its time is over, or that its output is too long', async () => {
     const { box } = await sandbox({ maxOutputBytes: 5 })
     expect(await box.exec('sleep 9', { timeoutSeconds: 0.1 })).toMatchObject({
