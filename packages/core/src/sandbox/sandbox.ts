@@ -55,7 +55,11 @@ export interface ExecResult {
 
 const defaults: Required<SandboxLimits> = { timeoutSeconds: 60, maxOutputBytes: 1024 * 1024 }
 
-/** The limits of a command: its own, else those of the sandbox, else the defaults. */
+/**
+ * The limits of a command: its own, else those of the sandbox, else the defaults.
+ *
+ * @throws OsmosisError with code `invalid_config` for a limit that is not above 0
+ */
 export function sandboxLimits(...given: readonly SandboxLimits[]): Required<SandboxLimits> {
   const limit = (name: keyof SandboxLimits): number => {
     const value = given.find((limits) => limits[name] !== undefined)?.[name] ?? defaults[name]
@@ -68,7 +72,7 @@ export function sandboxLimits(...given: readonly SandboxLimits[]): Required<Sand
   return { timeoutSeconds: limit('timeoutSeconds'), maxOutputBytes: limit('maxOutputBytes') }
 }
 
-/** Collects output up to a limit. */
+/** Collects output of a command up to a number of bytes. */
 export class LimitedOutput {
   readonly #maxBytes: number
   readonly #pieces: Uint8Array[] = []
@@ -86,6 +90,10 @@ export class LimitedOutput {
     if (taken.length === 0) return
     this.#pieces.push(taken)
     this.#bytes += taken.length
+  }
+
+  get bytes(): Uint8Array {
+    return Buffer.concat(this.#pieces)
   }
 
   get text(): string {

@@ -1,0 +1,1 @@
+export { DockerSandbox, type DockerSandboxOptions } from './docker-sandbox.ts'
