@@ -2,9 +2,10 @@ import { formatReward } from '@osmosis/eval'
 import type { ItemEvent, RunRow } from '@osmosis/eval/analysis'
 
 import { oneLine } from '../../command/surroundings.ts'
-import { onOneLine, osmosisCommand } from '../../command/terminal-text.ts'
-import { itemName, type ShownItem } from '../show/shown-items.ts'
+import { osmosisCommand } from '../../command/terminal-text.ts'
+import { itemName } from '../show/shown-items.ts'
 import type { ShownModel } from '../show/shown-run.ts'
+import { missedItems, verdict, type MissedItem } from './missed-items.ts'
 
 /** A row as a test: all of its attempts. */
 interface TestCase {
@@ -40,10 +41,7 @@ function testCase(
   pending: number,
 ): TestCase {
   const counted = events.filter(({ status }) => status !== 'skipped')
-  const missed = counted.flatMap((event) => {
-    const item = run.table.find(event.source_row_index, event.run_index)
-    return item === undefined || run.table.passed(item) ? [] : [{ run, item, event }]
-  })
+  const missed = missedItems(run, counted)
   const failed = missed.filter(({ event }) => event.status === 'failed').length
   const [only] = missed
   const of = `of ${attempts(counted.length)}`
@@ -75,19 +73,6 @@ function testCase(
 
 function attempts(count: number): string {
   return `${count} attempt${count === 1 ? '' : 's'}`
-}
-
-/** An attempt that did not pass. */
-type MissedItem = Omit<ShownItem, 'run'> & { readonly run: ShownModel }
-
-/** `reward 0, and 1 passes`; for a rollout that failed, its error. */
-function verdict({ event, item, run: { table } }: MissedItem): string {
-  if (event.status === 'failed')
-    return `${event.error_type ?? 'failed'}: ${event.error_message ?? ''}`
-  const measure = onOneLine(table.measure)
-  const value = table.value(item)
-  if (value === null) return `no ${measure}`
-  return `${measure} ${formatReward(value)}, and ${formatReward(table.document.threshold)} passes`
 }
 
 /** Why an attempt did not pass, and the command that shows its conversation. */

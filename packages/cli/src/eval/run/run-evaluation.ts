@@ -311,7 +311,10 @@ async function conclude(
       : runSummary(run, { width, showPlan: false })
     printOut(`\n${text}\n`)
   }
-  if (run !== undefined) await writeResultFiles(run, flags)
+  if (run !== undefined) {
+    const state = { ...run.state, reason: result.incompleteReason }
+    await writeResultFiles({ ...run, state }, flags)
+  }
 
   const code = exitCodeOf(result, flags)
   // The summary and the report print this command themselves.

@@ -21,6 +21,7 @@ import {
   commandLines,
 } from '../../command/terminal-text.ts'
 import type { EvalCompareFlags } from '../compare.ts'
+import { markdownTable, markdownText } from '../export/markdown-text.ts'
 import { points, valueText, type Scale } from './figure-text.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
 import { findRun, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
@@ -163,25 +164,17 @@ function comparisonMarkdown(runs: ComparedRuns): string {
   const { comparison, a, b, by } = runs
   const { verdict, facets } = comparison
   const behaviour = comparison.behaviour.filter(({ before, after }) => before !== 0 || after !== 0)
-  const table = (
-    rows: readonly (readonly (Cell | string)[])[],
-    head: readonly string[],
-  ): string[] => [
-    `| ${head.join(' | ')} |`,
-    `| ${head.map((_, at) => (at === 0 ? '---' : '---:')).join(' | ')} |`,
-    ...rows.map((row) => `| ${row.map((cell) => markdownText(cell)).join(' | ')} |`),
-  ]
   return [
     `**${verdict.lead}**${verdict.rest}`,
     '',
-    ...table(
-      [mainRow(runs), ...behaviour.map(behaviourRow)],
+    ...markdownTable(
       [
         '',
         markdownText(`${a.name} (${a.table.document.model})`),
         markdownText(`${b.name} (${b.table.document.model})`),
         'Change',
       ],
+      [mainRow(runs), ...behaviour.map(behaviourRow)],
     ),
     '',
     rowsText(runs),
@@ -189,22 +182,17 @@ function comparisonMarkdown(runs: ComparedRuns): string {
       ? []
       : [
           '',
-          ...table(
+          ...markdownTable(
+            [markdownText(by ?? ''), 'Rows', 'Change'],
             facetRows(runs)
               .slice(1)
               .map((row) => row.slice(0, 3)),
-            [markdownText(by ?? ''), 'Rows', 'Change'],
           ),
         ]),
   ].join('\n')
 }
 
 const toneFormats = { better: 'green', worse: 'red', none: 'bold', unknown: 'yellow' } as const
-
-function markdownText(cell: Cell | string): string {
-  const text = onOneLine(typeof cell === 'string' ? cell : cell.text)
-  return text.replaceAll(/[\\|`*_<>[\]]/g, String.raw`\$&`)
-}
 
 function runLine(label: string, { name, table }: ShownRun): string {
   return `${styled('dim', label.padEnd(6))}  ${styled('bold', name)}  ${onOneLine(table.document.model)}`
