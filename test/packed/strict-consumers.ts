@@ -46,6 +46,23 @@ export const rest = [main, createController, scriptedPolicy, discoverEntrypoint,
 `,
   ],
   [
+    ['@osmosis/eval', 'vitest'],
+    `
+import '@osmosis/eval/vitest'
+import { openRun } from '@osmosis/eval'
+import { expect, it } from 'vitest'
+
+it('passes', async () => {
+  const run = await openRun('first')
+  expect(run).toPass({ rate: 0.8 })
+  expect(run).not.toPass({ rate: 1 })
+  await expect(openRun('first')).resolves.toPass({ rate: 0.8 })
+  // @ts-expect-error The rate is a number.
+  expect(run).toPass({ rate: '0.8' })
+})
+`,
+  ],
+  [
     ['@osmosis/strands'],
     `
 import { tool } from '@strands-agents/sdk'
