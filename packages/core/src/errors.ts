@@ -22,6 +22,7 @@ export type ErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'age
  * | `policy_stream_error` | the answer broke off, was malformed or reported an error |
  * | `egress_refused` | the server may not connect to that address, see `EgressOptions` |
  * | `timeout` | a deadline of the rollout passed |
+ * | `limit_reached` | a limit of `rolloutLimits` ended the rollout |
  * | `cancelled` | the rollout was cancelled |
  * | `withdrawn` | the trainer withdrew the rollout: its own policy route answered 404 or 410 |
  * | `lease_expired` | the result of the rollout was not fetched in time |
@@ -64,6 +65,7 @@ export type OsmosisErrorCode =
   | 'policy_stream_error'
   | 'egress_refused'
   | 'timeout'
+  | 'limit_reached'
   | 'cancelled'
   | 'withdrawn'
   | 'lease_expired'
@@ -128,6 +130,7 @@ export function isOsmosisError(value: unknown): value is OsmosisError {
 }
 
 const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
+  limit_reached: 'agent_error',
   no_rollout_context: 'validation_error',
   wrong_rollout_context: 'validation_error',
   placeholder_model: 'validation_error',

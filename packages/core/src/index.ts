@@ -9,6 +9,7 @@ export {
 } from './errors.ts'
 export type { EgressOptions } from './http/egress-policy.ts'
 export type { PolicyLimits } from './policy/answer-limits.ts'
+export type { RolloutLimit, RolloutLimits } from './workflow/rollout-limits.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { StartingModelCall, PolicyClient } from './policy/policy-client.ts'

@@ -30,4 +30,5 @@ export {
   policyModelName,
   type PolicyWire,
 } from './policy/policy-wire.ts'
+export { RolloutBudget } from './workflow/rollout-limits.ts'
 export { isRetryableStatus } from './policy/policy-endpoint.ts'

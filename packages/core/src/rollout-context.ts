@@ -11,6 +11,7 @@ import {
   type PolicyClient,
   type PolicyRoute,
 } from './policy/policy-client.ts'
+import type { RolloutBudget } from './workflow/rollout-limits.ts'
 import { policyEndpoint } from './policy/policy-endpoint.ts'
 import { createPolicyFetch } from './policy/policy-fetch.ts'
 import type { PolicyStream } from './policy/policy-stream.ts'
@@ -119,6 +120,8 @@ export interface RolloutContextInit {
   egress?: EgressOptions | undefined
   /** Limits on an answer of the policy. */
   policyLimits?: PolicyLimits | undefined
+  /** For backends: counts what the rollout may use. Default: it has no limits. */
+  budget?: RolloutBudget | undefined
 }
 
 /**
@@ -148,6 +151,7 @@ export class RolloutContext {
       wire: init.wire,
       egress: EgressPolicy.of(init.egress),
       limits: policyLimits('the rollout', init.policyLimits),
+      budget: init.budget,
       signal: this.signal,
       callBegins: init.modelCallBegins,
       beforeCall: init.beforeFirstModelCall && once(init.beforeFirstModelCall),
@@ -233,6 +237,14 @@ export class RolloutContext {
    */
   async getPartialSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
     return this.#registry.partialSamples(AbortSignal.timeout(partialSamplesMs))
+  }
+
+  /**
+   * For backends, when a limit ended the workflow: the samples so far. Sources have a second to return them. Never
+   * rejects.
+   */
+  async getSamplesSoFar(): Promise<ReadonlyMap<string, RolloutSample>> {
+    return this.#registry.samplesSoFar(AbortSignal.timeout(partialSamplesMs))
   }
 
   /**

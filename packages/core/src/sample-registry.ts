@@ -97,6 +97,15 @@ export class SampleRegistry {
     return new Map(samples.flatMap((sample) => (sample ? [[sample.id, sample]] : [])))
   }
 
+  /** As `samples` at the end of the workflow, but of one that a limit has ended. Never rejects. */
+  async samplesSoFar(limit: AbortSignal): Promise<Map<string, RolloutSample>> {
+    const ids = [...this.#sources].flatMap(([id, { requiresModelCall }]) =>
+      requiresModelCall && this.#logs.get(id)?.isTrainable !== true ? [] : [id],
+    )
+    const samples = await Promise.all(ids.map(async (id) => this.#partialSample(id, limit)))
+    return new Map(samples.flatMap((sample) => (sample ? [[sample.id, sample]] : [])))
+  }
+
   /** The first error of a source that the workflow may not have noticed. */
   unnoticedError(): Error | undefined {
     for (const source of this.#sources.values()) {

@@ -14,6 +14,7 @@ import type {
 import type { EndedCall } from '../tracing/call-attributes.ts'
 import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-trace.ts'
 import type { PolicyLimits } from './answer-limits.ts'
+import type { RolloutBudget } from '../workflow/rollout-limits.ts'
 import { PolicyAnswer, unreadable } from './answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './completion-accumulator.ts'
@@ -88,6 +89,7 @@ export interface PolicyRoute {
   readonly wire: PolicyWire | undefined
   readonly egress: EgressPolicy
   readonly limits: Required<PolicyLimits>
+  readonly budget: RolloutBudget | undefined
   readonly signal: AbortSignal
   /** Awaited before each call is sent, and before {@link PolicyRoute.beforeCall}. */
   readonly callBegins: ((call: StartingModelCall) => Promise<() => void>) | undefined
@@ -154,6 +156,7 @@ class PolicyCalls {
     try {
       signal.throwIfAborted()
       assertOneAnswer(request)
+      route.budget?.begin()
       const use = callUse(options)
       const settings = wireRequest(this.#wire, request)
       call = log.begin(request.messages, aboutCall(settings, use))
@@ -188,8 +191,9 @@ class PolicyCalls {
       // An aborted connection can look like an ordinary end of the answer.
       signal.throwIfAborted()
       assertComplete(answer)
-      call.succeed(answer.completion())
       const completion = answer.completion()
+      call.succeed(completion)
+      route.budget?.spend(completion.usage)
       answered?.resolve(completion)
       return completion
     } catch (error) {
@@ -209,8 +213,10 @@ class PolicyCalls {
           call.fail(failure)
           answered?.reject(failure)
         } else {
-          call.succeed(answer.completion())
-          answered?.resolve(answer.completion())
+          const completion = answer.completion()
+          call.succeed(completion)
+          route.budget?.spend(completion.usage)
+          answered?.resolve(completion)
         }
       }
       ended?.()

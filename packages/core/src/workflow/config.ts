@@ -1,5 +1,6 @@
 import { OsmosisError } from '../errors.ts'
 import { type PolicyLimits, policyLimits } from '../policy/answer-limits.ts'
+import { assertRolloutLimits, type RolloutLimits } from './rollout-limits.ts'
 import { isMetadataSchema, type MetadataSchema } from './metadata-schema.ts'
 
 const brand = Symbol.for('osmosis.config')
@@ -28,6 +29,8 @@ export interface BaseWorkflowConfig extends BaseConfig {
   readonly metadata?: MetadataSchema
   /** Limits on an answer of the policy that stalls or does not end. */
   readonly policyLimits?: PolicyLimits
+  /** Limits on a whole rollout. */
+  readonly rolloutLimits?: RolloutLimits
 }
 
 /** When a group is graded. */
@@ -71,6 +74,7 @@ export function defineWorkflowConfig<T extends BaseWorkflowConfig>(config: T): W
     )
   }
   policyLimits(`"${config.name}"`, config.policyLimits)
+  assertRolloutLimits(`"${config.name}"`, config.rolloutLimits)
   return branded('workflow', config)
 }
 

@@ -79,6 +79,7 @@ const itemEvent: z.ZodType<ItemEvent> = z.object({
   tool_errors: count,
   finish: byName,
   rewritten: count,
+  limit: z.string().exactOptional(),
   versions: z.array(z.string()).exactOptional(),
   purposes: z.array(z.string()).exactOptional(),
   tools: z.array(z.object({ name: z.string(), calls: count, errors: count })),

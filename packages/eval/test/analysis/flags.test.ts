@@ -25,7 +25,7 @@ function passes(change: (row: number) => Partial<ItemEvent> = () => ({})): RunTa
 
 test('flags describe what happened in a rollout', () => {
   const table = new RunTable(
-    toRunDocument(manifestOf(10, { n: 1 }), [
+    toRunDocument(manifestOf(11, { n: 1 }), [
       madeEvent(0, 0),
       madeEvent(1, 0, { status: 'failed' }),
       madeEvent(2, 0, { finish: { length: 1, stop: 2 } }),
@@ -42,9 +42,10 @@ test('flags describe what happened in a rollout', () => {
       madeEvent(7, 0, { calls: 0, completion_tokens: null }),
       madeEvent(8, 0, { status: 'skipped', reward: null }),
       madeEvent(9, 0, { status: 'failed', calls: 0 }),
+      madeEvent(10, 0, { limit: 'modelCalls' }),
     ]),
   )
-  expect(Array.from({ length: 10 }, (_, item) => table.flags(item))).toEqual([
+  expect(Array.from({ length: 11 }, (_, item) => table.flags(item))).toEqual([
     [],
     ['failed'],
     ['cut'],
@@ -55,6 +56,7 @@ test('flags describe what happened in a rollout', () => {
     ['nocalls'],
     ['skipped'],
     ['failed'],
+    ['limited'],
   ])
   expect(table.count('toolerror')).toBe(3)
 })

@@ -73,6 +73,7 @@ test('the facts of a rollout are read from the documents of its samples', () => 
     final_metrics: { total_prompt_tokens: 400, total_completion_tokens: 60, total_cost_usd: 0.5 },
     extra: {
       osmosis: {
+        sample_extra_fields: { limit_reached: 'totalTokens' },
         calls_without_step: [
           { started_at: '2026-11-20T09:00:00Z', extra: { finish_reason: 'stop' } },
           { started_at: '2026-11-20T09:00:00Z', error: 'aborted', extra: {} },
@@ -94,6 +95,7 @@ test('the facts of a rollout are read from the documents of its samples', () => 
     tool_errors: 3,
     finish: { tool_calls: 4, length: 1, stop: 1 },
     rewritten: 1,
+    limit: 'totalTokens',
     tools: [
       { name: 'find', calls: 2, errors: 1 },
       { name: 'update', calls: 2, errors: 2 },

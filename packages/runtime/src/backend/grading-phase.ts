@@ -22,6 +22,7 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
   let by: string | undefined
   try {
     assertSamples(live, result)
+    if (result.isRemoved) return { status: 'success', failure: null, samples }
     if (grader === undefined) return ungraded(noGrader, samples)
     if (request.label === null && request.metadata === null) return ungraded(nothingToGradeAgainst)
 

@@ -13,11 +13,13 @@ import {
   toRolloutSample,
   type AgentWorkflowContext,
   type RolloutGroup,
+  type RolloutLimit,
   type MetadataOf,
   type PromptMessage,
   type WorkFolderOptions,
 } from '@osmosis/core'
-import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
+import { beginningOf, longErrorTextBytes, type LongTimer, startTimer } from '@osmosis/core/http'
+import { RolloutBudget } from '@osmosis/core/policy'
 import { setTrace } from '@osmosis/core/tracing'
 import { cloneConfig } from '@osmosis/core/workflow'
 
@@ -157,6 +159,8 @@ export interface WorkflowResult {
   samples: SamplesById
   /** Names of registered agents that did not call the policy and so have no sample. */
   unasked: readonly string[]
+  /** Whether its samples are removed from training without grading. Default: false. */
+  isRemoved?: boolean
 }
 
 /** The user code of each rollout. */
@@ -176,6 +180,9 @@ export async function runWorkflowPhase<TConfig>(
   const { request } = live
   const clock = new QueueClock(request.queuedSeconds)
   let release: (() => void) | undefined
+  const { rolloutLimits = {}, policyLimits } = (config ?? {}) as Partial<BaseWorkflowConfig>
+  const budget = new RolloutBudget(rolloutLimits, (reason) => deadline.abort(reason))
+  let timer: LongTimer | undefined
   let started: RolloutContext | undefined
   let by: string | undefined
   const deadline = workflowDeadline(request, clock, () => started?.pausedBy)
@@ -191,7 +198,8 @@ export async function runWorkflowPhase<TConfig>(
     const context = new RolloutContext({
       ...request,
       egress,
-      policyLimits: (config as BaseWorkflowConfig | undefined)?.policyLimits,
+      policyLimits,
+      budget,
       signal: deadline.signal,
       beforeFirstModelCall,
       modelCallBegins,
@@ -199,6 +207,8 @@ export async function runWorkflowPhase<TConfig>(
     })
     started = context
     if (live.trace !== undefined) setTrace(context, live.trace)
+    const { seconds } = rolloutLimits
+    if (seconds !== undefined) timer = startTimer(seconds * 1000, () => budget.reach('seconds'))
     const samples = await deadline.run(() =>
       context.run(async () => {
         by = 'the metadata schema'
@@ -229,15 +239,53 @@ export async function runWorkflowPhase<TConfig>(
       unasked,
     }
   } catch (error) {
+    const { reached } = budget
+    if (started !== undefined && reached !== undefined) {
+      const isRemoved = rolloutLimits.whenReached === 'remove'
+      return await limitedWorkflow(error, { context: started, scope: deadline, reached, isRemoved })
+    }
     live.trace?.fail(error)
     // Collected while the failure is reported, which must not wait for user code.
     return failedWorkflow(error, collectPartialSamples(started, deadline), by)
   } finally {
     release?.()
+    timer?.clear()
     deadline.clear()
     // Ends calls that the workflow left behind, because their answers could not be recorded.
     deadline.abort(over)
     live.trace?.endSamples()
+  }
+}
+
+/** A workflow that a limit ended. */
+interface LimitedWorkflow {
+  readonly context: RolloutContext
+  readonly scope: RolloutScope
+  readonly reached: RolloutLimit
+  readonly isRemoved: boolean
+}
+
+/** The result of a workflow that a limit ended: its samples so far. Without an answer, it has failed. */
+async function limitedWorkflow(
+  error: unknown,
+  { context, scope, reached, isRemoved }: LimitedWorkflow,
+): Promise<WorkflowResult> {
+  // Calls that the limit aborted are recorded after this turn.
+  await nextTurn()
+  const samples = await runInRollout(scope, () => context.run(() => context.getSamplesSoFar()))
+  const calls = [...samples.values()].flatMap((sample) => sample.calls)
+  if (!calls.some((call) => call.error === null)) return failedWorkflow(error)
+  for (const sample of samples.values()) {
+    sample.extraFields['limit_reached'] = reached
+    if (isRemoved) sample.removeSample = true
+  }
+  const otherCalls = context.callsOutside(samples)
+  const outcome = { status: 'success', failure: null, warnings: [errorMessage(error)] } as const
+  return {
+    outcome: otherCalls.length > 0 ? { ...outcome, otherCalls } : outcome,
+    samples,
+    unasked: [],
+    isRemoved,
   }
 }
 

@@ -22,6 +22,7 @@ export const contractRules = {
   'keeps-failed-runs': 'a failed run yields the conversation so far',
   'aborts-for-real': 'an aborted run closes the socket and yields the conversation so far',
   'ends-at-deadline': 'the deadline ends a call that hangs',
+  'ends-at-limit': 'a limit of the rollout ends it, and the conversation so far is graded',
   'never-crosses': 'many concurrent rollouts of two agents never mix',
 } as const
 

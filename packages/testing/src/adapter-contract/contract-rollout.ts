@@ -1,10 +1,12 @@
 import {
   AgentWorkflow,
+  defineWorkflowConfig,
   Grader,
   type GraderContext,
   isOsmosisError,
   type OsmosisError,
   RolloutContext,
+  type RolloutLimits,
 } from '@osmosis/core'
 import { type GradingOutcome, LocalBackend, type WorkflowOutcome } from '@osmosis/runtime'
 import type { ChatMessage } from '@osmosis/core/policy'
@@ -79,18 +81,28 @@ export interface ContractOutcome {
   readonly grading: GradingOutcome
 }
 
+/** Settings of a rollout of {@link executeRollout}. */
+interface RolloutSettings {
+  readonly agentTimeoutSeconds?: number | null
+  readonly rolloutLimits?: RolloutLimits
+}
+
 /** Executes `run` as the workflow of a rollout. */
 export async function executeRollout(
   server: PolicyServer,
   run: () => Promise<unknown>,
-  agentTimeoutSeconds: number | null = null,
+  { agentTimeoutSeconds = null, rolloutLimits = {} }: RolloutSettings = {},
 ): Promise<ContractOutcome> {
   class ContractWorkflow extends AgentWorkflow {
     override async run(): Promise<void> {
       await run()
     }
   }
-  const backend = new LocalBackend({ workflow: ContractWorkflow, grader: RewardEverything })
+  const backend = new LocalBackend({
+    workflow: ContractWorkflow,
+    workflowConfig: defineWorkflowConfig({ name: 'contract', rolloutLimits }),
+    grader: RewardEverything,
+  })
   const workflow = Promise.withResolvers<WorkflowOutcome>()
   const grading = Promise.withResolvers<GradingOutcome>()
   await backend.execute(

@@ -101,7 +101,7 @@ export const failureCases = {
     const { workflow } = await executeRollout(
       server,
       async () => adapter.run({ name: 'solver', prompt: 'go' }),
-      0.5,
+      { agentTimeoutSeconds: 0.5 },
     )
     expectEqual('the failure category of the workflow', workflow.failure?.category, 'timeout')
     // On a very slow machine the deadline comes before the first request.
@@ -110,6 +110,27 @@ export const failureCases = {
       const closed = await eventually('the socket of the policy to close', request.closed)
       expectThat(closed, 'the client to close the socket of the policy', 'a complete answer')
     }
+  },
+
+  'ends-at-limit': async (adapter) => {
+    let calls = 0
+    const callAgain = (): object => ({
+      ...callAdd,
+      toolCalls: [{ ...callAdd.toolCalls[0], id: `call-${(calls += 1)}` }],
+    })
+    await using server = await startPolicyServer(callAgain, adapter)
+    const { workflow, grading } = await executeRollout(
+      server,
+      async () => adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }),
+      { rolloutLimits: { modelCalls: 2 } },
+    )
+    expectRequests(server, 2)
+    expectEqual('the failure of the workflow', workflow.failure, null)
+    const sample = grading.samples.get('solver')
+    expectEqual('the reward', sample?.reward, 1)
+    expectEqual('limit_reached', sample?.extraFields['limit_reached'], 'modelCalls')
+    const messages = JSON.stringify(sample?.trajectoryMessages)
+    expectMatch('trajectoryMessages', messages, /sum: 3[^]*Let me add that up\./)
   },
 } satisfies Partial<Record<ContractRule, ContractCase>>
 

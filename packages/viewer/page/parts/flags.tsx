@@ -8,6 +8,7 @@ const tones: Partial<Record<ItemFlag, 'bad' | 'warn'>> = {
   nocalls: 'bad',
   cut: 'warn',
   rewritten: 'warn',
+  limited: 'warn',
 }
 
 const words: Record<ItemFlag, string> = {
@@ -17,6 +18,7 @@ const words: Record<ItemFlag, string> = {
   nocalls: 'no model call',
   cut: 'cut off',
   rewritten: 'rewritten',
+  limited: 'limit reached',
   toolerror: 'tool error',
   long: 'long',
   skipped: 'skipped',

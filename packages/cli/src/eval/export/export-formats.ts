@@ -44,6 +44,7 @@ function columnsOf(events: readonly ItemEvent[], table: RunTable): Column[] {
     ['tools', (event) => event.tools.map(({ name }) => name).join(' ')],
     ['finish', (event) => Object.keys(event.finish).join(' ')],
     ['rewritten', (event) => event.rewritten],
+    ['limit', (event) => event.limit ?? null],
     ['prompt_tokens', (event) => event.prompt_tokens],
     ['completion_tokens', (event) => event.completion_tokens],
     ['cost_usd', (event) => event.cost_usd],

@@ -10,6 +10,7 @@ export interface Finding {
     | 'nocalls'
     | 'cut'
     | 'rewritten'
+    | 'limited'
     | 'notpassed'
     | 'rows'
   /** `bad`: something is wrong. `warn`: something may be wrong. `info`: a fact about the run. */
@@ -32,6 +33,7 @@ const weights = {
   nocalls: 2,
   cut: 2,
   rewritten: 2,
+  limited: 1,
   notpassed: 0,
   rows: 0,
 } as const
@@ -62,6 +64,10 @@ export function findings(table: RunTable): Finding[] {
     byFlag(table, 'rewritten', 'warn', ({ length }) => ({
       title: `${thousands(length)} rewrote their history`,
       detail: 'A trainer splits or masks there.',
+    })),
+    byFlag(table, 'limited', 'info', (items) => ({
+      title: `${thousands(items.length)} reached a limit`,
+      detail: `A limit of the rollout ended ${items.length === 1 ? 'it' : 'them'}. ${meanValue(table, items)}`,
     })),
     notPassed(table),
     equalRows(table),

@@ -57,6 +57,8 @@ export interface ItemEvent {
   readonly finish: Readonly<Record<string, number>>
   /** Calls that did not extend the conversation before them. */
   readonly rewritten: number
+  /** The limit of `rolloutLimits` that ended it. Default: none did. */
+  readonly limit?: string
   /** Versions of the policy that answered, in the order of their first call. Default: unknown. */
   readonly versions?: readonly string[]
   /** Purposes of the answered calls, in the order of their first call. Default: `agent` alone. */

@@ -105,6 +105,7 @@ export class DocumentWriter {
     columns.costUsd[place] = event.cost_usd
     columns.cut[place] = event.finish['length'] ?? 0
     columns.rewritten[place] = event.rewritten
+    columns.limited[place] = event.limit === undefined ? 0 : 1
     columns.version[place] = this.#versions.place((event.versions ?? []).join('\n'))
     columns.purpose[place] = this.#purposes.place((event.purposes ?? ['agent']).join('\n'))
     columns.endedSeconds[place] =
@@ -298,6 +299,7 @@ function emptyColumns(): ItemColumns {
     costUsd: [],
     cut: [],
     rewritten: [],
+    limited: [],
     version: [],
     purpose: [],
     endedSeconds: [],

@@ -74,6 +74,8 @@ export interface ItemColumns {
   readonly cut: number[]
   /** Calls that did not extend the conversation before them. */
   readonly rewritten: number[]
+  /** 1 where a limit of the rollout ended it. */
+  readonly limited: number[]
   /** The place of its list in `versions`. */
   readonly version: number[]
   /** The place of its list in `purposes`. */

@@ -64,6 +64,7 @@ export type TrajectoryFacts = Pick<
   | 'tool_errors'
   | 'finish'
   | 'rewritten'
+  | 'limit'
   | 'versions'
   | 'purposes'
   | 'tools'
@@ -93,6 +94,9 @@ export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): Trajec
       tools.set(call.function_name, { calls: before + 1, errors: errors + (failed ? 1 : 0) })
     }
   }
+  const limit = trajectories.flatMap(
+    (trajectory) => extraField(trajectory, 'limit_reached') ?? [],
+  )[0]
   const uses = [...tools].map(([name, use]): ToolUse => ({ name, ...use }))
   const prompt = total(trajectories, 'total_prompt_tokens')
   const completion = total(trajectories, 'total_completion_tokens')
@@ -106,6 +110,7 @@ export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): Trajec
     tool_errors: uses.reduce((sum, use) => sum + use.errors, 0),
     finish: Object.fromEntries(finish),
     rewritten,
+    ...(limit === undefined ? {} : { limit }),
     ...(versions.size === 0 ? {} : { versions: [...versions] }),
     ...(isAgentAlone(purposes) ? {} : { purposes: [...purposes] }),
     tools: uses,
@@ -144,11 +149,16 @@ export function rewrittenSteps({ steps, extra }: TrajectoryLike): (number | null
 }
 
 /** The `user-agent` of its model calls, such as `Agents/JavaScript 0.11.0`; null when there is none. */
-export function frameworkOf({ extra }: TrajectoryLike): string | null {
+export function frameworkOf(trajectory: TrajectoryLike): string | null {
+  return extraField(trajectory, 'user_agent') ?? null
+}
+
+/** A text among the extra fields of a sample. */
+function extraField({ extra }: TrajectoryLike, name: string): string | undefined {
   const osmosis = extra?.['osmosis']
   const fields = isFields(osmosis) ? osmosis['sample_extra_fields'] : undefined
-  const userAgent = isFields(fields) ? fields['user_agent'] : undefined
-  return typeof userAgent === 'string' ? userAgent : null
+  const value = isFields(fields) ? fields[name] : undefined
+  return typeof value === 'string' ? value : undefined
 }
 
 type CallExtra = Readonly<Record<string, unknown>> | null | undefined
