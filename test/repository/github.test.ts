@@ -8,14 +8,29 @@ import { TextDocument } from 'vscode-languageserver-textdocument'
 import { parse } from 'yaml'
 import { z } from 'zod'
 
+import { blocksOf, documents } from './documents.ts'
+
 const root = path.resolve(import.meta.dirname, '../..')
 const read = (file: string): string => readFileSync(path.join(root, file), 'utf8')
 const workflows = globSync('.github/workflows/*.yml', { cwd: root })
+const actions = globSync('.github/actions/*/action.yml', { cwd: root })
 const forms = globSync('.github/ISSUE_TEMPLATE/!(config).yml', { cwd: root })
 
-/** What GitHub's own parser has to say about a workflow. It remembers files by name. */
-async function complaints(text: string): Promise<string[]> {
-  const uri = `file:///.github/workflows/${randomUUID()}.yml`
+const actionFile = z.object({ inputs: z.record(z.string(), z.unknown()) })
+const step = z.object({
+  uses: z.string().optional(),
+  with: z.record(z.string(), z.unknown()).optional(),
+})
+const workflowSteps = z
+  .object({ jobs: z.record(z.string(), z.object({ steps: z.array(step) })) })
+  .transform(({ jobs }) => Object.values(jobs).flatMap(({ steps }) => steps))
+
+/** What GitHub's own parser has to say about a workflow or an action. It remembers files by name. */
+async function complaints(
+  text: string,
+  file = `.github/workflows/${randomUUID()}.yml`,
+): Promise<string[]> {
+  const uri = `file:///${file}`
   const found = await validate(TextDocument.create(uri, 'yaml', 0, text))
   return found.map(({ range, message }) => `${range.start.line + 1}: ${JSON.stringify(message)}`)
 }
@@ -35,6 +50,31 @@ it.each([
   expect(text).toContain(right)
   expect((await complaints(text.replace(right, wrong))).join('\n')).toMatch(complaint)
 })
+
+it.each(actions)('GitHub understands %s, which takes no action of others', async (file) => {
+  const text = read(file)
+  expect(await complaints(text, file)).toEqual([])
+  const other = `${randomUUID()}/action.yml`
+  expect(await complaints(text.replace('steps.evaluate', 'stepps.evaluate'), other)).not.toEqual([])
+  expect(text).not.toMatch(/\buses:/)
+})
+
+const shownWorkflows = documents.flatMap((document) => blocksOf(document, 'yaml'))
+
+it.each(shownWorkflows)(
+  'GitHub understands the workflow in $document:$line, and our action its inputs',
+  async ({ text }) => {
+    expect(await complaints(text)).toEqual([])
+    const steps = workflowSteps.parse(parse(text))
+    const ours = steps.filter(({ uses = '' }) => uses.includes('/osmosis-sdk-typescript/'))
+    expect(ours).not.toEqual([])
+    for (const { uses = '', with: given = {} } of ours) {
+      const [, folder = ''] = /^osmosis-ai\/osmosis-sdk-typescript\/(.*)@main$/.exec(uses) ?? []
+      const { inputs } = actionFile.parse(parse(read(`${folder}/action.yml`)))
+      expect(Object.keys(inputs)).toEqual(expect.arrayContaining(Object.keys(given)))
+    }
+  },
+)
 
 it.each(workflows)('%s takes actions by commit, with the version beside it', (file) => {
   const uses = read(file).match(/uses: .*/g) ?? []
