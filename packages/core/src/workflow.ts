@@ -2,5 +2,6 @@
 export { assertReward, assertStepRewards } from './rollout-sample.ts'
 export { isAgentWorkflowClass } from './workflow/agent-workflow.ts'
 export { cloneConfig, configKind, groupSettings } from './workflow/config.ts'
+export { overrideConfig } from './workflow/override-config.ts'
 export { isGraderClass } from './workflow/grader.ts'
 export { isGroupGraderClass } from './workflow/group-grader.ts'

@@ -113,6 +113,31 @@ export function repeated(value: string, earlier: readonly string[] | undefined):
 }
 
 /**
+ * Collects `<field>=<value>` of a repeatable flag.
+ *
+ * @throws InvalidArgumentError when there is no field
+ */
+export function fieldValue(
+  given: string,
+  earlier: Readonly<Record<string, unknown>> | undefined,
+): Readonly<Record<string, unknown>> {
+  const [, field, value] = /^([\w.]+)=(.*)$/s.exec(given) ?? []
+  if (field === undefined || value === undefined) {
+    throw new InvalidArgumentError('It must be <field>=<value>, such as max_iterations=8.')
+  }
+  return { ...earlier, [field]: fromJson(value) }
+}
+
+/** A value that is written as JSON; any other as it is. */
+function fromJson(value: string): unknown {
+  try {
+    return JSON.parse(value)
+  } catch {
+    return value
+  }
+}
+
+/**
  * Also accepts a flag under its name in the Python command line, so that scripts written for that one
  * continue to work. Help does not show the name.
  *

@@ -10,6 +10,7 @@ import {
   dollars,
   endpointUrl,
   example,
+  fieldValue,
   groups,
   portNumber,
   repeated,
@@ -35,6 +36,11 @@ function declareRun(evals: Command) {
       'environment variable with the key of that server (default: no key is sent)',
     )
     .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
+    .option(
+      '--set <field=value>',
+      'another value for a field of the config of the workflow, e.g. max_iterations=8, before [workflow] of the config; may be repeated',
+      fieldValue,
+    )
     .option('--rows <list>', 'only these rows, counted from 0, e.g. 0-4,7')
     .option('--limit <rows>', 'maximum number of rows', countFrom(1))
     .option('--offset <rows>', 'skip the first N rows', countFrom(0))

@@ -33,6 +33,7 @@ export async function serveWorkflow(
     artifactRoot: settings.artifactRoot,
     egress: egressOf(flags),
     defaultConcurrency: flags.concurrency,
+    set: flags.set,
   }
   const logger = commandLogger(flags)
   const { reward, groupColumn, groupSize } = flags

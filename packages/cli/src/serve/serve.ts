@@ -10,6 +10,7 @@ import {
   assertWorkerFlags,
   countFrom,
   example,
+  fieldValue,
   groups,
   portNumber,
   refuseOneOf,
@@ -46,6 +47,11 @@ function declareServe(program: Command) {
     )
     .option('--no-auth', 'require no key, even on an address that other machines can reach')
     .optionsGroup(groups.inputs)
+    .option(
+      '--set <field=value>',
+      'another value for a field of the config of the workflow, e.g. max_iterations=8; may be repeated',
+      fieldValue,
+    )
     .option('--no-validate', 'do not check the agent loop before serving it')
     .optionsGroup(groups.output)
     .option('--log <folder>', 'write a trace of every rollout of the agent loop to this folder')
@@ -178,9 +184,14 @@ async function serveCommand(entrypoint: string | undefined, flags: ServeFlags): 
   const { loadEntrypoint } = await import('../inputs/load-entrypoint.ts')
   const loaded = await loadEntrypoint(spec)
   if (loaded.kind === 'workflow') return serveWorkflow(loaded, flags)
-  const foreign = flags.admissionStatus === undefined ? flags.run && '--run' : '--admission-status'
-  if (foreign)
-    throw invalid(`${foreign} is for workflows, and ${loaded.file} exports an agent loop.`)
+  refuseOneOf(
+    {
+      '--set': flags.set,
+      '--admission-status': flags.admissionStatus,
+      '--run': flags.run || undefined,
+    },
+    (flag) => `${flag} is for workflows, and ${loaded.file} exports an agent loop.`,
+  )
   const { serveAgentLoop } = await import('./serve-agent-loop.ts')
   return serveAgentLoop(loaded, flags)
 }
@@ -233,6 +244,7 @@ function assertQueueFlags(flags: ServeFlags): void {
     '--stall-timeout': flags.stallTimeout,
     '--progress-timeout': flags.progressTimeout,
     '--worker-memory': flags.workerMemory,
+    '--set': flags.set,
   }
   refuseOneOf(
     ofWorkers,

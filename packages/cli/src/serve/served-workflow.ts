@@ -9,7 +9,7 @@ import {
   type EgressOptions,
   type WorkflowConfig,
 } from '@osmosis/core'
-import { groupSettings, isGroupGraderClass } from '@osmosis/core/workflow'
+import { groupSettings, isGroupGraderClass, overrideConfig } from '@osmosis/core/workflow'
 import type { MetadataCheck } from '@osmosis/eval'
 import { createWorkerPool, type WorkerEnd } from '@osmosis/workers'
 
@@ -40,6 +40,8 @@ export interface BackendOptions {
   readonly maxConcurrent?: number | undefined
   /** Maximum concurrent rollouts of a workflow without a config. Default: that of the backend. */
   readonly defaultConcurrency?: number | undefined
+  /** Fields of the workflow's config that have other values. */
+  readonly set?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** A workflow that is ready to be served. */
@@ -63,13 +65,19 @@ export function localWorkflow(
   }
 }
 
-/** The options of a backend for an entrypoint. */
+/**
+ * The options of a backend for an entrypoint.
+ *
+ * @throws OsmosisError with code `invalid_config` for fields to set that its config does not have
+ */
 export function backendOptions(
   entrypoint: Entrypoint,
-  { defaultConcurrency, ...options }: BackendOptions,
+  { defaultConcurrency, set = {}, ...options }: BackendOptions,
 ): Entrypoint & BackendOptions {
   const ofWorkflow = entrypoint.workflowConfig === undefined ? defaultConcurrency : undefined
-  return { ...entrypoint, ...options, maxConcurrent: options.maxConcurrent ?? ofWorkflow }
+  const workflowConfig = overrideConfig(entrypoint.workflowConfig, set)
+  const maxConcurrent = options.maxConcurrent ?? ofWorkflow
+  return { ...entrypoint, workflowConfig, ...options, maxConcurrent }
 }
 
 export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {

@@ -109,7 +109,12 @@ export async function runnableWorkflow(
   logger: Logger,
 ): Promise<ServedWorkflow> {
   const { artifactRoot } = readServerEnvironment(environment())
-  const options = { artifactRoot, egress: egressOf(flags), maxConcurrent: flags.concurrency }
+  const options = {
+    artifactRoot,
+    egress: egressOf(flags),
+    maxConcurrent: flags.concurrency,
+    set: flags.set,
+  }
   if (flags.workers === undefined) {
     const loaded = await loadEntrypoint(entrypoint)
     const isQueued = flags.redis !== undefined

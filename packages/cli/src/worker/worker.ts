@@ -9,6 +9,7 @@ import {
   assertWorkerFlags,
   countFrom,
   example,
+  fieldValue,
   groups,
   portNumber,
   positiveSeconds,
@@ -29,6 +30,12 @@ function declareWorker(program: Command) {
       'the module of the workflow; for a queue, the same version of the module that the servers serve',
     )
   const queued = addQueueFlags(worker, 'run the rollouts that are queued in this Redis')
+    .optionsGroup(groups.inputs)
+    .option(
+      '--set <field=value>',
+      'another value for a field of the config of the workflow, e.g. max_iterations=8; may be repeated',
+      fieldValue,
+    )
     .optionsGroup(groups.limits)
     .option(
       '--concurrency <n>',

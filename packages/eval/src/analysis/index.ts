@@ -95,3 +95,4 @@ export {
   type TrajectoryLike,
   transcriptContains,
 } from './trajectory/trajectory-shape.ts'
+export { type InputChange, inputChanges } from './comparison/input-changes.ts'

@@ -81,6 +81,7 @@ export const configRules = {
         ...timeouts,
       },
     },
+    workflow: { keys: 'any' },
     env: { keys: 'variables' },
     secrets: { keys: secretKeys, mandatory: 'add [secrets] with required = [] for none' },
     advanced: { keys: 'any' },
@@ -112,6 +113,7 @@ export const configRules = {
     checkpoints: {
       keys: { eval_interval: positiveInteger, checkpoint_save_freq: positiveInteger },
     },
+    workflow: { keys: 'any' },
     env: { keys: 'variables' },
     secrets: { keys: secretKeys },
     advanced: { keys: 'any' },

@@ -124,7 +124,7 @@ async function locateConfig(
   kind: ConfigKind,
   file: string,
   {
-    sections: { experiment, env = {}, secrets, advanced = {} },
+    sections: { experiment, workflow = {}, env = {}, secrets, advanced = {} },
     problems,
     platformProblems,
   }: Omit<ParsedConfig<'eval'>, 'sections'> & { readonly sections: CommonSections },
@@ -158,6 +158,7 @@ async function locateConfig(
       entrypointFile: files.entrypoint,
       datasetFile: files.dataset,
     },
+    workflow,
     env,
     requiredSecrets: secrets?.required ?? [],
     advanced,
@@ -213,7 +214,7 @@ function invalidConfig(
 /** The sections that configs of both kinds have. */
 type CommonSections = Pick<
   CheckedSections<'training'>,
-  'experiment' | 'env' | 'secrets' | 'advanced'
+  'experiment' | 'workflow' | 'env' | 'secrets' | 'advanced'
 >
 
 /** The files that a config names; absolute, undefined for a missing file. */
@@ -293,6 +294,8 @@ export interface LocatedConfig {
   /** The nearest folder above the config that has `rollouts/` and `data/`; absolute. */
   readonly workspaceRoot: string
   readonly experiment: ExperimentConfig
+  /** `[workflow]`: fields of the workflow's config that have other values. */
+  readonly workflow: Readonly<Record<string, unknown>>
   /** `[env]`: plain variables for the rollout server. */
   readonly env: Readonly<Record<string, string>>
   /** `[secrets] required`: names of variables that must have a value. */

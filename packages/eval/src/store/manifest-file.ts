@@ -10,7 +10,15 @@ import { damagedRun, fileMode, runFiles, storageError } from './run-files.ts'
 /** A group of a run's inputs. */
 export type InputGroup = keyof RunInputs
 
-const groups: readonly InputGroup[] = ['model', 'dataset', 'code', 'env', 'secrets', 'timeouts']
+const groups: readonly InputGroup[] = [
+  'model',
+  'dataset',
+  'code',
+  'workflow',
+  'env',
+  'secrets',
+  'timeouts',
+]
 
 /** The groups in which `inputs` differ from those of the run, in a fixed order; empty when it may resume. */
 export function changedInputs(manifest: RunManifest, inputs: RunInputs): InputGroup[] {

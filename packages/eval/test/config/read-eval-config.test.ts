@@ -62,6 +62,7 @@ describe('a valid eval config', () => {
       },
       env: {},
       requiredSecrets: [],
+      workflow: {},
       advanced: {},
       platformProblems: ['secrets: missing; add [secrets] with required = [] for none'],
     })
@@ -81,6 +82,9 @@ grader_timeout_s = 2.5
 LOG_LEVEL = "debug"
 [secrets]
 required = ["API_KEY"]
+[workflow]
+max_iterations = 8
+
 [advanced]
 anything = { goes = [1] }
 `)
@@ -99,6 +103,7 @@ anything = { goes = [1] }
       },
       env: { LOG_LEVEL: 'debug' },
       requiredSecrets: ['API_KEY'],
+      workflow: { max_iterations: 8 },
       advanced: { anything: { goes: [1] } },
       platformProblems: [],
     })

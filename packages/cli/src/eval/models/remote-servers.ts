@@ -39,6 +39,7 @@ export function evaluationServer(flags: Partial<EvalRunFlags>): EvaluationServer
     '--redis': flags.redis || undefined,
     '--log': flags.log,
     '--max-turns': flags.maxTurns,
+    '--set': flags.set,
   }
   for (const [flag, value] of Object.entries(unfit)) {
     if (value === undefined) continue

@@ -166,7 +166,17 @@ async function serveEntrypoint({
   const workers = flags.workers === undefined ? {} : { workers: flags.workers }
   const { rolloutPort: port = 0, verbose: isEchoed = false } = flags
   return startServerProcess(
-    { entrypoint, folder, env, port, isEchoed, ...traces, ...workers, ...queueArgs },
+    {
+      entrypoint,
+      folder,
+      env,
+      port,
+      isEchoed,
+      set: plan.workflow,
+      ...traces,
+      ...workers,
+      ...queueArgs,
+    },
     signal,
   )
 }

@@ -42,6 +42,8 @@ export interface ServerProcessOptions {
   readonly workers?: number | 'auto'
   /** Maximum concurrent rollouts of a workflow whose config sets no limit. Default: the server's. */
   readonly concurrency?: number
+  /** Fields of the workflow's config that have other values. Default: none. */
+  readonly set?: Readonly<Record<string, unknown>>
   /** Its flags about a queue. Default: it runs the rollouts itself. */
   readonly queueArgs?: readonly string[]
   /** Working folder of the process. */
@@ -146,12 +148,16 @@ export async function startServerProcess(
 }
 
 function serveArgs(options: ServerProcessOptions): string[] {
-  const { entrypoint, port = 0, traces, workers, concurrency, queueArgs = [] } = options
+  const { entrypoint, port = 0, traces, workers, concurrency, set = {}, queueArgs = [] } = options
   const log = traces === undefined ? [] : ['--log', fromHere(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
   // No trajectories: they may contain secrets of the evaluation that its server cannot recognise.
   const slots = concurrency === undefined ? [] : ['--concurrency', String(concurrency)]
-  const given = [...log, ...processes, ...slots, ...queueArgs]
+  const fields = Object.entries(set).flatMap(([field, value]) => [
+    '--set',
+    `${field}=${JSON.stringify(value)}`,
+  ])
+  const given = [...log, ...processes, ...slots, ...fields, ...queueArgs]
   return ['serve', entrypoint, '--port', String(port), '--no-trajectories', ...given]
 }
 

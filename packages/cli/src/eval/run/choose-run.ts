@@ -221,6 +221,7 @@ const groupNames: Readonly<Record<InputGroup, string>> = {
   model: 'model (its name, endpoint or parameters, or the baseline)',
   dataset: 'dataset',
   code: 'code (rollout, policy module or eval functions)',
+  workflow: 'fields of the config of the workflow ([workflow] or --set)',
   env: 'env',
   secrets: 'secrets (their names)',
   timeouts: 'timeouts',

@@ -42,6 +42,8 @@ export interface EvalRunPlan {
   readonly entrypoint: string
   /** Working folder of its process. */
   readonly folder: string
+  /** Fields of the workflow's config that have other values. */
+  readonly workflow: Readonly<Record<string, unknown>>
   /** Added to the environment of that process. */
   readonly env: Readonly<Record<string, string>>
   /** As in the config or the flag. */
@@ -103,6 +105,12 @@ export async function planEvaluation(
     configFile === undefined
       ? await planFromFlags(flags, server)
       : await planFromConfig(configFile, flags, server === undefined ? environment : undefined)
+  const elsewhere = server ? 'a running server' : plan.queue && 'a queue'
+  if (elsewhere !== undefined && Object.keys(plan.workflow).length > 0) {
+    throw invalid(
+      `[workflow] of the config and --set do not reach the workflow behind ${elsewhere}: remove them here, and pass --set to osmosis ${server ? 'serve' : 'worker'}.`,
+    )
+  }
   // A running server has its own sources.
   if (server === undefined) return plan
   // After the rows were read: they may contain the text of the key.
@@ -134,6 +142,7 @@ async function planFromConfig(
     rollout: experiment.rollout,
     entrypoint: experiment.entrypointFile,
     folder: experiment.rolloutFolder,
+    workflow: { ...config.workflow, ...flags.set },
     env: config.env,
     dataset: flags.dataset ?? experiment.dataset,
     datasetFile: experiment.datasetFile,
@@ -184,6 +193,7 @@ async function planFromFlags(
     rollout: server?.url ?? module,
     entrypoint: name === undefined ? found : `${found}:${name}`,
     folder: workingFolder(),
+    workflow: flags.set ?? {},
     env: {},
     dataset,
     datasetFile: fromHere(dataset),

@@ -121,6 +121,12 @@ function flagArguments(flag: string, value: unknown): string[] {
   if (value === true) return ['preflight', 'grader'].includes(flag) ? [] : [`--${option}`]
   if (value === false) return [`--no-${option}`]
   if (Array.isArray(value)) return value.flatMap((one) => flagArguments(flag, one))
+  if (typeof value === 'object' && value !== null) {
+    return Object.entries(value).flatMap(([field, own]) => [
+      `--${option}`,
+      `${field}=${JSON.stringify(own)}`,
+    ])
+  }
   const text = String(value)
   return [`--${option}`, /url$|^redis$/i.test(flag) ? withoutCredentials(text) : text]
 }

@@ -58,6 +58,7 @@ export async function findInputs(
       ),
       scorers: scorers.map(({ name }) => name),
     },
+    ...(Object.keys(plan.workflow).length === 0 ? {} : { workflow: plan.workflow }),
     env: plan.env,
     secrets: Object.keys(plan.secrets).toSorted(),
     timeouts: {

@@ -42,6 +42,9 @@ export function planText(
   return [
     head,
     field('Rollout', plan.rollout),
+    ...Object.entries(plan.workflow).map(([name, value]) =>
+      field('Set', `${name} = ${oneLine(JSON.stringify(value))}`),
+    ),
     field('Dataset', shown.startsWith('..') ? plan.datasetFile : shown),
     field('Size', size),
     field(

@@ -4,6 +4,7 @@ import {
   compareRuns,
   type Comparison,
   halfWidth,
+  inputChanges,
   type BehaviourChange,
   type PairedDifference,
   type RowChange,
@@ -107,6 +108,7 @@ function comparisonDocument({ a, b, comparison }: ComparedRuns): object {
   return {
     a: a.name,
     b: b.name,
+    changed: inputChanges(a.reader.manifest, b.reader.manifest),
     ...figures,
     rows: rows.map(({ a: left, b: right, ...row }) => ({
       ...row,
@@ -137,6 +139,7 @@ function comparisonLines(runs: ComparedRuns, width: number): string[] {
   const sections = [
     wrapped(`${verdict.lead}${verdict.rest}`, width).map((line) => styled(format, line)),
     [runLine('Before', runs.a), runLine('After', runs.b)],
+    changedLines(runs),
     [...tableLines([head, mainRow(runs)], { right: [1, 2, 3] }), ...wrapped(rowsText(runs), width)],
     ...(facets.length === 0
       ? []
@@ -164,6 +167,7 @@ function comparisonMarkdown(runs: ComparedRuns): string {
   const { comparison, a, b, by } = runs
   const { verdict, facets } = comparison
   const behaviour = comparison.behaviour.filter(({ before, after }) => before !== 0 || after !== 0)
+  const changed = changedRows(runs)
   return [
     `**${verdict.lead}**${verdict.rest}`,
     '',
@@ -178,6 +182,9 @@ function comparisonMarkdown(runs: ComparedRuns): string {
     ),
     '',
     rowsText(runs),
+    ...(changed.length === 0
+      ? []
+      : ['', ...markdownTable(['Changed', 'Before', 'After'], changed, [])]),
     ...(facets.length === 0
       ? []
       : [
@@ -190,6 +197,19 @@ function comparisonMarkdown(runs: ComparedRuns): string {
           ),
         ]),
   ].join('\n')
+}
+
+/** What differs between the inputs of the runs. */
+function changedRows({ a, b }: ComparedRuns): string[][] {
+  const changes = inputChanges(a.reader.manifest, b.reader.manifest)
+  return changes.map(({ name, before, after }) => [name, before ?? 'not set', after ?? 'not set'])
+}
+
+function changedLines(runs: ComparedRuns): string[] {
+  const rows = changedRows(runs).map((row) => row.map(onOneLine))
+  if (rows.length === 0) return []
+  const head = ['Changed', 'Before', 'After'].map((text): Cell => ({ text, format: 'dim' }))
+  return tableLines([head, ...rows])
 }
 
 const toneFormats = { better: 'green', worse: 'red', none: 'bold', unknown: 'yellow' } as const

@@ -103,6 +103,7 @@ async function serveEntrypoint(
         _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(plan.folder, 'artifacts'),
       },
       concurrency: plan.rowsPerStep * plan.attempts,
+      set: plan.config.workflow,
     },
     signal,
   )

@@ -40,6 +40,8 @@ export interface RunInputs {
   }
   /** What the config sets, by its names. */
   readonly env: Readonly<Record<string, string>>
+  /** Fields of the workflow's config that have other values than in its code. Default: none. */
+  readonly workflow?: Readonly<Record<string, unknown>>
   /** Names only: a new key does not change the run. */
   readonly secrets: readonly string[]
   readonly timeouts: {

@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest'
+
+import { run } from './in-process.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+
+const main = `import { AgentWorkflow, defineWorkflowConfig, Grader } from '@osmosis/core'
+
+export const config = defineWorkflowConfig({ name: 'counting', maxIterations: 10, style: { tone: 'plain' } })
+
+export class Counting extends AgentWorkflow {
+  async run({ prompt, config }) {
+    return [...prompt, { role: 'assistant', content: config.style.tone + ' ' + config.maxIterations }]
+  }
+}
+
+export class Grade extends Grader {
+  async grade(ctx) {
+    ctx.setReward(Number(/\\d+$/.exec(ctx.sample.messages.at(-1).content)[0]))
+  }
+}
+`
+const section =
+  '[workflow]\nmax_iterations = 8\nstyle = { tone = "kind" }\n\n[secrets]\nrequired = []\n'
+
+function workspace(): (words: string) => ReturnType<typeof run> {
+  const root = temporaryWorkspace({
+    'rollouts/counting/main.ts': main,
+    'configs/eval/counting.toml': evalConfig('counting', section),
+  })
+  const flags = '--policy policies/echo.ts --limit 1'
+  return (words) =>
+    run(words.replace('CONFIG', `configs/eval/counting.toml ${flags}`).split(' '), {}, root)
+}
+
+describe('fields of the config of a workflow', () => {
+  it('have the values of [workflow] and --set, which the run records and eval compare shows', async () => {
+    const osmosis = workspace()
+    const before = await osmosis('eval run CONFIG --name before')
+    expect(before.stderr).toContain(
+      '  Set        max_iterations = 8\n  Set        style = {"tone":"kind"}\n',
+    )
+    expect(before.stdout).toMatch(/Reward +8\n/)
+    const after = await osmosis('eval run CONFIG --name after --workers 1 --set max_iterations=4')
+    expect(after.stdout).toMatch(/Reward +4\n/)
+    const shown = await osmosis('eval show after 0.1')
+    expect(shown.stdout).toContain('kind 4')
+
+    const { stdout } = await osmosis('eval compare before after --json')
+    expect(JSON.parse(stdout)).toMatchObject({
+      changed: [{ name: 'config: max_iterations', before: '8', after: '4' }],
+    })
+    const text = await osmosis('eval compare before after')
+    expect(text.stdout).toMatch(/Changed +Before +After\nconfig: max_iterations +8 +4\n/)
+    const markdown = await osmosis('eval compare before after --markdown')
+    expect(markdown.stdout).toContain('| config: max\\_iterations | 8 | 4 |')
+  })
+
+  it('are inputs of a run: it is not resumed with others', async () => {
+    const osmosis = workspace()
+    await osmosis('eval run CONFIG --name one')
+    const { code, stderr } = await osmosis('eval run CONFIG --name one --set max_iterations=4')
+    expect(code).toBe(2)
+    expect(stderr).toContain(
+      'have changed: fields of the config of the workflow ([workflow] or --set).',
+    )
+  })
+
+  it.each([
+    ['--set iterations=8', 'has no field iterations: it has name, maxIterations, style.'],
+    ['--set max_iterations=many', 'must be a number, got "many".'],
+    ['--set style.colour=red', 'has no field style.colour: it has tone.'],
+    ['--set max_iterations', 'It must be <field>=<value>, such as max_iterations=8.'],
+    ['--set max_iterations=8 --redis redis://127.0.0.1:1', 'pass --set to osmosis worker.'],
+  ])('are refused: %s', async (flags, message) => {
+    const { code, stderr } = await workspace()(`eval run CONFIG ${flags}`)
+    expect(code).toBe(2)
+    expect(stderr).toContain(message)
+  })
+})
