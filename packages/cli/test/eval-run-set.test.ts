@@ -22,10 +22,13 @@ export class Grade extends Grader {
 const section =
   '[workflow]\nmax_iterations = 8\nstyle = { tone = "kind" }\n\n[secrets]\nrequired = []\n'
 
-function workspace(): (words: string) => ReturnType<typeof run> {
+function workspace(
+  files: Readonly<Record<string, string>> = {},
+): (words: string) => ReturnType<typeof run> {
   const root = temporaryWorkspace({
     'rollouts/counting/main.ts': main,
     'configs/eval/counting.toml': evalConfig('counting', section),
+    ...files,
   })
   const flags = '--policy policies/echo.ts --limit 1'
   return (words) =>
@@ -55,6 +58,33 @@ describe('fields of the config of a workflow', () => {
     expect(markdown.stdout).toContain('| config: max\\_iterations | 8 | 4 |')
   })
 
+  it('make a run of each value that --set lists, and of each model of --models, and compare them', async () => {
+    const osmosis = workspace({ 'policies/other.ts': "export { policy } from './echo.ts'\n" })
+    const { code, stdout, stderr } = await osmosis(
+      'eval run CONFIG --name sweep --set max_iterations=0,4 --set style.tone="a,b"',
+    )
+    expect(code).toBe(0)
+    expect(stderr).toMatch(/\nmax_iterations=0 {2}1 of 2\n.*\nmax_iterations=4 {2}2 of 2\n/s)
+    expect(stdout).toMatch(
+      /^\n +Reward +Pass rate +Time +Run\nmax_iterations=0 +0 +0\.0 % +·{20} .* sweep-max_iterations-0\nmax_iterations=4 +4 +100\.0 % +█{20} .* sweep-max_iterations-4\n/,
+    )
+    expect(stdout).toMatch(
+      /\nCompare {2}osmosis eval compare sweep-max_iterations-0 sweep-max_iterations-4\n/,
+    )
+    const shown = await osmosis('eval show sweep-max_iterations-4 0.1')
+    expect(shown.stdout).toContain('a,b 4')
+
+    const both = await osmosis(
+      'eval run configs/eval/counting.toml --limit 1 --models policies/echo.ts,policies/other.ts --set max_iterations=1,2 --json',
+    )
+    expect(JSON.parse(both.stdout)).toMatchObject([
+      { label: 'policies/echo.ts max_iterations=1', figures: { mean: { value: 1 } } },
+      { label: 'policies/echo.ts max_iterations=2', workflow: { max_iterations: 2 } },
+      { label: 'policies/other.ts max_iterations=1', model: 'policies/other.ts' },
+      { label: 'policies/other.ts max_iterations=2', figures: { mean: { value: 2 } } },
+    ])
+  })
+
   it('are inputs of a run: it is not resumed with others', async () => {
     const osmosis = workspace()
     await osmosis('eval run CONFIG --name one')
@@ -70,6 +100,9 @@ describe('fields of the config of a workflow', () => {
     ['--set max_iterations=many', 'must be a number, got "many".'],
     ['--set style.colour=red', 'has no field style.colour: it has tone.'],
     ['--set max_iterations', 'It must be <field>=<value>, such as max_iterations=8.'],
+    ['--models a,a', "--models must be different names, separated by commas, got 'a,a'."],
+    ['--models a', 'Pass either --models or --policy'],
+    ['--set max_iterations=1,2 --junit x.xml', '--junit is for one run'],
     ['--set max_iterations=8 --redis redis://127.0.0.1:1', 'pass --set to osmosis worker.'],
   ])('are refused: %s', async (flags, message) => {
     const { code, stderr } = await workspace()(`eval run CONFIG ${flags}`)

@@ -128,6 +128,18 @@ export function fieldValue(
   return { ...earlier, [field]: fromJson(value) }
 }
 
+/** As {@link fieldValue}, but with the values of a list such as `4,8`. */
+export function fieldValues(
+  given: string,
+  earlier: Readonly<Record<string, readonly unknown[]>> | undefined,
+): Readonly<Record<string, readonly unknown[]>> {
+  const [[field, value] = ['', '']] = Object.entries(fieldValue(given, undefined))
+  // A text that is no JSON may be a list; "a,b" in quotes is one text.
+  const written = given.slice(field.length + 1)
+  const isList = value === written && written.includes(',')
+  return { ...earlier, [field]: isList ? written.split(',').map(fromJson) : [value] }
+}
+
 /** A value that is written as JSON; any other as it is. */
 function fromJson(value: string): unknown {
   try {

@@ -10,7 +10,7 @@ import {
   dollars,
   endpointUrl,
   example,
-  fieldValue,
+  fieldValues,
   groups,
   portNumber,
   repeated,
@@ -38,8 +38,8 @@ function declareRun(evals: Command) {
     .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
     .option(
       '--set <field=value>',
-      'another value for a field of the config of the workflow, e.g. max_iterations=8, before [workflow] of the config; may be repeated',
-      fieldValue,
+      'another value for a field of the config of the workflow, e.g. max_iterations=8; wins over [workflow] of the config; several values, e.g. max_iterations=4,8, make a run each and compare them; may be repeated',
+      fieldValues,
     )
     .option('--rows <list>', 'only these rows, counted from 0, e.g. 0-4,7')
     .option('--limit <rows>', 'maximum number of rows', countFrom(1))
@@ -82,6 +82,10 @@ function declareRun(evals: Command) {
       repeated,
     )
     .optionsGroup(groups.model)
+    .option(
+      '--models <names>',
+      'make a run with each of these models and compare them: names as for --model, or as for --policy, separated by commas',
+    )
     .option(
       '--baseline-policy <name or module>',
       'compare with a policy of osmosis.toml, or with a module that exports one',
@@ -175,14 +179,19 @@ function declareRun(evals: Command) {
 }
 
 /** Flags of `osmosis eval run`. */
-export type EvalRunFlags = FlagsOf<typeof declareRun>
+export type ParsedRunFlags = FlagsOf<typeof declareRun>
+
+/** Flags of one run. */
+export type EvalRunFlags = Omit<ParsedRunFlags, 'set' | 'models'> & {
+  readonly set?: Readonly<Record<string, unknown>> | undefined
+}
 
 /** Adds `eval run`. */
 export function addEvalRunCommand(evals: Command, setExitCode: SetExitCode): void {
   const command = declareRun(evals)
   addPythonName(command, '--dataset-file <file>', '--dataset')
   command.action(async (config, flags) => {
-    const { evalRunCommand } = await import('./run/run-evaluation.ts')
-    setExitCode(await evalRunCommand(config, flags))
+    const { runVariants } = await import('./models/run-variants.ts')
+    setExitCode(await runVariants(config, flags))
   })
 }

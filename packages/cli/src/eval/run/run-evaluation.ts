@@ -12,7 +12,6 @@ import {
   type RunStore,
   type Scorer,
   formatCount,
-  formatShare,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
@@ -39,7 +38,7 @@ import { chooseModels, type ComparedModels, preflightModels } from '../models/co
 import { serveModels, type ServedModels } from '../models/served-models.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { runReport } from '../show/run-report.ts'
-import { reasonSentence, runSummary } from '../show/run-summary.ts'
+import { runSummary } from '../show/run-summary.ts'
 import { endedRun } from '../show/shown-run.ts'
 import {
   chooseRun,
@@ -55,6 +54,15 @@ import { beginRun, openEarlierRun, resumeArguments } from './open-run.ts'
 import { planText, runAgainText, servedText, ProgressLine } from './run-output.ts'
 import { hasResultFiles, writeResultFiles } from './result-files.ts'
 import { findInputs, type KnownInputs } from './run-inputs.ts'
+import { exitCodeOf, outcomeLine } from './run-outcome.ts'
+
+/** For a command that makes several runs. */
+export interface RunHooks {
+  /** Called with the folder of the run, once it exists. */
+  readonly opened?: (location: string) => void
+  /** Whether the result is not printed. Default: it is. */
+  readonly isSilent?: boolean
+}
 
 /** A run with everything that it needs. */
 interface Preparation {
@@ -68,6 +76,7 @@ interface Preparation {
   readonly scorers: readonly Scorer[]
   readonly inputs: KnownInputs
   readonly run: ChosenRun
+  readonly hooks: RunHooks
   /** Prints a line on stderr, unless the command is quiet. */
   readonly say: (text: string) => void
 }
@@ -81,13 +90,14 @@ interface Preparation {
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset` for invalid
  * input, `run_locked` when another process writes to the run, `damaged_run`, `storage_error`
  */
-export async function evalRunCommand(
+export async function evaluateOnce(
   configFile: string | undefined,
   flags: EvalRunFlags,
+  hooks: RunHooks = {},
 ): Promise<number> {
   keepYoungGenerationSmall()
   disablePretenuring()
-  const prepared = await prepare(configFile, flags)
+  const prepared = { ...(await prepare(configFile, flags)), hooks }
   const interrupt = abortOnInterrupt()
   try {
     return await start(prepared, interrupt.signal)
@@ -99,7 +109,10 @@ export async function evalRunCommand(
   }
 }
 
-async function prepare(configFile: string | undefined, flags: EvalRunFlags): Promise<Preparation> {
+async function prepare(
+  configFile: string | undefined,
+  flags: EvalRunFlags,
+): Promise<Omit<Preparation, 'hooks'>> {
   if (flags.fresh && flags.retryFailed !== undefined) {
     throw new OsmosisError(
       'invalid_config',
@@ -139,7 +152,7 @@ async function prepare(configFile: string | undefined, flags: EvalRunFlags): Pro
 }
 
 async function start(initial: Preparation, interrupt: AbortSignal): Promise<number> {
-  const { plan, flags, models, say } = initial
+  const { plan, flags, models, say, hooks } = initial
   say(planText(plan, initial.run, models, flags.dryRun ? 'Would start' : 'Starting'))
   const pending = countPending(initial.run, initial.inputs, runsAgain(flags))
   if (flags.dryRun) {
@@ -157,6 +170,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
   const earlier = run.earlier && (await openEarlierRun(run, plan, flags))
   let store = earlier
   try {
+    if (earlier !== undefined) hooks.opened?.(earlier.location)
     if (earlier !== undefined && pending === 0) {
       return await conclude(
         prepared,
@@ -171,6 +185,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
       try {
         const { inputs, resumeWith } = prepared
         store ??= await beginRun(run, { plan, inputs, kind: served.kind, resumeWith, lock }, flags)
+        hooks.opened?.(store.location)
         served.logTo(path.join(store.location, 'logs.txt'))
         say(servedText(served))
         sayWhatRunsAgain(prepared, served)
@@ -292,19 +307,22 @@ function print(text: string): void {
 }
 
 async function conclude(
-  { flags, resumeWith }: Preparation,
+  { flags, resumeWith, hooks }: Preparation,
   store: RunStore,
   result: EvaluationResult,
   interrupt: AbortSignal,
 ): Promise<number> {
-  const isReported = flags.json !== true && flags.quiet !== true
+  const { isSilent = false } = hooks
+  const isReported = !isSilent && flags.json !== true && flags.quiet !== true
   // A large run is not held in a second form without need.
   const run = isReported || hasResultFiles(flags) ? await endedRun(store, resumeWith) : undefined
-  if (flags.json) {
+  if (isSilent) {
+    // The command prints all of its runs at the end.
+  } else if (flags.json) {
     const document = { ...metricsDocument(result, store), location: store.location }
     printJson(document)
   } else if (flags.quiet) printOut(`${outcomeLine(result)}\n`)
-  else if (run !== undefined) {
+  else if (isReported && run !== undefined) {
     const width = outputWidth()
     const text = flags.details
       ? await runReport(run, width)
@@ -346,46 +364,4 @@ async function confirmStart(
   } finally {
     lines.close()
   }
-}
-
-const gateFailedCode = 3
-
-/** The exit code of a run that has ended. Prints each reason why it is not 0. */
-function exitCodeOf(result: EvaluationResult, { minPassRate, grader }: EvalRunFlags): number {
-  const errors = failuresOf(result, grader)
-  for (const error of errors) print(`error: ${error}`)
-  if (errors.length > 0) return 1
-  const passRate = passRateOf(result)
-  if (minPassRate === undefined || passRate >= minPassRate) return 0
-  print(
-    `error: The pass rate is ${formatShare(passRate)}, and --min-pass-rate requires ${formatShare(minPassRate)}.`,
-  )
-  return gateFailedCode
-}
-
-/** The only output of a quiet command, apart from errors. */
-function outcomeLine(result: EvaluationResult): string {
-  return `${result.names.run} ${result.status}: ${formatShare(passRateOf(result))} passed`
-}
-
-/** By the first eval function; without any, by the reward. */
-function passRateOf({ model: { metrics } }: EvaluationResult): number {
-  const [first = metrics.reward] = Object.values(metrics.scores)
-  return first.passRate
-}
-
-function failuresOf(
-  { incompleteReason, model, baseline }: EvaluationResult,
-  needsReward: boolean,
-): string[] {
-  const models = baseline === null ? [model] : [model, baseline]
-  const errors = models.flatMap(({ name, metrics: { scores, reward, completedItems } }) => {
-    const missing = Object.entries(scores).filter(([, { graded }]) => graded === 0)
-    if (missing.length > 0)
-      return missing.map(([score]) => `${score} scored no rollout of ${name}.`)
-    const none = Object.keys(scores).length === 0 && reward.graded === 0 && completedItems > 0
-    return none && needsReward ? [`No rollout of ${name} got a reward.`] : []
-  })
-  if (incompleteReason === null) return errors
-  return [...errors, `The run is incomplete. ${reasonSentence(incompleteReason)}`]
 }

@@ -1,0 +1,197 @@
+import { OsmosisError } from '@osmosis/core'
+import {
+  reportFigures,
+  runStatistics,
+  unitText,
+  type FigureKey,
+  type ReportFigure,
+} from '@osmosis/eval/analysis'
+
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { printError, printJson, printOut } from '../../command/surroundings.ts'
+import { styled, tableLines, withCommand, type Cell } from '../../command/terminal-text.ts'
+import { workspaceHere } from '../../inputs/choose-policy.ts'
+import type { EvalRunFlags, ParsedRunFlags } from '../run.ts'
+import { briefText } from '../show/figure-text.ts'
+import { openShownRun, type ShownRun } from '../show/shown-run.ts'
+import { evaluateOnce } from '../run/run-evaluation.ts'
+
+/** One of the runs that a command makes. */
+interface Variant {
+  /** What sets it apart: `max_iterations=4`. */
+  readonly label: string
+  readonly flags: EvalRunFlags
+}
+
+/**
+ * Makes a run, or one for each model of `--models` and each value of `--set`, one after the other, and compares them.
+ * Resolves with the exit code: that of the run; of several the first that is not 0.
+ *
+ * @throws what {@link evaluateOnce} throws
+ */
+export async function runVariants(
+  configFile: string | undefined,
+  flags: ParsedRunFlags,
+): Promise<number> {
+  const [first, ...others] = await variantsOf(flags)
+  if (first === undefined) throw new TypeError('There is always a variant.')
+  if (others.length === 0) return evaluateOnce(configFile, first.flags)
+  if (flags.junit !== undefined) {
+    throw invalid(
+      '--junit is for one run: write the results of each with osmosis eval export <run> --junit <file>.',
+    )
+  }
+  const variants = [first, ...others]
+  const made: { readonly label: string; readonly location: string }[] = []
+  let code = 0
+  for (const [at, { label, flags: own }] of variants.entries()) {
+    if (!flags.quiet) printError(`\n${styled('bold', label)}  ${at + 1} of ${variants.length}\n`)
+    const opened = (location: string): void => void made.push({ label, location })
+    const ended = await evaluateOnce(configFile, own, { opened, isSilent: true })
+    code ||= ended
+    if (ended === interruptedExitCode) break
+  }
+  const runs = await Promise.all(
+    made.map(async ({ label, location }) => ({ label, run: await shownRun(location) })),
+  )
+  if (flags.json) printJson(runs.map(variantDocument))
+  else if (runs.length > 0) printOut(`\n${comparisonLines(runs).join('\n')}\n`)
+  return code
+}
+
+async function variantsOf(flags: ParsedRunFlags): Promise<Variant[]> {
+  const { set = {}, models: listed, ...rest } = flags
+  const models = listed?.split(',').map((name) => name.trim())
+  if (models !== undefined) assertModels(models, flags)
+  const names = models === undefined ? [undefined] : models
+  const several = Object.entries(set).filter(([, values]) => values.length > 1)
+  const { policies } = await workspaceHere()
+  return names.flatMap((model) => {
+    const isPolicy = model !== undefined && (policies.has(model) || /\.[cm]?[jt]s$/.test(model))
+    const own = model === undefined ? {} : isPolicy ? { policy: model } : { model }
+    return combinations(Object.entries(set)).map((fields): Variant => {
+      const label = [
+        ...(model === undefined ? [] : [model]),
+        ...several.map(([field]) => `${field}=${String(fields[field])}`),
+      ].join(' ')
+      const isOnly = label === ''
+      const name = rest.name === undefined || isOnly ? {} : { name: variantName(rest.name, label) }
+      const fieldFlags = Object.keys(fields).length === 0 ? {} : { set: fields }
+      return { label, flags: { ...rest, ...own, ...fieldFlags, ...name } }
+    })
+  })
+}
+
+function assertModels(models: readonly string[], flags: ParsedRunFlags): void {
+  if (models.includes('') || new Set(models).size < models.length) {
+    throw invalid(`--models must be different names, separated by commas, got '${flags.models}'.`)
+  }
+  const { model, policy, baselineModel, baselinePolicy } = flags
+  const others = {
+    '--model': model,
+    '--policy': policy,
+    '--baseline-model': baselineModel,
+    '--baseline-policy': baselinePolicy,
+  }
+  const [other] = Object.entries(others).find(([, value]) => value !== undefined) ?? []
+  if (other !== undefined) {
+    throw invalid(`Pass either --models or ${other}: --models names every model that is compared.`)
+  }
+}
+
+/** Every combination of one value of each field. */
+function combinations(
+  fields: readonly (readonly [string, readonly unknown[]])[],
+): Readonly<Record<string, unknown>>[] {
+  const [[field, values] = [], ...rest] = fields
+  if (field === undefined || values === undefined) return [{}]
+  const others = combinations(rest)
+  return values.flatMap((value) => others.map((other) => ({ [field]: value, ...other })))
+}
+
+/** The name of a run, with what sets it apart. */
+function variantName(name: string, label: string): string {
+  return `${name}-${label.replaceAll(/[^A-Za-z0-9._]+/g, '-')}`
+}
+
+async function shownRun(location: string): Promise<ShownRun> {
+  return openShownRun({ location, variant: undefined })
+}
+
+interface VariantRun {
+  readonly label: string
+  readonly run: ShownRun
+}
+
+function figuresOf({ run: { table } }: VariantRun): ReadonlyMap<FigureKey, ReportFigure> {
+  return new Map(reportFigures(table, runStatistics(table)).map((figure) => [figure.key, figure]))
+}
+
+function variantDocument(variant: VariantRun): object {
+  const figures = [...figuresOf(variant).values()].flatMap(({ key, value, interval }) =>
+    value === undefined ? [] : [[key, { value, ci95: interval?.ci95 ?? null }] as const],
+  )
+  const { label, run } = variant
+  const { reader } = run
+  return {
+    label,
+    run: run.name,
+    location: reader.location,
+    model: run.table.document.model,
+    workflow: reader.manifest.inputs.workflow ?? {},
+    figures: Object.fromEntries(figures),
+  }
+}
+
+const barWidth = 20
+
+const amountKeys = ['tokens', 'time', 'cost'] as const
+
+/** A table of the runs, with a bar for each pass rate, and the command that compares the best with the first. */
+function comparisonLines(runs: readonly VariantRun[]): string[] {
+  const amounts = amountKeys.filter((key) => runs.some((run) => figuresOf(run).has(key)))
+  const titles = amounts.map((key) => key.charAt(0).toUpperCase() + key.slice(1))
+  const head = ['', 'Reward', 'Pass rate', '', ...titles, 'Run']
+  const rows = runs.map((run) => variantRow(run, amounts))
+  const best = runs.toSorted((a, b) => passRate(b) - passRate(a))[0]
+  const [first] = runs
+  return [
+    ...tableLines([head.map((text): Cell => ({ text, format: 'dim' })), ...rows], {
+      right: amounts.map((_, at) => at + 4),
+    }),
+    ...(best === undefined || first === undefined || best === first
+      ? []
+      : ['', ...withCommand('Compare ', ['eval', 'compare', first.run.command, best.run.command])]),
+  ]
+}
+
+function passRate(variant: VariantRun): number {
+  return figuresOf(variant).get('pass_rate')?.value ?? 0
+}
+
+function variantRow(variant: VariantRun, amounts: readonly FigureKey[]): (Cell | string)[] {
+  const figures = figuresOf(variant)
+  const share = Math.round((figures.get('pass_rate')?.value ?? 0) * barWidth)
+  return [
+    { text: variant.label, format: 'bold' },
+    estimateText(figures.get('mean'), 'plain'),
+    estimateText(figures.get('pass_rate'), 'share'),
+    '█'.repeat(share) + '·'.repeat(barWidth - share),
+    ...amounts.map((key) => amountText(figures.get(key))),
+    variant.run.name,
+  ]
+}
+
+function estimateText(figure: ReportFigure | undefined, scale: 'plain' | 'share'): string {
+  const { value = null, interval } = figure ?? {}
+  return briefText({ value, ci95: interval?.ci95 ?? null, rows: interval?.rows ?? 0 }, scale)
+}
+
+function amountText(figure: ReportFigure | undefined): string {
+  const { value = null } = figure ?? {}
+  return figure === undefined || value === null ? '' : unitText(value, figure.unit)
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}

@@ -1,0 +1,50 @@
+import { formatShare, type EvaluationResult } from '@osmosis/eval'
+
+import { printError } from '../../command/surroundings.ts'
+import type { EvalRunFlags } from '../run.ts'
+import { reasonSentence } from '../show/run-summary.ts'
+
+const gateFailedCode = 3
+
+/** The exit code of a run that has ended. Prints each reason why it is not 0. */
+export function exitCodeOf(
+  result: EvaluationResult,
+  { minPassRate, grader }: EvalRunFlags,
+): number {
+  const errors = failuresOf(result, grader)
+  for (const error of errors) printError(`error: ${error}\n`)
+  if (errors.length > 0) return 1
+  const passRate = passRateOf(result)
+  if (minPassRate === undefined || passRate >= minPassRate) return 0
+  printError(
+    `error: The pass rate is ${formatShare(passRate)}, and --min-pass-rate requires ${formatShare(minPassRate)}.\n`,
+  )
+  return gateFailedCode
+}
+
+/** The only output of a quiet command, apart from errors. */
+export function outcomeLine(result: EvaluationResult): string {
+  return `${result.names.run} ${result.status}: ${formatShare(passRateOf(result))} passed`
+}
+
+/** By the first eval function; without any, by the reward. */
+function passRateOf({ model: { metrics } }: EvaluationResult): number {
+  const [first = metrics.reward] = Object.values(metrics.scores)
+  return first.passRate
+}
+
+function failuresOf(
+  { incompleteReason, model, baseline }: EvaluationResult,
+  needsReward: boolean,
+): string[] {
+  const models = baseline === null ? [model] : [model, baseline]
+  const errors = models.flatMap(({ name, metrics: { scores, reward, completedItems } }) => {
+    const missing = Object.entries(scores).filter(([, { graded }]) => graded === 0)
+    if (missing.length > 0)
+      return missing.map(([score]) => `${score} scored no rollout of ${name}.`)
+    const none = Object.keys(scores).length === 0 && reward.graded === 0 && completedItems > 0
+    return none && needsReward ? [`No rollout of ${name} got a reward.`] : []
+  })
+  if (incompleteReason === null) return errors
+  return [...errors, `The run is incomplete. ${reasonSentence(incompleteReason)}`]
+}
