@@ -25,6 +25,7 @@ export {
 } from './loop/trainer.ts'
 export type { AnsweredCall, AnswerHook, LoopOutcome } from './loop/loop-outcome.ts'
 export {
+  cachedAnswer,
   overhear,
   type CallListener,
   type ModelPrice,

@@ -166,6 +166,10 @@ function declareRun(evals: Command) {
     .optionsGroup(groups.scoring)
     .option('--no-grader', 'run even without a grader or an eval function')
     .optionsGroup(groups.run)
+    .option(
+      '--cache',
+      'answer requests that an earlier run with this flag made, in the same attempt at a row, with the stored answers in .osmosis/cache; they cost nothing again',
+    )
     .option('--no-preflight', 'do not test the models with one call before the run starts')
     .option('--dry-run', 'print the plan without starting a rollout')
     .optionsGroup(groups.output)

@@ -23,11 +23,12 @@ import {
 import { providerOf } from '@osmosis/models'
 import { healthResponseSchema } from '@osmosis/runtime/wire'
 
-import { hideKey } from '../../command/surroundings.ts'
+import { hideKey, printError } from '../../command/surroundings.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from '../run/evaluation-plan.ts'
 import type { InFlight, ServedFacts } from '../run/run-output.ts'
+import { cachedPolicy, type CachedPolicy } from './cached-policy.ts'
 import { type ComparedModels, namingEndpoint } from './compared-models.ts'
 import {
   askHealth,
@@ -103,7 +104,11 @@ export async function serveModels(
     const watched = watchPolicy(chosen.policy, { advise: policyAdvice(chosen) })
     const parametrised = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
     const price = plan.policy.workspace.prices.get(chosen.name)
-    const recorded = recordPolicy(parametrised, { tokenIds: flags.tokenIds ?? false, price })
+    const cached = cacheOf(parametrised, chosen, options)
+    const recorded = recordPolicy(cached ?? parametrised, {
+      tokenIds: flags.tokenIds ?? false,
+      price,
+    })
     // Outermost, so that it notices each refusal and the time of waiting does not count as slowness.
     const policy = patientPolicy(recorded, {
       watched,
@@ -115,7 +120,11 @@ export async function serveModels(
       { plan, flags, runFolder },
     )
     opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
-    return { name: chosen.name, policy, runner: explaining(driver.runner, server, thread) }
+    return {
+      name: chosen.name,
+      policy,
+      runner: explaining(driver.runner, server, { thread, cached }),
+    }
   }
   try {
     assertFlagsFit(server, options)
@@ -273,19 +282,38 @@ function withParams(policy: PolicyModel, params: Record<string, number>): Policy
   }
 }
 
+/** The cache of `--cache`. A policy module answers at no cost, and is not cached: its code decides its answers. */
+function cacheOf(
+  policy: PolicyModel,
+  { choice }: ChosenPolicy,
+  { flags, plan }: ServeModelsOptions,
+): CachedPolicy | undefined {
+  if (!flags.cache || choice.kind === 'module') return undefined
+  const address = choice.kind === 'endpoint' ? choice.baseUrl : null
+  const params = JSON.stringify(paramsOf(flags))
+  return cachedPolicy(policy, {
+    folder: path.join(path.dirname(plan.outputRoot), 'cache'),
+    identity: [address, choice.model, params],
+    warn: (text) => printError(`warning: ${text}\n`),
+  })
+}
+
 /** Explains broken connections by the exit of the process. */
 function explaining(
   runner: ItemRunner,
   server: EvaluatedServer,
-  thread?: WatchedThread,
+  { thread, cached }: { thread: WatchedThread | undefined; cached: CachedPolicy | undefined },
 ): ItemRunner {
   return {
     async run(item, options) {
       thread?.rolloutBegins()
+      cached?.rolloutBegins(item)
       try {
         return await runner.run(item, options)
       } catch (error) {
         throw await server.explain(error)
+      } finally {
+        cached?.rolloutEnds(item.rolloutId)
       }
     },
   }
