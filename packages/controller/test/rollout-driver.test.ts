@@ -358,8 +358,8 @@ describe('the deadline of a run', () => {
     await fetch(`${controller.url}/health`)
     await vi.advanceTimersByTimeAsync(29 * day)
     expect(ends).toStrictEqual([])
-    // On a busy machine the time of the run begins only now, with the answer to its order.
-    for (let passed = 0; passed < 31 && ends.length === 0; passed += 1) {
+    // On a busy machine the time of the run begins only now, or later, with the answer to its order.
+    while (ends.length === 0) {
       await fetch(`${controller.url}/health`)
       await vi.advanceTimersByTimeAsync(day)
     }
