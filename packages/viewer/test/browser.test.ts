@@ -22,7 +22,8 @@ const inBrowser = ViewerInBrowser.forTests((root) => {
   writePlantedRun(root)
   writeHostileRun(root)
   writeAirlineRun(root, { name: 'airline-base', rows: 300, attempts: 4, skill: 0.3, seed: 5 })
-  writeAirlineRun(root, { name: 'airline-step200', rows: 300, attempts: 4, skill: 0.9, seed: 2 })
+  const step200 = { name: 'airline-step200', workflow: { max_turns: 12 } }
+  writeAirlineRun(root, { ...step200, rows: 300, attempts: 4, skill: 0.9, seed: 2 })
 })
 const { root } = inBrowser
 const open: ViewerInBrowser['open'] = (place, options) => inBrowser.open(place, options)
@@ -72,6 +73,11 @@ describe('finding what explains the number', () => {
     const { page, problems } = await open('#/compare/airline-base/airline-step200')
     await page.locator('.sentence', { hasText: 'Better by' }).waitFor()
     await page.getByText('Change of the pass rate by task').waitFor()
+    const changed = page.getByRole('region', { name: 'What changed' })
+    expect(await changed.getByRole('row').allInnerTexts()).toEqual([
+      '\tairline-base\tairline-step200',
+      'config: max_turns\tnot set\t12',
+    ])
     await page.locator('.changed .line').first().click()
     await reader(page).waitFor()
     expect(page.url()).toContain('/run/airline-step200?sel=')

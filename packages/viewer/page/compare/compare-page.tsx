@@ -1,6 +1,7 @@
 import {
   compareRuns,
   type Comparison,
+  inputChanges,
   runStatistics,
   type FacetChange,
   type RowChange,
@@ -81,6 +82,41 @@ function ForestLine({ change, scale }: { change: FacetChange; scale: number }): 
   )
 }
 
+/** What the runs were made with, where it differs. */
+function ChangedInputs({
+  before,
+  after,
+}: {
+  before: DisplayedRun
+  after: DisplayedRun
+}): JSX.Element | null {
+  const changes = inputChanges(before.table.document, after.table.document)
+  if (changes.length === 0) return null
+  return (
+    <section class="card" aria-label="What changed">
+      <h2>What changed</h2>
+      <table class="inputs">
+        <thead>
+          <tr>
+            <td />
+            <th scope="col">{before.name}</th>
+            <th scope="col">{after.name}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {changes.map((change) => (
+            <tr key={change.name}>
+              <th scope="row">{change.name}</th>
+              <td>{change.before ?? 'not set'}</td>
+              <td>{change.after ?? 'not set'}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  )
+}
+
 /** Facet values with fewer rows are not shown. */
 const minRows = 10
 
@@ -113,6 +149,7 @@ export function ComparePage({
           {verdict.rest}
         </p>
         <FourFigures {...{ before, after, passes }} />
+        <ChangedInputs before={before} after={after} />
         {Object.keys(after.table.document.rows.facets).map((name) => (
           <FacetForest key={name} {...{ before, after, name }} />
         ))}

@@ -16,6 +16,8 @@ export interface AirlineRun {
   readonly seed?: number
   /** How many of its items have ended; all by default. */
   readonly ended?: number
+  /** Fields of the workflow's config that have other values. */
+  readonly workflow?: Readonly<Record<string, unknown>>
 }
 
 /** Writes a made-up run of a customer service agent; the same options write the same bytes. */
@@ -43,7 +45,7 @@ export function airlineTasks(rows: number): AirlineTask[] {
 }
 
 export function airlineManifest(
-  { name, attempts }: Pick<AirlineRun, 'name' | 'attempts'>,
+  { name, attempts, workflow }: Pick<AirlineRun, 'name' | 'attempts' | 'workflow'>,
   tasks: readonly AirlineTask[],
 ): RunManifest {
   return {
@@ -66,6 +68,7 @@ export function airlineManifest(
         sha256: idOf('main').repeat(2),
         scorers: [],
       },
+      ...(workflow === undefined ? {} : { workflow }),
       env: {},
       secrets: [],
       timeouts: { agent_seconds: 120, grader_seconds: 60, max_turns: null },

@@ -108,7 +108,7 @@ function comparisonDocument({ a, b, comparison }: ComparedRuns): object {
   return {
     a: a.name,
     b: b.name,
-    changed: inputChanges(a.reader.manifest, b.reader.manifest),
+    changed: inputChanges(a.table.document, b.table.document),
     ...figures,
     rows: rows.map(({ a: left, b: right, ...row }) => ({
       ...row,
@@ -201,7 +201,7 @@ function comparisonMarkdown(runs: ComparedRuns): string {
 
 /** What differs between the inputs of the runs. */
 function changedRows({ a, b }: ComparedRuns): string[][] {
-  const changes = inputChanges(a.reader.manifest, b.reader.manifest)
+  const changes = inputChanges(a.table.document, b.table.document)
   return changes.map(({ name, before, after }) => [name, before ?? 'not set', after ?? 'not set'])
 }
 

@@ -1,4 +1,5 @@
 import type { RunManifest } from '../records/run-manifest.ts'
+import type { RunDocument } from '../table/run-document.ts'
 
 /** An input in which two runs differ, as text; null where a run does not have it. */
 export interface InputChange {
@@ -7,17 +8,18 @@ export interface InputChange {
   readonly after: string | null
 }
 
-/** What two runs were made with, besides their models, where it differs: endpoint, dataset, code, config, time limits and threshold. */
-export function inputChanges(before: RunManifest, after: RunManifest): InputChange[] {
-  const [one, other] = [inputsOf(before), inputsOf(after)]
-  const names = new Set([...one.keys(), ...other.keys()])
+/** What two runs were made with, where it differs: dataset, code, fields of the config, limits and versions. */
+export function inputChanges(before: RunDocument, after: RunDocument): InputChange[] {
+  const names = new Set([...Object.keys(before.inputs), ...Object.keys(after.inputs)])
   return [...names].flatMap((name) => {
-    const change = { name, before: one.get(name) ?? null, after: other.get(name) ?? null }
-    return change.before === change.after ? [] : [change]
+    const [one = null, other = null] = [before.inputs[name], after.inputs[name]]
+    return one === other ? [] : [{ name, before: one, after: other }]
   })
 }
 
-function inputsOf({ inputs, pass_threshold, provenance }: RunManifest): Map<string, string> {
+/** What a run was made with, besides its models, by names for readers. */
+export function describeInputs(manifest: RunManifest): Readonly<Record<string, string>> {
+  const { inputs, pass_threshold: threshold, provenance } = manifest
   const { model, dataset, code, workflow = {}, env, timeouts } = inputs
   const { commit, dirty } = provenance.git ?? {}
   const found: Record<string, unknown> = {
@@ -27,23 +29,19 @@ function inputsOf({ inputs, pass_threshold, provenance }: RunManifest): Map<stri
     'contents of the dataset': dataset.sha256.slice(0, 8),
     rollout: code.rollout,
     code: code.sha256.slice(0, 8),
-    commit:
-      commit === undefined ? null : `${commit.slice(0, 8)}${dirty === true ? ' and changes' : ''}`,
+    commit: commit && `${commit.slice(0, 8)}${dirty === true ? ' and changes' : ''}`,
     ...prefixed('config: ', workflow),
     ...prefixed('$', env),
     'time limit of the workflow': timeouts.agent_seconds,
     'time limit of the grader': timeouts.grader_seconds,
     'maximum turns': timeouts.max_turns,
-    'pass threshold': pass_threshold,
-    sdk: provenance.sdk_version,
+    'pass threshold': threshold,
+    'version of Osmosis': provenance.sdk_version,
     'Node.js': provenance.node_version,
   }
-  return new Map(
-    Object.entries(found).flatMap(([name, value]) =>
-      value === null || value === undefined
-        ? []
-        : [[name, typeof value === 'string' ? value : JSON.stringify(value)]],
-    ),
+  const known = Object.entries(found).filter(([, value]) => value !== null && value !== undefined)
+  return Object.fromEntries(
+    known.map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
   )
 }
 

@@ -1,5 +1,6 @@
 import type { ItemEvent, RunNote, ToolUse } from '../records/item-event.ts'
 import type { RunManifest } from '../records/run-manifest.ts'
+import { describeInputs } from '../comparison/input-changes.ts'
 import type { FacetColumn, ItemColumns, RunDocument } from './run-document.ts'
 
 /** Numbers of `ItemColumns.status`. */
@@ -237,6 +238,7 @@ export function toRunDocument(
     modelTag,
     rollout: code.rollout,
     dataset: dataset.name,
+    inputs: describeInputs(manifest),
     startedAt: manifest.created_at,
     attempts: manifest.n,
     threshold: manifest.pass_threshold,

@@ -10,6 +10,8 @@ export interface RunDocument {
   readonly modelTag: 'primary' | 'baseline'
   readonly rollout: string
   readonly dataset: string
+  /** What it was made with, besides the model, by names for readers. */
+  readonly inputs: Readonly<Record<string, string>>
   /** ISO 8601, UTC. */
   readonly startedAt: string
   /** Configured per row. */
