@@ -202,6 +202,24 @@ function policyFlags(command: Command, preset = 'default_policy of osmosis.toml'
     )
 }
 
+function rowFlags(command: Command) {
+  return command
+    .optionsGroup(groups.inputs)
+    .option(
+      '--where <key=value>',
+      'only rows with this value in their metadata or other columns, e.g. split=train; may be repeated: values of one key are alternatives',
+      repeated,
+    )
+    .option('--sample <n>', 'this many of the rows, drawn at random by --seed', countFrom(1))
+    .option('--shuffle', 'take the rows in a random order, which --seed decides')
+}
+
+/** Flags that select rows by their content or at random. */
+export type RowFlags = FlagsOf<typeof rowFlags>
+
+/** Adds the flags that select rows by their content or at random. */
+export const addRowFlags = adding(rowFlags)
+
 /** Flags that select the policy, which answers the model calls. */
 export type PolicyFlags = FlagsOf<typeof policyFlags>
 

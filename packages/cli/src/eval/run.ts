@@ -4,6 +4,7 @@ import {
   addPolicyFlags,
   addPythonName,
   addQueueFlags,
+  addRowFlags,
   countFrom,
   countOrShare,
   decimalNumber,
@@ -21,7 +22,7 @@ import {
 } from '../command/flags.ts'
 
 function declareRun(evals: Command) {
-  const command = addPolicyFlags(evals.command('run'))
+  const command = addRowFlags(addPolicyFlags(evals.command('run')))
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')
     .optionsGroup(groups.inputs)
@@ -44,6 +45,7 @@ function declareRun(evals: Command) {
     .option('--rows <list>', 'only these rows, counted from 0, e.g. 0-4,7')
     .option('--limit <rows>', 'maximum number of rows', countFrom(1))
     .option('--offset <rows>', 'skip the first N rows', countFrom(0))
+    .option('--seed <n>', 'decides what --sample and --shuffle take (default: 0)', countFrom(0))
     .optionsGroup(groups.limits)
     .option('--n <attempts>', 'attempts at each row (default: n of the config, 1)', countFrom(1))
     .option(

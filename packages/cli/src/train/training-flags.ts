@@ -1,14 +1,21 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import { adding, countFrom, decimalNumber, groups, type FlagsOf } from '../command/flags.ts'
+import {
+  adding,
+  addRowFlags,
+  countFrom,
+  decimalNumber,
+  groups,
+  type FlagsOf,
+} from '../command/flags.ts'
 
 function trainingFlags(command: Command) {
-  return command
+  return addRowFlags(command)
     .optionsGroup(groups.inputs)
     .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
     .option(
       '--held-out <file>',
-      'dataset for the evaluations before and after (default: a fifth of the rows, at most 50, which are not trained)',
+      'dataset for the evaluations before and after (default: the rows of the split validation, else a fifth of the rows; at most 50, which are not trained)',
     )
     .option(
       '--secrets-file <file>',
@@ -38,7 +45,11 @@ function trainingFlags(command: Command) {
     .option('--curriculum', 'draw rows less often whose attempts all got the same reward')
     .option('--until <reward>', 'stop when the mean reward of a step reaches this', decimalNumber)
     .option('--patience <n>', 'stop after this many steps without a better one', countFrom(1))
-    .option('--seed <n>', 'decides the order of rows and sequences (default: 0)', countFrom(0))
+    .option(
+      '--seed <n>',
+      'decides the order of rows and sequences, and what --sample and --shuffle take (default: 0)',
+      countFrom(0),
+    )
     .optionsGroup(groups.limits)
     .option(
       '--max-in-flight <rollouts>',

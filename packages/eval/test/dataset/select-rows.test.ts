@@ -1,4 +1,4 @@
-import { selectRows } from '@osmosis/eval'
+import { selectRows, type RowSelection } from '@osmosis/eval'
 import { expect, it } from 'vitest'
 
 import { datasetRows } from '../evaluations.ts'
@@ -34,6 +34,60 @@ it.each([
   expect(await osmosisErrorOf(() => selectRows(tenRows, { rows }))).toEqual({
     code: 'invalid_config',
     message,
+  })
+})
+
+/** Every third row is of a split, and every second has a tag. */
+const tagged = tenRows.map((row, at) => ({
+  ...row,
+  metadata: at % 3 === 0 ? { split: 'train', level: at } : null,
+  otherColumns: at % 2 === 0 ? { tag: 'even' } : {},
+}))
+
+function placesOf(selection: RowSelection): number[] {
+  return selectRows(tagged, selection).map(({ sourceRowIndex }) => sourceRowIndex)
+}
+
+it.each([
+  [['split=train'], [0, 3, 6, 9]],
+  [
+    ['split=train', 'tag=even'],
+    [0, 6],
+  ],
+  [
+    ['level=3', 'level=9'],
+    [3, 9],
+  ],
+])('selects the rows where %s', (where, expected) => {
+  expect(placesOf({ where })).toEqual(expected)
+})
+
+it('draws the same rows for the same seed, in file order, and others for another', () => {
+  const drawn = placesOf({ sample: 4, seed: 7 })
+  expect(drawn).toHaveLength(4)
+  expect(drawn.toSorted((a, b) => a - b)).toEqual(drawn)
+  expect(placesOf({ sample: 4, seed: 7 })).toEqual(drawn)
+  expect(placesOf({ sample: 4, seed: 8 })).not.toEqual(drawn)
+  expect(placesOf({ sample: 99 })).toEqual(all)
+  // A larger sample has the rows of a smaller one.
+  expect(placesOf({ sample: 6, seed: 7 })).toEqual(expect.arrayContaining(drawn))
+})
+
+it('shuffles by the seed before it cuts', () => {
+  const order = placesOf({ shuffle: true, seed: 1 })
+  expect(order).not.toEqual(all)
+  expect(order.toSorted((a, b) => a - b)).toEqual(all)
+  expect(placesOf({ shuffle: true, seed: 1, offset: 2, limit: 3 })).toEqual(order.slice(2, 5))
+})
+
+it('refuses where that no row has, or that is no pair', async () => {
+  expect(await osmosisErrorOf(() => selectRows(tagged, { where: ['split=test'] }))).toEqual({
+    code: 'invalid_dataset',
+    message: 'The dataset selected no rows: none of its 10 rows has split=test.',
+  })
+  expect(await osmosisErrorOf(() => selectRows(tagged, { where: ['split'] }))).toEqual({
+    code: 'invalid_config',
+    message: "--where must be <key>=<value>, got 'split'",
   })
 })
 

@@ -17,7 +17,7 @@ import {
 import type { ItemEvent, RunInputs, RunManifest, RunRow } from '@osmosis/eval/analysis'
 
 import type { EvalRunFlags } from '../run.ts'
-import type { EvalRunPlan } from './evaluation-plan.ts'
+import { selectsRows, type EvalRunPlan } from './evaluation-plan.ts'
 import type { KnownInputs } from './run-inputs.ts'
 
 /** The run that a command starts or resumes. */
@@ -163,10 +163,6 @@ function grownRun(earlier: RunReader, { plan, flags }: WantedRun): ChosenRun {
   const rows = [...manifest.rows, ...requested.filter(({ source_row }) => !own.has(source_row))]
   const n = Math.max(manifest.n, flags.n ?? 0)
   return { name, location, earlier, archives: false, rows, n }
-}
-
-function selectsRows({ rows, limit, offset }: EvalRunFlags): boolean {
-  return rows !== undefined || limit !== undefined || offset !== undefined
 }
 
 async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunReader | undefined> {

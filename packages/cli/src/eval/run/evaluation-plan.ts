@@ -97,8 +97,11 @@ export async function planEvaluation(
       'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a running server as --server <url>.',
     )
   }
-  if (flags.rows !== undefined && (flags.limit !== undefined || flags.offset !== undefined)) {
-    throw invalid('--rows selects the rows: omit --limit and --offset.')
+  const { rows: _, ...others } = flags
+  if (flags.rows !== undefined && selectsRows(others)) {
+    throw invalid(
+      '--rows selects the rows: omit --limit, --offset, --where, --sample and --shuffle.',
+    )
   }
   await assertLogFolder(flags.log)
   const plan =
@@ -223,13 +226,19 @@ function outputRoot({ output }: Partial<EvalRunFlags>, root: string): string {
 
 function chosenRows(
   all: readonly DatasetRow[],
-  { rows, offset = 0, limit }: Partial<EvalRunFlags>,
+  { rows, offset, limit, where, sample, shuffle, seed }: Partial<EvalRunFlags>,
   configuredLimit: number | null,
 ): DatasetRow[] {
-  return selectRows(
-    all,
-    rows === undefined ? { offset, limit: limit ?? configuredLimit } : { rows },
-  )
+  if (rows !== undefined) return selectRows(all, { rows })
+  // The rows of a sample are as many as it says.
+  const most = limit ?? (sample === undefined ? configuredLimit : null)
+  return selectRows(all, { offset, limit: most, where, sample, shuffle, seed })
+}
+
+/** Whether flags select the rows, and not only the config. */
+export function selectsRows(flags: Partial<EvalRunFlags>): boolean {
+  const { rows, limit, offset, where, sample, shuffle } = flags
+  return [rows, limit, offset, where, sample, shuffle].some((flag) => flag !== undefined)
 }
 
 function invalid(message: string): OsmosisError {

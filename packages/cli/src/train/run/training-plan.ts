@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import {
   assertRunName,
   readDataset,
@@ -14,6 +13,7 @@ import {
 import { fromHere, hideSecrets, namedHere, protectData } from '../../command/surroundings.ts'
 import { requiredSecrets } from '../../inputs/environment.ts'
 import type { TrainingFlags } from '../training-flags.ts'
+import { splitRows } from './training-rows.ts'
 
 /** What is trained, on which rows, and how: the config with its flags. */
 export interface TrainingPlan {
@@ -38,8 +38,6 @@ export interface TrainingPlan {
 /** Where the weights are exported to, in the folder of the training. */
 export const modelFolders = { last: 'model', best: 'best-model' } as const
 
-/** Most held-out rows unless a file has them. */
-const mostHeldOut = 50
 const defaults = { prompt: 2048, response: 2048, rows: 16, attempts: 8 }
 
 /**
@@ -58,7 +56,11 @@ export async function planTraining(
   )
   const { training, sampling, workspaceRoot } = config
   const all = await readDataset(config.experiment.datasetFile)
-  const { rows, heldOut } = await splitRows(all, flags.heldOut)
+  const { rows, heldOut } = splitRows(
+    all,
+    flags.heldOut === undefined ? undefined : await readDataset(namedHere(flags.heldOut)),
+    flags,
+  )
   protectData([...rows, ...heldOut])
   const secrets = await requiredSecrets(config.requiredSecrets, flags.secretsFile, environment)
   hideSecrets(secrets)
@@ -99,25 +101,6 @@ export async function archiveTraining({ folder }: TrainingPlan): Promise<void> {
   let number = 1
   while (existsSync(`${folder}.${number}`)) number += 1
   await rename(folder, `${folder}.${number}`)
-}
-
-/** Without a file, every fifth row is held out: the first of each five. */
-async function splitRows(
-  all: readonly DatasetRow[],
-  heldOutFile: string | undefined,
-): Promise<Pick<TrainingPlan, 'rows' | 'heldOut'>> {
-  if (heldOutFile !== undefined) {
-    return { rows: all, heldOut: await readDataset(namedHere(heldOutFile)) }
-  }
-  if (all.length < 5) {
-    throw new OsmosisError(
-      'invalid_dataset',
-      `A training needs at least 5 rows, of which one is held out, and the dataset has ${all.length}. Add rows, or pass --held-out <file>.`,
-    )
-  }
-  const heldOut = all.filter((_, at) => at % 5 === 0).slice(0, mostHeldOut)
-  const held = new Set(heldOut)
-  return { rows: all.filter((row) => !held.has(row)), heldOut }
 }
 
 function unusedKeys(
