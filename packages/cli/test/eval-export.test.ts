@@ -1,4 +1,11 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
 import path from 'node:path'
 
 import { validateTrajectory } from '@osmosis/runtime/trajectory'
@@ -183,4 +190,30 @@ it('eval note and eval notes keep what the viewer shows; the last note of a roll
     stderr: expect.stringContaining('Row 7 is not in stored'),
   })
   expect(await note(folder, 'seven', 'x')).toMatchObject({ code: 2 })
+})
+
+it('eval export writes the rows of rollouts as the dataset has them, once each and in its order', async () => {
+  const output = temporaryFolder()
+  const dataset = path.join(output, 'words.jsonl')
+  const lines = ['one', 'two', 'three?', 'four'].map(
+    (word, at) => `{"id":"w${at}","user_prompt":"${word}","ground_truth":"${word}","weight":1.0}`,
+  )
+  writeFileSync(dataset, lines.join('\n'))
+  const name = ['--name', 'rows', '--output', output]
+  await run(['eval', 'run', 'configs/eval/echo.toml', ...name, '--quiet', '--dataset', dataset])
+  const args = ['eval', 'export', 'rows', '--rows', '-', '-o', output]
+  const missed = await run([...args, '--filter', 'is:notpassed'])
+  expect(missed.stdout.trimEnd().split('\n')).toEqual([lines[2]])
+  const whole = await run(args)
+  expect([whole.stdout, whole.stderr]).toEqual([`${lines.join('\n')}\n`, 'stdout: 4 rows\n'])
+
+  const moved = path.join(temporaryFolder(), 'words.jsonl')
+  renameSync(dataset, moved)
+  const lost = await run(args)
+  expect(lost.code).toBe(2)
+  expect(lost.stderr).toContain(`${dataset}, which was moved or changed since.`)
+  const found = await run([...args, '--dataset', moved])
+  expect(found.stdout).toBe(whole.stdout)
+  appendFileSync(moved, '\n')
+  expect((await run([...args, '--dataset', moved])).code).toBe(2)
 })

@@ -33,7 +33,7 @@ export {
   type MetadataCheck,
 } from './dataset/dataset-problems.ts'
 export { placeOf, type DatasetRow } from './dataset/dataset-row.ts'
-export { readDataset } from './dataset/read-dataset.ts'
+export { readDataset, readRowTexts } from './dataset/read-dataset.ts'
 export { type RowSelection, rowValue, selectRows } from './dataset/select-rows.ts'
 export { toRunRow } from './dataset/dataset-row.ts'
 export { assertRunName, defaultOutputRoot, generateRunName } from './store/run-name.ts'

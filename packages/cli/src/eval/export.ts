@@ -18,7 +18,15 @@ function declareExport(evals: Command) {
       '--junit <file>',
       'test results as JUnit XML for CI services: a test case for each row, which passes when all of its attempts do; - for stdout',
     )
+    .option(
+      '--rows <file>',
+      'the rows of these rollouts as the dataset has them, in its order, as JSON Lines, e.g. those to train with --filter is:signal; - for stdout',
+    )
     .optionsGroup(groups.inputs)
+    .option(
+      '-d, --dataset <file>',
+      'the dataset of the run, for --rows (default: where the run found it)',
+    )
     .option(
       '--filter <query>',
       "only these rollouts, e.g. 'is:passed -is:unearned', which leaves out possible reward hacking (default: all; for --sft is:passed)",

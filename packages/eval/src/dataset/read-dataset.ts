@@ -166,6 +166,19 @@ export async function readDataset(
   return rows
 }
 
+/**
+ * Reads the rows of a dataset with their columns as they are written, each as the text of a JSON object. Empty cells of
+ * CSV are null.
+ *
+ * @throws OsmosisError with code `invalid_dataset`
+ */
+export async function readRowTexts(file: string): Promise<string[]> {
+  const problems: string[] = []
+  const rows = await readRawRows(file, problems)
+  if (problems.length > 0) throw invalidDataset(file, problems)
+  return rows.map(({ cells }) => toExactText(cells))
+}
+
 async function readRawRows(file: string, problems: string[]): Promise<RawRow[]> {
   const read = readerOf(file)
   try {

@@ -12,6 +12,7 @@ import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-ru
 import { filterItems, itemsOf } from '../show/shown-items.ts'
 import { csvLines, atifDocuments, sftLines } from './export-formats.ts'
 import { junitLines, testCases } from './junit-report.ts'
+import { rowTexts } from './run-rows.ts'
 import { writeTexts } from './write-texts.ts'
 
 /** What an export omitted, and why. */
@@ -42,15 +43,16 @@ class LeftOut {
  * @throws OsmosisError with code `invalid_config` for invalid input and existing files; `damaged_run`, `storage_error`
  */
 export async function evalExportCommand(name: string, flags: EvalExportFlags): Promise<number> {
-  const { atif, csv, sft, junit, force = false } = flags
-  const files = [csv, sft, junit]
+  const { atif, csv, sft, junit, rows, force = false } = flags
+  const files = [csv, sft, junit, rows]
   if (atif === undefined && files.every((file) => file === undefined)) {
     throw invalid(
-      'Pass what to export: --atif <folder>, --csv <file>, --sft <file> or --junit <file>.',
+      'Pass what to export: --atif <folder>, --csv <file>, --sft <file>, --junit <file> or --rows <file>.',
     )
   }
   const toStdout = files.filter((file) => file === '-').length
-  if (toStdout > 1) throw invalid('Only one of --csv, --sft and --junit can be written to stdout.')
+  if (toStdout > 1)
+    throw invalid('Only one of --csv, --sft, --junit and --rows can be written to stdout.')
   for (const file of files) assertNewFile(file, force)
   await assertEmptyFolder(atif, force)
   const run = await openExported(name, flags)
@@ -81,6 +83,14 @@ export async function evalExportCommand(name: string, flags: EvalExportFlags): P
     const cases = testCases(run, flags.filter === undefined ? undefined : events)
     await writeTexts(junit, junitLines(run, cases))
     report(junit, cases.length, 'test case')
+  }
+  if (rows !== undefined) {
+    const texts = await rowTexts(run, events, flags.dataset)
+    await writeTexts(
+      rows,
+      texts.map((text) => `${text}\n`),
+    )
+    report(rows, texts.length, 'row')
   }
   return isWhole ? 0 : 1
 }
