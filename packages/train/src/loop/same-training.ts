@@ -22,7 +22,7 @@ interface TrainingIdentity {
   readonly warm_start: TrainOptions['warmStart'] | null
   readonly curriculum: boolean
   /** Code, environment and time limits of the rollouts; null where the caller does not give them. */
-  readonly inputs: Pick<RunInputs, 'code' | 'env' | 'secrets' | 'timeouts'> | null
+  readonly inputs: Pick<RunInputs, 'code' | 'workflow' | 'env' | 'secrets' | 'timeouts'> | null
 }
 
 /**
@@ -51,7 +51,7 @@ export async function assertSameTraining(options: TrainOptions): Promise<void> {
 }
 
 function identityOf(options: TrainOptions): TrainingIdentity {
-  const { code, env, secrets, timeouts } = options.inputs ?? {}
+  const { code, workflow = {}, env, secrets, timeouts } = options.inputs ?? {}
   const isKnown = code !== undefined && env !== undefined && secrets !== undefined
   return {
     model: options.learner.name,
@@ -62,7 +62,7 @@ function identityOf(options: TrainOptions): TrainingIdentity {
     seed: options.seed ?? 0,
     warm_start: options.warmStart ?? null,
     curriculum: options.curriculum ?? false,
-    inputs: isKnown && timeouts !== undefined ? { code, env, secrets, timeouts } : null,
+    inputs: isKnown && timeouts !== undefined ? { code, workflow, env, secrets, timeouts } : null,
   }
 }
 
@@ -78,6 +78,7 @@ function changes(before: Partial<TrainingIdentity>, now: TrainingIdentity): stri
     ['rows', before.rows, rows],
     ['held-out rows', before.held_out_rows, heldOut],
     ['code of the rollout', before.inputs?.code, inputs?.code],
+    ['fields of the config of the workflow', before.inputs?.workflow, inputs?.workflow],
     ['env of the config', before.inputs?.env, inputs?.env],
     ['secrets of the config', before.inputs?.secrets, inputs?.secrets],
     ['time limits', before.inputs?.timeouts, inputs?.timeouts],

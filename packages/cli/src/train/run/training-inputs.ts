@@ -12,7 +12,7 @@ export async function trainingInputs(
   { config, sampling, secrets, folder }: TrainingPlan,
   kind: EntrypointKind,
 ): Promise<{ readonly inputs: RunInputs; readonly provenance: RunManifest['provenance'] }> {
-  const { experiment, training, workspaceRoot, env } = config
+  const { experiment, training, workspaceRoot, workflow, env } = config
   const sources = await sourcesIn(experiment.rolloutFolder, new Set([path.dirname(folder)]))
   return {
     inputs: {
@@ -25,6 +25,7 @@ export async function trainingInputs(
         sha256: await digestOf(await withImports(sources)),
         scorers: [],
       },
+      ...(Object.keys(workflow).length === 0 ? {} : { workflow }),
       env,
       secrets: Object.keys(secrets).toSorted(),
       timeouts: {
