@@ -56,6 +56,7 @@ export const pages: readonly Page[] = [
 export function reasonNotToRun(command: string): string | undefined {
   if (command.includes(' --interactive')) return 'a person answers: interactive.test.ts of the cli'
   if (command.includes(' --register')) return 'asks the platform: serve-registration.test.ts'
+  if (command.startsWith('docker ')) return 'asks a daemon: docker-sandbox.test.ts'
   if (command.startsWith('npm install ')) return 'installs: guides.test.ts, and the packed packages'
   if (/^npx (?:-y pnpm@12 )?(?:install|demo|test|run|changeset|exec vitest)\b/.test(command)) {
     return 'a script of this repository: demo.test.ts, and what runs this'
