@@ -62,7 +62,7 @@ describe.each(documents)('%s', (document) => {
   })
 
   it('names commands that are there', async () => {
-    const names = [...read(document).matchAll(/`(?:npx )?osmosis ((?:[a-z]+ ?)+)/g)]
+    const names = [...read(document).matchAll(/`(?:npx )?osmosis ((?:[a-z]+(?:-[a-z]+)* ?)+)/g)]
       .map(([, words = '']) => words.trim())
       .filter((words) => !startsWithCommand(words.split(' ')))
     expect(names).toEqual([])

@@ -6,6 +6,7 @@ import type { JsonObject, PlatformClient } from '@osmosis/platform'
 
 import { countFrom, example, groups, type FlagsOf } from '../command/flags.ts'
 import { fromHere, namedHere, workingFolder } from '../command/surroundings.ts'
+import { addFromTracesCommand } from '../dataset/from-traces.ts'
 import { readEnvironment } from '../inputs/environment.ts'
 import {
   addListFlags,
@@ -62,7 +63,8 @@ function declareDownload(datasets: Command) {
 
 /** Adds `dataset` with its commands. */
 export function addDatasetCommands(program: Command, settings: ProgramSettings): void {
-  const datasets = program.command('dataset').description('datasets on the platform')
+  const datasets = program.command('dataset').description('datasets, of traces and on the platform')
+  addFromTracesCommand(datasets, settings.setExitCode)
   onPlatform(declareValidate(datasets), settings, validateFile)
   onPlatform(declareUpload(datasets), settings, uploadFile)
   const list = platformCommand(datasets, 'list')

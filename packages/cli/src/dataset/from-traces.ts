@@ -1,0 +1,51 @@
+import { Option, type Command } from '@commander-js/extra-typings'
+
+import {
+  decimalNumber,
+  example,
+  groups,
+  repeated,
+  type FlagsOf,
+  type SetExitCode,
+} from '../command/flags.ts'
+
+function declareFromTraces(datasets: Command) {
+  return datasets
+    .command('from-traces')
+    .description('make a dataset of what users asked an agent, without keys and personal data')
+    .argument('<files...>', 'exported traces as JSON or JSON Lines, and runs')
+    .optionsGroup(groups.inputs)
+    .addOption(
+      new Option(
+        '--from <format>',
+        'format of the files (default: recognised from their content)',
+      ).choices(['otel', 'langfuse', 'openai-agents', 'atif', 'run'] as const),
+    )
+    .option(
+      '--good-score <number>',
+      'feedback of at least this number makes an answer the ground truth (default: only yes and words such as "pass" do)',
+      decimalNumber,
+    )
+    .option(
+      '--allow <regex>',
+      'keep keys and personal data that match this; may be repeated',
+      repeated,
+    )
+    .option('--deny <regex>', 'also replace what matches this; may be repeated', repeated)
+    .optionsGroup(groups.output)
+    .requiredOption('-o, --output <file>', 'the dataset, a .jsonl file; - for stdout')
+    .option('--report <file>', 'write what was left out and replaced to this file as JSON')
+    .option('--force', 'replace existing files')
+    .addHelpText('after', example('osmosis dataset from-traces spans.jsonl -o data/asked.jsonl'))
+}
+
+/** Flags of `osmosis dataset from-traces`. */
+export type FromTracesFlags = FlagsOf<typeof declareFromTraces>
+
+/** Adds `dataset from-traces`. */
+export function addFromTracesCommand(datasets: Command, setExitCode: SetExitCode): void {
+  declareFromTraces(datasets).action(async (files, flags) => {
+    const { fromTracesCommand } = await import('./from-traces/write-rows.ts')
+    setExitCode(await fromTracesCommand(files, flags))
+  })
+}

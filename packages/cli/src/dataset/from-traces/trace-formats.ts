@@ -1,0 +1,126 @@
+import { openTelemetryParts } from './open-telemetry.ts'
+import {
+  answerOf,
+  contentText,
+  fieldsOf,
+  listOf,
+  textOf,
+  turnsOf,
+  type Fields,
+} from './message-texts.ts'
+import type { Feedback, TracePart } from './traces.ts'
+
+/** The formats of exports. */
+export type TraceFormat = 'otel' | 'langfuse' | 'openai-agents' | 'atif'
+
+/** The format of a record of an export; undefined when it has none of the known shapes. */
+export function formatOf(record: Fields): TraceFormat | undefined {
+  if (textOf(record['schema_version'])?.startsWith('ATIF')) return 'atif'
+  if (record['object'] === 'trace' || record['object'] === 'trace.span') return 'openai-agents'
+  const isSpan = 'attributes' in record && ('traceId' in record || 'context' in record)
+  if ('resourceSpans' in record || 'resourceLogs' in record || isSpan) return 'otel'
+  const isData = 'trace_id' in record || 'traceId' in record || 'input' in record
+  const isLangfuse = isData || 'observations' in record
+  return isLangfuse && ('id' in record || 'name' in record) ? 'langfuse' : undefined
+}
+
+/** What a record says, by its format. */
+export const readers: Readonly<Record<TraceFormat, (record: Fields) => readonly TracePart[]>> = {
+  otel: openTelemetryParts,
+  langfuse: langfuseParts,
+  'openai-agents': agentsParts,
+  atif: atifParts,
+}
+
+/** An observation, a score, or a trace with or without them; names in snake case or camel case. */
+function langfuseParts(record: Fields): TracePart[] {
+  const field = (name: string): unknown =>
+    record[name] ?? record[name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase())]
+  const own = textOf(field('trace_id'))
+  const trace = own ?? textOf(record['id'])
+  if (trace === undefined) return []
+  if ('value' in record || field('data_type') !== undefined) return [scorePart(trace, field)]
+  const inner = [...listOf(record['observations']), ...listOf(record['scores'])]
+  const type = textOf(record['type'])
+  const name = textOf(record['name'])
+  const start = own === undefined ? -Infinity : timeOf(field('start_time'))
+  const isModel = own === undefined || ['GENERATION', 'AGENT'].includes(type ?? '')
+  return [
+    {
+      trace,
+      start,
+      end: own === undefined ? Infinity : timeOf(field('end_time') ?? field('start_time')),
+      ...(isModel ? { turns: turnsOf(record['input']), answer: answerOf(record['output']) } : {}),
+      tools: type === 'TOOL' && name !== undefined ? [name] : [],
+    },
+    ...inner.flatMap((one) => langfuseParts({ trace_id: trace, ...one })),
+  ]
+}
+
+function scorePart(trace: string, field: (name: string) => unknown): TracePart {
+  const value = field('value')
+  const type = field('data_type')
+  const text = textOf(field('string_value')) ?? textOf(field('long_string_value')) ?? textOf(value)
+  if (type === 'CORRECTION') return { trace, reference: text }
+  const given = type === 'BOOLEAN' && typeof value === 'number' ? value === 1 : (text ?? value)
+  return { trace, feedback: feedbackOf(textOf(field('name')) ?? 'score', given) }
+}
+
+function agentsParts(record: Fields): TracePart[] {
+  const trace = textOf(record['trace_id'])
+  if (trace === undefined) return []
+  const data = fieldsOf(record['span_data'])
+  const time = { start: timeOf(record['started_at']), end: timeOf(record['ended_at']) }
+  const name = textOf(data['name'])
+  if (data['type'] === 'function' && name !== undefined) return [{ trace, tools: [name] }]
+  if (data['type'] !== 'generation' && data['type'] !== 'response') return []
+  const response = fieldsOf(data['_response'] ?? data['response'])
+  const instructions = textOf(response['instructions'])
+  const turns = turnsOf(data['input'] ?? data['_input'])
+  const system = instructions === undefined ? [] : [{ role: 'system' as const, text: instructions }]
+  return [
+    {
+      trace,
+      ...time,
+      turns: [...system, ...turns],
+      answer: answerOf(data['output'] ?? response['output']),
+    },
+  ]
+}
+
+function atifParts(document: Fields): TracePart[] {
+  const trace = textOf(document['trajectory_id']) ?? textOf(document['session_id'])
+  if (trace === undefined) return []
+  return [{ trace, ...atifConversation(document) }]
+}
+
+/** What a document of a conversation says about it. */
+export function atifConversation(document: Fields): Omit<TracePart, 'trace'> {
+  const steps = listOf(document['steps']).filter((step) => step['is_copied_context'] !== true)
+  const lastAsked = steps.findLastIndex(({ source }) => source === 'user')
+  const answer = steps
+    .slice(lastAsked + 1)
+    .filter(({ source }) => source === 'agent')
+    .findLast(({ message }) => contentText(message).trim() !== '')
+  const { reward } = fieldsOf(fieldsOf(document['extra'])['osmosis'])
+  return {
+    turns: turnsOf(steps.slice(0, lastAsked + 1)),
+    answer: contentText(answer?.['message']),
+    tools: steps.flatMap(({ tool_calls: calls }) =>
+      listOf(calls).flatMap((call) => textOf(call['function_name']) ?? []),
+    ),
+    feedback: feedbackOf('reward', reward),
+  }
+}
+
+/** Empty for a value that says nothing. */
+function feedbackOf(name: string, value: unknown): Feedback[] {
+  const isSaid = ['string', 'number', 'boolean'].includes(typeof value)
+  return isSaid ? [{ name, value: value as Feedback['value'] }] : []
+}
+
+/** Milliseconds. 0 for anything else. */
+function timeOf(value: unknown): number {
+  const time = typeof value === 'string' ? Date.parse(value.replace(' ', 'T')) : Number(value)
+  return Number.isFinite(time) ? time : 0
+}
