@@ -90,7 +90,10 @@ describe('osmosis eval run refuses', () => {
       'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a running server as --server <url>.',
     ],
     ['-m rollouts/echo/main.ts', '--module needs --dataset: the file with the rows.'],
-    [`${loop} ${policy} --rows 1 --limit 1`, '--rows selects the rows: omit --limit and --offset.'],
+    [
+      `${loop} ${policy} --rows 1 --limit 1`,
+      '--rows selects the rows: omit --limit, --offset, --where, --sample and --shuffle.',
+    ],
     [
       `${loop} ${policy} --offset 4`,
       'The dataset selected no rows: it has 4, and an offset of 4 leaves none.',
