@@ -122,6 +122,39 @@ it('tools run in the rollout of their agent', async () => {
   expect(seen).toEqual(['rollout-1'])
 })
 
+it.each(['generate', 'stream'] as const)(
+  'what the policy says again with each call of a tool goes back to it: %s',
+  async (how) => {
+    const look = createTool({
+      id: 'look',
+      description: 'Looks.',
+      inputSchema: z.object({ at: z.number() }),
+      execute: async ({ at }) => ({ at }),
+    })
+    const looking = new Agent({
+      id: 'main',
+      name: 'Main',
+      instructions: '',
+      model: rolloutModel('main'),
+      tools: { look },
+    })
+    const calls = [1, 2, 3].map((at) => ({
+      content: 'Let me look.',
+      toolCalls: [{ id: `c${at}`, name: 'look', arguments: { at } }],
+    }))
+    await using server = await startPolicyServer([...calls, 'done'])
+    const rollout = rolloutOn(server)
+    await rollout.run(async () => {
+      if (how === 'generate') await looking.generate('go')
+      else await (await looking.stream('go')).consumeStream()
+    })
+    const { trajectoryMessages, calls: made } = await sampleOf(rollout)
+    expect(made.map(({ extendsPrevious }) => extendsPrevious)).toEqual(Array(4).fill(true))
+    const said = trajectoryMessages?.filter(({ role }) => role === 'assistant')
+    expect(said?.map(({ content }) => content)).toEqual([...Array(3).fill('Let me look.'), 'done'])
+  },
+)
+
 it('structured outputs reach the policy', async () => {
   const answer = z.object({ number: z.number() })
   await using server = await startPolicyServer(['{ "number": 7.0 }'])

@@ -101,7 +101,7 @@ function parseObject(value: unknown): object | undefined {
  * The text of a message, refusal included, without the white space around it, which some clients drop; undefined
  * when it has other parts than text.
  */
-function visibleText(message: ChatMessage): string | undefined {
+export function visibleText(message: ChatMessage): string | undefined {
   return wholeText(message)?.trim()
 }
 

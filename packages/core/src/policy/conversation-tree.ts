@@ -1,4 +1,4 @@
-import { isEchoOf, isWholeEcho, toWireAssistant, turnKey } from './assistant-turn.ts'
+import { isEchoOf, isWholeEcho, toWireAssistant, turnKey, visibleText } from './assistant-turn.ts'
 import type { AssistantMessage, ChatMessage } from './chat-completion.ts'
 
 /** A copy of a plain JSON value that shares its strings. */
@@ -187,7 +187,8 @@ export class ConversationTree {
     let moved: MessageNode | undefined
     for (const node of this.#answersLike(message)) {
       const { answer } = node
-      if (answer === undefined || !isEchoOf(answer, message)) continue
+      if (answer === undefined) continue
+      if (!isEchoOf(answer, message) && !isEchoWithoutRepetition(answer, message, parent)) continue
       moved = node
       if (node.parent !== parent) continue
       if (isWholeEcho(answer, message)) return node
@@ -219,6 +220,31 @@ export class ConversationTree {
     this.#indexed = this.#answers.length
     return index.get(turnKey(message)) ?? []
   }
+}
+
+/**
+ * Whether `echo` is `answer` without its text, which was said before in the same turn of the conversation: Mastra
+ * keeps such a text once.
+ */
+function isEchoWithoutRepetition(
+  answer: AssistantMessage,
+  echo: ChatMessage,
+  parent: MessageNode,
+): boolean {
+  if (visibleText(echo) !== '') return false
+  const { content, refusal = null } = answer
+  return (
+    isEchoOf(answer, { ...echo, content, refusal }) && wasSaidInTurn(visibleText(answer), parent)
+  )
+}
+
+function wasSaidInTurn(text: string | undefined, end: MessageNode): boolean {
+  for (let at = end; at.parent !== undefined; at = at.parent) {
+    const message = at.answer ?? (JSON.parse(at.json) as ChatMessage)
+    if (message.role === 'user') return false
+    if (message.role === 'assistant' && visibleText(message) === text) return true
+  }
+  return false
 }
 
 /** The conversation from its start to `node`. */

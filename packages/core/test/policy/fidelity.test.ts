@@ -179,6 +179,32 @@ describe('a turn of the policy that a framework sends back', () => {
     ])
   })
 
+  it('keeps text beside its tool calls that the framework drops because the turn has it already', async () => {
+    const said = (id: string) => ({ content: 'Let me look.', tool_calls: [toolCall(id, '{ }')] })
+    const echo = (id: string, content: string | null): ChatMessage =>
+      ({ role: 'assistant', content, tool_calls: [toolCall(id, '{}')] }) as ChatMessage
+    const result = (id: string) => ({ role: 'tool', tool_call_id: id, content: '4' })
+    const { policy, client } = await conversation(said('c1'), said('c2'), said('c3'))
+    const sent: ChatMessage[] = [prompt]
+    await client.complete({ messages: [...sent] })
+    sent.push(echo('c1', 'Let me look.'), result('c1'))
+    await client.complete({ messages: [...sent] })
+    sent.push(echo('c2', null), result('c2'), prompt)
+    await client.complete({ messages: [...sent] })
+    // A text that the turn does not have was removed on purpose.
+    sent.push(echo('c3', ''))
+    await client.complete({ messages: [...sent] })
+    expect(sentMessages(policy, 4)).toEqual([
+      prompt,
+      { role: 'assistant', ...said('c1') },
+      result('c1'),
+      { role: 'assistant', ...said('c2') },
+      result('c2'),
+      prompt,
+      echo('c3', ''),
+    ])
+  })
+
   it('keeps its thinking where both names of it came and one is empty', async () => {
     const said = { content: 'yes', reasoning_content: '', reasoning: 'hmm' }
     const { policy, client } = await conversation(said)
