@@ -15,6 +15,7 @@ import {
   type OutputStream,
 } from './command/surroundings.ts'
 import { addDoctorCommand } from './doctor/doctor.ts'
+import { addEvalAuditCommand } from './eval/audit.ts'
 import { addEvalCompareCommand } from './eval/compare.ts'
 import { addEvalExportCommand } from './eval/export.ts'
 import { addEvalNoteCommands } from './eval/notes.ts'
@@ -67,6 +68,7 @@ export function createProgram(
   addEvalViewCommand(evals, setExitCode)
   addEvalRegradeCommand(evals, setExitCode)
   addEvalNoteCommands(evals, setExitCode)
+  addEvalAuditCommand(evals, setExitCode)
   addEvalExportCommand(evals, setExitCode)
   addRubricCommand(evals, setExitCode)
   addPlatformCommands(program, evals, { version: packageVersion(), setExitCode })

@@ -16,6 +16,7 @@ const commands = [
   'eval regrade',
   'eval note',
   'eval notes',
+  'eval audit',
   'eval export',
   'eval rubric',
   'rollout init',

@@ -19,6 +19,14 @@ export {
   type ReadConfigOptions,
   findWorkspaceRoot,
 } from './config/read-config.ts'
+export {
+  auditChecks,
+  auditVerdicts,
+  type AuditCheck,
+  type AuditFinding,
+  type AuditVerdict,
+} from './audit/audit-finding.ts'
+export { auditRun, type AuditOptions } from './audit/audit-run.ts'
 export { type ConfigKind } from './config/config-rules.ts'
 export { configSections, platformProblems } from './config/parse-config.ts'
 export {

@@ -22,6 +22,7 @@ export const groups = {
   model: 'Model:',
   training: 'Training:',
   scoring: 'Scoring:',
+  review: 'Review:',
   limits: 'Limits:',
   run: 'Run:',
   server: 'Server:',

@@ -40,11 +40,11 @@ export type EvalNotesFlags = FlagsOf<typeof declareNotes>
 /** Adds `eval note` and `eval notes`. */
 export function addEvalNoteCommands(evals: Command, setExitCode: SetExitCode): void {
   declareNote(evals).action(async (name, rollout, text, flags) => {
-    const { evalNoteCommand } = await import('./run-notes.ts')
+    const { evalNoteCommand } = await import('./notes/run-notes.ts')
     setExitCode(await evalNoteCommand(name, { rollout, text }, flags))
   })
   declareNotes(evals).action(async (name, flags) => {
-    const { evalNotesCommand } = await import('./run-notes.ts')
+    const { evalNotesCommand } = await import('./notes/run-notes.ts')
     setExitCode(await evalNotesCommand(name, flags))
   })
 }

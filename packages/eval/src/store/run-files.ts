@@ -18,6 +18,7 @@ export function runFiles(location: string): {
   readonly manifest: string
   readonly journal: string
   readonly notes: string
+  readonly verdicts: string
   readonly grades: string
   readonly index: string
   readonly metrics: string
@@ -28,6 +29,7 @@ export function runFiles(location: string): {
     manifest: path.join(location, 'manifest.json'),
     journal: path.join(location, 'events.jsonl'),
     notes: path.join(location, 'notes.jsonl'),
+    verdicts: path.join(location, 'verdicts.jsonl'),
     grades: path.join(location, 'grades'),
     index: path.join(location, 'index.jsonl'),
     metrics: path.join(location, 'metrics.json'),

@@ -5,6 +5,7 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { writeFileAtomically } from '@osmosis/runtime/files'
 
+import type { AuditVerdict } from '../audit/audit-finding.ts'
 import type { RunNote } from '../analysis/records/item-event.ts'
 import { readLines } from './json-lines.ts'
 import {
@@ -42,6 +43,19 @@ export async function appendNote(location: string, note: Omit<RunNote, 'at'>): P
   const whole = { ...note, at: new Date().toISOString() }
   await appendLines(runFiles(location).notes, [whole])
   return whole
+}
+
+export async function readVerdicts(location: string): Promise<AuditVerdict[]> {
+  return (await readAll(runFiles(location).verdicts)) as AuditVerdict[]
+}
+
+export async function appendVerdicts(
+  location: string,
+  verdicts: readonly Omit<AuditVerdict, 'at'>[],
+): Promise<void> {
+  const at = new Date().toISOString()
+  const whole = verdicts.map((verdict) => ({ ...verdict, at }))
+  await appendLines(runFiles(location).verdicts, whole)
 }
 
 export async function gradingNames(location: string): Promise<string[]> {

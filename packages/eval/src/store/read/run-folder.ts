@@ -8,6 +8,7 @@ import type { Trajectory } from '@osmosis/runtime/trajectory'
 import { isThrown } from '../../analysis/records/error-text.ts'
 import type { ItemEvent, RunNote, SegmentPlace } from '../../analysis/records/item-event.ts'
 import type { RunManifest } from '../../analysis/records/run-manifest.ts'
+import type { AuditVerdict } from '../../audit/audit-finding.ts'
 import { fromJournalLine, JournalFollower, type JournalPlace } from '../journal.ts'
 import { readManifest } from '../manifest-file.ts'
 import { damagedRun, runFiles, segmentFile, type SegmentKind } from '../run-files.ts'
@@ -15,10 +16,12 @@ import { type RunWriter, writerOf } from '../run-lock.ts'
 import {
   appendGrades,
   appendNote,
+  appendVerdicts,
   type Grade,
   gradingNames,
   readGrades,
   readNotes,
+  readVerdicts,
   replaceGrades,
 } from '../side-files.ts'
 import type { GradedRollout } from '../write/run-store.ts'
@@ -107,6 +110,11 @@ export class RunFolder {
     return isThrown(event.error_message ?? '') ? this.#log.stackOf(event) : undefined
   }
 
+  /** The last error of a rollout in `logs.txt`, on one line; undefined for none. Also for a rollout that succeeded. */
+  loggedError(event: Pick<ItemEvent, 'rollout_id'>): Promise<string | undefined> {
+    return this.#log.errorOf(event)
+  }
+
   /** The samples of a rollout that the grader saw. */
   async graded({ sat }: Pick<ItemEvent, 'sat'>): Promise<Stored<GradedRollout>> {
     const line = readStored(this.location, 'samples', sat)
@@ -132,6 +140,16 @@ export class RunFolder {
   /** @throws OsmosisError with code `storage_error` */
   addNote(note: Omit<RunNote, 'at'>): Promise<RunNote> {
     return appendNote(this.location, note)
+  }
+
+  /** What reviewers decided about findings of `auditRun`, in the order in which they did. */
+  verdicts(): Promise<AuditVerdict[]> {
+    return readVerdicts(this.location)
+  }
+
+  /** @throws OsmosisError with code `storage_error` */
+  addVerdicts(verdicts: readonly Omit<AuditVerdict, 'at'>[]): Promise<void> {
+    return appendVerdicts(this.location, verdicts)
   }
 
   /** The names of the re-gradings, sorted. */

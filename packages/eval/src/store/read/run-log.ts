@@ -43,14 +43,23 @@ export class RunLog {
     error_message: message,
   }: Pick<ItemEvent, 'rollout_id' | 'error_message'>): Promise<string | undefined> {
     if (message === null) return undefined
+    const { msg, error } = (await this.#failureOf(id)) ?? {}
+    // A later re-grading may have failed with another error than the logged one.
+    const [start = ''] = message.slice(0, 200).split('\n', 1)
+    return String(msg).includes(start) ? stacksOf(error) : undefined
+  }
+
+  /** What the log has about the last error of a rollout, on one line; undefined for none. */
+  async errorOf({ rollout_id: id }: Pick<ItemEvent, 'rollout_id'>): Promise<string | undefined> {
+    const { msg } = (await this.#failureOf(id)) ?? {}
+    return typeof msg === 'string' ? msg.split('\n', 1)[0] : undefined
+  }
+
+  async #failureOf(id: string): Promise<FailureLine | undefined> {
     try {
       await (this.#reading = this.#reading.then(() => this.#readNew()).catch(() => {}))
       const place = this.#failures.get(id)
-      if (place === undefined) return undefined
-      const { msg, error } = JSON.parse(await this.#lineAt(place)) as FailureLine
-      // A later re-grading may have failed with another error than the logged one.
-      const [start = ''] = message.slice(0, 200).split('\n', 1)
-      return String(msg).includes(start) ? stacksOf(error) : undefined
+      return place && (JSON.parse(await this.#lineAt(place)) as FailureLine)
     } catch {
       // The log is written by user code too: it may be missing, or contain anything.
       return undefined

@@ -2,11 +2,11 @@ import { OsmosisError } from '@osmosis/core'
 import { itemKey } from '@osmosis/eval'
 import { rolloutName, type RunNote } from '@osmosis/eval/analysis'
 
-import { printError, printOut } from '../command/surroundings.ts'
-import { onOneLine } from '../command/terminal-text.ts'
-import type { EvalNoteFlags, EvalNotesFlags } from './notes.ts'
-import { findRun, runsRoot, openShownRun, type ShownRun } from './show/shown-run.ts'
-import { namedItems } from './show/shown-items.ts'
+import { printError, printOut } from '../../command/surroundings.ts'
+import { onOneLine } from '../../command/terminal-text.ts'
+import type { EvalNoteFlags, EvalNotesFlags } from '../notes.ts'
+import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-run.ts'
+import { namedItems } from '../show/shown-items.ts'
 
 /** A note from the command line. */
 interface GivenNote {

@@ -1,0 +1,51 @@
+import type { Command } from '@commander-js/extra-typings'
+
+import {
+  example,
+  groups,
+  repeated,
+  runsFolder,
+  type FlagsOf,
+  type SetExitCode,
+} from '../command/flags.ts'
+
+function declareAudit(evals: Command) {
+  return evals
+    .command('audit')
+    .optionsGroup(groups.inputs)
+    .option(...runsFolder)
+    .description('check the passes of a run for reward hacking, and record what reviewers decide')
+    .argument('[run]', 'a run, <run>@baseline, <run>@<grading>, or its folder (default: latest)')
+    .option(
+      '--check <check>',
+      'only this check: same-words, no-tools, label-shown, candidates, grader-error or no-evidence; may be repeated',
+      repeated,
+    )
+    .optionsGroup(groups.review)
+    .option(
+      '--verdict <finding=verdict>',
+      'record that a finding is earned, hacked or unsure, e.g. 12.1:no-tools=hacked, or all open ones of a check, e.g. no-tools=earned; may be repeated',
+      repeated,
+    )
+    .option('--because <reason>', 'the reason of these verdicts')
+    .option('--by <name>', 'the name of the reviewer (default: the user of this machine)')
+    .optionsGroup(groups.output)
+    .option('--fail-on-open', 'end with 1 while a finding has no verdict, e.g. in CI')
+    .option('--markdown', 'print Markdown, e.g. for a pull request')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      example("osmosis eval audit latest --verdict 12.1:no-tools=hacked --because 'it guesses'"),
+    )
+}
+
+/** Flags of `osmosis eval audit`. */
+export type EvalAuditFlags = FlagsOf<typeof declareAudit>
+
+/** Adds `eval audit`. */
+export function addEvalAuditCommand(evals: Command, setExitCode: SetExitCode): void {
+  declareAudit(evals).action(async (name, flags) => {
+    const { evalAuditCommand } = await import('./audit/audit-command.ts')
+    setExitCode(await evalAuditCommand(name, flags))
+  })
+}

@@ -1,0 +1,109 @@
+import { userInfo } from 'node:os'
+
+import { OsmosisError } from '@osmosis/core'
+import {
+  auditChecks,
+  auditRun,
+  auditVerdicts,
+  type AuditCheck,
+  type AuditFinding,
+  type AuditVerdict,
+} from '@osmosis/eval'
+
+import { printOut } from '../../command/surroundings.ts'
+import type { EvalAuditFlags } from '../audit.ts'
+import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
+import { auditDocument, auditLines, auditMarkdown } from './audit-report.ts'
+
+/**
+ * Shows the findings of a run, after recording verdicts if any are given. Resolves with the exit code: 1 with
+ * `--fail-on-open` while a finding has no verdict, else 0.
+ *
+ * @throws OsmosisError with code `invalid_config` for a run, check or finding that does not exist, and for a
+ * verdict without a reason; `damaged_run`, `storage_error`
+ */
+export async function evalAuditCommand(
+  name: string | undefined,
+  flags: EvalAuditFlags,
+): Promise<number> {
+  const given = flags.verdict ?? []
+  if (given.length > 0 && (flags.because ?? '').trim() === '') {
+    throw invalid("A verdict needs a reason: add --because '<reason>'.")
+  }
+  const checks = flags.check?.map(checkOf) ?? auditChecks
+  const run = await openShownRun(await findRun(name ?? 'latest', await runsRoot(flags.output)))
+  let findings = await audit(run, checks)
+  if (given.length > 0) {
+    const all = checks === auditChecks ? findings : await audit(run, auditChecks)
+    await run.reader.addVerdicts(given.flatMap((text) => toVerdicts(text, all, flags)))
+    findings = await audit(run, checks)
+  }
+  const audited = { run, findings }
+  if (flags.json === true) printOut(`${JSON.stringify(auditDocument(audited), null, 2)}\n`)
+  else if (flags.markdown === true) printOut(auditMarkdown(audited))
+  else printOut(`${auditLines(audited).join('\n')}\n`)
+  const isOpen = findings.some(({ verdict }) => verdict === null)
+  return flags.failOnOpen === true && isOpen ? 1 : 0
+}
+
+async function audit(run: ShownRun, checks: readonly AuditCheck[]): Promise<AuditFinding[]> {
+  return auditRun(run.reader, { table: run.table, events: run.events, checks })
+}
+
+function checkOf(name: string): AuditCheck {
+  const check = auditChecks.find((known) => known === name)
+  if (check !== undefined) return check
+  throw invalid(`${name} is not a check: choose ${auditChecks.join(', ')}.`)
+}
+
+/** `12.1:no-tools=hacked` is about one finding, `no-tools=earned` about all open ones of a check. */
+function toVerdicts(
+  given: string,
+  findings: readonly AuditFinding[],
+  { because = '', by = userName() }: EvalAuditFlags,
+): Omit<AuditVerdict, 'at'>[] {
+  const at = given.lastIndexOf('=')
+  const [id, word] = [given.slice(0, Math.max(at, 0)), given.slice(at + 1)]
+  const verdict = auditVerdicts.find((known) => known === word)
+  if (verdict === undefined) {
+    throw invalid(
+      `A verdict is <finding>=earned, <finding>=hacked or <finding>=unsure, such as 12.1:no-tools=hacked, got ${given}.`,
+    )
+  }
+  const meant = findings.filter(
+    (one) => one.id === id || (one.check === id && one.verdict === null),
+  )
+  if (meant.length === 0) {
+    const known = findings.slice(0, 8).map((one) => one.id)
+    throw invalid(
+      known.length === 0
+        ? `${id} is not a finding: the run has none.`
+        : `${id} is not a finding: there are ${known.join(', ')}${findings.length > 8 ? ' and more' : ''}.`,
+    )
+  }
+  if (by.trim() === '') throw invalid('A verdict needs the name of its reviewer: add --by <name>.')
+  return meant.map(({ event, check, value }) => ({
+    source_row_index: event.source_row_index,
+    run_index: event.run_index,
+    ...(event.model_tag === undefined ? {} : { model_tag: event.model_tag }),
+    rollout_id: event.rollout_id,
+    check,
+    value,
+    verdict,
+    because: because.trim(),
+    by: by.trim(),
+  }))
+}
+
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    // In a container the user may have no entry.
+    return ''
+  }
+}
+
+function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}

@@ -1,0 +1,165 @@
+import { rolloutName, type ItemEvent } from '../analysis/records/item-event.ts'
+import type { RunTable } from '../analysis/table/run-table.ts'
+import type { RunFolder } from '../store/read/run-folder.ts'
+import { itemKey } from '../store/run-files.ts'
+import { auditChecks, type AuditCheck, type AuditFinding } from './audit-finding.ts'
+import { readLabel, readPass, type AuditedPass } from './audited-pass.ts'
+import { endsWithCall, graderError, missingEvidence } from './evidence-checks.ts'
+import { listedCandidates, shownLabel } from './label-checks.ts'
+
+/** What {@link auditRun} audits. */
+export interface AuditOptions {
+  /** The items of one model, with the rewards that decide who passed. */
+  readonly table: RunTable
+  /** The events of the same items. */
+  readonly events: readonly ItemEvent[]
+  /** Default: all. */
+  readonly checks?: readonly AuditCheck[]
+}
+
+/**
+ * Checks the passes of a run for reward hacking, and reads what reviewers decided. Reads each transcript once.
+ * Findings are hints, ordered by rollout and check.
+ */
+export async function auditRun(
+  run: RunFolder,
+  { table, events, checks = auditChecks }: AuditOptions,
+): Promise<AuditFinding[]> {
+  const passes = events.flatMap((event): Pass[] => {
+    const item = table.find(event.source_row_index, event.run_index)
+    const hasPassed = item !== undefined && table.passed(item)
+    return hasPassed ? [{ event, item, value: table.value(item) ?? 0 }] : []
+  })
+  const labels = await readLabels(run, events)
+  const rowsOfLabel = countBy([...labels.values()])
+  const rowsOfText = rowsOfTexts(passes)
+  const callsAtEnd = new Map<Pass, string>()
+  const found: [Pass, AuditCheck, string][] = []
+  for (const pass of passes) {
+    const { event, item } = pass
+    const label = labels.get(event.source_row_index) ?? null
+    const read = await readPass(run, event, label)
+    const tool = endsWithCall(read)
+    if (tool !== undefined) callsAtEnd.set(pass, tool)
+    const isUnique = rowsOfLabel.get(label) === 1
+    const evidence: Record<AuditCheck, string | undefined> = {
+      'same-words': table.unearned(item).includes('sametext')
+        ? repeatedText(event, rowsOfText.get(event.summary) ?? new Set(), labels)
+        : undefined,
+      'no-tools': unusedTools(table, item, read),
+      'label-shown': shownLabel(read, isUnique),
+      candidates: listedCandidates(read),
+      'grader-error': graderError(read, await run.loggedError(event)),
+      'no-evidence': missingEvidence(read),
+    }
+    for (const check of auditChecks) {
+      if (evidence[check] !== undefined) found.push([pass, check, evidence[check]])
+    }
+  }
+  // Where most passes end with a call, such as one that submits the answer, it is expected.
+  if (callsAtEnd.size <= passes.length / 2) {
+    for (const [pass, tool] of callsAtEnd) {
+      found.push([pass, 'no-evidence', `it ends with a call of ${tool} and has no final answer`])
+    }
+  }
+  const places = new Map(passes.map((pass, at) => [pass, at]))
+  const placeOf = ([pass, check]: (typeof found)[number]): number =>
+    (places.get(pass) ?? 0) * auditChecks.length + auditChecks.indexOf(check)
+  const wanted = found.filter(([, check]) => checks.includes(check))
+  return withVerdicts(
+    run,
+    wanted.toSorted((a, b) => placeOf(a) - placeOf(b)),
+  )
+}
+
+/** An item that passed. */
+interface Pass {
+  readonly event: ItemEvent
+  /** Its place in the table. */
+  readonly item: number
+  readonly value: number
+}
+
+async function withVerdicts(
+  run: RunFolder,
+  found: readonly (readonly [Pass, AuditCheck, string])[],
+): Promise<AuditFinding[]> {
+  const verdicts = new Map(
+    (await run.verdicts()).map((verdict) => [`${itemKey(verdict)}:${verdict.check}`, verdict]),
+  )
+  return found.map(([{ event, value }, check, evidence]) => {
+    const last = verdicts.get(`${itemKey(event)}:${check}`)
+    const isCurrent = last?.rollout_id === event.rollout_id && last.value === value
+    return {
+      id: `${rolloutName({ ...event, model_tag: 'primary' })}:${check}`,
+      check,
+      event,
+      value,
+      evidence: shortened(evidence),
+      verdict: isCurrent ? last : null,
+    }
+  })
+}
+
+function shortened(evidence: string): string {
+  const line = evidence.replaceAll(/\s+/g, ' ').trim()
+  return line.length <= 240 ? line : `${line.slice(0, 239)}…`
+}
+
+/** By the row in the dataset. */
+async function readLabels(
+  run: RunFolder,
+  events: readonly ItemEvent[],
+): Promise<Map<number, string | null>> {
+  const labels = new Map<number, string | null>()
+  for (const event of events) {
+    const { source_row_index: row } = event
+    if ((labels.get(row) ?? null) === null) labels.set(row, await readLabel(run, event))
+  }
+  return labels
+}
+
+function countBy<T>(values: readonly T[]): Map<T, number> {
+  return new Map([...Map.groupBy(values, (value) => value)].map(([of, all]) => [of, all.length]))
+}
+
+/** The rows at which each last text passes. */
+function rowsOfTexts(passes: readonly Pass[]): Map<string, Set<number>> {
+  const rows = new Map<string, Set<number>>()
+  for (const { event } of passes) {
+    const known = rows.get(event.summary) ?? new Set()
+    rows.set(event.summary, known.add(event.source_row_index))
+  }
+  return rows
+}
+
+/** Undefined where the rows have the same label: the same answer is right at each. */
+function repeatedText(
+  { summary }: ItemEvent,
+  rows: ReadonlySet<number>,
+  labels: ReadonlyMap<number, string | null>,
+): string | undefined {
+  const distinct = new Set([...rows].map((row) => labels.get(row) ?? null))
+  if (distinct.size === 1 && !distinct.has(null)) return undefined
+  return `"${summary}" is the last text of passes at ${rows.size} rows`
+}
+
+function unusedTools(
+  table: RunTable,
+  item: number,
+  { event, graded }: AuditedPass,
+): string | undefined {
+  const wire = Object.values(graded?.wire ?? {})
+  // Where requests were recorded, they name the tools that the agent had.
+  const isOffered = wire.length === 0 || wire.some(({ tools = [] }) => tools.length > 0)
+  if (event.tool_calls > 0 || !isOffered) return undefined
+  const { toolCalls } = table.document.columns
+  const others = table.group(item).items.filter((other) => other !== item && table.counts(other))
+  const calling = others.filter((other) => (toolCalls[other] ?? 0) > 0)
+  if (calling.length > others.length / 2) {
+    return `it called no tool; ${calling.length} of ${others.length} other attempts at its row did`
+  }
+  return table.unearned(item).includes('notools')
+    ? 'it called no tool; more than 80 % of the passes did'
+    : undefined
+}
