@@ -128,3 +128,13 @@ export {
 } from './store/write/run-store.ts'
 export { type Grade } from './store/side-files.ts'
 export { type RunSnapshots } from './store/write/snapshot-files.ts'
+export {
+  isTraining,
+  type ListedTraining,
+  listTrainings,
+  readTrainingJournal,
+  trainingJournalFile,
+  trainingLock,
+  trainingRuns,
+  trainingWriter,
+} from './store/read/training-folder.ts'

@@ -2,7 +2,6 @@ export { groupAdvantages, type AdvantageOptions, type RewardedSample } from './b
 export {
   policyGradientBatch,
   rejectionBatch,
-  type BatchCounts,
   type BatchOptions,
   type CountedBatch,
   type TrainableSample,
@@ -11,19 +10,10 @@ export {
   type BatchSequence,
   type Learner,
   type TrainingBatch,
-  type UpdateFigures,
   type UpdateSettings,
 } from './learner.ts'
 export { train } from './loop/train.ts'
 export { defaultUpdate, type TrainOptions, type TrainResult } from './loop/train-options.ts'
-export {
-  readTrainingJournal,
-  type CheckpointRecord,
-  type EvaluationRecord,
-  type StepFigures,
-  type StepRecord,
-  type TrainingRecord,
-} from './loop/training-journal.ts'
 export {
   type OpenRollouts,
   type RolloutSource,
@@ -43,3 +33,15 @@ export {
   type TinkerLearnerOptions,
   type TinkerUsage,
 } from './tinker/service/tinker-options.ts'
+export { readTrainingJournal } from '@osmosis/eval'
+export {
+  type BatchCounts,
+  type CheckpointRecord,
+  type EndRecord,
+  type EvaluationRecord,
+  type StartRecord,
+  type StepFigures,
+  type StepRecord,
+  type TrainingRecord,
+  type UpdateFigures,
+} from '@osmosis/eval/analysis'

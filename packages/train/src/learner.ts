@@ -1,4 +1,5 @@
 import type { PolicyModel } from '@osmosis/controller'
+import type { UpdateFigures } from '@osmosis/eval/analysis'
 
 /** A token sequence of a batch, with what an update needs for each token. */
 export interface BatchSequence {
@@ -45,24 +46,6 @@ export interface UpdateSettings {
   readonly maxDrift: number
   /** Decides the order of the sequences. */
   readonly seed: number
-}
-
-/** What an update did. Null for what a learner does not measure. */
-export interface UpdateFigures {
-  readonly loss: number | null
-  /** Differences between the learner's logprobs of the sampled tokens and the recorded ones, before the update. */
-  readonly driftMean: number | null
-  readonly driftMax: number | null
-  /** Of the distributions that the tokens were sampled from, in nats. */
-  readonly entropy: number | null
-  /** Fraction of the tokens whose ratio was clipped. */
-  readonly clipFraction: number | null
-  readonly kl: number | null
-  readonly gradNorm: number | null
-  /** Sampled tokens that were trained. */
-  readonly tokens: number
-  readonly sequences: number
-  readonly seconds: number
 }
 
 /**

@@ -55,6 +55,11 @@ it('makes a policy better, in steps that are runs', async () => {
   // A step without a signal makes no update.
   expect(learner.version).toBe(seen.filter(({ update }) => update !== null).length)
   expect(seen[0]?.rollouts.reward).toBeLessThan(0.5)
+  expect(readTrainingJournal(folder)).toEqual([
+    expect.objectContaining({ kind: 'start', steps: 60, model: 'tiny', rows: 8, attempts: 8 }),
+    ...Array.from({ length: 2 * seen.length + 2 }, () => expect.anything()),
+    expect.objectContaining({ kind: 'end', step: seen.length, reason: result.reason }),
+  ])
   const runs = result.evaluations.map(({ run }) => run)
   expect(runs).toEqual(['before', `after-step-${String(seen.length).padStart(4, '0')}`])
 
@@ -155,13 +160,15 @@ it('leaves out a line that a crash cut off, and refuses a journal that is damage
   appendFileSync(file, '{"kind":"step","st')
   const continued = await train(options(new TinyLearner(65), folder, 3))
   expect(continued.steps.map(({ step }) => step)).toEqual([1, 2, 3])
-  expect(readTrainingJournal(folder)).toHaveLength(6)
+  const kinds = readTrainingJournal(folder).map(({ kind }) => kind)
+  const step = ['step', 'checkpoint']
+  expect(kinds).toEqual(['start', ...step, ...step, 'end', 'start', ...step, 'end'])
 
   const text = readFileSync(file, 'utf8')
   writeFileSync(file, text.replace('{"kind":"step","step":2', '{"kind":"st'))
   await expect(train(options(new TinyLearner(65), folder, 4))).rejects.toMatchObject({
     code: 'damaged_run',
-    message: expect.stringContaining(`line 3 of ${file}`),
+    message: expect.stringContaining(`line 4 of ${file}`),
   })
 })
 

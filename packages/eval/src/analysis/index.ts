@@ -96,3 +96,29 @@ export {
   transcriptContains,
 } from './trajectory/trajectory-shape.ts'
 export { type InputChange, inputChanges } from './comparison/input-changes.ts'
+export {
+  learnedAt,
+  lostReward,
+  type RowAtStep,
+  rowHistories,
+  type RowHistory,
+  stepRows,
+  type StepRows,
+} from './training/row-history.ts'
+export {
+  type BatchCounts,
+  type CheckpointRecord,
+  type EndRecord,
+  type EvaluationRecord,
+  type StartRecord,
+  type StepFigures,
+  type StepRecord,
+  type TrainingRecord,
+  type UpdateFigures,
+} from './training/training-records.ts'
+export {
+  type SeriesKey,
+  type TrainingPoint,
+  trainingSeries,
+  type TrainingSeries,
+} from './training/training-series.ts'

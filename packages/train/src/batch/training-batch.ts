@@ -1,3 +1,4 @@
+import type { BatchCounts } from '@osmosis/eval/analysis'
 import type { TrainingSequence } from '@osmosis/runtime/trajectory'
 
 import type { BatchSequence, TrainingBatch } from '../learner.ts'
@@ -13,26 +14,6 @@ export interface TrainableSample {
   readonly stepRewards?: readonly (number | null)[] | undefined
   readonly sequences: readonly TrainingSequence[]
   readonly withoutIds: number
-  readonly untrainable: number
-}
-
-/** What is in a batch and what is not. */
-export interface BatchCounts {
-  /** Groups of attempts. */
-  readonly groups: number
-  /** Groups whose attempts differ in reward: the others train nothing. */
-  readonly groupsWithSignal: number
-  /** Sequences that are trained. */
-  readonly sequences: number
-  /** Sampled tokens that are trained. */
-  readonly tokens: number
-  /** Sequences sampled by a version that is too old. */
-  readonly stale: number
-  /** Sequences beyond the first of their sample: rewritten histories, sub-agents, templates that do not append. */
-  readonly splits: number
-  /** Answers without token ids or logprobs. */
-  readonly withoutIds: number
-  /** Answers to calls that are not training data. */
   readonly untrainable: number
 }
 

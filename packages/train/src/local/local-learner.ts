@@ -1,16 +1,11 @@
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { bearer, createTransport, type Transport } from '@osmosis/core/http'
+import type { UpdateFigures } from '@osmosis/eval/analysis'
 import { boundedText } from '@osmosis/runtime/http'
 import { z } from 'zod'
 
-import type {
-  BatchSequence,
-  Learner,
-  TrainingBatch,
-  UpdateFigures,
-  UpdateSettings,
-} from '../learner.ts'
+import type { BatchSequence, Learner, TrainingBatch, UpdateSettings } from '../learner.ts'
 import { startLearner, type LearnerFacts, type LearnerProcessOptions } from './learner-process.ts'
 
 /** A learner on this machine, in a Python process of its own. */

@@ -20,12 +20,12 @@ import {
   type ItemEvent,
   type RunInputs,
   type RunManifest,
+  type StepFigures,
 } from '@osmosis/eval/analysis'
 
 import type { TrainableSample } from '../batch/training-batch.ts'
 import type { RolloutSource } from '../rollouts/rollout-source.ts'
 import { readSequences, SequenceFile, type StoredSequences } from '../rollouts/sequence-file.ts'
-import type { StepFigures } from './training-journal.ts'
 
 /** What the runs of a training have in common. */
 export interface RunSettings {
@@ -132,6 +132,7 @@ function endedStep({ manifest, events }: RunStore, seconds: number): EndedStepRu
   const ended = [...events.values()]
   const table = new RunTable(toRunDocument(manifest, ended))
   const reward = meanValue(table)
+  const passes = passRate(table)
   const total = (value: (event: ItemEvent) => number): number =>
     ended.reduce((sum, event) => sum + value(event), 0)
   const calls = total((event) => event.calls)
@@ -143,7 +144,9 @@ function endedStep({ manifest, events }: RunStore, seconds: number): EndedStepRu
       reward: reward.value,
       rewardFrom: reward.ci95?.[0] ?? null,
       rewardTo: reward.ci95?.[1] ?? null,
-      passRate: passRate(table).value ?? 0,
+      passRate: passes.value ?? 0,
+      passFrom: passes.ci95?.[0] ?? null,
+      passTo: passes.ci95?.[1] ?? null,
       answerTokens: total((event) => event.completion_tokens ?? 0) / Math.max(1, ended.length),
       toolCalls: total((event) => event.tool_calls) / Math.max(1, ended.length),
       cutOff: total((event) => event.finish['length'] ?? 0) / Math.max(1, calls),

@@ -1,9 +1,14 @@
 import type { DatasetRow, EvaluationProgress } from '@osmosis/eval'
-import type { RunInputs, RunManifest } from '@osmosis/eval/analysis'
+import type {
+  CheckpointRecord,
+  EvaluationRecord,
+  RunInputs,
+  RunManifest,
+  StepRecord,
+} from '@osmosis/eval/analysis'
 
 import type { Learner, UpdateSettings } from '../learner.ts'
 import type { OpenRollouts } from '../rollouts/rollout-source.ts'
-import type { CheckpointRecord, EvaluationRecord, StepRecord } from './training-journal.ts'
 
 /** What is trained, on what, and how. */
 export interface TrainOptions {

@@ -3,22 +3,24 @@ import { mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { lockRun, openRun, type DatasetRow } from '@osmosis/eval'
-import type { RunInputs } from '@osmosis/eval/analysis'
+import { lockRun, openRun, trainingLock, trainingRuns, type DatasetRow } from '@osmosis/eval'
+import type {
+  CheckpointRecord,
+  EvaluationRecord,
+  RunInputs,
+  StartRecord,
+  StepRecord,
+  UpdateFigures,
+} from '@osmosis/eval/analysis'
 
 import { policyGradientBatch, rejectionBatch, type CountedBatch } from '../batch/training-batch.ts'
-import type { Learner, UpdateFigures } from '../learner.ts'
+import type { Learner } from '../learner.ts'
 import { alarmsOf } from './alarms.ts'
 import { chooseRows } from './choose-rows.ts'
 import { assertSameTraining } from './same-training.ts'
 import { runStep, trainableSamples, type RunSettings } from './step-run.ts'
 import { defaultUpdate, type TrainOptions, type TrainResult } from './train-options.ts'
-import {
-  TrainingJournal,
-  type CheckpointRecord,
-  type EvaluationRecord,
-  type StepRecord,
-} from './training-journal.ts'
+import { TrainingJournal } from './training-journal.ts'
 
 /**
  * Trains a policy: each step runs all attempts at some rows with the current version, compares the rewards of the attempts
@@ -35,7 +37,7 @@ import {
 export async function train(options: TrainOptions): Promise<TrainResult> {
   assertOptions(options)
   await mkdir(options.folder, { recursive: true })
-  const lock = await lockRun(path.join(options.folder, 'training'))
+  const lock = await lockRun(trainingLock(options.folder))
   try {
     await assertSameTraining(options)
     const journal = new TrainingJournal(options.folder)
@@ -68,6 +70,7 @@ class Training {
 
   async run(): Promise<TrainResult> {
     await this.#restore()
+    await this.#journal.append(this.#start())
     try {
       return await this.#toTheEnd()
     } catch (error) {
@@ -90,7 +93,25 @@ class Training {
     await this.#checkpoint()
     await this.#evaluate()
     const { steps, evaluations } = this.#journal
+    const endedAt = new Date().toISOString()
+    await this.#journal.append({ kind: 'end', step: steps.length, reason, endedAt })
     return { steps, evaluations, reason, best: this.#best(), runs: this.#runs.outputRoot }
+  }
+
+  #start(): StartRecord {
+    const { rows, attempts = 8, warmStart, steps, learner } = this.#options
+    const { rowsPerStep = Math.min(16, rows.length) } = this.#options
+    return {
+      kind: 'start',
+      step: this.#journal.steps.length,
+      steps: steps + (warmStart?.steps ?? 0),
+      model: learner.name,
+      ...this.#runs.names,
+      rows: rows.length,
+      rowsPerStep,
+      attempts,
+      startedAt: new Date().toISOString(),
+    }
   }
 
   /** Brings the learner to where the journal ends. */
@@ -319,7 +340,7 @@ function runSettings(options: TrainOptions, source: RunSettings['source']): RunS
   const { names = { rollout: 'rollout', dataset: 'rows' }, passThreshold = 1 } = options
   const { rows, rowsPerStep = Math.min(16, rows.length), attempts = 8 } = options
   return {
-    outputRoot: path.join(options.folder, 'runs'),
+    outputRoot: trainingRuns(options.folder),
     names,
     source,
     passThreshold,

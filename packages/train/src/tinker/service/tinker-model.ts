@@ -2,9 +2,10 @@ import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import type { UpdateFigures } from '@osmosis/eval/analysis'
 import { z } from 'zod'
 
-import type { TrainingBatch, UpdateFigures, UpdateSettings } from '../../learner.ts'
+import type { TrainingBatch, UpdateSettings } from '../../learner.ts'
 import type { TinkerClient } from './tinker-client.ts'
 import {
   assertSmallDrift,

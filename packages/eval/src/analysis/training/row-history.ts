@@ -1,0 +1,73 @@
+import { RunTable } from '../table/run-table.ts'
+import type { RunDocument } from '../table/run-document.ts'
+
+/** The attempts at a row in one step of a training. */
+export interface RowAtStep {
+  readonly step: number
+  /** The run with its rollouts. */
+  readonly run: string
+  /** Of the attempts with a reward; null without any. */
+  readonly mean: number | null
+  /** Attempts that passed, of those that ended. */
+  readonly passed: number
+  readonly ended: number
+}
+
+/** A row over the steps of a training that drew it. */
+export interface RowHistory {
+  /** Position in the dataset, from 0. */
+  readonly row: number
+  /** Its metadata, by name. */
+  readonly facets: Readonly<Record<string, string>>
+  /** In the order of the steps. */
+  readonly steps: readonly RowAtStep[]
+}
+
+/** The rows of one step. */
+export interface StepRows {
+  readonly step: number
+  readonly run: string
+  readonly rows: readonly (Omit<RowAtStep, 'step' | 'run'> & Pick<RowHistory, 'row' | 'facets'>)[]
+}
+
+/** How the attempts at each row of a step ended. */
+export function stepRows(step: number, run: string, document: RunDocument): StepRows {
+  const table = new RunTable(document)
+  const rows = table.groups.map((group) => {
+    const { row, mean, passed, ended } = group
+    return { row, facets: table.facets(group), mean, passed, ended }
+  })
+  return { step, run, rows }
+}
+
+/** The same rows over all steps, by their position in the dataset. */
+export function rowHistories(steps: readonly StepRows[]): RowHistory[] {
+  const histories = new Map<number, { facets: RowHistory['facets']; steps: RowAtStep[] }>()
+  for (const { step, run, rows } of steps.toSorted((a, b) => a.step - b.step)) {
+    for (const { row, facets, ...attempts } of rows) {
+      const history = histories.get(row) ?? { facets, steps: [] }
+      histories.set(row, history)
+      history.steps.push({ step, run, ...attempts })
+    }
+  }
+  return [...histories]
+    .map(([row, history]) => ({ row, ...history }))
+    .toSorted((a, b) => a.row - b.row)
+}
+
+/** How much a row's reward fell from its best step to its last; 0 for a row that never fell. */
+export function lostReward({ steps }: RowHistory): number {
+  const means = steps.flatMap(({ mean }) => mean ?? [])
+  return means.length === 0 ? 0 : Math.max(...means) - (means.at(-1) ?? 0)
+}
+
+/**
+ * The first step from which a row passed in most attempts until the end: when the policy learned it. Null for a row
+ * that does not pass in the end; undefined for one that passed from the start.
+ */
+export function learnedAt({ steps }: RowHistory): number | null | undefined {
+  const fails = ({ passed, ended }: RowAtStep): boolean => passed * 2 <= ended
+  const lastFailure = steps.findLastIndex(fails)
+  if (lastFailure === steps.length - 1) return null
+  return lastFailure === -1 ? undefined : steps[lastFailure + 1]?.step
+}

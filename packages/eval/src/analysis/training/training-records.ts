@@ -1,0 +1,141 @@
+/** Figures of the rollouts of a step or an evaluation. */
+export interface StepFigures {
+  readonly rollouts: number
+  readonly failed: number
+  /** Over rollouts with a reward; null without any. */
+  readonly reward: number | null
+  /** Of the 95 % confidence interval of the reward; null where there is none. */
+  readonly rewardFrom: number | null
+  readonly rewardTo: number | null
+  /** Fraction of rollouts that reach the pass threshold. */
+  readonly passRate: number
+  /** Of the 95 % confidence interval of the pass rate; null where there is none, missing in older trainings. */
+  readonly passFrom?: number | null
+  readonly passTo?: number | null
+  /** Sampled tokens per rollout, mean. */
+  readonly answerTokens: number
+  /** Tool calls per rollout, mean. */
+  readonly toolCalls: number
+  /** Fraction of model calls that reached the limit of tokens. */
+  readonly cutOff: number
+  readonly seconds: number
+}
+
+/** What is in a batch and what is not. */
+export interface BatchCounts {
+  /** Groups of attempts. */
+  readonly groups: number
+  /** Groups whose attempts differ in reward: the others train nothing. */
+  readonly groupsWithSignal: number
+  /** Sequences that are trained. */
+  readonly sequences: number
+  /** Sampled tokens that are trained. */
+  readonly tokens: number
+  /** Sequences sampled by a version that is too old. */
+  readonly stale: number
+  /** Sequences beyond the first of their sample: rewritten histories, sub-agents, templates that do not append. */
+  readonly splits: number
+  /** Answers without token ids or logprobs. */
+  readonly withoutIds: number
+  /** Answers to calls that are not training data. */
+  readonly untrainable: number
+}
+
+/** What an update did. Null for what a learner does not measure. */
+export interface UpdateFigures {
+  readonly loss: number | null
+  /** Differences between the learner's logprobs of the sampled tokens and the recorded ones, before the update. */
+  readonly driftMean: number | null
+  readonly driftMax: number | null
+  /** Of the distributions that the tokens were sampled from, in nats. */
+  readonly entropy: number | null
+  /** Fraction of the tokens whose ratio was clipped. */
+  readonly clipFraction: number | null
+  readonly kl: number | null
+  readonly gradNorm: number | null
+  /** Sampled tokens that were trained. */
+  readonly tokens: number
+  readonly sequences: number
+  readonly seconds: number
+}
+
+/** The start of a process that trains: the first, or one that continues. */
+export interface StartRecord {
+  readonly kind: 'start'
+  /** Steps that were done before. */
+  readonly step: number
+  /** Planned number of steps, those before included. */
+  readonly steps: number
+  /** Name of the base model. */
+  readonly model: string
+  readonly rollout: string
+  readonly dataset: string
+  /** Number of rows in the dataset that may be drawn. */
+  readonly rows: number
+  readonly rowsPerStep: number
+  readonly attempts: number
+  /** ISO 8601, UTC. */
+  readonly startedAt: string
+}
+
+/** One update of the policy, with the rollouts that it learned from. */
+export interface StepRecord {
+  readonly kind: 'step'
+  /** From 1. */
+  readonly step: number
+  readonly phase: 'warm_start' | 'policy_gradient'
+  /** Name of the run with the rollouts. */
+  readonly run: string
+  /** Version of the policy after the step: as before when there was nothing to learn. */
+  readonly version: number
+  /** Version of the policy that the rollouts asked. */
+  readonly sampledBy: number
+  readonly rollouts: StepFigures
+  readonly batch: BatchCounts
+  /** Null when no sequence had a signal, so that there was no update. */
+  readonly update: UpdateFigures | null
+  /** Positions of its rows in the dataset. */
+  readonly rows: readonly number[]
+  /** Those whose attempts all had the same reward. */
+  readonly settledRows: readonly number[]
+  readonly alarms: readonly string[]
+  /** ISO 8601, UTC. */
+  readonly endedAt: string
+}
+
+/** An evaluation of held-out rows. */
+export interface EvaluationRecord {
+  readonly kind: 'evaluation'
+  readonly run: string
+  /** Number of steps before it. */
+  readonly step: number
+  readonly version: number
+  readonly rollouts: StepFigures
+  readonly endedAt: string
+}
+
+/** A saved state of the learner. */
+export interface CheckpointRecord {
+  readonly kind: 'checkpoint'
+  /** Number of steps that are in it. */
+  readonly step: number
+  readonly version: number
+  /** Relative to the folder of the training. */
+  readonly folder: string
+}
+
+/** The end of a training that was not interrupted. The same call with more steps continues it. */
+export interface EndRecord {
+  readonly kind: 'end'
+  readonly step: number
+  readonly reason: string
+  readonly endedAt: string
+}
+
+/** A line of `training.jsonl`, the journal of a training. */
+export type TrainingRecord =
+  | StartRecord
+  | StepRecord
+  | EvaluationRecord
+  | CheckpointRecord
+  | EndRecord
