@@ -55,11 +55,15 @@ it('makes a policy better, in steps that are runs', async () => {
   // A step without a signal makes no update.
   expect(learner.version).toBe(seen.filter(({ update }) => update !== null).length)
   expect(seen[0]?.rollouts.reward).toBeLessThan(0.5)
-  expect(readTrainingJournal(folder)).toEqual([
-    expect.objectContaining({ kind: 'start', steps: 60, model: 'tiny', rows: 8, attempts: 8 }),
-    ...Array.from({ length: 2 * seen.length + 2 }, () => expect.anything()),
-    expect.objectContaining({ kind: 'end', step: seen.length, reason: result.reason }),
-  ])
+  const records = readTrainingJournal(folder)
+  expect(records[0]).toMatchObject({
+    kind: 'start',
+    steps: 60,
+    model: 'tiny',
+    rows: 8,
+    attempts: 8,
+  })
+  expect(records.at(-1)).toMatchObject({ kind: 'end', step: seen.length, reason: result.reason })
   const runs = result.evaluations.map(({ run }) => run)
   expect(runs).toEqual(['before', `after-step-${String(seen.length).padStart(4, '0')}`])
 

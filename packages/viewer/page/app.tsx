@@ -4,12 +4,14 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { ComparePage } from './compare/compare-page.tsx'
 import { Header } from './header.tsx'
 import { keyHelp, useKeys } from './keys.ts'
-import { type Go, type Route, useRoute } from './route.ts'
+import { type Go, hrefOf, type Route, useRoute } from './route.ts'
 import { RunPage } from './run/run-page.tsx'
 import { type RunState, useRun } from './run/use-run.ts'
 import { RunsPage } from './runs/runs-page.tsx'
 import type { Source } from './source/source.ts'
 import { useTheme } from './theme.ts'
+import { TrainingPage } from './training/training-page.tsx'
+import { type TrainingState, useTraining } from './training/use-training.ts'
 
 interface ViewProps {
   readonly source: Source
@@ -25,7 +27,8 @@ export function App({ source }: { source: Source }): JSX.Element {
   const control = useTheme()
   const [isHelping, setIsHelping] = useState(false)
   useKeys({ t: control.turn, '?': () => setIsHelping(true) })
-  const title = route.page === 'runs' ? 'Evaluations' : `${route.run} · Evaluations`
+  const shown = route.page === 'training' ? route.training : route.run
+  const title = route.page === 'runs' ? 'Evaluations' : `${shown} · Evaluations`
   useEffect(() => {
     document.title = title
   }, [title])
@@ -40,6 +43,7 @@ export function App({ source }: { source: Source }): JSX.Element {
   const view = { source, route, go, look, frame }
   if (route.page === 'run') return <OneRun key={route.run} {...view} />
   if (route.page === 'compare') return <TwoRuns key={`${route.run}/${route.other}`} {...view} />
+  if (route.page === 'training') return <OneTraining key={route.training} {...view} />
   return frame(<RunsPage source={source} go={go} />, [])
 }
 
@@ -54,6 +58,17 @@ function OneRun({ source, route, go, look, frame }: ViewProps): JSX.Element {
   return frame(content, [state])
 }
 
+function OneTraining({ source, route, go, frame }: ViewProps): JSX.Element {
+  const state = useTraining(source, route.training)
+  const content =
+    state.state === 'shown' ? (
+      <TrainingPage {...{ source, go }} training={state.training} />
+    ) : (
+      <Waiting state={state} what="training" />
+    )
+  return frame(content, [])
+}
+
 function TwoRuns({ source, route, look, frame }: ViewProps): JSX.Element {
   const before = useRun(source, route.run)
   const after = useRun(source, route.other)
@@ -66,12 +81,23 @@ function TwoRuns({ source, route, look, frame }: ViewProps): JSX.Element {
   return frame(content, [before, after])
 }
 
-function Waiting({ state }: { state: RunState }): JSX.Element {
+function Waiting({
+  state,
+  what = 'run',
+}: {
+  state: RunState | TrainingState
+  what?: 'run' | 'training'
+}): JSX.Element {
   if (state.state !== 'failed') return <main class="empty" aria-busy="true" />
   return (
     <main class="empty">
-      <b>The run cannot be read</b>
-      {state.problem}
+      <b>The {what} cannot be read</b>
+      <p>{state.problem}</p>
+      <p>
+        <a class="btn" href={hrefOf({})}>
+          All runs
+        </a>
+      </p>
     </main>
   )
 }

@@ -34,7 +34,15 @@ export function Header({ source, route, states, control, onHelp }: HeaderProps):
         </svg>
         Evaluations
       </a>
-      {route.page !== 'runs' && (
+      {route.training !== '' && (
+        <>
+          <span class="crumb">/</span>
+          <h1 title={route.training}>
+            <a href={hrefOf({ page: 'training', training: route.training })}>{route.training}</a>
+          </h1>
+        </>
+      )}
+      {route.run !== '' && (
         <>
           <span class="crumb">/</span>
           <RunLink name={route.run} />
@@ -66,7 +74,7 @@ export function Header({ source, route, states, control, onHelp }: HeaderProps):
 function RunLink({ name }: { name: string }): JSX.Element {
   return (
     <h1 title={name}>
-      <a href={hrefOf({ page: 'run', run: name })}>{name}</a>
+      <a href={hrefOf({ page: 'run', run: name })}>{name.split('/').at(-1)}</a>
     </h1>
   )
 }

@@ -2,8 +2,11 @@ import { useEffect, useState } from 'preact/hooks'
 
 /** The state of the page that is in its address, so that it can be shared. */
 export interface Route {
-  readonly page: 'runs' | 'run' | 'compare'
+  readonly page: 'runs' | 'run' | 'compare' | 'training'
+  /** Of a training: `<training>/<run>`. */
   readonly run: string
+  /** The training of the page, or of the run; empty for none. */
+  readonly training: string
   /** The run that it is compared with. */
   readonly other: string
   readonly query: string
@@ -20,10 +23,12 @@ function readRoute(hash: string, only: string | undefined): Route {
   const [path = '', search = ''] = hash.slice(1).split('?')
   const [, page = '', run = '', other = ''] = path.split('/').map(decoded)
   const parameters = new URLSearchParams(search)
-  const isList = page !== 'run' && page !== 'compare'
+  const isTraining = page === 'training'
+  const isList = page !== 'run' && page !== 'compare' && !isTraining
   return {
     page: !isList ? page : only === undefined ? 'runs' : 'run',
-    run: isList ? (only ?? '') : run,
+    run: isList ? (only ?? '') : isTraining ? '' : run,
+    training: isTraining ? run : run.includes('/') ? (run.split('/')[0] ?? '') : '',
     other,
     query: parameters.get('q') ?? '',
     selected: parameters.get('sel') ?? '',
@@ -34,13 +39,14 @@ function readRoute(hash: string, only: string | undefined): Route {
 
 /** The address of a route; omitted fields are empty. */
 export function hrefOf(route: Partial<Route>): string {
-  const { page = 'runs', run = '', other = '', query, selected, sample, divergence } = route
+  const { page = 'runs', run = '', training = '', other = '' } = route
+  const { query, selected, sample, divergence } = route
   const parameters = new URLSearchParams()
   if (query) parameters.set('q', query)
   if (selected) parameters.set('sel', selected)
   if (selected && sample) parameters.set('sample', sample)
   if (selected && divergence) parameters.set('diff', '')
-  const names = page === 'runs' ? [] : page === 'run' ? [run] : [run, other]
+  const names = { runs: [], run: [run], compare: [run, other], training: [training] }[page]
   const path = page === 'runs' ? '' : [page, ...names.map(encodeURIComponent)].join('/')
   const search = parameters.toString().replace(/=(?=&|$)/g, '')
   return `#/${path}${search === '' ? '' : `?${search}`}`

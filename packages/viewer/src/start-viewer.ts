@@ -9,6 +9,7 @@ import { type RunPlaces, RunCatalog } from './runs/run-catalog.ts'
 import { RunSummaries } from './runs/run-summaries.ts'
 import { replyPage, replyText } from './server/replies.ts'
 import { answerApi } from './server/run-routes.ts'
+import { TrainingCatalog, type TrainingPlaces } from './trainings/training-catalog.ts'
 
 /** Admits requests that have the token of the printed link, and no other page of the same browser. */
 class Guard {
@@ -32,11 +33,13 @@ function digest(text: string): Buffer {
 }
 
 /** Options of {@link startViewer}. */
-export interface ViewerOptions extends RunPlaces {
+export interface ViewerOptions extends RunPlaces, TrainingPlaces {
   /** The port on 127.0.0.1. Default: one that is free. */
   readonly port?: number
   /** The run that the link opens, e.g. `my-run` or `my-run@baseline`. Default: the list of runs. */
   readonly run?: string
+  /** The training that the link opens instead. */
+  readonly training?: string
 }
 
 /** A server of the viewer. */
@@ -58,11 +61,12 @@ export interface Viewer {
  * @throws OsmosisError with code `port_in_use`
  */
 export async function startViewer(options: ViewerOptions): Promise<Viewer> {
-  const { port = 0, run, ...places } = options
+  const { port = 0, run, training, ...places } = options
   const page = await readPage()
   const guard = new Guard()
-  const shelf = new RunCatalog(places)
-  const parts = { shelf, summaries: new RunSummaries(shelf) }
+  const trainings = new TrainingCatalog(places)
+  const shelf = new RunCatalog(places, trainings)
+  const parts = { shelf, summaries: new RunSummaries(shelf), trainings }
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (!guard.isAddressed(request, portOf(server))) replyText(response, 403, 'Wrong host.')
@@ -80,7 +84,12 @@ export async function startViewer(options: ViewerOptions): Promise<Viewer> {
 
   let closed: Promise<void> | undefined
   const close = (): Promise<void> => (closed ??= closeServer(server))
-  const place = run === undefined ? '/' : `/run/${encodeURIComponent(run)}`
+  const place =
+    training !== undefined
+      ? `/training/${encodeURIComponent(training)}`
+      : run === undefined
+        ? '/'
+        : `/run/${encodeURIComponent(run)}`
   return {
     url: `http://127.0.0.1:${portOf(server)}/#token=${guard.token}${place}`,
     port: portOf(server),

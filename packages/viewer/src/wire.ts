@@ -1,5 +1,11 @@
 import type { Trajectory } from '@osmosis/runtime/trajectory'
-import type { ItemEvent, RunDocument, RunNote } from '@osmosis/eval/analysis'
+import type {
+  ItemEvent,
+  RowHistory,
+  RunDocument,
+  RunNote,
+  TrainingRecord,
+} from '@osmosis/eval/analysis'
 
 /** The progress of a run. */
 export interface RunProgress {
@@ -54,6 +60,53 @@ export interface RunAnswer {
   readonly progress: RunProgress
   readonly variants: readonly string[]
 }
+
+/** A line of the list of trainings. */
+export interface TrainingSummary {
+  readonly name: string
+  /** `interrupted`: no process trains, and it did not come to its end. */
+  readonly state: 'running' | 'finished' | 'interrupted'
+  /** Null until a process has started to train. */
+  readonly model: string | null
+  readonly dataset: string | null
+  /** Steps that are done. */
+  readonly steps: number
+  /** Null when unknown. */
+  readonly planned: number | null
+  /** Mean reward of each step with rewards. */
+  readonly rewards: readonly number[]
+  /** Of the last step. */
+  readonly alarms: number
+  /** ISO 8601, UTC; null when unknown. */
+  readonly startedAt: string | null
+}
+
+export type TrainingListing = TrainingSummary | DamagedRun
+
+/** The rollouts of a training that run now. */
+export interface CurrentRun {
+  /** The name of the run in its training, e.g. `step-0012`. */
+  readonly run: string
+  readonly ended: number
+  readonly total: number
+  /** Over those that ended; null without any reward. */
+  readonly reward: number | null
+  readonly rewardInterval: readonly [low: number, high: number] | null
+  readonly passRate: number | null
+  readonly passInterval: readonly [low: number, high: number] | null
+}
+
+/** A training with all data for its curves. */
+export interface TrainingAnswer {
+  readonly name: string
+  readonly state: TrainingSummary['state']
+  readonly records: readonly TrainingRecord[]
+  /** Null when no rollouts run. */
+  readonly current: CurrentRun | null
+}
+
+/** The rows of a training over its steps. */
+export type TrainingRows = readonly RowHistory[]
 
 /** The changes of a run since the last update. */
 export interface LiveUpdate {

@@ -12,15 +12,19 @@ import { launchChromium, openPage, type WatchedPage } from './chromium.ts'
 export class ViewerInBrowser {
   /** The folder of the runs. */
   readonly root = mkdtempSync(path.join(tmpdir(), 'osmosis-viewer-'))
+  /** The folder of the trainings. */
+  readonly trainings = path.join(this.root, '.training')
   #parts: { viewer: Viewer; browser: Browser; shared: WatchedPage } | undefined
   #opened: WatchedPage[] = []
 
   /** Ends with the tests of the file; between them what a test opened is closed. */
-  static forTests(writeRuns: (root: string) => void): ViewerInBrowser {
+  static forTests(
+    writeRuns: (root: string, trainings: string) => void | Promise<void>,
+  ): ViewerInBrowser {
     const own = new ViewerInBrowser()
     beforeAll(async () => {
-      writeRuns(own.root)
-      const viewer = await startViewer({ root: own.root })
+      await writeRuns(own.root, own.trainings)
+      const viewer = await startViewer({ root: own.root, trainingRoot: own.trainings })
       const browser = await launchChromium()
       own.#parts = { viewer, browser, shared: await openPage(browser, viewer.url) }
     })

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { listRuns, openRunFolder } from '@osmosis/eval'
-import { exportReport, startViewer } from '@osmosis/viewer'
+import { listRuns, listTrainings, openRunFolder, trainingWriter } from '@osmosis/eval'
+import { exportReport, startViewer, type ViewerOptions } from '@osmosis/viewer'
 
 import { openBrowser, keepYoungGenerationSmall } from '../command/process.ts'
 import {
@@ -14,11 +14,12 @@ import {
   printOut,
 } from '../command/surroundings.ts'
 import { findRun, runsRoot, assertVariant } from './show/shown-run.ts'
+import { findTraining, trainingsRoot } from './training/find-training.ts'
 import type { EvalViewFlags } from './view.ts'
 
 /** A run, and the name under which the page shows it first. */
 interface Target {
-  /** As the page names it, e.g. `my-run@strict`. */
+  /** As the page names it, e.g. `my-run@strict` or `my-training/step-0007`. */
   readonly name: string
   readonly location: string
   readonly variant?: string
@@ -35,9 +36,14 @@ export async function evalViewCommand(
 ): Promise<number> {
   const root = await runsRoot(flags.output)
   if (flags.export === undefined) {
+    const training = name === undefined ? undefined : await findTraining(name, root)
+    if (training !== undefined) {
+      const { location } = training
+      return serve({ trainings: [location], training: training.name }, root, flags)
+    }
     return serve(
+      name === undefined ? await onlyRunning(root) : placesOf(await named(name, root)),
       root,
-      name === undefined ? await onlyRunning(root) : await named(name, root),
       flags,
     )
   }
@@ -64,9 +70,14 @@ export async function evalViewCommand(
   return 0
 }
 
+/** A run of a training is found by its name; others may be anywhere. */
+function placesOf({ name, location }: Target): Partial<ViewerOptions> {
+  return name.includes('/') ? { run: name } : { runs: [location], run: name }
+}
+
 async function serve(
+  places: Partial<ViewerOptions>,
   root: string,
-  run: Target | undefined,
   { port, open }: EvalViewFlags,
 ): Promise<number> {
   keepYoungGenerationSmall()
@@ -77,7 +88,8 @@ async function serve(
       : once(signal, 'abort')
   const viewer = await startViewer({
     root,
-    ...(run === undefined ? {} : { runs: [run.location], run: run.name }),
+    trainingRoot: trainingsRoot(root),
+    ...places,
     ...(port === undefined ? {} : { port }),
   })
   try {
@@ -93,18 +105,30 @@ async function serve(
 
 async function named(name: string, root: string): Promise<Target> {
   const { location, variant } = await findRun(name, root)
-  const own = path.basename(location)
+  const isOfTraining = path.dirname(location).startsWith(`${trainingsRoot(root)}${path.sep}`)
+  const own = isOfTraining
+    ? `${path.basename(path.dirname(path.dirname(location)))}/${path.basename(location)}`
+    : path.basename(location)
   if (variant === undefined) return { name: own, location }
   await assertVariant(await openRunFolder(location), variant)
   return { name: `${own}@${variant}`, location, variant }
 }
 
-/** The running evaluation, which the page shows first; undefined when there is none, or several. */
-async function onlyRunning(root: string): Promise<Target | undefined> {
+/** The running evaluation or training, which the page shows first; none when there are several. */
+async function onlyRunning(root: string): Promise<Partial<ViewerOptions>> {
   const readable = (await listRuns(root)).filter(({ problem }) => problem === null)
   const running: Target[] = []
   for (const { name, location } of readable) {
     if ((await openRunFolder(location)).writer() !== null) running.push({ name, location })
   }
-  return running.length === 1 ? running[0] : undefined
+  const trainings = (await listTrainings(trainingsRoot(root))).filter(
+    ({ location }) => trainingWriter(location) !== null,
+  )
+  const [[run], [training]] = [running, trainings]
+  if (running.length + trainings.length !== 1) return {}
+  return training === undefined
+    ? run === undefined
+      ? {}
+      : placesOf(run)
+    : { training: training.name }
 }

@@ -7,10 +7,12 @@ function declareShow(evals: Command) {
     .command('show')
     .optionsGroup(groups.inputs)
     .option(...runsFolder)
-    .description('show the result of a run of this machine, its rollouts, or one conversation')
+    .description(
+      'show the result of a run or training of this machine, its rollouts, or one conversation',
+    )
     .argument(
       '[run]',
-      'a run, the beginning of its name, <run>@baseline, <run>@<grading>, a folder, or latest (default)',
+      'a run, the beginning of its name, <run>@baseline, <run>@<grading>, a folder, or latest (default); or a training, <training>/<run> for one of its steps',
     )
     .argument(
       '[rollout]',

@@ -102,6 +102,7 @@ export {
   type RowAtStep,
   rowHistories,
   type RowHistory,
+  rowVerdict,
   stepRows,
   type StepRows,
 } from './training/row-history.ts'

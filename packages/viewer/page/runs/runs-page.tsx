@@ -5,6 +5,7 @@ import type { RunListing, RunSummary } from '../../src/wire.ts'
 import { margin, percent, points, thousands, unknown } from '../format.ts'
 import { comparisonHref, type Go, hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
+import { TrainingList } from './training-list.tsx'
 
 /** Interval of reading the list again: normally, and while runs are still being read. Milliseconds. */
 const refreshMs = 3000
@@ -35,6 +36,7 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
   const isComparable = runs.length > 1
   return (
     <main class="page">
+      <TrainingList source={source} />
       <h1>Evaluations</h1>
       {listing.state === 'listed' && runs.length === 0 ? (
         <p class="lead">

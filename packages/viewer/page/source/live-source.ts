@@ -38,6 +38,9 @@ export function liveSource(): Source {
       const query = new URLSearchParams(words.map((word) => ['text', word]))
       return get(at(run, `/search?${query.toString()}`), signal)
     },
+    trainings: async () => get('api/trainings'),
+    training: async (name) => get(`api/trainings/${encodeURIComponent(name)}`),
+    trainingRows: async (name) => get(`api/trainings/${encodeURIComponent(name)}/rows`),
     note: async (run, note) => {
       const headers = { 'content-type': 'application/json' }
       const init = { method: 'POST', headers, body: JSON.stringify(note) }

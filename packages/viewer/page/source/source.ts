@@ -5,6 +5,9 @@ import type {
   LiveUpdate,
   RunAnswer,
   RunListing,
+  TrainingAnswer,
+  TrainingListing,
+  TrainingRows,
   TranscriptAnswer,
 } from '../../src/wire.ts'
 
@@ -25,6 +28,10 @@ export interface Source {
   transcript(run: string, item: ItemName): Promise<TranscriptAnswer | OmittedTranscript>
   /** Items whose transcripts contain all the words, which are in lower case. */
   search(run: string, words: readonly string[], signal: AbortSignal): Promise<readonly ItemName[]>
+  /** Undefined for a report, as are the two below. */
+  trainings?(): Promise<readonly TrainingListing[]>
+  training?(name: string): Promise<TrainingAnswer>
+  trainingRows?(name: string): Promise<TrainingRows>
   /** Undefined where nothing can be written. */
   note?(run: string, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote>
   /**

@@ -26,6 +26,8 @@ const writerMs = 1000
 
 /** An open run: its files, its requested views, and their followers. */
 export class OpenRun {
+  /** As pages name it. */
+  readonly name: string
   readonly #folder: RunFolder
   /** By variant. */
   readonly #views = new Map<string, { stamp: string; view: Promise<RunView> }>()
@@ -38,14 +40,15 @@ export class OpenRun {
   #state: RunProgress['state'] | undefined
   #notesStamp = ''
 
-  private constructor(folder: RunFolder) {
+  private constructor(folder: RunFolder, name: string) {
+    this.name = name
     this.#folder = folder
     this.#manifest = folder.manifest
   }
 
   /** @throws OsmosisError with code `damaged_run` */
-  static async open(location: string): Promise<OpenRun> {
-    return new OpenRun(await openRunFolder(location))
+  static async open(location: string, name = path.basename(location)): Promise<OpenRun> {
+    return new OpenRun(await openRunFolder(location), name)
   }
 
   get manifest(): RunManifest {
@@ -56,7 +59,7 @@ export class OpenRun {
   async variants(): Promise<string[]> {
     const baseline = this.manifest.inputs.model.baseline === null ? [] : ['baseline']
     const gradings = await this.#folder.gradings()
-    return [...baseline, ...gradings].map((variant) => `${this.#folder.name}@${variant}`)
+    return [...baseline, ...gradings].map((variant) => `${this.name}@${variant}`)
   }
 
   /**
@@ -68,7 +71,7 @@ export class OpenRun {
    */
   async view(variant: string): Promise<RunView | undefined> {
     await this.refresh()
-    const name = variant === '' ? this.#folder.name : `${this.#folder.name}@${variant}`
+    const name = variant === '' ? this.name : `${this.name}@${variant}`
     if (variant !== '' && !(await this.variants()).includes(name)) return undefined
     const stamp = this.#stampOf(variant)
     const open = this.#views.get(variant)
@@ -87,7 +90,7 @@ export class OpenRun {
     const progress = await this.progress(view)
     const document = { ...view.document, running: progress.state === 'running' }
     const variants = await this.variants()
-    return { document, progress, variants: [this.#folder.name, ...variants] }
+    return { document, progress, variants: [this.name, ...variants] }
   }
 
   async progress(view: RunView): Promise<RunProgress> {

@@ -3,6 +3,7 @@ import path from 'node:path'
 
 import { listRuns } from '@osmosis/eval'
 
+import type { TrainingCatalog } from '../trainings/training-catalog.ts'
 import { OpenRun } from './open-run.ts'
 import type { RunView } from './run-view.ts'
 
@@ -36,8 +37,11 @@ export class RunCatalog {
   readonly #places: RunPlaces
   readonly #open = new Map<string, Promise<OpenRun>>()
 
-  constructor(places: RunPlaces) {
+  readonly #trainings: TrainingCatalog | undefined
+
+  constructor(places: RunPlaces, trainings?: TrainingCatalog) {
     this.#places = places
+    this.#trainings = trainings
   }
 
   /** The newest first. */
@@ -49,13 +53,16 @@ export class RunCatalog {
   }
 
   /**
-   * The run and the view of a name such as `my-run` or `my-run@baseline`; undefined when there is none.
+   * The run and the view of a name such as `my-run`, `my-run@baseline` or `my-training/step-0007`; undefined when there
+   * is none.
    *
    * @throws OsmosisError with code `damaged_run`
    */
   async find(name: string): Promise<FoundView | undefined> {
     const [own = '', variant = ''] = name.split('@', 2)
-    const found = this.#named().find((each) => each.name === own) ?? (await this.#inRoot(own))
+    const found = own.includes('/')
+      ? await this.#inTraining(own)
+      : (this.#named().find((each) => each.name === own) ?? (await this.#inRoot(own)))
     if (found === undefined) return undefined
     const run = await this.open(found)
     const view = await run.view(variant)
@@ -80,9 +87,15 @@ export class RunCatalog {
     return folder && { name, location: path.resolve(root, folder.name), problem: null }
   }
 
+  async #inTraining(name: string): Promise<CatalogRun | undefined> {
+    const [training = '', run = ''] = name.split('/', 2)
+    const location = await (await this.#trainings?.find(training))?.runFolder(run)
+    return location === undefined ? undefined : { name, location, problem: null }
+  }
+
   /** @throws OsmosisError with code `damaged_run` */
-  async open({ location }: CatalogRun): Promise<OpenRun> {
-    const opened = this.#open.get(location) ?? OpenRun.open(location)
+  async open({ name, location }: CatalogRun): Promise<OpenRun> {
+    const opened = this.#open.get(location) ?? OpenRun.open(location, name)
     this.#open.set(location, opened)
     try {
       return await opened

@@ -4,6 +4,7 @@ import type { OpenRun } from '../runs/open-run.ts'
 import type { FoundView, RunCatalog } from '../runs/run-catalog.ts'
 import type { RunSummaries } from '../runs/run-summaries.ts'
 import type { RunView } from '../runs/run-view.ts'
+import type { TrainingCatalog } from '../trainings/training-catalog.ts'
 import type { ItemName, LiveUpdate } from '../wire.ts'
 import { compressJson, replyCompressed, replyJson, replyText, safeHeaders } from './replies.ts'
 
@@ -11,6 +12,7 @@ import { compressJson, replyCompressed, replyJson, replyText, safeHeaders } from
 export interface RouteParts {
   readonly shelf: RunCatalog
   readonly summaries: RunSummaries
+  readonly trainings: TrainingCatalog
 }
 
 /** Maximum size of a note. Bytes. */
@@ -27,12 +29,16 @@ interface Call {
 
 /** Answers a request for data, which the caller has authorised. */
 export async function answerApi(
-  { shelf, summaries }: RouteParts,
+  { shelf, summaries, trainings }: RouteParts,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://127.0.0.1')
   const [, api, kind, name, what = '', item = '', ...rest] = pathOf(url)
+  if (api === 'api' && kind === 'trainings' && item === '' && rest.length === 0) {
+    await answerTraining(trainings, name, `${request.method ?? ''} ${what}`, response)
+    return
+  }
   if (api !== 'api' || kind !== 'runs' || rest.length > 0) {
     replyText(response, 404, 'Not found.')
     return
@@ -47,6 +53,23 @@ export async function answerApi(
     return
   }
   await answerRun(found, `${request.method ?? ''} ${what}`, item, { request, response, url })
+}
+
+async function answerTraining(
+  trainings: TrainingCatalog,
+  name: string | undefined,
+  what: string,
+  response: ServerResponse,
+): Promise<void> {
+  if (name === undefined) {
+    await replyJson(response, await trainings.list())
+    return
+  }
+  const training = await trainings.find(name)
+  if (training === undefined) replyText(response, 404, `There is no training ${name}.`)
+  else if (what === 'GET ') await replyJson(response, await training.answer())
+  else if (what === 'GET rows') await replyJson(response, await training.rows())
+  else replyText(response, 404, 'Not found.')
 }
 
 async function answerRun(

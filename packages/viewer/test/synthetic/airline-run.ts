@@ -10,6 +10,8 @@ import { idOf, RunWriter } from './run-writer.ts'
 export interface AirlineRun {
   readonly name: string
   readonly rows: number
+  /** Position of its first row in the dataset. Default: 0. */
+  readonly firstRow?: number
   readonly attempts: number
   /** From 0 to 1. */
   readonly skill?: number
@@ -22,8 +24,8 @@ export interface AirlineRun {
 
 /** Writes a made-up run of a customer service agent; the same options write the same bytes. */
 export function writeAirlineRun(root: string, run: AirlineRun): string {
-  const { rows, attempts, skill = 0.6, seed = 2, ended = rows * attempts } = run
-  const tasks = airlineTasks(rows)
+  const { rows, firstRow = 0, attempts, skill = 0.6, seed = 2, ended = rows * attempts } = run
+  const tasks = airlineTasks(firstRow + rows).slice(firstRow)
   const random = seededRandom(seed * 7919)
   const writer = new RunWriter(root, airlineManifest(run, tasks))
   let written = 0
@@ -31,7 +33,7 @@ export function writeAirlineRun(root: string, run: AirlineRun): string {
     for (let attempt = 0; attempt < attempts && written < ended; attempt++, written++) {
       const ending = drawEnding(task, skill, random)
       const { event, samples } = airlineRollout(run.name, task, attempt, ending, random)
-      writer.add(event, samples)
+      writer.add({ ...event, row_index: task.row - firstRow }, samples)
     }
   }
   writer.close()

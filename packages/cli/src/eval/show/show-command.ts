@@ -16,12 +16,15 @@ import {
   type ShownRun,
 } from './shown-run.ts'
 import { itemLines, rolloutLines } from './rollout-text.ts'
+import { findTraining } from '../training/find-training.ts'
+import { showTraining } from '../training/show-training.ts'
 import { runReport } from './run-report.ts'
 import { runSummary } from './run-summary.ts'
 import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
 
 /**
- * Shows a run: its summary or report, some of its rollouts, or one transcript. Resolves with the exit code.
+ * Shows a run: its summary or report, some of its rollouts, or one transcript; or a training. Resolves with the exit
+ * code.
  *
  * @throws OsmosisError with code `invalid_config` for a run or rollout that does not exist, and for an
  * invalid filter; `damaged_run`
@@ -34,6 +37,12 @@ export async function evalShowCommand(
   const root = await runsRoot(flags.output)
   // `eval show 12.1` is about the newest run.
   const isItem = rollout === undefined && name !== undefined && isItemName(name)
+  const training = name === undefined || isItem ? undefined : await findTraining(name, root)
+  if (training !== undefined && name !== undefined) {
+    const { json = false, details = false } = flags
+    await showTraining(training, { command: name, row: rollout, json, details })
+    return 0
+  }
   const run = await openShownRun(await findRun(isItem ? 'latest' : (name ?? 'latest'), root))
   const item = isItem ? name : rollout
   const filter = filterOf(flags)

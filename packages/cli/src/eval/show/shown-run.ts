@@ -22,6 +22,7 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { fromHere, workingFolder } from '../../command/surroundings.ts'
+import { findTrainingRun } from '../training/find-training.ts'
 
 /** The progress of a run. */
 export interface ShownRunState {
@@ -216,8 +217,8 @@ export async function runsRoot(output: string | undefined): Promise<string> {
 }
 
 /**
- * Finds a run by its name, the beginning of its name, its folder, or `latest` for the newest; each may be
- * followed by `@baseline` or `@<grading>`.
+ * Finds a run by its name, the beginning of its name, its folder, `<training>/<run>`, or `latest` for the newest; each
+ * may be followed by `@baseline` or `@<grading>`.
  *
  * @throws OsmosisError with code `invalid_config` when no run matches, or several do
  */
@@ -227,6 +228,8 @@ export async function findRun(name: string, root: string): Promise<FoundRun> {
   const folder = fromHere(own)
   if (own !== '' && existsSync(path.join(folder, 'manifest.json')))
     return { location: folder, variant }
+  const ofTraining = await findTrainingRun(own, root)
+  if (ofTraining !== undefined) return { location: ofTraining, variant }
   const runs = await listRuns(root)
   const { location } = own === 'latest' || own === '' ? newest(runs, root) : byName(runs, own, root)
   return { location, variant }

@@ -22,6 +22,7 @@ export function planText(
       `${steps} of ${rowsPerStep} rows × ${attempts} attempts = ${formatCount(rollouts)} rollouts`,
     ],
     ['Folder', shown(plan.folder)],
+    ['Watch it', `npx osmosis eval view ${shown(plan.folder)}`],
   ]
   const width = Math.max(...lines.map(([label]) => label.length)) + 2
   return [
@@ -75,7 +76,7 @@ export function evaluationText({ run, rollouts }: EvaluationRecord): string {
 /** What is printed at the end, behind the comparison. */
 export function endText(
   plan: TrainingPlan,
-  { reason, steps, runs, best }: TrainResult,
+  { reason, steps, best }: TrainResult,
   howToUse: readonly string[],
 ): string {
   const updates = steps.filter(({ update }) => update !== null).length
@@ -88,7 +89,7 @@ export function endText(
       : [
           `The best step    ${best.step} of ${steps.length}: ${shown(path.join(plan.folder, modelFolders.best))} has its weights`,
         ]),
-    `Read any step    npx osmosis eval view --output ${shown(runs)}`,
+    `Read any step    npx osmosis eval view ${shown(plan.folder)}`,
     '',
   ].join('\n')
 }

@@ -61,13 +61,33 @@ export function lostReward({ steps }: RowHistory): number {
   return means.length === 0 ? 0 : Math.max(...means) - (means.at(-1) ?? 0)
 }
 
+function mostlyFails({ passed, ended }: RowAtStep): boolean {
+  return passed * 2 <= ended
+}
+
 /**
  * The first step from which a row passed in most attempts until the end: when the policy learned it. Null for a row
  * that does not pass in the end; undefined for one that passed from the start.
  */
 export function learnedAt({ steps }: RowHistory): number | null | undefined {
-  const fails = ({ passed, ended }: RowAtStep): boolean => passed * 2 <= ended
-  const lastFailure = steps.findLastIndex(fails)
+  const lastFailure = steps.findLastIndex(mostlyFails)
   if (lastFailure === steps.length - 1) return null
   return lastFailure === -1 ? undefined : steps[lastFailure + 1]?.step
+}
+
+/** A smaller loss is noise. */
+const noticedLoss = 0.25
+
+/** What became of a row, e.g. `learned at step 7` or `fell by 0.75 at step 12`. */
+export function rowVerdict(history: RowHistory): string {
+  const { steps } = history
+  const lost = lostReward(history)
+  if (lost > noticedLoss) {
+    const means = steps.map(({ mean }) => mean ?? Number.NEGATIVE_INFINITY)
+    const best = means.lastIndexOf(Math.max(...means))
+    return `fell by ${lost.toFixed(2)} at step ${steps[best + 1]?.step ?? '?'}`
+  }
+  const learned = learnedAt(history)
+  if (learned === null) return 'not learned'
+  return learned === undefined ? 'passes from the start' : `learned at step ${learned}`
 }

@@ -1,0 +1,136 @@
+import {
+  learnedAt,
+  lostReward,
+  type RowAtStep,
+  type RowHistory,
+  rowVerdict,
+} from '@osmosis/eval/analysis'
+import type { JSX } from 'preact'
+import { useMemo, useState } from 'preact/hooks'
+
+import type { TrainingRows } from '../../src/wire.ts'
+import { rewardText } from '../format.ts'
+import { VirtualList } from '../parts/virtual-list.tsx'
+import { hrefOf } from '../route.ts'
+
+type Order = 'row' | 'lost' | 'learned'
+
+const orders: readonly (readonly [order: Order, text: string])[] = [
+  ['row', 'by row'],
+  ['lost', 'what fell most'],
+  ['learned', 'what was learned last'],
+]
+
+interface RowStepsProps {
+  readonly name: string
+  readonly rows: TrainingRows
+  /** The step whose cells are marked; null for none. */
+  readonly at: number | null
+}
+
+/** Every row of the dataset over the steps that drew it: when was it learned, and which step broke it. */
+export function RowSteps({ name, rows, at }: RowStepsProps): JSX.Element {
+  const [order, setOrder] = useState<Order>('row')
+  const sorted = useMemo(() => sortRows(rows, order), [rows, order])
+  const last = Math.max(...rows.flatMap(({ steps }) => steps.at(-1)?.step ?? 0))
+  return (
+    <section class="card rows" aria-label="The rows over the steps">
+      <h2>
+        The same row over the steps
+        {orders.map(([each, text]) => (
+          <button
+            key={each}
+            class="btn"
+            aria-pressed={order === each}
+            onClick={() => setOrder(each)}
+          >
+            {text}
+          </button>
+        ))}
+        {Object.entries(shares).map(([share, text]) => (
+          <span key={share}>
+            <i class={`swatch share-${share}`} />
+            {text}
+          </span>
+        ))}
+      </h2>
+      <div class="rowlist" style={{ height: `${Math.min(14, sorted.length) * 30 + 2}px` }}>
+        <VirtualList
+          count={sorted.length}
+          focus={-1}
+          role="region"
+          label="Rows"
+          render={(index, top) => {
+            const history = sorted[index]
+            return (
+              history && <RowLine key={history.row} {...{ name, history, last, at }} top={top} />
+            )
+          }}
+        />
+      </div>
+    </section>
+  )
+}
+
+function RowLine({
+  name,
+  history,
+  last,
+  at,
+  top,
+}: {
+  name: string
+  history: RowHistory
+  last: number
+  at: number | null
+  top: number
+}): JSX.Element {
+  const { row, facets, steps } = history
+  return (
+    <div class="line" style={{ top: `${top}px` }}>
+      <span class="name">
+        Row {row} <span class="dim">{Object.values(facets).join(', ')}</span>
+      </span>
+      <span class="cells">
+        {steps.map((step) => (
+          <a
+            key={step.step}
+            class={`share-${shareOf(step)}${step.step === at ? ' here' : ''}`}
+            style={{ left: `${(100 * (step.step - 1)) / last}%`, width: `${100 / last}%` }}
+            href={hrefOf({ page: 'run', run: `${name}/${step.run}`, selected: `${row}.1` })}
+            aria-label={cellText(row, step)}
+            title={cellText(row, step)}
+            tabIndex={-1}
+          />
+        ))}
+      </span>
+      <span class="fate">{rowVerdict(history)}</span>
+    </div>
+  )
+}
+
+const shares = {
+  all: 'all passed',
+  most: 'most',
+  some: 'some',
+  no: 'none',
+  none: 'no reward',
+}
+
+function shareOf({ mean, passed, ended }: RowAtStep): keyof typeof shares {
+  if (mean === null) return 'none'
+  if (passed === ended) return 'all'
+  if (passed * 2 > ended) return 'most'
+  return passed > 0 || mean > 0 ? 'some' : 'no'
+}
+
+function cellText(row: number, { step, mean, passed, ended }: RowAtStep): string {
+  return `Row ${row} at step ${step}: ${passed} of ${ended} passed, mean ${rewardText(mean)}`
+}
+
+function sortRows(rows: TrainingRows, order: Order): TrainingRows {
+  if (order === 'row') return rows
+  const key: (history: RowHistory) => number =
+    order === 'lost' ? lostReward : (history) => learnedAt(history) ?? -1
+  return rows.toSorted((a, b) => key(b) - key(a) || a.row - b.row)
+}

@@ -1,0 +1,192 @@
+import { type SeriesKey, type TrainingSeries, trainingSeries } from '@osmosis/eval/analysis'
+import type { JSX } from 'preact'
+import { useMemo, useState } from 'preact/hooks'
+
+import type { TrainingAnswer } from '../../src/wire.ts'
+import { counted, thousands } from '../format.ts'
+import { useKeys } from '../keys.ts'
+import { LineChart } from '../parts/line-chart.tsx'
+import { type Go, hrefOf } from '../route.ts'
+import type { Source } from '../source/source.ts'
+import { axisText, seriesText } from './figure-text.ts'
+import { RewardChart } from './reward-chart.tsx'
+import { RowSteps } from './row-steps.tsx'
+import { StepTable } from './step-table.tsx'
+import { stepRun } from './training-runs.ts'
+import { useTrainingRows } from './use-training.ts'
+
+/** The first chart shows these. */
+const large: ReadonlySet<SeriesKey> = new Set([
+  'reward',
+  'passRate',
+  'heldOutReward',
+  'heldOutPassRate',
+])
+
+interface TrainingPageProps {
+  readonly source: Source
+  readonly training: TrainingAnswer
+  readonly go: Go
+}
+
+/** A training: its curves, its alarms, how each row did over the steps, and a way to the conversations of each step. */
+export function TrainingPage({ source, training, go }: TrainingPageProps): JSX.Element {
+  const { name, records, current } = training
+  const series = useMemo(() => trainingSeries(records), [records])
+  const steps = records.filter((record) => record.kind === 'step')
+  const rows = useTrainingRows(source, name, steps.length)
+  const [at, setAt] = useState<number | null>(null)
+  const last = steps.at(-1)?.step ?? 0
+  const span = [steps.length === 0 ? 0 : 1, Math.max(last + (current === null ? 0 : 1), 2)] as const
+  const open = (step: number): void => {
+    const run = stepRun(training, step)
+    if (run !== undefined)
+      go({ page: 'run', run: `${name}/${run}`, query: '', selected: '' }, 'push')
+  }
+  const move = (by: number) => () => {
+    setAt(Math.min(last, Math.max(1, at === null ? (by > 0 ? 1 : last) : at + by)))
+  }
+  useKeys({
+    ArrowRight: move(1),
+    ArrowLeft: move(-1),
+    j: move(1),
+    k: move(-1),
+    Enter: at === null ? undefined : () => open(at),
+    Escape: () => setAt(null),
+  })
+  const shared = { steps: span, at, onPoint: setAt, onOpen: open }
+  return (
+    <main class="page training" tabIndex={0} aria-label="Training">
+      <Head training={training} series={series} />
+      <Alarms training={training} />
+      {steps.length === 0 && current === null ? (
+        <p class="lead">No step has ended yet.</p>
+      ) : (
+        <>
+          <RewardChart training={training} series={series} {...shared} />
+          <div class="charts">
+            {series
+              .filter(({ key }) => !large.has(key))
+              .map((each) => (
+                <SmallChart key={each.key} series={each} {...shared} />
+              ))}
+          </div>
+          {rows !== null && rows.length > 0 && <RowSteps name={name} rows={rows} at={at} />}
+          <StepTable training={training} series={series} at={at} />
+        </>
+      )}
+    </main>
+  )
+}
+
+function SmallChart({
+  series,
+  ...shared
+}: {
+  series: TrainingSeries
+  steps: readonly [first: number, last: number]
+  at: number | null
+  onPoint: (step: number | null) => void
+  onOpen: (step: number) => void
+}): JSX.Element {
+  const { label, points } = series
+  const { at } = shared
+  const shown = (at === null ? undefined : points.find(({ step }) => step === at)) ?? points.at(-1)
+  return (
+    <section class="card" aria-label={label}>
+      <h2>
+        {label}
+        <b>{shown === undefined ? '' : seriesText(series, shown.value)}</b>
+      </h2>
+      <LineChart
+        label={`${label} over ${counted(points.length, 'step')}`}
+        lines={[{ name: label, tone: 'first', shape: 'line', points }]}
+        height={84}
+        text={(value) => axisText(series, value)}
+        {...shared}
+      />
+    </section>
+  )
+}
+
+const stateTexts = { running: 'running', finished: 'finished', interrupted: 'interrupted' }
+
+/** What came of it so far, in a sentence, and what is trained. */
+function Head({
+  training: { name, state, records, current },
+  series,
+}: {
+  training: TrainingAnswer
+  series: readonly TrainingSeries[]
+}): JSX.Element {
+  const started = records.findLast((record) => record.kind === 'start')
+  const ended = records.at(-1)
+  const steps = records.filter((record) => record.kind === 'step').length
+  const heldOut = series.find(({ key }) => key === 'heldOutReward')
+  const measured =
+    heldOut !== undefined && heldOut.points.length > 1
+      ? heldOut
+      : series.find(({ key }) => key === 'reward')
+  const [first, last] = [measured?.points[0], measured?.points.at(-1)]
+  const planned = started === undefined ? '' : ` of ${thousands(started.steps)}`
+  return (
+    <>
+      <p class="sentence">
+        {first === undefined || last === undefined || measured === undefined ? (
+          'No reward yet'
+        ) : (
+          <>
+            {measured.label} {first.value.toFixed(3)} →{' '}
+            <span class={last.value > first.value ? 'up' : last.value < first.value ? 'down' : ''}>
+              {last.value.toFixed(3)}
+            </span>
+          </>
+        )}
+        {` after ${thousands(steps)}${planned} steps`}
+      </p>
+      <p class="lead">
+        <span class={`state ${state === 'interrupted' ? 'incomplete' : state}`}>
+          {stateTexts[state]}
+        </span>{' '}
+        {ended?.kind === 'end' && ended.reason}
+        {state === 'interrupted' && 'The same osmosis train command continues it.'}
+        {current !== null && (
+          <a href={hrefOf({ page: 'run', run: `${name}/${current.run}` })}>
+            {current.run}: {thousands(current.ended)} of {counted(current.total, 'rollout')}
+          </a>
+        )}{' '}
+        {started !== undefined && (
+          <span class="dim">
+            {started.model}, {started.rollout} on {started.dataset},{' '}
+            {counted(started.rowsPerStep, 'row')} × {started.attempts} per step
+          </span>
+        )}
+      </p>
+    </>
+  )
+}
+
+const maxAlarms = 3
+
+/** The alarms, the newest first. */
+function Alarms({ training: { name, records } }: { training: TrainingAnswer }): JSX.Element | null {
+  const alarms = records
+    .flatMap((record) =>
+      record.kind === 'step' ? record.alarms.map((text) => ({ text, ...record })) : [],
+    )
+    .toReversed()
+  if (alarms.length === 0) return null
+  return (
+    <section class="card alarms" aria-label="Alarms">
+      <h2>{counted(alarms.length, 'alarm')}, the newest first</h2>
+      {alarms.slice(0, maxAlarms).map(({ step, run, text }) => (
+        <p key={`${step} ${text}`}>
+          <a href={hrefOf({ page: 'run', run: `${name}/${run}` })}>Step {step}</a> {text}
+        </p>
+      ))}
+      {alarms.length > maxAlarms && (
+        <p class="dim">The table below marks all steps with an alarm.</p>
+      )}
+    </section>
+  )
+}
