@@ -1,15 +1,18 @@
-// Makes the pictures of the documents from real runs: the demo's evaluation in a browser, and the learning curve of
-// its training.
+// Makes the pictures of the documents from real runs: the demo's evaluation and a training in a browser, and the
+// learning curve of the demo. The training needs a Python with torch; OSMOSIS_PYTHON names another one.
 //
 //   npx -y pnpm@12 run docs:pictures
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { chromium } from 'playwright-core'
+import { chromium, type Page } from 'playwright-core'
+
+import { exampleFiles, writeNewFiles } from '../packages/create/src/index.ts'
+import { pythonWithTorch, tinyTransformer } from '../packages/testing/kit/index.ts'
 
 const root = path.resolve(import.meta.dirname, '..')
 const images = path.join(import.meta.dirname, 'public/images')
@@ -23,8 +26,30 @@ async function evaluate(): Promise<void> {
   await run('pnpm', [...pnpm, 'eval', 'run', config, ...flags], { cwd: root })
 }
 
-async function photograph(): Promise<void> {
-  const view = spawn('pnpm', [...pnpm, 'eval', 'view', 'multiply', '--output', output], {
+/** Trains a tiny model on the example with doors. */
+async function train(): Promise<string> {
+  const folder = path.join(output, 'doors')
+  await writeNewFiles(folder, exampleFiles('doors', 'doors'))
+  symlinkSync(path.join(root, 'packages/cli/node_modules'), path.join(folder, 'node_modules'))
+  const python = path.join(folder, 'python')
+  writeFileSync(
+    python,
+    `#!/bin/sh\nexec ${pythonWithTorch()} "$@" --policy-class ${tinyTransformer}\n`,
+  )
+  chmodSync(python, 0o755)
+  const learner = ['--model', 'tiny', '--python', python, '--lora-rank', '0', '--lr', '1e-3']
+  const args = ['train', 'local', 'configs/training/doors.toml', ...learner]
+  const steps = ['--passes', '2', '--steps', '24', '--rows-per-step', '16']
+  const osmosis = path.join(root, 'packages/cli/src/bin.ts')
+  await run(process.execPath, [osmosis, ...args, ...steps], { cwd: folder, maxBuffer: 2 ** 26 })
+  return path.join(folder, '.osmosis/training/doors')
+}
+
+async function photograph(
+  what: readonly string[],
+  take: (page: Page) => Promise<void>,
+): Promise<void> {
+  const view = spawn('pnpm', [...pnpm, 'eval', 'view', ...what], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
@@ -46,16 +71,26 @@ async function photograph(): Promise<void> {
       deviceScaleFactor: 1.5,
     })
     await page.goto(url)
-    await page.getByText('Pass rate').first().waitFor()
-    await page.screenshot({ path: path.join(images, 'evaluation.png') })
-    await page.getByText('#### 148501').first().click()
-    await page.getByText('val1').first().waitFor()
-    await page.getByText('330').first().waitFor()
-    await page.screenshot({ path: path.join(images, 'transcript.png') })
+    await take(page)
   } finally {
     await browser.close()
     if (view.pid !== undefined) process.kill(-view.pid)
   }
+}
+
+async function takeEvaluation(page: Page): Promise<void> {
+  await page.getByText('Pass rate').first().waitFor()
+  await page.screenshot({ path: path.join(images, 'evaluation.png') })
+  await page.getByText('#### 148501').first().click()
+  await page.getByText('val1').first().waitFor()
+  await page.getByText('330').first().waitFor()
+  await page.screenshot({ path: path.join(images, 'transcript.png') })
+}
+
+async function takeTraining(page: Page): Promise<void> {
+  await page.getByText('The same row over the steps').waitFor()
+  await page.setViewportSize({ width: 1280, height: 1240 })
+  await page.screenshot({ path: path.join(images, 'training.png') })
 }
 
 async function plot(): Promise<void> {
@@ -103,5 +138,6 @@ function curve(points: readonly (readonly [update: number, reward: number])[]): 
 
 mkdirSync(images, { recursive: true })
 await evaluate()
-await photograph()
+await photograph(['multiply', '--output', output], takeEvaluation)
+await photograph([await train()], takeTraining)
 await plot()

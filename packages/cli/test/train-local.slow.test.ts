@@ -45,15 +45,16 @@ it('the example learns: better by the comparison, and each step is a run', limit
   expect(stderr).toMatch(/^step {3}2 .* about .* left$/m)
   expect(stdout).toMatch(/^Better by 0\.\d+, with 95 % confidence/m)
   expect(code).toBe(0)
-  const runs = ['--output', '.osmosis/training/doors/runs'] as const
-  const shown = await osmosis(['eval', 'show', 'step-0002', ...runs], {}, folder)
+  expect(stderr).toMatch(/^Watch it .*npx osmosis eval view .osmosis\/training\/doors$/m)
+  const curve = await osmosis(['eval', 'show', 'doors'], {}, folder)
+  expect(curve.stdout).toContain('doors  finished · 8 of 8 steps')
+  expect(curve.stdout).toMatch(/^Held out {2}reward 0\.\d+ → 0\.\d+$/m)
+  const shown = await osmosis(['eval', 'show', 'doors/step-0002'], {}, folder)
   expect(shown.stdout).toContain('Reward')
-  const [line = ''] = readFileSync(
-    path.join(folder, runs[1], 'step-0002/index.jsonl'),
-    'utf8',
-  ).split('\n')
-  const { source_row_index: row } = JSON.parse(line) as { source_row_index: number }
-  const item = await osmosis(['eval', 'show', 'step-0002', `${row}.1`, ...runs], {}, folder)
+  const [row = ''] = /(?<=eval show doors )\d+/.exec(curve.stdout) ?? []
+  const history = await osmosis(['eval', 'show', 'doors', row], {}, folder)
+  expect(history.stdout).toMatch(new RegExp(`^Row ${row} of doors: `))
+  const item = await osmosis(['eval', 'show', 'doors/step-0008', `${row}.1`], {}, folder)
   expect(item.stdout).toContain('What is the code of door')
 })
 
