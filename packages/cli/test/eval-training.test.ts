@@ -1,18 +1,105 @@
+import { appendFileSync, mkdirSync } from 'node:fs'
 import path from 'node:path'
 
+import type { StepFigures, TrainingRecord } from '@osmosis/eval/analysis'
 import { expect, it } from 'vitest'
 
-import { writeTraining } from '../../viewer/test/synthetic/training.ts'
 import { run as osmosis, workIn } from './in-process.ts'
+import { makeRun, rewarded } from './made-runs.ts'
 import { temporaryFolder } from './osmosis.ts'
 
-const made = { name: 'airline', steps: 30, rows: 16, rowsPerStep: 8, attempts: 4 }
+const steps = 30
+const attempts = 4
 
-/** Makes it in a folder of its own, in which the commands of the test then run. */
+/** A training of 30 steps, each with 2 rows × 4 attempts, whose reward rises; in a folder in which the commands then run. */
 async function trained(): Promise<void> {
   const folder = temporaryFolder()
   workIn(folder)
-  await writeTraining(path.join(folder, '.osmosis', 'training'), made)
+  const training = path.join(folder, '.osmosis', 'training', 'airline')
+  mkdirSync(path.join(training, 'runs'), { recursive: true })
+  const append = (record: TrainingRecord): void =>
+    appendFileSync(path.join(training, 'training.jsonl'), `${JSON.stringify(record)}\n`)
+  const [model, rollout, dataset] = ['Qwen/Qwen3-0.6B', 'airline-support', 'airline']
+  const startedAt = '2026-11-20T09:00:00.000Z'
+  const plan = { rows: 16, rowsPerStep: 2, attempts, startedAt }
+  append({ kind: 'start', step: 0, steps, model, rollout, dataset, ...plan })
+  evaluate(append, 'before', 0, 0.25)
+  for (let step = 1; step <= steps; step++) await addStep(training, append, step)
+  evaluate(append, 'after-step-0030', 30, 0.75)
+  append({ kind: 'end', step: steps, reason: 'All steps are done.', endedAt: startedAt })
+}
+
+async function addStep(
+  training: string,
+  append: (record: TrainingRecord) => void,
+  step: number,
+): Promise<void> {
+  const run = `step-${String(step).padStart(4, '0')}`
+  const passed = Math.round((step / steps) * attempts)
+  const rewards = Array.from({ length: attempts }, (_, attempt) => Number(attempt < passed))
+  await makeRun({
+    outputRoot: path.join(training, 'runs'),
+    name: run,
+    rows: 2,
+    n: attempts,
+    items: rewarded([rewards, rewards]),
+  })
+  append({
+    kind: 'step',
+    step,
+    phase: 'policy_gradient',
+    run,
+    version: step,
+    sampledBy: step - 1,
+    rollouts: figures(passed / attempts),
+    batch: {
+      groups: 2,
+      groupsWithSignal: passed === attempts ? 0 : 2,
+      sequences: 8,
+      tokens: 800,
+      stale: 0,
+      splits: 0,
+      withoutIds: 0,
+      untrainable: 0,
+    },
+    update: {
+      loss: -0.1,
+      driftMean: 6e-6,
+      driftMax: 2e-5,
+      entropy: 1 - step / 60,
+      clipFraction: 0,
+      kl: null,
+      gradNorm: 0.4,
+      tokens: 800,
+      sequences: 8,
+      seconds: 3,
+    },
+    rows: [0, 1],
+    settledRows: [],
+    alarms: step % 7 === 3 ? ['31 % of the answers were cut off: raise max_response_length.'] : [],
+    endedAt: '2026-11-20T09:00:00.000Z',
+  })
+}
+
+function evaluate(
+  append: (record: TrainingRecord) => void,
+  run: string,
+  step: number,
+  reward: number,
+): void {
+  const endedAt = '2026-11-20T09:00:00.000Z'
+  append({ kind: 'evaluation', run, step, version: step, rollouts: figures(reward), endedAt })
+}
+
+function figures(reward: number): StepFigures {
+  const interval = {
+    rewardFrom: reward - 0.1,
+    rewardTo: reward + 0.1,
+    passFrom: null,
+    passTo: null,
+  }
+  const rollouts = { rollouts: 8, failed: 0, reward, passRate: reward, ...interval }
+  return { ...rollouts, answerTokens: 100, toolCalls: 2, cutOff: 0.02, seconds: 14 }
 }
 
 it('shows the curve of a training, its alarms, and the commands to go on', async () => {
@@ -20,26 +107,26 @@ it('shows the curve of a training, its alarms, and the commands to go on', async
   const { code, stdout } = await osmosis(['eval', 'show', 'airline'])
   expect(code).toBe(0)
   expect(stdout).toContain('airline  finished · 30 of 30 steps')
-  expect(stdout).toMatch(/^Held out {2}reward 0\.\d{3} → 0\.\d{3}$/m)
-  expect(stdout).toMatch(/^ {3}1 {3}0\.\d{3} {2}█.*  \d\/8 .* s$/m)
+  expect(stdout).toMatch(/^Held out {2}reward 0\.250 → 0\.750$/m)
+  expect(stdout).toMatch(/^ {2}15 {3}0\.500 {2}█████ .* 2\/2 .* s$/m)
   expect(stdout).toContain('10 steps in between: --details shows them')
   expect(stdout).toMatch(
     /4 alarms, the newest first\n {2}step 24: 31 % of the answers were cut off/,
   )
   expect(stdout).toContain('osmosis eval show airline/step-0024')
   const { stdout: whole } = await osmosis(['eval', 'show', 'airline', '--details'])
-  expect(whole.match(/^ +\d+ {3}0\.\d{3}/gm)).toHaveLength(30)
+  expect(whole.match(/^ +\d+ {3}[01]\.\d{3}/gm)).toHaveLength(30)
   const { stdout: json } = await osmosis(['eval', 'show', 'airline', '--json'])
   expect(JSON.parse(json)).toMatchObject({ name: 'airline', records: { length: 34 } })
 })
 
 it('shows one row over the steps, and the rollouts of a step', async () => {
   await trained()
-  const { stdout } = await osmosis(['eval', 'show', 'airline', '3'])
-  expect(stdout).toMatch(/^Row 3 of airline: (learned|fell|passes|not)/)
-  expect(stdout.match(/^ +\d+ {2}\d of 4/gm)).toHaveLength(15)
-  const { stdout: json } = await osmosis(['eval', 'show', 'airline', '3', '--json'])
-  expect(JSON.parse(json)).toMatchObject({ row: 3, steps: { length: 15 } })
+  const { stdout } = await osmosis(['eval', 'show', 'airline', '1'])
+  expect(stdout).toMatch(/^Row 1 of airline: learned at step 19$/m)
+  expect(stdout.match(/^ +\d+ {2}\d of 4/gm)).toHaveLength(30)
+  const { stdout: json } = await osmosis(['eval', 'show', 'airline', '1', '--json'])
+  expect(JSON.parse(json)).toMatchObject({ row: 1, steps: { length: 30 } })
   const step = await osmosis(['eval', 'show', 'airline/step-0007'])
   expect(step.stdout).toContain('step-0007  finished')
   const both = await osmosis(['eval', 'compare', 'airline/step-0001', 'airline/step-0029'])

@@ -1,11 +1,5 @@
 import type { Trajectory } from '@osmosis/runtime/trajectory'
-import type {
-  ItemEvent,
-  RowHistory,
-  RunDocument,
-  RunNote,
-  TrainingRecord,
-} from '@osmosis/eval/analysis'
+import type { ItemEvent, RunDocument, RunNote, TrainingRecord } from '@osmosis/eval/analysis'
 
 /** The progress of a run. */
 export interface RunProgress {
@@ -104,9 +98,6 @@ export interface TrainingAnswer {
   /** Null when no rollouts run. */
   readonly current: CurrentRun | null
 }
-
-/** The rows of a training over its steps. */
-export type TrainingRows = readonly RowHistory[]
 
 /** The changes of a run since the last update. */
 export interface LiveUpdate {

@@ -2,7 +2,7 @@ import type { TrainingPoint } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
-import { type Scale, scaleOf, ticksOf } from './scale.ts'
+import { type LinearScale, scaleOf, ticksOf } from './scale.ts'
 
 /** A figure over the steps. */
 export interface ChartLine {
@@ -114,8 +114,8 @@ export function LineChart(props: LineChartProps): JSX.Element {
 }
 
 interface Drawn {
-  readonly x: Scale
-  readonly y: Scale
+  readonly x: LinearScale
+  readonly y: LinearScale
 }
 
 function Line({ line, x, y, at }: Drawn & { line: ChartLine; at: number | null }): JSX.Element {

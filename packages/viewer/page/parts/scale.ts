@@ -1,5 +1,5 @@
 /** Converts between values and pixels. */
-export interface Scale {
+export interface LinearScale {
   /** Pixels of a value. */
   readonly at: (value: number) => number
   /** The value at a pixel. */
@@ -10,7 +10,7 @@ export interface Scale {
 export function scaleOf(
   [from, to]: readonly [from: number, to: number],
   [start, end]: readonly [start: number, end: number],
-): Scale {
+): LinearScale {
   const size = to - from || 1
   return {
     at: (value) => start + ((value - from) / size) * (end - start),

@@ -1,4 +1,4 @@
-import type { RunNote } from '@osmosis/eval/analysis'
+import type { RowHistory, RunNote } from '@osmosis/eval/analysis'
 
 import type {
   ItemName,
@@ -7,7 +7,6 @@ import type {
   RunListing,
   TrainingAnswer,
   TrainingListing,
-  TrainingRows,
   TranscriptAnswer,
 } from '../../src/wire.ts'
 
@@ -31,7 +30,7 @@ export interface Source {
   /** Undefined for a report, as are the two below. */
   trainings?(): Promise<readonly TrainingListing[]>
   training?(name: string): Promise<TrainingAnswer>
-  trainingRows?(name: string): Promise<TrainingRows>
+  trainingRows?(name: string): Promise<readonly RowHistory[]>
   /** Undefined where nothing can be written. */
   note?(run: string, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote>
   /**

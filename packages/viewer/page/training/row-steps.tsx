@@ -8,7 +8,6 @@ import {
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
-import type { TrainingRows } from '../../src/wire.ts'
 import { rewardText } from '../format.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { hrefOf } from '../route.ts'
@@ -23,7 +22,7 @@ const orders: readonly (readonly [order: Order, text: string])[] = [
 
 interface RowStepsProps {
   readonly name: string
-  readonly rows: TrainingRows
+  readonly rows: readonly RowHistory[]
   /** The step whose cells are marked; null for none. */
   readonly at: number | null
 }
@@ -128,7 +127,7 @@ function cellText(row: number, { step, mean, passed, ended }: RowAtStep): string
   return `Row ${row} at step ${step}: ${passed} of ${ended} passed, mean ${rewardText(mean)}`
 }
 
-function sortRows(rows: TrainingRows, order: Order): TrainingRows {
+function sortRows(rows: readonly RowHistory[], order: Order): readonly RowHistory[] {
   if (order === 'row') return rows
   const key: (history: RowHistory) => number =
     order === 'lost' ? lostReward : (history) => learnedAt(history) ?? -1

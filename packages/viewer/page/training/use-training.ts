@@ -1,6 +1,7 @@
+import type { RowHistory } from '@osmosis/eval/analysis'
 import { useEffect, useState } from 'preact/hooks'
 
-import type { TrainingAnswer, TrainingRows } from '../../src/wire.ts'
+import type { TrainingAnswer } from '../../src/wire.ts'
 import type { Source } from '../source/source.ts'
 
 /** Interval of reading a training again: while it runs, and afterwards, when it may be continued. Milliseconds. */
@@ -44,8 +45,12 @@ export function useTraining(source: Source, name: string): TrainingState {
 }
 
 /** The rows over the steps; null until they are read. They are read again after each step. */
-export function useTrainingRows(source: Source, name: string, steps: number): TrainingRows | null {
-  const [rows, setRows] = useState<TrainingRows | null>(null)
+export function useTrainingRows(
+  source: Source,
+  name: string,
+  steps: number,
+): readonly RowHistory[] | null {
+  const [rows, setRows] = useState<readonly RowHistory[] | null>(null)
   useEffect(() => {
     let isCancelled = false
     const read = async (): Promise<void> => {
