@@ -10,7 +10,7 @@ import { writeFileAtomically } from '@osmosis/runtime/files'
 
 import type { TrainOptions } from './train-options.ts'
 
-/** What must not change while a training is under way: the steps that are done would mean something else. */
+/** What must not change during a training: the steps that are done would mean something else. */
 interface TrainingIdentity {
   readonly model: string
   /** SHA-256 of their content. */

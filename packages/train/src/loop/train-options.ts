@@ -75,7 +75,7 @@ export interface TrainOptions {
   readonly onProgress?: (run: string, progress: EvaluationProgress) => void
 }
 
-/** What came of a training. */
+/** The result of a training. */
 export interface TrainResult {
   readonly steps: readonly StepRecord[]
   /** The first is that before the training, the last that after it. Empty without held-out rows. */

@@ -111,7 +111,7 @@ function SmallChart({
 
 const stateTexts = { running: 'running', finished: 'finished', interrupted: 'interrupted' }
 
-/** What came of it so far, in a sentence, and what is trained. */
+/** The result so far, in a sentence, and what is trained. */
 function Head({
   training: { name, state, records, current },
   series,

@@ -1,6 +1,6 @@
 import type { TrainingAnswer } from '../../src/wire.ts'
 
-/** The run with the rollouts of a step, also of the one that is under way; undefined when there is none. */
+/** The run with the rollouts of a step, also of the current one; undefined when there is none. */
 export function stepRun({ records, current }: TrainingAnswer, step: number): string | undefined {
   const ended = records.find((record) => record.kind === 'step' && record.step === step)
   if (ended?.kind === 'step') return ended.run

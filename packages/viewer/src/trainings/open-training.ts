@@ -24,7 +24,7 @@ import {
 import { OpenRun } from '../runs/open-run.ts'
 import type { CurrentRun, TrainingAnswer, TrainingSummary } from '../wire.ts'
 
-/** A training: its journal, the run that is under way, and how each row did in each step. */
+/** A training: its journal, its current run, and how each row did in each step. */
 export class OpenTraining {
   readonly name: string
   readonly location: string

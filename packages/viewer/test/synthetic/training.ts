@@ -13,7 +13,7 @@ import {
 
 import { writeAirlineRun } from './airline-run.ts'
 
-/** What a made-up training looks like. */
+/** The shape of a synthetic training. */
 export interface MadeTraining {
   readonly name: string
   readonly steps: number
@@ -25,7 +25,7 @@ export interface MadeTraining {
   readonly attempts: number
 }
 
-/** Writes a made-up training whose skill rises, with an evaluation before it, and one after it when it is done. */
+/** Writes a synthetic training whose skill rises, with an evaluation before it, and one after it when it is done. */
 export async function writeTraining(root: string, training: MadeTraining): Promise<string> {
   const { name, steps, planned = steps, rowsPerStep, attempts, rows } = training
   const folder = path.join(root, name)
@@ -51,7 +51,7 @@ export async function writeTraining(root: string, training: MadeTraining): Promi
   return folder
 }
 
-/** Adds a step with its run, as a training that goes on does. */
+/** Adds a step with its run, as a running training does. */
 export async function addStep(folder: string, training: MadeTraining, step: number): Promise<void> {
   const run = runName('step', step)
   const { planned = training.steps, rowsPerStep, attempts } = training

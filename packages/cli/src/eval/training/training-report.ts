@@ -26,7 +26,7 @@ interface ReportOptions {
 /** Shown of a long training. */
 const fewSteps = 20
 
-/** What came of a training: its state, the curve of its reward, its alarms, and the commands to go on. */
+/** The result of a training: its state, the curve of its reward, its alarms, and the commands to go on. */
 export function trainingReport(
   { name, location }: FoundTraining,
   records: readonly TrainingRecord[],
