@@ -1,0 +1,62 @@
+import { OsmosisError } from '../errors.ts'
+import type { ExecOptions, ExecResult, Sandbox } from '../sandbox/sandbox.ts'
+
+export interface UnitTestOptions extends ExecOptions {
+  /**
+   * The JUnit report that the command writes, a path below the folder of the sandbox. With it the score is the share
+   * of tests that passed.
+   */
+  readonly junit?: string
+}
+
+/**
+ * Runs tests in a sandbox: 1 when the command ends with code 0, else 0; with `junit` the share of passed tests,
+ * without skipped ones. It is 0 after the timeout, and without any test. Write the tests into the sandbox right before, because
+ * the agent can change what is there.
+ *
+ * @throws OsmosisError with code `tool_failed` when the command cannot be started, or ends well without a report
+ */
+export async function unitTests(
+  sandbox: Sandbox,
+  command: string | readonly string[],
+  { junit, ...options }: UnitTestOptions = {},
+): Promise<number> {
+  // A report that the agent left is none of this command.
+  if (junit !== undefined) await sandbox.write(junit, '')
+  const result = await sandbox.exec(command, options)
+  if (result.exitCode === 126 || result.exitCode === 127) throw notRun(command, result)
+  if (result.timedOut) return 0
+  if (junit === undefined) return result.exitCode === 0 ? 1 : 0
+  const report = new TextDecoder().decode(await sandbox.read(junit))
+  if (report.trim() === '') {
+    if (result.exitCode !== 0) return 0
+    throw new OsmosisError(
+      'tool_failed',
+      `The tests ended with code 0 and wrote no report to ${junit}. Let the command write a JUnit report there.`,
+    )
+  }
+  const share = shareOfPassed(report)
+  return share === 1 && result.exitCode !== 0 ? 0 : share
+}
+
+function notRun(command: string | readonly string[], { exitCode, stderr }: ExecResult): Error {
+  return new OsmosisError(
+    'tool_failed',
+    `The tests were not run: ${JSON.stringify(command)} ended with code ${exitCode}: ${stderr.trim().slice(-300)}`,
+  )
+}
+
+function shareOfPassed(report: string): number {
+  // Output of a test may contain anything, tags of a report too.
+  const tags = report.replaceAll(/<!\[CDATA\[[^]*?\]\]>|<!--[^]*?-->/g, '')
+  let passed = 0
+  let counted = 0
+  for (const test of tags.split(/<testcase\b/).slice(1)) {
+    const [opening = ''] = /^(?:"[^"]*"|'[^']*'|[^"'>])*>/.exec(test) ?? []
+    const content = opening.endsWith('/>') ? '' : (test.split('</testcase>')[0] ?? '')
+    if (/<skipped\b/.test(content)) continue
+    counted++
+    if (!/<(?:failure|error)\b/.test(content)) passed++
+  }
+  return counted === 0 ? 0 : passed / counted
+}

@@ -1,0 +1,65 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { LocalSandbox } from '@osmosis/core/sandbox'
+import { unitTests } from '@osmosis/core/scores'
+import { expect, it, onTestFinished } from 'vitest'
+
+async function sandbox(): Promise<LocalSandbox> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'scores-'))
+  const box = new LocalSandbox({ folder, env: { PATH: process.env['PATH'] ?? '' } })
+  onTestFinished(async () => {
+    await box.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  return box
+}
+
+const nodeTests = 'node --test --test-reporter=junit --test-reporter-destination=report.xml'
+const tests = `
+const { test } = require('node:test')
+test('a', () => {})
+test('b </testcase> <failure>', () => {})
+test('c', () => { throw new Error('<testcase/>') })
+test('d', { skip: true }, () => {})
+`
+
+it('is 1 for a command that ends with code 0, else 0', async () => {
+  const box = await sandbox()
+  expect(await unitTests(box, 'true')).toBe(1)
+  expect(await unitTests(box, 'exit 3')).toBe(0)
+  expect(await unitTests(box, 'sleep 20', { timeoutSeconds: 0.2 })).toBe(0)
+})
+
+it('is the share of passed tests with the report of a real runner', async () => {
+  const box = await sandbox()
+  await box.write('sum.test.cjs', tests)
+  expect(await unitTests(box, nodeTests, { junit: 'report.xml' })).toBeCloseTo(2 / 3)
+})
+
+it('takes no report that the agent left', async () => {
+  const box = await sandbox()
+  const forged = '<testsuites><testcase name="a"/></testsuites>'
+  await box.write('report.xml', forged)
+  expect(await unitTests(box, 'exit 1', { junit: 'report.xml' })).toBe(0)
+  await box.write('report.xml', forged)
+  await expect(unitTests(box, 'true', { junit: 'report.xml' })).rejects.toThrow(/wrote no report/)
+})
+
+it('is 0 without a test, and never 1 for a command that failed', async () => {
+  const box = await sandbox()
+  const write = (report: string, code: number): string =>
+    `printf '%s' '${report}' > report.xml; exit ${code}`
+  const junit = 'report.xml'
+  expect(await unitTests(box, write('<testsuites/>', 0), { junit })).toBe(0)
+  expect(await unitTests(box, write('<testcase name="a"/>', 1), { junit })).toBe(0)
+  expect(await unitTests(box, write('<testcase name="a"/>', 0), { junit })).toBe(1)
+})
+
+it('throws when the command cannot be started: no answer was judged', async () => {
+  const box = await sandbox()
+  const failed = expect.objectContaining({ code: 'tool_failed' })
+  await expect(unitTests(box, 'no-such-runner')).rejects.toThrow(failed)
+  await expect(unitTests(box, ['no-such-runner'])).rejects.toThrow(failed)
+})
