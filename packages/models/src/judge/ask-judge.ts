@@ -1,0 +1,199 @@
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/policy'
+import { isPassingStatus, retryAfterMs, retryRequest } from '@osmosis/core/http'
+import type { z } from 'zod'
+
+import type { ChatModel } from '../chat-model.ts'
+import { providerModel } from '../provider/provider-model.ts'
+import { endpointModel, type ModelEndpoint } from './endpoint-model.ts'
+
+/** Who judges, and how long it may take. */
+export interface JudgeOptions {
+  /**
+   * The judge: `<provider>/<model>` (see `providerModel`), a model of an OpenAI-compatible endpoint, or one
+   * that the caller has opened and closes; that is worth it for many answers.
+   */
+  readonly model: string | ModelEndpoint | ChatModel
+  /** Of a model by name. Default: the variable of the provider's package. */
+  readonly apiKey?: string | undefined
+  /** Precedes the instructions of the judge. */
+  readonly systemPrompt?: string
+  readonly signal?: AbortSignal
+  /** How long one reply may take. Milliseconds. Default: 120,000. */
+  readonly timeoutMs?: number
+}
+
+/** One question to a judge. */
+export interface JudgeQuestion<T> {
+  /** New ones for each request: the word that delimits their parts is random. */
+  readonly messages: () => ChatMessage[]
+  /** The `response_format` for models that can be held to a schema. */
+  readonly format: object
+  /** Every other reply is refused, and requested again. */
+  readonly reply: z.ZodType<T>
+  /** Default: that of the model. */
+  readonly temperature?: number
+}
+
+/** A reply that gives no score. */
+class UnusableReply extends Error {
+  override readonly name = 'UnusableReply'
+}
+
+const longestText = 200
+const retries = 2
+
+/** What a policy of rollouts expects besides; a judge belongs to none. */
+const noRollout = { rolloutId: '', sampleId: '', headers: {} }
+
+/** Calls `use` with the judge, and closes it afterwards unless the caller has opened it. */
+export async function withJudge<T>(
+  { model, apiKey }: JudgeOptions,
+  use: (judge: ChatModel) => Promise<T>,
+): Promise<T> {
+  if (typeof model === 'object' && 'respond' in model) return use(model)
+  const judge =
+    typeof model === 'string' ? await providerModel(model, { apiKey }) : endpointModel(model)
+  try {
+    return await use(judge)
+  } finally {
+    await judge.close?.()
+  }
+}
+
+/**
+ * What the judge replies. Thinking and code fences around its JSON are removed. An unusable reply, an overloaded
+ * judge and a lost connection are requested again, twice.
+ *
+ * @throws OsmosisError with code `judge_failed`, with `status` when the judge refused; the reason of `signal`
+ * when aborted
+ */
+export async function askJudge<T>(
+  judge: ChatModel,
+  question: JudgeQuestion<T>,
+  options: Pick<JudgeOptions, 'signal' | 'timeoutMs'>,
+): Promise<T> {
+  const { signal } = options
+  const { temperature } = question
+  const params: Params = {
+    response_format: question.format,
+    ...(temperature === undefined ? {} : { temperature }),
+  }
+  try {
+    return await retryRequest(() => ask(judge, params, question, options), {
+      retries,
+      minDelayMs: 100,
+      maxDelayMs: 5_000,
+      signal,
+      isRetryable: (error) => isOsmosisError(error) && error.shouldRetry === true,
+    })
+  } catch (error) {
+    signal?.throwIfAborted()
+    throw error
+  }
+}
+
+interface Params {
+  response_format?: object
+  temperature?: number
+}
+
+async function ask<T>(
+  judge: ChatModel,
+  params: Params,
+  question: JudgeQuestion<T>,
+  options: Pick<JudgeOptions, 'signal' | 'timeoutMs'>,
+): Promise<T> {
+  const { signal, timeoutMs = 120_000 } = options
+  const limits = [AbortSignal.timeout(timeoutMs), signal].filter((limit) => limit !== undefined)
+  let answer: Response
+  let text: string
+  try {
+    const body = { messages: question.messages(), ...params, stream: false }
+    answer = await judge.respond({ ...noRollout, body, signal: AbortSignal.any(limits) })
+    text = await answer.text()
+  } catch (error) {
+    signal?.throwIfAborted()
+    throw failed(judge, errorMessage(error), { shouldRetry: true })
+  }
+  if (!answer.ok) {
+    if (answer.status === 400 && dropRefused(params, text)) {
+      return ask(judge, params, question, options)
+    }
+    throw failed(judge, `it answered ${answer.status}: ${messageIn(text)}`, {
+      status: answer.status,
+      shouldRetry: isPassingStatus(answer.status),
+      retryAfterMs: retryAfterMs(answer.headers),
+    })
+  }
+  try {
+    return readReply(contentIn(text), question.reply)
+  } catch (error) {
+    if (!(error instanceof UnusableReply)) throw error
+    throw failed(judge, error.message, { shouldRetry: true })
+  }
+}
+
+/** @throws UnusableReply */
+function readReply<T>(text: string, schema: z.ZodType<T>): T {
+  const { data, error } = schema.safeParse(parse(text))
+  if (error === undefined) return data
+  const problems = error.issues.map(
+    ({ path, message }) => `${path.join('.') || 'reply'}: ${message}`,
+  )
+  throw new UnusableReply(`${problems.join('; ')} (in ${shortened(text)})`)
+}
+
+function parse(text: string): unknown {
+  const said = text.replace(/^[^]*<\/think>/, '').trim()
+  const [, fenced = said] = /^```(?:json)?\s*([^]*?)\s*```$/.exec(said) ?? []
+  try {
+    return JSON.parse(fenced)
+  } catch {
+    throw new UnusableReply(`it is not JSON: ${shortened(text)}`)
+  }
+}
+
+function shortened(text: string): string {
+  return JSON.stringify(text.length > longestText ? `${text.slice(0, longestText)}…` : text)
+}
+
+/** Not every server can be held to a schema, and not every model has a temperature. */
+function dropRefused(params: Params, text: string): boolean {
+  const names = [
+    ['response_format', /response_format|json_schema|structured/i],
+    ['temperature', /temperature/i],
+  ] as const
+  const refused = names.filter(([name, said]) => name in params && said.test(text))
+  for (const [name] of refused) delete params[name]
+  return refused.length > 0
+}
+
+function contentIn(text: string): string {
+  try {
+    const body = JSON.parse(text) as { choices?: { message?: { content?: unknown } }[] } | null
+    const content = body?.choices?.[0]?.message?.content
+    if (typeof content === 'string') return content
+  } catch {
+    // Said below.
+  }
+  throw new UnusableReply(`it gave no text: ${text.slice(0, 200)}`)
+}
+
+function messageIn(text: string): string {
+  try {
+    const { error } = JSON.parse(text) as { error?: { message?: unknown } }
+    if (typeof error?.message === 'string') return error.message
+  } catch {
+    // Not JSON: as it is.
+  }
+  return text.slice(0, 500)
+}
+
+function failed(
+  judge: ChatModel,
+  why: string,
+  details: ConstructorParameters<typeof OsmosisError>[2],
+): OsmosisError {
+  return new OsmosisError('judge_failed', `The judge ${judge.name} gave no score: ${why}`, details)
+}
