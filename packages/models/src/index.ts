@@ -7,7 +7,10 @@ export {
   type RubricScore,
   type RubricVote,
 } from './judge/evaluate-rubric.ts'
+export type { JudgeOptions } from './judge/ask-judge.ts'
 export type { JudgedAnswer } from './judge/judge-prompt.ts'
+export { pairwiseJudge, type PairwiseOptions, type PairwiseResult } from './judge/pairwise-judge.ts'
+export { panel, type PanelOptions, type PanelScore } from './judge/panel.ts'
 export { preflightPolicy, type PreflightOptions } from './preflight.ts'
 export { providerModel, type ProviderModelOptions } from './provider/provider-model.ts'
 export { providerNames, providerOf, type Provider } from './provider/providers.ts'

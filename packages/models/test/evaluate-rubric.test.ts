@@ -13,33 +13,9 @@ import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/
 import { openaiEvents, ProviderStandIn } from '@osmosis/testing/kit/provider-stand-in'
 import { describe, expect, it } from 'vitest'
 
+import { judgeThat, secretOf, textOf, type JudgeRequest } from './scripted-judge.ts'
+
 const rubric = '1 for a greeting, 0 for anything else.'
-
-interface JudgeRequest {
-  readonly messages: ChatMessage[]
-  readonly [name: string]: unknown
-}
-
-type Reply = string | { readonly status: number; readonly message: string }
-
-/** A judge with these replies, one after the other; the last one is repeated. */
-function judgeThat(
-  ...replies: readonly Reply[]
-): ChatModel & { readonly requests: JudgeRequest[] } {
-  const requests: JudgeRequest[] = []
-  return {
-    name: 'judge',
-    requests,
-    async respond({ body }) {
-      requests.push(body as unknown as JudgeRequest)
-      const reply = replies[Math.min(requests.length, replies.length) - 1] ?? ''
-      if (typeof reply !== 'string') {
-        return Response.json({ error: { message: reply.message } }, { status: reply.status })
-      }
-      return Response.json({ choices: [{ message: { role: 'assistant', content: reply } }] })
-    },
-  }
-}
 
 const said = (score: unknown, explanation: unknown = 'It greets.'): string =>
   JSON.stringify({ explanation, score })
@@ -197,15 +173,6 @@ Hi
     ).rejects.toThrow('enough')
   })
 })
-
-function textOf(message: ChatMessage | undefined): string {
-  return typeof message?.content === 'string' ? message.content : ''
-}
-
-/** The word that delimits the parts of a request. */
-function secretOf(messages: readonly ChatMessage[]): string {
-  return /carries the word (\w{32})/.exec(textOf(messages[0]))?.[1] ?? 'none'
-}
 
 describe('an answer that wants to be the judge', () => {
   it.each([

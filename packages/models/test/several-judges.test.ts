@@ -1,0 +1,157 @@
+import {
+  AgentWorkflow,
+  Grader,
+  lastAssistantText,
+  requireRolloutContext,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import { pairwiseJudge, panel } from '@osmosis/models'
+import { LocalBackend } from '@osmosis/runtime'
+import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { judgeThat, secretOf, textOf } from './scripted-judge.ts'
+
+const rubric = 'The more polite answer is better.'
+const scored = (score: number, explanation = 'It greets.'): string =>
+  JSON.stringify({ explanation, score })
+const better = (which: unknown, explanation = 'It is polite.'): string =>
+  JSON.stringify({ explanation, better: which })
+
+describe('a pairwise judge', () => {
+  it('sees both answers in both orders, each in its own part', async () => {
+    const model = judgeThat(better('1'), better('2'))
+    const result = await pairwiseJudge('Good day', 'What?', {
+      rubric,
+      originalInput: 'Greet me.',
+      model,
+    })
+    expect(result).toEqual({
+      winner: 'first',
+      score: 1,
+      agrees: true,
+      explanations: ['It is polite.', 'It is polite.'],
+    })
+    const [forwards, backwards] = model.requests.map(({ messages }) => {
+      const secret = secretOf(messages)
+      return textOf(messages[1]).replaceAll(secret, '*')
+    })
+    expect(forwards).toBe(`Rubric:
+${rubric}
+
+[begin ORIGINAL INPUT *]
+Greet me.
+[end ORIGINAL INPUT *]
+
+[begin ANSWER 1 *]
+Good day
+[end ANSWER 1 *]
+
+[begin ANSWER 2 *]
+What?
+[end ANSWER 2 *]`)
+    expect(backwards).toContain('[begin ANSWER 1 *]\nWhat?\n')
+    expect(backwards).toContain('[begin ANSWER 2 *]\nGood day\n')
+  })
+
+  it.each([
+    ['1', '2', { winner: 'first', score: 1, agrees: true }],
+    ['2', '1', { winner: 'second', score: 0, agrees: true }],
+    ['tie', 'tie', { winner: 'tie', score: 0.5, agrees: true }],
+    // Always the one in front, always the other one: the position decides.
+    ['1', '1', { winner: 'tie', score: 0.5, agrees: false }],
+    ['2', '2', { winner: 'tie', score: 0.5, agrees: false }],
+    ['1', 'tie', { winner: 'tie', score: 0.5, agrees: false }],
+  ])('that replies %s and then %s finds %o', async (forwards, backwards, expected) => {
+    const model = judgeThat(better(forwards), better(backwards))
+    expect(await pairwiseJudge('a', 'b', { rubric, model })).toMatchObject(expected)
+  })
+
+  it.each([['3'], [1], [null]])('that replies %j twice in a row fails', async (which) => {
+    const model = judgeThat(better(which))
+    await expect(pairwiseJudge('a', 'b', { rubric, model })).rejects.toMatchObject({
+      code: 'judge_failed',
+    })
+    expect(model.requests.length).toBeGreaterThanOrEqual(3)
+  })
+
+  it('needs a rubric', async () => {
+    const model = judgeThat(better('1'))
+    await expect(pairwiseJudge('a', 'b', { rubric: ' ', model })).rejects.toThrow(TypeError)
+  })
+})
+
+describe('a panel of judges', () => {
+  const models = (...scores: readonly number[]) => scores.map((score) => judgeThat(scored(score)))
+  const judged = { rubric, answer: 'Hello' }
+
+  it('gives the median, what each judge said, and how far they agree', async () => {
+    const result = await panel({ ...judged, models: models(0.2, 1, 0.7) })
+    expect(result).toMatchObject({ score: 0.7, agreement: 1 / 3 })
+    expect(result.judges.map(({ score }) => score)).toEqual([0.2, 1, 0.7])
+    expect(await panel({ ...judged, models: models(0.5, 1) })).toMatchObject({
+      score: 0.75,
+      agreement: 1,
+    })
+  })
+
+  it('gives what the majority says; half of the judges are none', async () => {
+    const by = 'majority' as const
+    expect(await panel({ ...judged, by, models: models(0.2, 1, 0.7) })).toMatchObject({ score: 1 })
+    expect(await panel({ ...judged, by, models: models(0, 1) })).toMatchObject({
+      score: 0,
+      agreement: 0,
+    })
+    const range = { scoreMin: 1, scoreMax: 5, passThreshold: 4 }
+    expect(await panel({ ...judged, ...range, by, models: models(3, 4, 3) })).toMatchObject({
+      score: 1,
+    })
+  })
+
+  it('has two judges or more', async () => {
+    await expect(panel({ ...judged, models: models(1) })).rejects.toThrow(RangeError)
+  })
+
+  it('gives no reward when one judge fails, though the others have a score', async () => {
+    const policy = await startPolicyEndpoint((response) =>
+      sendStream(response, answerStream('Hello')),
+    )
+    class Greeter extends AgentWorkflow {
+      async run(ctx: AgentWorkflowContext): Promise<unknown> {
+        const { choices } = await requireRolloutContext('Greeter')
+          .policy('sample')
+          .complete({ messages: [...ctx.prompt] })
+        return [...ctx.prompt, choices[0]?.message]
+      }
+    }
+    class Judged extends Grader {
+      async grade(ctx: GraderContext): Promise<void> {
+        const refusing = judgeThat({ status: 401, message: 'no key' })
+        const answer = lastAssistantText(ctx.sample)
+        const { score } = await panel({ rubric, answer, models: [...models(1, 1), refusing] })
+        ctx.setReward(score)
+      }
+    }
+    const backend = new LocalBackend({ workflow: Greeter, grader: Judged })
+    const { promise, resolve } = Promise.withResolvers<unknown>()
+    await backend.execute(
+      {
+        rolloutId: 'r',
+        initialMessages: [{ role: 'user', content: 'Greet me.' }],
+        label: 'hello',
+        metadata: null,
+        chatCompletionsUrl: policy.url,
+        apiKey: 'policy-key',
+        agentTimeoutSeconds: null,
+        graderTimeoutSeconds: null,
+        grade: true,
+      },
+      { workflowFinished: async () => {}, gradingFinished: async (grading) => resolve(grading) },
+    )
+    expect(await promise).toMatchObject({
+      status: 'failure',
+      failure: { message: expect.stringContaining('The judge judge gave no score') },
+    })
+  })
+})
