@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { here, run, start, workIn } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
 import { temporaryFolder, type Finished } from './osmosis.ts'
+import { storedItem, storeRun } from './stored-runs.ts'
 
 const rows = [
   { id: 'a', answer: 'Hello', ground_truth: 'Hi', human: 'pass' },
@@ -72,7 +73,8 @@ d       1      1 1 1          It greets.
 Judge      judge-1
 Score      0.75, standard deviation 0.5  (min 0, max 1, 4 of 4 scored)
 Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
-           only the judge passes 1, only people pass 0 (pass: 0.5 or more)
+           both pass 1, both fail 1, only the judge passes 1, only people pass 0 (pass: 0.5 or more)
+Disagree   line 3
 `)
     expect(judge.received).toHaveLength(12)
     const asked = judge.received.map(({ body }) => JSON.stringify(body['messages']))
@@ -191,4 +193,125 @@ it('osmosis eval rubric ends with 130 on Ctrl-C, while the judge has not answere
   expect([code, stdout]).toEqual([130, ''])
   expect(stderr).toContain('Stopping: cancelling running work.')
   expect(stderr).not.toContain('    at ')
+})
+
+describe('osmosis eval rubric of a run', () => {
+  /** Four rollouts, of which people have noted three: two verdicts and another remark. */
+  async function notedRun(): Promise<string> {
+    const items = ['Hello', 'Go away', 'Hello again', 'Hello, not read'].map((text, row) =>
+      storedItem(row, text, row === 1 ? 0 : 1),
+    )
+    const folder = await storeRun(temporaryFolder(), items)
+    const note = async (...args: string[]) => run(['eval', 'note', folder, ...args])
+    await note('0.1', 'polite', '--tag', 'pass')
+    await note('1.1', '--tag', 'fail')
+    await note('2.1', 'it repeats itself', '--tag', 'bad')
+    await note('3.1', 'look at this again', '--tag', 'later')
+    return folder
+  }
+
+  async function ofRun(url: string, folder: string, ...more: string[]): Promise<Finished> {
+    const judge = ['--base-url', `${url}/v1`, '--model', 'judge-1', '--rubric', '@rubric.md']
+    return run(['eval', 'rubric', '--run', folder, ...judge, ...more])
+  }
+
+  it('judges the rollouts with a verdict in their notes, and names those that it sees otherwise', async () => {
+    const judge = await greetingJudge()
+    const folder = await notedRun()
+    const { code, stdout, stderr } = await ofRun(judge.url, folder)
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toBe(`ANSWER  SCORE  VOTES  PEOPLE  WHY
+0.1     1             pass    It greets.
+1.1     0             fail    It does not.
+2.1     1             fail    It greets.
+
+Judge      judge-1
+Score      0.667, standard deviation 0.577  (min 0, max 1, 3 of 3 scored)
+Agreement  66.7 % of 3 answers, Cohen's kappa 0.40
+           both pass 1, both fail 1, only the judge passes 1, only people pass 0 (pass: 1 or more)
+Disagree   2.1
+Read one   osmosis eval show ${folder} 2.1
+`)
+    const texts = judge.received.map(({ body }) => JSON.stringify(body['messages']))
+    const first = texts.find((text) => text.includes('question 0')) ?? ''
+    expect(first).toMatch(/begin ORIGINAL INPUT \w+\]\\nquestion 0\\n/)
+    expect(first).toMatch(/begin GROUND TRUTH \w+\]\\n0\\n/)
+    expect(first).not.toContain('polite')
+    const { stdout: json } = await ofRun(judge.url, folder, '--json')
+    expect(JSON.parse(json)).toMatchObject({
+      answers: 3,
+      agreement: { both_pass: 1, only_judge_passes: 1, disagreements: ['2.1'] },
+    })
+  })
+
+  it('stores scores as a grading; what the judge did not score has no reward there', async () => {
+    const judge = await endpoint(({ body }, response) => {
+      const text = JSON.stringify(body['messages'])
+      if (text.includes('Go away')) refuse(response, 400, 'too rude')
+      else say(response, JSON.stringify({ score: 1, explanation: 'Fine.' }))
+    })
+    const folder = await notedRun()
+    const stored = await ofRun(judge.url, folder, '--as', 'judge')
+    expect([stored.code, stored.stderr]).toEqual([
+      1,
+      `Scores stored: osmosis eval view ${folder}@judge\nerror: 1 of 3 answers have no score.\n`,
+    ])
+    const { stdout } = await run(['eval', 'show', `${folder}@judge`, '--filter', '', '--json'])
+    const { items } = JSON.parse(stdout) as {
+      items: { item: string; value: number | null; event: { error_message: string | null } }[]
+    }
+    expect(items.map(({ item, value }) => [item, value])).toEqual([
+      ['0.1', 1],
+      ['1.1', null],
+      ['2.1', 1],
+    ])
+    expect(items[1]?.event.error_message).toContain('too rude')
+    const noted = await run([
+      'eval',
+      'show',
+      `${folder}@judge`,
+      '--json',
+      '--filter',
+      'tag:bad is:passed',
+    ])
+    expect(JSON.parse(noted.stdout)).toMatchObject({ items: [{ item: '2.1' }] })
+    const calls = judge.received.length
+    expect(await ofRun(judge.url, folder, '--as', 'judge')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('There is stored@judge already'),
+    })
+    expect(await ofRun(judge.url, folder, '--as', '../x')).toMatchObject({ code: 2 })
+    expect(judge.received).toHaveLength(calls)
+  })
+
+  it('judges the rollouts of a filter, and takes another tag as a pass', async () => {
+    const judge = await greetingJudge()
+    const folder = await notedRun()
+    const filter = ['--filter', 'is:passed', '--agree-with', 'later']
+    const { code, stdout } = await ofRun(judge.url, folder, ...filter)
+    expect(code).toBe(0)
+    expect(stdout).toContain('both pass 1, both fail 0, only the judge passes 2')
+    expect(stdout).toContain('Disagree   0.1, 2.1\n')
+  })
+
+  it.each([
+    ['a file beside the run', ['-d', 'rows.jsonl'], 'Pass either --dataset <file> or --run <run>'],
+    ['a filter without rollouts', ['--filter', 'row:9'], 'matches row:9.'],
+  ])('ends with 2 for %s, and calls no judge', async (_what, flags, message) => {
+    const judge = await greetingJudge()
+    const { code, stderr } = await ofRun(judge.url, await notedRun(), ...flags)
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)])
+    expect(judge.received).toEqual([])
+  })
+
+  it('says how to note a verdict where a run has none', async () => {
+    const judge = await greetingJudge()
+    const folder = await storeRun(temporaryFolder(), [storedItem(0, 'Hello', 1)])
+    const { code, stderr } = await ofRun(judge.url, folder)
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining(`osmosis eval note ${folder} 12.1 --tag pass`),
+    ])
+    expect((await rubric(judge.url, '--as judge')).stderr).toContain('pass --run <run> as well')
+  })
 })

@@ -14,12 +14,17 @@ import {
 
 function declareRubric(evals: Command) {
   return addPolicyFlags(evals.command('rubric'))
-    .description('score a file of answers by a rubric, with a model as the judge')
+    .description('score answers of a file or a run by a rubric, with a model as the judge')
     .optionsGroup(groups.inputs)
-    .requiredOption(
+    .option(
       '-d, --dataset <file>',
       'JSON Lines with an answer each: messages (the last text of the assistant), answer or solution_str',
     )
+    .option(
+      '--run <run>',
+      'a run, named as for eval show, instead: the last text of its rollouts; a note with the tag pass or fail is a human verdict',
+    )
+    .option('--filter <query>', 'these rollouts of the run (default: those with a human verdict)')
     .requiredOption(
       '-r, --rubric <text>',
       'instructions for the score; @<file> reads them from a file',
@@ -42,11 +47,11 @@ function declareRubric(evals: Command) {
     .option('--score-max <number>', 'highest score', decimalNumber, 1)
     .option(
       '--agree-with <tag>',
-      'compare with human verdicts: a key of the rows or of their metadata (pass or fail, true or false, a score), or a tag in their tags',
+      'compare with human verdicts: a key of the rows or of their metadata (pass or fail, true or false, a score), or a tag in their tags; of a run: the tag of notes that is a pass, while others fail',
     )
     .option(
       '--pass-threshold <score>',
-      'minimum score that passes, for --agree-with (default: the middle of the range)',
+      'minimum score that passes, for verdicts (default: that of the run, else the middle of the range)',
       decimalNumber,
     )
     .optionsGroup(groups.limits)
@@ -63,6 +68,10 @@ function declareRubric(evals: Command) {
     )
     .optionsGroup(groups.output)
     .option('-o, --output <file>', 'also write the JSON to this file')
+    .option(
+      '--as <name>',
+      'store the scores as a re-grading of the run, which eval view shows beside its notes',
+    )
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
