@@ -124,6 +124,8 @@ export interface ItemEnding {
   readonly rewards: Readonly<Record<string, number | null>>
   /** Why an eval function gave no score, by its name. */
   readonly scoreErrors: Readonly<Record<string, string>>
+  /** What reviewers decided about findings of `eval audit`, by check, e.g. `hacked: it guesses (Ann)`. */
+  readonly verdicts: Readonly<Record<string, string>>
 }
 
 /** An item by the position of its row in the dataset and its attempt, both from 0. */

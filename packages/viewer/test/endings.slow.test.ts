@@ -1,6 +1,7 @@
 import { pathToFileURL } from 'node:url'
 import path from 'node:path'
 
+import { openRun } from '@osmosis/eval'
 import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 
@@ -69,6 +70,18 @@ describe('how a rollout ended', () => {
       .getByTitle('It was not a number.')
     await page.locator('.verdict').getByText('It was not a number.').waitFor()
     expect(await score.innerText()).toContain('brevity')
+  })
+
+  it('says what a reviewer decided', async () => {
+    const run = await openRun(path.join(inBrowser.root, 'ends'))
+    const event = run.sortedEvents.find(({ reward }) => reward === 1)
+    if (event === undefined) throw new Error('expected a pass')
+    const { source_row_index, run_index, rollout_id } = event
+    const item = { source_row_index, run_index, rollout_id, check: 'no-tools' as const, value: 1 }
+    await run.addVerdicts([{ ...item, verdict: 'hacked', because: 'it guesses', by: 'Ann' }])
+    const { page } = await inBrowser.open(`#/run/ends?sel=${source_row_index}.${run_index + 1}`)
+    await page.locator('.verdict').getByText('hacked: it guesses (Ann)').waitFor()
+    await page.locator('.verdict').getByText('audit: no-tools').waitFor()
   })
 
   it('is in a report as in the viewer', async () => {

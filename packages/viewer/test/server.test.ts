@@ -227,6 +227,25 @@ describe('what it serves', () => {
     expect((await client.note('airline', { ...note, text: 'x'.repeat(1e6) })).status).toBe(400)
   })
 
+  it('shows the last verdict of a reviewer on the rollout with the reward that was reviewed', async () => {
+    const { root, client } = await airlineViewer()
+    const event = eventsOf(root).find(({ reward }) => reward === 1)
+    if (event === undefined) throw new Error('expected a pass')
+    const { source_row_index, run_index, rollout_id } = event
+    const item = { source_row_index, run_index, rollout_id, check: 'no-tools' as const, value: 1 }
+    const folder = await openRunFolder(path.join(root, 'airline'))
+    const place = `/api/runs/airline/transcripts/${source_row_index}.${run_index}`
+    const verdicts = async () => (await client.json<TranscriptAnswer>(place)).ending.verdicts
+    await folder.addVerdicts([{ ...item, verdict: 'unsure', because: 'short', by: 'Ann' }])
+    expect(await verdicts()).toEqual({ 'no-tools': 'unsure: short (Ann)' })
+    await folder.addVerdicts([{ ...item, verdict: 'hacked', because: 'it guesses', by: 'Bo' }])
+    expect(await verdicts()).toEqual({ 'no-tools': 'hacked: it guesses (Bo)' })
+    await folder.addVerdicts([
+      { ...item, value: 0.5, verdict: 'earned', because: 'of another reward', by: 'Bo' },
+    ])
+    expect(await verdicts()).toEqual({})
+  })
+
   it('serves a re-grading as a run of its own, with the rewards that it gave', async () => {
     const { root, client } = await airlineViewer()
     const [first] = eventsOf(root)

@@ -75,13 +75,16 @@ function factsOf(
   const osmosis = fieldsOf(trajectory?.extra?.['osmosis'])
   const scores = scoresOf(table, item).map(([name, value]) => [name, rewardText(value)] as const)
   const failed = Object.entries(ending?.scoreErrors ?? {})
+  const verdicts = Object.entries(ending?.verdicts ?? {}).map(
+    ([check, text]) => [`audit: ${check}`, text] as const,
+  )
   const others = Object.entries(fieldsOf(osmosis['sample_metrics'])).flatMap(
     ([name, value]): [string, string][] =>
       Object.hasOwn(metrics, name) || value === null ? [] : [[name, asText(value)]],
   )
   const label = osmosis['label']
   const labels: [string, string][] = label === undefined ? [] : [['label', asText(label)]]
-  return [...scores, ...failed, ...others, ...labels]
+  return [...verdicts, ...scores, ...failed, ...others, ...labels]
 }
 
 function asText(value: unknown): string {

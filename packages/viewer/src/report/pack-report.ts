@@ -25,7 +25,7 @@ const pieceSize = 64
 /** The journal was truncated while the report was written. */
 const lost: TranscriptAnswer = {
   state: 'missing',
-  ending: { error: null, stack: null, rewards: {}, scoreErrors: {} },
+  ending: { error: null, stack: null, rewards: {}, scoreErrors: {}, verdicts: {} },
 }
 
 /** Options of {@link packReport}. */

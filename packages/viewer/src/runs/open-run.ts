@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { openRunFolder, type RunFolder } from '@osmosis/eval'
+import { type AuditVerdict, itemKey, openRunFolder, type RunFolder } from '@osmosis/eval'
 import type { ItemEvent, RunManifest, RunNote } from '@osmosis/eval/analysis'
 
 import type {
@@ -39,6 +39,7 @@ export class OpenRun {
   #writer = { isThere: false, until: 0 }
   #state: RunProgress['state'] | undefined
   #notesStamp = ''
+  #verdicts: { stamp: string; read: Promise<readonly AuditVerdict[]> } | undefined
 
   private constructor(folder: RunFolder, name: string) {
     this.name = name
@@ -123,7 +124,24 @@ export class OpenRun {
   async #endingOf(event: ItemEvent): Promise<ItemEnding> {
     const { error_message: error, samples: rewards, score_errors: scoreErrors = {} } = event
     const stack = (await this.#folder.stack(event)) ?? null
-    return { error, stack, rewards, scoreErrors }
+    return { error, stack, rewards, scoreErrors, verdicts: await this.#verdictsOf(event) }
+  }
+
+  /** The last verdict of each check, if it is about this rollout with this reward or score. */
+  async #verdictsOf(event: ItemEvent): Promise<ItemEnding['verdicts']> {
+    const stamp = this.#fileStamp('verdicts.jsonl')
+    if (this.#verdicts?.stamp !== stamp) this.#verdicts = { stamp, read: this.#folder.verdicts() }
+    const all = await this.#verdicts.read
+    const values = [event.reward, ...Object.values(event.scores ?? {})]
+    const last = new Map(
+      all.filter((one) => itemKey(one) === itemKey(event)).map((one) => [one.check, one]),
+    )
+    const current = [...last.values()].filter(
+      ({ rollout_id: id, value }) => id === event.rollout_id && values.includes(value),
+    )
+    return Object.fromEntries(
+      current.map(({ check, verdict, because, by }) => [check, `${verdict}: ${because} (${by})`]),
+    )
   }
 
   /** The items whose transcripts contain all the words. */
