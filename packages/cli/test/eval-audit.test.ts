@@ -163,6 +163,10 @@ it('finds labels that the agent could read, and not those that it worked out', a
     '0.1:label-shown': 'a result of read_file names the label: {"expected_answer": "12.50"}',
   })
   for (const steps of Object.values(honest)) expect(await single(steps)).toEqual({})
+  const delegated = conversation({ source: 'user', message: 'Check 12.50.' }, said('It is right.'))
+  const samples = { main: conversation(question, said('12.50')), checker: delegated }
+  const several = { row: 0, attempt: 0, label: '12.50', samples, event: { summary: 'x' } }
+  expect(await audit(await made([several]))).toEqual({})
   // The label of several rows is a choice, which prompts may name.
   expect(Object.keys(await audit(await made(items)))).toEqual(['1.1:label-shown'])
 })
@@ -287,6 +291,8 @@ it('verdicts decide findings, until the rollout runs again or its reward changes
       { id: '1.1:grader-error', verdict: { verdict: 'unsure' } },
     ],
   })
+  const shown = await run(['eval', 'show', folder, '0.1'])
+  expect(shown.stdout).toMatch(/Audit +grader-error is earned: counts half a word \(Ann\)\n/)
   // What was decided before stays in the file.
   const lines = readFileSync(path.join(folder, 'verdicts.jsonl'), 'utf8').trim().split('\n')
   expect(lines.map((line) => (JSON.parse(line) as { verdict: string }).verdict)).toEqual([

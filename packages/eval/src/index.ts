@@ -27,6 +27,7 @@ export {
   type AuditVerdict,
 } from './audit/audit-finding.ts'
 export { auditRun, type AuditOptions } from './audit/audit-run.ts'
+export { currentVerdicts } from './audit/current-verdicts.ts'
 export { type ConfigKind } from './config/config-rules.ts'
 export { configSections, platformProblems } from './config/parse-config.ts'
 export {

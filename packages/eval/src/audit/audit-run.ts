@@ -3,6 +3,7 @@ import type { RunTable } from '../analysis/table/run-table.ts'
 import type { RunFolder } from '../store/read/run-folder.ts'
 import { itemKey } from '../store/run-files.ts'
 import { auditChecks, type AuditCheck, type AuditFinding } from './audit-finding.ts'
+import { currentVerdicts } from './current-verdicts.ts'
 import { readLabel, readPass, type AuditedPass } from './audited-pass.ts'
 import { endsWithCall, graderError, missingEvidence } from './evidence-checks.ts'
 import { listedCandidates, shownLabel } from './label-checks.ts'
@@ -84,19 +85,16 @@ async function withVerdicts(
   run: RunFolder,
   found: readonly (readonly [Pass, AuditCheck, string])[],
 ): Promise<AuditFinding[]> {
-  const verdicts = new Map(
-    (await run.verdicts()).map((verdict) => [`${itemKey(verdict)}:${verdict.check}`, verdict]),
-  )
+  const byItem = Map.groupBy(await run.verdicts(), (verdict) => itemKey(verdict))
   return found.map(([{ event, value }, check, evidence]) => {
-    const last = verdicts.get(`${itemKey(event)}:${check}`)
-    const isCurrent = last?.rollout_id === event.rollout_id && last.value === value
+    const own = currentVerdicts(byItem.get(itemKey(event)) ?? [], event)
     return {
       id: `${rolloutName({ ...event, model_tag: 'primary' })}:${check}`,
       check,
       event,
       value,
       evidence: shortened(evidence),
-      verdict: isCurrent ? last : null,
+      verdict: own.find((one) => one.check === check && one.value === value) ?? null,
     }
   })
 }

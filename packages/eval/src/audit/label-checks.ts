@@ -22,16 +22,18 @@ export function shownLabel(
   if (label === null) return undefined
   const word = wholeWord(label)
   const named = namedAsLabel(label)
-  for (const [, { steps }] of conversations) {
+  for (const [place, [, { steps }]] of conversations.entries()) {
     let isPrompt = true
     for (const step of steps) {
       const text = textOf(step.message)
       if (step.source !== 'agent') {
+        // Other agents of the workflow write the prompts of the conversations behind the first.
+        if (place > 0) continue
         const pattern = isPrompt && isUnique && label.length >= shortestLabel ? word : named
         const found = pattern.exec(text)
         if (found !== null) {
-          const place = isPrompt ? 'the prompt' : `a message of the ${step.source}`
-          return `${place} has the label: ${excerpt(text, found.index, found[0].length)}`
+          const where = isPrompt ? 'the prompt' : `a message of the ${step.source}`
+          return `${where} has the label: ${excerpt(text, found.index, found[0].length)}`
         }
         continue
       }

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { type AuditVerdict, itemKey, openRunFolder, type RunFolder } from '@osmosis/eval'
+import { type AuditVerdict, currentVerdicts, openRunFolder, type RunFolder } from '@osmosis/eval'
 import type { ItemEvent, RunManifest, RunNote } from '@osmosis/eval/analysis'
 
 import type {
@@ -127,18 +127,10 @@ export class OpenRun {
     return { error, stack, rewards, scoreErrors, verdicts: await this.#verdictsOf(event) }
   }
 
-  /** The last verdict of each check, if it is about this rollout with this reward or score. */
   async #verdictsOf(event: ItemEvent): Promise<ItemEnding['verdicts']> {
     const stamp = this.#fileStamp('verdicts.jsonl')
     if (this.#verdicts?.stamp !== stamp) this.#verdicts = { stamp, read: this.#folder.verdicts() }
-    const all = await this.#verdicts.read
-    const values = [event.reward, ...Object.values(event.scores ?? {})]
-    const last = new Map(
-      all.filter((one) => itemKey(one) === itemKey(event)).map((one) => [one.check, one]),
-    )
-    const current = [...last.values()].filter(
-      ({ rollout_id: id, value }) => id === event.rollout_id && values.includes(value),
-    )
+    const current = currentVerdicts(await this.#verdicts.read, event)
     return Object.fromEntries(
       current.map(({ check, verdict, because, by }) => [check, `${verdict}: ${because} (${by})`]),
     )

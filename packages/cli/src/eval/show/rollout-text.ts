@@ -1,6 +1,12 @@
 import path from 'node:path'
 
-import { formatCount, formatDuration, formatQuantity, formatReward } from '@osmosis/eval'
+import {
+  currentVerdicts,
+  formatCount,
+  formatDuration,
+  formatQuantity,
+  formatReward,
+} from '@osmosis/eval'
 
 import {
   onOneLine,
@@ -24,7 +30,14 @@ export async function rolloutLines(
   const said = await reader.trajectories(shown.event)
   const lines = saidLines(said, shown, options)
   const stack = await reader.stack(shown.event)
-  const outcome = [...outcomeLines(shown, options), ...stackLines(stack, shown, options)]
+  const verdicts = currentVerdicts(await reader.verdicts(), shown.event)
+  const outcome = [
+    ...outcomeLines(shown, options),
+    ...stackLines(stack, shown, options),
+    ...verdicts.flatMap(({ check, verdict, because, by }) =>
+      field('Audit', `${check} is ${verdict}: ${because} (${by})`, options.width),
+    ),
+  ]
   const head = [...headLines(shown, options, await labelOf(shown)), ...outcome, '', ...lines]
   // The outcome is repeated below a long transcript.
   return lines.length > 20 ? [...head, '', titleLine(shown), ...outcome] : head
