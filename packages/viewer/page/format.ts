@@ -67,6 +67,21 @@ export function duration(milliseconds: number): string {
   return `${(milliseconds / 60_000).toFixed(1)} min`
 }
 
+/** When a run started: the time of today, the day of this year, else the date; in the time zone of the reader. */
+export function startText(iso: string, now = new Date()): string {
+  const start = new Date(iso)
+  if (Number.isNaN(start.getTime())) return iso
+  const time = start.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })
+  if (start.toDateString() === now.toDateString()) return time
+  const isThisYear = start.getFullYear() === now.getFullYear()
+  const day = start.toLocaleDateString('en-GB', {
+    day: 'numeric',
+    month: 'short',
+    ...(isThisYear ? {} : { year: 'numeric' }),
+  })
+  return isThisYear ? `${day}, ${time}` : day
+}
+
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${thousands(count)} ${count === 1 ? one : many}`
 }

@@ -39,6 +39,8 @@ export const keyHelp: readonly (readonly [keys: string, what: string])[] = [
   ['s', 'next sample of the rollout'],
   ['d', 'first difference from another attempt'],
   ['n p', 'next, previous error in the transcript'],
+  ['space PgDn PgUp Home End', 'scroll the transcript'],
+  ['m', 'texts as they were written, or Markdown and JSON rendered'],
   ['a', 'write a note'],
   ['1 – 9', 'the findings on the left'],
   ['f g x', 'not passed, rows with a training signal, all'],

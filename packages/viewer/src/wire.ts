@@ -17,9 +17,16 @@ export interface RunProgress {
 export interface RunSummary extends RunProgress {
   readonly name: string
   readonly model: string
+  readonly rollout: string
   readonly dataset: string
   /** ISO 8601, UTC. */
   readonly startedAt: string
+  /** From the start to the last end of a rollout. Milliseconds. */
+  readonly durationMs: number
+  /** US dollars; null when unknown. */
+  readonly costUsd: number | null
+  /** Of its notes. */
+  readonly tags: readonly string[]
   readonly rows: number
   readonly attempts: number
   /** Null without any. */

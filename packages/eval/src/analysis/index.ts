@@ -32,7 +32,7 @@ export {
   trainingReadiness,
   type TrainingReadiness,
 } from './figures/run-statistics.ts'
-export { numberKeys } from './query/query-numbers.ts'
+export { numberKeys, numberReader } from './query/query-numbers.ts'
 export {
   parseQuery,
   type QueryOptions,

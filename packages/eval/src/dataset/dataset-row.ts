@@ -49,8 +49,17 @@ export function toRunRow(row: DatasetRow): RunRow {
   return {
     key: rowKey(row),
     source_row: row.sourceRowIndex,
+    question: questionOf(row),
     ...(facets.length === 0 ? {} : { facets: Object.fromEntries(facets) }),
   }
+}
+
+const maxQuestionLength = 120
+
+function questionOf({ initialMessages }: DatasetRow): string {
+  const text = initialMessages.at(-1)?.content.slice(0, 2 * maxQuestionLength) ?? ''
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  return line.length <= maxQuestionLength ? line : `${line.slice(0, maxQuestionLength - 1)}…`
 }
 
 /** Empty for a value by which rows are not grouped, such as a measurement or a list. */

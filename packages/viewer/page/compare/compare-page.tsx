@@ -3,14 +3,13 @@ import {
   type Comparison,
   inputChanges,
   runStatistics,
-  type FacetChange,
   type RowChange,
   rolloutName,
 } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
-import { counted, percent, signed, thousands, unknown, points, oneLine } from '../format.ts'
+import { counted, percent, signed, thousands, unknown, oneLine } from '../format.ts'
 import { Dots } from '../parts/dot.tsx'
 import { type Draw, Plot } from '../parts/plot.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
@@ -18,69 +17,7 @@ import { hrefOf } from '../route.ts'
 import type { DisplayedRun } from '../run/use-run.ts'
 import { colour } from '../theme.ts'
 import { Behaviour, shortNames } from './behaviour.tsx'
-
-/** Maximum entries of a list, half from each end. */
-const maxShown = 16
-
-/** The smallest change that may fill the width. */
-const minScale = 0.05
-
-/** Changes with their intervals, one above the other. */
-function Forest({ title, list }: { title: string; list: readonly FacetChange[] }): JSX.Element {
-  const shown =
-    list.length <= maxShown ? list : [...list.slice(0, maxShown / 2), ...list.slice(-maxShown / 2)]
-  const reach = shown.map(({ difference: { value, ci95 } }) =>
-    Math.max(...(ci95 ?? [value ?? 0]).map(Math.abs)),
-  )
-  const scale = Math.max(minScale, ...reach)
-  return (
-    <section class="card" aria-label={title}>
-      <h2>{title}, with 95 % intervals</h2>
-      {shown.map((change) => (
-        <ForestLine key={change.value} change={change} scale={scale} />
-      ))}
-      {shown.length < list.length && (
-        <p class="dim">{list.length - shown.length} in between are not shown.</p>
-      )}
-    </section>
-  )
-}
-
-function ForestLine({ change, scale }: { change: FacetChange; scale: number }): JSX.Element {
-  const { difference, verdict } = change
-  const value = difference.value ?? 0
-  const x = (share: number): number => 50 + (46 * share) / scale
-  const [low, high] = difference.ci95 ?? [value, value]
-  const tone = { better: ' up', worse: ' down', none: '', unknown: '' }[verdict.tone]
-  return (
-    <div class={`forest${tone}`} title={`${change.value}: ${verdict.lead}${verdict.rest}`}>
-      <span class="name">{change.value}</span>
-      <svg height="16" viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true">
-        <line class="axis" x1="50" x2="50" y1="0" y2="16" vector-effect="non-scaling-stroke" />
-        <line
-          class="range"
-          x1={x(low)}
-          x2={x(high)}
-          y1="8"
-          y2="8"
-          vector-effect="non-scaling-stroke"
-        />
-        <line
-          class="centre"
-          x1={x(value)}
-          x2={x(value)}
-          y1="3"
-          y2="13"
-          vector-effect="non-scaling-stroke"
-        />
-      </svg>
-      <span class="change">
-        {signed(100 * value)}
-        {difference.ci95 !== null && ` ± ${points((high - low) / 2)}`}
-      </span>
-    </div>
-  )
-}
+import { Forest } from './forest.tsx'
 
 /** What the runs were made with, where it differs. */
 function ChangedInputs({
@@ -286,13 +223,26 @@ function Waterfall({ comparison, look }: { comparison: Comparison; look: string 
   }
   return (
     <section class="card">
-      <h2>Every row by its change, from the worst to the best</h2>
+      <h2>
+        Every row by its change in {comparison.metric === 'pass' ? 'points' : 'reward'}, from the
+        worst to the best
+      </h2>
       <div class="waterfall">
+        <div class="levels" aria-hidden="true">
+          <span>{comparison.metric === 'pass' ? '+100' : '+1'}</span>
+          <span>0</span>
+          <span>{comparison.metric === 'pass' ? '−100' : '−1'}</span>
+        </div>
         <Plot
           draw={draw}
           inputs={[rows, look]}
           label={`Of ${counted(rows.length, 'row')} ${worse} are worse and ${better} better`}
         />
+      </div>
+      <div class="ends" aria-hidden="true">
+        <span>{thousands(worse)} worse</span>
+        <span>{counted(rows.length, 'row')}</span>
+        <span>{thousands(better)} better</span>
       </div>
     </section>
   )
@@ -320,7 +270,7 @@ function ChangedRows({
         <span title={before.name}>{a}</span>
         <span title={after.name}>{b}</span>
         <span class="end">Change</span>
-        <span>Ends with, after</span>
+        <span>Question, and how it ends after</span>
       </div>
       <VirtualList
         count={rows.length}
@@ -351,6 +301,7 @@ function ChangedRow({
   const { items } = row.b
   const item = items.find((each) => !table.passed(each)) ?? items[0] ?? 0
   const { attempt, summary } = table.document.columns
+  const question = table.document.rows.question[table.group(item).place] ?? ''
   const href = hrefOf({
     page: 'run',
     run: after.name,
@@ -364,7 +315,10 @@ function ChangedRow({
       <Dots table={before.table} items={row.a.items} />
       <Dots table={table} items={items} />
       <span class={`change${tone}`}>{row.change === 0 ? '0' : signed(100 * row.change, 0)}</span>
-      <span class="text">{oneLine(summary[item] ?? '')}</span>
+      <span class="text">
+        {question !== '' && <q>{oneLine(question)}</q>}
+        {oneLine(summary[item] ?? '')}
+      </span>
     </a>
   )
 }

@@ -94,7 +94,7 @@ function Head({
       {button('row', 'Row')}
       <span>Attempts</span>
       {button('reward', short ? 'Rew.' : measure === 'reward' ? 'Reward' : 'Score', 'reward-head')}
-      <span>Ends with</span>
+      <span>Question, and how it ends</span>
       <span class="flags">Flags</span>
       {!short && (
         <>
@@ -151,7 +151,9 @@ function RolloutLine(props: RolloutLineProps): JSX.Element {
   const { columns } = table.document
   const value = table.value(item)
   const group = table.group(item)
-  const [facet] = Object.values(table.facets(group))
+  const question = isSameRow ? '' : (table.document.rows.question[group.place] ?? '')
+  const [facet] = question === '' ? Object.values(table.facets(group)) : []
+  const id = isSameRow ? null : givenId(group.key)
   const tokens = columns.completionTokens[item] ?? null
   return (
     <div
@@ -176,6 +178,8 @@ function RolloutLine(props: RolloutLineProps): JSX.Element {
         )}
       </span>
       <span class="text">
+        {id !== null && <code>{id}</code>}
+        {question !== '' && <q title={question}>{oneLine(question)}</q>}
         {facet !== undefined && <em>{facet}</em>}
         {oneLine(columns.summary[item] ?? '')}
       </span>
@@ -190,6 +194,11 @@ function RolloutLine(props: RolloutLineProps): JSX.Element {
       )}
     </div>
   )
+}
+
+/** The id of a row in its dataset; null when it has none, so that its key is a digest. */
+export function givenId(key: string): string | null {
+  return /^[\da-f]{16,}$/.test(key) ? null : key
 }
 
 /** The filled share of the bar; never quite empty. */

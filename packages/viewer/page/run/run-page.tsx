@@ -16,6 +16,7 @@ import { type Keys, useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
 import type { Source } from '../source/source.ts'
 import { Reader } from '../transcript/reader.tsx'
+import { Distributions } from './distributions.tsx'
 import { FacetLists } from './facets.tsx'
 import { Figures } from './figures.tsx'
 import { RolloutTable } from './rollout-table.tsx'
@@ -118,6 +119,7 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
               isEmpty={table.size === 0}
               onQuery={onQuery}
             />
+            <Distributions run={settled} query={route.query} onQuery={onQuery} />
             <FacetLists run={settled} query={route.query} onQuery={onQuery} />
           </nav>
         )}

@@ -20,7 +20,8 @@ interface SignalMapProps {
   readonly onQuery: (query: string) => void
 }
 
-const order: Record<GroupKind, number> = { never: 0, flat: 1, signal: 1, always: 2 }
+/** From left to right. */
+const order: Record<GroupKind, number> = { never: 0, signal: 1, flat: 2, always: 3 }
 
 /** Every row as a column of its attempts, from those that never pass to those that always do. */
 export function SignalMap(props: SignalMapProps): JSX.Element | null {
@@ -71,7 +72,8 @@ export function SignalMap(props: SignalMapProps): JSX.Element | null {
           </div>
         )}
       </div>
-      {!thin && <Brackets table={table} rows={columns.length} onQuery={onQuery} />}
+      {!thin && <Brackets table={table} columns={columns} onQuery={onQuery} />}
+      {!thin && <Legend table={table} />}
     </section>
   )
 }
@@ -152,18 +154,22 @@ interface Bracket {
 /** The number of rows of each kind; with one attempt per row only passed or not. */
 function Brackets({
   table,
-  rows,
+  columns,
   onQuery,
 }: {
   table: RunTable
-  rows: number
+  columns: readonly Column[]
   onQuery: (query: string) => void
 }): JSX.Element {
-  const { never, signal, flat, always } = table.kinds()
+  const rows = columns.length
+  const countOf = (wanted: GroupKind): number =>
+    columns.filter(({ group: { kind } }) => kind === wanted).length
+  const [never, signal] = [countOf('never'), countOf('signal')]
+  const [flat, always] = [countOf('flat'), countOf('always')]
   const single = table.document.attempts < 2
   const parts: readonly Bracket[] = single
     ? [
-        { count: never + flat + signal, one: 'did not pass', query: 'is:notpassed' },
+        { count: never + signal + flat, one: 'did not pass', query: 'is:notpassed' },
         { count: always, one: 'passed', query: 'is:passed' },
       ]
     : [
@@ -198,6 +204,34 @@ function Brackets({
           </button>
         )
       })}
+    </div>
+  )
+}
+
+/** What the colours of the cells mean. */
+function Legend({ table }: { table: RunTable }): JSX.Element {
+  const { threshold } = table.document
+  const { values } = table
+  const has = (test: (value: number | null) => boolean): boolean => values.some(test)
+  const keys = [
+    ['map-pass', `${threshold} or more`, true],
+    ['map-mid', 'between', has((value) => value !== null && value > 0 && value < threshold)],
+    ['map-fail', '0 or less', has((value) => value !== null && value <= 0)],
+    ['none', 'failed or removed', has((value) => value === null)],
+    ['line', 'pending', table.size < columnsOf(table).length * table.document.attempts],
+  ] as const
+  return (
+    <div class="keys">
+      <span>A column is a row, a cell an attempt: its {table.measure} is</span>
+      {keys.map(
+        ([tone, text, isUsed]) =>
+          isUsed && (
+            <span key={tone}>
+              <i style={{ background: `var(--${tone})` }} />
+              {text}
+            </span>
+          ),
+      )}
     </div>
   )
 }

@@ -1,10 +1,21 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
-import type { RunListing, RunSummary } from '../../src/wire.ts'
-import { margin, percent, points, thousands, unknown } from '../format.ts'
-import { comparisonHref, type Go, hrefOf } from '../route.ts'
+import type { RunListing } from '../../src/wire.ts'
+import { percent } from '../format.ts'
+import { CommandToCopy } from '../parts/command.tsx'
+import { Trend } from '../parts/trend.tsx'
+import type { Go } from '../route.ts'
 import type { Source } from '../source/source.ts'
+import { RunLine } from './run-line.tsx'
+import {
+  groupRuns,
+  isSummary,
+  matches,
+  type RunGroup,
+  type RunKey,
+  type RunOrder,
+} from './run-order.ts'
 import { TrainingList } from './training-list.tsx'
 
 /** Interval of reading the list again: normally, and while runs are still being read. Milliseconds. */
@@ -16,10 +27,12 @@ type Listing =
   | { readonly state: 'failed'; readonly problem: string }
   | { readonly state: 'listed'; readonly runs: readonly RunListing[] }
 
-/** All runs, the newest first; two marked runs can be compared. */
+/** All runs by rollout, the newest first; two marked runs can be compared. */
 export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Element {
   const listing = useListing(source)
   const [marked, setMarked] = useState<readonly string[]>([])
+  const [search, setSearch] = useState('')
+  const [order, setOrder] = useState<RunOrder>({ key: 'startedAt', descending: true })
   const mark = (name: string, isOn: boolean): void => {
     setMarked(isOn ? [...marked, name].slice(-2) : marked.filter((other) => other !== name))
   }
@@ -27,154 +40,162 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
     return (
       <main class="empty">
         <b>The runs cannot be read</b>
-        {listing.problem}
+        <p>{listing.problem}</p>
+        <CommandToCopy text="osmosis eval view" />
       </main>
     )
   }
   const runs = listing.state === 'listed' ? listing.runs : []
-  const [older, newer] = inTime(runs, marked)
-  const isComparable = runs.length > 1
+  const groups = groupRuns(
+    runs.filter((run) => matches(run, search)),
+    order,
+  )
+  const onSort = (key: RunKey): void => {
+    const isNumber = key !== 'name' && key !== 'model'
+    setOrder({ key, descending: order.key === key ? !order.descending : isNumber })
+  }
   return (
-    <main class="page">
+    <main class="page runs">
       <TrainingList source={source} />
       <h1>Evaluations</h1>
-      {listing.state === 'listed' && runs.length === 0 ? (
+      {listing.state === 'listed' && runs.length === 0 && (
+        <>
+          <p class="lead">No runs yet. Start one:</p>
+          <CommandToCopy text="osmosis eval run configs/eval/my-agent.toml" />
+        </>
+      )}
+      {runs.length > 1 && (
+        <label class="search">
+          <input
+            type="search"
+            value={search}
+            placeholder="Name, model, dataset, state or tag"
+            aria-label="Search runs"
+            onInput={({ currentTarget }) => setSearch(currentTarget.value)}
+          />
+        </label>
+      )}
+      {runs.length > 0 && groups.length === 0 && (
         <p class="lead">
-          No runs yet. Start one with <code class="mono">osmosis eval run</code>.
+          No run has all these words.{' '}
+          <button class="btn" onClick={() => setSearch('')}>
+            Show all runs
+          </button>
         </p>
-      ) : (
-        isComparable && (
-          <p class="lead">
-            {older === undefined || newer === undefined ? (
-              'Mark two to compare them.'
-            ) : (
-              <button
-                class="btn"
-                onClick={() => go({ page: 'compare', run: older, other: newer }, 'push')}
-              >
-                Compare {older} with {newer}
-              </button>
-            )}
-          </p>
-        )
       )}
-      {runs.length > 0 && (
-        <div class="sheet">
-          <table class="grid">
-            <thead>
-              <tr>
-                {isComparable && (
-                  <th>
-                    <span class="unseen">Mark</span>
-                  </th>
-                )}
-                <th>Run</th>
-                <th class="wide">Model</th>
-                <th class="wide">Dataset</th>
-                <th class="end">Reward</th>
-                <th class="end">
-                  Pass rate
-                  <span class="margin" />
-                </th>
-                <th class="end wide">Training signal</th>
-                <th class="end">Rollouts</th>
-              </tr>
-            </thead>
-            <tbody>
-              {runs.map((run) =>
-                'isReading' in run ? (
-                  <tr key={run.name} aria-busy="true">
-                    {isComparable && <td />}
-                    <td class="name">
-                      <a href={hrefOf({ page: 'run', run: run.name })}>{run.name}</a>
-                    </td>
-                    <td colSpan={6} class="dim">
-                      reading…
-                    </td>
-                  </tr>
-                ) : 'problem' in run ? (
-                  <tr key={run.name}>
-                    {isComparable && <td />}
-                    <td class="name">{run.name}</td>
-                    <td colSpan={6} class="dim">
-                      {run.problem}
-                    </td>
-                  </tr>
-                ) : (
-                  <RunLine
-                    key={run.name}
-                    run={run}
-                    isMarked={marked.includes(run.name)}
-                    onMark={isComparable ? mark : undefined}
-                  />
-                ),
-              )}
-            </tbody>
-          </table>
-        </div>
-      )}
+      {groups.map((group) => (
+        <Group
+          key={group.rollout}
+          {...{ group, order, onSort, marked }}
+          hasTitle={groups.length > 1 || group.trend.length > 1}
+          onMark={runs.length > 1 ? mark : undefined}
+        />
+      ))}
+      {runs.length > 1 && <CompareBar runs={runs} marked={marked} go={go} />}
     </main>
   )
 }
 
-function RunLine({
-  run,
-  isMarked,
-  onMark,
-}: {
-  run: RunSummary
-  isMarked: boolean
+interface GroupProps {
+  readonly group: RunGroup
+  readonly hasTitle: boolean
+  readonly order: RunOrder
+  readonly onSort: (key: RunKey) => void
+  readonly marked: readonly string[]
   /** Undefined when there is only one run. */
-  onMark: ((name: string, isOn: boolean) => void) | undefined
-}): JSX.Element {
+  readonly onMark: ((name: string, isOn: boolean) => void) | undefined
+}
+
+/** The runs of a rollout in a table, with the trend of their pass rate. */
+function Group({ group, hasTitle, order, onSort, marked, onMark }: GroupProps): JSX.Element {
+  const { rollout, runs, trend } = group
+  const title = rollout === '' ? 'Not read' : rollout
+  const head = (key: RunKey, label: string, style = ''): JSX.Element => (
+    <th class={style} aria-sort={sortOf(order, key)}>
+      <button onClick={() => onSort(key)}>
+        {label}
+        {order.key === key && (order.descending ? ' ↓' : ' ↑')}
+      </button>
+      {key === 'passRate' && <span class="margin" />}
+    </th>
+  )
   return (
-    <tr class={isMarked ? 'here' : ''}>
-      {onMark !== undefined && (
-        <td>
-          <input
-            type="checkbox"
-            aria-label={`Mark ${run.name}`}
-            checked={isMarked}
-            onChange={({ currentTarget }) => onMark(run.name, currentTarget.checked)}
-          />
-        </td>
+    <section aria-label={title}>
+      {hasTitle && (
+        <h2>
+          {title}
+          {trend.length > 1 && (
+            <>
+              <span class="dim">pass rate, the oldest first</span>
+              <Trend values={trend} text={(value) => percent(value)} />
+            </>
+          )}
+        </h2>
       )}
-      <td class="name">
-        <a href={hrefOf({ page: 'run', run: run.name })}>{run.name}</a>
-        {run.variants.length > 0 && (
-          <div class="variants">
-            {run.variants.map((variant) => (
-              <a key={variant} class="dim" href={comparisonHref(run.name, variant)}>
-                compare {variant.slice(run.name.length)}
-              </a>
+      <div class="sheet">
+        <table class="grid">
+          <thead>
+            <tr>
+              {onMark !== undefined && <th>Compare</th>}
+              {head('name', 'Run')}
+              {head('startedAt', 'Started', 'wide')}
+              {head('model', 'Model', 'wide')}
+              <th class="wide">Dataset</th>
+              {head('reward', 'Reward', 'end')}
+              {head('passRate', 'Pass rate', 'end')}
+              <th class="end wide">Training signal</th>
+              <th class="end">Rollouts</th>
+              {head('durationMs', 'Time', 'end wide')}
+              {head('costUsd', 'Cost', 'end wide')}
+            </tr>
+          </thead>
+          <tbody>
+            {runs.map((run) => (
+              <RunLine
+                key={run.name}
+                run={run}
+                isMarked={marked.includes(run.name)}
+                onMark={onMark}
+              />
             ))}
-          </div>
-        )}
-      </td>
-      <td class="wide mono">{run.model}</td>
-      <td class="wide" title={run.dataset}>
-        {run.dataset.split('/').at(-1)}
-      </td>
-      <td class="end">{run.reward?.toFixed(3) ?? unknown}</td>
-      <td class="end">
-        {percent(run.passRate)}
-        <span class="margin">
-          {run.passRate !== null &&
-            run.passInterval !== null &&
-            ` ${margin(run.passRate, run.passInterval, points)}`}
-        </span>
-      </td>
-      <td class="end wide">{percent(run.signal, 0)}</td>
-      <td class="end">
-        {run.state === 'finished' ? (
-          thousands(run.ended)
-        ) : (
-          <span class={`state ${run.state}`} title={run.reason ?? ''}>
-            {thousands(run.ended)} of {thousands(run.total)}
-          </span>
-        )}
-      </td>
-    </tr>
+          </tbody>
+        </table>
+      </div>
+    </section>
+  )
+}
+
+function sortOf({ key, descending }: RunOrder, own: RunKey) {
+  if (key !== own) return undefined
+  return descending ? 'descending' : 'ascending'
+}
+
+/** What to do to compare two runs, and the button for it. */
+function CompareBar({
+  runs,
+  marked,
+  go,
+}: {
+  runs: readonly RunListing[]
+  marked: readonly string[]
+  go: Go
+}): JSX.Element {
+  const [older, newer] = inTime(runs, marked)
+  return (
+    <div class="compare-bar" role="status">
+      {older !== undefined && newer !== undefined ? (
+        <button
+          class="btn primary"
+          onClick={() => go({ page: 'compare', run: older, other: newer }, 'push')}
+        >
+          Compare {older} with {newer}
+        </button>
+      ) : marked[0] === undefined ? (
+        'Mark two runs to compare them.'
+      ) : (
+        `Mark another run to compare it with ${marked[0]}.`
+      )}
+    </div>
   )
 }
 
@@ -209,7 +230,7 @@ function inTime(runs: readonly RunListing[], names: readonly string[]): readonly
   if (names.length < 2) return []
   const startOf = (name: string): string => {
     const run = runs.find((each) => each.name === name)
-    return run !== undefined && 'startedAt' in run ? run.startedAt : ''
+    return run !== undefined && isSummary(run) ? run.startedAt : ''
   }
   return names.toSorted((a, b) => (startOf(a) < startOf(b) ? -1 : 1))
 }

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 
 import type { TrainingListing, TrainingSummary } from '../../src/wire.ts'
 import { counted, thousands } from '../format.ts'
+import { Trend } from '../parts/trend.tsx'
 import { hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
 
@@ -63,7 +64,7 @@ function TrainingLine({ training }: { training: TrainingSummary }): JSX.Element 
         {dataset?.split('/').at(-1)}
       </td>
       <td class="wide">
-        <Trend values={rewards} />
+        <Trend values={rewards} text={(value) => value.toFixed(3)} />
       </td>
       <td class="end">{last?.toFixed(3) ?? '–'}</td>
       <td class="end">
@@ -74,28 +75,6 @@ function TrainingLine({ training }: { training: TrainingSummary }): JSX.Element 
         )}
       </td>
     </tr>
-  )
-}
-
-/** Values as a small line; the label has the first and the last. */
-function Trend({ values }: { values: readonly number[] }): JSX.Element | null {
-  const [first, last] = [values[0], values.at(-1)]
-  if (first === undefined || last === undefined || values.length < 2) return null
-  const [low, high] = [Math.min(0, ...values), Math.max(1, ...values)]
-  const points = values.map((value, at) => {
-    const x = (at / (values.length - 1)) * 118 + 1
-    return `${x.toFixed(1)},${(21 - ((value - low) / (high - low)) * 20).toFixed(1)}`
-  })
-  return (
-    <svg
-      class="series first"
-      width="120"
-      height="22"
-      role="img"
-      aria-label={`from ${first.toFixed(3)} to ${last.toFixed(3)}`}
-    >
-      <polyline points={points.join(' ')} />
-    </svg>
   )
 }
 

@@ -8,7 +8,7 @@ import {
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
-import { rewardText } from '../format.ts'
+import { oneLine, rewardText } from '../format.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { hrefOf } from '../route.ts'
 
@@ -84,11 +84,12 @@ function RowLine({
   at: number | null
   top: number
 }): JSX.Element {
-  const { row, facets, steps } = history
+  const { row, question, facets, steps } = history
+  const about = question || Object.values(facets).join(', ')
   return (
     <div class="line" style={{ top: `${top}px` }}>
-      <span class="name">
-        Row {row} <span class="dim">{Object.values(facets).join(', ')}</span>
+      <span class="name" title={about}>
+        Row {row} <span class="dim">{oneLine(about)}</span>
       </span>
       <span class="cells">
         {steps.map((step) => (

@@ -1,17 +1,21 @@
 import type { RunTable } from '@osmosis/eval/analysis'
+import type { Trajectory } from '@osmosis/runtime/trajectory'
 import type { JSX } from 'preact'
 
 import type { ItemEnding } from '../../src/wire.ts'
-import { compact, counted, duration, rewardText } from '../format.ts'
+import { compact, counted, duration, oneLine, rewardText } from '../format.ts'
 import { Dot } from '../parts/dot.tsx'
 import type { Go, Route } from '../route.ts'
 import type { DisplayedRun } from '../run/use-run.ts'
+import { givenId } from '../run/rollout-table.tsx'
 import { Scores } from './scores.tsx'
+import { explanation, labelOf } from './verdict.tsx'
 
 interface ReaderHeadProps {
   readonly run: DisplayedRun
   readonly item: number
   readonly ending: ItemEnding | null
+  readonly trajectory: Trajectory | null
   /** The attempt to compare with; null for none. */
   readonly other: number | null
   readonly route: Route
@@ -20,17 +24,22 @@ interface ReaderHeadProps {
   /** Ids of the samples of the rollout. */
   readonly samples: readonly string[]
   readonly sample: string | undefined
+  readonly isRaw: boolean
+  readonly onRaw: (isRaw: boolean) => void
 }
 
 /** The row, attempt and sample, and their figures. */
 export function ReaderHead(props: ReaderHeadProps): JSX.Element {
-  const { run, item, ending, other, route, go, onPick, samples, sample } = props
+  const { run, item, ending, trajectory, other, route, go, onPick, samples, sample } = props
+  const { isRaw, onRaw } = props
   const { table } = run
   const { row, attempt } = table.document.columns
+  const id = givenId(table.group(item).key)
   return (
     <div class="rhead">
       <div class="one">
         <h2>Row {row[item]}</h2>
+        {id !== null && <code class="mono dim">{id}</code>}
         <div class="tabs" role="group" aria-label="Attempts">
           {table.group(item).items.map((each) => (
             <button
@@ -54,10 +63,14 @@ export function ReaderHead(props: ReaderHeadProps): JSX.Element {
             {route.divergence ? 'One transcript' : besideText(table, item, other)} <kbd>d</kbd>
           </button>
         )}
+        <button class="btn" aria-pressed={isRaw} onClick={() => onRaw(!isRaw)}>
+          Raw <kbd>m</kbd>
+        </button>
         <button class="btn" onClick={() => onPick(null)}>
           Close <kbd>esc</kbd>
         </button>
       </div>
+      <Result {...{ table, item, trajectory }} />
       <Facts table={table} item={item} />
       <Scores {...{ table, item, ending, route, go }} />
       {samples.length > 1 && (
@@ -69,6 +82,30 @@ export function ReaderHead(props: ReaderHeadProps): JSX.Element {
             </button>
           ))}
         </div>
+      )}
+    </div>
+  )
+}
+
+/** The verdict with its reason, and the answer that was expected. */
+function Result({
+  table,
+  item,
+  trajectory,
+}: Pick<ReaderHeadProps, 'item' | 'trajectory'> & { table: RunTable }): JSX.Element {
+  const value = table.value(item)
+  const label = labelOf(trajectory)
+  return (
+    <div class="result-head">
+      <span>
+        <Dot table={table} item={item} />{' '}
+        <b>{value === null ? `no ${table.measure}` : rewardText(value)}</b>{' '}
+        <span class="dim">{explanation(table, item)}</span>
+      </span>
+      {label !== null && (
+        <span class="expected" title={label}>
+          <span class="dim">expected</span> <b>{oneLine(label)}</b>
+        </span>
       )}
     </div>
   )
@@ -87,7 +124,7 @@ function besideText(table: RunTable, item: number, other: number): string {
 
 function Facts({ table, item }: { table: RunTable; item: number }): JSX.Element {
   const { columns } = table.document
-  const facets = Object.values(table.facets(table.group(item)))
+  const facets = Object.entries(table.facets(table.group(item)))
   const calls = columns.calls[item] ?? 0
   const tools = columns.toolCalls[item] ?? 0
   const errors = columns.toolErrors[item] ?? 0
@@ -96,8 +133,10 @@ function Facts({ table, item }: { table: RunTable; item: number }): JSX.Element 
   const cost = columns.costUsd[item] ?? null
   return (
     <div class="facts">
-      {facets.map((value) => (
-        <b key={value}>{value}</b>
+      {facets.map(([name, value]) => (
+        <span key={name} class="chip">
+          <span class="dim">{name.replaceAll('_', ' ')}</span> <b>{value}</b>
+        </span>
       ))}
       <span>{counted(calls, 'model call')}</span>
       <span>

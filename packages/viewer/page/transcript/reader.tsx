@@ -4,10 +4,11 @@ import type { JSX, TargetedSubmitEvent } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 
 import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
-import { useKeys } from '../keys.ts'
+import { type Keys, useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
 import type { DisplayedRun } from '../run/use-run.ts'
 import type { Source, OmittedTranscript } from '../source/source.ts'
+import { Raw } from '../text/block.tsx'
 import { Failure } from './failure.tsx'
 import { Divergence } from './divergence.tsx'
 import { ReaderHead } from './reader-head.tsx'
@@ -155,33 +156,55 @@ export function Reader(props: ReaderProps): JSX.Element {
     const next = samples[(samples.indexOf(sample ?? '') + 1) % samples.length]
     if (next !== undefined) go({ sample: next })
   }
+  const [isRaw, setIsRaw] = useState(false)
+  const section = useRef<HTMLElement>(null)
   useKeys({
+    ...scrollKeys(() => section.current?.querySelector('.steps') ?? null),
+    m: () => setIsRaw(!isRaw),
     d: other === null ? undefined : () => go({ divergence: !route.divergence }),
     s: samples.length > 1 ? nextSample : undefined,
     a: onNote === null ? undefined : () => document.getElementById(noteFieldId)?.focus(),
   })
 
   return (
-    <section class="reader" aria-label="Transcript">
-      <ReaderHead {...{ run, item, ending, other, route, go, onPick, samples, sample }} />
-      {trajectory === null ? (
-        <Absent {...{ table, item, transcript }} />
-      ) : beside === null ? (
-        <Conversation key={`${item} ${sample}`} {...{ table, item, ending, trajectory }} />
-      ) : otherTrajectory === null ? (
-        <Absent {...{ table, item: beside, transcript: otherTranscript }} />
-      ) : (
-        <Divergence
-          key={`${item} ${beside} ${sample}`}
-          table={table}
-          items={[item, beside]}
-          trajectories={[trajectory, otherTrajectory]}
-          endings={[ending, endingOf(otherTranscript)]}
-        />
-      )}
+    <section class="reader" aria-label="Transcript" ref={section}>
+      <ReaderHead
+        {...{ run, item, ending, trajectory, other, route, go, onPick, samples, sample, isRaw }}
+        onRaw={setIsRaw}
+      />
+      <Raw.Provider value={isRaw}>
+        {trajectory === null ? (
+          <Absent {...{ table, item, transcript }} />
+        ) : beside === null ? (
+          <Conversation key={`${item} ${sample}`} {...{ table, item, ending, trajectory }} />
+        ) : otherTrajectory === null ? (
+          <Absent {...{ table, item: beside, transcript: otherTranscript }} />
+        ) : (
+          <Divergence
+            key={`${item} ${beside} ${sample}`}
+            table={table}
+            items={[item, beside]}
+            trajectories={[trajectory, otherTrajectory]}
+            endings={[ending, endingOf(otherTranscript)]}
+          />
+        )}
+      </Raw.Provider>
       <NoteForm table={table} item={item} onNote={onNote} />
     </section>
   )
+}
+
+/** Keys that scroll the transcript, wherever the focus is. */
+function scrollKeys(find: () => Element | null): Keys {
+  const by = (pages: number) => () => {
+    const list = find()
+    list?.scrollBy({ top: pages * (list.clientHeight - 60) })
+  }
+  const to = (end: boolean) => () => {
+    const list = find()
+    list?.scrollTo({ top: end ? list.scrollHeight : 0 })
+  }
+  return { ' ': by(1), PageDown: by(1), PageUp: by(-1), Home: to(false), End: to(true) }
 }
 
 interface ConversationProps {

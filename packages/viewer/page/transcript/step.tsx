@@ -10,7 +10,8 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
 import { counted, duration, oneLine, thousands } from '../format.ts'
-import { LongText } from './long-text.tsx'
+import { Block } from '../text/block.tsx'
+import { LongText } from '../text/long-text.tsx'
 import { finishReason, latency, rewrittenFrom, rewroteHistory } from './step-facts.ts'
 
 /** One message of a conversation with its tool calls; a long system message is folded. */
@@ -46,12 +47,12 @@ export function Step({ step, here }: { step: TrajectoryStep; here: boolean }): J
           )}
           {open && step.reasoning_content && (
             <div class="think">
-              <LongText text={step.reasoning_content} characters={1400} />
+              <Block text={step.reasoning_content} characters={1400} />
             </div>
           )}
           {open && text !== '' && (
             <div class="said">
-              <LongText text={text} characters={step.source === 'system' ? 20_000 : 1400} />
+              <Block text={text} characters={step.source === 'system' ? 20_000 : 1400} />
             </div>
           )}
           {open && <Images images={images} />}
@@ -121,7 +122,7 @@ function ToolResult({ result }: { result: Result }): JSX.Element {
   if (text === '') return <div class="result missing">empty result</div>
   return (
     <div class="result">
-      <LongText text={text} characters={1200} lines={12} />
+      <Block text={text} characters={1200} lines={12} />
       <Images images={images} />
     </div>
   )

@@ -5,7 +5,7 @@ import type { JSX } from 'preact'
 import type { ItemEnding } from '../../src/wire.ts'
 import { Dot } from '../parts/dot.tsx'
 import { rewardText } from '../format.ts'
-import { LongText } from './long-text.tsx'
+import { LongText } from '../text/long-text.tsx'
 import { scoresOf } from './scores.tsx'
 
 const reasons: Record<UnearnedReason, string> = {
@@ -52,7 +52,8 @@ export function Verdict({
   )
 }
 
-function explanation(table: RunTable, item: number): string {
+/** Why an item passes or not, in words. */
+export function explanation(table: RunTable, item: number): string {
   const { threshold } = table.document
   const error = table.errorType(item)
   if (error !== null) return `failed: ${error.replaceAll('_', ' ')}`
@@ -82,9 +83,15 @@ function factsOf(
     ([name, value]): [string, string][] =>
       Object.hasOwn(metrics, name) || value === null ? [] : [[name, asText(value)]],
   )
-  const label = osmosis['label']
-  const labels: [string, string][] = label === undefined ? [] : [['label', asText(label)]]
+  const label = labelOf(trajectory)
+  const labels: [string, string][] = label === null ? [] : [['label', label]]
   return [...verdicts, ...scores, ...failed, ...others, ...labels]
+}
+
+/** The expected answer of the row; null when it has none. */
+export function labelOf(trajectory: Trajectory | null): string | null {
+  const label = fieldsOf(trajectory?.extra?.['osmosis'])['label']
+  return label === undefined || label === null ? null : asText(label)
 }
 
 function asText(value: unknown): string {

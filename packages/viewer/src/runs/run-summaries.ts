@@ -81,8 +81,12 @@ export async function summarize(run: OpenRun, name: string): Promise<RunSummary>
     name,
     ...(await run.progress(view)),
     model: document.model,
+    rollout: document.rollout,
     dataset: document.dataset,
     startedAt: document.startedAt,
+    durationMs: 1000 * document.columns.endedSeconds.reduce((a, b) => Math.max(a, b), 0),
+    costUsd: costOf(document.columns.costUsd),
+    tags: table.tags(),
     rows: document.rows.row.length,
     attempts: document.attempts,
     reward: meanValue(table).value,
@@ -91,6 +95,12 @@ export async function summarize(run: OpenRun, name: string): Promise<RunSummary>
     signal: document.attempts > 1 ? gradientShare(table).value : null,
     variants: await run.variants(),
   }
+}
+
+/** Of the items whose cost is known; null when that of none is. */
+function costOf(costs: readonly (number | null)[]): number | null {
+  const known = costs.filter((cost) => cost !== null)
+  return known.length === 0 ? null : known.reduce((sum, cost) => sum + cost, 0)
 }
 
 function stampOf(location: string): string {

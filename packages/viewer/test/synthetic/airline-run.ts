@@ -81,6 +81,7 @@ export function airlineManifest(
     rows: tasks.map((task) => ({
       key: idOf(task.ask),
       source_row: task.row,
+      question: task.ask.slice(0, 120),
       facets: { task: task.kind },
     })),
   }

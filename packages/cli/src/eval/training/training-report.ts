@@ -8,6 +8,7 @@ import {
 
 import {
   commandLines,
+  onOneLine,
   styled,
   tableLines,
   wrapped,
@@ -86,6 +87,7 @@ export function rowReport(name: string, history: RowHistory): string {
   ])
   return [
     `${styled('bold', `Row ${history.row}`)} of ${name}: ${rowVerdict(history)}`,
+    ...(history.question === '' ? [] : [`${'Question'.padEnd(10)}${onOneLine(history.question)}`]),
     ...Object.entries(history.facets).map(([facet, value]) => `${facet.padEnd(10)}${value}`),
     '',
     ...tableLines([heads(['Step', 'Passed', 'Reward', '']), ...rows], { right: [0, 1, 2] }),

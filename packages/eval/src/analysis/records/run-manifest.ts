@@ -4,6 +4,8 @@ export interface RunRow {
   readonly key: string
   /** Position in the dataset file, from 0. */
   readonly source_row: number
+  /** How its last message begins, on one line; missing in older runs. */
+  readonly question?: string
   /** Short texts of its metadata by which rows can be grouped, e.g. `{ task: 'refund' }`. */
   readonly facets?: Readonly<Record<string, string>>
 }

@@ -1,5 +1,5 @@
 import type { ItemEvent, RunNote, ToolUse } from '../records/item-event.ts'
-import type { RunManifest } from '../records/run-manifest.ts'
+import type { RunManifest, RunRow } from '../records/run-manifest.ts'
 import { describeInputs } from '../comparison/input-changes.ts'
 import type { FacetColumn, ItemColumns, RunDocument } from './run-document.ts'
 
@@ -64,13 +64,14 @@ export class DocumentWriter {
     return this.#rows.get(row)
   }
 
-  addRow(row: number, key: string, facets: Readonly<Record<string, string>> = {}): void {
+  addRow({ source_row: row, key, question = '', facets = {} }: RunRow): void {
     if (this.#rows.has(row)) return
     const { rows } = this.#document
     const place = rows.row.length
     this.#rows.set(row, place)
     rows.row.push(row)
     rows.key.push(key)
+    rows.question.push(question)
     for (const [name, value] of Object.entries(facets)) {
       const column = this.#facet(name)
       column.of[place] = this.#facets.get(column)?.place(value) ?? -1
@@ -86,7 +87,7 @@ export class DocumentWriter {
     const { columns, modelTag } = this.#document
     if ((event.model_tag ?? 'primary') !== modelTag) return null
     const { source_row_index: row, run_index: attempt } = event
-    this.addRow(row, event.row_key)
+    this.addRow({ source_row: row, key: event.row_key })
     const key = itemKey(row, attempt)
     const places = this.#places()
     const place = places.get(key) ?? columns.row.length
@@ -243,7 +244,7 @@ export function toRunDocument(
     attempts: manifest.n,
     threshold: manifest.pass_threshold,
     running,
-    rows: { row: [], key: [], facets: {} },
+    rows: { row: [], key: [], question: [], facets: {} },
     toolNames: [],
     errorTypes: [],
     versions: [],
@@ -253,7 +254,7 @@ export function toRunDocument(
     notes: [...notes].filter(({ model_tag: tag = 'primary' }) => tag === modelTag),
   }
   const writer = DocumentWriter.of(document)
-  for (const { source_row: row, key, facets } of manifest.rows) writer.addRow(row, key, facets)
+  for (const row of manifest.rows) writer.addRow(row)
   for (const event of events) writer.put(event)
   return document
 }

@@ -39,6 +39,8 @@ export interface RowColumns {
   readonly row: number[]
   /** The row in other datasets. */
   readonly key: string[]
+  /** How its last message begins, on one line; empty when unknown. */
+  readonly question: string[]
   /** By name, e.g. `task`. */
   readonly facets: Record<string, FacetColumn>
 }

@@ -17,6 +17,8 @@ export interface RowAtStep {
 export interface RowHistory {
   /** Position in the dataset, from 0. */
   readonly row: number
+  /** How its last message begins; empty when unknown. */
+  readonly question: string
   /** Its metadata, by name. */
   readonly facets: Readonly<Record<string, string>>
   /** In the order of the steps. */
@@ -27,25 +29,27 @@ export interface RowHistory {
 export interface StepRows {
   readonly step: number
   readonly run: string
-  readonly rows: readonly (Omit<RowAtStep, 'step' | 'run'> & Pick<RowHistory, 'row' | 'facets'>)[]
+  readonly rows: readonly (Omit<RowAtStep, 'step' | 'run'> &
+    Pick<RowHistory, 'row' | 'question' | 'facets'>)[]
 }
 
 /** How the attempts at each row of a step ended. */
 export function stepRows(step: number, run: string, document: RunDocument): StepRows {
   const table = new RunTable(document)
   const rows = table.groups.map((group) => {
-    const { row, mean, passed, ended } = group
-    return { row, facets: table.facets(group), mean, passed, ended }
+    const { row, place, mean, passed, ended } = group
+    const question = document.rows.question[place] ?? ''
+    return { row, question, facets: table.facets(group), mean, passed, ended }
   })
   return { step, run, rows }
 }
 
 /** The same rows over all steps, by their position in the dataset. */
 export function rowHistories(steps: readonly StepRows[]): RowHistory[] {
-  const histories = new Map<number, { facets: RowHistory['facets']; steps: RowAtStep[] }>()
+  const histories = new Map<number, Omit<RowHistory, 'row' | 'steps'> & { steps: RowAtStep[] }>()
   for (const { step, run, rows } of steps.toSorted((a, b) => a.step - b.step)) {
-    for (const { row, facets, ...attempts } of rows) {
-      const history = histories.get(row) ?? { facets, steps: [] }
+    for (const { row, question, facets, ...attempts } of rows) {
+      const history = histories.get(row) ?? { question, facets, steps: [] }
       histories.set(row, history)
       history.steps.push({ step, run, ...attempts })
     }

@@ -1,0 +1,104 @@
+import type { JSX } from 'preact'
+
+import type { RunListing, RunSummary } from '../../src/wire.ts'
+import { duration, margin, percent, points, startText, thousands, unknown } from '../format.ts'
+import { comparisonHref, hrefOf } from '../route.ts'
+import { isSummary } from './run-order.ts'
+
+interface RunLineProps {
+  readonly run: RunListing
+  readonly isMarked: boolean
+  /** Undefined when there is only one run. */
+  readonly onMark: ((name: string, isOn: boolean) => void) | undefined
+}
+
+/** A run in the list; one that is still being read, or cannot be, has its name only. */
+export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
+  if (!isSummary(run)) {
+    return (
+      <tr aria-busy={'isReading' in run}>
+        {onMark !== undefined && <td />}
+        <td class="name">
+          {'isReading' in run ? (
+            <a href={hrefOf({ page: 'run', run: run.name })}>{run.name}</a>
+          ) : (
+            run.name
+          )}
+        </td>
+        <td colSpan={9} class="dim">
+          {'isReading' in run ? 'reading…' : run.problem}
+        </td>
+      </tr>
+    )
+  }
+  return (
+    <tr class={isMarked ? 'here' : ''}>
+      {onMark !== undefined && (
+        <td>
+          <label class="mark-box">
+            <input
+              type="checkbox"
+              aria-label={`Mark ${run.name}`}
+              checked={isMarked}
+              onChange={({ currentTarget }) => onMark(run.name, currentTarget.checked)}
+            />
+          </label>
+        </td>
+      )}
+      <Name run={run} />
+      <td class="wide" title={run.startedAt}>
+        {startText(run.startedAt)}
+      </td>
+      <td class="wide mono">{run.model}</td>
+      <td class="wide" title={run.dataset}>
+        {run.dataset.split('/').at(-1)}
+      </td>
+      <td class="end">{run.reward?.toFixed(3) ?? unknown}</td>
+      <td class="end">
+        {percent(run.passRate)}
+        <span class="margin">
+          {run.passRate !== null &&
+            run.passInterval !== null &&
+            ` ${margin(run.passRate, run.passInterval, points)}`}
+        </span>
+      </td>
+      <td class="end wide">{percent(run.signal, 0)}</td>
+      <td class="end" title={`${thousands(run.rows)} rows × ${run.attempts}`}>
+        <span class={run.state === 'finished' ? '' : `state ${run.state}`} title={run.reason ?? ''}>
+          {run.state === 'finished'
+            ? thousands(run.ended)
+            : `${run.state}, ${thousands(run.ended)} of ${thousands(run.total)}`}
+        </span>
+      </td>
+      <td class="end wide">{duration(run.durationMs)}</td>
+      <td class="end wide">{run.costUsd === null ? unknown : `$${run.costUsd.toFixed(2)}`}</td>
+    </tr>
+  )
+}
+
+/** The name with the tags of notes, and links to comparisons with its baseline and its re-gradings. */
+function Name({ run }: { run: RunSummary }): JSX.Element {
+  return (
+    <td class="name">
+      <a href={hrefOf({ page: 'run', run: run.name })}>{run.name}</a>
+      {run.tags.map((tag) => (
+        <a
+          key={tag}
+          class="chip note"
+          href={hrefOf({ page: 'run', run: run.name, query: `tag:${tag}` })}
+        >
+          {tag}
+        </a>
+      ))}
+      {run.variants.length > 0 && (
+        <div class="variants">
+          {run.variants.map((variant) => (
+            <a key={variant} class="dim" href={comparisonHref(run.name, variant)}>
+              compare {variant.slice(run.name.length)}
+            </a>
+          ))}
+        </div>
+      )}
+    </td>
+  )
+}
