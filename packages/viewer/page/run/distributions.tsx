@@ -15,8 +15,8 @@ const shown = [
   ['seconds', 'Seconds'],
 ] as const
 
-/** About how many bars a histogram has. */
-const bars = 16
+/** At most about as many bars as can be clicked beside one another. */
+const bars = 7
 
 interface Bin {
   readonly from: number

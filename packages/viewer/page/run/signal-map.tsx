@@ -142,6 +142,9 @@ function painter(
   }
 }
 
+/** A narrower bracket cannot be hit on a phone, so it is no button; the findings have the same filters. */
+const leastShare = 0.07
+
 interface Bracket {
   readonly count: number
   /** Text for one row. */
@@ -192,12 +195,20 @@ function Brackets({
       {parts.map(({ count, one, many = one, query }) => {
         if (count === 0) return null
         const text = `${counted(count, 'row')} ${count === 1 ? one : many}`
+        const width = `${(100 * count) / rows}%`
+        if (count / rows < leastShare) {
+          return (
+            <span key={query} title={text} style={{ width }}>
+              {thousands(count)}
+            </span>
+          )
+        }
         return (
           <button
             key={query}
             title={text}
             aria-label={text}
-            style={{ width: `${(100 * count) / rows}%` }}
+            style={{ width }}
             onClick={() => onQuery(query)}
           >
             {count / rows > 0.08 ? text : thousands(count)}

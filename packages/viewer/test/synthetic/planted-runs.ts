@@ -158,6 +158,20 @@ function hostileTrajectory(attempt: number): object {
 }
 
 /** Changes the events of a run that has been written. */
+/** A run of one rollout, in which the agent says this beside its tool calls. */
+export function writeSpeakingRun(root: string, name: string, text: string): void {
+  const [task] = airlineTasks(1)
+  if (task === undefined) throw new Error('There is a task.')
+  const writer = new RunWriter(root, airlineManifest({ name, attempts: 1 }, [task]))
+  const { event, samples } = airlineRollout(name, task, 0, 'right', seededRandom(3))
+  const { steps, ...others } = samples['agent'] as { steps: { source: string }[] }
+  const speaking = steps.map((step) =>
+    step.source === 'agent' ? { ...step, message: text } : step,
+  )
+  writer.add(event, { agent: { ...others, steps: speaking } })
+  writer.close()
+}
+
 export function rewriteEvents(
   folder: string,
   change: (event: ItemEvent, index: number) => object,

@@ -1,0 +1,201 @@
+import { globSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { expect } from 'vitest'
+
+import { violations, withChromium } from './chromium.ts'
+import { writeAirlineRun } from './synthetic/airline-run.ts'
+import { rewriteEvents, writePlantedRun, writeSpeakingRun } from './synthetic/planted-runs.ts'
+import { filter, lines, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
+
+const { describe, it } = withChromium
+
+const markdown =
+  'It **costs** 1.50:\n\n| item | price |\n| --- | --- |\n| pear | 1.50 |\n\n- one\n- `two`'
+
+const inBrowser = ViewerInBrowser.forTests((root) => {
+  writePlantedRun(root)
+  const base = { rows: 60, attempts: 4 }
+  writeAirlineRun(root, { ...base, name: 'airline-base', skill: 0.3, seed: 5 })
+  writeAirlineRun(root, { ...base, name: 'airline-two', skill: 0.9, seed: 2 })
+  const thrown = writeAirlineRun(root, { name: 'thrown', rows: 2, attempts: 1 })
+  rewriteEvents(thrown, (event) => ({
+    ...event,
+    status: 'failed',
+    reward: null,
+    samples: {},
+    error_type: 'agent_error',
+    error_message: 'The workflow failed: no shelf',
+  }))
+  writeSpeakingRun(root, 'rendered', markdown)
+})
+const open: ViewerInBrowser['open'] = (place, options) => inBrowser.open(place, options)
+
+describe('a transcript', () => {
+  it('scrolls with Space, PageDown, Home and End after a click on a line, and after j', async () => {
+    const { page, problems } = await open('#/run/airline-base')
+    const top = (): Promise<number> => page.evaluate("document.querySelector('.steps').scrollTop")
+    await lines(page).first().click()
+    await reader(page).getByText('agent').first().waitFor()
+    await press(page, ' ')
+    await expect.poll(top).toBeGreaterThan(200)
+    const once = await top()
+    await press(page, 'PageDown')
+    await expect.poll(top).toBeGreaterThan(once)
+    await press(page, 'Home')
+    await expect.poll(top).toBe(0)
+    await press(page, 'j', 'End')
+    await reader(page).locator('.verdict').waitFor()
+    await expect.poll(top).toBeGreaterThan(once)
+    await press(page, 'PageUp')
+    expect(problems).toEqual([])
+  })
+
+  it('has the verdict with its reason, the expected answer and labelled metadata in its head', async () => {
+    const { page } = await open('#/run/planted?sel=17.3')
+    const head = reader(page).locator('.rhead')
+    await head.getByText('passes at 1; possible reward hacking: it called no tool').waitFor()
+    expect(await head.locator('.expected').innerText()).toMatch(/^expected \w+$/)
+    expect(await head.locator('.chip').innerText()).toMatch(/^task\s\w+$/)
+  })
+
+  it('renders Markdown and JSON, shows them as they were written, and copies them', async () => {
+    const { page, problems } = await open('#/run/rendered?sel=0.1', {
+      permissions: ['clipboard-read', 'clipboard-write'],
+    })
+    const said = reader(page).locator('.step.agent .said').first()
+    await said.locator('strong', { hasText: 'costs' }).waitFor()
+    expect(await said.locator('td').allInnerTexts()).toEqual(['pear', '1.50'])
+    expect(await said.locator('li code').innerText()).toBe('two')
+    const tree = reader(page).locator('.json').first()
+    await tree.locator('summary').first().waitFor()
+    await said.hover()
+    await said.getByRole('button', { name: 'Copy' }).click()
+    await said.getByRole('button', { name: 'Copied' }).waitFor()
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(markdown)
+    await press(page, 'm')
+    await said.getByText('**costs**').waitFor()
+    expect(await reader(page).locator('.json').count()).toBe(0)
+    expect(problems).toEqual([])
+  })
+
+  it('says in which phase a rollout failed, and lets the error be copied', async () => {
+    const { page } = await open('#/run/thrown?sel=0.1')
+    const failure = reader(page).getByRole('group', { name: 'Error' })
+    await failure.getByText('The workflow failed: no shelf').waitFor()
+    expect(await failure.innerText()).toMatch(/^Agent error\s+in the workflow/)
+    expect(await failure.getByRole('button', { name: 'Copy' }).count()).toBe(1)
+  })
+})
+
+describe('a run', () => {
+  it('lists the question before the last words, and filters by a bar of a histogram', async () => {
+    const { page, problems } = await open('#/run/airline-base')
+    const line = lines(page).first()
+    await line.locator('q').waitFor()
+    const question = await line.locator('q').innerText()
+    const text = await line.locator('.text').innerText()
+    expect(text.startsWith(question)).toBe(true)
+    expect(text.length).toBeGreaterThan(question.length + 10)
+    const bar = page.getByRole('group', { name: 'Reward' }).getByRole('button').first()
+    const [, count] = /: (\d+) rollouts/.exec((await bar.getAttribute('aria-label')) ?? '') ?? []
+    await bar.click()
+    expect(await filter(page).inputValue()).toMatch(/^reward>=0 reward<0\.\d+$/)
+    await page.getByText(`${count} of 240`, { exact: true }).waitFor()
+    await bar.click()
+    expect(await filter(page).inputValue()).toBe('')
+    expect(problems).toEqual([])
+  })
+
+  it('has a legend of its map, whose brackets stand under their columns', async () => {
+    const { page } = await open('#/run/airline-base')
+    const map = page.getByRole('region', { name: 'Signal map' })
+    await map.getByText('A column is a row, a cell an attempt').waitFor()
+    await map.getByText('0 or less').waitFor()
+    const width = (await map.locator('.brackets > *').first().boundingBox())?.width ?? 0
+    const whole = (await map.locator('.strip').boundingBox())?.width ?? 0
+    const [never = ''] = /^\d+/.exec(await map.locator('.brackets > *').first().innerText()) ?? []
+    // One pixel of margin on each side.
+    expect(Math.abs(width + 2 - (whole * Number(never)) / 60)).toBeLessThan(2)
+  })
+})
+
+describe('the list of runs', () => {
+  it('is searched and sorted, has the trend of a rollout, and leads to a comparison', async () => {
+    const { page, problems } = await open('#/')
+    const group = page.getByRole('region', { name: 'airline-support' })
+    await group.getByRole('img', { name: /^from \d+\.\d % to \d+\.\d %$/ }).waitFor()
+    const names = (): Promise<string[]> => group.locator('td.name a:first-child').allInnerTexts()
+    await group.getByRole('button', { name: 'Run' }).click()
+    expect(await names()).toEqual(['airline-base', 'airline-two', 'planted', 'rendered', 'thrown'])
+    await group.getByRole('button', { name: 'Run' }).click()
+    expect((await names())[0]).toBe('thrown')
+    await page.getByLabel('Search runs').fill('airline-support qwen3-8b:two')
+    expect(await names()).toEqual(['airline-two'])
+    await page.getByLabel('Mark airline-two').check()
+    await page.getByText('Mark another run to compare it with airline-two.').waitFor()
+    await page.getByLabel('Search runs').fill('nothing has this')
+    await page.getByRole('button', { name: 'Show all runs' }).click()
+    await page.getByLabel('Mark airline-base').check()
+    await page.getByRole('button', { name: /^Compare airline-\w+ with airline-\w+$/ }).click()
+    await page.getByText('Change of the pass rate by task').waitFor()
+    expect(problems).toEqual([])
+  })
+
+  it('gives a command to copy where there is no run, and a way back from a run that is not there', async () => {
+    const { page } = await open('#/run/none')
+    await page.getByText('There is no run none.').waitFor()
+    await page.getByRole('link', { name: 'All runs' }).click()
+    await page.getByRole('heading', { name: 'Evaluations' }).waitFor()
+  })
+})
+
+it('a comparison has axes with a zero line and units', async () => {
+  const { page } = await open('#/compare/airline-base/airline-two')
+  const forest = page.getByRole('region', { name: /^Change of the pass rate by task/ })
+  const ticks = await forest.locator('.scale').innerText()
+  expect(ticks.split(/\s+/)).toEqual([
+    expect.stringMatching(/^−\d+$/),
+    '0',
+    expect.stringMatching(/^\+\d+$/),
+    'points',
+  ])
+  await page.getByText('Every row by its change in points, from the worst to the best').waitFor()
+  expect((await page.locator('.waterfall .levels').innerText()).split('\n')).toEqual([
+    '+100',
+    '0',
+    '−100',
+  ])
+})
+
+it.each([
+  ['#/', 'light', 1440],
+  ['#/', 'dark', 390],
+  ['#/run/airline-base', 'light', 1440],
+  ['#/run/airline-base', 'dark', 390],
+  ['#/run/airline-base?sel=2.2', 'dark', 1440],
+  ['#/run/rendered?sel=0.1', 'light', 390],
+  ['#/compare/airline-base/airline-two', 'dark', 390],
+] as const)(
+  '%s, %s, %i pixels wide: fits, passes axe, and all targets can be hit',
+  async (place, colorScheme, width) => {
+    const { page } = await open(place, { colorScheme, viewport: { width, height: 844 } })
+    await page.locator('main').waitFor()
+    await expect.poll(() => page.locator('main').innerText()).not.toBe('')
+    await page.locator('main :is(.line, .grid tbody tr, .step):visible').first().waitFor()
+    expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0)
+    expect(await violations(page)).toEqual([])
+    expect(await violations(page, ['target-size'])).toEqual([])
+  },
+)
+
+it('colours and sizes of text are written in one file', () => {
+  const styles = path.join(import.meta.dirname, '../page/style')
+  const others = globSync('*.css', { cwd: styles }).filter((file) => file !== 'tokens.css')
+  const literal = /#[\da-f]{3,8}\b|font-size: [\d.]+px|(?:rgb|hsl|oklch)\(/g
+  const found = others.flatMap(
+    (file) => readFileSync(path.join(styles, file), 'utf8').match(literal) ?? [],
+  )
+  expect(others.length).toBeGreaterThan(5)
+  expect(found).toEqual([])
+})
