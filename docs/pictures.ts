@@ -91,6 +91,10 @@ async function takeTraining(page: Page): Promise<void> {
   await page.getByText('The same row over the steps').waitFor()
   await page.setViewportSize({ width: 1280, height: 1240 })
   await page.screenshot({ path: path.join(images, 'training.png') })
+  await page.setViewportSize({ width: 1280, height: 720 })
+  await page.evaluate("location.hash = '#/compare/doors%2Fbefore/doors%2Fafter-step-0024'")
+  await page.getByText('Every row by its change').waitFor()
+  await page.screenshot({ path: path.join(images, 'comparison.png') })
 }
 
 async function plot(): Promise<void> {

@@ -6,7 +6,7 @@ import { openRun, resumeRun } from '@osmosis/eval'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 import { core, moduleIn } from './grader-modules.ts'
-import { inWorkspace, readResults, run } from './in-process.ts'
+import { inWorkspace, readResults, run, start } from './in-process.ts'
 import { temporaryFolder } from './osmosis.ts'
 import { storedItem, storedManifest, storeRun } from './stored-runs.ts'
 
@@ -49,6 +49,20 @@ describe('osmosis eval regrade of a real run', () => {
       reader.sortedEvents.map(({ reward }) => reward),
     )
     expect(readFileSync(path.join(output, 'echo/events.jsonl'), 'utf8')).toBe(before)
+  })
+
+  it('is what the page does with one key, with the grader as its file is now', async () => {
+    const output = echoRun()
+    const view = start(['eval', 'view', 'echo', '--output', output])
+    const [link, token = ''] = await view.printed(/http:\S+#token=([\w-]+)\S*/)
+    const headers = { authorization: `Bearer ${token}` }
+    const url = new URL('/api/runs/echo/regrade', link)
+    const answer = await fetch(url, { method: 'POST', headers })
+    expect(await answer.json()).toEqual({ state: 'graded', name: 'echo@edited' })
+    const { size } = await (await openRun(path.join(output, 'echo'))).grades('edited')
+    expect(size).toBe(8)
+    expect((await fetch(url, { method: 'POST' })).status).toBe(401)
+    await view.end()
   })
 
   it('prints of which rollouts a stricter grader changes the verdict; its grading can be adopted and taken back', async () => {

@@ -35,7 +35,7 @@ export function App({ source }: { source: Source }): JSX.Element {
   const { look } = control
   const frame: ViewProps['frame'] = (content, states) => (
     <div class="app">
-      <Header {...{ source, route, states, control }} onHelp={() => setIsHelping(true)} />
+      <Header {...{ source, route, states, control, go }} onHelp={() => setIsHelping(true)} />
       {content}
       {isHelping && <Help onClose={() => setIsHelping(false)} />}
     </div>

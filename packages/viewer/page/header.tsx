@@ -2,7 +2,8 @@ import type { JSX } from 'preact'
 
 import type { RunProgress } from '../src/wire.ts'
 import { counted, thousands } from './format.ts'
-import { comparisonHref, hrefOf, type Route } from './route.ts'
+import { comparisonHref, type Go, hrefOf, type Route } from './route.ts'
+import { Regrade } from './run/regrade.tsx'
 import type { RunState, DisplayedRun } from './run/use-run.ts'
 import type { Source } from './source/source.ts'
 import type { Theme, ThemeControl } from './theme.ts'
@@ -12,6 +13,7 @@ interface HeaderProps {
   readonly route: Route
   readonly states: readonly RunState[]
   readonly control: ThemeControl
+  readonly go: Go
   readonly onHelp: () => void
 }
 
@@ -22,9 +24,10 @@ const themeNames: Record<Theme, string> = {
 }
 
 /** Navigation, and the progress of the run. */
-export function Header({ source, route, states, control, onHelp }: HeaderProps): JSX.Element {
+export function Header({ source, route, states, control, go, onHelp }: HeaderProps): JSX.Element {
   const [state] = states
   const run = route.page === 'run' && state?.state === 'shown' ? state.run : null
+  const graded = state?.state === 'shown' && state.run.canRegrade ? wholeName(state.run.name) : null
   return (
     <header class="top">
       <a class="logo" href={hrefOf({})}>
@@ -59,6 +62,7 @@ export function Header({ source, route, states, control, onHelp }: HeaderProps):
       {run !== null && <Progress run={run} />}
       {run !== null && <Variants run={run} />}
       {run !== null && <span class="meta">{aboutText(run)}</span>}
+      {graded !== null && <Regrade key={graded} source={source} name={graded} go={go} />}
       <span class="spring" />
       {source.held !== undefined && <span class="dim report">{reportText(run, source.held)}</span>}
       <button class="btn" onClick={control.turn} title="Light, dark, or as the system">
@@ -100,7 +104,7 @@ function Progress({ run: { progress } }: { run: DisplayedRun }): JSX.Element | n
 function Variants({ run }: { run: DisplayedRun }): JSX.Element | null {
   const others = run.variants.filter((variant) => variant !== run.name)
   if (others.length === 0) return null
-  const whole = run.name.split('@')[0] ?? ''
+  const whole = wholeName(run.name)
   return (
     <span class="variants">
       {others.slice(0, 3).map((variant) => (
@@ -110,6 +114,11 @@ function Variants({ run }: { run: DisplayedRun }): JSX.Element | null {
       ))}
     </span>
   )
+}
+
+/** The name of a run without its variant. */
+function wholeName(name: string): string {
+  return name.split('@')[0] ?? ''
 }
 
 /** How many transcripts a report has, because only these are searched. */

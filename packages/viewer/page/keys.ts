@@ -42,6 +42,7 @@ export const keyHelp: readonly (readonly [keys: string, what: string])[] = [
   ['space PgDn PgUp Home End', 'scroll the transcript'],
   ['m', 'texts as they were written, or Markdown and JSON rendered'],
   ['a', 'write a note'],
+  ['r', 'grade again with the edited grader, and compare'],
   ['1 – 9', 'the findings on the left'],
   ['f g x', 'not passed, rows with a training signal, all'],
   ['/', 'filter'],

@@ -40,6 +40,11 @@ export interface ViewerOptions extends RunPlaces, TrainingPlaces {
   readonly run?: string
   /** The training that the link opens instead. */
   readonly training?: string
+  /**
+   * Grades the stored samples of the run in a folder again, and resolves with the name of the grading. Its error is
+   * shown on the page. Default: the page cannot grade.
+   */
+  readonly regrade?: (location: string) => Promise<string>
 }
 
 /** A server of the viewer. */
@@ -61,12 +66,12 @@ export interface Viewer {
  * @throws OsmosisError with code `port_in_use`
  */
 export async function startViewer(options: ViewerOptions): Promise<Viewer> {
-  const { port = 0, run, training, ...places } = options
+  const { port = 0, run, training, regrade, ...places } = options
   const page = await readPage()
   const guard = new Guard()
   const trainings = new TrainingCatalog(places)
   const shelf = new RunCatalog(places, trainings)
-  const parts = { shelf, summaries: new RunSummaries(shelf), trainings }
+  const parts = { shelf, summaries: new RunSummaries(shelf), trainings, regrade }
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (!guard.isAddressed(request, portOf(server))) replyText(response, 403, 'Wrong host.')

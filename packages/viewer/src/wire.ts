@@ -60,6 +60,8 @@ export interface RunAnswer {
   readonly document: RunDocument
   readonly progress: RunProgress
   readonly variants: readonly string[]
+  /** Whether the page can have it graded again. */
+  readonly canRegrade?: boolean
 }
 
 /** A line of the list of trainings. */
@@ -105,6 +107,11 @@ export interface TrainingAnswer {
   /** Null when no rollouts run. */
   readonly current: CurrentRun | null
 }
+
+/** A run that was graded again, or why it was not. */
+export type RegradeAnswer =
+  | { readonly state: 'graded'; readonly name: string }
+  | { readonly state: 'failed'; readonly problem: string }
 
 /** The changes of a run since the last update. */
 export interface LiveUpdate {

@@ -1,6 +1,8 @@
-import { globSync, readFileSync } from 'node:fs'
+import { globSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 
+import { openRun } from '@osmosis/eval'
+import { startViewer } from '@osmosis/viewer'
 import { expect } from 'vitest'
 
 import { violations, withChromium } from './chromium.ts'
@@ -11,7 +13,7 @@ import { filter, lines, press, reader, ViewerInBrowser } from './viewer-in-brows
 const { describe, it } = withChromium
 
 const markdown =
-  'It **costs** 1.50:\n\n| item | price |\n| --- | --- |\n| pear | 1.50 |\n\n- one\n- `two`'
+  '#### Price\n\nIt **costs** 1.50:\n\n| item | price |\n| --- | --- |\n| pear | 1.50 |\n\n- one\n- `two`'
 
 const inBrowser = ViewerInBrowser.forTests((root) => {
   writePlantedRun(root)
@@ -67,6 +69,8 @@ describe('a transcript', () => {
     await said.locator('strong', { hasText: 'costs' }).waitFor()
     expect(await said.locator('td').allInnerTexts()).toEqual(['pear', '1.50'])
     expect(await said.locator('li code').innerText()).toBe('two')
+    // Graders read such marks, so they stay to be seen.
+    await said.getByText('#### Price').waitFor()
     const tree = reader(page).locator('.json').first()
     await tree.locator('summary').first().waitFor()
     await said.hover()
@@ -117,6 +121,46 @@ describe('a run', () => {
     const [never = ''] = /^\d+/.exec(await map.locator('.brackets > *').first().innerText()) ?? []
     // One pixel of margin on each side.
     expect(Math.abs(width + 2 - (whole * Number(never)) / 60)).toBeLessThan(2)
+  })
+})
+
+describe('grading again', () => {
+  it('with one key shows which verdicts change, again after the next edit', async () => {
+    const folder = writeAirlineRun(inBrowser.root, {
+      name: 'edited',
+      rows: 60,
+      attempts: 2,
+      skill: 9,
+    })
+    rewriteEvents(folder, (event) => ({ ...event, sat: event.at }))
+    let reward: number | null = 0
+    const regrade = async (location: string): Promise<string> => {
+      if (reward === null) throw new Error('main.ts exports no grader.')
+      const run = await openRun(location)
+      const grades = run.sortedEvents.map(({ source_row_index, run_index, rollout_id }) => ({
+        source_row_index,
+        run_index,
+        rollout_id,
+        reward,
+        error: null,
+      }))
+      await run.replaceGrades('edited', grades)
+      return 'edited'
+    }
+    await using viewer = await startViewer({ root: inBrowser.root, run: 'edited', regrade })
+    const { page, problems } = await inBrowser.openUrl(viewer.url)
+    await page.getByRole('button', { name: 'Re-grade' }).waitFor()
+    await press(page, 'r')
+    await page.locator('.sentence', { hasText: 'Worse by' }).waitFor()
+    expect(decodeURIComponent(page.url())).toContain('#/compare/edited/edited@edited')
+    reward = 1
+    await press(page, 'r')
+    await page.locator('.sentence', { hasText: /^(?!Worse)/ }).waitFor()
+    reward = null
+    await press(page, 'r')
+    await page.getByRole('alert').getByText('Not graded: main.ts exports no grader.').waitFor()
+    rmSync(folder, { recursive: true })
+    expect(problems).toEqual([])
   })
 })
 

@@ -13,6 +13,7 @@ import {
   printError,
   printOut,
 } from '../command/surroundings.ts'
+import { regradeForPage } from './regrade/regrade-run.ts'
 import { findRun, runsRoot, assertVariant } from './show/shown-run.ts'
 import { findTraining, trainingsRoot } from './training/find-training.ts'
 import type { EvalViewFlags } from './view.ts'
@@ -89,6 +90,7 @@ async function serve(
   const viewer = await startViewer({
     root,
     trainingRoot: trainingsRoot(root),
+    regrade: regradeForPage,
     ...places,
     ...(port === undefined ? {} : { port }),
   })

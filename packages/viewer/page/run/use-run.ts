@@ -11,6 +11,7 @@ export interface DisplayedRun {
   readonly table: RunTable
   readonly progress: RunProgress
   readonly variants: readonly string[]
+  readonly canRegrade: boolean
 }
 
 export type RunState =
@@ -109,6 +110,7 @@ class RunFollower {
   }
 }
 
-function shownRun(name: string, { document, progress, variants }: RunAnswer): DisplayedRun {
-  return { name, table: new RunTable(document), progress, variants }
+function shownRun(name: string, answer: RunAnswer): DisplayedRun {
+  const { document, progress, variants, canRegrade = false } = answer
+  return { name, table: new RunTable(document), progress, variants, canRegrade }
 }

@@ -1,6 +1,6 @@
 import type { RunNote } from '@osmosis/eval/analysis'
 
-import type { LiveUpdate } from '../../src/wire.ts'
+import type { LiveUpdate, RegradeAnswer } from '../../src/wire.ts'
 import type { Source } from './source.ts'
 
 /** An answer of the server other than a success. */
@@ -45,6 +45,10 @@ export function liveSource(): Source {
       const headers = { 'content-type': 'application/json' }
       const init = { method: 'POST', headers, body: JSON.stringify(note) }
       return (await (await request(at(run, '/notes'), init)).json()) as RunNote
+    },
+    regrade: async (run) => {
+      const response = await request(at(run, '/regrade'), { method: 'POST' })
+      return (await response.json()) as RegradeAnswer
     },
     follow(run, onOpen, onUpdate) {
       const stop = new AbortController()

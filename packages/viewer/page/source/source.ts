@@ -3,6 +3,7 @@ import type { RowHistory, RunNote } from '@osmosis/eval/analysis'
 import type {
   ItemName,
   LiveUpdate,
+  RegradeAnswer,
   RunAnswer,
   RunListing,
   TrainingAnswer,
@@ -31,6 +32,8 @@ export interface Source {
   trainings?(): Promise<readonly TrainingListing[]>
   training?(name: string): Promise<TrainingAnswer>
   trainingRows?(name: string): Promise<readonly RowHistory[]>
+  /** Grades the stored samples of a run again. Undefined for a report. */
+  regrade?(run: string): Promise<RegradeAnswer>
   /** Undefined where nothing can be written. */
   note?(run: string, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote>
   /**

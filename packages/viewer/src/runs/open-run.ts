@@ -52,6 +52,11 @@ export class OpenRun {
     return new OpenRun(await openRunFolder(location), name)
   }
 
+  /** Its folder; absolute. */
+  get location(): string {
+    return this.#folder.location
+  }
+
   get manifest(): RunManifest {
     return this.#folder.manifest
   }

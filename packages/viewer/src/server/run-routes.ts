@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
+import { errorMessage } from '@osmosis/core'
+
 import type { OpenRun } from '../runs/open-run.ts'
 import type { FoundView, RunCatalog } from '../runs/run-catalog.ts'
 import type { RunSummaries } from '../runs/run-summaries.ts'
 import type { RunView } from '../runs/run-view.ts'
 import type { TrainingCatalog } from '../trainings/training-catalog.ts'
-import type { ItemName, LiveUpdate } from '../wire.ts'
+import type { ItemName, LiveUpdate, RegradeAnswer } from '../wire.ts'
 import { compressJson, replyCompressed, replyJson, replyText, safeHeaders } from './replies.ts'
 
 /** The data sources of the routes. */
@@ -13,6 +15,8 @@ export interface RouteParts {
   readonly shelf: RunCatalog
   readonly summaries: RunSummaries
   readonly trainings: TrainingCatalog
+  /** See `ViewerOptions`. */
+  readonly regrade: ((location: string) => Promise<string>) | undefined
 }
 
 /** Maximum size of a note. Bytes. */
@@ -25,11 +29,12 @@ interface Call {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly url: URL
+  readonly regrade: RouteParts['regrade']
 }
 
 /** Answers a request for data, which the caller has authorised. */
 export async function answerApi(
-  { shelf, summaries, trainings }: RouteParts,
+  { shelf, summaries, trainings, regrade }: RouteParts,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -52,7 +57,8 @@ export async function answerApi(
     replyText(response, 404, `There is no run ${name}.`)
     return
   }
-  await answerRun(found, `${request.method ?? ''} ${what}`, item, { request, response, url })
+  const call = { request, response, url, regrade }
+  await answerRun(found, `${request.method ?? ''} ${what}`, item, call)
 }
 
 async function answerTraining(
@@ -76,11 +82,11 @@ async function answerRun(
   { run, view, variant }: FoundView,
   what: string,
   item: string,
-  { request, response, url }: Call,
+  { request, response, url, regrade }: Call,
 ): Promise<void> {
   switch (what) {
     case 'GET ':
-      replyCompressed(response, await viewBody(run, view))
+      replyCompressed(response, await viewBody(run, view, regrade !== undefined))
       return
     case 'GET transcripts': {
       const name = toItemName(item)
@@ -105,6 +111,10 @@ async function answerRun(
       else await replyJson(response, await run.addNote(view, note))
       return
     }
+    case 'POST regrade':
+      if (regrade === undefined) replyText(response, 404, 'This page cannot grade.')
+      else await replyJson(response, await gradeAgain(run, regrade))
+      return
     case 'GET events':
       sendEvents(response, (follower) => run.follow(variant, follower))
       return
@@ -113,15 +123,38 @@ async function answerRun(
   }
 }
 
+/** One at a time for each run: the next one replaces the grades of this one. */
+const gradings = new WeakMap<OpenRun, Promise<RegradeAnswer>>()
+
+async function gradeAgain(
+  run: OpenRun,
+  regrade: (location: string) => Promise<string>,
+): Promise<RegradeAnswer> {
+  const running = gradings.get(run)
+  if (running !== undefined) return running
+  const grade = async (): Promise<RegradeAnswer> => {
+    try {
+      return { state: 'graded', name: `${run.name}@${await regrade(run.location)}` }
+    } catch (error) {
+      return { state: 'failed', problem: errorMessage(error) }
+    } finally {
+      gradings.delete(run)
+    }
+  }
+  const grading = grade()
+  gradings.set(run, grading)
+  return grading
+}
+
 const bodies = new WeakMap<RunView, { readonly stamp: string; readonly body: Buffer }>()
 
 /** Cached until the next change: building it for a large run takes much time and memory. */
-async function viewBody(run: OpenRun, view: RunView): Promise<Buffer> {
+async function viewBody(run: OpenRun, view: RunView, canRegrade: boolean): Promise<Buffer> {
   const { document, progress, variants } = await run.answer(view)
   const stamp = JSON.stringify([view.changes, progress, variants])
   const known = bodies.get(view)
   if (known?.stamp === stamp) return known.body
-  const body = await compressJson({ document, progress, variants })
+  const body = await compressJson({ document, progress, variants, canRegrade })
   bodies.set(view, { stamp, body })
   return body
 }

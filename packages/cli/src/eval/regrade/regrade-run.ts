@@ -72,6 +72,31 @@ export async function evalRegradeCommand(name: string, flags: EvalRegradeFlags):
   }
 }
 
+/** The grading that the page makes; the next one replaces it. */
+const pageGrading = 'edited'
+
+/**
+ * Grades the stored samples of a run again with its grader as the file is now, for the page. Resolves with the name of
+ * the grading.
+ *
+ * @throws OsmosisError as {@link evalRegradeCommand}; `invalid_entrypoint` also when the grader fails for every rollout
+ */
+export async function regradeForPage(location: string): Promise<string> {
+  const run = await openRun(location)
+  const { signal } = new AbortController()
+  const prepared = await prepare(run, { as: pageGrading, yes: true }, signal)
+  const { regrading } = await grade(prepared, { signal, onFile: () => {} })
+  const [first] = regrading.grades
+  if (first !== undefined && regrading.grades.every(({ error }) => error !== null)) {
+    throw new OsmosisError(
+      'invalid_entrypoint',
+      `The grader failed for every rollout: ${first.error}`,
+    )
+  }
+  await run.replaceGrades(pageGrading, regrading.grades)
+  return pageGrading
+}
+
 function assertFlagsFit({
   adopt: adopted,
   watch: isWatching,
