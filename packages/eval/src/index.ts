@@ -139,3 +139,4 @@ export {
   trainingRuns,
   trainingWriter,
 } from './store/read/training-folder.ts'
+export { WorkerRecord, type WorkerRecordOptions } from './training/training-record.ts'

@@ -338,6 +338,11 @@ function workerFlags(command: Command, whose: string) {
       'heap size of a worker process (default: an equal part of the memory of the machine)',
       countFrom(32),
     )
+    .optionsGroup(groups.output)
+    .option(
+      '--record <folder>',
+      'store all rollouts by version of the policy, as a training that osmosis eval view <folder> opens; one process for each folder',
+    )
 }
 
 /** Flags of the processes that run rollouts. */

@@ -12,6 +12,7 @@ import { egressOf } from '../command/flags.ts'
 import { endSignal, environment, namedHere, printOut } from '../command/surroundings.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
+import { recordedWorkflow } from './recorded-workflow.ts'
 import type { ServeFlags } from './serve.ts'
 import {
   localWorkflow,
@@ -43,10 +44,11 @@ export async function serveWorkflow(
     const log = server?.logger ?? logger
     log.warn(line, `a worker ended: ${happened}`)
   }
-  const served =
+  const plain =
     typeof what === 'string'
       ? await workflowInWorkers({ spec: what, ...options }, flags, onWorkerEnd)
       : localWorkflow(what, options)
+  const served = await recordedWorkflow(plain, flags.record, 'the training cluster', logger)
   const { backend, facts, close } = served
   try {
     assertWorkflowFlags(flags, facts.file)

@@ -187,6 +187,7 @@ async function serveCommand(entrypoint: string | undefined, flags: ServeFlags): 
   refuseOneOf(
     {
       '--set': flags.set,
+      '--record': flags.record,
       '--admission-status': flags.admissionStatus,
       '--run': flags.run || undefined,
     },
@@ -245,6 +246,7 @@ function assertQueueFlags(flags: ServeFlags): void {
     '--progress-timeout': flags.progressTimeout,
     '--worker-memory': flags.workerMemory,
     '--set': flags.set,
+    '--record': flags.record,
   }
   refuseOneOf(
     ofWorkers,

@@ -12,6 +12,7 @@ import {
 import { egressOf } from '../command/flags.ts'
 import { endSignal, environment } from '../command/surroundings.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
+import { recordedWorkflow } from '../serve/recorded-workflow.ts'
 import { localWorkflow, workflowInWorkers, type ServedWorkflow } from '../serve/served-workflow.ts'
 import { onlyWorkflow, queuedWorkflow } from './queue-access.ts'
 import type { WorkerFlags } from './worker.ts'
@@ -104,6 +105,21 @@ export const defaultConcurrency = 64
 
 /** Loads the workflow that a worker runs, in this process or in worker processes. */
 export async function runnableWorkflow(
+  entrypoint: string,
+  flags: WorkerFlags,
+  logger: Logger,
+): Promise<ServedWorkflow> {
+  const served = await plainWorkflow(entrypoint, flags, logger)
+  const trainer =
+    flags.agentLightning === undefined
+      ? flags.trinity === undefined
+        ? 'the queue'
+        : 'Trinity-RFT'
+      : 'Agent Lightning'
+  return recordedWorkflow(served, flags.record, trainer, logger)
+}
+
+async function plainWorkflow(
   entrypoint: string,
   flags: WorkerFlags,
   logger: Logger,

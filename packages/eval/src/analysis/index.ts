@@ -117,6 +117,8 @@ export {
   type TrainingRecord,
   type UpdateFigures,
 } from './training/training-records.ts'
+export { type MeasuredRollouts, measureRollouts } from './training/step-figures.ts'
+export { alarmsOf } from './training/training-alarms.ts'
 export {
   type SeriesKey,
   type TrainingPoint,

@@ -13,10 +13,7 @@ import {
   type RunStore,
 } from '@osmosis/eval'
 import {
-  meanValue,
-  passRate,
-  RunTable,
-  toRunDocument,
+  measureRollouts,
   type ItemEvent,
   type RunInputs,
   type RunManifest,
@@ -129,31 +126,8 @@ async function openStore(settings: RunSettings, options: StepRunOptions): Promis
 
 /** @param seconds - without the time in which the training was stopped */
 function endedStep({ manifest, events }: RunStore, seconds: number): EndedStepRun {
-  const ended = [...events.values()]
-  const table = new RunTable(toRunDocument(manifest, ended))
-  const reward = meanValue(table)
-  const passes = passRate(table)
-  const total = (value: (event: ItemEvent) => number): number =>
-    ended.reduce((sum, event) => sum + value(event), 0)
-  const calls = total((event) => event.calls)
-  const settled = table.groups.filter(({ kind }) => kind !== 'signal')
-  return {
-    figures: {
-      rollouts: ended.length,
-      failed: ended.filter(({ status }) => status === 'failed').length,
-      reward: reward.value,
-      rewardFrom: reward.ci95?.[0] ?? null,
-      rewardTo: reward.ci95?.[1] ?? null,
-      passRate: passes.value ?? 0,
-      passFrom: passes.ci95?.[0] ?? null,
-      passTo: passes.ci95?.[1] ?? null,
-      answerTokens: total((event) => event.completion_tokens ?? 0) / Math.max(1, ended.length),
-      toolCalls: total((event) => event.tool_calls) / Math.max(1, ended.length),
-      cutOff: total((event) => event.finish['length'] ?? 0) / Math.max(1, calls),
-      seconds,
-    },
-    settledRows: settled.map(({ row }) => manifest.rows[row]?.source_row ?? row),
-  }
+  const { figures, settledRows } = measureRollouts(manifest, events.values(), seconds)
+  return { figures, settledRows }
 }
 
 /** The graded samples of a run that has ended, with their sequences: failed and removed ones are left out. */

@@ -4,18 +4,18 @@ import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import { lockRun, openRun, trainingLock, trainingRuns, type DatasetRow } from '@osmosis/eval'
-import type {
-  CheckpointRecord,
-  EvaluationRecord,
-  RunInputs,
-  StartRecord,
-  StepRecord,
-  UpdateFigures,
+import {
+  alarmsOf,
+  type CheckpointRecord,
+  type EvaluationRecord,
+  type RunInputs,
+  type StartRecord,
+  type StepRecord,
+  type UpdateFigures,
 } from '@osmosis/eval/analysis'
 
 import { policyGradientBatch, rejectionBatch, type CountedBatch } from '../batch/training-batch.ts'
 import type { Learner } from '../learner.ts'
-import { alarmsOf } from './alarms.ts'
 import { chooseRows } from './choose-rows.ts'
 import { assertSameTraining } from './same-training.ts'
 import { runStep, trainableSamples, type RunSettings } from './step-run.ts'

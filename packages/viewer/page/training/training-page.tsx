@@ -1,4 +1,9 @@
-import { type SeriesKey, type TrainingSeries, trainingSeries } from '@osmosis/eval/analysis'
+import {
+  type SeriesKey,
+  type StartRecord,
+  type TrainingSeries,
+  trainingSeries,
+} from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
@@ -128,7 +133,7 @@ function Head({
       ? heldOut
       : series.find(({ key }) => key === 'reward')
   const [first, last] = [measured?.points[0], measured?.points.at(-1)]
-  const planned = started === undefined ? '' : ` of ${thousands(started.steps)}`
+  const planned = started?.steps == null ? '' : ` of ${thousands(started.steps)}`
   return (
     <>
       <p class="sentence">
@@ -155,15 +160,16 @@ function Head({
             {current.run}: {thousands(current.ended)} of {counted(current.total, 'rollout')}
           </a>
         )}{' '}
-        {started !== undefined && (
-          <span class="dim">
-            {started.model}, {started.rollout} on {started.dataset},{' '}
-            {counted(started.rowsPerStep, 'row')} × {started.attempts} per step
-          </span>
-        )}
+        {started !== undefined && <span class="dim">{aboutText(started)}</span>}
       </p>
     </>
   )
+}
+
+function aboutText({ model, rollout, dataset, rowsPerStep, attempts }: StartRecord): string {
+  const on = dataset === null ? '' : ` on ${dataset}`
+  const size = rowsPerStep === null ? '' : `, ${counted(rowsPerStep, 'row')} × ${attempts} per step`
+  return `${model}, ${rollout}${on}${size}`
 }
 
 const maxAlarms = 3

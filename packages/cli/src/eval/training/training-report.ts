@@ -39,14 +39,22 @@ export function trainingReport(
   const isRunning = trainingWriter(location) !== null
   const state = isRunning ? 'running' : last?.kind === 'end' ? 'finished' : 'interrupted'
   const colour = { finished: 'green', running: 'cyan', interrupted: 'yellow' } as const
-  const planned = started === undefined ? '' : ` of ${formatCount(started.steps)}`
+  const planned = started?.steps == null ? '' : ` of ${formatCount(started.steps)}`
   const facts: [string, string][] = [
     ...(started === undefined
       ? []
       : ([
           ['Model', started.model],
-          ['Rollout', `${started.rollout} on ${started.dataset}`],
-          ['Step', `${started.rowsPerStep} rows × ${started.attempts} attempts`],
+          [
+            'Rollout',
+            `${started.rollout}${started.dataset === null ? '' : ` on ${started.dataset}`}`,
+          ],
+          ...(started.rowsPerStep === null
+            ? []
+            : ([['Step', `${started.rowsPerStep} rows × ${started.attempts} attempts`]] satisfies [
+                string,
+                string,
+              ][])),
         ] satisfies [string, string][])),
     ...heldOutFact(records),
     ...(last?.kind === 'end' ? ([['Ended', last.reason]] satisfies [string, string][]) : []),

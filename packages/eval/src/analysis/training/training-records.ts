@@ -64,21 +64,22 @@ export interface StartRecord {
   readonly kind: 'start'
   /** Steps that were done before. */
   readonly step: number
-  /** Planned number of steps, those before included. */
-  readonly steps: number
-  /** Name of the base model. */
+  /** Planned number of steps, those before included; null when another trainer decides. */
+  readonly steps: number | null
+  /** Name of the base model; of the trainer when another one trains. */
   readonly model: string
   readonly rollout: string
-  readonly dataset: string
+  /** Null when another trainer has it, like what follows. */
+  readonly dataset: string | null
   /** Number of rows in the dataset that may be drawn. */
-  readonly rows: number
-  readonly rowsPerStep: number
-  readonly attempts: number
+  readonly rows: number | null
+  readonly rowsPerStep: number | null
+  readonly attempts: number | null
   /** ISO 8601, UTC. */
   readonly startedAt: string
 }
 
-/** One update of the policy, with the rollouts that it learned from. */
+/** One update of the policy, with the rollouts that it learned from; a later record of the same run replaces it. */
 export interface StepRecord {
   readonly kind: 'step'
   /** From 1. */
@@ -92,7 +93,7 @@ export interface StepRecord {
   readonly sampledBy: number
   readonly rollouts: StepFigures
   readonly batch: BatchCounts
-  /** Null when no sequence had a signal, so that there was no update. */
+  /** Null when another trainer updates, or when no sequence had a signal, so that there was no update. */
   readonly update: UpdateFigures | null
   /** Positions of its rows in the dataset. */
   readonly rows: readonly number[]

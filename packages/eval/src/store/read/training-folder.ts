@@ -37,7 +37,7 @@ export function readTrainingJournal(folder: string): readonly TrainingRecord[] {
   const file = trainingJournalFile(folder)
   if (!existsSync(file)) return []
   const lines = readFileSync(file, 'utf8').split('\n')
-  return lines.flatMap((line, at) => {
+  const records = lines.flatMap((line, at) => {
     // Behind the last newline: nothing, or a line that a crash cut off.
     if (at === lines.length - 1) return []
     try {
@@ -50,6 +50,15 @@ export function readTrainingJournal(folder: string): readonly TrainingRecord[] {
       )
     }
   })
+  return lastOfEachStep(records)
+}
+
+/** A record of a step that was written again, because more of its rollouts ended, replaces the one before. */
+function lastOfEachStep(records: readonly TrainingRecord[]): TrainingRecord[] {
+  const last = new Map(
+    records.map((record) => [record.kind === 'step' ? record.run : record, record]),
+  )
+  return [...last.values()]
 }
 
 /** A training in a folder of trainings. */

@@ -1,4 +1,4 @@
-import type { StepRecord } from '@osmosis/eval/analysis'
+import type { StepRecord } from './training-records.ts'
 
 /** A step of which the alarms are not known yet. */
 type MeasuredStep = Omit<StepRecord, 'alarms'>

@@ -1,0 +1,36 @@
+import { WorkerRecord } from '@osmosis/eval'
+import type { Logger } from '@osmosis/server'
+
+import { namedHere, redaction } from '../command/surroundings.ts'
+import type { ServedWorkflow } from './served-workflow.ts'
+
+/**
+ * The same workflow, whose rollouts are recorded in a folder as a training that `osmosis eval view` opens; unchanged
+ * without a folder.
+ *
+ * @param trainer - named in the record
+ * @throws OsmosisError with code `run_locked` when another process records there, `damaged_run`, `storage_error`
+ */
+export async function recordedWorkflow(
+  served: ServedWorkflow,
+  folder: string | undefined,
+  trainer: string,
+  logger: Logger,
+): Promise<ServedWorkflow> {
+  if (folder === undefined) return served
+  const record = await WorkerRecord.open({
+    folder: namedHere(folder),
+    trainer,
+    rollout: served.facts.workflow,
+    redact: (data) => redaction().data(data),
+    onProblem: (problem) => logger.error({ record: folder }, problem),
+  })
+  return {
+    ...served,
+    backend: record.recording(served.backend),
+    close: async () => {
+      await served.close()
+      await record.close()
+    },
+  }
+}

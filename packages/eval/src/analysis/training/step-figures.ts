@@ -1,0 +1,52 @@
+import { meanValue, passRate } from '../figures/reward-figures.ts'
+import type { ItemEvent } from '../records/item-event.ts'
+import type { RunManifest } from '../records/run-manifest.ts'
+import { toRunDocument } from '../table/document-writer.ts'
+import { RunTable } from '../table/run-table.ts'
+import type { StepFigures } from './training-records.ts'
+
+/** What the rollouts of a step came to. */
+export interface MeasuredRollouts {
+  readonly figures: StepFigures
+  /** Positions of its rows in the dataset. */
+  readonly rows: readonly number[]
+  /** Those whose attempts all had the same reward. */
+  readonly settledRows: readonly number[]
+}
+
+/** Figures of the rollouts of a run, as journals of trainings have them. */
+export function measureRollouts(
+  manifest: RunManifest,
+  events: Iterable<ItemEvent>,
+  seconds: number,
+): MeasuredRollouts {
+  const ended = [...events]
+  const table = new RunTable(toRunDocument(manifest, ended))
+  const [reward, passes] = [meanValue(table), passRate(table)]
+  const total = (value: (event: ItemEvent) => number): number =>
+    ended.reduce((sum, event) => sum + value(event), 0)
+  const count = Math.max(1, ended.length)
+  return {
+    figures: {
+      rollouts: ended.length,
+      failed: ended.filter(({ status }) => status === 'failed').length,
+      reward: reward.value,
+      rewardFrom: reward.ci95?.[0] ?? null,
+      rewardTo: reward.ci95?.[1] ?? null,
+      passRate: passes.value ?? 0,
+      passFrom: passes.ci95?.[0] ?? null,
+      passTo: passes.ci95?.[1] ?? null,
+      answerTokens: total((event) => event.completion_tokens ?? 0) / count,
+      toolCalls: total((event) => event.tool_calls) / count,
+      cutOff:
+        total((event) => event.finish['length'] ?? 0) /
+        Math.max(
+          1,
+          total(({ calls }) => calls),
+        ),
+      seconds,
+    },
+    rows: table.groups.map(({ row }) => row),
+    settledRows: table.groups.filter(({ kind }) => kind !== 'signal').map(({ row }) => row),
+  }
+}

@@ -1,0 +1,138 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+
+import { alarmsOf } from '../analysis/training/training-alarms.ts'
+import { measureRollouts } from '../analysis/training/step-figures.ts'
+import type { RunManifest, RunRow } from '../analysis/records/run-manifest.ts'
+import type { StepRecord } from '../analysis/training/training-records.ts'
+import { type DatasetRow, toRunRow } from '../dataset/dataset-row.ts'
+import { createRun, resumeRun } from '../store/write/create-run.ts'
+import type { EndedItem, RunStore } from '../store/write/run-store.ts'
+
+/** The rollouts that one version of the policy answered, as a run. */
+export interface RecordedStepOptions {
+  /** Folder of the runs. */
+  readonly runs: string
+  /** From 1. */
+  readonly step: number
+  /** As the calls named it. */
+  readonly version: string
+  readonly rollout: string
+  readonly passThreshold: number
+}
+
+/** Writes the run of a version. */
+export class RecordedStep {
+  readonly step: number
+  readonly version: string
+  /** Whether rollouts ended since its record was written. */
+  isChanged = false
+  readonly #store: RunStore
+  readonly #startedAt = performance.now()
+  /** By row: the number of its attempts. */
+  readonly #attempts = new Map<number, number>()
+
+  private constructor({ step, version }: RecordedStepOptions, store: RunStore) {
+    this.step = step
+    this.version = version
+    this.#store = store
+    for (const { source_row_index: row } of store.events.values()) {
+      this.#attempts.set(row, (this.#attempts.get(row) ?? 0) + 1)
+    }
+  }
+
+  /** Creates the run, or continues it. */
+  static async open(options: RecordedStepOptions): Promise<RecordedStep> {
+    const { runs, step } = options
+    const location = path.join(runs, stepName(step))
+    const store = existsSync(location)
+      ? await resumeRun({ location })
+      : await createRun({ outputRoot: runs, manifest: manifestOf(options) })
+    return new RecordedStep(options, store)
+  }
+
+  /** The number of the next attempt at a row, which is then taken. */
+  takeAttempt(row: number): number {
+    const attempt = this.#attempts.get(row) ?? 0
+    this.#attempts.set(row, attempt + 1)
+    return attempt
+  }
+
+  async commit(row: RunRow, item: EndedItem): Promise<void> {
+    await this.#store.grow({ rows: [row], n: item.event.run_index + 1 })
+    await this.#store.commit(item)
+    this.isChanged = true
+  }
+
+  /** The place of a row in the run. */
+  placeOf(row: number): number {
+    const place = this.#store.manifest.rows.findIndex(({ source_row: own }) => own === row)
+    return place === -1 ? this.#store.manifest.rows.length : place
+  }
+
+  record(earlier: readonly StepRecord[]): StepRecord {
+    const { manifest, events } = this.#store
+    const seconds = (performance.now() - this.#startedAt) / 1000
+    const { figures, rows, settledRows } = measureRollouts(manifest, events.values(), seconds)
+    const measured = {
+      kind: 'step',
+      step: this.step,
+      phase: 'policy_gradient',
+      run: stepName(this.step),
+      version: this.step,
+      sampledBy: this.step - 1,
+      rollouts: figures,
+      batch: {
+        groups: rows.length,
+        groupsWithSignal: rows.length - settledRows.length,
+        sequences: 0,
+        tokens: 0,
+        stale: 0,
+        splits: 0,
+        withoutIds: 0,
+        untrainable: 0,
+      },
+      update: null,
+      rows,
+      settledRows,
+      endedAt: new Date().toISOString(),
+    } as const
+    return { ...measured, alarms: alarmsOf(measured, earlier) }
+  }
+
+  close(): Promise<void> {
+    return this.#store.close()
+  }
+}
+
+/** A row as runs of a record have it: equal prompts with equal labels are one row, whatever else is sent with them. */
+export function recordedRow(row: DatasetRow): RunRow {
+  const content = JSON.stringify([row.initialMessages, row.label])
+  return { ...toRunRow(row), key: createHash('sha256').update(content).digest('hex').slice(0, 16) }
+}
+
+function stepName(step: number): string {
+  return `step-${String(step).padStart(4, '0')}`
+}
+
+function manifestOf({ step, version, rollout, passThreshold }: RecordedStepOptions): RunManifest {
+  return {
+    schema_version: 1,
+    local_run_id: randomBytes(16).toString('hex'),
+    run_name: stepName(step),
+    created_at: new Date().toISOString(),
+    inputs: {
+      model: { name: version, base_url: null, baseline: null, params: {} },
+      dataset: { name: '', sha256: '' },
+      code: { rollout, kind: 'workflow', entrypoint: '', sha256: '', scorers: [] },
+      env: {},
+      secrets: [],
+      timeouts: { agent_seconds: null, grader_seconds: null, max_turns: null },
+    },
+    n: 1,
+    pass_threshold: passThreshold,
+    provenance: { sdk_version: '', node_version: process.version, config: null, git: null },
+    rows: [],
+  }
+}

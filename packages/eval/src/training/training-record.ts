@@ -1,0 +1,258 @@
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+
+import { errorMessage } from '@osmosis/core'
+import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/runtime'
+
+import type { RunRow } from '../analysis/records/run-manifest.ts'
+import type {
+  StepRecord,
+  TrainingRecord as JournalRecord,
+} from '../analysis/training/training-records.ts'
+import type { DatasetRow } from '../dataset/dataset-row.ts'
+import { toEndedItem } from '../run/items/item-record.ts'
+import { listRuns } from '../store/list-runs.ts'
+import {
+  readTrainingJournal,
+  trainingJournalFile,
+  trainingLock,
+  trainingRuns,
+} from '../store/read/training-folder.ts'
+import { lockRun, type RunLock } from '../store/run-lock.ts'
+import { AppendFile } from '../store/write/append-file.ts'
+import { recordedOutcome, type ReportedEnd } from './recorded-outcome.ts'
+import { RecordedStep, recordedRow } from './recorded-step.ts'
+
+/** Options of {@link WorkerRecord.open}. */
+export interface WorkerRecordOptions {
+  /** Folder of the record; one that exists continues. */
+  readonly folder: string
+  /** Name of the trainer, for reports. */
+  readonly trainer: string
+  /** Name of the workflow, for reports. */
+  readonly rollout: string
+  /** The least reward of a rollout that passes. Default: 1. */
+  readonly passThreshold?: number
+  /** Removes secrets from what is stored. */
+  readonly redact?: (<T>(data: T) => T) | undefined
+  /** Receives why a rollout could not be recorded. It is delivered all the same. */
+  readonly onProblem: (problem: string) => void
+}
+
+/** Runs of earlier versions that stay open for rollouts that end late. */
+const openSteps = 3
+
+/** The version of a rollout whose calls name none. */
+const unknownVersion = 'policy'
+
+/**
+ * What a worker or server sees of a training that another program makes, as `osmosis eval view` shows trainings: a run for each
+ * version of the policy. Recording never delays or fails a rollout.
+ */
+export class WorkerRecord {
+  readonly #options: WorkerRecordOptions
+  readonly #journal: AppendFile
+  readonly #lock: RunLock
+  /** Positions of rows, by their key. */
+  readonly #rows: Map<string, number>
+  /** Numbers of the steps, by version. */
+  readonly #numbers: Map<string, number>
+  readonly #open = new Map<number, RecordedStep>()
+  readonly #records: Map<number, StepRecord>
+  #last: Promise<void> = Promise.resolve()
+
+  private constructor(
+    options: WorkerRecordOptions,
+    lock: RunLock,
+    known: Pick<Known, 'rows' | 'numbers' | 'records'>,
+  ) {
+    this.#options = options
+    this.#lock = lock
+    this.#rows = known.rows
+    this.#numbers = known.numbers
+    this.#records = known.records
+    this.#journal = new AppendFile(trainingJournalFile(options.folder), ({ message }) => {
+      options.onProblem(message)
+    })
+  }
+
+  /**
+   * Opens the record of a folder. The caller closes it.
+   *
+   * @throws OsmosisError with code `run_locked` when another process records there, `damaged_run`, `storage_error`
+   */
+  static async open(options: WorkerRecordOptions): Promise<WorkerRecord> {
+    const { folder, trainer, rollout } = options
+    await mkdir(folder, { recursive: true })
+    const lock = await lockRun(trainingLock(folder))
+    try {
+      const record = new WorkerRecord(options, lock, await knownOf(folder))
+      const unknown = { steps: null, dataset: null, rows: null, rowsPerStep: null, attempts: null }
+      const startedAt = new Date().toISOString()
+      const step = record.#records.size
+      await record.#append({ kind: 'start', step, model: trainer, rollout, ...unknown, startedAt })
+      return record
+    } catch (error) {
+      lock.release()
+      throw error
+    }
+  }
+
+  /** The same backend; its rollouts are recorded when they end. */
+  recording(backend: ExecutionBackend): ExecutionBackend {
+    const execute: ExecutionBackend['execute'] = async (request, observer) => {
+      const startedAt = performance.now()
+      const end: { -readonly [K in keyof ReportedEnd]: ReportedEnd[K] } = {
+        workflow: undefined,
+        samples: undefined,
+        grading: undefined,
+        durationMs: 0,
+      }
+      const watching = replacing<RolloutObserver>(observer, {
+        workflowFinished: async (outcome, samples) => {
+          end.workflow = outcome
+          end.samples = samples
+          await observer.workflowFinished(outcome, samples)
+        },
+        gradingFinished: async (outcome) => {
+          end.grading = outcome
+          await observer.gradingFinished(outcome)
+        },
+      })
+      await backend.execute(request, watching)
+      end.durationMs = performance.now() - startedAt
+      if (end.workflow !== undefined) this.#add(request, end)
+    }
+    return replacing<ExecutionBackend>(backend, { execute })
+  }
+
+  /** Writes what is pending. */
+  async close(): Promise<void> {
+    await this.#last
+    for (const step of this.#open.values()) {
+      await this.#write(step)
+      await step.close()
+    }
+    const endedAt = new Date().toISOString()
+    const reason = 'The worker has ended.'
+    await this.#append({ kind: 'end', step: this.#records.size, reason, endedAt })
+    await this.#journal.close()
+    this.#lock.release()
+  }
+
+  /** One after the other: rows, attempts and steps are numbered in the order in which rollouts end. */
+  #add(request: RolloutRequest, end: ReportedEnd): void {
+    this.#last = this.#last
+      .then(() => this.#store(request, end))
+      .catch((error: unknown) => {
+        this.#options.onProblem(`${request.rolloutId} is not recorded: ${errorMessage(error)}`)
+      })
+  }
+
+  async #store(request: RolloutRequest, end: ReportedEnd): Promise<void> {
+    const { redact = (data) => data } = this.#options
+    const outcome = await recordedOutcome(request, end)
+    const row = this.#rowOf(request)
+    const scores = { scores: {}, scoreErrors: {} }
+    const context = { row: row.stored, scores, isCompared: false, redact }
+    const model = 'primary' as const
+    const place = { rolloutId: request.rolloutId, row: row.given, model, rowIndex: 0, runIndex: 0 }
+    const group = { id: row.stored.key, attempt: 1, size: 1 }
+    const { event, ...documents } = toEndedItem({ ...place, group }, outcome, context)
+    const step = await this.#stepOf(event.versions?.[0] ?? unknownVersion)
+    const numbered = {
+      ...event,
+      row_index: step.placeOf(row.stored.source_row),
+      run_index: step.takeAttempt(row.stored.source_row),
+    }
+    await step.commit(row.stored, { event: numbered, ...documents })
+  }
+
+  #rowOf({ initialMessages, label, metadata }: RolloutRequest): {
+    given: DatasetRow
+    stored: RunRow
+  } {
+    const given: DatasetRow = {
+      sourceRowIndex: 0,
+      initialMessages: initialMessages.map(({ role, content }) => ({
+        role: role === 'system' ? 'system' : 'user',
+        content: typeof content === 'string' ? content : JSON.stringify(content),
+      })),
+      label,
+      metadata,
+      otherColumns: {},
+    }
+    const stored = recordedRow(given)
+    const position = this.#rows.get(stored.key) ?? this.#rows.size
+    this.#rows.set(stored.key, position)
+    return {
+      given: { ...given, sourceRowIndex: position },
+      stored: { ...stored, source_row: position },
+    }
+  }
+
+  async #stepOf(version: string): Promise<RecordedStep> {
+    const number = this.#numbers.get(version) ?? this.#numbers.size + 1
+    const isNew = !this.#numbers.has(version)
+    this.#numbers.set(version, number)
+    const known = this.#open.get(number)
+    if (known !== undefined) return known
+    const { folder, rollout, passThreshold = 1 } = this.#options
+    const runs = trainingRuns(folder)
+    const opened = await RecordedStep.open({ runs, step: number, version, rollout, passThreshold })
+    if (isNew) for (const step of this.#open.values()) await this.#write(step)
+    this.#open.set(number, opened)
+    const [oldest] = this.#open.values()
+    if (this.#open.size > openSteps && oldest !== undefined) {
+      this.#open.delete(oldest.step)
+      await this.#write(oldest)
+      await oldest.close()
+    }
+    return opened
+  }
+
+  /** Writes the record of a step, again when rollouts ended since. */
+  async #write(step: RecordedStep): Promise<void> {
+    if (!step.isChanged) return
+    const earlier = [...this.#records.values()].filter((record) => record.step < step.step)
+    const record = step.record(earlier.toSorted((a, b) => a.step - b.step))
+    step.isChanged = false
+    this.#records.set(step.step, record)
+    await this.#append(record)
+  }
+
+  async #append(record: JournalRecord): Promise<void> {
+    await this.#journal.append(JSON.stringify(record)).durable
+  }
+}
+
+interface Known {
+  readonly rows: Map<string, number>
+  readonly numbers: Map<string, number>
+  readonly records: Map<number, StepRecord>
+}
+
+/** What an earlier process recorded in a folder. */
+async function knownOf(folder: string): Promise<Known> {
+  const rows = new Map<string, number>()
+  const numbers = new Map<string, number>()
+  for (const { name, manifest } of await listRuns(trainingRuns(folder))) {
+    if (manifest === null) continue
+    numbers.set(manifest.inputs.model.name, Number(path.basename(name).replace('step-', '')))
+    for (const { key, source_row: position } of manifest.rows) rows.set(key, position)
+  }
+  const steps = readTrainingJournal(folder).filter((record) => record.kind === 'step')
+  return { rows, numbers, records: new Map(steps.map((record) => [record.step, record])) }
+}
+
+/** The same object with other methods; what is not replaced works as before, private fields too. */
+function replacing<T extends object>(target: T, methods: Partial<T>): T {
+  return new Proxy(target, {
+    get(own, name) {
+      const replacement: unknown = Reflect.get(methods, name)
+      if (replacement !== undefined) return replacement
+      const value: unknown = Reflect.get(own, name, own)
+      return typeof value === 'function' ? (value.bind(own) as unknown) : value
+    },
+  })
+}
