@@ -23,6 +23,7 @@ export {
 } from './backend/execution-backend.ts'
 export { ArtifactsFolder, LiveRollout } from './backend/live-rollout.ts'
 export { LiveRollouts, type RolloutPhases } from './backend/live-rollouts.ts'
+export { replaceMethods } from './backend/replaced-methods.ts'
 export { oneReward, runToEnd, type RewardRule, type RolloutEnd } from './backend/rollout-end.ts'
 export { failedWorkflow, toFailure, type WorkflowResult } from './backend/workflow-phase.ts'
 export {

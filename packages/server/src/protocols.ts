@@ -17,6 +17,7 @@ export {
 } from './http/server-route.ts'
 export { reachableUrl } from './http/request-body.ts'
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
+export { countedBackend } from './metrics/counted-backend.ts'
 export type { CountedCall } from './metrics/rollout-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
 export { OwnershipLog } from './work/ownership-log.ts'

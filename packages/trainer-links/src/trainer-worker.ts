@@ -82,6 +82,8 @@ export interface TrainerWorkerOptions {
   readonly drainSeconds?: number | undefined
   /** Default: nothing is logged. */
   readonly logger?: Logger | undefined
+  /** Called when an outcome has arrived at the trainer, or could not be delivered. */
+  readonly onDelivery?: ((isDelivered: boolean) => void) | undefined
   /** How often figures are logged. Seconds; default 60. */
   readonly summarySeconds?: number | undefined
 }
@@ -173,9 +175,12 @@ class TrainerWorker {
   #start(task: TrainerTask): void {
     const running: RunningTask = { task, cancelledBy: undefined }
     this.#running.add(running)
+    const { onDelivery } = this.#options
     this.#runAndDeliver(running)
+      .then(() => onDelivery?.(true))
       .catch((error: unknown) => {
         this.#figures.undelivered += 1
+        onDelivery?.(false)
         if (isOsmosisError(error) && error.code === 'unauthorized') this.#fail(error)
         const line = { rollout_id: task.request.rolloutId, error: errorMessage(error) }
         this.#logger.error(

@@ -41,7 +41,6 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
   const concurrency = Math.max(slots, leastConcurrency)
   const ending = new AbortController()
   const { signal } = ending
-  const running = runTrainerWorker({ backend, link, concurrency, signal, drainSeconds, logger })
   const worker = {
     id: randomUUID(),
     get active(): number {
@@ -55,7 +54,17 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
       await running.catch(() => {})
     },
   }
-  const app = createWorkerApp({ worker, backend, concurrency: slots, drainSeconds, logger })
+  const counted = { worker, backend, concurrency: slots, drainSeconds, logger, counts: true }
+  const app = createWorkerApp(counted)
+  const running = runTrainerWorker({
+    backend: app.backend,
+    link,
+    concurrency,
+    signal,
+    drainSeconds,
+    logger,
+    onDelivery: (isDelivered) => app.countDelivery(isDelivered),
+  })
   let listening: ListeningServer | undefined
   try {
     const lines = [
@@ -75,6 +84,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
   } finally {
     ending.abort()
     await listening?.close()
+    await app.drain()
     await link[Symbol.asyncDispose]()
     await close()
   }

@@ -2,10 +2,13 @@ import type { ExecutionBackend } from '@osmosis/runtime'
 import { healthResponseSchema, type HealthResponseBody } from '@osmosis/runtime/wire'
 import { readServerEnvironment, type Logger, type ServableApp } from '@osmosis/server'
 import {
+  countedBackend,
   createServerShell,
   jsonAnswer,
+  OwnershipLog,
   ownProcess,
   showBackend,
+  type ServerMetrics,
   type ServerRoute,
 } from '@osmosis/server/protocols'
 
@@ -35,13 +38,35 @@ export interface WorkerAppOptions {
   /** Time for running rollouts to finish when the worker shuts down. Seconds; default 30. */
   readonly drainSeconds: number | undefined
   readonly logger: Logger
+  /**
+   * Whether it counts its rollouts and reports their ownership. A queue does both for its workers. Default: false.
+   */
+  readonly counts?: boolean
+}
+
+/** The server of a worker's health and metrics. */
+export interface WorkerApp extends ServableApp {
+  /** The backend to run rollouts with: one that counts them, where the worker does. */
+  readonly backend: ExecutionBackend
+  /** Counts an outcome that was delivered to the trainer, or could not be. */
+  countDelivery(isDelivered: boolean): void
 }
 
 /** The health and metrics of a worker, and its shutdown. */
-export function createWorkerApp(options: WorkerAppOptions): ServableApp {
-  const { worker, backend, concurrency, drainSeconds = 30 } = options
-  const shell = createServerShell({ logger: options.logger }, ({ metrics, ending }) => {
+export function createWorkerApp(options: WorkerAppOptions): WorkerApp {
+  const { worker, backend, concurrency, drainSeconds = 30, counts = false } = options
+  const settings = readServerEnvironment(environment())
+  let counted = backend
+  let ownership: OwnershipLog | undefined
+  let callbacks: ServerMetrics['callbacks'] | undefined
+  const shell = createServerShell({ logger: options.logger }, ({ metrics, ending, logger }) => {
     showBackend(metrics, backend)
+    if (counts) {
+      ownership = settings.ownership && new OwnershipLog(settings.ownership, logger)
+      counted = countedBackend(backend, metrics, ownership)
+      callbacks = metrics.callbacks
+      callbacks.expect('outcome')
+    }
     const health: ServerRoute = {
       method: 'GET',
       path: '/health',
@@ -68,14 +93,24 @@ export function createWorkerApp(options: WorkerAppOptions): ServableApp {
       endWork: () => {},
     }
   })
+  let closed: Promise<void> | undefined
+  const close = async (): Promise<void> => {
+    await shell.close()
+    await ownership?.close()
+  }
   return {
+    backend: counted,
+    countDelivery(isDelivered) {
+      callbacks?.attempted('outcome')
+      callbacks?.ended('outcome', isDelivered ? 'acknowledged' : 'gave_up')
+    },
     fetch: shell.fetch,
     requiresKey: shell.requiresKey,
     logger: shell.logger,
     start: () => shell.start(),
     async drain({ waitSeconds = drainSeconds } = {}) {
       await worker.close(AbortSignal.timeout(waitSeconds * 1000))
-      await shell.close()
+      await (closed ??= close())
     },
   }
 }

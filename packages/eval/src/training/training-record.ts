@@ -2,7 +2,12 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
-import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/runtime'
+import {
+  replaceMethods,
+  type ExecutionBackend,
+  type RolloutObserver,
+  type RolloutRequest,
+} from '@osmosis/runtime'
 
 import type { RunRow } from '../analysis/records/run-manifest.ts'
 import type {
@@ -108,7 +113,7 @@ export class WorkerRecord {
         grading: undefined,
         durationMs: 0,
       }
-      const watching = replacing<RolloutObserver>(observer, {
+      const watching = replaceMethods<RolloutObserver>(observer, {
         workflowFinished: async (outcome, samples) => {
           end.workflow = outcome
           end.samples = samples
@@ -123,7 +128,7 @@ export class WorkerRecord {
       end.durationMs = performance.now() - startedAt
       if (end.workflow !== undefined) this.#add(request, end)
     }
-    return replacing<ExecutionBackend>(backend, { execute })
+    return replaceMethods<ExecutionBackend>(backend, { execute })
   }
 
   /** Writes what is pending. */
@@ -243,16 +248,4 @@ async function knownOf(folder: string): Promise<Known> {
   }
   const steps = readTrainingJournal(folder).filter((record) => record.kind === 'step')
   return { rows, numbers, records: new Map(steps.map((record) => [record.step, record])) }
-}
-
-/** The same object with other methods; what is not replaced works as before, private fields too. */
-function replacing<T extends object>(target: T, methods: Partial<T>): T {
-  return new Proxy(target, {
-    get(own, name) {
-      const replacement: unknown = Reflect.get(methods, name)
-      if (replacement !== undefined) return replacement
-      const value: unknown = Reflect.get(own, name, own)
-      return typeof value === 'function' ? (value.bind(own) as unknown) : value
-    },
-  })
 }

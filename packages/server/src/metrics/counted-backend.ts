@@ -1,0 +1,40 @@
+import { replaceMethods, type ExecutionBackend, type RolloutObserver } from '@osmosis/runtime'
+
+import { CountedDelivery, type ResultDelivery } from '../rollout/result-delivery.ts'
+import type { OwnershipLog } from '../work/ownership-log.ts'
+import type { ServerMetrics } from './server-metrics.ts'
+
+/**
+ * The same backend, whose rollouts are counted and whose ownership is reported as those of a server: for workers that get
+ * their rollouts from elsewhere.
+ */
+export function countedBackend(
+  backend: ExecutionBackend,
+  metrics: Pick<ServerMetrics, 'policy' | 'rollouts'>,
+  ownership: OwnershipLog | undefined,
+): ExecutionBackend {
+  return replaceMethods(backend, {
+    async execute(request, observer) {
+      const { grade } = request
+      const report = ownership?.begin(request)
+      const counted = new CountedDelivery(passedOn(observer), metrics, grade, report)
+      const counting = replaceMethods<RolloutObserver>(observer, {
+        phaseChanged: (phase) => counted.phaseChanged(phase),
+        workflowFinished: async (outcome, samples) => counted.workflowFinished(outcome, samples),
+        gradingFinished: async (outcome) => counted.gradingFinished(outcome),
+      })
+      await backend.execute(request, counting)
+    },
+  })
+}
+
+/** The caller of `execute` learns from its own observer whether all was reported. */
+function passedOn(observer: RolloutObserver): ResultDelivery {
+  return {
+    complete: false,
+    phaseChanged: (phase) => observer.phaseChanged?.(phase),
+    workflowFinished: async (outcome, samples) => observer.workflowFinished(outcome, samples),
+    gradingFinished: async (outcome) => observer.gradingFinished(outcome),
+    backendEnded: async () => {},
+  }
+}
