@@ -28,6 +28,7 @@ it('exports what servers of other rollout protocols are built on', () => {
       'TrajectoryFiles',
       'conversationJson',
       'countModelCalls',
+      'countedBackend',
       'createServerShell',
       'deliverCompletion',
       'deliverGrading',
