@@ -13,5 +13,9 @@ beforeEach(() => {
 
 afterEach(() => {
   vi.restoreAllMocks()
-  assert.deepEqual(written.splice(0), [], 'a test wrote to the console')
+  assert.deepEqual(
+    written.splice(0),
+    [],
+    'a test wrote to the console: switch off the log of what it runs, or mock the method and expect the line',
+  )
 })
