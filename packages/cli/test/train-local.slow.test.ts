@@ -56,6 +56,24 @@ it('the example learns: better by the comparison, and each step is a run', limit
   expect(history.stdout).toMatch(new RegExp(`^Row ${row} of doors: `))
   const item = await osmosis(['eval', 'show', 'doors/step-0008', `${row}.1`], {}, folder)
   expect(item.stdout).toContain('What is the code of door')
+
+  // Its checkpoints are evaluated with one learner, and compared.
+  const entrypoint = ['-m', 'rollouts/doors/main.ts', '-d', 'data/doors.jsonl']
+  const evaluate = ['eval', 'run', ...entrypoint, '--checkpoints', '.osmosis/training/doors']
+  const flags = ['--rows', '0-9', '--n', '2', '--name', 'doors', '--json', '--quiet']
+  const compared = await osmosis([...evaluate, ...flags], {}, folder)
+  expect(compared.code).toBe(0)
+  const made = JSON.parse(compared.stdout) as { label: string; run: string; model: string }[]
+  expect(made.length).toBeGreaterThanOrEqual(3)
+  expect(made.at(-1)).toMatchObject({
+    label: 'step-0008',
+    run: 'doors-step-0008',
+    model: expect.stringMatching(/@\d+$/),
+  })
+  const refused = await osmosis([...evaluate, '--model', 'gpt'], {}, folder)
+  expect(refused.stderr).toContain('--model and --checkpoints exclude each other')
+  const nowhere = await osmosis(['eval', 'run', ...entrypoint, '--checkpoints', 'data'], {}, folder)
+  expect(nowhere.stderr).toContain('has no checkpoints of osmosis train local')
 })
 
 it('continues after Ctrl-C, and refuses when code or rows have changed', limit, async () => {

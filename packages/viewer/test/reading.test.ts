@@ -181,6 +181,22 @@ describe('the list of runs', () => {
     await page.getByLabel('Search runs').fill('nothing has this')
     await page.getByRole('button', { name: 'Show all runs' }).click()
     await page.getByLabel('Mark airline-base').check()
+    await page.getByLabel('Mark planted').check()
+    const plot = page.getByRole('region', { name: 'Pass rates of the marked runs' })
+    expect(await plot.getByRole('link').allInnerTexts()).toEqual([
+      'airline-two',
+      'airline-base',
+      'planted',
+    ])
+    expect((await plot.locator('.axis').innerText()).split(/\n/)).toEqual([
+      '0 %',
+      '25 %',
+      '50 %',
+      '75 %',
+      '100 %',
+    ])
+    await page.getByText('3 runs are marked.').waitFor()
+    await page.getByLabel('Mark planted').uncheck()
     await page.getByRole('button', { name: /^Compare airline-\w+ with airline-\w+$/ }).click()
     await page.getByText('Change of the pass rate by task').waitFor()
     expect(problems).toEqual([])

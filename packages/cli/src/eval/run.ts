@@ -89,6 +89,10 @@ function declareRun(evals: Command) {
       'make a run with each of these models and compare them: names as for --model, or as for --policy, separated by commas',
     )
     .option(
+      '--checkpoints <folder>',
+      'make a run with each checkpoint of a training by osmosis train local and compare them: its folder, or that of one checkpoint',
+    )
+    .option(
       '--baseline-policy <name or module>',
       'compare with a policy of osmosis.toml, or with a module that exports one',
     )

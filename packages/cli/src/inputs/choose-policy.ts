@@ -31,6 +31,13 @@ export type PolicyChoice =
       /** Folder from which packages of providers are resolved. */
       readonly folder: string
     }
+  | {
+      readonly kind: 'checkpoint'
+      /** The base model and the version of the policy: `<model>@12`. */
+      readonly model: string
+      /** Absolute. */
+      readonly folder: string
+    }
 
 /** An open policy and its name in results. The caller disposes of it. */
 export interface ChosenPolicy extends AsyncDisposable {
@@ -159,6 +166,7 @@ export async function openPolicy(
 ): Promise<ChosenPolicy> {
   if (choice.kind === 'module') return modulePolicy(choice)
   if (choice.kind === 'provider') return providerPolicy(choice, environment)
+  if (choice.kind === 'checkpoint') throw new TypeError('Checkpoints are opened by their learner.')
   const { baseUrl, model } = choice
   const apiKey = choice.apiKeyEnv === null ? undefined : readKey(choice.apiKeyEnv, environment)
   const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })

@@ -8,6 +8,7 @@ import { Trend } from '../parts/trend.tsx'
 import type { Go } from '../route.ts'
 import type { Source } from '../source/source.ts'
 import { RunLine } from './run-line.tsx'
+import { RunPlot } from './run-plot.tsx'
 import {
   groupRuns,
   isSummary,
@@ -27,14 +28,14 @@ type Listing =
   | { readonly state: 'failed'; readonly problem: string }
   | { readonly state: 'listed'; readonly runs: readonly RunListing[] }
 
-/** All runs by rollout, the newest first; two marked runs can be compared. */
+/** All runs by rollout, the newest first; two marked runs can be compared, and several are plotted. */
 export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Element {
   const listing = useListing(source)
   const [marked, setMarked] = useState<readonly string[]>([])
   const [search, setSearch] = useState('')
   const [order, setOrder] = useState<RunOrder>({ key: 'startedAt', descending: true })
   const mark = (name: string, isOn: boolean): void => {
-    setMarked(isOn ? [...marked, name].slice(-2) : marked.filter((other) => other !== name))
+    setMarked(isOn ? [...marked, name] : marked.filter((other) => other !== name))
   }
   if (listing.state === 'failed') {
     return (
@@ -49,6 +50,9 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
   const groups = groupRuns(
     runs.filter((run) => matches(run, search)),
     order,
+  )
+  const plotted = marked.flatMap((name) =>
+    runs.filter(isSummary).filter((run) => run.name === name),
   )
   const onSort = (key: RunKey): void => {
     const isNumber = key !== 'name' && key !== 'model'
@@ -91,6 +95,7 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
           onMark={runs.length > 1 ? mark : undefined}
         />
       ))}
+      {plotted.length > 1 && <RunPlot runs={plotted} />}
       {runs.length > 1 && <CompareBar runs={runs} marked={marked} go={go} />}
     </main>
   )
@@ -190,8 +195,10 @@ function CompareBar({
         >
           Compare {older} with {newer}
         </button>
+      ) : marked.length > 2 ? (
+        `${marked.length} runs are marked. Mark two of them to compare their rows.`
       ) : marked[0] === undefined ? (
-        'Mark two runs to compare them.'
+        'Mark two runs to compare them, or more to plot their pass rates.'
       ) : (
         `Mark another run to compare it with ${marked[0]}.`
       )}
@@ -227,7 +234,7 @@ function useListing(source: Source): Listing {
 
 /** Two names, the older run first. */
 function inTime(runs: readonly RunListing[], names: readonly string[]): readonly string[] {
-  if (names.length < 2) return []
+  if (names.length !== 2) return []
   const startOf = (name: string): string => {
     const run = runs.find((each) => each.name === name)
     return run !== undefined && isSummary(run) ? run.startedAt : ''

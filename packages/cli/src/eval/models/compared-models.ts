@@ -20,13 +20,16 @@ export interface ComparedModels {
 /**
  * Finds the model under evaluation and its baseline.
  *
+ * @param checkpoint - evaluated instead, without a baseline
  * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint`
  */
 export async function chooseModels(
   flags: EvalRunFlags,
   surroundings: PolicySurroundings,
   environment: NodeJS.ProcessEnv,
+  checkpoint?: ChosenPolicy,
 ): Promise<ComparedModels> {
+  if (checkpoint !== undefined) return { primary: checkpoint, baseline: undefined }
   const primary = policyChoice(flags, surroundings)
   const baseline = baselineChoice(flags, primary, surroundings)
   if (baseline !== undefined && isSame(primary, baseline)) {
@@ -78,7 +81,7 @@ function baselineChoice(
 function isSame(one: PolicyChoice, other: PolicyChoice): boolean {
   if (one.kind === 'module') return other.kind === 'module' && one.file === other.file
   if (one.kind === 'provider') return other.kind === 'provider' && one.model === other.model
-  if (other.kind !== 'endpoint') return false
+  if (one.kind !== 'endpoint' || other.kind !== 'endpoint') return false
   return one.model === other.model && addressOf(one.baseUrl) === addressOf(other.baseUrl)
 }
 
@@ -116,11 +119,11 @@ async function preflight(
   { policy, choice }: ChosenPolicy,
   signal: AbortSignal,
 ): Promise<string | null> {
-  if (choice.kind === 'module') return null
+  if (choice.kind === 'module' || choice.kind === 'checkpoint') return null
   return preflightPolicy(policy, { ...placeOf(choice), signal })
 }
 
-function placeOf(choice: Exclude<PolicyChoice, { kind: 'module' }>): {
+function placeOf(choice: Exclude<PolicyChoice, { kind: 'module' | 'checkpoint' }>): {
   endpoint: string
   keyVariable: string | null
 } {

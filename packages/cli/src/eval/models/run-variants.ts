@@ -1,3 +1,5 @@
+import path from 'node:path'
+
 import { OsmosisError } from '@osmosis/core'
 import {
   reportFigures,
@@ -8,19 +10,23 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { refuseOneOf } from '../../command/flags.ts'
 import { printError, printJson, printOut } from '../../command/surroundings.ts'
 import { styled, tableLines, withCommand, type Cell } from '../../command/terminal-text.ts'
-import { workspaceHere } from '../../inputs/choose-policy.ts'
+import { workspaceHere, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags, ParsedRunFlags } from '../run.ts'
 import { briefText } from '../show/figure-text.ts'
 import { openShownRun, type ShownRun } from '../show/shown-run.ts'
 import { evaluateOnce } from '../run/run-evaluation.ts'
+import { findCheckpoints, openCheckpoints, type FoundCheckpoints } from './checkpoints.ts'
 
 /** One of the runs that a command makes. */
 interface Variant {
   /** What sets it apart: `max_iterations=4`. */
   readonly label: string
   readonly flags: EvalRunFlags
+  /** Folder of the checkpoint that is evaluated; undefined for models that flags name. */
+  readonly checkpoint?: string
 }
 
 /**
@@ -33,21 +39,44 @@ export async function runVariants(
   configFile: string | undefined,
   flags: ParsedRunFlags,
 ): Promise<number> {
-  const [first, ...others] = await variantsOf(flags)
+  const found =
+    flags.checkpoints === undefined ? undefined : await findCheckpoints(flags.checkpoints)
+  const [first, ...others] = await variantsOf(flags, found)
   if (first === undefined) throw new TypeError('There is always a variant.')
-  if (others.length === 0) return evaluateOnce(configFile, first.flags)
+  const learner = found && (await openCheckpoints(found.learner))
+  try {
+    return await runEach([first, ...others], configFile, flags, async ({ checkpoint }) =>
+      checkpoint === undefined ? undefined : learner?.load(checkpoint),
+    )
+  } finally {
+    await learner?.close()
+  }
+}
+
+/** @param load - the checkpoint that answers from now on; undefined for a model that flags name */
+async function runEach(
+  variants: readonly [Variant, ...Variant[]],
+  configFile: string | undefined,
+  flags: ParsedRunFlags,
+  load: (variant: Variant) => Promise<ChosenPolicy | undefined>,
+): Promise<number> {
+  const [first, ...others] = variants
+  if (others.length === 0) {
+    return evaluateOnce(configFile, first.flags, { checkpoint: await load(first) })
+  }
   if (flags.junit !== undefined) {
     throw invalid(
       '--junit is for one run: write the results of each with osmosis eval export <run> --junit <file>.',
     )
   }
-  const variants = [first, ...others]
   const made: { readonly label: string; readonly location: string }[] = []
   let code = 0
-  for (const [at, { label, flags: own }] of variants.entries()) {
+  for (const [at, variant] of variants.entries()) {
+    const { label, flags: own } = variant
     if (!flags.quiet) printError(`\n${styled('bold', label)}  ${at + 1} of ${variants.length}\n`)
     const opened = (location: string): void => void made.push({ label, location })
-    const ended = await evaluateOnce(configFile, own, { opened, isSilent: true })
+    const checkpoint = await load(variant)
+    const ended = await evaluateOnce(configFile, own, { opened, isSilent: true, checkpoint })
     code ||= ended
     if (ended === interruptedExitCode) break
   }
@@ -59,13 +88,34 @@ export async function runVariants(
   return code
 }
 
-async function variantsOf(flags: ParsedRunFlags): Promise<Variant[]> {
+async function variantsOf(
+  flags: ParsedRunFlags,
+  checkpoints: FoundCheckpoints | undefined,
+): Promise<Variant[]> {
   const { set = {}, models: listed, ...rest } = flags
+  if (checkpoints !== undefined) assertOnlyCheckpoints(flags)
   const models = listed?.split(',').map((name) => name.trim())
   if (models !== undefined) assertModels(models, flags)
   const names = models === undefined ? [undefined] : models
   const several = Object.entries(set).filter(([, values]) => values.length > 1)
   const { policies } = await workspaceHere()
+  if (checkpoints !== undefined) {
+    return checkpoints.folders.flatMap((checkpoint) =>
+      combinations(Object.entries(set)).map((fields): Variant => {
+        const parts = several.map(([field]) => `${field}=${String(fields[field])}`)
+        const label = [path.basename(checkpoint), ...parts].join(' ')
+        const isOnly = checkpoints.folders.length === 1 && several.length === 0
+        const name =
+          rest.name === undefined || isOnly ? {} : { name: variantName(rest.name, label) }
+        const fieldFlags = Object.keys(fields).length === 0 ? {} : { set: fields }
+        return {
+          label,
+          checkpoint,
+          flags: { ...rest, checkpoints: checkpoint, ...fieldFlags, ...name },
+        }
+      }),
+    )
+  }
   return names.flatMap((model) => {
     const isPolicy = model !== undefined && (policies.has(model) || /\.[cm]?[jt]s$/.test(model))
     const own = model === undefined ? {} : isPolicy ? { policy: model } : { model }
@@ -80,6 +130,22 @@ async function variantsOf(flags: ParsedRunFlags): Promise<Variant[]> {
       return { label, flags: { ...rest, ...own, ...fieldFlags, ...name } }
     })
   })
+}
+
+function assertOnlyCheckpoints(flags: ParsedRunFlags): void {
+  const { model, models, policy, baseUrl, baselineModel, baselinePolicy, server } = flags
+  refuseOneOf(
+    {
+      '--model': model,
+      '--models': models,
+      '--policy': policy,
+      '--base-url': baseUrl,
+      '--baseline-model': baselineModel,
+      '--baseline-policy': baselinePolicy,
+      '--server': server,
+    },
+    (flag) => `${flag} and --checkpoints exclude each other: the checkpoints are the models.`,
+  )
 }
 
 function assertModels(models: readonly string[], flags: ParsedRunFlags): void {

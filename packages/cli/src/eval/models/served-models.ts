@@ -288,7 +288,7 @@ function cacheOf(
   { choice }: ChosenPolicy,
   { flags, plan }: ServeModelsOptions,
 ): CachedPolicy | undefined {
-  if (!flags.cache || choice.kind === 'module') return undefined
+  if (!flags.cache || choice.kind === 'module' || choice.kind === 'checkpoint') return undefined
   const address = choice.kind === 'endpoint' ? choice.baseUrl : null
   const params = JSON.stringify(paramsOf(flags))
   return cachedPolicy(policy, {
@@ -373,6 +373,7 @@ function invalid(message: string): OsmosisError {
 function policyAdvice({ choice }: ChosenPolicy): (status: number) => string {
   return (status) => {
     if (choice.kind === 'module') return `See the policy module ${choice.module}.`
+    if (choice.kind === 'checkpoint') return `See the checkpoint ${choice.folder}.`
     const { model } = choice
     const isEndpoint = choice.kind === 'endpoint'
     const usual = isEndpoint ? undefined : providerOf(model)?.provider.keyVariable

@@ -33,6 +33,7 @@ import {
 } from '../../command/surroundings.ts'
 import { assertOutputFile } from '../../command/output-files.ts'
 import { outputWidth, withCommand } from '../../command/terminal-text.ts'
+import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
 import { chooseModels, type ComparedModels, preflightModels } from '../models/compared-models.ts'
 import { serveModels, type ServedModels } from '../models/served-models.ts'
@@ -62,6 +63,8 @@ export interface RunHooks {
   readonly opened?: (location: string) => void
   /** Whether the result is not printed. Default: it is. */
   readonly isSilent?: boolean
+  /** Evaluated instead of the model that the flags name. */
+  readonly checkpoint?: ChosenPolicy | undefined
 }
 
 /** A run with everything that it needs. */
@@ -97,7 +100,7 @@ export async function evaluateOnce(
 ): Promise<number> {
   keepYoungGenerationSmall()
   disablePretenuring()
-  const prepared = { ...(await prepare(configFile, flags)), hooks }
+  const prepared = { ...(await prepare(configFile, flags, hooks.checkpoint)), hooks }
   const interrupt = abortOnInterrupt()
   try {
     return await start(prepared, interrupt.signal)
@@ -112,6 +115,7 @@ export async function evaluateOnce(
 async function prepare(
   configFile: string | undefined,
   flags: EvalRunFlags,
+  checkpoint: ChosenPolicy | undefined,
 ): Promise<Omit<Preparation, 'hooks'>> {
   if (flags.fresh && flags.retryFailed !== undefined) {
     throw new OsmosisError(
@@ -131,7 +135,7 @@ async function prepare(
     const lines = plan.platformProblems.map((problem) => `- ${problem}\n`)
     printError(`warning: The platform would refuse ${configFile ?? ''}:\n${lines.join('')}`)
   }
-  const models = await chooseModels(flags, plan.policy, environment)
+  const models = await chooseModels(flags, plan.policy, environment, checkpoint)
   const scorers = await loadScorers(flags.evalFn ?? [])
   const { queue, server, env, secrets } = plan
   const elsewhere = server

@@ -14,6 +14,7 @@ import {
 
 import { fromHere } from '../../command/surroundings.ts'
 import type { TrainLocalFlags } from '../local.ts'
+import { writeLearnerFile } from './learner-file.ts'
 import { runTraining, type PlannedLearner } from './run-training.ts'
 import type { TrainingPlan } from './training-plan.ts'
 
@@ -31,7 +32,7 @@ export function trainLocalCommand(configFile: string, flags: TrainLocalFlags): P
     const options = learnerOptions(plan, flags)
     const facts = await estimateLearner(options)
     await assertDiskSpace(plan, facts)
-    return plannedLearner(options, facts, stepSeconds(plan, facts, flags.passes))
+    return plannedLearner(plan.folder, options, facts, stepSeconds(plan, facts, flags.passes))
   })
 }
 
@@ -53,6 +54,7 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
 }
 
 function plannedLearner(
+  folder: string,
   options: LearnerProcessOptions,
   facts: LearnerFacts,
   seconds: number,
@@ -84,19 +86,20 @@ function plannedLearner(
     ],
     defaultLearningRate: isLora ? 1e-4 : 1e-6,
     async open(signal) {
+      await writeLearnerFile(folder, options)
       learner = await openLocalLearner({ ...options, signal })
       return learner
     },
     died: () => learner?.died,
-    howToUse: (folder) =>
+    howToUse: (exported) =>
       isLora
         ? [
-            `Adapter          ${folder}`,
-            `Serve it         vllm serve ${options.model} --enable-lora --lora-modules policy=${folder}${rankFlag(options)}${parserFlags(facts)}`,
+            `Adapter          ${exported}`,
+            `Serve it         vllm serve ${options.model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${parserFlags(facts)}`,
           ]
         : [
-            `Model            ${folder}`,
-            `Serve it         vllm serve ${folder}${parserFlags(facts)}`,
+            `Model            ${exported}`,
+            `Serve it         vllm serve ${exported}${parserFlags(facts)}`,
           ],
   }
 }

@@ -1,0 +1,27 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import { writeFileAtomically } from '@osmosis/runtime/files'
+import type { LearnerProcessOptions } from '@osmosis/train'
+
+/** How the learner of a training on this machine was started, so that its checkpoints can be loaded again. */
+export type LearnerFile = Pick<
+  LearnerProcessOptions,
+  'model' | 'python' | 'device' | 'sampler' | 'loraRank' | 'maxLength' | 'batch'
+>
+
+const fileName = 'learner.json'
+
+export async function writeLearnerFile(folder: string, options: LearnerFile): Promise<void> {
+  const { model, python, device, sampler, loraRank, maxLength, batch } = options
+  const stored = { model, python, device, sampler, loraRank, maxLength, batch }
+  await writeFileAtomically(path.join(folder, fileName), `${JSON.stringify(stored, null, 2)}\n`)
+}
+
+/** Undefined in a folder that is not that of a training on this machine. */
+export async function readLearnerFile(folder: string): Promise<LearnerFile | undefined> {
+  const file = path.join(folder, fileName)
+  if (!existsSync(file)) return undefined
+  return JSON.parse(await readFile(file, 'utf8')) as LearnerFile
+}
