@@ -257,7 +257,7 @@ it('verdicts decide findings, until the rollout runs again or its reward changes
   ])
   const decide = async (...flags: string[]) => run(['eval', 'audit', folder, ...flags])
   const gate = async () => (await decide('--fail-on-open')).code
-  expect(await gate()).toBe(1)
+  expect(await gate()).toBe(3)
   expect(await decide('--verdict', '0.1:grader-error=hacked')).toMatchObject({ code: 2 })
   expect(await decide('--verdict', '9.1:no-tools=hacked', '--because', 'x')).toMatchObject({
     code: 2,
@@ -272,7 +272,7 @@ it('verdicts decide findings, until the rollout runs again or its reward changes
   expect(first).toMatchObject({ code: 0, stderr: '' })
   expect(first.stdout).toContain('1 open finding and 1 decided, in 2 passed rollouts')
   expect(first.stdout).toContain('0.1:grader-error  hacked  counts half a word (Ann)')
-  expect(await gate()).toBe(1)
+  expect(await gate()).toBe(3)
   await decide(
     '--verdict',
     'grader-error=unsure',
@@ -308,7 +308,7 @@ it('verdicts decide findings, until the rollout runs again or its reward changes
   for (const change of [{ rollout_id: 'another' }, { value: 0.5 }]) {
     const file = path.join(folder, 'verdicts.jsonl')
     appendFileSync(file, `${JSON.stringify({ ...last, ...change })}\n`)
-    expect(await gate()).toBe(1)
+    expect(await gate()).toBe(3)
     appendFileSync(file, `${JSON.stringify(last)}\n`)
     expect(await gate()).toBe(0)
   }

@@ -30,7 +30,7 @@ function declareAudit(evals: Command) {
     .option('--because <reason>', 'the reason of these verdicts')
     .option('--by <name>', 'the name of the reviewer (default: the user of this machine)')
     .optionsGroup(groups.output)
-    .option('--fail-on-open', 'end with 1 while a finding has no verdict, e.g. in CI')
+    .option('--fail-on-open', 'exit with code 3 while a finding has no verdict, e.g. in CI')
     .option('--markdown', 'print Markdown, e.g. for a pull request')
     .option('--json', 'print JSON')
     .addHelpText(

@@ -10,13 +10,14 @@ import {
   type AuditVerdict,
 } from '@osmosis/eval'
 
+import { gateFailedCode } from '../../command/exit-codes.ts'
 import { printOut } from '../../command/surroundings.ts'
 import type { EvalAuditFlags } from '../audit.ts'
 import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 import { auditDocument, auditLines, auditMarkdown } from './audit-report.ts'
 
 /**
- * Shows the findings of a run, after recording verdicts if any are given. Resolves with the exit code: 1 with
+ * Shows the findings of a run, after recording verdicts if any are given. Resolves with the exit code: 3 with
  * `--fail-on-open` while a finding has no verdict, else 0.
  *
  * @throws OsmosisError with code `invalid_config` for a run, check or finding that does not exist, and for a
@@ -43,7 +44,7 @@ export async function evalAuditCommand(
   else if (flags.markdown === true) printOut(auditMarkdown(audited))
   else printOut(`${auditLines(audited).join('\n')}\n`)
   const isOpen = findings.some(({ verdict }) => verdict === null)
-  return flags.failOnOpen === true && isOpen ? 1 : 0
+  return flags.failOnOpen === true && isOpen ? gateFailedCode : 0
 }
 
 async function audit(run: ShownRun, checks: readonly AuditCheck[]): Promise<AuditFinding[]> {

@@ -1,10 +1,9 @@
 import { formatShare, type EvaluationResult } from '@osmosis/eval'
 
+import { gateFailedCode } from '../../command/exit-codes.ts'
 import { printError } from '../../command/surroundings.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { reasonSentence } from '../show/run-summary.ts'
-
-const gateFailedCode = 3
 
 /** The exit code of a run that has ended. Prints each reason why it is not 0. */
 export function exitCodeOf(

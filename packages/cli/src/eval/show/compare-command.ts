@@ -11,6 +11,7 @@ import {
   unitText,
 } from '@osmosis/eval/analysis'
 
+import { gateFailedCode } from '../../command/exit-codes.ts'
 import { printError, printOut } from '../../command/surroundings.ts'
 import {
   outputWidth,
@@ -26,8 +27,6 @@ import { markdownTable, markdownText } from '../export/markdown-text.ts'
 import { points, valueText, type Scale } from './figure-text.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
 import { findRun, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
-
-const gateFailedCode = 3
 
 /**
  * Compares two runs over the rows that both have. Resolves with the exit code: 3 when B is worse by more
