@@ -25,7 +25,7 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
             run.name
           )}
         </td>
-        <td colSpan={9} class="dim">
+        <td colSpan={10} class="dim">
           {'isReading' in run ? 'reading…' : run.problem}
         </td>
       </tr>
@@ -63,11 +63,13 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
         </span>
       </td>
       <td class="end wide">{percent(run.signal, 0)}</td>
-      <td class="end" title={`${thousands(run.rows)} rows × ${run.attempts}`}>
-        <span class={run.state === 'finished' ? '' : `state ${run.state}`} title={run.reason ?? ''}>
-          {run.state === 'finished'
-            ? thousands(run.ended)
-            : `${run.state}, ${thousands(run.ended)} of ${thousands(run.total)}`}
+      <td class="end wide">
+        {thousands(run.rows)} × {run.attempts}
+      </td>
+      <td class="end">
+        <span class={`state ${run.state}`} title={run.reason ?? ''}>
+          {run.state}
+          {run.state !== 'finished' && ` ${thousands(run.ended)} of ${thousands(run.total)}`}
         </span>
       </td>
       <td class="end wide">{duration(run.durationMs)}</td>

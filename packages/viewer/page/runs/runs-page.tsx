@@ -149,7 +149,8 @@ function Group({ group, hasTitle, order, onSort, marked, onMark }: GroupProps): 
               {head('reward', 'Reward', 'end')}
               {head('passRate', 'Pass rate', 'end')}
               <th class="end wide">Training signal</th>
-              <th class="end">Rollouts</th>
+              <th class="end wide">Rows</th>
+              <th class="end">State</th>
               {head('durationMs', 'Time', 'end wide')}
               {head('costUsd', 'Cost', 'end wide')}
             </tr>
