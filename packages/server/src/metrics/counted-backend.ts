@@ -23,7 +23,16 @@ export function countedBackend(
         workflowFinished: async (outcome, samples) => counted.workflowFinished(outcome, samples),
         gradingFinished: async (outcome) => counted.gradingFinished(outcome),
       })
-      await backend.execute(request, counting)
+      // Has no effect on a rollout whose outcome was reported.
+      let problem: unknown = new Error('The backend ended the rollout without a result.')
+      try {
+        await backend.execute(request, counting)
+      } catch (error) {
+        problem = error
+        throw error
+      } finally {
+        await counted.backendEnded(problem)
+      }
     },
   })
 }

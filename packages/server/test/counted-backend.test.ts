@@ -1,0 +1,60 @@
+import type { ServerResponse } from 'node:http'
+
+import { runToEnd, type ExecutionBackend, type RolloutRequest } from '@osmosis/runtime'
+import { countedBackend, createServerShell, OwnershipLog } from '@osmosis/server/protocols'
+import { HttpPeer, metricsIn, recordingLogger, type PeerRequest } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+class Collector extends HttpPeer {
+  readonly states: string[] = []
+
+  protected override receive({ body }: PeerRequest, response: ServerResponse): void {
+    const states = JSON.stringify(body).matchAll(/"status","value":\{"stringValue":"(\w+)/g)
+    this.states.push(...[...states].map(([, state = '']) => state))
+    response.writeHead(200).end('{}')
+  }
+}
+
+const request = { rolloutId: 'r1', initialMessages: [], grade: true } as unknown as RolloutRequest
+
+it.each<[string, ExecutionBackend['execute']]>([
+  ['throws', async () => Promise.reject(new Error('the pool broke'))],
+  ['ends without a result', async () => Promise.resolve()],
+  [
+    'throws between workflow and grading',
+    async (_request, observer) => {
+      observer.phaseChanged?.('running')
+      await observer.workflowFinished({ status: 'success', failure: null, warnings: [] }, new Map())
+      throw new Error('the pool broke')
+    },
+  ],
+])('counts one failure, and reports it, when its backend %s', async (_what, execute) => {
+  await using collector = await new Collector().start()
+  const logger = recordingLogger([])
+  const owner = { endpoint: collector.url, serverId: 'worker-1', serverName: 'host' }
+  const ownership = new OwnershipLog(owner, logger)
+  let counted = { execute } as ExecutionBackend
+  const shell = createServerShell({ logger }, ({ metrics }) => {
+    counted = countedBackend(counted, metrics, ownership)
+    return {
+      title: 'Worker',
+      unauthorized: 'Unauthorized',
+      routes: [],
+      resume: () => {},
+      inFlight: () => 0,
+      endWork: () => {},
+    }
+  })
+
+  expect(await runToEnd(counted, request)).toMatchObject({ kind: 'failed' })
+
+  const text = await (await shell.fetch(new Request('http://worker/metrics'))).text()
+  const ended = [...metricsIn(text)].filter(
+    ([name, count]) => name.startsWith('osmosis_rollouts_ended_total') && count > 0,
+  )
+  expect(ended).toEqual([[expect.stringContaining('outcome="failure"'), 1]])
+  await ownership.close()
+  await shell.close()
+  expect(collector.states.filter((state) => state === 'failure')).toHaveLength(1)
+  expect(collector.states.at(-1)).toBe('failure')
+})
