@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { LocalBackend, type BackendWorkers } from '@osmosis/runtime'
-import { metricsIn, temporaryFolder } from '@osmosis/testing/kit'
+import { metricsIn, post, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { AskOnce, startServer } from './running-server.ts'
@@ -62,4 +62,18 @@ it('has every metric of the page for operators, and no other', async () => {
       (line.split('|')[1] ?? '').replace('`…_p99_seconds`', '`nodejs_eventloop_lag_p99_seconds`'),
     )
   expect(namesIn(table.join('\n'))).toStrictEqual(new Set(names))
+})
+
+it('shows the answers to rollouts of callers that wait, beside those of controllers', async () => {
+  await using running = await startServer({ run: true })
+  await running.post()
+  await post(`${running.url}/run`, {})
+  const text = await (await fetch(`${running.url}/metrics`)).text()
+  const counted = [...text.matchAll(/^osmosis_http_requests_total\{route="([^"]+)"/gm)]
+  const routes = counted.map(([, route = '']) => route)
+  expect(routes).toEqual(expect.arrayContaining(['/rollout', '/run']))
+
+  const file = path.join(root, 'examples/observability/dashboard.json')
+  const [, filter = ''] = /route=~\\"([^"\\]+)/.exec(await readFile(file, 'utf8')) ?? []
+  expect(routes.filter((route) => !filter.split('|').includes(route))).toEqual([])
 })
