@@ -199,7 +199,10 @@ await runWorker(async () => {
   return {
     backend: {
       workflow: HarmfulWorkflow,
-      workflowConfig: defineWorkflowConfig({ name: 'harmful' }),
+      workflowConfig: defineWorkflowConfig({
+        name: 'harmful',
+        ...(process.argv[2] === 'ten-at-once' && { concurrency: { maxConcurrent: 10 } }),
+      }),
       grader: HarmfulGrader,
     },
     facts: { loadedBy: process.pid },

@@ -84,7 +84,8 @@ it('five rollouts that harm their processes fail alone, beside a hundred others'
     allocate: losses,
     segfault: losses,
   }
-  const server = await openServer({ heapMegabytes: 96, stallTimeoutSeconds: 3 })
+  const limits = { heapMegabytes: 96, stallTimeoutSeconds: 3 }
+  const server = await openServer({ ...limits, args: ['ten-at-once'] })
   for (let n = 0; n < 100; n += 1) {
     const [harm] = Object.keys(harms).slice(n / 20)
     if (n % 20 === 10) await server.send(`bad-${harm}`, String(harm))
@@ -102,8 +103,8 @@ it('five rollouts that harm their processes fail alone, beside a hundred others'
   }
   const verdicts = Array.from({ length: 100 }, (_, n) => verdict(ends.get(`good-${n}`)))
   expect(verdicts.filter((one) => one !== 'right' && one !== 'lost')).toEqual([])
-  // How many were in a worker when it was replaced depends on how busy the machine is.
-  expect(verdicts.filter((one) => one === 'right').length).toBeGreaterThan(20)
+  // Each harm replaces one worker at most, in which ten others run at most.
+  expect(verdicts.filter((one) => one === 'lost').length).toBeLessThanOrEqual(50)
   await server.send('after', 'ask')
   expect((await server.ends(106)).get('after')?.grader.sample?.reward).toBe(1)
 })
