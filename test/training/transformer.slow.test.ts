@@ -46,7 +46,8 @@ describe('what must not learn does not', () => {
     'failures that count as zeros: the tool with which rollouts fail is used less',
     limit,
     async () => {
-      const failing = { failing: 0.6, updates: 5 }
+      // After 5 the difference is not always larger than what chance makes.
+      const failing = { failing: 0.6, updates: 8 }
       const zeros = await trainTransformer({
         ...failing,
         trainer: osmosis('callbacks', 0),
