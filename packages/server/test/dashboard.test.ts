@@ -39,7 +39,10 @@ it('has every metric and label of the example dashboard, and the dashboard shows
   const dashboard = JSON.parse(await readFile(file, 'utf8')) as {
     panels: { targets?: { expr: string; legendFormat: string }[] }[]
   }
-  const targets = dashboard.panels.flatMap((panel) => panel.targets ?? [])
+  // Workers of trainers show these; the tests of the command hold them to it.
+  const targets = dashboard.panels
+    .flatMap((panel) => panel.targets ?? [])
+    .filter(({ expr }) => !expr.includes('osmosis_outcomes'))
   expect(namesIn(targets.map(({ expr }) => expr).join('\n'))).toStrictEqual(new Set(names))
 
   for (const { expr, legendFormat } of targets) {

@@ -13,8 +13,14 @@ export interface WorkerSummary {
   readonly ends: Readonly<Record<RolloutEnd['kind'], number>>
   /** Rollouts that were executed more than once. */
   readonly retried: number
+  /** Rollouts whose outcome the trainer has acknowledged, or no longer needed. */
+  readonly acknowledged: number
   /** Rollouts whose outcome could not be delivered. */
   readonly undelivered: number
+  /** Claimed rollouts that are neither acknowledged nor undelivered: they run, or their outcome is pending. */
+  readonly claimed: number
+  /** Of these, those that have ended. */
+  readonly pending: number
   /** Samples that got a reward. */
   readonly samples: number
   /** Those of them whose history was rewritten, so that a trainer cannot learn from them as one sequence. */
@@ -27,13 +33,35 @@ export interface WorkerSummary {
 
 /** Counts outcomes. */
 class WorkerFigures implements WorkerSummary {
+  readonly #link: TrainerLink
   readonly ends = { rewarded: 0, removed: 0, failed: 0, cancelled: 0 }
   retried = 0
   undelivered = 0
+  /** Rollouts whose outcome is being delivered. */
+  delivering = 0
+  /** Outcomes that the link took. */
+  taken = 0
+  running = 0
   samples = 0
   rewritten = 0
   calls = 0
   cutOff = 0
+
+  constructor(link: TrainerLink) {
+    this.#link = link
+  }
+
+  get acknowledged(): number {
+    return this.taken - (this.#link.held ?? 0)
+  }
+
+  get pending(): number {
+    return this.delivering + (this.#link.held ?? 0)
+  }
+
+  get claimed(): number {
+    return this.running + (this.#link.held ?? 0)
+  }
 
   count(end: RolloutEnd): void {
     this.ends[end.kind] += 1
@@ -82,8 +110,8 @@ export interface TrainerWorkerOptions {
   readonly drainSeconds?: number | undefined
   /** Default: nothing is logged. */
   readonly logger?: Logger | undefined
-  /** Called when an outcome has arrived at the trainer, or could not be delivered. */
-  readonly onDelivery?: ((isDelivered: boolean) => void) | undefined
+  /** Called once, with figures that stay current: for metrics. */
+  readonly onStart?: ((figures: WorkerSummary) => void) | undefined
   /** How often figures are logged. Seconds; default 60. */
   readonly summarySeconds?: number | undefined
 }
@@ -115,7 +143,7 @@ interface RunningTask {
 class TrainerWorker {
   readonly #options: TrainerWorkerOptions
   readonly #logger: Logger
-  readonly #figures = new WorkerFigures()
+  readonly #figures: WorkerFigures
   /** Keys of the policy, which error messages of user code may contain. */
   readonly #secrets = new SecretValues()
   readonly #running = new Set<RunningTask>()
@@ -127,10 +155,12 @@ class TrainerWorker {
   constructor(options: TrainerWorkerOptions) {
     this.#options = options
     this.#logger = options.logger ?? silentLogger
+    this.#figures = new WorkerFigures(options.link)
   }
 
   async run(): Promise<WorkerSummary> {
-    const { signal, summarySeconds = 60 } = this.#options
+    const { signal, summarySeconds = 60, onStart } = this.#options
+    onStart?.(this.#figures)
     const onAbort = (): void => this.#ending.abort()
     if (signal?.aborted) onAbort()
     signal?.addEventListener('abort', onAbort, { once: true })
@@ -175,12 +205,10 @@ class TrainerWorker {
   #start(task: TrainerTask): void {
     const running: RunningTask = { task, cancelledBy: undefined }
     this.#running.add(running)
-    const { onDelivery } = this.#options
+    this.#figures.running += 1
     this.#runAndDeliver(running)
-      .then(() => onDelivery?.(true))
       .catch((error: unknown) => {
         this.#figures.undelivered += 1
-        onDelivery?.(false)
         if (isOsmosisError(error) && error.code === 'unauthorized') this.#fail(error)
         const line = { rollout_id: task.request.rolloutId, error: errorMessage(error) }
         this.#logger.error(
@@ -190,6 +218,7 @@ class TrainerWorker {
       })
       .finally(() => {
         this.#running.delete(running)
+        this.#figures.running -= 1
         this.#ended.now()
       })
   }
@@ -209,7 +238,13 @@ class TrainerWorker {
       warnOfStepRewards(running.task.request.rolloutId, end.samples.values(), this.#logger)
     }
     this.#logEnd(running.task, end)
-    await link.complete(running.task, end)
+    this.#figures.delivering += 1
+    try {
+      await link.complete(running.task, end)
+      this.#figures.taken += 1
+    } finally {
+      this.#figures.delivering -= 1
+    }
   }
 
   /** An error of the retry is logged: the outcome of the first execution must be delivered anyway. */

@@ -10,6 +10,7 @@ import {
   trinity,
   type AgentLightningOptions,
   type TrainerLink,
+  type WorkerSummary,
 } from '@osmosis/trainer-links'
 
 import { printOut, environment, namedHere } from '../command/surroundings.ts'
@@ -41,11 +42,14 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
   const concurrency = Math.max(slots, leastConcurrency)
   const ending = new AbortController()
   const { signal } = ending
+  let figures: WorkerSummary | undefined
   const worker = {
     id: randomUUID(),
     get active(): number {
-      const { queued, running: active } = backend.load()
-      return queued + active
+      return figures?.claimed ?? 0
+    },
+    get undelivered(): number {
+      return figures?.pending ?? 0
     },
     async close(patience: AbortSignal): Promise<void> {
       patience.addEventListener('abort', () => backend.shutdown())
@@ -54,8 +58,17 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
       await running.catch(() => {})
     },
   }
-  const counted = { worker, backend, concurrency: slots, drainSeconds, logger, counts: true }
-  const app = createWorkerApp(counted)
+  const app = createWorkerApp({
+    worker,
+    backend,
+    concurrency: slots,
+    drainSeconds,
+    logger,
+    outcomes: () => ({
+      acknowledged: figures?.acknowledged ?? 0,
+      gave_up: figures?.undelivered ?? 0,
+    }),
+  })
   const running = runTrainerWorker({
     backend: app.backend,
     link,
@@ -63,7 +76,9 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
     signal,
     drainSeconds,
     logger,
-    onDelivery: (isDelivered) => app.countDelivery(isDelivered),
+    onStart: (live) => {
+      figures = live
+    },
   })
   let listening: ListeningServer | undefined
   try {

@@ -8,7 +8,6 @@ import {
   OwnershipLog,
   ownProcess,
   showBackend,
-  type ServerMetrics,
   type ServerRoute,
 } from '@osmosis/server/protocols'
 
@@ -25,6 +24,8 @@ interface RunningWorker {
   readonly id: string
   /** Number of its rollouts. */
   readonly active: number
+  /** Those of them that have ended, whose outcome has not arrived where it belongs. Default: 0. */
+  readonly undelivered?: number
   /** Ends it; running rollouts may finish until `patience` aborts. */
   close(patience: AbortSignal): Promise<void>
 }
@@ -39,33 +40,40 @@ export interface WorkerAppOptions {
   readonly drainSeconds: number | undefined
   readonly logger: Logger
   /**
-   * Whether it counts its rollouts and reports their ownership. A queue does both for its workers. Default: false.
+   * Outcomes so far, of a worker that counts its rollouts and reports their ownership. Default: it does neither; a queue
+   * does both for its workers.
    */
-  readonly counts?: boolean
+  readonly outcomes?: () => Readonly<Record<'acknowledged' | 'gave_up', number>>
 }
 
 /** The server of a worker's health and metrics. */
 export interface WorkerApp extends ServableApp {
   /** The backend to run rollouts with: one that counts them, where the worker does. */
   readonly backend: ExecutionBackend
-  /** Counts an outcome that was delivered to the trainer, or could not be. */
-  countDelivery(isDelivered: boolean): void
 }
 
 /** The health and metrics of a worker, and its shutdown. */
 export function createWorkerApp(options: WorkerAppOptions): WorkerApp {
-  const { worker, backend, concurrency, drainSeconds = 30, counts = false } = options
+  const { worker, backend, concurrency, drainSeconds = 30, outcomes } = options
   const settings = readServerEnvironment(environment())
   let counted = backend
   let ownership: OwnershipLog | undefined
-  let callbacks: ServerMetrics['callbacks'] | undefined
   const shell = createServerShell({ logger: options.logger }, ({ metrics, ending, logger }) => {
     showBackend(metrics, backend)
-    if (counts) {
+    if (outcomes !== undefined) {
       ownership = settings.ownership && new OwnershipLog(settings.ownership, logger)
       counted = countedBackend(backend, metrics, ownership)
-      callbacks = metrics.callbacks
-      callbacks.expect('outcome')
+      metrics.counters(
+        'osmosis_outcomes_total',
+        'Outcomes for the trainer: acknowledged, or gave_up when they could not be delivered.',
+        'outcome',
+        outcomes,
+      )
+      metrics.gauge(
+        'osmosis_outcomes_pending',
+        'Rollouts that have ended, and whose outcome the trainer has not acknowledged.',
+        () => worker.undelivered ?? 0,
+      )
     }
     const health: ServerRoute = {
       method: 'GET',
@@ -78,7 +86,7 @@ export function createWorkerApp(options: WorkerAppOptions): WorkerApp {
         return jsonAnswer({
           status: 'ok',
           concurrency: { max_concurrent: concurrency, queued, running },
-          undelivered: 0,
+          undelivered: worker.undelivered ?? 0,
           instance_id: worker.id,
           lifecycle: { accepting_rollouts: !ending.aborted, active_rollouts: worker.active },
         } satisfies HealthResponseBody)
@@ -100,10 +108,6 @@ export function createWorkerApp(options: WorkerAppOptions): WorkerApp {
   }
   return {
     backend: counted,
-    countDelivery(isDelivered) {
-      callbacks?.attempted('outcome')
-      callbacks?.ended('outcome', isDelivered ? 'acknowledged' : 'gave_up')
-    },
     fetch: shell.fetch,
     requiresKey: shell.requiresKey,
     logger: shell.logger,

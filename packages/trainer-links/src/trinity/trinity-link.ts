@@ -103,6 +103,10 @@ class TrinityLink implements TrainerLink {
   readonly #groups: number
   #run: OpenRun | undefined
   #modelName = ''
+  /** Outcomes of the batch that `complete` took, until it is committed. */
+  #uncommitted = 0
+  /** Attempts that the next start repeats with their groups. */
+  #interrupted = 0
   /** Attempts of the batch that are not assigned yet. */
   #queue: Attempt[] = []
   readonly #assigned = new Map<string, Attempt>()
@@ -124,6 +128,10 @@ class TrinityLink implements TrainerLink {
     this.#explorer = new TrinityExplorer(url, logger)
     this.#groups = dataset.length * epochs
     this.name = `Trinity at ${this.#explorer.url}`
+  }
+
+  get held(): number {
+    return this.#uncommitted + this.#interrupted
   }
 
   async claim(free: number, signal: AbortSignal): Promise<readonly TrainerTask[] | null> {
@@ -165,12 +173,19 @@ class TrinityLink implements TrainerLink {
     const open = attempt && this.#open.get(attempt.group)
     if (!this.#run || !attempt || !open) return
     this.#assigned.delete(task.key)
-    if (this.#isInterrupted(end)) return
+    if (this.#isInterrupted(end)) {
+      this.#interrupted += 1
+      return
+    }
     open.attempts[attempt.attempt - 1] = this.#rewards(task, end)
     open.left -= 1
-    if (open.left > 0) return
+    if (open.left > 0) {
+      this.#uncommitted += 1
+      return
+    }
     try {
-      await this.#groupEnded(this.#run.journal, attempt.group, open)
+      const isCommitted = await this.#groupEnded(this.#run.journal, attempt.group, open)
+      if (!isCommitted) this.#uncommitted += 1
     } catch (error) {
       this.#failure ??= { error }
       throw error
@@ -289,15 +304,18 @@ class TrinityLink implements TrainerLink {
     return rewards
   }
 
+  /** Resolves to whether its batch is committed. */
   async #groupEnded(
     journal: TrinityJournal,
     group: number,
     { attempts }: OpenGroup,
-  ): Promise<void> {
+  ): Promise<boolean> {
     await journal.groupEnded({ group, attempts: attempts.map((calls) => calls ?? []) })
     // The last group stays open until the commit is done, so that no batch starts before.
-    if (this.#open.size === 1) await this.#commit(journal)
+    const isLast = this.#open.size === 1
+    if (isLast) await this.#commit(journal)
     this.#open.delete(group)
+    return isLast
   }
 
   /** The next start may repeat all of this: the explorer ignores rewards that it has. */
@@ -325,6 +343,7 @@ class TrinityLink implements TrainerLink {
     await Promise.all(rewarded)
     await this.#explorer.commit()
     await journal.batchCommitted(this.#batchEnd)
+    this.#uncommitted = 0
     const line = { ...figures, committed: this.#batchEnd, of: this.#groups }
     this.#logger.info(line, 'groups were committed')
   }

@@ -157,11 +157,19 @@ export interface RunOptions extends Partial<TrinityOptions> {
   readonly signal?: AbortSignal
   readonly drainSeconds?: number
   readonly scripted?: ScriptedBackend
+  readonly onStart?: (figures: WorkerSummary) => void
 }
 
 /** Runs a worker against an explorer until all rows have been trained, or the signal aborts. */
 export async function train(explorer: FakeTrinity, options: RunOptions = {}): Promise<TrinityRun> {
-  const { scripts = () => ({}), concurrency = 64, signal, drainSeconds, ...given } = options
+  const {
+    scripts = () => ({}),
+    concurrency = 64,
+    signal,
+    drainSeconds,
+    onStart,
+    ...given
+  } = options
   const { scripted = scriptedBackend(scripts), ...link } = given
   const lines: LogLine[] = []
   const logger = recordingLogger(lines)
@@ -181,6 +189,7 @@ export async function train(explorer: FakeTrinity, options: RunOptions = {}): Pr
     concurrency,
     signal,
     drainSeconds,
+    onStart,
     logger,
   })
   return { explorer, scripted, lines, summary }

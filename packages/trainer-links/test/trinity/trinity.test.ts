@@ -8,7 +8,7 @@ import {
 import { LocalBackend } from '@osmosis/runtime'
 import { FakeTrinity, randomFaults, type TrinityCall } from '@osmosis/testing'
 import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
-import { runTrainerWorker, trinity } from '@osmosis/trainer-links'
+import { runTrainerWorker, trinity, type WorkerSummary } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 
 import {
@@ -183,6 +183,26 @@ test('commits when all groups of a batch have ended, continues after that, and c
     { groups: 2, attempts: 6, calls: 9, committed: 2, of: 6 },
     { groups: 2, attempts: 6, calls: 12, committed: 4, of: 6 },
     { groups: 2, attempts: 6, calls: 15, committed: 6, of: 6 },
+  ])
+})
+
+test('outcomes are pending until their batch is committed', async () => {
+  let figures: WorkerSummary | undefined
+  const seen: unknown[] = []
+  const look = (): void => {
+    const { acknowledged, pending, undelivered } = figures ?? {}
+    seen.push({ acknowledged, pending, undelivered })
+  }
+  await using explorer = await startExplorer({ onCommit: async () => look() })
+  const onStart = (live: WorkerSummary): void => {
+    figures = live
+  }
+  await train(explorer, { dataset: rowsOf(4), groupsPerCommit: 2, onStart })
+  look()
+  expect(seen).toEqual([
+    { acknowledged: 0, pending: 6, undelivered: 0 },
+    { acknowledged: 6, pending: 6, undelivered: 0 },
+    { acknowledged: 12, pending: 0, undelivered: 0 },
   ])
 })
 
