@@ -1,3 +1,4 @@
+import { RecordedSpans } from '@osmosis/testing/kit/spans'
 import { expect, test } from 'vitest'
 
 import { gateway, startWorker } from './gateway-worker.ts'
@@ -96,4 +97,17 @@ test('a worker logs once that step rewards do not reach its trainer', async () =
       message: expect.stringContaining('which this trainer need not read') as string,
     },
   ])
+})
+
+test('a rollout of a trainer is a trace, with its agent, its model calls and its grader', async () => {
+  using spans = new RecordedSpans()
+  const { fake } = await gateway([{ input: row() }])
+  const worker = startWorker(fake, plannedAgent())
+  await fake.allEnded()
+  await worker.stop()
+  const [rollout] = spans.trees
+  expect(rollout?.name).toMatch(/^invoke_workflow /)
+  const below = rollout?.below ?? []
+  expect(below.map(({ name }) => name.split(' ')[0])).toEqual(['invoke_agent', 'grade'])
+  expect(below[0]?.below?.map(({ name }) => name)).toContain('chat osmosis-rollout')
 })
