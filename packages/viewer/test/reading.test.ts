@@ -1,8 +1,10 @@
-import { globSync, readFileSync, rmSync } from 'node:fs'
+import { appendFileSync, globSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
+import { journalEvents } from '@osmosis/testing/kit'
 import { startViewer } from '@osmosis/viewer'
+import type { Locator, Page } from 'playwright-core'
 import { expect } from 'vitest'
 
 import { violations, withChromium } from './chromium.ts'
@@ -27,11 +29,36 @@ const inBrowser = ViewerInBrowser.forTests((root) => {
     reward: null,
     samples: {},
     error_type: 'agent_error',
-    error_message: 'The workflow failed: no shelf',
+    error_message: 'thrown by run() at main.ts:41: no shelf',
   }))
+  for (const { rollout_id } of journalEvents<{ rollout_id: string }>(
+    path.join(thrown, 'events.jsonl'),
+  )) {
+    const stack = [
+      'Error: no shelf',
+      '    at fetch (/home/me/node_modules/undici/index.js:112:13)',
+      '    at sortShelf (file:///home/me/rollouts/librarian/main.ts:41:9)',
+    ].join('\n')
+    const line = {
+      rollout_id,
+      level: 'error',
+      msg: 'thrown by run() at main.ts:41: no shelf',
+      error: { stack },
+    }
+    appendFileSync(path.join(thrown, 'logs.txt'), `${JSON.stringify(line)}\n`)
+  }
   writeSpeakingRun(root, 'rendered', markdown)
 })
 const open: ViewerInBrowser['open'] = (place, options) => inBrowser.open(place, options)
+
+const clipboard = ['clipboard-read', 'clipboard-write']
+
+/** What the copy button of a part of the page copies. */
+async function copied(page: Page, part: Locator): Promise<unknown> {
+  await part.getByRole('button', { name: 'Copy' }).click()
+  await part.getByRole('button', { name: 'Copied' }).waitFor()
+  return page.evaluate('navigator.clipboard.readText()')
+}
 
 describe('a transcript', () => {
   it('scrolls with Space, PageDown, Home and End after a click on a line, and after j', async () => {
@@ -62,9 +89,7 @@ describe('a transcript', () => {
   })
 
   it('renders Markdown and JSON, shows them as they were written, and copies them', async () => {
-    const { page, problems } = await open('#/run/rendered?sel=0.1', {
-      permissions: ['clipboard-read', 'clipboard-write'],
-    })
+    const { page, problems } = await open('#/run/rendered?sel=0.1', { permissions: clipboard })
     const said = reader(page).locator('.step.agent .said').first()
     await said.locator('strong', { hasText: 'costs' }).waitFor()
     expect(await said.locator('td').allInnerTexts()).toEqual(['pear', '1.50'])
@@ -74,21 +99,23 @@ describe('a transcript', () => {
     const tree = reader(page).locator('.json').first()
     await tree.locator('summary').first().waitFor()
     await said.hover()
-    await said.getByRole('button', { name: 'Copy' }).click()
-    await said.getByRole('button', { name: 'Copied' }).waitFor()
-    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(markdown)
+    expect(await copied(page, said)).toBe(markdown)
     await press(page, 'm')
     await said.getByText('**costs**').waitFor()
     expect(await reader(page).locator('.json').count()).toBe(0)
     expect(problems).toEqual([])
   })
 
-  it('says in which phase a rollout failed, and lets the error be copied', async () => {
-    const { page } = await open('#/run/thrown?sel=0.1')
+  it('says in which phase and line a rollout failed, and lets the error be copied', async () => {
+    const { page } = await open('#/run/thrown?sel=0.1', { permissions: clipboard })
     const failure = reader(page).getByRole('group', { name: 'Error' })
-    await failure.getByText('The workflow failed: no shelf').waitFor()
+    await failure.getByText('thrown by run() at main.ts:41: no shelf').waitFor()
     expect(await failure.innerText()).toMatch(/^Agent error\s+in the workflow/)
-    expect(await failure.getByRole('button', { name: 'Copy' }).count()).toBe(1)
+    // The first frame in code of the user, not the one of a package.
+    expect(await failure.locator('code').innerText()).toBe('/home/me/rollouts/librarian/main.ts:41')
+    expect(await copied(page, failure)).toContain(
+      'thrown by run() at main.ts:41: no shelf\n\nError: no shelf',
+    )
   })
 })
 
@@ -202,11 +229,32 @@ describe('the list of runs', () => {
     expect(problems).toEqual([])
   })
 
-  it('gives a command to copy where there is no run, and a way back from a run that is not there', async () => {
+  it('leads back from a run that is not there', async () => {
     const { page } = await open('#/run/none')
     await page.getByText('There is no run none.').waitFor()
     await page.getByRole('link', { name: 'All runs' }).click()
     await page.getByRole('heading', { name: 'Evaluations' }).waitFor()
+  })
+
+  it('gives the command that starts a run when there is none', async () => {
+    const none = await startViewer({ root: path.join(inBrowser.root, 'no-runs') })
+    try {
+      const { page } = await inBrowser.openUrl(none.url, { permissions: clipboard })
+      await page.getByText('No runs yet. Start one:').waitFor()
+      const command = page.locator('.command')
+      expect(await copied(page, command)).toBe(await command.locator('code').innerText())
+    } finally {
+      await none.close()
+    }
+  })
+
+  it('gives the command that serves the page again when its server has ended', async () => {
+    const ended = await startViewer({ root: path.join(inBrowser.root, 'no-runs') })
+    const { page } = await inBrowser.openUrl(ended.url, { permissions: clipboard })
+    await page.getByText('No runs yet. Start one:').waitFor()
+    await ended.close()
+    await page.locator('main.empty').waitFor()
+    expect(await copied(page, page.locator('.command'))).toBe('npx osmosis eval view')
   })
 })
 

@@ -41,8 +41,8 @@ export function Failure({
   return (
     <div class="failure" role="group" aria-label="Error">
       <b>{type.replaceAll('_', ' ')}</b>
-      {phase !== null && <span class="dim"> in {phase}</span>}
-      {place !== null && <code class="mono"> {place}</code>}{' '}
+      {phase !== null && <span class="dim"> in {phase}</span>}{' '}
+      {place !== null && <code class="mono">{place}</code>}{' '}
       <CopyButton text={[text, ending?.stack ?? ''].filter((part) => part !== '').join('\n\n')} />
       {text !== '' && (
         <div class="message">
