@@ -1,0 +1,53 @@
+import { withTorch } from '@osmosis/testing/kit'
+import type { TrainableSample } from '@osmosis/train'
+import { expect } from 'vitest'
+
+import { compacting } from './agents/compacting.ts'
+import { osmosis, traced } from './trainer-under-test.ts'
+import { trainTransformer } from './transformer.ts'
+import { lightning } from './worked-trainers.ts'
+
+const { it } = withTorch()
+const limit = { timeout: 600_000 }
+
+it.each([
+  ['traces of POST /run', traced],
+  ['the Agent Lightning link', lightning],
+])('a transformer learns to read the note from %s', limit, async (_, trainer) => {
+  const curve = await trainTransformer({ trainer, updates: 14, until: 0.9 })
+  expect(curve[0]?.reward).toBeLessThan(0.5)
+  expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(0.9)
+})
+
+it(
+  'learns from each part of a rewritten conversation, and not from the last alone',
+  limit,
+  async () => {
+    const training = { trainer: osmosis('callbacks'), agent: compacting, updates: 5 }
+    const whole = await trainTransformer(training)
+    expect(whole.at(-1)?.toolUse).toBeGreaterThan((whole[0]?.toolUse ?? 1) + 0.3)
+    const last = await trainTransformer({ ...training, learnFrom: lastSequences })
+    expect(last.at(-1)?.toolUse).toBeLessThan((last[0]?.toolUse ?? 0) + 0.15)
+  },
+)
+
+it(
+  'failures that count as zeros: the tool with which rollouts fail is used less',
+  limit,
+  async () => {
+    // After 5 the difference is not always larger than what chance makes.
+    const failing = { failing: 0.6, updates: 8 }
+    const zeros = await trainTransformer({
+      ...failing,
+      trainer: osmosis('callbacks', 0),
+      failuresAs: 0,
+    })
+    expect(zeros.at(-1)?.toolUse).toBeLessThan((zeros[0]?.toolUse ?? 0) - 0.1)
+    const leftOut = await trainTransformer({ ...failing, trainer: osmosis('callbacks') })
+    expect(leftOut.at(-1)?.toolUse).toBeGreaterThan((leftOut[0]?.toolUse ?? 1) + 0.1)
+  },
+)
+
+function lastSequences(samples: readonly TrainableSample[]): TrainableSample[] {
+  return samples.map((sample) => ({ ...sample, sequences: sample.sequences.slice(-1) }))
+}
