@@ -25,7 +25,7 @@ export const testDefaults = {
     NODE_COMPILE_CACHE: pathTo('node_modules/.cache/node-compile'),
     // Commands name other commands as the user's shell finds them, however the tests were started.
     npm_config_user_agent: '',
-    // Evaluations that tests run are no result of the job that runs the tests.
+    // Evaluations that tests run are not a result of the job that runs the tests.
     GITHUB_STEP_SUMMARY: '',
   },
   testTimeout: 120_000,

@@ -3,7 +3,7 @@
 // server, callbacks, token ids and logprobs.
 //
 //   npx -y pnpm@12 run demo:train [--iterations <n>] [--output <folder of runs>]
-//   npx -y pnpm@12 run demo:train --torch [--python <command>]: a transformer in place of the tiny policy
+//   npx -y pnpm@12 run demo:train --torch [--python <command>]: a transformer instead of the tiny policy
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'

@@ -253,7 +253,7 @@ describe('the action of this repository', () => {
     )
   })
 
-  it('says why two runs cannot be compared, which is no failure without a limit', async () => {
+  it('says why two runs cannot be compared, which is not a failure without a limit', async () => {
     await using github = await new GitHub().start()
     const place = await workspace()
     const flags = '--policy policies/echo.ts -q'

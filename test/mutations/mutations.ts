@@ -36,7 +36,7 @@ const earned = 'Number.isFinite(reward) && !removeSample ? reward : null'
 
 export const mutations: readonly Mutation[] = [
   {
-    name: 'Agent Lightning is asked in mode val while it trains',
+    name: 'Agent Lightning is called in mode val while it trains',
     file: 'packages/trainer-links/src/agent-lightning.ts',
     from: "isTrain ? 'train' : 'val'",
     to: "'val'",

@@ -163,7 +163,7 @@ function onTheWire(
 /**
  * The text of a content; that of its parts put together.
  *
- * @throws OsmosisError with code `invalid_request` when it has parts that are no text
+ * @throws OsmosisError with code `invalid_request` when it has parts other than text
  */
 function textOf(content: ChatMessage['content']): string {
   if (!Array.isArray(content)) return content ?? ''

@@ -27,7 +27,7 @@ import { registerTelemetry } from './supported-sdk.ts'
 import { providerName, sdkAnswer, wireRequest } from './wire-conversion.ts'
 
 interface TracedCalls {
-  /** The id of the SDK's call that a model is asked in. */
+  /** The id of the SDK's call that a model call belongs to. */
   readonly current: AsyncLocalStorage<string>
   /** The samples that calls of the SDK belong to, by the ids of the calls. */
   readonly samples: WeakMap<RolloutContext, Map<string, string>>
@@ -38,7 +38,7 @@ const callsKey = Symbol.for('osmosis.ai-sdk.traced-calls')
 const holder = globalThis as { [callsKey]?: TracedCalls }
 
 /**
- * Makes the SDK tell of the tools it runs, once somebody wants traces: until then a call has nothing to
+ * Makes the SDK report the tools it runs, once somebody wants traces: until then a call has nothing to
  * do with it. The same calls are left out as by `watchSteps`.
  */
 function watchTools(rollout: RolloutContext | undefined): void {
@@ -153,7 +153,7 @@ export class RolloutModel implements RolloutLanguageModel {
       this.#stream(options, emit, started.resolve),
     )
     // A text stream of the SDK ends like an empty answer when this method rejects. An error of the
-    // stream itself reaches whoever reads it.
+    // stream itself reaches the code that reads it.
     const about = await Promise.race([started.promise, drained.then(() => ({}))])
     return { ...about, stream }
   }
@@ -289,7 +289,7 @@ export interface RolloutModelSettings {
   fallback?: RolloutLanguageModel | undefined
 }
 
-/** What is asked when a call leaves something open. */
+/** What the SDK takes from a model whose call leaves something open. */
 function withDefaults(
   {
     name: _name,

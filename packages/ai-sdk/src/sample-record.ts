@@ -8,7 +8,7 @@ import type { AnswerPart, CallPrompt } from './language-model-types.ts'
 
 type AssistantParts = Exclude<Extract<ModelMessage, { role: 'assistant' }>['content'], string>
 
-/** One model call: what was asked, what was answered, and what the tools made of it. */
+/** One model call: its request, its answer, and the results of its tools. */
 class RecordedCall {
   /** Goes into the metadata of the answer, and from there into the step that the SDK makes of it. */
   readonly turnId = randomUUID()
@@ -96,7 +96,7 @@ export class SampleRecord implements SampleSource {
   succeed(call: RecordedCall, content: readonly AnswerPart[]): void {
     call.answered(content)
     if (call.number > (this.#answered?.number ?? 0)) this.#answered = call
-    // A call that began before another failed is no recovery from that failure.
+    // A call that began before another failed does not recover from that failure.
     if (this.#failed && call.number > this.#failed.seenUpTo) this.#failed = undefined
   }
 

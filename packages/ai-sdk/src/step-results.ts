@@ -31,7 +31,7 @@ const watching = Symbol.for('osmosis.ai-sdk.watching-steps')
 const holder = globalThis as { [watching]?: true }
 
 /**
- * Makes the SDK tell of the steps of plain `generateText` and `streamText` calls, which have no
+ * Makes the SDK report the steps of plain `generateText` and `streamText` calls, which have no
  * other place to listen at. It does not when a call turns telemetry off, gives integrations of its
  * own, or sets `recordOutputs: false`.
  */

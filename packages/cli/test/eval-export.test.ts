@@ -90,7 +90,7 @@ it('eval export writes a table that spreadsheets do not run', async () => {
   const folder = await storeRun(output, [
     storedItem(0, '=HYPERLINK("http://x","y")', 1, { metrics: { '@exact': -1 } }),
     storedItem(1, 'two\nlines, and "quotes"', -0.5),
-    storedItem(2, '', null, { error_message: '-1 is no index', graded: null }),
+    storedItem(2, '', null, { error_message: '-1 is not an index', graded: null }),
   ])
   await run(['eval', 'note', folder, '1.1', 'wrong tool', '--tag', '+tool'])
   const csv = path.join(output, 'table.csv')
@@ -105,7 +105,7 @@ it('eval export writes a table that spreadsheets do not run', async () => {
   expect(lines[0]).toMatch(/^0,1,row-0,rollout-0,scripted,success,true,1,-1,/)
   expect(lines[0]).toMatch(/,"'=HYPERLINK\(""http:\/\/x"",""y""\)"$/)
   expect(lines[1]).toContain(',\'+tool,wrong tool,"two\nlines, and ""quotes"""')
-  expect(lines[2]).toContain(",failed,false,,,agent_error,'-1 is no index,")
+  expect(lines[2]).toContain(",failed,false,,,agent_error,'-1 is not an index,")
 })
 
 it('eval export takes the rewards of a re-grading', async () => {

@@ -184,7 +184,7 @@ describe('eval run --junit', () => {
     expect(readFileSync(file, 'utf8')).toBe(stdout)
   })
 
-  it('refuses what is no file before anything runs', async () => {
+  it('refuses what is not a file before anything runs', async () => {
     const output = temporaryFolder()
     const refused = async (junit: string): Promise<string> => {
       const { code, stderr } = await run([...echo, '--output', output, '--junit', junit])

@@ -69,7 +69,7 @@ it('--cache answers what an earlier run asked in the same attempt, at no cost', 
   expect(new Set(first.rewards).size).toBe(4)
   expect([first.costs, second.costs]).toEqual([Array(4).fill('2'), Array(4).fill('0')])
 
-  // A damaged file is asked for again; without the flag everything is.
+  // A damaged answer is requested again; without the flag every answer is.
   const [file = ''] = globSync('.osmosis/cache/*/*.json', { cwd: root })
   writeFileSync(path.join(root, file), '{')
   await evaluate('third', '--cache')

@@ -102,7 +102,7 @@ function figures(reward: number): StepFigures {
   return { ...rollouts, answerTokens: 100, toolCalls: 2, cutOff: 0.02, seconds: 14 }
 }
 
-it('shows the curve of a training, its alarms, and the commands to go on', async () => {
+it('shows the curve of a training, its alarms, and the commands that come next', async () => {
   await trained()
   const { code, stdout } = await osmosis(['eval', 'show', 'airline'])
   expect(code).toBe(0)

@@ -105,7 +105,7 @@ function userMessages({ parts = [] }: AdkContent, ids: CallIds): ChatMessage[] {
   return [...results, ...systems, { role: 'user', content: whole }]
 }
 
-/** What a tool returned; the ADK puts what is no object into one. */
+/** What a tool returned; the ADK puts values other than objects into one. */
 function resultText(response: Readonly<Record<string, unknown>> = {}): string {
   const { result, ...others } = response
   const isWrapped = 'result' in response && Object.keys(others).length === 0

@@ -14,7 +14,7 @@ function toolsOf({ tools = [] }: ContractRun): StructuredToolInterface[] {
 
 type State = typeof MessagesAnnotation.State
 
-/** LangChain lists calls with malformed arguments apart; a graph decides what becomes of them. */
+/** LangChain lists calls with malformed arguments apart; a graph decides what to do with them. */
 function answerInvalidCalls({ messages }: State): Partial<State> {
   const { invalid_tool_calls: calls = [] } = messages.at(-1) as { invalid_tool_calls?: object[] }
   return {

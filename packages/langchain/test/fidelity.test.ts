@@ -151,7 +151,7 @@ test('an answer is what LangChain makes of it with its own models', async () => 
     response_metadata: { finish_reason: 'tool_calls', model_name: expect.any(String) },
     usage_metadata: { input_tokens: 5, output_tokens: 3, total_tokens: 8 },
   })
-  // The grader sees the same, in the form that LangChain takes in place of its classes.
+  // The grader sees the same, in the form that LangChain takes instead of its classes.
   expect(sample.messages.slice(0, 2)).toMatchObject([
     { role: 'user', content: 'go' },
     {

@@ -75,7 +75,7 @@ it('a stream that fails ends like an empty answer, and the rollout fails', async
   })
 })
 
-it('a stream is recorded with usage that nobody requested', async () => {
+it('a stream is recorded with usage that was not requested', async () => {
   await using server = await startPolicyServer(['streamed'])
   const rollout = rolloutOn(server)
   const usage = await rollout.run(async () => {

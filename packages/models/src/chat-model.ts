@@ -16,7 +16,7 @@ export interface ChatModelRequest {
 export interface ChatModel {
   readonly name: string
   respond(request: ChatModelRequest): Promise<Response>
-  /** Frees what the model holds open; called by whoever made it. Default: nothing is held. */
+  /** Frees what the model holds open; called by the code that made it. Default: nothing is held. */
   close?(): Promise<void>
 }
 

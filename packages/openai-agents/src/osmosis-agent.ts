@@ -37,7 +37,7 @@ export class OsmosisRolloutModel implements Model {
     throw placeholderCalled()
   }
 
-  /** @throws OsmosisError with code `placeholder_model`, when the first event is asked for */
+  /** @throws OsmosisError with code `placeholder_model`, when the first event is read */
   // oxlint-disable-next-line require-yield
   async *getStreamedResponse(): AsyncGenerator<StreamEvent> {
     throw placeholderCalled()

@@ -10,7 +10,7 @@ import { isChatMessage, toAgentInput } from './agent-input.ts'
 import { currentScope, type RunScope, withScope, currentRecord } from './run-scope.ts'
 import { sessionRecordOf } from './session-record.ts'
 
-/** What is used of a `Runner`: it tells of the tools of all its runs. */
+/** What is used of a `Runner`: it reports the tools of all its runs. */
 interface ToolEvents {
   on(event: 'agent_tool_start', listener: (...args: ToolStart) => void): unknown
   on(event: 'agent_tool_end', listener: (...args: ToolEnd) => void): unknown
@@ -79,7 +79,7 @@ function begin(tool: NamedTool, id: string | undefined): void {
 }
 
 /**
- * The result that the SDK tells of is a text, whether the tool gave it or its error became one. The
+ * The result that the SDK reports is a text, whether the tool gave it or its error became one. The
  * SDK's own span of the call is told the difference, even where its tracing is off.
  */
 function noticeFailure(call: OpenCall): void {

@@ -9,7 +9,7 @@ export const sessionRecordKey: unique symbol = Symbol.for('osmosis.openai-agents
 /**
  * What is known of a session besides the items that the SDK stores in it. The SDK stores the items
  * of a run when it ends well and nothing of one that fails; such runs are graded as well, so the
- * conversation as of the latest model call is kept here until the SDK has stored it.
+ * conversation as of the latest model call is held here until the SDK has stored it.
  */
 export class SessionRecord {
   readonly name: string
@@ -38,7 +38,7 @@ export class SessionRecord {
     )
   }
 
-  /** Notes what a model call is asked with, and afterwards what it answered. */
+  /** Notes the request of a model call, and afterwards its answer. */
   noteModelCall(
     input: string | readonly AgentInputItem[],
     output: readonly AgentInputItem[],

@@ -16,6 +16,6 @@ const many = Object.assign(
 
 runAdapterContract({ ...runner, it: many }, 'openai-agents', {
   ...openaiAgents,
-  // Keeping many apart is no matter of the version: the newest runs most.
+  // Keeping many apart does not depend on the version: the newest runs most.
   concurrentRollouts: isNewestSdk ? 200 : 20,
 })

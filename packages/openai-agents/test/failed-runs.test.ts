@@ -201,7 +201,7 @@ test('the error of the policy, not one of the SDK, is why a rollout failed', asy
   })
 })
 
-test('a streamed run that nobody waits for is no sample, and its session is named', async () => {
+test('a streamed run that is not awaited is not a sample, and its session is named', async () => {
   await using server = await startPolicyServer([callAdd, 'done'])
   const left: Promise<unknown>[] = []
   const { workflow, grading } = await execute(

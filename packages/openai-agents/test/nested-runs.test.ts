@@ -80,7 +80,7 @@ test('reading another session inside a tool does not move the run to it', async 
     const other = new OsmosisMemorySession({ name: 'other' })
     const helper = helperTool(async () => {
       await other.getItems()
-      // A run without a session, in which another session is read before the policy is asked.
+      // A run without a session, in which another session is read before the policy is called.
       const peeking = policyAgent({
         instructions: async () => `known: ${(await other.getItems()).length}`,
       })

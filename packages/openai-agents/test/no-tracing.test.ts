@@ -1,7 +1,7 @@
 import { telemetryFilesOf } from '@osmosis/testing/kit/loaded-packages'
 import { expect, test } from 'vitest'
 
-test('OpenTelemetry is not loaded for tools when nobody registered a provider', async () => {
+test('OpenTelemetry is not loaded for tools when no provider is registered', async () => {
   const files = await telemetryFilesOf(
     import.meta.dirname,
     `import { run as runAgent, tool as sdkTool } from '@openai/agents'

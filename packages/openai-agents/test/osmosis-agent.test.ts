@@ -42,7 +42,7 @@ test('with a model of its own it is a plain agent, outside of rollouts as well',
   )
 })
 
-test('structured output is asked for and parsed', async () => {
+test('structured output is requested and parsed', async () => {
   await using server = await startPolicyServer(['{"sum":3}'])
   const result = await rolloutOn(server).run(async () => {
     const agent = new OsmosisAgent({

@@ -9,7 +9,7 @@ import { addTool, policyAgent } from './rollout.ts'
 
 // What the README says of the SDK; a test that fails here means that a sentence can go.
 
-test('hosted tools are refused before the policy is asked', async () => {
+test('hosted tools are refused before the policy is called', async () => {
   await using server = await startPolicyServer([])
   const searching = rolloutOn(server).run(async () =>
     run(policyAgent({ tools: [webSearchTool()] }), 'go', { session: new OsmosisMemorySession() }),
@@ -18,7 +18,7 @@ test('hosted tools are refused before the policy is asked', async () => {
   expect(server.requests).toHaveLength(0)
 })
 
-test('an empty answer where structured output is due is asked for again', async () => {
+test('an empty answer where structured output is due is requested again', async () => {
   await using server = await startPolicyServer(() => '')
   const structured = rolloutOn(server).run(async () => {
     const outputType = z.object({ sum: z.number() })

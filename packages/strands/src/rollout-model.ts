@@ -67,13 +67,13 @@ export class OsmosisRolloutModel extends Model {
     throw placeholderCalled()
   }
 
-  /** @throws OsmosisError with code `placeholder_model`, when the first event is asked for */
+  /** @throws OsmosisError with code `placeholder_model`, when the first event is read */
   // oxlint-disable-next-line require-yield
   override async *stream(): AsyncGenerator<ModelStreamEvent> {
     throw placeholderCalled()
   }
 
-  /** @throws OsmosisError with code `placeholder_model`, when the first event is asked for */
+  /** @throws OsmosisError with code `placeholder_model`, when the first event is read */
   // oxlint-disable-next-line require-yield
   override async *streamAggregated(): ReturnType<Model['streamAggregated']> {
     throw placeholderCalled()

@@ -120,7 +120,7 @@ describe('a transcript', () => {
 })
 
 describe('a run', () => {
-  it('lists the question before the last words, and filters by a bar of a histogram', async () => {
+  it('lists the question before the last message, and filters by a bar of a histogram', async () => {
     const { page, problems } = await open('#/run/airline-base')
     const line = lines(page).first()
     await line.locator('q').waitFor()

@@ -135,7 +135,7 @@ export function fieldValues(
   earlier: Readonly<Record<string, readonly unknown[]>> | undefined,
 ): Readonly<Record<string, readonly unknown[]>> {
   const [[field, value] = ['', '']] = Object.entries(fieldValue(given, undefined))
-  // A text that is no JSON may be a list; "a,b" in quotes is one text.
+  // A text other than JSON may be a list; "a,b" in quotes is one text.
   const written = given.slice(field.length + 1)
   const isList = value === written && written.includes(',')
   return { ...earlier, [field]: isList ? written.split(',').map(fromJson) : [value] }

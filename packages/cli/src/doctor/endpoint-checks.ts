@@ -160,7 +160,7 @@ function toolFinding({ choices }: Answer): CheckFinding {
   }
   return warn(
     'tool calls',
-    `The model did not call the tool that it was told to call. It said: ${shortened(text)}`,
+    `The model did not call the tool that the prompt names. It said: ${shortened(text)}`,
     'Try a larger model, or check that its chat template has tools.',
   )
 }

@@ -9,7 +9,7 @@ import { reference } from './reference.ts'
  * block, else the last object or array in its text that can be parsed. The order of keys does not count.
  *
  * @param expected - a label as JSON text, a value, or a schema of zod or another Standard Schema library
- * @throws OsmosisError with code `invalid_dataset` for a label that is no JSON; `invalid_config` for a value that JSON
+ * @throws OsmosisError with code `invalid_dataset` for a label that is not JSON; `invalid_config` for a value that JSON
  * cannot hold and for an asynchronous schema
  */
 export function json(answer: string, expected: unknown): 0 | 1 {
@@ -22,7 +22,7 @@ function fits(schema: MetadataSchema): (value: unknown) => boolean {
   return (value) => {
     const result = schema['~standard'].validate(value)
     if (!(result instanceof Promise)) return result.issues === undefined
-    // Nobody awaits it any more.
+    // No caller awaits it any more.
     result.catch(() => {})
     throw new OsmosisError(
       'invalid_config',
@@ -81,7 +81,7 @@ function parse(text: string): { readonly value: unknown } | undefined {
 }
 
 /**
- * Where the outermost pairs of brackets begin and end. A part of a broken object is no answer, so pairs inside a pair
+ * Where the outermost pairs of brackets begin and end. A part of a broken object is not an answer, so pairs inside a pair
  * are left out. One pass: the time must not grow with the square of what a policy wrote.
  */
 function blocks(text: string): [from: number, to: number][] {

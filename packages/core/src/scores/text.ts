@@ -45,7 +45,7 @@ export function contains(
 /**
  * 1 when the expression matches the answer anywhere, else 0. An empty answer gets 0.
  *
- * @throws TypeError when `pattern` is no regular expression
+ * @throws TypeError when `pattern` is not a regular expression
  */
 export function matches(answer: string, pattern: RegExp): 0 | 1 {
   if (!(pattern instanceof RegExp)) {
@@ -62,7 +62,7 @@ function comparable(text: string, { ignoreCase = false }: TextOptions): string {
   return ignoreCase ? composed.toLowerCase() : composed
 }
 
-/** Whether a word, or a number such as 4.5, goes on from one text to the other. */
+/** Whether a word, or a number such as 4.5, continues from one text into the other. */
 function isInWord(before: string, after: string): boolean {
   return (
     (/[\p{L}\p{N}\p{M}_]$/u.test(before.slice(-2)) && /^[\p{L}\p{N}\p{M}_]/u.test(after)) ||

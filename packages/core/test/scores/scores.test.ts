@@ -153,7 +153,7 @@ describe('json', () => {
     expect(json(String.raw`So {"a": "} \" ]", "b": -0}`, { a: '} " ]', b: 0 })).toBe(1)
   })
 
-  it('compares a whole answer that is no object', () => {
+  it('compares a whole answer that is not an object', () => {
     expect([json('5', '5'), json('"5"', '5'), json('null', 'null')]).toEqual([1, 0, 1])
   })
 

@@ -80,7 +80,7 @@ it('shuffles by the seed before it cuts', () => {
   expect(placesOf({ shuffle: true, seed: 1, offset: 2, limit: 3 })).toEqual(order.slice(2, 5))
 })
 
-it('refuses where that no row has, or that is no pair', async () => {
+it('refuses where that no row has, or that is not a pair', async () => {
   expect(await osmosisErrorOf(() => selectRows(tagged, { where: ['split=test'] }))).toEqual({
     code: 'invalid_dataset',
     message: 'The dataset selected no rows: none of its 10 rows has split=test.',

@@ -23,7 +23,7 @@ const passedOn = new Set(['content-type', 'retry-after', 'retry-after-ms'])
 
 /**
  * A model of an OpenAI-compatible endpoint that belongs to no rollout: what it is asked carries no ids of
- * one and is no sample. Whoever made it closes it.
+ * one and is no sample. The code that made it closes it.
  */
 export function endpointModel({
   baseUrl,

@@ -31,7 +31,7 @@ export interface RubricScore {
 
 /**
  * Lets a model score an answer by a rubric. For graders and eval functions: what the judge is asked never
- * goes to the policy under training, carries nothing of the rollout and is no sample.
+ * goes to the policy under training, carries nothing of the rollout and is not a sample.
  *
  * What the answer says cannot reach the judge as an instruction: it stands between delimiters that are
  * drawn for each request. A reply without a usable score, an overloaded judge and a lost connection are

@@ -8,7 +8,7 @@ export interface JudgedAnswer {
   readonly rubric: string
   /** What is judged; may be empty. */
   readonly answer: string
-  /** What was asked for. */
+  /** The request that was answered. */
   readonly originalInput?: string | null | undefined
   /** What a right answer says. */
   readonly groundTruth?: string | null | undefined

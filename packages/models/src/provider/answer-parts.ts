@@ -24,7 +24,7 @@ interface Call {
   readonly id: string
   readonly index: number
   readonly name: string
-  /** What has been handed out of it. */
+  /** What has been passed on of it. */
   streamed: string
   metadata: ProviderMetadata
 }

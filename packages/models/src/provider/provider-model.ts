@@ -164,7 +164,7 @@ export interface ProviderModelOptions {
  * A model of a provider by a name like `openai/gpt-5-mini`, through the AI SDK's package for it, which
  * has to be installed: `@ai-sdk/<provider>` for `ai` 7 (version `v4` of its model interface). It
  * takes and gives chat completions, streamed or not; what cannot be said to a provider is refused
- * with 400. Calls are made once and have no time limit. Whoever made it closes it.
+ * with 400. Calls are made once and have no time limit. The code that made it closes it.
  *
  * @throws OsmosisError with code `invalid_config` for a name without a known provider, and when the
  * package is not installed (with the line that installs it) or is made for another version
@@ -211,7 +211,7 @@ async function respond(model: LanguageModelV4, call: Call): Promise<Response> {
     const options = { ...toCallOptions(body, memory), abortSignal: signal }
     const { stream } = await untilAborted(signal, async () => model.doStream(options))
     const deltas = readDeltas(stream, answer, call)
-    // An answer that fails at once is an error status, and may be asked for again.
+    // An answer that fails at once is an error status, and may be requested again.
     const first = await deltas.next()
     if (body['stream'] === true) {
       const events = Readable.from(toEvents(first, deltas, answer, call), { objectMode: false })
@@ -294,7 +294,7 @@ function providerFetch(transport: Transport): typeof globalThis.fetch {
   return async (input, init = {}) => {
     const url = input instanceof Request ? input.url : input
     const { body, signal } = init
-    if (typeof body !== 'string') throw new TypeError('A provider is asked with texts only.')
+    if (typeof body !== 'string') throw new TypeError('A provider takes texts only.')
     // Compressed answers would have to be undone.
     const sent = { ...Object.fromEntries(new Headers(init.headers)), 'accept-encoding': 'identity' }
     const answer = await transport.send(url, {

@@ -68,7 +68,7 @@ export class LiveRollout {
   #unfollow: (() => void) | undefined
   #workFolder: Promise<WorkFolder> | undefined
   #isOver = false
-  /** What `run()` of the workflow returned: user code that may go on after a deadline. */
+  /** What `run()` of the workflow returned: user code that may run on after a deadline. */
   userCode: Promise<unknown> | undefined
   /** The path of the work folder; null when there is none. */
   workFolder: string | null = null
@@ -142,7 +142,7 @@ export class LiveRollout {
   /**
    * The folder that the rollout works in, created by the first call.
    *
-   * @throws OsmosisError with code `storage_error`, or `rollout_ended` when nobody would delete it any more
+   * @throws OsmosisError with code `storage_error`, or `rollout_ended` when nothing would delete it any more
    */
   async openWorkFolder(options?: WorkFolderOptions): Promise<string> {
     if (this.#isOver) throw new OsmosisError('rollout_ended', 'The rollout has ended.')

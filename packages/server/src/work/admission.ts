@@ -254,7 +254,7 @@ export class Admission {
         record = await this.#store(outbox, { key, digest: known.digest }, requested, prepared)
         known.record = record
       }
-      // Other rollouts may have started, or the server's end begun, during the preparation.
+      // Other rollouts may have started, or the server may have started to end, during the preparation.
       if (isPromise(preparing) || record !== undefined) {
         this.#refuseWhenEnding()
         this.#refuseWhenFull(requested)

@@ -142,7 +142,7 @@ function painter(
   }
 }
 
-/** A narrower bracket cannot be hit on a phone, so it is no button; the findings have the same filters. */
+/** A narrower bracket cannot be hit on a phone, so it is not a button; the findings have the same filters. */
 const leastShare = 0.07
 
 interface Bracket {

@@ -8,7 +8,7 @@ import { cachedAnswer, type PolicyModel, type PolicyRequest } from '@osmosis/con
 import type { EvaluationItem } from '@osmosis/eval'
 import { writeFileAtomically } from '@osmosis/runtime/files'
 
-/** A policy whose answers are kept in files. */
+/** A policy whose answers are stored in files. */
 export interface CachedPolicy extends PolicyModel {
   /** To be called before the first model call of a rollout: its attempt is part of the key of its calls. */
   rolloutBegins(item: Pick<EvaluationItem, 'rolloutId' | 'runIndex'>): void
@@ -21,7 +21,7 @@ export interface CacheOptions {
   readonly folder: string
   /** What else decides an answer: the address of the endpoint and the model. */
   readonly identity: readonly (string | null)[]
-  /** Receives a sentence when an answer cannot be stored; the run goes on without. */
+  /** Receives a sentence when an answer cannot be stored; the run continues without. */
   readonly warn: (text: string) => void
 }
 
@@ -110,7 +110,7 @@ async function storedAnswer(file: string): Promise<StoredAnswer | undefined> {
     const { content_type, body } = JSON.parse(await readFile(file, 'utf8')) as Partial<StoredAnswer>
     if (typeof content_type === 'string' && typeof body === 'string') return { content_type, body }
   } catch {
-    // It is asked for again, and stored.
+    // The policy is called again, and its answer stored.
   }
   return undefined
 }

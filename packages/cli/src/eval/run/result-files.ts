@@ -36,7 +36,7 @@ async function appendSummary(file: string, run: ReportedRun): Promise<void> {
   try {
     await appendFile(fromHere(file), `${redaction().text(runMarkdown(run))}\n`)
   } catch (error) {
-    // Nobody asked for it with a flag.
+    // No flag requested it.
     printError(
       `warning: Cannot append the result to GITHUB_STEP_SUMMARY, ${file}: ${errorMessage(error)}\n`,
     )

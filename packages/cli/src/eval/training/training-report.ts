@@ -27,7 +27,7 @@ interface ReportOptions {
 /** Shown of a long training. */
 const fewSteps = 20
 
-/** The result of a training: its state, the curve of its reward, its alarms, and the commands to go on. */
+/** The result of a training: its state, the curve of its reward, its alarms, and the commands that come next. */
 export function trainingReport(
   { name, location }: FoundTraining,
   records: readonly TrainingRecord[],

@@ -112,7 +112,7 @@ export class TrainingProgress {
     this.#output.write(`\r\u001B[2K${run}  ${done} of ${total} rollouts`)
   }
 
-  /** Prints something else, in place of the line. */
+  /** Prints something else instead of the line. */
   say(print: () => void): void {
     this.end()
     print()
