@@ -16,6 +16,7 @@ import {
   rowHistories,
   RunTable,
   stepRows,
+  type StepRecord,
   type StepRows,
   toRunDocument,
   type TrainingRecord,
@@ -30,8 +31,8 @@ export class OpenTraining {
   readonly location: string
   #journal: { readonly stamp: string; readonly records: readonly TrainingRecord[] } | undefined
   #current: { readonly name: string; readonly run: Promise<OpenRun> } | undefined
-  /** By the name of a run that has ended. */
-  readonly #rows = new Map<string, Promise<StepRows>>()
+  /** By the name of a run, with the end of the step that they are from. */
+  readonly #rows = new Map<string, { readonly endedAt: string; readonly read: Promise<StepRows> }>()
 
   constructor(name: string, location: string) {
     this.name = name
@@ -73,7 +74,7 @@ export class OpenTraining {
   async rows(): Promise<RowHistory[]> {
     const steps = this.#records().filter((record) => record.kind === 'step')
     const read: StepRows[] = []
-    for (const { step, run } of steps) read.push(await this.#rowsOf(step, run))
+    for (const step of steps) read.push(await this.#rowsOf(step))
     return rowHistories(read)
   }
 
@@ -138,12 +139,12 @@ export class OpenTraining {
       .toSorted()
   }
 
-  /** A step that ended does not change. */
-  async #rowsOf(step: number, run: string): Promise<StepRows> {
+  /** A step changes only with its record: of a worker's step, rollouts may end later. */
+  async #rowsOf({ step, run, endedAt }: StepRecord): Promise<StepRows> {
     const known = this.#rows.get(run)
-    if (known !== undefined) return known
+    if (known?.endedAt === endedAt) return known.read
     const read = this.#readRows(step, run)
-    this.#rows.set(run, read)
+    this.#rows.set(run, { endedAt, read })
     read.catch(() => this.#rows.delete(run))
     return read
   }

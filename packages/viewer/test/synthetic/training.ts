@@ -2,14 +2,7 @@ import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from '
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
-import {
-  meanValue,
-  passRate,
-  RunTable,
-  toRunDocument,
-  type StepFigures,
-  type TrainingRecord,
-} from '@osmosis/eval/analysis'
+import { measureRollouts, type MeasuredRollouts, type TrainingRecord } from '@osmosis/eval/analysis'
 
 import { writeAirlineRun } from './airline-run.ts'
 
@@ -64,7 +57,7 @@ export async function addStep(folder: string, training: MadeTraining, step: numb
     skill: -1 + (4 * step) / planned,
     seed: 100 + step,
   })
-  const { figures, signals } = await figuresOf(folder, run)
+  const { figures, rows, settledRows } = await measured(folder, run)
   append(folder, {
     kind: 'step',
     step,
@@ -75,7 +68,7 @@ export async function addStep(folder: string, training: MadeTraining, step: numb
     rollouts: figures,
     batch: {
       groups: rowsPerStep,
-      groupsWithSignal: signals,
+      groupsWithSignal: rowsPerStep - settledRows.length,
       sequences: rowsPerStep * attempts,
       tokens: 9000,
       stale: 0,
@@ -95,8 +88,8 @@ export async function addStep(folder: string, training: MadeTraining, step: numb
       sequences: rowsPerStep * attempts,
       seconds: 3,
     },
-    rows: Array.from({ length: rowsPerStep }, (_, place) => firstRow + place),
-    settledRows: [],
+    rows,
+    settledRows,
     alarms:
       step % 7 === 3
         ? [
@@ -143,7 +136,7 @@ async function addEvaluation(
 ): Promise<void> {
   const held = { name: run, rows: 8, attempts: 4, skill, seed: 7 + step }
   writeAirlineRun(path.join(folder, 'runs'), held)
-  const { figures } = await figuresOf(folder, run)
+  const { figures } = await measured(folder, run)
   append(folder, {
     kind: 'evaluation',
     run,
@@ -154,32 +147,9 @@ async function addEvaluation(
   })
 }
 
-async function figuresOf(
-  folder: string,
-  run: string,
-): Promise<{ figures: StepFigures; signals: number }> {
+async function measured(folder: string, run: string): Promise<MeasuredRollouts> {
   const { manifest, sortedEvents } = await openRun(path.join(folder, 'runs', run))
-  const table = new RunTable(toRunDocument(manifest, sortedEvents))
-  const [reward, passes] = [meanValue(table), passRate(table)]
-  const count = sortedEvents.length
-  const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / count
-  return {
-    signals: table.groups.filter(({ kind }) => kind === 'signal').length,
-    figures: {
-      rollouts: count,
-      failed: sortedEvents.filter(({ status }) => status === 'failed').length,
-      reward: reward.value,
-      rewardFrom: reward.ci95?.[0] ?? null,
-      rewardTo: reward.ci95?.[1] ?? null,
-      passRate: passes.value ?? 0,
-      passFrom: passes.ci95?.[0] ?? null,
-      passTo: passes.ci95?.[1] ?? null,
-      answerTokens: mean(sortedEvents.map((event) => event.completion_tokens ?? 0)),
-      toolCalls: mean(sortedEvents.map((event) => event.tool_calls)),
-      cutOff: 0.02,
-      seconds: 14,
-    },
-  }
+  return measureRollouts(manifest, sortedEvents, 14)
 }
 
 function runName(kind: string, step: number): string {
