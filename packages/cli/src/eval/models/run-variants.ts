@@ -26,7 +26,7 @@ interface Variant {
   readonly label: string
   readonly flags: EvalRunFlags
   /** Folder of the checkpoint that is evaluated; undefined for models that flags name. */
-  readonly checkpoint?: string
+  readonly checkpoint?: string | undefined
 }
 
 /**
@@ -88,48 +88,61 @@ async function runEach(
   return code
 }
 
+/** A model or checkpoint, as a variant before its fields are set. */
+interface NamedModel extends Pick<Variant, 'label' | 'checkpoint'> {
+  readonly flags: Partial<EvalRunFlags>
+}
+
+/** Each model or checkpoint with each combination of the values of `--set`. */
 async function variantsOf(
   flags: ParsedRunFlags,
   checkpoints: FoundCheckpoints | undefined,
 ): Promise<Variant[]> {
-  const { set = {}, models: listed, ...rest } = flags
-  if (checkpoints !== undefined) assertOnlyCheckpoints(flags)
-  const models = listed?.split(',').map((name) => name.trim())
-  if (models !== undefined) assertModels(models, flags)
-  const names = models === undefined ? [undefined] : models
+  const { set = {}, models, ...rest } = flags
+  const answering =
+    checkpoints === undefined
+      ? await namedModels(models, rest)
+      : namedCheckpoints(checkpoints, flags)
+  const fields = combinations(Object.entries(set))
   const several = Object.entries(set).filter(([, values]) => values.length > 1)
+  const isOnly = answering.length * fields.length === 1
+  return answering.flatMap(({ label: name, flags: own, checkpoint }) =>
+    fields.map((values): Variant => {
+      const parts = several.map(([field]) => `${field}=${String(values[field])}`)
+      const label = [...(name === '' ? [] : [name]), ...parts].join(' ')
+      return {
+        label,
+        checkpoint,
+        flags: {
+          ...rest,
+          ...own,
+          ...(Object.keys(values).length === 0 ? {} : { set: values }),
+          ...(rest.name === undefined || isOnly ? {} : { name: variantName(rest.name, label) }),
+        },
+      }
+    }),
+  )
+}
+
+/** The models of `--models`; without it the one that other flags name. */
+async function namedModels(models: string | undefined, flags: EvalRunFlags): Promise<NamedModel[]> {
+  if (models === undefined) return [{ label: '', flags: {} }]
+  const names = models.split(',').map((name) => name.trim())
+  assertModels(names, flags)
   const { policies } = await workspaceHere()
-  if (checkpoints !== undefined) {
-    return checkpoints.folders.flatMap((checkpoint) =>
-      combinations(Object.entries(set)).map((fields): Variant => {
-        const parts = several.map(([field]) => `${field}=${String(fields[field])}`)
-        const label = [path.basename(checkpoint), ...parts].join(' ')
-        const isOnly = checkpoints.folders.length === 1 && several.length === 0
-        const name =
-          rest.name === undefined || isOnly ? {} : { name: variantName(rest.name, label) }
-        const fieldFlags = Object.keys(fields).length === 0 ? {} : { set: fields }
-        return {
-          label,
-          checkpoint,
-          flags: { ...rest, checkpoints: checkpoint, ...fieldFlags, ...name },
-        }
-      }),
-    )
-  }
-  return names.flatMap((model) => {
-    const isPolicy = model !== undefined && (policies.has(model) || /\.[cm]?[jt]s$/.test(model))
-    const own = model === undefined ? {} : isPolicy ? { policy: model } : { model }
-    return combinations(Object.entries(set)).map((fields): Variant => {
-      const label = [
-        ...(model === undefined ? [] : [model]),
-        ...several.map(([field]) => `${field}=${String(fields[field])}`),
-      ].join(' ')
-      const isOnly = label === ''
-      const name = rest.name === undefined || isOnly ? {} : { name: variantName(rest.name, label) }
-      const fieldFlags = Object.keys(fields).length === 0 ? {} : { set: fields }
-      return { label, flags: { ...rest, ...own, ...fieldFlags, ...name } }
-    })
+  return names.map((name) => {
+    const isPolicy = policies.has(name) || /\.[cm]?[jt]s$/.test(name)
+    return { label: name, flags: isPolicy ? { policy: name } : { model: name } }
   })
+}
+
+function namedCheckpoints({ folders }: FoundCheckpoints, flags: ParsedRunFlags): NamedModel[] {
+  assertOnlyCheckpoints(flags)
+  return folders.map((checkpoint) => ({
+    label: path.basename(checkpoint),
+    checkpoint,
+    flags: { checkpoints: checkpoint },
+  }))
 }
 
 function assertOnlyCheckpoints(flags: ParsedRunFlags): void {
@@ -148,9 +161,11 @@ function assertOnlyCheckpoints(flags: ParsedRunFlags): void {
   )
 }
 
-function assertModels(models: readonly string[], flags: ParsedRunFlags): void {
+function assertModels(models: readonly string[], flags: EvalRunFlags): void {
   if (models.includes('') || new Set(models).size < models.length) {
-    throw invalid(`--models must be different names, separated by commas, got '${flags.models}'.`)
+    throw invalid(
+      `--models must be different names, separated by commas, got '${models.join(',')}'.`,
+    )
   }
   const { model, policy, baselineModel, baselinePolicy } = flags
   const others = {
