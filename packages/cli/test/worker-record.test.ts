@@ -1,3 +1,4 @@
+import { appendFileSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { FakeAgentLightning } from '@osmosis/testing'
@@ -5,7 +6,7 @@ import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, run, start } from './in-process.ts'
-import { temporaryFolder } from './osmosis.ts'
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
 
 inWorkspace()
 
@@ -74,6 +75,30 @@ it('shows what a worker of another trainer sees, step by version of the policy',
   })
   const step = await run(['eval', 'show', path.join(folder, 'runs/step-0002'), '1.1'])
   expect(step.stdout).toContain('policy-1')
+})
+
+it('has the step of a worker that was killed, and continues', async () => {
+  const { fake, train } = await gateway()
+  const folder = path.join(temporaryFolder(), 'lightning')
+  const args = ['worker', 'rollouts/echo/main.ts', '--agent-lightning', fake.url]
+  const killed = startOsmosis([...args, '--record', folder], key)
+  await killed.printed(/Taking rollouts from/)
+  await train(0)
+  const rollouts = path.join(folder, 'runs/step-0001/events.jsonl')
+  await expect.poll(() => readFileSync(rollouts, 'utf8').split('\n')).toHaveLength(5)
+  killed.child.kill('SIGKILL')
+  await killed.finished
+  const journal = path.join(folder, 'training.jsonl')
+  expect(readFileSync(journal, 'utf8')).not.toContain('"kind":"step"')
+  appendFileSync(journal, '{"kind":"st')
+
+  const next = start([...args, '--record', folder], key)
+  await next.printed(/Taking rollouts from/)
+  await train(1)
+  expect((await next.end()).code).toBe(0)
+  const shown = await run(['eval', 'show', folder])
+  expect(shown.stderr).toBe('')
+  expect(shown.stdout).toMatch(/^ {3}1 {3}0\.000 .*\n {3}2 {3}1\.000 /m)
 })
 
 it('is refused where no rollout of a workflow runs', async () => {

@@ -2,8 +2,11 @@ import { createHash, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
+import { errorMessage } from '@osmosis/core'
+
 import { alarmsOf } from '../analysis/training/training-alarms.ts'
 import { measureRollouts } from '../analysis/training/step-figures.ts'
+import type { ItemEvent } from '../analysis/records/item-event.ts'
 import type { RunManifest, RunRow } from '../analysis/records/run-manifest.ts'
 import type { StepRecord } from '../analysis/training/training-records.ts'
 import { type DatasetRow, toRunRow } from '../dataset/dataset-row.ts'
@@ -22,6 +25,12 @@ export interface RecordedStepOptions {
   readonly passThreshold: number
 }
 
+/** A rollout of a step, without its place there. */
+export interface RecordedRollout {
+  readonly row: RunRow
+  readonly item: EndedItem
+}
+
 /** Writes the run of a version. */
 export class RecordedStep {
   readonly step: number
@@ -29,16 +38,15 @@ export class RecordedStep {
   /** Whether rollouts ended since its record was written. */
   isChanged = false
   readonly #store: RunStore
-  readonly #startedAt = performance.now()
-  /** By row: the number of its attempts. */
+  /** By row: the number of its next attempt. */
   readonly #attempts = new Map<number, number>()
 
   private constructor({ step, version }: RecordedStepOptions, store: RunStore) {
     this.step = step
     this.version = version
     this.#store = store
-    for (const { source_row_index: row } of store.events.values()) {
-      this.#attempts.set(row, (this.#attempts.get(row) ?? 0) + 1)
+    for (const { source_row_index: row, run_index: attempt } of store.events.values()) {
+      this.#attempts.set(row, Math.max(this.#attempts.get(row) ?? 0, attempt + 1))
     }
   }
 
@@ -52,29 +60,39 @@ export class RecordedStep {
     return new RecordedStep(options, store)
   }
 
-  /** The number of the next attempt at a row, which is then taken. */
-  takeAttempt(row: number): number {
-    const attempt = this.#attempts.get(row) ?? 0
-    this.#attempts.set(row, attempt + 1)
-    return attempt
-  }
-
-  async commit(row: RunRow, item: EndedItem): Promise<void> {
-    await this.#store.grow({ rows: [row], n: item.event.run_index + 1 })
-    await this.#store.commit(item)
+  /**
+   * Stores rollouts, each as the next attempt at its row. The manifest, which names all rows, is written once for all.
+   * Resolves with why each is not stored; undefined for one that is.
+   */
+  async commit(rollouts: readonly RecordedRollout[]): Promise<(string | undefined)[]> {
+    const attempts = rollouts.map(({ row: { source_row: row } }) => {
+      const attempt = this.#attempts.get(row) ?? 0
+      this.#attempts.set(row, attempt + 1)
+      return attempt
+    })
+    const { rows } = await this.#store.grow({
+      rows: [...new Map(rollouts.map(({ row }) => [row.source_row, row])).values()],
+      n: Math.max(...attempts) + 1,
+    })
+    const places = new Map(rows.map(({ source_row: row }, place) => [row, place]))
     this.isChanged = true
-  }
-
-  /** The place of a row in the run. */
-  placeOf(row: number): number {
-    const place = this.#store.manifest.rows.findIndex(({ source_row: own }) => own === row)
-    return place === -1 ? this.#store.manifest.rows.length : place
+    return Promise.all(
+      rollouts.map(async ({ row: { source_row: row }, item }, at) => {
+        const place = { row_index: places.get(row) ?? 0, run_index: attempts[at] ?? 0 }
+        try {
+          await this.#store.commit({ ...item, event: { ...item.event, ...place } })
+          return undefined
+        } catch (error) {
+          return errorMessage(error)
+        }
+      }),
+    )
   }
 
   record(earlier: readonly StepRecord[]): StepRecord {
     const { manifest, events } = this.#store
-    const seconds = (performance.now() - this.#startedAt) / 1000
-    const { figures, rows, settledRows } = measureRollouts(manifest, events.values(), seconds)
+    const ended = [...events.values()]
+    const { figures, rows, settledRows } = measureRollouts(manifest, ended, secondsOf(ended))
     const measured = {
       kind: 'step',
       step: this.step,
@@ -112,7 +130,19 @@ export function recordedRow(row: DatasetRow): RunRow {
   return { ...toRunRow(row), key: createHash('sha256').update(content).digest('hex').slice(0, 16) }
 }
 
-function stepName(step: number): string {
+/** From the start of the first rollout to the end of the last. */
+function secondsOf(events: readonly ItemEvent[]): number {
+  let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  for (const { ended_at: at, duration_ms: took } of events) {
+    const end = Date.parse(at)
+    first = Math.min(first, end - took)
+    last = Math.max(last, end)
+  }
+  return events.length === 0 ? 0 : (last - first) / 1000
+}
+
+/** The name of the run of a step. */
+export function stepName(step: number): string {
   return `step-${String(step).padStart(4, '0')}`
 }
 

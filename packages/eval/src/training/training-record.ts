@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
@@ -17,16 +18,13 @@ import type {
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import { toEndedItem } from '../run/items/item-record.ts'
 import { listRuns } from '../store/list-runs.ts'
-import {
-  readTrainingJournal,
-  trainingJournalFile,
-  trainingLock,
-  trainingRuns,
-} from '../store/read/training-folder.ts'
+import { readTrainingJournal, trainingLock, trainingRuns } from '../store/read/training-folder.ts'
+import { runFiles } from '../store/run-files.ts'
 import { lockRun, type RunLock } from '../store/run-lock.ts'
-import { AppendFile } from '../store/write/append-file.ts'
+import type { AppendFile } from '../store/write/append-file.ts'
+import { openTrainingJournal } from '../store/write/open-training-journal.ts'
 import { recordedOutcome, type ReportedEnd } from './recorded-outcome.ts'
-import { RecordedStep, recordedRow } from './recorded-step.ts'
+import { RecordedStep, recordedRow, stepName, type RecordedRollout } from './recorded-step.ts'
 
 /** Options of {@link WorkerRecord.open}. */
 export interface WorkerRecordOptions {
@@ -64,6 +62,8 @@ export class WorkerRecord {
   readonly #numbers: Map<string, number>
   readonly #open = new Map<number, RecordedStep>()
   readonly #records: Map<number, StepRecord>
+  /** Rollouts that are not stored yet. */
+  #ended: { readonly request: RolloutRequest; readonly end: ReportedEnd }[] = []
   #last: Promise<void> = Promise.resolve()
 
   private constructor(
@@ -76,9 +76,7 @@ export class WorkerRecord {
     this.#rows = known.rows
     this.#numbers = known.numbers
     this.#records = known.records
-    this.#journal = new AppendFile(trainingJournalFile(options.folder), ({ message }) => {
-      options.onProblem(message)
-    })
+    this.#journal = openTrainingJournal(options.folder, ({ message }) => options.onProblem(message))
   }
 
   /**
@@ -92,6 +90,7 @@ export class WorkerRecord {
     const lock = await lockRun(trainingLock(folder))
     try {
       const record = new WorkerRecord(options, lock, await knownOf(folder))
+      await record.#recordInterruptedSteps()
       const unknown = { steps: null, dataset: null, rows: null, rowsPerStep: null, attempts: null }
       const startedAt = new Date().toISOString()
       const step = record.#records.size
@@ -147,30 +146,57 @@ export class WorkerRecord {
 
   /** One after the other: rows, attempts and steps are numbered in the order in which rollouts end. */
   #add(request: RolloutRequest, end: ReportedEnd): void {
-    this.#last = this.#last
-      .then(() => this.#store(request, end))
-      .catch((error: unknown) => {
-        this.#options.onProblem(`${request.rolloutId} is not recorded: ${errorMessage(error)}`)
-      })
+    this.#ended.push({ request, end })
+    this.#last = this.#last.then(() => this.#storeEnded())
   }
 
-  async #store(request: RolloutRequest, end: ReportedEnd): Promise<void> {
+  /** Stores what has ended meanwhile together, because each new row rewrites the manifest of its run. */
+  async #storeEnded(): Promise<void> {
+    const recorded: (RecordedRollout & { readonly version: string })[] = []
+    for (const { request, end } of this.#ended.splice(0)) {
+      try {
+        recorded.push(await this.#rolloutOf(request, end))
+      } catch (error) {
+        this.#report(request.rolloutId, errorMessage(error))
+      }
+    }
+    for (const [version, rollouts] of Map.groupBy(recorded, (rollout) => rollout.version)) {
+      const problems = await this.#commit(version, rollouts)
+      for (const [at, { item }] of rollouts.entries()) {
+        if (problems[at] !== undefined) this.#report(item.event.rollout_id, problems[at])
+      }
+    }
+  }
+
+  async #commit(
+    version: string,
+    rollouts: readonly RecordedRollout[],
+  ): Promise<(string | undefined)[]> {
+    try {
+      return await (await this.#stepOf(version)).commit(rollouts)
+    } catch (error) {
+      return rollouts.map(() => errorMessage(error))
+    }
+  }
+
+  #report(rolloutId: string, problem: string): void {
+    this.#options.onProblem(`${rolloutId} is not recorded: ${problem}`)
+  }
+
+  async #rolloutOf(
+    request: RolloutRequest,
+    end: ReportedEnd,
+  ): Promise<RecordedRollout & { readonly version: string }> {
     const { redact = (data) => data } = this.#options
     const outcome = await recordedOutcome(request, end)
-    const row = this.#rowOf(request)
+    const { given, stored: row } = this.#rowOf(request)
     const scores = { scores: {}, scoreErrors: {} }
-    const context = { row: row.stored, scores, isCompared: false, redact }
+    const context = { row, scores, isCompared: false, redact }
     const model = 'primary' as const
-    const place = { rolloutId: request.rolloutId, row: row.given, model, rowIndex: 0, runIndex: 0 }
-    const group = { id: row.stored.key, attempt: 1, size: 1 }
-    const { event, ...documents } = toEndedItem({ ...place, group }, outcome, context)
-    const step = await this.#stepOf(event.versions?.[0] ?? unknownVersion)
-    const numbered = {
-      ...event,
-      row_index: step.placeOf(row.stored.source_row),
-      run_index: step.takeAttempt(row.stored.source_row),
-    }
-    await step.commit(row.stored, { event: numbered, ...documents })
+    const place = { rolloutId: request.rolloutId, row: given, model, rowIndex: 0, runIndex: 0 }
+    const group = { id: row.key, attempt: 1, size: 1 }
+    const item = toEndedItem({ ...place, group }, outcome, context)
+    return { row, item, version: item.event.versions?.[0] ?? unknownVersion }
   }
 
   #rowOf({ initialMessages, label, metadata }: RolloutRequest): {
@@ -202,9 +228,7 @@ export class WorkerRecord {
     this.#numbers.set(version, number)
     const known = this.#open.get(number)
     if (known !== undefined) return known
-    const { folder, rollout, passThreshold = 1 } = this.#options
-    const runs = trainingRuns(folder)
-    const opened = await RecordedStep.open({ runs, step: number, version, rollout, passThreshold })
+    const opened = await this.#openStep(number, version)
     if (isNew) for (const step of this.#open.values()) await this.#write(step)
     this.#open.set(number, opened)
     const [oldest] = this.#open.values()
@@ -214,6 +238,25 @@ export class WorkerRecord {
       await oldest.close()
     }
     return opened
+  }
+
+  #openStep(step: number, version: string): Promise<RecordedStep> {
+    const { folder, rollout, passThreshold = 1 } = this.#options
+    return RecordedStep.open({ runs: trainingRuns(folder), step, version, rollout, passThreshold })
+  }
+
+  /** Writes the records of steps that an earlier process did not write, because it was killed. */
+  async #recordInterruptedSteps(): Promise<void> {
+    for (const [version, number] of this.#numbers) {
+      const { journal } = runFiles(path.join(trainingRuns(this.#options.folder), stepName(number)))
+      const storedAt = statSync(journal, { throwIfNoEntry: false })?.mtimeMs ?? 0
+      const record = this.#records.get(number)
+      if (record !== undefined && storedAt <= Date.parse(record.endedAt)) continue
+      const step = await this.#openStep(number, version)
+      step.isChanged = true
+      await this.#write(step)
+      await step.close()
+    }
   }
 
   /** Writes the record of a step, again when rollouts ended since. */

@@ -1,6 +1,4 @@
-import { existsSync, readFileSync, truncateSync } from 'node:fs'
-
-import { AppendFile, readTrainingJournal, trainingJournalFile } from '@osmosis/eval'
+import { openTrainingJournal, readTrainingJournal, type AppendFile } from '@osmosis/eval'
 import type {
   CheckpointRecord,
   EvaluationRecord,
@@ -18,9 +16,7 @@ export class TrainingJournal {
 
   constructor(folder: string) {
     this.#records = [...readTrainingJournal(folder)]
-    const file = trainingJournalFile(folder)
-    removeCutOffLine(file)
-    this.#file = new AppendFile(file, () => {})
+    this.#file = openTrainingJournal(folder, () => {})
   }
 
   get records(): readonly TrainingRecord[] {
@@ -48,10 +44,4 @@ export class TrainingJournal {
   close(): Promise<void> {
     return this.#file.close()
   }
-}
-
-function removeCutOffLine(file: string): void {
-  if (!existsSync(file)) return
-  const bytes = readFileSync(file)
-  truncateSync(file, bytes.lastIndexOf('\n') + 1)
 }
