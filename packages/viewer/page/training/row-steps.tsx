@@ -31,7 +31,7 @@ interface RowStepsProps {
 export function RowSteps({ name, rows, at }: RowStepsProps): JSX.Element {
   const [order, setOrder] = useState<Order>('row')
   const sorted = useMemo(() => sortRows(rows, order), [rows, order])
-  const last = Math.max(...rows.flatMap(({ steps }) => steps.at(-1)?.step ?? 0))
+  const last = rows.reduce((most, { steps }) => Math.max(most, steps.at(-1)?.step ?? 0), 1)
   return (
     <section class="card rows" aria-label="The rows over the steps">
       <h2>

@@ -39,7 +39,8 @@ export function TrainingPage({ source, training, go }: TrainingPageProps): JSX.E
   const { name, records, current } = training
   const series = useMemo(() => trainingSeries(records), [records])
   const steps = records.filter((record) => record.kind === 'step')
-  const rows = useTrainingRows(source, name, steps.length)
+  const changedAt = steps.reduce((last, { endedAt }) => (endedAt > last ? endedAt : last), '')
+  const rows = useTrainingRows(source, name, changedAt)
   const [at, setAt] = useState<number | null>(null)
   const last = steps.at(-1)?.step ?? 0
   const span = [steps.length === 0 ? 0 : 1, Math.max(last + (current === null ? 0 : 1), 2)] as const
@@ -154,7 +155,8 @@ function Head({
           {stateTexts[state]}
         </span>{' '}
         {ended?.kind === 'end' && ended.reason}
-        {state === 'interrupted' && 'The same osmosis train command continues it.'}
+        {state === 'interrupted' &&
+          `The same osmosis ${started?.steps === null ? 'serve or worker' : 'train'} command continues it.`}
         {current !== null && (
           <a href={hrefOf({ page: 'run', run: `${name}/${current.run}` })}>
             {current.run}: {thousands(current.ended)} of {counted(current.total, 'rollout')}

@@ -44,11 +44,15 @@ export function useTraining(source: Source, name: string): TrainingState {
   return state
 }
 
-/** The rows over the steps; null until they are read. They are read again after each step. */
+/**
+ * The rows over the steps; null until they are read.
+ *
+ * @param changedAt - when the last step was recorded: they are read again when it changes
+ */
 export function useTrainingRows(
   source: Source,
   name: string,
-  steps: number,
+  changedAt: string,
 ): readonly RowHistory[] | null {
   const [rows, setRows] = useState<readonly RowHistory[] | null>(null)
   useEffect(() => {
@@ -65,6 +69,6 @@ export function useTrainingRows(
     return () => {
       isCancelled = true
     }
-  }, [source, name, steps])
+  }, [source, name, changedAt])
   return rows
 }
