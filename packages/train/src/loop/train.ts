@@ -80,15 +80,13 @@ class Training {
   }
 
   async #toTheEnd(): Promise<TrainResult> {
-    await this.#evaluate()
+    if (this.#isEvaluationDue()) await this.#evaluate()
     let reason = this.#reasonToEnd()
     while (reason === undefined) {
       this.#signal.throwIfAborted()
       await this.#step(this.#journal.steps.length + 1)
       reason = this.#reasonToEnd()
-      const { evaluateEvery = 0 } = this.#options
-      const isDue = evaluateEvery > 0 && this.#journal.steps.length % evaluateEvery === 0
-      if (reason === undefined && isDue) await this.#evaluate()
+      if (reason === undefined && this.#isEvaluationDue()) await this.#evaluate()
     }
     await this.#checkpoint()
     await this.#evaluate()
@@ -216,6 +214,13 @@ class Training {
   }
 
   /** Evaluates the held-out rows, unless that was done after the same step. */
+  /** Before the first step, and after each `evaluateEvery` steps; after the last one it always is. */
+  #isEvaluationDue(): boolean {
+    const { evaluateEvery = 0 } = this.#options
+    const done = this.#journal.steps.length
+    return done === 0 || (evaluateEvery > 0 && done % evaluateEvery === 0)
+  }
+
   async #evaluate(): Promise<void> {
     const { heldOut = [], heldOutAttempts = 4, onEvaluation, onProgress } = this.#options
     const step = this.#journal.steps.length
