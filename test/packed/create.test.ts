@@ -56,7 +56,8 @@ describe('from an empty folder', () => {
       const transcript = await timed('eval show', inFolder(workspace, show))
       console.log(`${manager}, ${framework}: ${timed.report()}`)
       expect(transcript).toMatch(/^\d+\.\d  reward 0, not passed\n/)
-      expect(transcript).toContain('→ look_up_price(product: ')
+      // Programs call the tools of a workspace through MCP, under a longer name.
+      expect(transcript).toMatch(/→ (?:mcp__shop__)?look_up_price\(product: /)
       const [, label] = /^Label {2}([\d.]+)$/m.exec(transcript) ?? []
       const [, answer] = /^ {2}#### ([\d.]+)$/m.exec(transcript) ?? []
       expect(Number(answer)).toBeGreaterThan(0)
@@ -65,7 +66,9 @@ describe('from an empty folder', () => {
       const { summary } = JSON.parse(
         await readFile(path.join(workspace, '.osmosis/evals/first/metrics.json'), 'utf8'),
       ) as { summary: object }
-      expect(summary).toMatchObject({ total_samples: 48, graded: 48, passed: 25 })
+      // The scripted policy errs by the text of the question, before which programs get the instructions.
+      const passed = ['claude-agent-sdk', 'codex'].includes(framework) ? 26 : 25
+      expect(summary).toMatchObject({ total_samples: 48, graded: 48, passed })
 
       await inFolder(workspace, `${manager} run typecheck`)
       await inFolder(workspace, `${manager} test`)
