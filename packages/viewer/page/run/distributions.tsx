@@ -104,8 +104,10 @@ function binsOf(table: RunTable, key: string): Bin[] {
   const values = Array.from({ length: table.size }, (_, item) => read(item)).filter((value) =>
     Number.isFinite(value),
   )
-  const [low, high] = [Math.min(...values), Math.max(...values)]
-  if (values.length === 0 || low === high) return []
+  // A run may have more values than a call takes arguments.
+  const low = values.reduce((least, value) => Math.min(least, value), Infinity)
+  const high = values.reduce((most, value) => Math.max(most, value), -Infinity)
+  if (low >= high) return []
   const edges = ticksOf(low, high, bars)
   const width = (edges[1] ?? 1) - (edges[0] ?? 0)
   const counts = edges.slice(1).map(() => 0)

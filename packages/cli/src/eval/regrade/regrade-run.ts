@@ -133,7 +133,7 @@ async function prepare(
     const shown = await openShownRun({ location: run.location, variant })
     const items =
       flags.filter === undefined ? itemsOf(shown) : await filterItems(shown, flags.filter)
-    events.push(...items.map(({ event }) => event))
+    for (const { event } of items) events.push(event)
   }
   if (events.length === 0) {
     throw invalid(
