@@ -9,5 +9,6 @@ export default defineConfig({
     ...runDefaults,
     name: 'documents',
     include: ['test/documents/*.test.ts'],
+    exclude: ['**/*.nightly.test.ts'],
   },
 })

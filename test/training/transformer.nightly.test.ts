@@ -48,6 +48,23 @@ it(
   },
 )
 
+it('a transformer does not learn from rewards of other rollouts', limit, async () => {
+  const curve = await trainTransformer({
+    trainer: osmosis('callbacks'),
+    updates: 5,
+    learnFrom: withShuffledRewards,
+  })
+  expect(Math.max(...curve.map(({ reward }) => reward))).toBeLessThan(0.6)
+})
+
 function lastSequences(samples: readonly TrainableSample[]): TrainableSample[] {
   return samples.map((sample) => ({ ...sample, sequences: sample.sequences.slice(-1) }))
+}
+
+/** Each sample gets the reward of another one. */
+function withShuffledRewards(samples: readonly TrainableSample[]): TrainableSample[] {
+  return samples.map((sample, at) => ({
+    ...sample,
+    reward: samples[(at * 37 + 11) % samples.length]?.reward ?? 0,
+  }))
 }

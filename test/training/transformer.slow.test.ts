@@ -1,6 +1,6 @@
 import { withTorch } from '@osmosis/testing/kit'
-import type { TrainableSample, TrainingBatch } from '@osmosis/train'
-import { describe, expect } from 'vitest'
+import type { TrainingBatch } from '@osmosis/train'
+import { expect } from 'vitest'
 
 import { osmosis } from './trainer-under-test.ts'
 import { trainTransformer } from './transformer.ts'
@@ -14,32 +14,13 @@ it('a transformer learns to read the note from callbacks', limit, async () => {
   expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(0.9)
 })
 
-describe('what must not learn does not', () => {
-  it('rewards of other rollouts', limit, async () => {
-    const curve = await trainTransformer({
-      trainer: osmosis('callbacks'),
-      updates: 5,
-      learnFrom: withShuffledRewards,
-    })
-    expect(Math.max(...curve.map(({ reward }) => reward))).toBeLessThan(0.6)
-  })
-
-  it.each([
-    ['ids that are shifted by one', withShiftedIds, 0.05],
-    ['logprobs that are changed by 0.01', withOtherLogprobs, 0.005],
-  ])('%s are refused', limit, async (_, tamper, maxDrift) => {
-    const training = { trainer: osmosis('callbacks'), updates: 1, tamper, maxDrift }
-    await expect(trainTransformer(training)).rejects.toMatchObject({ code: 'training_drift' })
-  })
+it.each([
+  ['ids that are shifted by one', withShiftedIds, 0.05],
+  ['logprobs that are changed by 0.01', withOtherLogprobs, 0.005],
+])('a transformer does not learn from %s', limit, async (_, tamper, maxDrift) => {
+  const training = { trainer: osmosis('callbacks'), updates: 1, tamper, maxDrift }
+  await expect(trainTransformer(training)).rejects.toMatchObject({ code: 'training_drift' })
 })
-
-/** Each sample gets the reward of another one. */
-function withShuffledRewards(samples: readonly TrainableSample[]): TrainableSample[] {
-  return samples.map((sample, at) => ({
-    ...sample,
-    reward: samples[(at * 37 + 11) % samples.length]?.reward ?? 0,
-  }))
-}
 
 function withShiftedIds({ loss, sequences }: TrainingBatch): TrainingBatch {
   return {
