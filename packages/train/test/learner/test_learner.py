@@ -371,7 +371,8 @@ class Updates(WithPolicy):
         return self.learner.post("/update", {"loss": "policy_gradient", "sequences": sequences, **settings})
 
     def logprob(self, answer):
-        return sum(self.learner.post("/logprobs", {"sequences": [sequence(answer)]})["logprobs"][0][len(answer["prompt_token_ids"]):])
+        """At the temperature at which the answer was sampled: a better answer may get less likely at another one."""
+        return sum(self.learner.post("/logprobs", {"sequences": [sequence(answer, temperature=2.0)]})["logprobs"][0][len(answer["prompt_token_ids"]):])
 
     def test_makes_a_rewarded_answer_more_likely(self):
         good, bad = self.sampled(2, seed=3, temperature=2.0)
