@@ -23,11 +23,9 @@ export const installedFrameworks = frameworkNames.filter(
   (name) => name !== 'claude-agent-sdk' && name !== 'codex',
 ) as [Framework, ...Framework[]]
 
+/** Where the workspaces of these tests are, after {@link makeWorkspaces}. */
 let parent: string
 const advice = new Map<Framework, string>()
-
-/** Where the workspaces of these tests are, after {@link makeWorkspaces}. */
-export const parentFolder = (): string => parent
 
 /** Where the workspace of a framework is. */
 export const folderOf = (framework: Framework): string => path.join(parent, `my ${framework}`)
@@ -59,7 +57,7 @@ function linkPackages(folder: string): void {
 }
 
 /** Installs a package in a folder, from what is installed here. */
-export function link(name: string, folder: string): void {
+function link(name: string, folder: string): void {
   const places = globSync('{.,examples/rollouts/*,packages/*}/node_modules', { cwd: root })
   const found = places.map((place) => path.join(root, place, name)).find(existsSync)
   if (found === undefined) throw new Error(`${name} is not installed anywhere here`)
