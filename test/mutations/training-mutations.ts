@@ -1,0 +1,4 @@
+import type { Mutation } from './mutation.ts'
+
+/** The training loop and its learners. */
+export const trainingMutations: readonly Mutation[] = []
