@@ -53,8 +53,9 @@ export interface PolicyProxyOptions {
  * Serves the policy of a sample on the loopback interface, for SDKs that accept a base URL and no `fetch`, and
  * for child processes in any language. It answers OpenAI's chat completions and Responses, and Anthropic's
  * Messages. Requests go through `policy` with all of its guarantees; keys and headers of the caller are ignored,
- * but for `x-osmosis-purpose` and `x-osmosis-trainable`. What chat completions cannot represent is refused
- * (400, with the name of the field) or left out, which a warning of the process says once. It closes at the end of the rollout, unless `close` was
+ * but for `x-osmosis-purpose` and `x-osmosis-trainable`. What chat completions cannot represent is left out, which a
+ * warning of the process says once for each name, or refused (400, with the name of the field) where the rest would
+ * mean something else. It closes at the end of the rollout, unless `close` was
  * called before.
  */
 export async function createPolicyProxy(

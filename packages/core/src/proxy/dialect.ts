@@ -46,23 +46,28 @@ export interface DialectAnswer {
   readonly whole: WireObject
 }
 
-/** A field of a request that has a wrong value, or one that chat completions cannot represent. */
+/** A field of a request that has a wrong value, or one without which the rest would mean something else. */
 export class RefusedField extends Error {
   override readonly name = 'RefusedField'
   readonly field: string
   readonly code: string
+  readonly status: number
 
-  constructor(field: string, message: string, code = 'invalid_request') {
+  constructor(field: string, message: string, code = 'invalid_request', status = 400) {
     super(`${field}: ${message}`)
     this.field = field
     this.code = code
+    this.status = status
   }
 }
 
 export function refuse(place: string, expected: string, value: unknown): never {
+  throw new RefusedField(place, `expected ${expected}, got ${quoted(value)}.`)
+}
+
+function quoted(value: unknown): string {
   const text = JSON.stringify(value) ?? 'nothing'
-  const got = text.length > 100 ? `${text.slice(0, 100)}…` : text
-  throw new RefusedField(place, `expected ${expected}, got ${got}.`)
+  return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }
 
 export function objectAt(value: unknown, place: string): WireObject {
@@ -84,11 +89,26 @@ export function isGiven<T>(value: T): value is NonNullable<T> {
   return value !== undefined && value !== null
 }
 
+/** Adds the name of an item, or of a block of a content, that chat completions cannot represent. */
+export function leaveOut(kind: 'item' | 'block' | 'tool', type: unknown, to: Set<string>): void {
+  to.add(`${kind} ${quoted(type)}`)
+}
+
 /** Adds the names of the fields that are given and not among the known ones. */
 export function addUnknown(body: WireObject, known: ReadonlySet<string>, to: Set<string>): void {
   for (const [name, value] of Object.entries(body)) {
     if (isGiven(value) && !known.has(name)) to.add(name)
   }
+}
+
+/** Refuses a choice of a tool that the policy does not get: an answer without it is not what was asked for. */
+export function assertChoice(choice: unknown, functions: readonly WireObject[]): void {
+  const nameOf = (tool: unknown): unknown => (tool as { function?: WireObject }).function?.['name']
+  const isPossible =
+    typeof choice === 'object' && choice !== null
+      ? functions.some((tool) => nameOf(tool) === nameOf(choice))
+      : choice !== 'required' || functions.length > 0
+  if (!isPossible) refuse('tool_choice', 'a tool that the policy gets', nameOf(choice) ?? choice)
 }
 
 /** The settings of a chat completions request that are given. */

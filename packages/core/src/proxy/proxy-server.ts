@@ -7,7 +7,6 @@ import {
   type ServerResponse,
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { text as wholeText } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, isOsmosisError } from '../errors.ts'
@@ -26,10 +25,15 @@ import {
   type Dialect,
   type DialectEvent,
   type DialectFailure,
+  isGiven,
+  listAt,
   objectAt,
   RefusedField,
+  textAt,
+  type WireObject,
 } from './dialect.ts'
 import { anthropicEnv, openAiEnv } from './proxy-env.ts'
+import { bodyText } from './request-body.ts'
 import { openAiError, ResponsesDialect } from './responses/responses-dialect.ts'
 
 type ProxiedPolicy = NonNullable<PolicyProxyUse['policy']>
@@ -44,9 +48,9 @@ export async function servePolicy(
   rollout?.signal.throwIfAborted()
   const calls = new ProxiedCalls(policy, options, rollout?.rolloutId)
   const server = createServer((request, response) => {
-    const { pathname } = new URL(request.url ?? '/', 'http://127.0.0.1')
-    const isKnown = pathname.startsWith(`/${secret}/`)
-    if (!isKnown) response.writeHead(404).end()
+    // A request line can name anything, also what is no URL.
+    const pathname = URL.parse(request.url ?? '/', 'http://127.0.0.1')?.pathname
+    if (pathname?.startsWith(`/${secret}/`) !== true) response.writeHead(404).end()
     else
       calls
         .answer(pathname.slice(secret.length + 1), request, response)
@@ -113,9 +117,10 @@ class ProxiedCalls {
         const message = `${path} answers POST only, got ${request.method}.`
         return send(response, 405, formOf({ status: 405, message }), { allow: 'POST' })
       }
-      const body = await wholeText(request)
-      if (isChat) await this.#answerChat(body, call)
-      else if (path === countPath) send(response, 200, estimatedTokens(parsed(body)))
+      const text = await bodyText(request)
+      const body = parsed(text)
+      if (isChat) await this.#answerChat(text, body, call)
+      else if (path === countPath) send(response, 200, estimatedTokens(body))
       else if (path === messagesPath) await this.#answerIn(messagesDialect, 'messages', body, call)
       else await this.#answerIn(this.#responses, 'responses', body, call)
     } catch (error) {
@@ -125,8 +130,13 @@ class ProxiedCalls {
     }
   }
 
-  async #answerChat(body: string, { request, response, signal }: OpenCall): Promise<void> {
-    const { policy, headers } = this.#useOf('chat', request.headers, () => parsed(body))
+  async #answerChat(
+    body: string,
+    chat: WireObject,
+    { request, response, signal }: OpenCall,
+  ): Promise<void> {
+    assertMessages(chat['messages'])
+    const { policy, headers } = this.#useOf('chat', request.headers, chat)
     const answered = await policy.fetch(completionsUrl, { method: 'POST', headers, body, signal })
     response.writeHead(answered.status, Object.fromEntries(answered.headers))
     // An answer that breaks off breaks off for the caller, too.
@@ -136,11 +146,10 @@ class ProxiedCalls {
   async #answerIn(
     dialect: Dialect,
     api: PolicyProxyCall['api'],
-    text: string,
+    body: WireObject,
     { request, response, signal }: OpenCall,
   ): Promise<void> {
-    const body = parsed(text)
-    const { policy, headers } = this.#useOf(api, request.headers, () => body)
+    const { policy, headers } = this.#useOf(api, request.headers, body)
     const { chat, leftOut, answer } = dialect.open(body)
     this.#report(leftOut)
     const sent = JSON.stringify({ ...chat, stream: true })
@@ -170,15 +179,9 @@ class ProxiedCalls {
   #useOf(
     api: PolicyProxyCall['api'],
     headers: IncomingHttpHeaders,
-    body: () => PolicyProxyCall['body'],
+    body: WireObject,
   ): { policy: ProxiedPolicy; headers: Record<string, string> } {
-    const call: PolicyProxyCall = {
-      api,
-      headers,
-      get body() {
-        return body()
-      },
-    }
+    const call: PolicyProxyCall = { api, headers, body }
     const { purpose, trainable, policy = this.#policy } = this.#use(call) ?? defaultUse(call)
     const sent = useHeaderNames.flatMap((name) => {
       const value = headers[name]
@@ -221,7 +224,7 @@ function notFound({ method }: IncomingMessage, path: string): string {
   return `The policy answers POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/messages/count_tokens, got ${method} ${path}.`
 }
 
-function parsed(body: string): PolicyProxyCall['body'] {
+function parsed(body: string): WireObject {
   let value: unknown
   try {
     value = JSON.parse(body)
@@ -231,11 +234,31 @@ function parsed(body: string): PolicyProxyCall['body'] {
   return objectAt(value, 'body')
 }
 
+/** The policy gets chat completions as they are. Messages are recorded, and need the shape of messages for that. */
+function assertMessages(messages: unknown): void {
+  for (const [n, message] of listAt(messages, 'messages').entries()) {
+    const at = `messages[${n}]`
+    const { role, content, tool_calls: calls } = objectAt(message, at)
+    textAt(role, `${at}.role`)
+    if (Array.isArray(content)) {
+      content.forEach((part, m) => objectAt(part, `${at}.content[${m}]`))
+    }
+    if (!isGiven(calls)) continue
+    for (const [m, call] of listAt(calls, `${at}.tool_calls`).entries()) {
+      const place = `${at}.tool_calls[${m}]`
+      objectAt(objectAt(call, place)['function'], `${place}.function`)
+    }
+  }
+}
+
 function failureOf(error: unknown): DialectFailure {
   const message = errorMessage(error)
   if (error instanceof RefusedField) {
-    return { status: 400, message, code: error.code, field: error.field }
+    const { status, code, field } = error
+    return { status, message, code, field }
   }
+  // The stack is full.
+  if (error instanceof RangeError) return { status: 400, message: 'body: nested too deeply.' }
   if (!isOsmosisError(error)) return { status: 502, message }
   return { status: error.code === 'invalid_request' ? 400 : 502, message, code: error.code }
 }

@@ -122,9 +122,9 @@ describe('a request', () => {
       'messages[0].role: expected user',
     ],
     [
-      'a block of another type',
-      { messages: [{ role: 'user', content: [{ type: 'document' }] }] },
-      'messages[0].content[0].type: expected text, image or tool_result, got "document".',
+      'a block without a type',
+      { messages: [{ role: 'user', content: [{ text: 'hi' }] }] },
+      'messages[0].content[0].type: expected a text, got nothing.',
     ],
     [
       'a result without its call',
@@ -137,14 +137,25 @@ describe('a request', () => {
       'messages: expected the last one to be of the user',
     ],
     [
-      'an image of a file',
-      { messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'file' } }] }] },
-      'messages[0].content[0].source.type: expected base64 or url, got "file".',
-    ],
-    [
       'an unknown choice',
       { tools: [{ name: 'a', input_schema: {} }], tool_choice: { type: 'some' } },
       'tool_choice.type: expected auto, any, none or tool, got "some".',
+    ],
+    [
+      'a choice of a tool that is left out',
+      {
+        tools: [
+          { name: 'a', input_schema: {} },
+          { type: 'web_search_20250305', name: 'web_search' },
+        ],
+        tool_choice: { type: 'tool', name: 'web_search' },
+      },
+      'tool_choice: expected a tool that the policy gets, got "web_search".',
+    ],
+    [
+      'the choice of any tool where none is left',
+      { tools: [{ type: 'bash_20250124', name: 'bash' }], tool_choice: { type: 'any' } },
+      'tool_choice: expected a tool that the policy gets, got "required".',
     ],
   ])('with %s is refused, and names the field', async (_, part, message) => {
     const { policy, proxy } = await answering([])

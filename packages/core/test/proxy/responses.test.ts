@@ -131,10 +131,10 @@ describe('a request', () => {
   it.each([
     ['no input', { input: undefined }, 'input', 'expected a list, got nothing.'],
     [
-      'an unknown item',
-      { input: [{ type: 'computer_call' }] },
+      'an item whose type is no text',
+      { input: [{ type: 5 }] },
       'input[0].type',
-      'got "computer_call".',
+      'expected a text, got 5.',
     ],
     [
       'an output without its call',
@@ -143,10 +143,16 @@ describe('a request', () => {
       'expected the call_id of a function_call before it, got "x".',
     ],
     [
-      'a file',
-      { input: [{ role: 'user', content: [{ type: 'input_file', file_id: 'f' }] }] },
-      'input[0].content[0].type',
-      'expected input_text or input_image, got "input_file".',
+      'an unknown role',
+      { input: [{ role: 'critic', content: 'No.' }] },
+      'input[0].role',
+      'expected user, assistant, system or developer, got "critic".',
+    ],
+    [
+      'a choice of a tool that is left out',
+      { tools: [{ type: 'web_search' }], tool_choice: { type: 'function', name: 'web_search' } },
+      'tool_choice',
+      'expected a tool that the policy gets, got "web_search".',
     ],
     ['a stored prompt', { prompt: { id: 'p' } }, 'prompt', 'expected nothing'],
     [

@@ -6,8 +6,10 @@ import type {
 } from '../../policy/chat-completion.ts'
 import {
   addUnknown,
+  assertChoice,
   given,
   isGiven,
+  leaveOut,
   type WireObject,
   listAt,
   objectAt,
@@ -43,7 +45,7 @@ const knownFields = new Set([
 export function fromMessagesRequest(body: WireObject, leftOut: Set<string>): ChatCompletionRequest {
   addUnknown(body, knownFields, leftOut)
   return {
-    messages: chatMessages(body),
+    messages: chatMessages(body, leftOut),
     ...given({
       max_tokens: body['max_tokens'],
       temperature: body['temperature'],
@@ -56,18 +58,28 @@ export function fromMessagesRequest(body: WireObject, leftOut: Set<string>): Cha
   }
 }
 
-/** The messages of a request, also of one that counts tokens. */
-function chatMessages({ system, messages }: WireObject): ChatMessage[] {
+/** What is known of a conversation while its blocks are read. */
+interface Reading {
+  /** Ids of the calls so far. */
+  readonly calls: Set<string>
+  /** Ids of the calls that are left out, as their results are. */
+  readonly callsLeftOut: Set<string>
+  /** Names of what is left out. */
+  readonly leftOut: Set<string>
+}
+
+function chatMessages({ system, messages }: WireObject, leftOut: Set<string>): ChatMessage[] {
+  const reading: Reading = { calls: new Set(), callsLeftOut: new Set(), leftOut }
   const chat: ChatMessage[] = []
-  if (isGiven(system)) chat.push(systemMessage(system, 'system'))
-  const calls = new Set<string>()
+  if (isGiven(system)) chat.push(systemMessage(system, 'system', reading))
   for (const [n, item] of listAt(messages, 'messages').entries()) {
     const place = `messages[${n}]`
     const { role, content } = objectAt(item, place)
-    if (role === 'user') chat.push(...userMessages(content, `${place}.content`, calls))
-    else if (role === 'assistant') chat.push(assistantMessage(content, `${place}.content`, calls))
+    const at = `${place}.content`
+    if (role === 'user') chat.push(...userMessages(content, at, reading))
+    else if (role === 'assistant') chat.push(assistantMessage(content, at, reading))
     // Claude's Agent SDK describes its environment that way.
-    else if (role === 'system') chat.push(systemMessage(content, `${place}.content`))
+    else if (role === 'system') chat.push(systemMessage(content, at, reading))
     else refuse(`${place}.role`, 'user, assistant or system', role)
   }
   if (chat.at(-1)?.role === 'assistant') {
@@ -80,27 +92,28 @@ function chatMessages({ system, messages }: WireObject): ChatMessage[] {
   return chat
 }
 
-function systemMessage(content: unknown, place: string): ChatMessage {
-  const texts = blocksOf(content, place).map(({ block, at }) => {
-    if (block['type'] !== 'text') refuse(`${at}.type`, 'text', block['type'])
-    return textAt(block['text'], `${at}.text`)
-  })
+function systemMessage(content: unknown, place: string, reading: Reading): ChatMessage {
+  const blocks = blocksOf(content, place, ['text'], reading)
+  const texts = blocks.map(({ block, at }) => textAt(block['text'], `${at}.text`))
   return { role: 'system', content: texts.join('\n') }
 }
 
 /** Results first, each in a message of its own, then their images, then what the user said. */
-function userMessages(content: unknown, place: string, calls: ReadonlySet<string>): ChatMessage[] {
+function userMessages(content: unknown, place: string, reading: Reading): ChatMessage[] {
   const results: ChatMessage[] = []
   const images: ChatContentPart[] = []
   const said: ChatContentPart[] = []
-  const blocks = blocksOf(content, place)
-  for (const { block, at } of blocks) {
-    if (block['type'] === 'tool_result') results.push(toolMessage(block, at, calls, images))
-    else said.push(userPart(block, at))
+  for (const { block, at } of blocksOf(content, place, ['text', 'image', 'tool_result'], reading)) {
+    if (block['type'] !== 'tool_result') said.push(...userParts(block, at, reading))
+    else {
+      const result = toolResult(block, at, reading)
+      results.push(...result.messages)
+      images.push(...result.images)
+    }
   }
   const messages = [...results]
   if (images.length > 0) messages.push({ role: 'user', content: images })
-  if (said.length > 0 || blocks.length === 0) messages.push(userMessage(said))
+  if (said.length > 0 || results.length === 0) messages.push(userMessage(said))
   return messages
 }
 
@@ -108,46 +121,51 @@ function userMessage(parts: ChatContentPart[]): ChatMessage {
   return { role: 'user', content: onlyText(parts) ?? parts }
 }
 
-function toolMessage(
+function toolResult(
   block: WireObject,
   at: string,
-  calls: ReadonlySet<string>,
-  images: ChatContentPart[],
-): ChatMessage {
+  reading: Reading,
+): { messages: ChatMessage[]; images: ChatContentPart[] } {
   const id = toPolicyId(textAt(block['tool_use_id'], `${at}.tool_use_id`))
-  if (!calls.has(id)) refuse(`${at}.tool_use_id`, 'the id of a tool_use before it', id)
-  const parts = blocksOf(block['content'] ?? '', `${at}.content`).map(
-    ({ block: part, at: where }) => userPart(part, where),
-  )
-  images.push(...parts.filter(({ type }) => type !== 'text'))
-  const text = onlyText(parts.filter(({ type }) => type === 'text')) ?? ''
-  return { role: 'tool', tool_call_id: id, content: text }
+  if (!reading.calls.has(id)) {
+    if (reading.callsLeftOut.has(id)) return { messages: [], images: [] }
+    refuse(`${at}.tool_use_id`, 'the id of a tool_use before it', id)
+  }
+  const blocks = blocksOf(block['content'] ?? '', `${at}.content`, ['text', 'image'], reading)
+  const parts = blocks.flatMap(({ block: part, at: where }) => userParts(part, where, reading))
+  const content = onlyText(parts.filter(({ type }) => type === 'text')) ?? ''
+  return {
+    messages: [{ role: 'tool', tool_call_id: id, content }],
+    images: parts.filter(({ type }) => type !== 'text'),
+  }
 }
 
-function userPart(block: WireObject, at: string): ChatContentPart {
-  if (block['type'] === 'text') return { type: 'text', text: textAt(block['text'], `${at}.text`) }
-  if (block['type'] !== 'image') refuse(`${at}.type`, 'text, image or tool_result', block['type'])
+/** The part of a message that a text or an image becomes; none for an image of a file of Anthropic's servers. */
+function userParts(block: WireObject, at: string, { leftOut }: Reading): ChatContentPart[] {
+  if (block['type'] === 'text') return [{ type: 'text', text: textAt(block['text'], `${at}.text`) }]
   const source = objectAt(block['source'], `${at}.source`)
-  const { type } = source
-  if (type !== 'base64' && type !== 'url') refuse(`${at}.source.type`, 'base64 or url', type)
+  const type = textAt(source['type'], `${at}.source.type`)
+  if (type !== 'base64' && type !== 'url') {
+    leaveOut('block', `image of ${type}`, leftOut)
+    return []
+  }
   const url =
     type === 'url'
       ? textAt(source['url'], `${at}.source.url`)
       : `data:${textAt(source['media_type'], `${at}.source.media_type`)};base64,${textAt(source['data'], `${at}.source.data`)}`
-  return { type: 'image_url', image_url: { url } }
+  return [{ type: 'image_url', image_url: { url } }]
 }
 
-function assistantMessage(content: unknown, place: string, calls: Set<string>): ChatMessage {
+function assistantMessage(content: unknown, place: string, reading: Reading): ChatMessage {
   let text = ''
   let thinking = ''
   const toolCalls: ChatToolCall[] = []
-  for (const { block, at } of blocksOf(content, place)) {
+  for (const { block, at } of blocksOf(content, place, ['text', 'thinking', 'tool_use'], reading)) {
     if (block['type'] === 'text') text += textAt(block['text'], `${at}.text`)
     else if (block['type'] === 'thinking') thinking += textAt(block['thinking'], `${at}.thinking`)
-    else if (block['type'] === 'tool_use') toolCalls.push(toolCall(block, at))
-    else refuse(`${at}.type`, 'text, thinking or tool_use', block['type'])
+    else toolCalls.push(toolCall(block, at))
   }
-  for (const { id } of toolCalls) calls.add(id)
+  for (const { id } of toolCalls) reading.calls.add(id)
   return {
     role: 'assistant',
     content: text === '' && toolCalls.length > 0 ? null : text,
@@ -167,14 +185,24 @@ function toolCall(block: WireObject, at: string): ChatToolCall {
   }
 }
 
-/** The blocks of a content; a text is one block. */
-function blocksOf(content: unknown, place: string): { block: WireObject; at: string }[] {
+/** The blocks of a content that are of these types, the others are left out. A text is one block. */
+function blocksOf(
+  content: unknown,
+  place: string,
+  types: readonly string[],
+  { leftOut, callsLeftOut }: Reading,
+): { block: WireObject; at: string }[] {
   if (typeof content === 'string') {
     return content === '' ? [] : [{ block: { type: 'text', text: content }, at: place }]
   }
-  return listAt(content, place).map((block, n) => {
+  return listAt(content, place).flatMap((value, n) => {
     const at = `${place}[${n}]`
-    return { block: objectAt(block, at), at }
+    const block = objectAt(value, at)
+    const type = textAt(block['type'], `${at}.type`)
+    if (types.includes(type)) return [{ block, at }]
+    leaveOut('block', type, leftOut)
+    if (typeof block['id'] === 'string') callsLeftOut.add(toPolicyId(block['id']))
+    return []
   })
 }
 
@@ -210,11 +238,12 @@ function toolSettings(
       return [{ type: 'function', function: own }]
     }
     // Executed by Anthropic's servers.
-    leftOut.add(`tool ${JSON.stringify(name ?? type)}`)
+    leaveOut('tool', name ?? type, leftOut)
     return []
   })
-  if (functions.length === 0) return {}
-  return { tools: functions, ...(isGiven(choice) ? choiceSettings(choice) : {}) }
+  const chosen = isGiven(choice) ? choiceSettings(choice) : {}
+  assertChoice(chosen['tool_choice'], functions)
+  return functions.length === 0 ? {} : { tools: functions, ...chosen }
 }
 
 function choiceSettings(choice: unknown): WireObject {

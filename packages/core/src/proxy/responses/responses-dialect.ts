@@ -8,7 +8,7 @@ import {
   textAt,
 } from '../dialect.ts'
 import { ResponseAnswer } from './response-answer.ts'
-import { FunctionNames, messagesOf, settingsOf } from './responses-request.ts'
+import { FunctionNames, type ItemReading, messagesOf, settingsOf } from './responses-request.ts'
 
 /** A response that a later request may continue. */
 interface StoredResponse {
@@ -28,8 +28,9 @@ export class ResponsesDialect implements Dialect {
     const functions = this.#functions
     const settings = settingsOf(body, functions, leftOut)
     const itemOf = (id: string): WireObject | undefined => this.#items.get(id)
-    const earlier = this.#earlier(body['previous_response_id'], itemOf)
-    const messages = this.#shared(messagesOf(body, earlier, { functions, itemOf }))
+    const reading: ItemReading = { functions, itemOf, leftOut }
+    const earlier = this.#earlier(body['previous_response_id'], reading)
+    const messages = this.#shared(messagesOf(body, earlier, reading))
     const answer = new ResponseAnswer(body, functions)
     if (body['store'] !== false) {
       const ownMessages = body['instructions'] ? messages.slice(1) : messages
@@ -42,7 +43,7 @@ export class ResponsesDialect implements Dialect {
     return openAiError(failure)
   }
 
-  #earlier(id: unknown, itemOf: (id: string) => WireObject | undefined): readonly ChatMessage[] {
+  #earlier(id: unknown, reading: ItemReading): readonly ChatMessage[] {
     if (id === undefined || id === null) return []
     const stored = this.#stored.get(textAt(id, 'previous_response_id'))
     if (stored === undefined) {
@@ -52,8 +53,7 @@ export class ResponsesDialect implements Dialect {
         'previous_response_not_found',
       )
     }
-    const output = { input: stored.answer.output }
-    return messagesOf(output, stored.messages, { functions: this.#functions, itemOf })
+    return messagesOf({ input: stored.answer.output }, stored.messages, reading)
   }
 
   #store(response: StoredResponse): void {

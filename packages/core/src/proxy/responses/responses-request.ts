@@ -6,8 +6,10 @@ import type {
 } from '../../policy/chat-completion.ts'
 import {
   addUnknown,
+  assertChoice,
   given,
   isGiven,
+  leaveOut,
   type WireObject,
   listAt,
   objectAt,
@@ -58,6 +60,14 @@ export function settingsOf(
   }
 }
 
+/** What the items of a request are read with. */
+export interface ItemReading {
+  readonly functions: FunctionNames
+  readonly itemOf: ItemLookup
+  /** Receives the names of what is left out. */
+  readonly leftOut: Set<string>
+}
+
 /**
  * Items as messages. Reasoning, text and calls that follow one another are one message of the assistant.
  * Source: https://platform.openai.com/docs/api-reference/responses
@@ -68,37 +78,40 @@ export function settingsOf(
 export function messagesOf(
   { input, instructions }: WireObject,
   earlier: readonly ChatMessage[],
-  { functions, itemOf }: { functions: FunctionNames; itemOf: ItemLookup },
+  { functions, itemOf, leftOut }: ItemReading,
 ): ChatMessage[] {
   const items =
     typeof input === 'string' ? [{ role: 'user', content: input }] : listAt(input, 'input')
   const calls = new Set(earlier.flatMap(({ tool_calls: made = [] }) => made.map(({ id }) => id)))
-  const said: ChatMessage[] = []
+  // Their results are left out as well.
+  const callsLeftOut = new Set<unknown>()
+  const said = new Turns()
   for (const [n, value] of items.entries()) {
     const place = `input[${n}]`
     const item = resolved(objectAt(value, place), place, itemOf)
-    const type = item['type'] ?? 'message'
-    if (type === 'message') addMessage(said, item, place)
-    else if (type === 'reasoning') addReasoning(said, item, place)
+    const type = textAt(item['type'] ?? 'message', `${place}.type`)
+    if (type === 'message') addMessage(said, item, place, leftOut)
+    else if (type === 'reasoning') addReasoning(said, item, place, leftOut)
     else if (type === 'function_call') {
       const call = functionCall(item, place, functions)
       calls.add(call.id)
-      const turn = assistantTurn(said)
+      const turn = said.ofAssistant()
       turn.tool_calls = [...(turn.tool_calls ?? []), call]
-    } else if (type === 'function_call_output') said.push(...toolMessages(item, place, calls))
-    else {
-      refuse(
-        `${place}.type`,
-        'message, reasoning, function_call, function_call_output or item_reference',
-        type,
-      )
+    } else if (type === 'function_call_output') {
+      const { call_id: id } = item
+      const isLeftOut = callsLeftOut.has(id) && !calls.has(id as string)
+      said.add(...(isLeftOut ? [] : toolMessages(item, place, calls, leftOut)))
+    } else {
+      leaveOut('item', type, leftOut)
+      if ('output' in item) said.add()
+      else if (isGiven(item['call_id'])) callsLeftOut.add(item['call_id'])
     }
   }
   // The instructions of an earlier response are not inherited.
   const own = instructions
     ? [{ role: 'system', content: textAt(instructions, 'instructions') }]
     : []
-  return [...own, ...earlier, ...inOneForm(said)]
+  return [...own, ...earlier, ...inOneForm(said.messages)]
 }
 
 function resolved(item: WireObject, place: string, itemOf: ItemLookup): WireObject {
@@ -107,38 +120,48 @@ function resolved(item: WireObject, place: string, itemOf: ItemLookup): WireObje
   return itemOf(id) ?? refuse(`${place}.id`, 'the id of an item that this rollout received', id)
 }
 
-/** The message of the assistant that items extend. */
-function assistantTurn(messages: ChatMessage[]): ChatMessage {
-  const last = messages.at(-1)
-  if (last?.role === 'assistant') return last
-  const turn: ChatMessage = { role: 'assistant', content: null }
-  messages.push(turn)
-  return turn
+/** Messages, of which one of the assistant has several items. */
+class Turns {
+  readonly messages: ChatMessage[] = []
+  #open: ChatMessage | undefined
+
+  /** The message of the assistant that the next item extends. */
+  ofAssistant(): ChatMessage {
+    if (this.#open !== undefined) return this.#open
+    this.#open = { role: 'assistant', content: null }
+    this.messages.push(this.#open)
+    return this.#open
+  }
+
+  /** Ends the turn of the assistant, also where nothing of what follows it is left. */
+  add(...messages: ChatMessage[]): void {
+    this.#open = undefined
+    this.messages.push(...messages)
+  }
 }
 
-function addMessage(messages: ChatMessage[], item: WireObject, place: string): void {
+function addMessage(said: Turns, item: WireObject, place: string, leftOut: Set<string>): void {
   const { role, content } = item
   const at = `${place}.content`
   if (role === 'assistant') {
-    const { text, refusal } = assistantText(content, at)
-    const turn = assistantTurn(messages)
+    const { text, refusal } = assistantText(content, at, leftOut)
+    const turn = said.ofAssistant()
     if (text !== '') turn.content = `${(turn.content ?? '') as string}${text}`
     if (refusal !== '') turn.refusal = `${turn.refusal ?? ''}${refusal}`
   } else if (role === 'user') {
-    messages.push({ role, content: userContent(content, at) })
+    said.add({ role, content: userContent(content, at, leftOut) })
   } else if (role === 'system' || role === 'developer') {
-    messages.push({ role: 'system', content: onlyText(userContent(content, at), at) })
+    said.add({ role: 'system', content: userContent(content, at, leftOut, textTypes) })
   } else {
     refuse(`${place}.role`, 'user, assistant, system or developer', role)
   }
 }
 
-function addReasoning(messages: ChatMessage[], item: WireObject, place: string): void {
+function addReasoning(said: Turns, item: WireObject, place: string, leftOut: Set<string>): void {
   // The summary and its encrypted form were not written by the policy.
-  const texts = listAt(item['content'] ?? [], `${place}.content`).map((part, n) =>
-    textAt(objectAt(part, `${place}.content[${n}]`)['text'], `${place}.content[${n}].text`),
-  )
-  const turn = assistantTurn(messages)
+  const parts = partsOf(item['content'] ?? [], `${place}.content`, reasoningTypes, leftOut)
+  const texts = parts.map(({ part, at }) => textAt(part['text'], `${at}.text`))
+  const turn = said.ofAssistant()
   if (texts.length > 0) turn.reasoning_content = (turn.reasoning_content ?? '') + texts.join('')
 }
 
@@ -157,10 +180,15 @@ function functionCall(item: WireObject, place: string, functions: FunctionNames)
   }
 }
 
-function toolMessages(item: WireObject, place: string, calls: ReadonlySet<string>): ChatMessage[] {
+function toolMessages(
+  item: WireObject,
+  place: string,
+  calls: ReadonlySet<string>,
+  leftOut: Set<string>,
+): ChatMessage[] {
   const id = textAt(item['call_id'], `${place}.call_id`)
   if (!calls.has(id)) refuse(`${place}.call_id`, 'the call_id of a function_call before it', id)
-  const content = userContent(item['output'] ?? '', `${place}.output`)
+  const content = userContent(item['output'] ?? '', `${place}.output`, leftOut)
   if (typeof content === 'string') return [{ role: 'tool', tool_call_id: id, content }]
   const texts = content.filter(({ type }) => type === 'text').map(({ text }) => text)
   return [
@@ -196,40 +224,67 @@ function imagesOf({ role, content }: ChatMessage): readonly ChatContentPart[] | 
   return content.every(({ type }) => type === 'image_url') ? content : undefined
 }
 
-function assistantText(content: unknown, place: string): { text: string; refusal: string } {
+const textTypes = ['input_text', 'output_text', 'text']
+const userTypes = [...textTypes, 'input_image']
+const assistantTypes = [...textTypes, 'refusal']
+const reasoningTypes = ['reasoning_text', 'text']
+
+function assistantText(
+  content: unknown,
+  place: string,
+  leftOut: Set<string>,
+): { text: string; refusal: string } {
   if (typeof content === 'string') return { text: content, refusal: '' }
   let text = ''
   let refusal = ''
-  for (const [n, value] of listAt(content, place).entries()) {
-    const at = `${place}[${n}]`
-    const part = objectAt(value, at)
-    if (part['type'] === 'output_text') text += textAt(part['text'], `${at}.text`)
-    else if (part['type'] === 'refusal') refusal += textAt(part['refusal'], `${at}.refusal`)
-    else refuse(`${at}.type`, 'output_text or refusal', part['type'])
+  for (const { part, at } of partsOf(content, place, assistantTypes, leftOut)) {
+    if (part['type'] === 'refusal') refusal += textAt(part['refusal'], `${at}.refusal`)
+    else text += textAt(part['text'], `${at}.text`)
   }
   return { text, refusal }
 }
 
 /** One string for texts alone, a line each. */
-function userContent(content: unknown, place: string): string | ChatContentPart[] {
+function userContent(
+  content: unknown,
+  place: string,
+  leftOut: Set<string>,
+  types: readonly string[] = userTypes,
+): string | ChatContentPart[] {
   if (typeof content === 'string') return content
-  const parts = listAt(content, place).map((value, n): ChatContentPart => {
-    const at = `${place}[${n}]`
-    const { type, text, image_url: url, detail } = objectAt(value, at)
-    if (type === 'input_text' || type === 'output_text' || type === 'text') {
-      return { type: 'text', text: textAt(text, `${at}.text`) }
-    }
-    if (type !== 'input_image') refuse(`${at}.type`, 'input_text or input_image', type)
-    const image = { url: textAt(url, `${at}.image_url`), ...given({ detail }) }
-    return { type: 'image_url', image_url: image }
-  })
+  const parts = partsOf(content, place, types, leftOut).flatMap(
+    ({ part, at }): ChatContentPart[] => {
+      const { type, text, image_url: url, detail } = part
+      if (type !== 'input_image') return [{ type: 'text', text: textAt(text, `${at}.text`) }]
+      if (!isGiven(url)) {
+        // It is among the files of OpenAI's servers.
+        leaveOut('block', 'input_image of a file', leftOut)
+        return []
+      }
+      const image = { url: textAt(url, `${at}.image_url`), ...given({ detail }) }
+      return [{ type: 'image_url', image_url: image }]
+    },
+  )
   return parts.every(({ type }) => type === 'text')
     ? parts.map(({ text }) => text).join('\n')
     : parts
 }
 
-function onlyText(content: string | ChatContentPart[], place: string): string {
-  return typeof content === 'string' ? content : refuse(place, 'texts only', content)
+/** The parts of a content that are of these types; the others are left out. */
+function partsOf(
+  content: unknown,
+  place: string,
+  types: readonly string[],
+  leftOut: Set<string>,
+): { part: WireObject; at: string }[] {
+  return listAt(content, place).flatMap((value, n) => {
+    const at = `${place}[${n}]`
+    const part = objectAt(value, at)
+    const type = textAt(part['type'], `${at}.type`)
+    if (types.includes(type)) return [{ part, at }]
+    leaveOut('block', type, leftOut)
+    return []
+  })
 }
 
 function textSettings(text: unknown, leftOut: Set<string>): WireObject {
@@ -273,22 +328,24 @@ function toolSettings(
   leftOut: Set<string>,
 ): WireObject {
   const { tools, tool_choice: choice, parallel_tool_calls } = body
-  const nested = listAt(tools ?? [], 'tools').flatMap((value, n) => {
-    const place = `tools[${n}]`
-    const tool = objectAt(value, place)
-    if (tool['type'] === 'function') return [nestedTool(tool, place, undefined)]
-    if (tool['type'] === 'namespace') {
-      const namespace = textAt(tool['name'], `${place}.name`)
-      return listAt(tool['tools'], `${place}.tools`).map((member, m) => {
-        const at = `${place}.tools[${m}]`
-        return nestedTool(objectAt(member, at), at, namespace)
-      })
-    }
-    leftOut.add(`tool ${JSON.stringify(tool['name'] ?? tool['type'])}`)
-    return []
-  })
+  const nested = nestedTools(tools ?? [], 'tools')
+  const chosen = choiceSettings(choice)
+  assertChoice(chosen['tool_choice'], nested)
   if (nested.length === 0) return {}
-  return { tools: nested, ...given({ parallel_tool_calls }), ...choiceSettings(choice) }
+  return { tools: nested, ...given({ parallel_tool_calls }), ...chosen }
+
+  function nestedTools(list: unknown, at: string, namespace?: string): WireObject[] {
+    return listAt(list, at).flatMap((value, n) => {
+      const place = `${at}[${n}]`
+      const tool = objectAt(value, place)
+      if (tool['type'] === 'function') return [nestedTool(tool, place, namespace)]
+      if (tool['type'] === 'namespace' && namespace === undefined) {
+        return nestedTools(tool['tools'], `${place}.tools`, textAt(tool['name'], `${place}.name`))
+      }
+      leaveOut('tool', tool['name'] ?? tool['type'], leftOut)
+      return []
+    })
+  }
 
   function nestedTool(tool: WireObject, place: string, namespace: string | undefined): WireObject {
     const name = functions.flat(textAt(tool['name'], `${place}.name`), namespace)
