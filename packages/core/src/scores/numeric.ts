@@ -1,4 +1,6 @@
 import { OsmosisError } from '../errors.ts'
+import { type ExactNumber, exactDecimal, lastNumber, wholeNumber } from './number/exact-number.ts'
+import type { NumberNotation } from './number/number-grammar.ts'
 import { reference } from './reference.ts'
 
 export interface NumericOptions {
@@ -6,87 +8,107 @@ export interface NumericOptions {
   readonly tolerance?: number
   /** The same as a share of the label: 0.01 is 1 %. The larger of the two counts. Default: 0. */
   readonly relative?: number
+  /** Whether `3,14` is 3.14 and `1.234` is 1234. Default: false; a number with a decimal comma is then none. */
+  readonly decimalComma?: boolean
 }
 
 /**
- * 1 when the number of the answer is that of the label, else 0. The number is the content of the last `\boxed{}`,
- * without one the last number of the text. Fractions (`1/2`, `\frac{1}{2}`), exponents, the Unicode minus and thousands
- * separators (`1,234`) are read; a decimal comma, units and % are not. An answer without a finite number gets 0.
- * Beyond 2^53, where numbers are rounded, use `exact`.
+ * 1 when the number of the answer is that of the label, else 0. The number is the content of the last `\boxed{}` or
+ * `\fbox{}`, without one the last number of the text. Read are signs (also − and –), thousands (`1,234`), decimals,
+ * exponents (`1e6`, `1.5 \times 10^3`), fractions (`1/2`, `\frac{1}{2}`, `2 1/2`, `½`) and `million`, with any unit:
+ * 50% equals 50 and 0.5. Dates, times, versions and parts of a larger number or of a unit (`km^2`) are no numbers.
+ * An answer without a number gets 0.
  *
- * @throws OsmosisError with code `invalid_dataset` for a label without a number, `invalid_config` for a negative or
- * infinite tolerance
+ * @throws OsmosisError with code `invalid_dataset` for a label that is not one number as a whole, `invalid_config` for
+ * a negative or infinite tolerance
  */
 export function numeric(
   answer: string,
   label: string | number | null,
   options: NumericOptions = {},
 ): 0 | 1 {
-  const expected = readNumber(reference('numeric', label === null ? null : String(label)))
-  if (expected === undefined) {
-    throw new OsmosisError(
-      'invalid_dataset',
-      `numeric needs a label with a finite number, got ${JSON.stringify(String(label))}.`,
-    )
-  }
-  const tolerance = Math.max(
-    limit('tolerance', options.tolerance),
-    limit('relative', options.relative) * Math.abs(expected),
-  )
-  const said = readNumber(answer)
+  const expected = labelNumber(label, options)
+  const tolerance = limit('tolerance', options.tolerance)
+  const relative = limit('relative', options.relative)
+  const box = lastBox(answer)
+  const said = box === undefined ? lastNumber(answer, options) : wholeNumber(box, options)
   if (said === undefined) return 0
-  // 0.4 is within 0.1 of 0.3, though their difference as floating point numbers is above it.
-  const rounding = 4 * Number.EPSILON * Math.max(Math.abs(said), Math.abs(expected))
-  const allowed = tolerance === 0 ? 0 : tolerance + rounding
-  return Math.abs(said - expected) <= allowed ? 1 : 0
+  const readings = said.isPercent === expected.isPercent ? [said] : [said, otherReading(said)]
+  return readings.some((one) => isNear(one, expected, { tolerance, relative })) ? 1 : 0
 }
 
-function limit(name: keyof NumericOptions, value = 0): number {
-  if (Number.isFinite(value) && value >= 0) return value
+function labelNumber(label: string | number | null, notation: NumberNotation): ExactNumber {
+  const text = reference('numeric', label === null ? null : String(label))
+  const [, boxed = text] = /^\$?\\(?:boxed|fbox)\{(.*)\}\$?$/s.exec(text) ?? []
+  const found = wholeNumber(boxed, notation)
+  if (found !== undefined) return found
+  const withComma = wholeNumber(text, { decimalComma: true })
+  const advice = withComma && ' Write the decimal point as a point, or pass decimalComma: true.'
+  throw new OsmosisError(
+    'invalid_dataset',
+    `numeric needs a label that is one number and nothing else, got ${JSON.stringify(text.slice(0, 100))}.${advice ?? ''}`,
+  )
+}
+
+function limit(name: 'tolerance' | 'relative', value = 0): ExactNumber {
+  const exact = Number.isFinite(value) && value >= 0 ? exactDecimal(String(value)) : undefined
+  if (exact !== undefined) return exact
   throw new OsmosisError(
     'invalid_config',
     `${name} must be a finite number of at least 0, got ${String(value)}.`,
   )
 }
 
-const separator = String.raw`[,_\u00A0\u2009\u202F]`
-const amount = String.raw`(?:(?:\d{1,3}(?:${separator}\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<!\.)\.\d+)(?:e[-\u2212+]?\d+)?`
-/** A minus behind a number, letter or bracket subtracts. */
-const sign = String.raw`(?:(?<![\p{L}\p{N})\]}])([-\u2212+])(?:\\?\p{Sc})?)?`
-const start = String.raw`(?<!\p{L}|\p{N}|\p{N}\.)`
-const number = `${sign}${start}(${amount})(?:\\s?/\\s?(${amount}))?`
-const numbers = new RegExp(number, 'giu')
-const onlyNumber = new RegExp(`^${number}$`, 'iu')
-
-function readNumber(text: string): number | undefined {
-  const plain = text
-    .replaceAll('{,}', ',')
-    .replaceAll(/\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}/g, '$1/$2')
-  const box = lastBox(plain)
-  const found = box === undefined ? [...plain.matchAll(numbers)].at(-1) : onlyNumber.exec(box)
-  if (!found) return undefined
-  const [, minus = '', above = '', below = '1'] = found
-  const value = (valueOf(above) / valueOf(below)) * (minus === '' || minus === '+' ? 1 : -1)
-  return Number.isFinite(value) ? value : undefined
+/** Where only one of both has a percent sign: 50 % of an answer as 0.5, and its 0.5 as 50 %. */
+function otherReading({ above, below, isPercent }: ExactNumber): ExactNumber {
+  return isPercent ? { above, below: below * 100n } : { above: above * 100n, below }
 }
 
-function valueOf(digits: string): number {
-  return Number(digits.replaceAll(new RegExp(separator, 'g'), '').replaceAll('\u2212', '-'))
+function isNear(
+  said: ExactNumber,
+  expected: ExactNumber,
+  { tolerance, relative }: Readonly<Record<'tolerance' | 'relative', ExactNumber>>,
+): boolean {
+  const below = said.below * expected.below
+  const difference = absolute(said.above * expected.below - expected.above * said.below)
+  const isAtMost = (share: ExactNumber, of: bigint): boolean =>
+    difference * share.below <= share.above * of
+  const size = absolute(expected.above) * said.below
+  if (isAtMost(tolerance, below) || isAtMost(relative, size)) return true
+  const areWhole = [said, expected].every((one) => one.above % one.below === 0n)
+  return !areWhole && isAtMost(rounding, size)
 }
 
-/** The content of the last `\boxed{}`, without units; '' when it is not closed, undefined without one. */
+/** A label such as 0.3333333333333333 was a double. */
+const rounding: ExactNumber = { above: 1n, below: 2n ** 50n }
+
+function absolute(value: bigint): bigint {
+  return value < 0n ? -value : value
+}
+
+const boxes = /\\(?:boxed|fbox|framebox)\s*(?:\{|(?=[-−–+]?\d))/g
+
+/** The content of the last box, without the `x =` before it; '' when it is not closed, undefined without a box. */
 function lastBox(text: string): string | undefined {
-  const opening = '\\boxed{'
-  const at = text.lastIndexOf(opening)
-  if (at === -1) return undefined
-  const from = at + opening.length
+  const opening = [...text.matchAll(boxes)].at(-1)
+  if (opening === undefined) return undefined
+  const content = text.slice(opening.index + opening[0].length)
+  if (!opening[0].endsWith('{')) return /^\S*[^\s.,;$]/.exec(content)?.[0] ?? ''
   let depth = 1
-  for (let end = from; end < text.length; end++) {
-    if (text[end] === '{') depth++
-    if (text[end] === '}') depth--
-    if (depth > 0) continue
-    const content = text.slice(from, end).replaceAll(/\\text\{[^{}]*\}|\\[,!; ]|\\?[$%]/g, '')
-    return (content.split('=').at(-1) ?? '').trim()
+  for (let end = 0; end < content.length; end++) {
+    if (content[end] === '{') depth++
+    if (content[end] === '}') depth--
+    if (depth === 0) return rightSide(content.slice(0, end))
   }
   return ''
+}
+
+/** What an equation says its left side is; '' for several equations. */
+function rightSide(content: string): string {
+  const sides = content.split(/(?<![<>!])=|≈|\\approx(?![a-zA-Z])/)
+  const left = sides
+    .slice(0, -1)
+    .join('=')
+    .replaceAll(/\([^()]*\)/g, '')
+  return /;|,(?!\d{3})|\b(?:and|or)\b/.test(left) ? '' : (sides.at(-1) ?? '')
 }

@@ -1,0 +1,111 @@
+import { numberGrammar, type NumberNotation, type NumberParts } from './number-grammar.ts'
+import { plainMath } from './plain-math.ts'
+
+/** A number without rounding: `above / below`. */
+export interface ExactNumber {
+  readonly above: bigint
+  /** Greater than 0. */
+  readonly below: bigint
+  /** Whether a percent sign follows. */
+  readonly isPercent?: boolean
+}
+
+/** The last number of a text; undefined when there is none, or when it has no value, as 1/0. */
+export function lastNumber(text: string, notation: NumberNotation): ExactNumber | undefined {
+  const { lexemes } = numberGrammar(notation)
+  let last: NumberParts | undefined
+  for (const { groups } of plainMath(text).matchAll(lexemes)) {
+    if (groups?.['digits'] !== undefined) last = groups as unknown as NumberParts
+  }
+  return last && valueOf(last, notation)
+}
+
+/** The number that a text is as a whole, with its unit; undefined when it is anything else. */
+export function wholeNumber(text: string, notation: NumberNotation): ExactNumber | undefined {
+  const { whole } = numberGrammar(notation)
+  const parts = whole.exec(withoutBrackets(plainMath(text)))?.groups
+  return parts && valueOf(parts as unknown as NumberParts, notation)
+}
+
+const brackets = [/^\{((?:[^{}]|\{[^{}]*\})*)\}$/, /^\(((?:[^()]|\([^()]*\))*)\)$/, /^\$([^$]*)\$$/]
+
+function withoutBrackets(text: string): string {
+  const trimmed = text.trim()
+  for (const pair of brackets) {
+    const [, inner] = pair.exec(trimmed) ?? []
+    if (inner !== undefined) return withoutBrackets(inner)
+  }
+  return trimmed
+}
+
+const scales: Readonly<Record<string, number>> = {
+  thousand: 3,
+  million: 6,
+  billion: 9,
+  trillion: 12,
+}
+/** More digits than any double has. Larger powers would take long. */
+const mostZeros = 400
+
+function valueOf(parts: NumberParts, notation: NumberNotation): ExactNumber | undefined {
+  const { digits, units, below, times, power, scale, percent } = parts
+  let value = exactDecimal(digits, notation)
+  if (power !== undefined) {
+    value = times === undefined ? raised(value, power) : multiplied(value, raised(ten, power))
+  }
+  if (below !== undefined) value = multiplied(value, inverse(exactDecimal(below, notation)))
+  if (value !== undefined && units !== undefined) {
+    // 2 3/2 may be a product.
+    if (value.above >= value.below) return undefined
+    value = { above: BigInt(units) * value.below + value.above, below: value.below }
+  }
+  if (scale !== undefined)
+    value = multiplied(value, raised(ten, String(scales[scale] ?? mostZeros + 1)))
+  if (value === undefined) return undefined
+  const above = /[-−–]/.test(parts.sign ?? '') ? -value.above : value.above
+  return { above, below: value.below, isPercent: percent !== undefined }
+}
+
+const ten: ExactNumber = { above: 10n, below: 1n }
+
+/** The value of a decimal number such as 1,234.5e-3; undefined beyond 400 zeros. */
+export function exactDecimal(
+  written: string,
+  { decimalComma = false }: NumberNotation = {},
+): ExactNumber | undefined {
+  const [amount = '', exponent = '0'] = withoutThousands(written, decimalComma).split(/e/i)
+  const [whole = '', part = ''] = amount.split('.')
+  const value = { above: BigInt(whole + part), below: 10n ** BigInt(part.length) }
+  return multiplied(value, raised(ten, exponent))
+}
+
+function withoutThousands(written: string, decimalComma: boolean): string {
+  const plain = written.replaceAll(/[−–]/g, '-').replaceAll(/[_'’ ]/g, '')
+  if (!decimalComma) return plain.replaceAll(',', '')
+  const isGrouped = /^[1-9]\d{0,2}(?:\.\d{3})+(?!\d)/.test(plain)
+  return (isGrouped ? plain.replaceAll('.', '') : plain).replace(',', '.')
+}
+
+function multiplied(
+  one: ExactNumber | undefined,
+  other: ExactNumber | undefined,
+): ExactNumber | undefined {
+  return one && other && { above: one.above * other.above, below: one.below * other.below }
+}
+
+function inverse(value: ExactNumber | undefined): ExactNumber | undefined {
+  if (value === undefined || value.above === 0n) return undefined
+  const { above, below } = value
+  return above < 0n ? { above: -below, below: -above } : { above: below, below: above }
+}
+
+/** A whole number to a power. */
+function raised(
+  { above, below }: ExactNumber | undefined = { above: 0n, below: 0n },
+  power: string,
+): ExactNumber | undefined {
+  const exponent = Number(power.replaceAll(/[−–]/g, '-').replaceAll(/\s/g, ''))
+  if (below !== 1n || above > 1_000_000n || Math.abs(exponent) > mostZeros) return undefined
+  const value = { above: above ** BigInt(Math.abs(exponent)), below: 1n }
+  return exponent < 0 ? inverse(value) : value
+}
