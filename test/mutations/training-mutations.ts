@@ -1,4 +1,320 @@
 import type { Mutation } from './mutation.ts'
 
+const train = 'packages/train/test'
+const known = [`${train}/known-batch.test.ts`]
+const updates = [`${train}/reference/updates.test.ts`]
+
+/** Mutations of a file: what goes wrong, the text, and what it becomes. */
+function mutationsOf(
+  file: string,
+  tests: readonly string[],
+  changes: readonly (readonly [name: string, from: string, to: string])[],
+): Mutation[] {
+  return changes.map(([name, from, to]) => ({ name: `training: ${name}`, file, from, to, tests }))
+}
+
 /** The training loop and its learners. */
-export const trainingMutations: readonly Mutation[] = []
+export const trainingMutations: readonly Mutation[] = [
+  ...mutationsOf('packages/train/src/batch/advantages.ts', known, [
+    [
+      'deviations are those over all groups',
+      'const scale = scales.get(group)',
+      `const scale = { outcome: scaleOf(samples.map((one) => one.reward)), step: scales.get(group)!.step }`,
+    ],
+    [
+      'deviations are those of a sample',
+      'Math.sqrt(average(values.map((value) => (value - mean) ** 2)))',
+      'Math.sqrt(average(values.map((value) => (value - mean) ** 2)) * values.length / (values.length - 1))',
+    ],
+    [
+      'advantages are never normalized',
+      'return normalize ? difference',
+      'return !normalize ? difference',
+    ],
+    [
+      'advantages are small in groups of close rewards',
+      'const epsilon = 1e-4',
+      'const epsilon = 1e-2',
+    ],
+    ['step rewards are not added up', 'sum += relative(step', 'sum = relative(step'],
+    ['step rewards are added from the start', '.toReversed()) {', ') {'],
+    [
+      'step rewards are compared with outcomes',
+      'relative(step, scale?.step)',
+      'relative(step, scale?.outcome)',
+    ],
+    ['step rewards are left out', 'if (!stepRewards?.some(isNumber)) {', 'if (true) {'],
+    [
+      'a step without a reward counts as 0',
+      'stepRewards = [] }) => stepRewards.filter(isNumber)',
+      'stepRewards = [] }) => stepRewards.map((one) => one ?? 0)',
+    ],
+    [
+      'a reward is its own advantage',
+      'const difference = value - scale.mean',
+      'const difference = value',
+    ],
+  ]),
+  ...mutationsOf('packages/train/src/batch/training-batch.ts', known, [
+    ['all samples of a row are one group', '`${row}/${sampleId}`', '`${row}`'],
+    ['all rows are one group', '`${row}/${sampleId}`', '`${sampleId}`'],
+    ['the newest token decides about staleness', 'Math.min(...answers', 'Math.max(...answers'],
+    ['staleness is not looked at', 'toTrain.policyVersion < version - maxStaleness', 'false'],
+    ['one version old is not stale', '< version - maxStaleness', '< version - maxStaleness - 1'],
+    ['prompts are trained, too', 'mask.fill(1, start, end)', 'mask.fill(1, 0, end)'],
+    [
+      'the advantage is that of the token before',
+      'advantages.fill(weigh(call), start, end)',
+      'advantages.fill(weigh(call), start - 1, end - 1)',
+    ],
+    [
+      'all answers have the advantage of the first',
+      'weigh(call), start',
+      'weigh(answers[0]!.call), start',
+    ],
+    [
+      'only the last sequence of a sample is trained',
+      'for (const sequence of sample.sequences) {',
+      'for (const sequence of sample.sequences.slice(-1)) {',
+    ],
+    [
+      'answers without an advantage are trained',
+      'advantages.some((advantage) => advantage !== 0)',
+      'advantages.some(() => true)',
+    ],
+    [
+      'a warm start imitates only what is better than its threshold',
+      'reward >= threshold',
+      'reward > threshold',
+    ],
+    ['a warm start imitates everything', 'reward >= threshold', 'reward >= threshold || true'],
+  ]),
+  ...mutationsOf('packages/train/src/loop/step-run.ts', known, [
+    ['failed attempts count as 0', "if (event.status !== 'success') continue", ''],
+    ['removed samples count as 0', 'if (reward === null) continue', ''],
+    [
+      'all samples of a rollout have the mean reward',
+      'reward,\n        stepRewards',
+      'reward: event.reward ?? 0,\n        stepRewards',
+    ],
+    [
+      'the sequences of another sample are trained',
+      'one.sampleId === sampleId',
+      'one.sampleId !== sampleId',
+    ],
+  ]),
+  ...mutationsOf('packages/train/src/rollouts/sequence-file.ts', known, [
+    [
+      'step rewards are shifted by failed calls',
+      'error === null ? (own.next().value ?? null) : null',
+      'own.next().value ?? null',
+    ],
+  ]),
+  ...mutationsOf('packages/runtime/src/trajectory/training-sequences.ts', known, [
+    ['failed calls are trained', 'if (call.error !== null) continue', ''],
+    [
+      'all answers count as sampled at temperature 1',
+      "typeof temperature === 'number' ? temperature : 1",
+      '1',
+    ],
+    [
+      'each call is a sequence of its own',
+      'let sequence = longestPrefix(open, prompt, temperature)',
+      'let sequence: OpenSequence | undefined',
+    ],
+    [
+      'logprobs are those of the token before',
+      'while (sequence.logprobs.length < start)',
+      'while (sequence.logprobs.length < start - 1)',
+    ],
+  ]),
+  ...mutationsOf('packages/train/src/loop/train.ts', known, [
+    [
+      'held-out rows are trained',
+      'const { rows, curriculum = false',
+      'const { heldOut: rows = [], curriculum = false',
+    ],
+    ['trained rows are evaluated', 'rows: heldOut,', 'rows: this.#options.rows,'],
+    [
+      'evaluations name the version before',
+      'step,\n      version: this.#learner.version,\n      rollouts',
+      'step,\n      version: this.#learner.version - 1,\n      rollouts',
+    ],
+    [
+      'runs name the version of the start',
+      '`${this.#learner.name}@${this.#learner.version}`',
+      '`${this.#learner.name}@0`',
+    ],
+    [
+      'evaluations between steps are left out',
+      'evaluateEvery > 0 && done % evaluateEvery === 0',
+      'false',
+    ],
+    [
+      'the warm start is one step longer',
+      'number <= (warmStart?.steps ?? 0)',
+      'number <= (warmStart?.steps ?? -1) + 1',
+    ],
+    [
+      'settings of updates are ignored',
+      '...defaultUpdate, seed: seed + this.#learner.version, ...update',
+      '...defaultUpdate, seed: seed + this.#learner.version',
+    ],
+    ['every update has the same order', 'seed: seed + this.#learner.version', 'seed'],
+    ['normalization is ignored', 'normalize: normalizeAdvantages', 'normalize: true'],
+    [
+      'the allowed staleness is ignored',
+      '{ version: sampledBy, maxStaleness,',
+      '{ version: sampledBy,',
+    ],
+  ]),
+  ...mutationsOf('packages/train/src/local/local-learner.ts', updates, [
+    ['passes are ignored', 'epochs: settings.epochs', 'epochs: 1'],
+    ['minibatches are ignored', 'minibatches: settings.minibatches', 'minibatches: 1'],
+    [
+      'the bounds are exchanged on the way',
+      'clip_low: settings.clipLow',
+      'clip_low: settings.clipHigh',
+    ],
+    ['the penalty is left out on the way', 'kl: settings.kl', 'kl: 0'],
+    ['temperatures are left out on the way', '      temperature,\n      scale', '      scale'],
+    ['the learning rate is left out on the way', '    learning_rate: settings.learningRate,\n', ''],
+    ['the seed is left out on the way', 'seed: settings.seed', 'seed: 0'],
+  ]),
+  ...mutationsOf(
+    'packages/train/src/local/local-learner.ts',
+    [`${train}/local-learner.test.ts`],
+    [
+      [
+        'all conversations have one id',
+        'JSON.stringify([call.rolloutId, call.sampleId])',
+        "'conversation'",
+      ],
+    ],
+  ),
+  ...mutationsOf('packages/train/src/batch/loss-scales.ts', updates, [
+    [
+      'tokens of long sequences count less',
+      "if (loss === 'policy_gradient') {",
+      'if (true) {\n      return 1 / (counts.length * count)',
+    ],
+    ['grpo counts all tokens equally', "settings.loss === 'grpo' || ", ''],
+    ['gspo counts all tokens equally', " || settings.loss === 'gspo'", ''],
+    ['dr_grpo counts all tokens equally', "settings.loss === 'dr_grpo'", 'false'],
+    ['the divisor is that of another batch', 'return 1 / tokens', 'return 1 / (tokens + 1)'],
+    ['cispo is ppo', "loss === 'cispo' || ", ''],
+  ]),
+  ...mutationsOf('packages/train/learner/training.py', updates, [
+    ['nothing is clipped', 'torch.min(free, clipped)', 'free'],
+    ['the larger of two values is taken', 'torch.min(free, clipped)', 'torch.max(free, clipped)'],
+    [
+      'the bounds are exchanged',
+      '1 - settings.clip_low, 1 + settings.clip_high',
+      '1 - settings.clip_high, 1 + settings.clip_low',
+    ],
+    ['importance weights are 1', 'losses = -weight * torch.min', 'losses = -torch.min'],
+    [
+      'importance weights are upside down',
+      '(start - recorded).exp().clamp(',
+      '(recorded - start).exp().clamp(',
+    ],
+    ['importance weights have no cap', '.clamp(max=settings.importance_cap)', ''],
+    [
+      'ratios are those to what was recorded',
+      'change = logprobs - start',
+      'change = logprobs - recorded',
+    ],
+    [
+      'gradients are never clipped',
+      'self.policy.trained.values(), settings.max_grad_norm)',
+      'self.policy.trained.values(), 1e9)',
+    ],
+    [
+      'the norm of gradients is always 1',
+      'self.policy.trained.values(), settings.max_grad_norm)',
+      'self.policy.trained.values(), 1.0)',
+    ],
+    [
+      'the penalty has no gradient',
+      'penalty = gap.exp() - gap - 1',
+      'penalty = (gap.exp() - gap - 1).detach()',
+    ],
+    [
+      'the penalty has the wrong direction',
+      '[s.reference for s in batch]) - logprobs',
+      '[s.reference for s in batch]).neg() + logprobs',
+    ],
+    [
+      'the penalty is to the version before',
+      'self.measure(sequences, "reference")',
+      'self.measure(sequences, "reference")\n            for s in sequences: s.reference = s.start if s.start is not None else s.reference',
+    ],
+    [
+      'weights decay',
+      '= settings.learning_rate, settings.weight_decay',
+      '= settings.learning_rate, 0.01',
+    ],
+    [
+      'weights never decay',
+      '= settings.learning_rate, settings.weight_decay',
+      '= settings.learning_rate, 0.0',
+    ],
+    ['minibatches are small updates', '(value * len(parts)).backward()', 'value.backward()'],
+    ['only one pass is made', 'for _ in range(settings.epochs):', 'for _ in range(1):'],
+    ['the order is not shuffled', 'shuffled.shuffle(order)', 'pass'],
+    [
+      'minibatches are neighbours',
+      'order[at :: settings.minibatches]',
+      'order[at * len(order) // settings.minibatches : (at + 1) * len(order) // settings.minibatches]',
+    ],
+    ['only the first minibatch is trained', 'for part in parts:', 'for part in parts[:1]:'],
+    [
+      'advantages are those of the token before',
+      'torch.tensor([advantages[at] for at in self.at])',
+      'torch.tensor([advantages[at - 1] for at in self.at])',
+    ],
+    ['the context is shifted', '[rows, at - 1]', '[rows, at]'],
+    [
+      'temperatures are ignored',
+      'self.policy.head(hidden).float() / temperature[:, None]',
+      'self.policy.head(hidden).float()',
+    ],
+    [
+      'the learning rate is that of the start',
+      '["weight_decay"] = settings.learning_rate,',
+      '["weight_decay"] = self.learning_rate,',
+    ],
+    [
+      'the optimizer forgets its moments',
+      'shuffled, order, steps =',
+      'self.optimizer.state.clear()\n        shuffled, order, steps =',
+    ],
+    ['another optimizer is used', 'weight_decay=0.0)', 'weight_decay=0.0, betas=(0.9, 0.99))'],
+    [
+      'gradients add up over steps',
+      'self.optimizer.step()\n                    self.optimizer.zero_grad(set_to_none=True)',
+      'self.optimizer.step()',
+    ],
+    [
+      'clipping counts what stayed within bounds',
+      '(clipped < free).sum()',
+      '(clipped <= free).sum()',
+    ],
+    [
+      'the loss of imitation has the wrong sign',
+      'losses = -logprobs * advantages',
+      'losses = logprobs * advantages',
+    ],
+    ['ratios of gspo are those of tokens', 'if settings.surrogate == "gspo":', 'if False:'],
+    [
+      'cispo does not keep the gradient of clipped tokens',
+      '-weight * clipped.detach() * logprobs',
+      '-weight * clipped',
+    ],
+    [
+      'sequences are scaled alike',
+      'torch.full((len(s.at),), s.scale)',
+      'torch.full((len(s.at),), batch[0].scale)',
+    ],
+  ]),
+]

@@ -147,16 +147,22 @@ class Learner:
         loss = body.get("loss")
         if loss not in ("policy_gradient", "cross_entropy"):
             raise Problem(400, f'`loss` must be "policy_gradient" or "cross_entropy"; it is {loss!r}.')
+        surrogate = body.get("surrogate", "ppo")
+        if surrogate not in ("ppo", "cispo", "gspo"):
+            raise Problem(400, f'`surrogate` must be "ppo", "cispo" or "gspo"; it is {surrogate!r}.')
         sequences = [self._read_sequence(at, data, loss) for at, data in enumerate(read_list(body, "sequences"))]
         tokens = sum(len(s.at) for s in sequences)
         if tokens == 0:
             raise Problem(400, "The masks leave no token to train: all of them are 0.")
+        for sequence in sequences:
+            sequence.scale = 1 / tokens if sequence.scale is None else sequence.scale
         settings = argparse.Namespace(
+            surrogate=surrogate, weight_decay=read_number(body, "weight_decay", 0, 0),
             learning_rate=read_number(body, "learning_rate", self.trainer.learning_rate, 0),
             epochs=int(read_number(body, "epochs", 1, 1)), minibatches=int(read_number(body, "minibatches", 1, 1)),
             clip_low=read_number(body, "clip_low", 0.2, 0, 1), clip_high=read_number(body, "clip_high", 0.28, 0),
             kl=read_number(body, "kl", 0, 0), importance_cap=read_number(body, "importance_cap", 2, 0),
-            max_grad_norm=read_number(body, "max_grad_norm", 1, 0), divisor=read_number(body, "divisor", tokens, 1e-9),
+            max_grad_norm=read_number(body, "max_grad_norm", 1, 0),
             max_drift=read_number(body, "max_drift", 0.3, 0), seed=int(read_number(body, "seed", 0, -2**63)))
         with self.lock:
             figures = self.trainer.update(loss, sequences, settings)
@@ -196,7 +202,7 @@ class Learner:
         if set(mask) - {0, 1} or mask[0]:
             raise Problem(400, f"sequences[{index}].mask must consist of 0 and 1, and begin with 0: nothing predicts the first token.")
         recorded = numbers("logprobs") if loss == "policy_gradient" else [0.0] * len(ids)
-        return Sequence(ids, mask, recorded, advantages, read_number(data, "temperature", 1.0, 0))
+        return Sequence(ids, mask, recorded, advantages, read_number(data, "temperature", 1.0, 0), read_number(data, "scale", None, 0))
 
     def save(self, body, client):
         with self.lock:

@@ -9,10 +9,10 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Sequence:
-    """Token ids, and for those that were sampled (`at`) their logprobs and advantages."""
+    """Token ids, and for those that were sampled (`at`) their logprobs and advantages. `scale` multiplies the loss of its tokens."""
 
-    def __init__(self, ids, mask, logprobs, advantages, temperature):
-        self.ids, self.temperature = ids, temperature or 1.0
+    def __init__(self, ids, mask, logprobs, advantages, temperature, scale):
+        self.ids, self.temperature, self.scale = ids, temperature or 1.0, scale
         self.at = [at for at, trained in enumerate(mask) if trained]
         self.recorded = torch.tensor([logprobs[at] for at in self.at])
         self.advantages = torch.tensor([advantages[at] for at in self.at])
@@ -23,8 +23,10 @@ class Trainer:
     """AdamW on the trained weights: clipped policy gradient, or cross-entropy.
 
     With `start` for the trainer's own logprobs before the update, a policy-gradient update minimizes
-    -sum(weight * min(ratio * advantage, clamp(ratio, 1 - clip_low, 1 + clip_high) * advantage)) / divisor + kl * KL to the
-    weights of the start, where ratio = exp(logprob - start) and weight = min(exp(start - recorded), importance_cap).
+    -sum(scale * weight * min(ratio * advantage, clamp(ratio, 1 - clip_low, 1 + clip_high) * advantage)) + kl * KL to the
+    weights of the start, where ratio = exp(logprob - start) and weight = min(exp(start - recorded), importance_cap). With `surrogate`
+    "gspo" the ratio is the geometric mean over the sequence, with "cispo" the clipped ratio is a constant weight of
+    advantage * logprob. Each pass shuffles the order that it finds; minibatch i of n has every n-th sequence, from i.
     """
 
     HEAD_TOKENS = 1024  # the number of tokens whose logits are in memory at once
@@ -76,7 +78,7 @@ class Trainer:
     def update(self, loss, sequences, settings):
         began, sequences = time.monotonic(), [s for s in sequences if s.at]
         tokens = sum(len(s.at) for s in sequences)
-        drift = torch.zeros(1)
+        drift = None  # there is none in what was not sampled to be compared
         if loss == "policy_gradient":
             self.measure(sequences)
             drift = torch.cat([(s.start.cpu() - s.recorded).abs() for s in sequences])
@@ -85,7 +87,7 @@ class Trainer:
             with self.policy.reference():
                 self.measure(sequences, "reference")
         for group in self.optimizer.param_groups:
-            group["lr"] = settings.learning_rate
+            group["lr"], group["weight_decay"] = settings.learning_rate, settings.weight_decay
         sums = dict.fromkeys(("loss", "entropy", "clip_fraction", "kl", "grad_norm"), 0.0)
         shuffled, order, steps = random.Random(settings.seed), list(sequences), 0
         before = self.state("cpu") if settings.epochs * settings.minibatches > 1 else None
@@ -96,10 +98,10 @@ class Trainer:
                 for part in parts:
                     for batch in self.micro_batches(part):
                         value, figures = self._loss(loss, batch, settings)
-                        (value * len(parts) / settings.divisor).backward()
+                        (value * len(parts)).backward()
                         for name, figure in figures.items():
                             sums[name] += float(figure)
-                        sums["loss"] += float(value.detach()) / settings.divisor
+                        sums["loss"] += float(value.detach())
                     norm = torch.nn.utils.clip_grad_norm_(self.policy.trained.values(), settings.max_grad_norm)
                     if not (math.isfinite(sums["loss"]) and bool(torch.isfinite(norm))):
                         raise Problem(409, "The loss or its gradient is not finite, so nothing was changed. Lower the learning rate, "
@@ -116,30 +118,42 @@ class Trainer:
         self.version += 1
         per_token = {name: sums[name] / (settings.epochs * tokens) for name in ("entropy", "clip_fraction", "kl")}
         return {
-            "version": self.version, "loss": sums["loss"] / settings.epochs, "drift_mean": drift.mean().item(),
-            "drift_max": drift.max().item(), **per_token, "grad_norm": sums["grad_norm"] / steps, "tokens": tokens,
+            "version": self.version, "loss": sums["loss"] / settings.epochs, "drift_mean": None if drift is None else drift.mean().item(),
+            "drift_max": None if drift is None else drift.max().item(), **per_token, "grad_norm": sums["grad_norm"] / steps, "tokens": tokens,
             "sequences": len(sequences), "seconds": round(time.monotonic() - began, 3)}
 
     def _loss(self, loss, batch, settings):
-        """The summed loss of these sequences, and sums of figures."""
+        """The loss of these sequences, and sums of figures."""
         logprobs, entropy = self.logprobs(batch)
+        counts = [len(s.at) for s in batch]
         advantages = torch.cat([s.advantages for s in batch]).to(logprobs.device)
+        scales = torch.cat([torch.full((len(s.at),), s.scale) for s in batch]).to(logprobs.device)
         figures = {"entropy": entropy.sum()}
         if loss == "cross_entropy":
-            value = -(logprobs * advantages).sum()
+            losses = -logprobs * advantages
         else:
             start = torch.cat([s.start for s in batch])
             recorded = torch.cat([s.recorded for s in batch]).to(logprobs.device)
-            ratio, weight = (logprobs - start).exp(), (start - recorded).exp().clamp(max=settings.importance_cap)
-            free, clipped = ratio * advantages, ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high) * advantages
-            value = -(weight * torch.min(free, clipped)).sum()
-            figures["clip_fraction"] = (clipped < free).sum()
+            weight = (start - recorded).exp().clamp(max=settings.importance_cap)
+            change = logprobs - start
+            if settings.surrogate == "gspo":
+                means = torch.cat([part.mean().expand(len(part)) for part in change.detach().split(counts)])
+                change = means + logprobs - logprobs.detach()
+            ratio = change.exp()
+            bounded = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
+            free, clipped = ratio * advantages, bounded * advantages
+            if settings.surrogate == "cispo":
+                losses = -weight * clipped.detach() * logprobs
+                figures["clip_fraction"] = (bounded != ratio).sum()
+            else:
+                losses = -weight * torch.min(free, clipped)
+                figures["clip_fraction"] = (clipped < free).sum()
         if settings.kl:
             gap = torch.cat([s.reference for s in batch]) - logprobs
-            penalty = (gap.exp() - gap - 1).sum()
-            value = value + settings.kl * penalty
-            figures["kl"] = penalty.detach()
-        return value, figures
+            penalty = gap.exp() - gap - 1
+            losses = losses + settings.kl * penalty
+            figures["kl"] = penalty.detach().sum()
+        return (losses * scales).sum(), figures
 
     def _check_drift(self, drift, limit):
         mean, most = drift.mean().item(), drift.max().item()

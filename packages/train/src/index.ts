@@ -9,6 +9,7 @@ export {
 export {
   type BatchSequence,
   type Learner,
+  type PolicyLoss,
   type TrainingBatch,
   type UpdateSettings,
 } from './learner.ts'

@@ -28,8 +28,18 @@ export interface TrainingBatch {
   readonly sequences: readonly BatchSequence[]
 }
 
+/**
+ * What a policy-gradient update minimizes. They differ in how tokens are weighed: all tokens of the batch equally (`dapo`,
+ * `cispo`), each sequence equally (`grpo`, `gspo`), or by a constant (`dr_grpo`). `gspo` clips the mean ratio of a sequence;
+ * `cispo` clips the weight of a token and keeps its gradient.
+ */
+export type PolicyLoss = 'grpo' | 'dr_grpo' | 'dapo' | 'cispo' | 'gspo'
+
 /** How one update is made. */
 export interface UpdateSettings {
+  readonly loss: PolicyLoss
+  /** Tokens of the longest answer: the constant of `dr_grpo`. */
+  readonly longestAnswer: number
   readonly learningRate: number
   /** Passes over the batch. */
   readonly epochs: number
@@ -41,7 +51,11 @@ export interface UpdateSettings {
   readonly clipHigh: number
   /** Weight of the divergence from the policy at the start of the training; 0 switches it off. */
   readonly kl: number
+  /** The gradient is scaled down to this norm. */
   readonly maxGradNorm: number
+  readonly weightDecay: number
+  /** Limit of the weight of a token whose probability was lower when it was sampled than it is for the learner. */
+  readonly importanceCap: number
   /** An update is refused when the learner's logprobs differ by more than this from the recorded ones, on average. */
   readonly maxDrift: number
   /** Decides the order of the sequences. */

@@ -5,7 +5,8 @@ import type { UpdateFigures } from '@osmosis/eval/analysis'
 import { boundedText } from '@osmosis/runtime/http'
 import { z } from 'zod'
 
-import type { BatchSequence, Learner, TrainingBatch, UpdateSettings } from '../learner.ts'
+import { lossScales, surrogateOf } from '../batch/loss-scales.ts'
+import type { Learner, TrainingBatch, UpdateSettings } from '../learner.ts'
 import { startLearner, type LearnerFacts, type LearnerProcessOptions } from './learner-process.ts'
 
 /** A learner on this machine, in a Python process of its own. */
@@ -88,15 +89,18 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
   }
 }
 
-function toUpdateBody({ loss, sequences }: TrainingBatch, settings: UpdateSettings): unknown {
+function toUpdateBody(batch: TrainingBatch, settings: UpdateSettings): unknown {
+  const scales = lossScales(batch, settings)
   return {
-    loss,
-    sequences: sequences.map(({ ids, mask, logprobs, advantages, temperature }) => ({
+    loss: batch.loss,
+    surrogate: surrogateOf(settings.loss),
+    sequences: batch.sequences.map(({ ids, mask, logprobs, advantages, temperature }, at) => ({
       ids,
       mask,
       logprobs,
       advantages,
       temperature,
+      scale: scales[at],
     })),
     learning_rate: settings.learningRate,
     epochs: settings.epochs,
@@ -105,16 +109,11 @@ function toUpdateBody({ loss, sequences }: TrainingBatch, settings: UpdateSettin
     clip_high: settings.clipHigh,
     kl: settings.kl,
     max_grad_norm: settings.maxGradNorm,
+    weight_decay: settings.weightDecay,
+    importance_cap: settings.importanceCap,
     max_drift: settings.maxDrift,
-    divisor: sampledTokens(sequences),
     seed: settings.seed,
   }
-}
-
-function sampledTokens(sequences: readonly BatchSequence[]): number {
-  let tokens = 0
-  for (const { mask } of sequences) for (const isSampled of mask) tokens += isSampled
-  return tokens
 }
 
 function toFigures(updated: z.infer<typeof updatedSchema>): UpdateFigures {

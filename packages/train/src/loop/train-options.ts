@@ -90,6 +90,8 @@ export interface TrainResult {
 
 /** How an update is made unless options say otherwise. */
 export const defaultUpdate: UpdateSettings = {
+  loss: 'dapo',
+  longestAnswer: 2048,
   learningRate: 1e-5,
   epochs: 1,
   minibatches: 1,
@@ -97,6 +99,8 @@ export const defaultUpdate: UpdateSettings = {
   clipHigh: 0.28,
   kl: 0,
   maxGradNorm: 1,
+  weightDecay: 0,
+  importanceCap: 2,
   maxDrift: 0.3,
   seed: 0,
 }

@@ -1,5 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 
+import { sampledIn } from '../../batch/loss-scales.ts'
 import type { BatchSequence, TrainingBatch } from '../../learner.ts'
 
 /** Limits of one request, as the hosted service has them. */
@@ -37,21 +38,21 @@ export interface ForwardBackward {
 /** How the numbers of a sequence become those of a datum. */
 interface DatumOptions {
   readonly loss: TrainingBatch['loss']
-  /** Sampled tokens of the whole batch. */
-  readonly tokens: number
+  /** Of the loss of its tokens. */
+  readonly scale: number
   readonly lossReduction: 'sum' | 'sequence_mean'
 }
 
 /** The datum of a sequence. Inputs and targets are shifted by one. */
 export function toDatum(
   { ids, logprobs, advantages, mask }: BatchSequence,
-  { loss, tokens, lossReduction }: DatumOptions,
+  { loss, scale, lossReduction }: DatumOptions,
 ): Datum {
   const isMean = lossReduction === 'sequence_mean'
-  const scale = isMean ? sampledIn(mask) / tokens : 1 / tokens
+  const own = isMean ? scale * sampledIn(mask) : scale
   // Where nothing was sampled, advantages and weights are 0.
   const weighed = tensor(
-    advantages.map((advantage) => advantage * scale),
+    advantages.map((advantage) => advantage * own),
     'float32',
   )
   const inputs: Datum['loss_fn_inputs'] =
@@ -129,11 +130,6 @@ export function* inParts(data: readonly Datum[]): Generator<Datum[]> {
     bytes += size
   }
   if (part.length > 0) yield part
-}
-
-/** Number of sampled tokens. */
-export function sampledIn(mask: readonly (0 | 1)[]): number {
-  return mask.filter((one) => one === 1).length
 }
 
 export function sum<T>(items: readonly T[], value: (item: T) => number): number {

@@ -6,13 +6,13 @@ import type { UpdateFigures } from '@osmosis/eval/analysis'
 import { z } from 'zod'
 
 import type { TrainingBatch, UpdateSettings } from '../../learner.ts'
+import { lossScales, sampledIn, surrogateOf } from '../../batch/loss-scales.ts'
 import type { TinkerClient } from './tinker-client.ts'
 import {
   assertSmallDrift,
   driftOf,
   inMinibatches,
   inParts,
-  sampledIn,
   sum,
   toDatum,
   type Drift,
@@ -171,7 +171,7 @@ export class TinkerModel {
             beta2: 0.95,
             // So small that the scale of the loss does not matter.
             eps: 1e-12,
-            weight_decay: 0,
+            weight_decay: settings.weightDecay,
             grad_clip_norm: settings.maxGradNorm,
           },
         })
@@ -235,9 +235,9 @@ export class TinkerModel {
 
   async #forwardBackward(batch: TrainingBatch, settings: UpdateSettings): Promise<number[][]> {
     const { dialect, lossReduction = 'sum' } = this.#options
-    const tokens = sum(batch.sequences, ({ mask }) => sampledIn(mask))
-    const data = batch.sequences.map((sequence) =>
-      toDatum(sequence, { loss: batch.loss, tokens, lossReduction }),
+    const scales = lossScales(batch, settings)
+    const data = batch.sequences.map((sequence, at) =>
+      toDatum(sequence, { loss: batch.loss, scale: scales[at] ?? 0, lossReduction }),
     )
     this.#usage.trainedTokens += sum(batch.sequences, ({ ids }) => ids.length)
     const isGradient = batch.loss === 'policy_gradient'
@@ -254,7 +254,7 @@ export class TinkerModel {
       const answer = await this.#call('forward_backward', {
         forward_backward_input: {
           data: part,
-          loss_fn: isGradient ? 'ppo' : 'cross_entropy',
+          loss_fn: isGradient ? surrogateOf(settings.loss) : 'cross_entropy',
           ...(isGradient ? { loss_fn_config: clip } : {}),
         },
       })

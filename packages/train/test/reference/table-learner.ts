@@ -1,0 +1,21 @@
+import path from 'node:path'
+
+import { pythonWithTorch } from '@osmosis/testing/kit'
+import { onTestFinished } from 'vitest'
+
+import { openLocalLearner, type LearnerProcessOptions, type LocalLearner } from '../../src/index.ts'
+
+/** The bundled learner with a policy of which every number can be computed by hand; see `table_policy.py`. */
+export async function tableLearner(
+  options: Partial<LearnerProcessOptions> = {},
+): Promise<LocalLearner> {
+  const learner = await openLocalLearner({
+    model: 'table',
+    python: pythonWithTorch(),
+    policyClass: `${path.join(import.meta.dirname, 'table_policy.py')}:TablePolicy`,
+    loraRank: 0,
+    ...options,
+  })
+  onTestFinished(() => learner.close())
+  return learner
+}
