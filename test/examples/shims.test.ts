@@ -220,7 +220,7 @@ withPrograms('python3').describe('the programs of docs/training/shims.md', () =>
 
   it('end the training of TRL where the model server gives no token ids', async () => {
     const { error, trained } = await trlStep([{ id: 'right', prompt: 'no ids!', label: '!?' }])
-    expect(error).toContain('the model server gave no token ids or logprobs')
+    expect(error).toContain('the policy gave no token ids: vLLM 0.10.2 and newer give')
     expect(trained).toEqual([])
   })
 
@@ -229,13 +229,13 @@ withPrograms('python3').describe('the programs of docs/training/shims.md', () =>
     expect(error).toContain('two different rows have this prompt')
   })
 
-  it('count the tokens where a trace would not be trained as a whole', async () => {
+  it('say why a trace cannot be trained as a whole', async () => {
     const folder = await programs()
     writeFileSync(
       path.join(folder, 'main.py'),
       `
 from osmosis_run import sequences
-call = {"prompt_token_ids": [1], "completion_token_ids": [2, 3], "logprobs": [-0.5], "extends_previous": True}
+call = {"trainable": False, "untrainable_reason": "the policy gave 1 logprobs for 2 tokens"}
 try:
     sequences({"trace": [{"calls": [call]}]})
 except ValueError as error:
@@ -243,7 +243,7 @@ except ValueError as error:
 `,
     )
     const { stdout } = await python('python3', [path.join(folder, 'main.py')], { cwd: folder })
-    expect(stdout).toBe('the model server gave 1 logprobs for 2 sampled tokens\n')
+    expect(stdout).toMatch(/^the policy gave 1 logprobs for 2 tokens: vLLM/)
   })
 
   it.each(['trl_step.py', 'slime_step.py', 'verifiers_step.py'])(

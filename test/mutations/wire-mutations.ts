@@ -97,8 +97,8 @@ export const wireMutations: readonly Mutation[] = [
   {
     name: 'the logprobs of a trace are 0',
     ...trace,
-    from: "return numbers.every((logprob) => typeof logprob === 'number') ? numbers : null",
-    to: "return numbers.every((logprob) => typeof logprob === 'number') ? numbers.map(() => 0) : null",
+    from: 'logprobs: sampledLogprobs(call),',
+    to: 'logprobs: sampledLogprobs(call)?.map(() => 0) ?? null,',
     overTheWire: true,
   },
   {

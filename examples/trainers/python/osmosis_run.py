@@ -37,12 +37,11 @@ def sequences(answer):
     sampled = 0
     for sample in answer["trace"]:
         before = None
+        for call in sample["calls"]:
+            if "untrainable_reason" in call:
+                raise ValueError(f"{call['untrainable_reason']}: vLLM 0.10.2 and newer give ids and logprobs")
         for call in trained_calls(sample):
             prompt, ids, logprobs = call["prompt_token_ids"], call["completion_token_ids"], call["logprobs"]
-            if prompt is None or ids is None or logprobs is None:
-                raise ValueError("the model server gave no token ids or logprobs: vLLM 0.10.2 and newer do")
-            if len(ids) != len(logprobs):
-                raise ValueError(f"the model server gave {len(logprobs)} logprobs for {len(ids)} sampled tokens")
             sampled += len(ids)
             known = [] if before is None else before["prompt_ids"] + before["completion_ids"]
             if before is None or not call["extends_previous"] or prompt[: len(known)] != known:

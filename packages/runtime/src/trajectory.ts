@@ -25,6 +25,7 @@ export {
   type WriteTrajectoriesOptions,
 } from './trajectory/write-trajectories.ts'
 export {
+  missingOf,
   sampledLogprobs,
   toTrainingSequences,
   type AnswerSpan,

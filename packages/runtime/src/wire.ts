@@ -29,6 +29,14 @@ export {
   type LeasedRolloutRequestInput,
 } from './wire/leased-results.ts'
 export {
+  parseExactJson,
+  parsePlainJson,
+  toExactText,
+  toPlainJson,
+  WrittenNumber,
+  type LargeIntegers,
+} from './wire/exact-json.ts'
+export {
   flushRequestSchema,
   flushResponseSchema,
   runCallSchema,

@@ -285,8 +285,40 @@ describe('trace', () => {
       trace: { calls: object[] }[]
     }
     expect(answer.trace[0]?.calls).toMatchObject([
-      { prompt_token_ids: null, completion_token_ids: null, logprobs: null },
+      { prompt_token_ids: null, completion_token_ids: null, logprobs: null, trainable: false },
     ])
+  })
+
+  it.each([
+    ['2 logprobs for 3 tokens', { logprobs: 2 }],
+    ['4 logprobs for 3 tokens', { logprobs: 4 }],
+    ['no logprobs', { logprobs: 0 }],
+    ['no token ids', { ids: 0 }],
+    ['no logprobs', { logprobs: undefined }],
+    ['no token ids', { ids: undefined }],
+    ['no token ids', { prompt: undefined }],
+    ['logprobs that are no finite numbers', { logprob: '-1e999' }],
+    ['logprobs that are no finite numbers', { logprob: 'null' }],
+  ])('has nothing to train of an answer with %s, and says so', async (missing, change) => {
+    const said = { ids: 3, logprobs: 3, prompt: 2, logprob: '-0.5', ...change }
+    const list = (length: number | undefined, item: string): string =>
+      length === undefined ? 'null' : `[${Array<string>(length).fill(item).join(',')}]`
+    const message = '{"role":"assistant","content":"ab"}'
+    const logprobs = `{"content":${list(said.logprobs, `{"logprob":${said.logprob}}`)}}`
+    const choice = `{"index":0,"message":${message},"finish_reason":"stop","token_ids":${list(said.ids, '7')},"logprobs":${logprobs}}`
+    const { url } = await startPolicyEndpoint((response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(
+        `{"id":"c1","model":"m","choices":[${choice}],"prompt_token_ids":${list(said.prompt, '5')}}`,
+      )
+    })
+    await using server = await startServer({ run: true, grader: OneForYes })
+    const body = { ...row, base_url: url, model: 'model', trace: true }
+    const answer = await statusAndBody(await post(`${server.url}/run`, body))
+    expect(answer.body).toMatchObject({
+      exit_status: 'completed',
+      trace: [{ calls: [{ trainable: false, untrainable_reason: `the policy gave ${missing}` }] }],
+    })
   })
 
   it('runs each request, although all use the same policy', async () => {

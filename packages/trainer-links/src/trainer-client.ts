@@ -10,6 +10,7 @@ import {
   type Transport,
 } from '@osmosis/core/http'
 import { boundedText } from '@osmosis/runtime/http'
+import { parsePlainJson } from '@osmosis/runtime/wire'
 
 /** The address of a trainer's API. */
 export interface TrainerClientOptions {
@@ -177,7 +178,7 @@ export class TrainerClient {
 
   #parsed(text: string): unknown {
     try {
-      return JSON.parse(text) as unknown
+      return parsePlainJson(text)
     } catch (cause) {
       const { name, url } = this.#options
       const beginning = beginningOf(text, 200)

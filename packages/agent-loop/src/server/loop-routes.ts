@@ -150,7 +150,7 @@ export function loopRoutes(
   /** The platform uses it to check the key; without a key there is nothing to check. */
   const platformHealth: ServerRoute['handle'] = (c) => {
     if (!options.requiresKey) throw new HttpRefusal(404, 'Not found')
-    return health.handle(c, undefined)
+    return health.handle(c, undefined, '')
   }
 
   return {

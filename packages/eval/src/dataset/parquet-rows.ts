@@ -1,4 +1,5 @@
 import { errorMessage } from '@osmosis/core'
+import { parseExactJson, WrittenNumber } from '@osmosis/runtime/wire'
 import type {
   DecodedArray,
   ParquetRowRange,
@@ -10,7 +11,6 @@ import type {
 } from 'hyparquet'
 
 import { nameProblems, DataProblem, noting, type RawRow } from './raw-row.ts'
-import { parseExactJson, WrittenNumber } from './exact-json.ts'
 import { utf8Text } from './text-lines.ts'
 
 /** Exact parsers of text and JSON for hyparquet; bytes that are not UTF-8 stay bytes. */

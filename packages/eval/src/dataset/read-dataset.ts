@@ -4,6 +4,13 @@ import { extname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import {
+  parseExactJson,
+  WrittenNumber,
+  type LargeIntegers,
+  toExactText,
+  toPlainJson,
+} from '@osmosis/runtime/wire'
 import { CsvError, parse } from 'csv-parse'
 
 import {
@@ -18,13 +25,6 @@ import {
 } from './raw-row.ts'
 import { invalidDataset } from './dataset-problems.ts'
 import { withPlace, type DatasetRow } from './dataset-row.ts'
-import {
-  parseExactJson,
-  WrittenNumber,
-  type LargeIntegers,
-  toExactText,
-  toPlainJson,
-} from './exact-json.ts'
 import { readParquetRows } from './parquet-rows.ts'
 import { withoutByteOrderMark, type TextLine, readLines, utf8Text } from './text-lines.ts'
 

@@ -98,7 +98,21 @@ export function sampledLogprobs(
   const entries = call.logprobs?.content
   if (!Array.isArray(entries) || entries.length !== call.completionTokenIds?.length) return null
   const numbers = entries.map((entry) => (entry as { logprob?: unknown } | null)?.logprob)
-  return numbers.every((logprob) => typeof logprob === 'number') ? numbers : null
+  return numbers.every(Number.isFinite) ? (numbers as number[]) : null
+}
+
+/** Why an answer cannot be trained; undefined when it has a logprob for each of its tokens. */
+export function missingOf(
+  call: Pick<SequenceCall, 'promptTokenIds' | 'completionTokenIds' | 'logprobs'>,
+): string | undefined {
+  const { promptTokenIds, completionTokenIds: ids } = call
+  if (promptTokenIds === null || ids === null) return 'the policy gave no token ids'
+  if (sampledLogprobs(call) !== null) return undefined
+  const entries = call.logprobs?.content
+  if (!Array.isArray(entries)) return 'the policy gave no logprobs'
+  return entries.length === ids.length
+    ? 'the policy gave logprobs that are no finite numbers'
+    : `the policy gave ${entries.length} logprobs for ${ids.length} tokens`
 }
 
 /** Endpoints sample at 1 unless the request says otherwise. */

@@ -41,11 +41,13 @@ export const runCallSchema = callReportSchema.extend({
   prompt_token_ids: z.array(z.number()).nullable(),
   /** The sampled tokens; null where the policy gave no ids. */
   completion_token_ids: z.array(z.number()).nullable(),
-  /** One for each sampled token; null where the policy gave none. */
+  /** One for each sampled token; null where the policy did not give that many. */
   logprobs: z.array(z.number()).nullable(),
   /** Whether the call is the first or extends the conversation before it; otherwise a new row starts here. */
   extends_previous: z.boolean(),
   finish_reason: z.string().nullable(),
+  /** Why `trainable` is false, where the policy gave too little to train the answer. */
+  untrainable_reason: z.string().optional(),
 })
 export type RunCallBody = z.infer<typeof runCallSchema>
 

@@ -1,4 +1,5 @@
 import type { EgressPolicy } from '@osmosis/core/http'
+import { parsePlainJson } from '@osmosis/runtime/wire'
 import type { z } from 'zod'
 
 import { HttpRefusal, type BodyProblem, type ExpectedBody } from './server-route.ts'
@@ -15,6 +16,12 @@ const maxValues = 1_000_000
 const wordBytes = new Uint8Array(256)
 for (const letter of '+-.0123456789aeflnrstuE') wordBytes[letter.charCodeAt(0)] = 1
 
+/** A JSON body: its text, and its value with texts where a number would lose digits. */
+export interface JsonBody {
+  readonly text: string
+  readonly value: unknown
+}
+
 /**
  * Reads a JSON body, whatever content type the request declares.
  *
@@ -22,7 +29,7 @@ for (const letter of '+-.0123456789aeflnrstuE') wordBytes[letter.charCodeAt(0)] 
  * @throws HttpRefusal 413 when it is larger than `limit` or has more than a million values
  * and keys, 422 when it is not UTF-8 or not JSON
  */
-export async function readJsonBody(request: Request, limit: number): Promise<unknown> {
+export async function readJsonBody(request: Request, limit: number): Promise<JsonBody> {
   const bytes = await readBytes(request, limit)
   if (bytes.byteLength > maxValues && hasTooManyValues(new Uint8Array(bytes))) {
     throw new HttpRefusal(413, `request body has more than ${maxValues} values and keys`)
@@ -35,7 +42,7 @@ export async function readJsonBody(request: Request, limit: number): Promise<unk
     throw unreadable('body is not UTF-8')
   }
   try {
-    return JSON.parse(text) as unknown
+    return { text, value: parsePlainJson(text) }
   } catch {
     // The parser's message is not passed on: it quotes the body.
     throw unreadable('JSON decode error')

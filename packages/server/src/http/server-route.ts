@@ -45,9 +45,10 @@ export interface ServerRoute<Body = unknown> {
   /**
    * Answers a request. `body` has passed the check.
    *
+   * @param text - the body as it was written
    * @throws HttpRefusal, which becomes the answer; any other error becomes a 500
    */
-  handle(c: Context, body: Body): RouteAnswer | Promise<RouteAnswer>
+  handle(c: Context, body: Body, text: string): RouteAnswer | Promise<RouteAnswer>
 }
 
 /** Whether a value is a JSON object: neither null nor an array. */

@@ -246,8 +246,9 @@ function createApp(protocol: ServerProtocol, parts: AppParts): OpenAPIHono {
         if (used !== method && !(used === 'HEAD' && method === 'GET')) {
           throw new HttpRefusal(405, 'Method Not Allowed', { allow: method })
         }
-        if (expected === undefined) return route.handle(c, undefined)
-        return route.handle(c, checkBody(expected, await readJsonBody(c.req.raw, maxBodyBytes)))
+        if (expected === undefined) return route.handle(c, undefined, '')
+        const { value, text } = await readJsonBody(c.req.raw, maxBodyBytes)
+        return route.handle(c, checkBody(expected, value), text)
       }),
     )
   }

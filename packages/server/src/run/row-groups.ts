@@ -1,4 +1,5 @@
 import type { RolloutGroup } from '@osmosis/core'
+import { WrittenNumber } from '@osmosis/runtime/wire'
 
 /** Maximum number of groups whose attempts are counted. */
 const maxGroups = 10_000
@@ -31,6 +32,7 @@ export class RowGroups {
   nameOf(row: Readonly<Record<string, unknown>>): string | undefined {
     const { groupColumn } = this.#options
     const value = groupColumn === undefined ? undefined : row[groupColumn]
+    if (value instanceof WrittenNumber) return value.source
     return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined
   }
 

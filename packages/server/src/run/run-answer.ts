@@ -1,5 +1,6 @@
 import { errorMessage, type PolicyCall, type RolloutSample } from '@osmosis/core'
 import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/runtime'
+import { missingOf, sampledLogprobs } from '@osmosis/runtime/trajectory'
 import type {
   CallReportBody,
   RunCallBody,
@@ -83,19 +84,14 @@ function toTrace(samples: ReadonlyMap<string, RolloutSample>): RunSampleBody[] {
 }
 
 function toCall(call: PolicyCall, report: CallReportBody): RunCallBody {
+  const missing = call.trainable ? missingOf(call) : undefined
   return {
     ...report,
     prompt_token_ids: call.promptTokenIds && [...call.promptTokenIds],
     completion_token_ids: call.completionTokenIds && [...call.completionTokenIds],
-    logprobs: logprobsOf(call),
+    logprobs: sampledLogprobs(call),
     extends_previous: call.extendsPrevious,
     finish_reason: call.finishReason,
+    ...(missing === undefined ? {} : { trainable: false, untrainable_reason: missing }),
   }
-}
-
-function logprobsOf({ logprobs }: PolicyCall): number[] | null {
-  const entries = logprobs?.content
-  if (!Array.isArray(entries)) return null
-  const numbers = entries.map((entry) => (entry as { logprob?: unknown } | null)?.logprob)
-  return numbers.every((logprob) => typeof logprob === 'number') ? numbers : null
 }

@@ -3,7 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { isOsmosisError, OsmosisError, type PromptMessage } from '@osmosis/core'
 import type { TraceHeaders } from '@osmosis/core/http'
 import type { RolloutRequest } from '@osmosis/runtime'
-import type { RunRequestBody } from '@osmosis/runtime/wire'
+import {
+  parseExactJson,
+  type RunRequestBody,
+  runRequestSchema,
+  toExactText,
+  toPlainJson,
+} from '@osmosis/runtime/wire'
 
 import { HttpRefusal, isJsonObject } from '../http/server-route.ts'
 import type { RowGroupOptions } from './row-groups.ts'
@@ -39,6 +45,7 @@ const labelColumns = ['label', 'answer', 'ground_truth', 'result'] as const
  * user message), the first with a known label name is the label. The rest is metadata; the entries of a
  * column `metadata` are merged into it, as in evaluations.
  *
+ * @param input - JSON data, of which `parseExactJson` may have preserved the numbers: texts have them as they were written
  * @throws OsmosisError with code `invalid_dataset` for a row without a prompt, or one that is neither
  * text nor messages
  */
@@ -49,7 +56,8 @@ export function rowOf(input: Readonly<Record<string, unknown>>): TrainerRow {
     throw invalid(`The row has no prompt: it needs one of the columns ${names}.`)
   }
   const labelColumn = labelColumns.find((name) => isGiven(input[name]))
-  const { metadata, system_prompt: system } = input
+  const plain = toPlainJson(input, 'text') as Readonly<Record<string, unknown>>
+  const { metadata } = plain
   const inner = isJsonObject(metadata) ? metadata : {}
   const taken = new Set<unknown>([
     promptColumn,
@@ -57,9 +65,12 @@ export function rowOf(input: Readonly<Record<string, unknown>>): TrainerRow {
     'system_prompt',
     isJsonObject(metadata) && 'metadata',
   ])
-  const others = Object.entries(input).filter(([name]) => !taken.has(name))
+  const others = Object.entries(plain).filter(([name]) => !taken.has(name))
   return {
-    messages: [...systemMessages(system), ...toMessages(input[promptColumn], promptColumn)],
+    messages: [
+      ...systemMessages(input['system_prompt']),
+      ...toMessages(plain[promptColumn], promptColumn),
+    ],
     label: labelColumn === undefined ? null : toText(input[labelColumn]),
     metadata: { ...Object.fromEntries(others), ...inner },
   }
@@ -84,7 +95,7 @@ function isGiven(value: unknown): boolean {
 }
 
 function toText(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value)
+  return typeof value === 'string' ? value : toExactText(value)
 }
 
 function invalid(message: string): OsmosisError {
@@ -165,34 +176,38 @@ function isSet(value: unknown): boolean {
 /** What a model call must request so that its answer can be trained. */
 const recorded = { logprobs: true, return_token_ids: true }
 
+/** A body of `POST /run`. */
+export interface PostedRow {
+  readonly body: RunRequestBody
+  /** The fields that the protocol does not define, in the form of `parseExactJson`. */
+  readonly row: Readonly<Record<string, unknown>>
+}
+
+/**
+ * The row in the text of a body.
+ *
+ * @throws HttpRefusal with 422 when it is nested too deeply
+ */
+export function rowIn(text: string): PostedRow['row'] {
+  const fields = unlessTooDeep(() => Object.entries(parseExactJson(text) as object))
+  return Object.fromEntries(fields.filter(([name]) => !Object.hasOwn(runRequestSchema.shape, name)))
+}
+
 /** The rollout that a body of `POST /run` requests. */
 export interface RunRequest {
   readonly request: RolloutRequest
-  /** The fields that the protocol does not define. */
-  readonly row: Readonly<Record<string, unknown>>
   /** Sampling parameters that are omitted. */
   readonly dropped: readonly string[]
 }
 
 /** @throws HttpRefusal with 422 for a row without a prompt */
 export function toRunRequest(
-  body: RunRequestBody,
+  { body, row }: PostedRow,
   traceHeaders: TraceHeaders,
   options: Pick<RunRouteOptions, 'agentTimeoutSeconds' | 'graderTimeoutSeconds'>,
 ): RunRequest {
-  const {
-    base_url: url,
-    model,
-    api_key: key,
-    sampling_params: parameters,
-    max_seq_len: _length,
-    session_server_instance_id: _instance,
-    session_server_id: _server,
-    agent_kwargs: _agent,
-    trace,
-    ...row
-  } = body
-  const { messages, label, metadata } = readRow(row)
+  const { base_url: url, model, api_key: key, sampling_params: parameters, trace } = body
+  const { messages, label, metadata } = unlessTooDeep(() => rowOf(row))
   const settings = toSamplingSettings(parameters)
   const { agentTimeoutSeconds = null, graderTimeoutSeconds = null } = options
   const request: RolloutRequest = {
@@ -213,12 +228,12 @@ export function toRunRequest(
       ownRoute: trace !== true,
     },
   }
-  return { request, row, dropped: settings.dropped }
+  return { request, dropped: settings.dropped }
 }
 
-function readRow(row: Readonly<Record<string, unknown>>): TrainerRow {
+function unlessTooDeep<T>(read: () => T): T {
   try {
-    return rowOf(row)
+    return read()
   } catch (error) {
     const msg = isOsmosisError(error) ? error.message : 'is nested too deeply'
     throw new HttpRefusal(422, [{ type: 'value_error', loc: ['body'], msg }])

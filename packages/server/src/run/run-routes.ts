@@ -25,7 +25,7 @@ import type { RolloutRequests } from '../rollout/rollout-requests.ts'
 import type { Admission } from '../work/admission.ts'
 import { toRunAnswer } from './run-answer.ts'
 import { RowGroups } from './row-groups.ts'
-import { toRunRequest, type RunRouteOptions } from './run-request.ts'
+import { type PostedRow, rowIn, toRunRequest, type RunRouteOptions } from './run-request.ts'
 
 /** `POST /run` and `POST /flush`. */
 export function runRoutes(runs: Runs, egress: EgressPolicy): ServerRoute[] {
@@ -46,8 +46,9 @@ export function runRoutes(runs: Runs, egress: EgressPolicy): ServerRoute[] {
       429: { description: 'The queue is full; Retry-After says when to retry' },
       503: { description: 'Draining or shutting down; Retry-After says when to retry' },
     },
-    async handle(c, body) {
-      return jsonTextAnswer(await runs.run(body, traceHeadersOf(c), c.req.raw.signal))
+    async handle(c, body, text) {
+      const posted = { body, row: rowIn(text) }
+      return jsonTextAnswer(await runs.run(posted, traceHeadersOf(c), c.req.raw.signal))
     },
   }
   const flush: ServerRoute<FlushRequestBody> = {
@@ -98,15 +99,16 @@ export class Runs {
    * @param disconnected - aborted when the caller disconnects: the rollout is cancelled
    * @throws HttpRefusal when it is not accepted
    */
-  async run(body: RunRequestBody, trace: TraceHeaders, disconnected: AbortSignal): Promise<string> {
+  async run(posted: PostedRow, trace: TraceHeaders, disconnected: AbortSignal): Promise<string> {
+    const { body } = posted
     const { base_url: url } = body
-    if (!isSession(body)) return this.#run(body, trace, disconnected)
+    if (!isSession(body)) return this.#run(posted, trace, disconnected)
     const known = this.#sessions.get(url)
     if (known !== undefined) {
       this.#parts.logger.warn({ url }, 'a session repeated its request; it gets the first answer')
       return known
     }
-    const answer = this.#run(body, trace, disconnected)
+    const answer = this.#run(posted, trace, disconnected)
     this.#sessions.begin(url, answer)
     try {
       await answer
@@ -117,14 +119,11 @@ export class Runs {
     return answer
   }
 
-  async #run(
-    body: RunRequestBody,
-    trace: TraceHeaders,
-    disconnected: AbortSignal,
-  ): Promise<string> {
+  async #run(posted: PostedRow, trace: TraceHeaders, disconnected: AbortSignal): Promise<string> {
     const { backend, admission, requests } = this.#parts
     const startedAt = performance.now()
-    const { request: requested, row, dropped } = toRunRequest(body, trace, this.#options)
+    const { body, row } = posted
+    const { request: requested, dropped } = toRunRequest(posted, trace, this.#options)
     this.#warnOfDropped(dropped)
     const { rolloutId } = requested
     const { promise: answer, resolve } = Promise.withResolvers<string>()

@@ -24,6 +24,19 @@ export function parseExactJson(text: string): unknown {
   })
 }
 
+// Digits beyond 2^53, and exponents beyond what a number can hold.
+const mayBeInexact = /\d{16}|\d[eE]\+?\d{3}/
+
+/**
+ * Parses JSON as plain data. What a number cannot hold, such as an integer beyond 2^53, becomes text, so that no digit
+ * changes silently.
+ *
+ * @throws SyntaxError
+ */
+export function parsePlainJson(text: string): unknown {
+  return mayBeInexact.test(text) ? toPlainJson(parseExactJson(text), 'text') : JSON.parse(text)
+}
+
 /** The JSON text of a value of {@link parseExactJson}, with numbers as they were written. */
 export function toExactText(value: unknown): string {
   return JSON.stringify(value, (_key, part: unknown) =>
