@@ -1,5 +1,10 @@
 import type { Mutation } from './mutation.ts'
 
+const scores = { tests: ['packages/core/test/scores'] }
+const lastText = {
+  file: 'packages/core/src/answer/last-assistant-text.ts',
+  tests: ['packages/core/test/workflow/last-assistant-text.test.ts'],
+}
 const numbers = { tests: ['packages/core/test/scores/numeric.test.ts'] }
 
 /** What is rewarded, and what rewards are read from. */
@@ -45,5 +50,66 @@ export const rewardMutations: readonly Mutation[] = [
     from: ': wholeNumber(box, options)',
     to: ': lastNumber(box, options)',
     ...numbers,
+  },
+  {
+    name: 'code of another language is read as JSON',
+    file: 'packages/core/src/scores/last-json.ts',
+    from: "lastBlock(answer.replaceAll(fence, '\\n'), options) ??",
+    to: '',
+    ...scores,
+  },
+  {
+    name: 'JSON behind the fence of another language is not found',
+    file: 'packages/core/src/scores/last-json.ts',
+    from: '(?<language>[^\\s`]*)[^\\n`]*\\n',
+    to: '(?<language>json)?[^\\S\\n]*\\n',
+    ...scores,
+  },
+  {
+    name: 'a part of a list that was cut off is the answer',
+    file: 'packages/core/src/scores/last-json.ts',
+    from: 'return isCutOff(text, open) ? [] : found',
+    to: 'return found',
+    ...scores,
+  },
+  {
+    name: 'integers beyond 2^53 are rounded before they are compared',
+    file: 'packages/core/src/scores/json.ts',
+    from: 'const exact = { exactIntegers: true }',
+    to: 'const exact = { exactIntegers: false }',
+    ...scores,
+  },
+  {
+    name: 'a test that was not run is a passed one',
+    file: 'packages/core/src/scores/unit-tests.ts',
+    from: 'if (states.some((state) => notRunStates.test(state))) continue',
+    to: '',
+    ...scores,
+  },
+  {
+    name: 'a judge that writes about tags of thinking has no reply',
+    file: 'packages/core/src/answer/thinking.ts',
+    from: "if (slash === undefined) continue\n    if (slash === '/') {",
+    to: "if (slash !== '') {",
+    tests: ['packages/models/test/evaluate-rubric.test.ts'],
+  },
+  {
+    name: 'what the policy said before an empty answer is its answer',
+    ...lastText,
+    from: "if (text !== '' || !(hasCalled || callsTools(message))) return text",
+    to: "if (text !== '') return text",
+  },
+  {
+    name: 'thinking that was cut off is the answer',
+    file: 'packages/core/src/answer/thinking.ts',
+    from: 'if (end.exec(text) === null) return kept.trim()',
+    to: 'if (end.exec(text) === null) return text',
+    tests: lastText.tests,
+  },
+  {
+    name: 'text beside a refusal is the answer',
+    ...lastText,
+    from: "if (typeof refusal === 'string' && refusal !== '') return ''",
+    to: '',
   },
 ]

@@ -28,12 +28,8 @@ export {
   RolloutContext,
   type RolloutContextInit,
 } from './rollout-context.ts'
-export {
-  lastAssistantText,
-  type RolloutSample,
-  type RolloutSampleInit,
-  toRolloutSample,
-} from './rollout-sample.ts'
+export { type AnswerTextOptions, lastAssistantText } from './answer/last-assistant-text.ts'
+export { type RolloutSample, type RolloutSampleInit, toRolloutSample } from './rollout-sample.ts'
 export {
   type NativeCall,
   type NativeMessages,

@@ -97,28 +97,3 @@ export function assertStepRewards(
   }
   for (const reward of rewards) if (reward !== null) assertReward(id, reward)
 }
-
-/** The text of one content block of any framework; '' for other blocks. */
-function blockText(block: unknown): string {
-  if (typeof block !== 'object' || block === null) return ''
-  const { type, text, thought } = block as { type?: unknown; text?: unknown; thought?: unknown }
-  // OpenAI and AI SDK mark text blocks by type, Strands (Bedrock) and Gemini by the key alone. Thinking has another
-  // type, or is marked.
-  const isText = (type === undefined && !thought) || type === 'text' || type === 'output_text'
-  return isText && typeof text === 'string' ? text : ''
-}
-
-/**
- * The last text of the assistant in a sample of any framework: strings, chat completions parts, Responses
- * items, AI SDK and Strands blocks, Gemini contents. Messages without text (tool calls only) are skipped; '' without any text.
- */
-export function lastAssistantText(sample: { readonly messages: readonly unknown[] }): string {
-  for (const message of sample.messages.toReversed()) {
-    if (typeof message !== 'object' || message === null) continue
-    const { role, parts, content = parts } = message as Readonly<Record<string, unknown>>
-    if (role !== 'assistant' && role !== 'model') continue
-    const text = Array.isArray(content) ? content.map(blockText).join('') : content
-    if (typeof text === 'string' && text !== '') return text
-  }
-  return ''
-}

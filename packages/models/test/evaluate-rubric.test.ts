@@ -65,7 +65,15 @@ Hi
 
   it.each([
     ['with thinking in front', `<think>{"score": 0}</think>\n${said(1)}`],
+    ['with thinking whose tags are in capitals', `<Think>{"score": 0}</THINK>${said(1)}`],
+    ['with thinking that began in its prompt', `{"score": 0}?\n</think>\n${said(1)}`],
     ['in a code fence', `\`\`\`json\n${said(1)}\n\`\`\``],
+    ['behind a sentence', `Here is my verdict:\n\`\`\`JSON\n${said(1)}\n\`\`\`\nThat is all.`],
+    ['behind a sentence, without a fence', `Not {0}, so: ${said(1)}`],
+    ['behind code of the answer', `\`\`\`js\nf({})\n\`\`\`\n${said(1)}`],
+    ['with names in capitals', '{"Explanation": "It greets.", "SCORE": 1}'],
+    ['about a tag of thinking', said(1, 'It wrote </think> and <think> in "quotes".')],
+    ['about such a tag, behind thinking', `<think>Hm</think>${said(1, 'It wrote </think>.')}`],
   ])('may reply %s', async (_how, reply) => {
     const { score } = await evaluateRubric({ rubric, answer: 'Hello', model: judgeThat(reply) })
     expect(score).toBe(1)

@@ -11,8 +11,8 @@ export interface UnitTestOptions extends ExecOptions {
 
 /**
  * Runs tests in a sandbox: 1 when the command ends with code 0, else 0; with `junit` the share of passed tests,
- * without skipped ones. It is 0 after the timeout, and without any test. Write the tests into the sandbox right before, because
- * the agent can change what is there.
+ * without those that were skipped, disabled or not run. It is 0 after the timeout, and without any test. Write the tests
+ * into the sandbox right before, because the agent can change what is there.
  *
  * @throws OsmosisError with code `tool_failed` when the command cannot be started, or ends well without a report
  */
@@ -46,6 +46,10 @@ function notRun(command: string | readonly string[], { exitCode, stderr }: ExecR
   )
 }
 
+/** What runners write of tests that they did not run, and of those that did not pass. */
+const notRunStates = /^(?:not[ _-]?run|disabled|skipped|suppressed|ignored|pending|todo|inactive)$/i
+const failedStates = /^(?:fail(?:ed|ure)?|errors?|errored|broken|timed?[ _-]?out|aborted|crashed)$/i
+
 function shareOfPassed(report: string): number {
   // Output of a test may contain anything, tags of a report too.
   const tags = report.replaceAll(/<!\[CDATA\[[^]*?\]\]>|<!--[^]*?-->/g, '')
@@ -54,9 +58,25 @@ function shareOfPassed(report: string): number {
   for (const test of tags.split(/<testcase\b/).slice(1)) {
     const [opening = ''] = /^(?:"[^"]*"|'[^']*'|[^"'>])*>/.exec(test) ?? []
     const content = opening.endsWith('/>') ? '' : (test.split('</testcase>')[0] ?? '')
-    if (/<skipped\b/.test(content)) continue
+    const states = statesOf(opening)
+    if (/<(?:skipped|disabled|ignored)\b/.test(content)) continue
+    if (states.some((state) => notRunStates.test(state))) continue
     counted++
-    if (!/<(?:failure|error)\b/.test(content)) passed++
+    const hasFailed = states.some((state) => failedStates.test(state))
+    if (!hasFailed && !/<(?:failure|error)\b/.test(content)) passed++
   }
   return counted === 0 ? 0 : passed / counted
+}
+
+/** The values of the attributes by which runners say what became of a test. */
+function statesOf(opening: string): string[] {
+  return [...opening.matchAll(/([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')/g)].flatMap(
+    ([, name = '', value, other = '']) => {
+      const said = value ?? other
+      if (/^(?:status|result|outcome|state)$/i.test(name)) return [said.trim()]
+      if (/^(?:enabled|executed)$/i.test(name) && /^(?:false|0)$/i.test(said)) return ['not run']
+      const isSet = /^(?:true|1)$/i.test(said)
+      return isSet && /^(?:disabled|skipped|ignored)$/i.test(name) ? ['disabled'] : []
+    },
+  )
 }

@@ -90,7 +90,7 @@ export interface EvalInput {
    * framework.
    */
   readonly messages: readonly ChatMessage[]
-  /** Text of the last assistant message; '' without one. */
+  /** Text of the last answer, without thinking; '' without one. See `lastAssistantText`. */
   readonly solutionStr: string
   /** The reference answer of the row; null when it has none. */
   readonly groundTruth: string | null

@@ -148,6 +148,48 @@ describe('json', () => {
     expect(json(answer, { a: 1, b: [2], left: undefined })).toBe(score)
   })
 
+  it.each([
+    ['behind code of another language', '```python\nprint([1])\n```\nSo:\n```json\n{"a": 1}\n```'],
+    ['in front of a citation', '```json\n{"a": 1}\n```\nSee [1].'],
+    ['in front of code', '{"a": 1}\n```js\nconst a = [1]\n```'],
+    ['in a fence in capitals', '```JSON\n{"a": 1}\n```'],
+    ['in tildes', '~~~json\n{"a": 1}\n~~~\n[2]'],
+    ['in a fence without a name', '```\n{"a": 1}\n```\n[2]'],
+    ['in a fence that was left open', 'So:\n```json\n{"a": 1}'],
+    ['only in code of another language', '```js\nconst x = {"a": 1}\n```'],
+    ['behind output without JSON', '```\nok\n```\n{"a": 1}'],
+  ])('is found %s', (_where, answer) => {
+    expect(json(answer, { a: 1 })).toBe(1)
+  })
+
+  it('keeps a fence in a string', () => {
+    const value = { code: '```py\nprint(1)\n```' }
+    expect(json(`\`\`\`json\n${JSON.stringify(value)}\n\`\`\``, value)).toBe(1)
+  })
+
+  it.each([
+    '[{"a": 2}, {"a": 1}',
+    '[{"a": 1},',
+    '[{"a": 1}, {"a',
+    '{"list": [{"a": 1}, {"b": tr',
+    'So: [[{"a": 1}], -',
+    '```json\n[{"a": 1},\n```',
+    '```json\n[{"a": 1}, {"a": "1',
+    'First {"a": 1}, then {"a":',
+  ])('does not take a part of what was cut off in %j', (answer) => {
+    expect(json(answer, { a: 1 })).toBe(0)
+  })
+
+  it('compares integers beyond 2^53 exactly', () => {
+    const label = '{"id": 9007199254740993, "n": [-12345678901234567890, 1e20]}'
+    expect(json(label, label)).toBe(1)
+    expect(json(label.replace('1e20', '100000000000000000000'), label)).toBe(1)
+    expect(json(label.replace('993', '992'), label)).toBe(0)
+    expect(json(label.replace('890', '891'), label)).toBe(0)
+    expect(json('{"id": 9007199254740992}', { id: 2 ** 53 })).toBe(1)
+    expect(json('{"id": 12345678901234567890}', z.object({ id: z.number() }))).toBe(1)
+  })
+
   it('reads brackets and quotation marks in strings, and -0', () => {
     expect(json(String.raw`So {"a": "} \" ]", "b": -0}`, { a: '} " ]', b: 0 })).toBe(1)
   })

@@ -63,3 +63,28 @@ it('throws when the command cannot be started: no answer was judged', async () =
   await expect(unitTests(box, 'no-such-runner')).rejects.toThrow(failed)
   await expect(unitTests(box, ['no-such-runner'])).rejects.toThrow(failed)
 })
+
+it.each([
+  ['GoogleTest', '<testcase name="x" status="notrun" result="suppressed"/>'],
+  ['GoogleTest, skipped', '<testcase name="x" status="run" result="skipped"><skipped/></testcase>'],
+  ['CTest', "<testcase name='x' status='disabled'><system-out/></testcase>"],
+  ['CTest, without its program', '<testcase name="x" status="Not Run"></testcase>'],
+  ['NUnit', '<testcase name="x" executed="False"/>'],
+  ['a runner with elements', '<testcase name="x"><disabled/></testcase>'],
+  ['a runner with flags', '<testcase name="x" disabled="true"/>'],
+])('does not count a test that %s did not run', async (_runner, test) => {
+  const box = await sandbox()
+  const report = `<testsuite>${test}<testcase name="status='notrun'" status="run"/><testcase name="b"><failure/></testcase></testsuite>`
+  await box.write('made.xml', report)
+  expect(await unitTests(box, 'cp made.xml report.xml; exit 1', { junit: 'report.xml' })).toBe(0.5)
+})
+
+it.each(['status="failed"', 'result="Error"', "outcome='timedOut'"])(
+  'does not count a test as passed that says %s',
+  async (state) => {
+    const box = await sandbox()
+    await box.write('made.xml', `<testcase name="a"/><testcase name="b" ${state}/>`)
+    const score = await unitTests(box, 'cp made.xml report.xml', { junit: 'report.xml' })
+    expect(score).toBe(0.5)
+  },
+)

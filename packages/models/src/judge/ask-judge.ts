@@ -1,5 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
+import { lastJson, withoutThinking } from '@osmosis/core/scores'
 import { isPassingStatus, retryAfterMs, retryRequest } from '@osmosis/core/http'
 import type { z } from 'zod'
 
@@ -62,7 +63,7 @@ export async function withJudge<T>(
 }
 
 /**
- * What the judge replies. Thinking and code fences around its JSON are removed. An unusable reply, an overloaded
+ * What the judge replies: the last JSON behind its thinking, as graders read an answer. An unusable reply, an overloaded
  * judge and a lost connection are requested again, twice.
  *
  * @throws OsmosisError with code `judge_failed`, with `status` when the judge refused; the reason of `signal`
@@ -145,13 +146,11 @@ function readReply<T>(text: string, schema: z.ZodType<T>): T {
 }
 
 function parse(text: string): unknown {
-  const said = text.replace(/^[^]*<\/think>/, '').trim()
-  const [, fenced = said] = /^```(?:json)?\s*([^]*?)\s*```$/.exec(said) ?? []
-  try {
-    return JSON.parse(fenced)
-  } catch {
-    throw new UnusableReply(`it is not JSON: ${shortened(text)}`)
-  }
+  const said = lastJson(withoutThinking(text))
+  if (said === undefined) throw new UnusableReply(`it is not JSON: ${shortened(text)}`)
+  const { value } = said
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key.toLowerCase(), one]))
 }
 
 function shortened(text: string): string {

@@ -7,6 +7,7 @@ import type {
   TrainerRunOptions,
 } from '@osmosis/controller'
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import { withoutThinking } from '@osmosis/core/scores'
 
 import { unnamedSample, transcriptsOf, wireConversations } from './item-record.ts'
 import type { EvaluationItem, ItemOutcome, ItemRunner, ItemRecord } from './item-runner.ts'
@@ -168,10 +169,10 @@ function failureOf(
   }
 }
 
-/** Empty when the last assistant message only calls tools, which is not an answer. */
+/** Empty when the last assistant message only calls tools or thinks, which is not an answer. */
 export function lastAnswer(
   messages: readonly { readonly role?: unknown; readonly content?: unknown }[],
 ): string {
   const content = messages.findLast(({ role }) => role === 'assistant')?.content
-  return typeof content === 'string' ? content : ''
+  return typeof content === 'string' ? withoutThinking(content) : ''
 }
