@@ -2,6 +2,7 @@ import type { Mutation } from './mutation.ts'
 
 const train = 'packages/train/test'
 const known = [`${train}/known-batch.test.ts`]
+const resumed = [`${train}/resume.test.ts`]
 const updates = [`${train}/reference/updates.test.ts`]
 
 /** Mutations of a file: what goes wrong, the text, and what it becomes. */
@@ -155,13 +156,17 @@ export const trainingMutations: readonly Mutation[] = [
       'number <= (warmStart?.steps ?? 0)',
       'number <= (warmStart?.steps ?? -1) + 1',
     ],
+    ['every update has the same order', 'seed + this.#learner.version', 'seed'],
     [
-      'settings of updates are ignored',
-      '...defaultUpdate, seed: seed + this.#learner.version, ...update',
-      '...defaultUpdate, seed: seed + this.#learner.version',
+      'normalization is ignored',
+      'normalizeAdvantages: normalize, maskCutAnswers } = settings',
+      'maskCutAnswers } = settings, normalize = true',
     ],
-    ['every update has the same order', 'seed: seed + this.#learner.version', 'seed'],
-    ['normalization is ignored', 'normalize: normalizeAdvantages', 'normalize: true'],
+    [
+      'dr_grpo normalizes',
+      "normalizeAdvantages = update.loss !== 'dr_grpo'",
+      'normalizeAdvantages = true',
+    ],
     [
       'the allowed staleness is ignored',
       '{ version: sampledBy, maxStaleness,',
@@ -317,4 +322,102 @@ export const trainingMutations: readonly Mutation[] = [
       'torch.full((len(s.at),), batch[0].scale)',
     ],
   ]),
+  ...mutationsOf('packages/train/src/batch/training-batch.ts', known, [
+    ['cut answers are never masked', 'if (isCut && maskCutAnswers) continue', ''],
+    ['cut answers are always masked', 'isCut && maskCutAnswers', 'isCut'],
+  ]),
+  ...mutationsOf('packages/train/src/loop/train.ts', resumed, [
+    ['a failed update is saved', 'this.#isInJournal = false', 'this.#isInJournal = true'],
+    [
+      'lost updates are made again with the settings of now',
+      'step.settings ?? this.#settings(step.step)',
+      'this.#settings(step.step)',
+    ],
+    [
+      'steps do not store their settings',
+      '      settings,\n      rows: rows.map',
+      '      rows: rows.map',
+    ],
+    [
+      'the start is not saved',
+      'if (this.#journal.checkpoints.length === 0) await this.#checkpoints.save()',
+      '',
+    ],
+    [
+      'evaluated versions are not saved',
+      '    await this.#checkpoints.save()\n    const { figures }',
+      '    const { figures }',
+    ],
+    [
+      'changed settings of model calls are accepted',
+      'assertSameTraining(options, source.sampling)',
+      'assertSameTraining(options)',
+    ],
+  ]),
+  ...mutationsOf('packages/train/src/loop/checkpoints.ts', resumed, [
+    [
+      'a state of another version is loaded',
+      'this.assertVersion(version, `The state in ${place}`)',
+      '',
+    ],
+    ['a damaged state is loaded', 'sha256 !== undefined && (', 'false && ('],
+    [
+      'the best checkpoint is the worst',
+      'reward > (rewards.get(best.version) ?? reward)',
+      'reward < (rewards.get(best.version) ?? reward)',
+    ],
+    ['the best checkpoint is the last', 'reward > (rewards.get(best.version) ?? reward)', 'true'],
+    [
+      'the last of equal checkpoints is the best',
+      'reward > (rewards.get(best.version) ?? reward)',
+      'reward >= (rewards.get(best.version) ?? reward)',
+    ],
+    ['trained rows decide which checkpoint is the best', 'heldOut.length > 0', 'false'],
+    [
+      'a reward is that of the version after',
+      '({ sampledBy: version, rollouts: { reward } })',
+      '({ version, rollouts: { reward } })',
+    ],
+    ['the best checkpoint is removed', 'checkpoint.folder === best?.folder', 'false'],
+  ]),
+  ...mutationsOf('packages/train/src/loop/same-training.ts', resumed, [
+    ['another model is accepted', 'options.learner.modelFiles ?? null', 'null'],
+  ]),
+  ...mutationsOf('packages/train/src/loop/train-options.ts', known, [
+    [
+      'settings of updates are ignored',
+      "...defaultBounds[update.loss ?? 'dapo'], ...update",
+      "...defaultBounds[update.loss ?? 'dapo']",
+    ],
+  ]),
+  ...mutationsOf('packages/train/src/loop/train-options.ts', resumed, [
+    [
+      'the schedule of the learning rate is ignored',
+      'settings.learningRate * share',
+      'settings.learningRate',
+    ],
+    [
+      'the warm-up is one step longer',
+      'if (step <= warmupSteps) return step / warmupSteps',
+      'if (step <= warmupSteps) return step / (warmupSteps + 1)',
+    ],
+    ['linear is cosine', "shape === 'linear'", "shape === 'cosine'"],
+  ]),
+  ...mutationsOf(
+    'packages/train/src/tinker/service/tinker-model.ts',
+    [`${train}/tinker/tinker-learner.test.ts`],
+    [['Open-RL makes an update twice', "!trains || this.#options.dialect !== 'open-rl'", 'true']],
+  ),
+  ...mutationsOf(
+    'packages/train/src/files/folder-digest.ts',
+    [`${train}/local-learner.test.ts`],
+    [
+      [
+        'contents of files are not in a digest',
+        'await pipeline(createReadStream(file), digest, { end: false })',
+        'await pipeline(createReadStream(file, { end: 0 }), digest, { end: false })',
+      ],
+      ['names of files are not in a digest', '`${name}\\0${size}\\0`', '`${size}\\0`'],
+    ],
+  ),
 ]

@@ -1,5 +1,6 @@
 """Bodies of requests and answers, and the folders that requests name."""
 import contextlib
+import errno
 import json
 import math
 import os
@@ -111,14 +112,42 @@ def replacing(folder):
     temporary.mkdir()
     try:
         yield temporary
-    except BaseException:
+    except BaseException as error:
+        free = shutil.disk_usage(temporary).free
         shutil.rmtree(temporary, ignore_errors=True)
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise Problem(507, f"Cannot write to {folder}: the disk is full or has a limit. {free // 2**20} MiB are free there. Free some, and "
+                          "continue with the training.", "disk_full") from error
         raise
     if folder.exists():
         shutil.rmtree(aside(folder), ignore_errors=True)
         folder.rename(aside(folder))
     temporary.rename(folder)
     shutil.rmtree(aside(folder), ignore_errors=True)
+
+
+class PatientFile:
+    """A file for `torch.save`, which ends the process when it cannot write: the error is raised by `finish`."""
+
+    def __init__(self, file):
+        self.file, self.error = file, None
+
+    def write(self, data):
+        try:
+            if self.error is None:
+                self.file.write(data)
+        except OSError as error:
+            self.error = error
+        return len(data)
+
+    def flush(self):
+        pass
+
+    def finish(self):
+        if self.error:
+            raise self.error
+        self.file.flush()
+        os.fsync(self.file.fileno())
 
 
 def fail(message):

@@ -46,7 +46,7 @@ from pathlib import Path
 import torch
 from answers import Conversations, parse_answer, tool_family
 from bodies import (
-    Problem, aside, fail, is_number, out_of_memory, read_folder, read_list, read_messages, read_number, replacing, stream)
+    PatientFile, Problem, aside, fail, is_number, out_of_memory, read_folder, read_list, read_messages, read_number, replacing, stream)
 from memory import memory, speed
 from policy import TransformersPolicy
 from sampling import Request, Sampler
@@ -208,9 +208,8 @@ class Learner:
         with self.lock:
             state = {**self.trainer.state(), "seeds": self.seeds.getstate()}
             with replacing(read_folder(body)) as folder, open(folder / "state.pt", "wb") as file:
-                torch.save(state, file)
-                file.flush()
-                os.fsync(file.fileno())
+                torch.save(state, patient := PatientFile(file))
+                patient.finish()
         return {"version": state["version"]}
 
     def load(self, body, client):
@@ -347,7 +346,7 @@ def main():
     needs, share = memory(policy, options)
     _, _, parser = tool_family(policy.template)
     line = {
-        "model": policy.name, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
+        "model": policy.name, "revision": policy.revision, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
         "weights": sum(w.numel() for w in policy.module.parameters()),
         "trained_weights": sum(w.numel() for w in policy.trained.values()),
         "max_length": policy.max_length, "memory_bytes": needs, "flops_per_second": speed(policy), "sampler": "vllm" if share else "torch",

@@ -25,6 +25,7 @@ class Policy:
     """
 
     name: str
+    revision = None  # the commit of a model on the hub
     module: torch.nn.Module
     device = torch.device("cpu")
     dtype = torch.float32
@@ -63,6 +64,7 @@ class TransformersPolicy(Policy):
         except (OSError, ValueError) as error:
             fail(f"cannot load the model {options.model}: {str(error).splitlines()[0]} "
                  "Without a connection to the hub, put the model into a folder on this machine and pass --model <folder>.")
+        self.revision = getattr(config, "_commit_hash", None)
         self.template = self.tokenizer.get_chat_template()
         self.tokenizing = threading.Lock()
         torch.manual_seed(options.seed)

@@ -14,7 +14,12 @@ export {
   type UpdateSettings,
 } from './learner.ts'
 export { train } from './loop/train.ts'
-export { defaultUpdate, type TrainOptions, type TrainResult } from './loop/train-options.ts'
+export {
+  defaultUpdate,
+  type LearningRateSchedule,
+  type TrainOptions,
+  type TrainResult,
+} from './loop/train-options.ts'
 export {
   type OpenRollouts,
   type RolloutSource,
@@ -43,6 +48,7 @@ export {
   type StartRecord,
   type StepFigures,
   type StepRecord,
+  type StepSettings,
   type TrainingRecord,
   type UpdateFigures,
 } from '@osmosis/eval/analysis'

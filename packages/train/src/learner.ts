@@ -66,11 +66,14 @@ export interface UpdateSettings {
  * Owns the weights of a policy. `train` calls one method at a time, and no update while rollouts run.
  *
  * Errors are `OsmosisError`s: `training_drift` when an update is refused because of its logprobs, and
- * `learner_error` for everything else. An update that fails has changed nothing.
+ * `learner_error` for everything else. After an update that failed the weights are unknown, unless the error says otherwise:
+ * they are not saved, and the training continues from the last saved state.
  */
 export interface Learner {
   /** Name of the base model, for reports. */
   readonly name: string
+  /** What the base model is made of, which must not change during a training: size and digest of its files. Default: unknown. */
+  readonly modelFiles?: string | undefined
   /**
    * Answers the model calls of rollouts. Each answer has token ids and logprobs, and its `model` ends with the
    * version that sampled it: `policy-7`.

@@ -247,13 +247,23 @@ it('tolerates what is one version old where that is allowed', async () => {
   expect(result.steps[1]?.batch.stale).toBe(0)
 })
 
-it('leaves differences as they are where advantages are not normalized', async () => {
-  const { batches } = await trained({ normalizeAdvantages: false })
+it.each([
+  ['where advantages are not normalized', { normalizeAdvantages: false }],
+  ['for Dr. GRPO', { update: { loss: 'dr_grpo' } }],
+] as const)('leaves differences as they are %s', async (_, more) => {
+  const { batches } = await trained(more)
   const own = (batch: readonly KnownSequence[] | undefined): number[] =>
     [...new Set(batch?.flatMap(({ advantages }) => advantages))].toSorted((a, b) => a - b)
   const steps = [-2 / 3, -1 / 3, 1 / 3, 2 / 3]
   const expected = [-0.5, -0.375, 0, 0.375, 0.5, ...steps].toSorted((a, b) => a - b)
   expect(own(batches[0])).toEqual(expected.map(rounded))
+})
+
+it('leaves out answers that were cut off, whose rewards count, where they are masked', async () => {
+  const { batches, result } = await trained({ maskCutAnswers: true })
+  const whole = [askerOfRun0, solverOfRun0, ...others].filter(({ run }) => run !== '0-3')
+  expect(batches[0]).toEqual(roundedSequences(whole))
+  expect(result.steps[0]?.batch).toMatchObject({ ...counts, sequences: 8, tokens: 16 })
 })
 
 it('first imitates what reached the threshold, and nothing else', async () => {

@@ -1,5 +1,8 @@
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
 import type { ChatCompletion, ChatMessage } from '@osmosis/core/policy'
-import { withTorch } from '@osmosis/testing/kit'
+import { pythonWithTorch, temporaryFolder, withTorch } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
 import type { LocalLearner } from '../src/index.ts'
@@ -46,4 +49,42 @@ it('conversations of two rollouts that say the same continue with their own toke
     const before = [...prompt, ...(choice?.token_ids ?? [])]
     expect((second['prompt_token_ids'] as number[]).slice(0, before.length)).toEqual(before)
   }
+})
+
+it('a disk that is full is named, and nothing is left of what was saved in part', async () => {
+  const folder = await temporaryFolder()
+  // Files that cannot grow beyond 2 KiB are refused as on a full disk.
+  const limited = path.join(folder, 'python')
+  writeFileSync(limited, `#!/bin/sh\nulimit -f 4\nexec ${pythonWithTorch()} "$@"\n`)
+  chmodSync(limited, 0o755)
+  const learner = await tableLearner({ python: limited })
+  const saved = path.join(folder, 'saved')
+  await expect(learner.save(saved)).rejects.toMatchObject({
+    code: 'storage_error',
+    message: expect.stringMatching(
+      /^Cannot write to .*saved: the disk is full or has a limit\. \d+ MiB are free there\./,
+    ),
+  })
+  expect(existsSync(saved)).toBe(false)
+})
+
+it('says what the files of its model are', async () => {
+  const filesOf = async (...files: readonly (readonly [name: string, text: string])[]) => {
+    const model = await temporaryFolder()
+    for (const [name, text] of files) {
+      mkdirSync(path.dirname(path.join(model, name)), { recursive: true })
+      writeFileSync(path.join(model, name), text)
+    }
+    return (await tableLearner({ model })).modelFiles
+  }
+  const first = await filesOf(['config.json', '{}'], ['weights/a', 'abc'])
+  expect(first).toMatch(/^5 bytes, sha256 [\da-f]{64}$/)
+  expect(await filesOf(['weights/a', 'abc'], ['config.json', '{}'], ['.cache/x', '1'])).toBe(first)
+  const others = await Promise.all([
+    filesOf(['config.json', '{}'], ['weights/a', 'abd']),
+    filesOf(['config.json', '{}'], ['weights/b', 'abc']),
+    filesOf(['config.json', '{}abc'], ['weights/a', '']),
+    filesOf(['config.json', '{}']),
+  ])
+  expect(new Set([first, ...others]).size).toBe(5)
 })

@@ -114,6 +114,7 @@ export {
   type StartRecord,
   type StepFigures,
   type StepRecord,
+  type StepSettings,
   type TrainingRecord,
   type UpdateFigures,
 } from './training/training-records.ts'

@@ -10,7 +10,8 @@ export type SequenceCall = Pick<
   | 'version'
   | 'trainable'
   | 'sampling'
->
+> &
+  Partial<Pick<PolicyCall, 'finishReason'>>
 
 /** The tokens of one answer in a {@link TrainingSequence}. */
 export interface AnswerSpan {
@@ -22,6 +23,8 @@ export interface AnswerSpan {
   readonly end: number
   /** Version of the policy that gave the answer; null when unknown. */
   readonly version: string | null
+  /** Whether it reached its limit of tokens. Missing: no, or unknown. */
+  readonly isCut?: true
 }
 
 /** A conversation as the policy saw it: token ids, of which the policy sampled those in `answers`. */
@@ -86,7 +89,13 @@ export function toTrainingSequences(calls: readonly SequenceCall[]): SampleSeque
     for (const id of answer) ids.push(id)
     while (sequence.logprobs.length < start) sequence.logprobs.push(0)
     for (const logprob of logprobs) sequence.logprobs.push(logprob)
-    sequence.answers.push({ call: index, start, end: ids.length, version: call.version })
+    sequence.answers.push({
+      call: index,
+      start,
+      end: ids.length,
+      version: call.version,
+      ...(call.finishReason === 'length' ? { isCut: true } : {}),
+    })
   }
   return { sequences: open, withoutIds, untrainable }
 }

@@ -2,6 +2,7 @@ import type { BatchCounts } from '@osmosis/eval/analysis'
 import type { TrainingSequence } from '@osmosis/runtime/trajectory'
 
 import type { BatchSequence, TrainingBatch } from '../learner.ts'
+import { sampledIn } from './loss-scales.ts'
 import { groupAdvantages, type AdvantageOptions } from './advantages.ts'
 
 /** A sample of a rollout that ended, with its sequences. */
@@ -23,6 +24,8 @@ export interface BatchOptions extends AdvantageOptions {
   readonly version: number
   /** How many updates old a sequence may be. Default: 0. */
   readonly maxStaleness?: number | undefined
+  /** Whether answers that reached their limit of tokens are not trained. Default: false. */
+  readonly maskCutAnswers?: boolean
 }
 
 /** A batch, and an account of what it leaves out. */
@@ -78,7 +81,7 @@ interface WeighedSample {
 function counted(
   loss: TrainingBatch['loss'],
   weighed: readonly WeighedSample[],
-  { version, maxStaleness = 0 }: BatchOptions,
+  { version, maxStaleness = 0, maskCutAnswers = false }: BatchOptions,
   groups: Pick<BatchCounts, 'groups' | 'groupsWithSignal'>,
 ): CountedBatch {
   const sequences: BatchSequence[] = []
@@ -88,11 +91,11 @@ function counted(
     withoutIds += sample.withoutIds
     untrainable += sample.untrainable
     for (const sequence of sample.sequences) {
-      const toTrain = toBatchSequence(sample, sequence, weigh)
+      const toTrain = toBatchSequence(sample, sequence, { weigh, maskCutAnswers })
       if (toTrain.policyVersion < version - maxStaleness) stale += 1
       else if (toTrain.advantages.some((advantage) => advantage !== 0)) {
         sequences.push(toTrain)
-        for (const { start, end } of sequence.answers) tokens += end - start
+        tokens += sampledIn(toTrain.mask)
       }
     }
   }
@@ -103,11 +106,12 @@ function counted(
 function toBatchSequence(
   { rolloutId, sampleId }: TrainableSample,
   { ids, logprobs, answers, temperature }: TrainingSequence,
-  weigh: (call: number) => number,
+  { weigh, maskCutAnswers }: Pick<WeighedSample, 'weigh'> & { readonly maskCutAnswers: boolean },
 ): BatchSequence {
   const advantages = ids.map(() => 0)
   const mask = ids.map((): 0 | 1 => 0)
-  for (const { call, start, end } of answers) {
+  for (const { call, start, end, isCut = false } of answers) {
+    if (isCut && maskCutAnswers) continue
     advantages.fill(weigh(call), start, end)
     mask.fill(1, start, end)
   }

@@ -47,6 +47,7 @@ const memorySchema = z.object({
 const startedSchema = z.object({
   url: z.string().optional(),
   model: z.string(),
+  revision: z.string().nullish(),
   device: z.string(),
   dtype: z.string(),
   weights: z.number(),
@@ -74,6 +75,8 @@ export interface LearnerMemory {
 /** What the learner says about itself. */
 export interface LearnerFacts {
   readonly model: string
+  /** The commit of a model on the hub; null for a folder. */
+  readonly revision: string | null
   readonly device: string
   readonly dtype: string
   readonly weights: number
@@ -261,6 +264,7 @@ function toFacts(started: Omit<Started, 'url'>): LearnerFacts {
   const { model, device, dtype, weights } = started
   return {
     model,
+    revision: started.revision ?? null,
     device,
     dtype,
     weights,

@@ -1,10 +1,13 @@
+import { stat } from 'node:fs/promises'
+
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
-import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
 import { bearer, createTransport, type Transport } from '@osmosis/core/http'
 import type { UpdateFigures } from '@osmosis/eval/analysis'
 import { boundedText } from '@osmosis/runtime/http'
 import { z } from 'zod'
 
+import { digestFolder } from '../files/folder-digest.ts'
 import { lossScales, surrogateOf } from '../batch/loss-scales.ts'
 import type { Learner, TrainingBatch, UpdateSettings } from '../learner.ts'
 import { startLearner, type LearnerFacts, type LearnerProcessOptions } from './learner-process.ts'
@@ -41,6 +44,7 @@ const longestAnswer = 1024 * 1024
  * @throws OsmosisError with code `learner_error`, as `startLearner` does
  */
 export async function openLocalLearner(options: LearnerProcessOptions): Promise<LocalLearner> {
+  const files = await modelFilesOf(options.model)
   const server = await startLearner(options)
   const { url, apiKey } = server
   const upstream = upstreamPolicy({ baseUrl: `${url}/v1`, apiKey, model: 'policy' })
@@ -61,6 +65,7 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
   let version = 0
   return {
     name: server.facts.model,
+    modelFiles: files ?? server.facts.revision ?? undefined,
     facts: server.facts,
     died: server.died,
     policy,
@@ -87,6 +92,17 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
       await server.close()
     },
   }
+}
+
+/** Size and digest of the files of a folder; undefined for the name of a model. */
+async function modelFilesOf(model: string): Promise<string | undefined> {
+  const isFolder = await stat(model).then(
+    (found) => found.isDirectory(),
+    () => false,
+  )
+  if (!isFolder) return undefined
+  const { bytes, sha256 } = await digestFolder(model)
+  return `${bytes} bytes, sha256 ${sha256}`
 }
 
 function toUpdateBody(batch: TrainingBatch, settings: UpdateSettings): unknown {
@@ -164,8 +180,11 @@ function refusal(status: number, text: string): OsmosisError {
     )
   }
   const { message, code } = parsed.data.error
-  const isDrift = code === 'drift'
-  return new OsmosisError(isDrift ? 'training_drift' : 'learner_error', message, { status })
+  const codes: Readonly<Record<string, OsmosisErrorCode>> = {
+    drift: 'training_drift',
+    disk_full: 'storage_error',
+  }
+  return new OsmosisError(codes[code] ?? 'learner_error', message, { status })
 }
 
 function jsonOf(text: string): unknown {

@@ -13,6 +13,9 @@ import type { TrainOptions } from './train-options.ts'
 /** What must not change during a training: the steps that are done would mean something else. */
 interface TrainingIdentity {
   readonly model: string
+  readonly model_files: string | null
+  /** Settings of model calls; null where the rollouts do not say. */
+  readonly sampling: Readonly<Record<string, unknown>> | null
   /** SHA-256 of their content. */
   readonly rows: string
   readonly held_out_rows: string
@@ -30,9 +33,12 @@ interface TrainingIdentity {
  *
  * @throws OsmosisError with code `invalid_config` that names what has changed
  */
-export async function assertSameTraining(options: TrainOptions): Promise<void> {
+export async function assertSameTraining(
+  options: TrainOptions,
+  sampling: TrainingIdentity['sampling'] = null,
+): Promise<void> {
   const file = path.join(options.folder, 'training.json')
-  const identity = identityOf(options)
+  const identity = { ...identityOf(options), sampling }
   if (!existsSync(file)) {
     await writeFileAtomically(file, `${JSON.stringify(identity, undefined, 2)}\n`)
     return
@@ -50,11 +56,12 @@ export async function assertSameTraining(options: TrainOptions): Promise<void> {
   )
 }
 
-function identityOf(options: TrainOptions): TrainingIdentity {
+function identityOf(options: TrainOptions): Omit<TrainingIdentity, 'sampling'> {
   const { code, workflow = {}, env, secrets, timeouts } = options.inputs ?? {}
   const isKnown = code !== undefined && env !== undefined && secrets !== undefined
   return {
     model: options.learner.name,
+    model_files: options.learner.modelFiles ?? null,
     rows: digestOf(options.rows),
     held_out_rows: digestOf(options.heldOut ?? []),
     rows_per_step: options.rowsPerStep ?? null,
@@ -86,7 +93,8 @@ function changes(before: Partial<TrainingIdentity>, now: TrainingIdentity): stri
   return [
     ...Object.entries(settings).flatMap(([name, value]) => {
       const was = before[name as keyof TrainingIdentity]
-      return isSame(was, value)
+      // Trainings of earlier versions do not have all of them.
+      return was === undefined || isSame(was, value)
         ? []
         : [`${name}: was ${JSON.stringify(was)}, is ${JSON.stringify(value)}`]
     }),

@@ -24,6 +24,11 @@ import type { TrainableSample } from '../batch/training-batch.ts'
 import type { RolloutSource } from '../rollouts/rollout-source.ts'
 import { readSequences, SequenceFile, type StoredSequences } from '../rollouts/sequence-file.ts'
 
+/** A number of steps as names of folders have it. */
+export function padded(step: number): string {
+  return String(step).padStart(4, '0')
+}
+
 /** What the runs of a training have in common. */
 export interface RunSettings {
   /** Folder of the runs. */

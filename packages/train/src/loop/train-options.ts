@@ -10,6 +10,14 @@ import type {
 import type { Learner, UpdateSettings } from '../learner.ts'
 import type { OpenRollouts } from '../rollouts/rollout-source.ts'
 
+/** How the learning rate changes from step to step. */
+export interface LearningRateSchedule {
+  /** After the warm-up; both others fall to nearly 0 in the last step. Default: `constant`. */
+  readonly shape?: 'constant' | 'linear' | 'cosine'
+  /** Steps in which the rate rises to its full value. Default: 0. */
+  readonly warmupSteps?: number
+}
+
 /** What is trained, on what, and how. */
 export interface TrainOptions {
   /** Folder of the training: journal, runs and checkpoints. A training that is in it continues. */
@@ -35,10 +43,17 @@ export interface TrainOptions {
   readonly passThreshold?: number
   /** Maximum number of concurrent rollouts. Default: all attempts of a step. */
   readonly maxInFlight?: number
-  /** How updates are made. Defaults: {@link defaultUpdate}. */
+  /**
+   * How updates are made. Defaults: {@link defaultUpdate}; with the loss `gspo` the ratio is clipped below 1 − 3e-4 and above
+   * 1 + 4e-4.
+   */
   readonly update?: Partial<UpdateSettings>
-  /** Whether advantages are divided by the deviation of their group. Default: true. */
+  /** How the learning rate changes from step to step. Default: it is constant. */
+  readonly schedule?: LearningRateSchedule
+  /** Whether advantages are divided by the deviation of their group. Default: true, but with the loss `dr_grpo`. */
   readonly normalizeAdvantages?: boolean
+  /** Leaves answers that reached their limit of tokens out of updates; their rewards count in their groups. Default: false. */
+  readonly maskCutAnswers?: boolean
   /** How many updates old a trained sequence may be. Default: 0. */
   readonly maxStaleness?: number
   /**
@@ -70,6 +85,8 @@ export interface TrainOptions {
   readonly redact?: <T>(data: T) => T
   /** Interrupts the training; the same call continues with it. */
   readonly signal?: AbortSignal
+  /** Called when a checkpoint is damaged and an older one is used. */
+  readonly onWarning?: (message: string) => void
   readonly onStep?: (step: StepRecord) => void
   readonly onEvaluation?: (evaluation: EvaluationRecord) => void
   readonly onProgress?: (run: string, progress: EvaluationProgress) => void
@@ -82,7 +99,10 @@ export interface TrainResult {
   readonly evaluations: readonly EvaluationRecord[]
   /** Why it ended. */
   readonly reason: string
-  /** The saved state with the highest mean reward in the step after it; the last one when the step before was the best. */
+  /**
+   * The saved state with the highest reward: of held-out rows where these were evaluated, else the mean over the steps that it
+   * answered. The start counts, and is the best when no other was better. Undefined when none was measured.
+   */
   readonly best: CheckpointRecord | undefined
   /** Folder of the runs: `osmosis eval view --output <folder>`. */
   readonly runs: string
@@ -103,4 +123,28 @@ export const defaultUpdate: UpdateSettings = {
   importanceCap: 2,
   maxDrift: 0.3,
   seed: 0,
+}
+
+/** How the update of a step is made, but for the seed. @param step - from 1 */
+export function updateOf(options: TrainOptions, step: number): UpdateSettings {
+  const { update = {}, schedule = {}, steps, warmStart } = options
+  const settings = { ...defaultUpdate, ...defaultBounds[update.loss ?? 'dapo'], ...update }
+  const share = rateShare(schedule, step, steps + (warmStart?.steps ?? 0))
+  return { ...settings, learningRate: settings.learningRate * share }
+}
+
+/** The ratio of a whole sequence differs less from 1 than those of its tokens. */
+const defaultBounds: Partial<Record<UpdateSettings['loss'], Partial<UpdateSettings>>> = {
+  gspo: { clipLow: 3e-4, clipHigh: 4e-4 },
+}
+
+function rateShare(
+  { shape = 'constant', warmupSteps = 0 }: LearningRateSchedule,
+  step: number,
+  steps: number,
+): number {
+  if (step <= warmupSteps) return step / warmupSteps
+  const done = (step - warmupSteps - 1) / Math.max(1, steps - warmupSteps)
+  if (shape === 'constant') return 1
+  return shape === 'linear' ? 1 - done : (1 + Math.cos(Math.PI * done)) / 2
 }

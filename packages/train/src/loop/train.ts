@@ -1,25 +1,25 @@
-import { existsSync } from 'node:fs'
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import { lockRun, openRun, trainingLock, trainingRuns, type DatasetRow } from '@osmosis/eval'
 import {
   alarmsOf,
-  type CheckpointRecord,
   type EvaluationRecord,
   type RunInputs,
   type StartRecord,
   type StepRecord,
+  type StepSettings,
   type UpdateFigures,
 } from '@osmosis/eval/analysis'
 
 import { policyGradientBatch, rejectionBatch, type CountedBatch } from '../batch/training-batch.ts'
 import type { Learner } from '../learner.ts'
+import { Checkpoints } from './checkpoints.ts'
 import { chooseRows } from './choose-rows.ts'
 import { assertSameTraining } from './same-training.ts'
-import { runStep, trainableSamples, type RunSettings } from './step-run.ts'
-import { defaultUpdate, type TrainOptions, type TrainResult } from './train-options.ts'
+import { padded, runStep, trainableSamples, type RunSettings } from './step-run.ts'
+import { defaultUpdate, updateOf, type TrainOptions, type TrainResult } from './train-options.ts'
 import { TrainingJournal } from './training-journal.ts'
 
 /**
@@ -39,14 +39,17 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   await mkdir(options.folder, { recursive: true })
   const lock = await lockRun(trainingLock(options.folder))
   try {
-    await assertSameTraining(options)
-    const journal = new TrainingJournal(options.folder)
     const source = await options.rollouts(options.learner.policy)
     try {
-      return await new Training(options, journal, runSettings(options, source)).run()
+      await assertSameTraining(options, source.sampling)
+      const journal = new TrainingJournal(options.folder)
+      try {
+        return await new Training(options, journal, runSettings(options, source)).run()
+      } finally {
+        await journal.close()
+      }
     } finally {
       await source.close()
-      await journal.close()
     }
   } finally {
     lock.release()
@@ -58,6 +61,9 @@ class Training {
   readonly #journal: TrainingJournal
   readonly #runs: RunSettings
   readonly #learner: Learner
+  readonly #checkpoints: Checkpoints
+  /** Whether the journal has all that changed the learner. */
+  #isInJournal = true
   readonly #signal: AbortSignal
 
   constructor(options: TrainOptions, journal: TrainingJournal, runs: RunSettings) {
@@ -65,12 +71,17 @@ class Training {
     this.#journal = journal
     this.#runs = runs
     this.#learner = options.learner
+    const { folder, learner, keepCheckpoints: kept = 3, onWarning = () => {} } = options
+    this.#checkpoints = new Checkpoints({ folder, learner, journal, kept, onWarning })
     this.#signal = options.signal ?? new AbortController().signal
   }
 
   async run(): Promise<TrainResult> {
     await this.#restore()
     await this.#journal.append(this.#start())
+    this.#isInJournal = true
+    // The start can turn out to be the best.
+    if (this.#journal.checkpoints.length === 0) await this.#checkpoints.save()
     try {
       return await this.#toTheEnd()
     } catch (error) {
@@ -88,12 +99,18 @@ class Training {
       reason = this.#reasonToEnd()
       if (reason === undefined && this.#isEvaluationDue()) await this.#evaluate()
     }
-    await this.#checkpoint()
+    await this.#checkpoints.save()
     await this.#evaluate()
     const { steps, evaluations } = this.#journal
     const endedAt = new Date().toISOString()
     await this.#journal.append({ kind: 'end', step: steps.length, reason, endedAt })
-    return { steps, evaluations, reason, best: this.#best(), runs: this.#runs.outputRoot }
+    return {
+      steps,
+      evaluations,
+      reason,
+      best: this.#checkpoints.best(),
+      runs: this.#runs.outputRoot,
+    }
   }
 
   #start(): StartRecord {
@@ -114,19 +131,13 @@ class Training {
 
   /** Brings the learner to where the journal ends. */
   async #restore(): Promise<void> {
-    const { steps, checkpoints } = this.#journal
-    const checkpoint = checkpoints.findLast(({ folder }) => existsSync(this.#path(folder)))
-    if (checkpoint !== undefined) await this.#learner.load(this.#path(checkpoint.folder))
-    else if (this.#learner.version > 0) {
-      throw new OsmosisError(
-        'invalid_config',
-        `Cannot train: the learner has made ${this.#learner.version} updates, and ${this.#options.folder} has no checkpoint of it. Start with a new learner.`,
-      )
-    }
-    for (const step of steps.slice(checkpoint?.step ?? 0)) {
+    const done = await this.#checkpoints.restore()
+    for (const step of this.#journal.steps.slice(done)) {
       this.#signal.throwIfAborted()
       if (step.update === null) continue
-      await this.#update(await this.#batchOf(step))
+      const settings = step.settings ?? this.#settings(step.step)
+      await this.#update(await this.#batchOf({ ...step, settings }), settings)
+      this.#checkpoints.assertVersion(step.version, `Step ${step.step}, made again,`)
     }
   }
 
@@ -136,6 +147,7 @@ class Training {
     const run = `step-${padded(number)}`
     const sampledBy = this.#learner.version
     const rows = this.#rowsOf(number)
+    const settings = this.#settings(number)
     const { figures, settledRows } = await runStep(this.#runs, {
       name: run,
       model: this.#modelName(),
@@ -145,8 +157,9 @@ class Training {
       signal: this.#signal,
       onProgress: onProgress && ((progress) => onProgress(run, progress)),
     })
-    const { batch, counts } = await this.#batchOf({ run, phase, sampledBy })
-    const update = batch.sequences.length === 0 ? null : await this.#update({ batch, counts })
+    const { batch, counts } = await this.#batchOf({ run, phase, sampledBy, settings })
+    const update =
+      batch.sequences.length === 0 ? null : await this.#update({ batch, counts }, settings)
     const measured = {
       kind: 'step',
       step: number,
@@ -157,13 +170,15 @@ class Training {
       rollouts: figures,
       batch: counts,
       update,
+      settings,
       rows: rows.map(({ sourceRowIndex }) => sourceRowIndex),
       settledRows,
       endedAt: new Date().toISOString(),
     } as const
     const record: StepRecord = { ...measured, alarms: alarmsOf(measured, this.#journal.steps) }
     await this.#journal.append(record)
-    if (number % (this.#options.checkpointEvery ?? 1) === 0) await this.#checkpoint()
+    this.#isInJournal = true
+    if (number % (this.#options.checkpointEvery ?? 1) === 0) await this.#checkpoints.save()
     onStep?.(record)
   }
 
@@ -171,21 +186,37 @@ class Training {
     run,
     phase,
     sampledBy,
-  }: Pick<StepRecord, 'run' | 'phase' | 'sampledBy'>): Promise<CountedBatch> {
+    settings,
+  }: Pick<StepRecord, 'run' | 'phase' | 'sampledBy'> & {
+    readonly settings: StepSettings
+  }): Promise<CountedBatch> {
     const folder = path.join(this.#runs.outputRoot, run)
     const { sortedEvents } = await openRun(folder)
     const samples = await trainableSamples(folder, sortedEvents)
-    const { maxStaleness, normalizeAdvantages = true, warmStart } = this.#options
-    const options = { version: sampledBy, maxStaleness, normalize: normalizeAdvantages }
+    const { maxStaleness, normalizeAdvantages: normalize, maskCutAnswers } = settings
+    const options = { version: sampledBy, maxStaleness, normalize, maskCutAnswers }
+    const { threshold = 1 } = this.#options.warmStart ?? {}
     return phase === 'warm_start'
-      ? rejectionBatch(samples, { ...options, threshold: warmStart?.threshold ?? 1 })
+      ? rejectionBatch(samples, { ...options, threshold })
       : policyGradientBatch(samples, options)
   }
 
-  #update({ batch }: CountedBatch): Promise<UpdateFigures> {
-    const { update, seed = 0 } = this.#options
-    const settings = { ...defaultUpdate, seed: seed + this.#learner.version, ...update }
-    return this.#learner.update(batch, settings)
+  async #update({ batch }: CountedBatch, { update }: StepSettings): Promise<UpdateFigures> {
+    this.#isInJournal = false
+    return this.#learner.update(batch, { ...defaultUpdate, ...update })
+  }
+
+  /** How a step is trained. */
+  #settings(step: number): StepSettings {
+    const { maxStaleness = 0, maskCutAnswers = false, seed = 0 } = this.#options
+    const update = updateOf(this.#options, step)
+    const { normalizeAdvantages = update.loss !== 'dr_grpo' } = this.#options
+    return {
+      normalizeAdvantages,
+      maxStaleness,
+      maskCutAnswers,
+      update: { ...update, seed: this.#options.update?.seed ?? seed + this.#learner.version },
+    }
   }
 
   #rowsOf(step: number): DatasetRow[] {
@@ -213,7 +244,6 @@ class Training {
     return new Set(rows.flatMap(({ sourceRowIndex: row }, at) => (settled.has(row) ? [at] : [])))
   }
 
-  /** Evaluates the held-out rows, unless that was done after the same step. */
   /** Before the first step, and after each `evaluateEvery` steps; after the last one it always is. */
   #isEvaluationDue(): boolean {
     const { evaluateEvery = 0 } = this.#options
@@ -221,12 +251,15 @@ class Training {
     return done === 0 || (evaluateEvery > 0 && done % evaluateEvery === 0)
   }
 
+  /** Evaluates the held-out rows, unless that was done after the same step. */
   async #evaluate(): Promise<void> {
     const { heldOut = [], heldOutAttempts = 4, onEvaluation, onProgress } = this.#options
     const step = this.#journal.steps.length
     const run = step === 0 ? 'before' : `after-step-${padded(step)}`
     const isDone = this.#journal.evaluations.some((evaluation) => evaluation.run === run)
     if (heldOut.length === 0 || isDone) return
+    // Where its reward is the best, it has to be there.
+    await this.#checkpoints.save()
     const { figures } = await runStep(this.#runs, {
       name: run,
       model: this.#modelName(),
@@ -264,70 +297,17 @@ class Training {
     return steps.length >= total ? 'All steps are done.' : undefined
   }
 
-  /** Saves the current state, unless the last checkpoint has it. */
-  async #checkpoint(): Promise<void> {
-    const step = this.#journal.steps.length
-    if (this.#journal.checkpoints.at(-1)?.step === step) return
-    const folder = path.join('checkpoints', `step-${padded(step)}`)
-    await mkdir(this.#path('checkpoints'), { recursive: true })
-    await this.#learner.save(this.#path(folder))
-    const { version } = this.#learner
-    await this.#journal.append({ kind: 'checkpoint', step, version, folder })
-    await this.#removeOldCheckpoints()
-  }
-
   /** Spares the next process the updates that no checkpoint has. */
   async #saveInterrupted(): Promise<void> {
-    const last = this.#journal.steps.at(-1)
-    // An update that is not in the journal will be made again.
-    if (last === undefined || last.version !== this.#learner.version) return
+    // What an update that failed has changed is unknown, and one that is not in the journal will be made again.
+    if (!this.#isInJournal) return
     // The error that ended the training counts.
-    await this.#checkpoint().catch(() => {})
-  }
-
-  async #removeOldCheckpoints(): Promise<void> {
-    const { checkpoints } = this.#journal
-    const kept = checkpoints.slice(-(this.#options.keepCheckpoints ?? 3))
-    const best = this.#measuredBest()
-    for (const checkpoint of checkpoints) {
-      if (kept.includes(checkpoint) || checkpoint === best) continue
-      await rm(this.#path(checkpoint.folder), { recursive: true, force: true })
-    }
-  }
-
-  /** The checkpoint of the version that got the highest mean reward in a step. */
-  #measuredBest(): CheckpointRecord | undefined {
-    const rewards = this.#rewardsByVersion()
-    const measured = this.#journal.checkpoints.filter(({ version }) => rewards.has(version))
-    const highest = Math.max(...measured.map(({ version }) => rewards.get(version) ?? -1))
-    return measured.find(({ version }) => rewards.get(version) === highest)
-  }
-
-  /** No step has measured the last version: it is the best when the one before it was. */
-  #best(): CheckpointRecord | undefined {
-    const rewards = this.#rewardsByVersion()
-    const last = rewards.get(this.#journal.steps.at(-1)?.sampledBy ?? -1)
-    const isRising = last === Math.max(...rewards.values())
-    return isRising ? this.#journal.checkpoints.at(-1) : this.#measuredBest()
-  }
-
-  /** Mean rewards of the steps. */
-  #rewardsByVersion(): ReadonlyMap<number, number> {
-    const { steps } = this.#journal
-    return new Map(steps.map((step) => [step.sampledBy, step.rollouts.reward ?? -Infinity]))
+    await this.#checkpoints.save().catch(() => {})
   }
 
   #modelName(): string {
     return `${this.#learner.name}@${this.#learner.version}`
   }
-
-  #path(folder: string): string {
-    return path.join(this.#options.folder, folder)
-  }
-}
-
-function padded(step: number): string {
-  return String(step).padStart(4, '0')
 }
 
 function assertOptions(options: TrainOptions): void {

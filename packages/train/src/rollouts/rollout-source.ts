@@ -13,6 +13,8 @@ export interface RolloutSource {
   readonly runner: ItemRunner
   /** Whether the attempts at a row are graded together. Default: false. */
   readonly gradesGroups?: boolean
+  /** Settings of all its model calls, which must not change during a training. */
+  readonly sampling?: Readonly<Record<string, unknown>>
   /**
    * What the samples of a rollout said, by sample id. Called once for each rollout, when its outcome is known
    * and before the runner reports it.

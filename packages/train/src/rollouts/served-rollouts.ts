@@ -35,6 +35,7 @@ export function servedRollouts(options: ServedRolloutsOptions): OpenRollouts {
     return {
       ...driver,
       gradesGroups: options.gradesGroups ?? false,
+      sampling: options.sampling ?? {},
       callsOf: (rolloutId) => calls.of(rolloutId),
     }
   }

@@ -176,7 +176,8 @@ it('gives up a request with its signal', async () => {
   const abort = new AbortController()
   service.next('retrieve_future', ...notReady)
   const body = { model_id: modelId, seq_id: 1 }
-  const waiting = client.call('optim_step', body, abort.signal).catch(errorMessage)
+  const { signal } = abort
+  const waiting = client.call('optim_step', body, { signal }).catch(errorMessage)
   await service.until(() => routes(service).includes('retrieve_future'))
   abort.abort(new Error('enough'))
   expect(await waiting).toBe('enough')

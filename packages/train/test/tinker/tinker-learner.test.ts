@@ -219,6 +219,50 @@ it('refuses an update whose logprobs are not those of the service', async () => 
   expect(learner.version).toBe(0)
 })
 
+it.each(['forward_backward', 'optim_step'] as const)(
+  'a %s whose answer was lost is done once: sent again under its number, or not at all',
+  async (route) => {
+    const service = await startedService()
+    const learner = await opened(service)
+    service.next(route, 'lost')
+    await learner.update(batchOf(sequence), anyDrift)
+    expect(new Set(service.sentTo(route).map((body) => body['seq_id'])).size).toBe(1)
+    expect(service.sentTo(route)).toHaveLength(2)
+
+    // Open-RL would do it twice.
+    const other = await opened(service, { dialect: 'open-rl' })
+    service.next(route, 'lost')
+    await expect(other.update(batchOf(sequence), anyDrift)).rejects.toMatchObject({
+      code: 'learner_error',
+    })
+    expect(service.sentTo(route)).toHaveLength(3)
+    expect(other.version).toBe(0)
+    // A service that says to wait has not begun.
+    service.next(route, { status: 503 })
+    await other.update(batchOf(sequence), anyDrift)
+    expect(other.version).toBe(1)
+  },
+)
+
+it('a training whose update lost its answer saves nothing of it, and makes it once', async () => {
+  const service = await startedService()
+  const folder = await temporaryFolder()
+  const first = await opened(service, { dialect: 'open-rl' })
+  const failed = train({
+    ...training(first, folder, 3),
+    onStep: ({ step }) => void (step === 2 && service.next('optim_step', 'lost')),
+  })
+  await expect(failed).rejects.toMatchObject({ code: 'learner_error' })
+  await first.close()
+  const steps = service.sentTo('optim_step').length
+  const result = await train(training(await opened(service, { dialect: 'open-rl' }), folder, 3))
+  // The state of version 2 is loaded, and the third update is the only one that is made.
+  expect(service.sentTo('load_weights')).toHaveLength(1)
+  expect(service.sentTo('optim_step')).toHaveLength(steps + 1)
+  expect(result.steps.map(({ version }) => version)).toEqual([1, 2, 3])
+  expect(result.steps.map(({ batch }) => batch.stale)).toEqual([0, 0, 0])
+})
+
 it('saves under another name when an answer was lost after the service had saved', async () => {
   const service = await startedService()
   service.next('save_weights', 'lost')

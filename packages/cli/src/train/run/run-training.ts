@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
@@ -165,12 +165,14 @@ async function withLearner(
       redact: (data) => secrets.data(data),
       signal: AbortSignal.any(signals),
       onProgress: (run, update) => progress.update(run, update),
+      onWarning: (warning) => progress.say(() => say(warning)),
       onStep: (step) =>
         progress.say(() => say(stepText(step, timeLeft(step, steps), planned.spent?.()))),
       onEvaluation: (evaluation) => progress.say(() => say(evaluationText(evaluation))),
     })
     await learner.export(path.join(plan.folder, modelFolders.last))
     const { best } = result
+    await rm(path.join(plan.folder, modelFolders.best), { recursive: true, force: true })
     if (best !== undefined && best.version !== learner.version) {
       await learner.load(path.join(plan.folder, best.folder))
       await learner.export(path.join(plan.folder, modelFolders.best))

@@ -87,7 +87,7 @@ export function endText(
     ...(best === undefined || best.version === steps.at(-1)?.version
       ? []
       : [
-          `The best step    ${best.step} of ${steps.length}: ${shown(path.join(plan.folder, modelFolders.best))} has its weights`,
+          `The best ${best.step === 0 ? 'is the start' : `step    ${best.step} of ${steps.length}`}: ${shown(path.join(plan.folder, modelFolders.best))} has its weights`,
         ]),
     `Read any step    npx osmosis eval view ${shown(plan.folder)}`,
     '',

@@ -79,6 +79,15 @@ export interface StartRecord {
   readonly startedAt: string
 }
 
+/** How the batch of a step was made, and what the learner was told. */
+export interface StepSettings {
+  readonly normalizeAdvantages: boolean
+  readonly maxStaleness: number
+  readonly maskCutAnswers: boolean
+  /** Settings of the update, by name. */
+  readonly update: Readonly<Record<string, number | string>>
+}
+
 /** One update of the policy, with the rollouts that it learned from; a later record of the same run replaces it. */
 export interface StepRecord {
   readonly kind: 'step'
@@ -95,6 +104,8 @@ export interface StepRecord {
   readonly batch: BatchCounts
   /** Null when another trainer updates, or when no sequence had a signal, so that there was no update. */
   readonly update: UpdateFigures | null
+  /** An update that no checkpoint has is made again with these; missing in older trainings, and when another trainer updates. */
+  readonly settings?: StepSettings
   /** Positions of its rows in the dataset. */
   readonly rows: readonly number[]
   /** Those whose attempts all had the same reward. */
@@ -123,6 +134,8 @@ export interface CheckpointRecord {
   readonly version: number
   /** Relative to the folder of the training. */
   readonly folder: string
+  /** Of its files; missing in older trainings. */
+  readonly sha256?: string
 }
 
 /** The end of a training that was not interrupted. The same call with more steps continues it. */

@@ -21,6 +21,8 @@ interface RequestOptions {
   readonly signal?: AbortSignal | undefined
   /** How often it is sent again when its answer is lost or says to wait. Default: 8. */
   readonly retries?: number
+  /** Whether the service does it once only, however often it is sent. Default: true. */
+  readonly isRepeatable?: boolean
   /** The route whose result is fetched. */
   readonly resultOf?: string
 }
@@ -76,7 +78,7 @@ export class TinkerClient {
    * @throws OsmosisError with code `unauthorized`, or `learner_error` with what the service said
    */
   async post(route: string, body: Json, options: RequestOptions = {}): Promise<Json> {
-    const { retries = mostRetries, signal = this.#closed.signal } = options
+    const { retries = mostRetries, signal = this.#closed.signal, isRepeatable = true } = options
     for (let attempt = 0; ; attempt += 1) {
       try {
         return await this.#send(route, body, { ...options, signal })
@@ -85,7 +87,9 @@ export class TinkerClient {
         if (this.#closed.signal.aborted) throw this.#closed.signal.reason
         if (attempt >= retries || !isOsmosisError(error)) throw error
         // An answer that was lost has neither a status nor another problem than its cause.
-        const canPass = error.status !== undefined || error.cause !== undefined
+        const isLost = error.status === undefined && error.cause !== undefined
+        const isRefused = error.status === 429 || error.status === 503
+        const canPass = isRepeatable ? isLost || error.status !== undefined : isRefused
         if (!canPass || !this.#transport.isPassing(error)) throw error
         const requested = error.retryAfterMs
         await pause(requested ?? Math.min(30_000, 250 * 2 ** attempt), signal)
@@ -94,14 +98,19 @@ export class TinkerClient {
   }
 
   /** Sends a request whose answer is a future, and resolves with the result of that. */
-  async call(route: string, body: Json, signal?: AbortSignal): Promise<Json> {
+  async call(
+    route: string,
+    body: Json,
+    options: Pick<RequestOptions, 'signal' | 'isRepeatable'> = {},
+  ): Promise<Json> {
+    const { signal, isRepeatable = true } = options
     const deadline = Date.now() + this.#patienceMs
     for (let attempt = 0; ; attempt += 1) {
-      const future = await this.post(route, body, { signal })
+      const future = await this.post(route, body, options)
       try {
         return await this.#result(route, future['request_id'], { deadline, signal })
       } catch (error) {
-        if (!(error instanceof LostFuture) || attempt >= mostRetries) throw error
+        if (!(error instanceof LostFuture) || !isRepeatable || attempt >= mostRetries) throw error
       }
     }
   }

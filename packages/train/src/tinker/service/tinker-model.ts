@@ -3,10 +3,20 @@ import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { UpdateFigures } from '@osmosis/eval/analysis'
-import { z } from 'zod'
+import type { z } from 'zod'
 
 import type { TrainingBatch, UpdateSettings } from '../../learner.ts'
 import { lossScales, sampledIn, surrogateOf } from '../../batch/loss-scales.ts'
+import {
+  checkpointSchema,
+  forwardSchema,
+  infoSchema,
+  modelSchema,
+  parsed,
+  sampledSchema,
+  savedSchema,
+  sessionSchema,
+} from './tinker-answers.ts'
 import type { TinkerClient } from './tinker-client.ts'
 import {
   assertSmallDrift,
@@ -21,27 +31,6 @@ import type { TinkerLearnerOptions, TinkerUsage } from './tinker-options.ts'
 import type { SampledTokens } from '../token-policy.ts'
 
 type Json = Readonly<Record<string, unknown>>
-
-const sessionSchema = z.object({ session_id: z.string() })
-const modelSchema = z.object({ model_id: z.string() })
-const infoSchema = z.object({
-  model_data: z.object({ tokenizer_id: z.string().nullish() }).nullish(),
-})
-const sampledSchema = z.object({
-  sequences: z.array(z.object({ tokens: z.array(z.int()), logprobs: z.array(z.number()) })).min(1),
-})
-const forwardSchema = z.object({
-  loss_fn_outputs: z.array(z.object({ logprobs: z.object({ data: z.array(z.number()) }) })),
-})
-const savedSchema = z.object({
-  sampling_session_id: z.string().nullish(),
-  path: z.string().nullish(),
-})
-const checkpointSchema = z.object({
-  path: z.string(),
-  version: z.int(),
-  usage: z.object({ promptTokens: z.int(), sampledTokens: z.int(), trainedTokens: z.int() }),
-})
 
 const heartbeatMs = 10_000
 /** How long unloading the model may take when a training ends. Milliseconds. */
@@ -134,7 +123,7 @@ export class TinkerModel {
           },
           type: 'sample',
         },
-        signal,
+        { signal },
       )
       const { sequences } = parsed('asample', sampledSchema, answer)
       const { tokens: ids, logprobs } = sequences[0] ?? { tokens: [], logprobs: [] }
@@ -337,7 +326,7 @@ export class TinkerModel {
       type: 'create_model',
     }
     try {
-      const answer = await this.#client.call('create_model', body, signal)
+      const answer = await this.#client.call('create_model', body, { signal })
       this.#model = parsed('create_model', modelSchema, answer).model_id
     } catch (error) {
       if (!/maximum number of/i.test(errorMessage(error))) throw error
@@ -359,7 +348,7 @@ export class TinkerModel {
     if (model === undefined) return
     try {
       const signal = AbortSignal.timeout(unloadLimitMs)
-      await this.#client.call('unload_model', { model_id: model, type: 'unload_model' }, signal)
+      await this.#client.call('unload_model', { model_id: model, type: 'unload_model' }, { signal })
     } catch {
       // The service has no such model or route, or does not answer: there is nothing left to free.
     }
@@ -369,7 +358,10 @@ export class TinkerModel {
     this.#lost.signal.throwIfAborted()
     this.#sequence += 1
     const own = { model_id: this.#model, seq_id: this.#sequence }
-    return this.#client.call(route, { ...own, ...body, type: route })
+    // Open-RL trains again when a request whose answer was lost is sent again; others know it by its number.
+    const trains = route === 'forward_backward' || route === 'optim_step'
+    const isRepeatable = !trains || this.#options.dialect !== 'open-rl'
+    return this.#client.call(route, { ...own, ...body, type: route }, { isRepeatable })
   }
 
   /**
@@ -386,14 +378,4 @@ export class TinkerModel {
     if (!isRefused) return error
     return new OsmosisError('invalid_request', errorMessage(error), { cause: error, status })
   }
-}
-
-/** @throws OsmosisError with code `learner_error` for an answer of another form */
-function parsed<T>(route: string, schema: z.ZodType<T>, answer: unknown): T {
-  const found = schema.safeParse(answer)
-  if (found.success) return found.data
-  throw new OsmosisError(
-    'learner_error',
-    `The answer of the Tinker service to ${route} cannot be read: ${z.prettifyError(found.error)}`,
-  )
 }

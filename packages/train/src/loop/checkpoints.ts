@@ -1,0 +1,135 @@
+import { existsSync } from 'node:fs'
+import { mkdir, rename, rm } from 'node:fs/promises'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+import type { CheckpointRecord } from '@osmosis/eval/analysis'
+
+import { digestFolder } from '../files/folder-digest.ts'
+import type { Learner } from '../learner.ts'
+import { padded } from './step-run.ts'
+import type { TrainingJournal } from './training-journal.ts'
+
+/** Options of {@link Checkpoints}. */
+export interface CheckpointsOptions {
+  /** Of the training. */
+  readonly folder: string
+  readonly learner: Learner
+  readonly journal: TrainingJournal
+  /** How many of the last are kept, beside the best. */
+  readonly kept: number
+  readonly onWarning: (message: string) => void
+}
+
+/** The saved states of a learner, the start included. */
+export class Checkpoints {
+  readonly #options: CheckpointsOptions
+
+  constructor(options: CheckpointsOptions) {
+    this.#options = options
+  }
+
+  /** Saves the current state, unless the last checkpoint has it. */
+  async save(): Promise<void> {
+    const { journal, learner } = this.#options
+    const step = journal.steps.length
+    const last = journal.checkpoints.at(-1)
+    if (last?.step === step && existsSync(this.#path(last.folder))) return
+    const folder = path.join('checkpoints', `step-${padded(step)}`)
+    await mkdir(this.#path('checkpoints'), { recursive: true })
+    await learner.save(this.#path(folder))
+    const { version } = learner
+    const saved = { kind: 'checkpoint', step, version, folder } as const
+    const isHere = existsSync(this.#path(folder))
+    const { sha256 } = isHere ? await digestFolder(this.#path(folder)) : {}
+    await journal.append({ ...saved, ...(sha256 !== undefined && { sha256 }) })
+    await this.#removeOld()
+  }
+
+  /**
+   * Loads the last state that is whole. Resolves with the number of steps that are in it.
+   *
+   * @throws OsmosisError with code `invalid_config` when the learner was updated and there is none; `damaged_run` when the
+   * version of a state is not the one that the journal names
+   */
+  async restore(): Promise<number> {
+    const { journal, learner, onWarning, folder: training } = this.#options
+    for (const { step, version, folder, sha256 } of journal.checkpoints.toReversed()) {
+      const place = this.#path(folder)
+      if (!existsSync(place)) continue
+      if (sha256 !== undefined && (await digestFolder(place)).sha256 !== sha256) {
+        await rm(`${place}.damaged`, { recursive: true, force: true })
+        await rename(place, `${place}.damaged`)
+        onWarning(
+          `The files in ${place} are not those that were saved, so they are now in ${path.basename(place)}.damaged. The training continues from the checkpoint before, and makes the updates since then again.`,
+        )
+        continue
+      }
+      await learner.load(place)
+      this.assertVersion(version, `The state in ${place}`)
+      return step
+    }
+    if (learner.version === 0) return 0
+    throw new OsmosisError(
+      'invalid_config',
+      `Cannot train: the learner has made ${learner.version} updates, and ${training} has no checkpoint of it. Start with a new learner.`,
+    )
+  }
+
+  /** @throws OsmosisError with code `damaged_run` when the learner has another version than the journal names */
+  assertVersion(expected: number, what: string): void {
+    const { version } = this.#options.learner
+    if (version === expected) return
+    throw new OsmosisError(
+      'damaged_run',
+      `${what} has ${version} updates, and the journal of the training has ${expected}. Remove the folder of that checkpoint to continue from the one before it.`,
+    )
+  }
+
+  /**
+   * The first of those that got the highest reward: on held-out rows where these were evaluated, else the mean over the
+   * steps whose rollouts its version answered.
+   */
+  best(): CheckpointRecord | undefined {
+    const rewards = this.#rewardsByVersion()
+    let best: CheckpointRecord | undefined
+    for (const checkpoint of this.#options.journal.checkpoints) {
+      const reward = rewards.get(checkpoint.version)
+      if (reward === undefined || !existsSync(this.#path(checkpoint.folder))) continue
+      if (best === undefined || reward > (rewards.get(best.version) ?? reward)) best = checkpoint
+    }
+    return best
+  }
+
+  #rewardsByVersion(): ReadonlyMap<number, number> {
+    const { steps, evaluations } = this.#options.journal
+    const heldOut = evaluations.flatMap(({ version, rollouts: { reward } }) =>
+      reward === null ? [] : [{ version, reward }],
+    )
+    const measured =
+      heldOut.length > 0
+        ? heldOut
+        : steps.flatMap(({ sampledBy: version, rollouts: { reward } }) =>
+            reward === null ? [] : [{ version, reward }],
+          )
+    return new Map(
+      [...Map.groupBy(measured, ({ version }) => version)].map(([version, own]) => [
+        version,
+        own.reduce((sum, { reward }) => sum + reward, 0) / own.length,
+      ]),
+    )
+  }
+
+  async #removeOld(): Promise<void> {
+    const { journal, kept } = this.#options
+    const best = this.best()
+    for (const checkpoint of journal.checkpoints.slice(0, -kept)) {
+      if (checkpoint.folder === best?.folder) continue
+      await rm(this.#path(checkpoint.folder), { recursive: true, force: true })
+    }
+  }
+
+  #path(folder: string): string {
+    return path.join(this.#options.folder, folder)
+  }
+}

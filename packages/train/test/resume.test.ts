@@ -1,0 +1,307 @@
+import { appendFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { temporaryFolder } from '@osmosis/testing/kit'
+import * as fc from 'fast-check'
+import { expect, it } from 'vitest'
+
+import {
+  readTrainingJournal,
+  train,
+  type CheckpointRecord,
+  type OpenRollouts,
+  type TrainingBatch,
+  type TrainOptions,
+  type UpdateFigures,
+  type UpdateSettings,
+} from '../src/index.ts'
+import { knownRollouts, knownRow, KnownLearner, type KnownAttempts } from './known-rollouts.ts'
+
+/** Two attempts that differ, at each of two rows. */
+const attempts: KnownAttempts = Object.fromEntries(
+  [0, 1, 2].map((row) => [
+    row,
+    [0, 1].map((reward) => ({
+      calls: { asker: [{ prompt: [row, 9], ids: [reward], logprobs: [-1] }] },
+      rewards: { asker: reward },
+    })),
+  ]),
+)
+
+/** Whose weights are the settings of all updates that it has made. */
+class CountingLearner extends KnownLearner {
+  /** The update with this number, from 1, does this. */
+  readonly faults = new Map<number, 'fails before' | 'loses its answer'>()
+  #made = 0
+
+  constructor() {
+    super(attempts)
+  }
+
+  override async update(batch: TrainingBatch, settings: UpdateSettings): Promise<UpdateFigures> {
+    this.#made += 1
+    const fault = this.faults.get(this.#made)
+    if (fault === 'fails before') throw new Error(fault)
+    const figures = await super.update(batch, settings)
+    if (fault !== undefined) throw new Error(fault)
+    return figures
+  }
+}
+
+async function training(
+  more: Partial<TrainOptions> & { readonly learner: KnownLearner },
+): Promise<TrainOptions> {
+  return {
+    folder: await temporaryFolder(),
+    rollouts: await knownRollouts(attempts),
+    rows: [knownRow(0), knownRow(1)],
+    steps: 4,
+    attempts: 2,
+    ...more,
+  }
+}
+
+function checkpointsIn(folder: string): string[] {
+  return readdirSync(path.join(folder, 'checkpoints')).toSorted()
+}
+
+it.each(['fails before', 'loses its answer'] as const)(
+  'an update that %s is not in what is saved, and is made once',
+  async (fault) => {
+    const first = new CountingLearner()
+    first.faults.set(3, fault)
+    const options = await training({ learner: first, checkpointEvery: 2 })
+    await expect(train(options)).rejects.toThrow(fault)
+    expect(checkpointsIn(options.folder)).toEqual(['step-0000', 'step-0002'])
+
+    const second = new CountingLearner()
+    const result = await train({ ...options, learner: second })
+    expect(result.steps.map(({ version }) => version)).toEqual([1, 2, 3, 4])
+    expect(result.steps.map(({ batch }) => batch.stale)).toEqual([0, 0, 0, 0])
+    expect(second.updates).toHaveLength(2)
+  },
+)
+
+it('a state is refused whose version is not that of the journal', async () => {
+  const options = await training({ learner: new CountingLearner(), steps: 2 })
+  await train(options)
+  const folder = path.join(options.folder, 'checkpoints', 'step-0002')
+  writeFileSync(path.join(folder, 'version'), '3')
+  // A training of an earlier version has no checksums.
+  withoutChecksums(options.folder)
+  const again = { ...options, learner: new CountingLearner(), steps: 3 }
+  await expect(train(again)).rejects.toMatchObject({
+    code: 'damaged_run',
+    message: expect.stringContaining(`The state in ${folder} has 3 updates, and the journal of`),
+  })
+})
+
+it('lost updates are made again with the settings that they were made with', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.record(
+        {
+          learningRate: fc.double({ min: 1e-6, max: 1, noNaN: true }),
+          epochs: fc.integer({ min: 1, max: 5 }),
+          minibatches: fc.integer({ min: 1, max: 5 }),
+          clipLow: fc.double({ min: 0, max: 1, noNaN: true }),
+          clipHigh: fc.double({ min: 0, max: 1, noNaN: true }),
+          kl: fc.double({ min: 0, max: 1, noNaN: true }),
+          loss: fc.constantFrom('grpo', 'dr_grpo', 'dapo', 'cispo', 'gspo'),
+        },
+        { requiredKeys: [] },
+      ),
+      fc.boolean(),
+      fc.constantFrom('constant', 'linear', 'cosine'),
+      async (update, normalizeAdvantages, shape) => {
+        const first = new CountingLearner()
+        const own = { update, normalizeAdvantages, schedule: { shape, warmupSteps: 2 } } as const
+        const options = await training({ learner: first, steps: 3, ...own, checkpointEvery: 9 })
+        first.faults.set(3, 'loses its answer')
+        await expect(train(options)).rejects.toThrow('loses')
+        const second = new CountingLearner()
+        const other = {
+          update: { learningRate: 7, epochs: 9, clipLow: 0.9 },
+          normalizeAdvantages: !normalizeAdvantages,
+          schedule: {},
+          maskCutAnswers: true,
+        }
+        await train({ ...options, ...other, learner: second })
+        expect(second.updates.slice(0, 2)).toEqual(first.updates.slice(0, 2))
+        // What comes after has the settings of now.
+        expect(second.updates[2]?.settings).toMatchObject(other.update)
+      },
+    ),
+    { numRuns: 12 },
+  )
+})
+
+it('the learning rate rises and falls as its schedule says', async () => {
+  const ratesOf = async (schedule: TrainOptions['schedule']): Promise<number[]> => {
+    const learner = new CountingLearner()
+    const options = await training({ learner, steps: 6, update: { learningRate: 0.6 } })
+    await train({ ...options, ...(schedule && { schedule }) })
+    return learner.updates.map(({ settings }) => Math.round(settings.learningRate * 1e6) / 1e6)
+  }
+  expect(await ratesOf(undefined)).toEqual([0.6, 0.6, 0.6, 0.6, 0.6, 0.6])
+  expect(await ratesOf({ warmupSteps: 3 })).toEqual([0.2, 0.4, 0.6, 0.6, 0.6, 0.6])
+  expect(await ratesOf({ shape: 'linear' })).toEqual([0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
+  const cosine = [0, 1, 2, 3].map((at) => 0.3 * (1 + Math.cos((Math.PI * at) / 4)))
+  const expected = [0.3, 0.6, ...cosine].map((rate) => Math.round(rate * 1e6) / 1e6)
+  expect(await ratesOf({ shape: 'cosine', warmupSteps: 2 })).toEqual(expected)
+})
+
+it.each([
+  [
+    'sampling',
+    { sampling: { temperature: 0.5 } },
+    '- sampling: was {"temperature":1}, is {"temperature":0.5}',
+  ],
+  [
+    'the files of the model',
+    { modelFiles: '4 bytes, sha256 b' },
+    '- model_files: was "4 bytes, sha256 a", is "4 bytes, sha256 b"',
+  ],
+] as const)(
+  'refuses to continue where %s changed, and says from what to what',
+  async (_, now, line) => {
+    const started = await training({ learner: new CountingLearner(), steps: 1 })
+    const withSampling =
+      (sampling: object): OpenRollouts =>
+      async (policy) => ({
+        ...(await started.rollouts(policy)),
+        sampling: { ...sampling },
+      })
+    const learnerOf = (modelFiles: string): KnownLearner =>
+      Object.assign(new CountingLearner(), { modelFiles })
+    const first = {
+      ...started,
+      rollouts: withSampling({ temperature: 1 }),
+      learner: learnerOf('4 bytes, sha256 a'),
+    }
+    await train(first)
+    const second = {
+      ...first,
+      steps: 2,
+      learner: learnerOf('modelFiles' in now ? now.modelFiles : '4 bytes, sha256 a'),
+      ...('sampling' in now ? { rollouts: withSampling(now.sampling) } : {}),
+    }
+    await expect(train(second)).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringContaining(line),
+    })
+  },
+)
+
+it('continues from an older checkpoint with a warning when the last one is damaged', async () => {
+  const options = await training({ learner: new CountingLearner(), steps: 3 })
+  await train(options)
+  const folder = path.join(options.folder, 'checkpoints', 'step-0003')
+  appendFileSync(path.join(folder, 'version'), '0')
+  const warnings: string[] = []
+  const learner = new CountingLearner()
+  const onWarning = (message: string): void => void warnings.push(message)
+  const result = await train({ ...options, learner, steps: 4, onWarning })
+  expect(warnings).toEqual([expect.stringContaining(`The files in ${folder} are not those`)])
+  expect(result.steps.map(({ version }) => version)).toEqual([1, 2, 3, 4])
+  expect(learner.updates).toHaveLength(2)
+  expect(existsSync(`${folder}.damaged`)).toBe(true)
+
+  // Without any that is left, all updates are made again.
+  for (const name of checkpointsIn(options.folder)) {
+    renameSync(path.join(options.folder, 'checkpoints', name), path.join(options.folder, name))
+  }
+  const again = new CountingLearner()
+  await train({ ...options, learner: again, steps: 5 })
+  expect(again.updates).toHaveLength(5)
+})
+
+/** Rewards of the attempts at the trained row, and at the held-out one, for each version. */
+function learnerWithRewards(rewards: readonly (readonly [trained: number, heldOut: number])[]): {
+  readonly learner: KnownLearner
+  readonly known: KnownAttempts
+} {
+  const known: Record<number, KnownAttempts[number]> = {}
+  const learner = new CountingLearner()
+  // The grader reads them when the rollout has ended, and the version answers until then.
+  for (const [row, place] of [
+    [0, 0],
+    [2, 1],
+  ] as const) {
+    known[row] = [0.1, -0.1].map((by) => ({
+      calls: { asker: [{ prompt: [row, 9], ids: [by > 0 ? 1 : 0], logprobs: [-1] }] },
+      get rewards() {
+        return { asker: (rewards[learner.version]?.[place] ?? 0) + by }
+      },
+    }))
+  }
+  return { learner, known }
+}
+
+/** The best checkpoint; undefined as well when its folder does not exist. */
+async function bestOf(
+  rewards: readonly (readonly [trained: number, heldOut: number])[],
+  more: Partial<TrainOptions>,
+): Promise<CheckpointRecord | undefined> {
+  const { learner, known } = learnerWithRewards(rewards)
+  const folder = await temporaryFolder()
+  const rollouts = await knownRollouts(known)
+  const steps = rewards.length - 1
+  const { best } = await train({
+    folder,
+    learner,
+    rollouts,
+    rows: [knownRow(0)],
+    steps,
+    attempts: 2,
+    keepCheckpoints: 1,
+    ...more,
+  })
+  return best !== undefined && existsSync(path.join(folder, best.folder)) ? best : undefined
+}
+
+it('the best checkpoint has the highest reward of held-out rows', async () => {
+  const heldOut = [knownRow(2)]
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.integer({ min: 0, max: 5 }), { minLength: 3, maxLength: 5 }),
+      async (values) => {
+        // What was trained says the opposite.
+        const rewards = values.map((value) => [5 - value, value] as const)
+        const best = await bestOf(rewards, { heldOut, evaluateEvery: 1, checkpointEvery: 3 })
+        expect(best?.version).toBe(values.indexOf(Math.max(...values)))
+      },
+    ),
+    { numRuns: 6 },
+  )
+})
+
+it('without held-out rows it has the highest mean reward of the steps that it answered', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.integer({ min: 0, max: 5 }), { minLength: 3, maxLength: 5 }),
+      async (values) => {
+        const best = await bestOf(
+          values.map((value) => [value, 0] as const),
+          {},
+        )
+        // No step has measured the last version.
+        expect(best?.version).toBe(values.indexOf(Math.max(...values.slice(0, -1))))
+      },
+    ),
+    { numRuns: 6 },
+  )
+})
+
+it('is the start when nothing was better', async () => {
+  const falling = [3, 2, 1, 1].map((value) => [value, value] as const)
+  expect(await bestOf(falling, {})).toMatchObject({ step: 0, folder: 'checkpoints/step-0000' })
+  expect(await bestOf(falling, { heldOut: [knownRow(2)] })).toMatchObject({ step: 0, version: 0 })
+})
+
+function withoutChecksums(folder: string): void {
+  const lines = readTrainingJournal(folder).map((record) =>
+    JSON.stringify(record.kind === 'checkpoint' ? { ...record, sha256: undefined } : record),
+  )
+  writeFileSync(path.join(folder, 'training.jsonl'), `${lines.join('\n')}\n`)
+}
