@@ -10,21 +10,32 @@ import type {
   ParquetParsers,
 } from 'hyparquet'
 
-import { nameProblems, DataProblem, noting, type RawRow } from './raw-row.ts'
+import { nameProblems, DataProblem, noting, parseCellJson, type RawRow } from './raw-row.ts'
 import { utf8Text } from './text-lines.ts'
 
-/** Exact parsers of text and JSON for hyparquet; bytes that are not UTF-8 stay bytes. */
+/** Exact parsers of text, JSON and times for hyparquet; bytes that are not UTF-8 stay bytes. */
 const exactParsers: Partial<ParquetParsers> = {
   stringFromBytes: (bytes) => utf8Text(bytes) ?? bytes,
   jsonFromBytes: (bytes) => {
     const text = utf8Text(bytes)
     if (text === undefined) return bytes
     try {
-      return parseExactJson(text)
-    } catch {
-      return text
+      return parseCellJson(text)
+    } catch (error) {
+      return error instanceof DataProblem ? error : text
     }
   },
+  timestampFromMicroseconds: (since) => exactTime(since, 1000n),
+  timestampFromNanoseconds: (since) => exactTime(since, 1_000_000n),
+}
+
+/** A time since 1970 as ISO text, where a date would lose digits; otherwise a date, which may be an invalid one. */
+function exactTime(since: bigint, perMillisecond: bigint): string | Date {
+  const rest = ((since % perMillisecond) + perMillisecond) % perMillisecond
+  const date = new Date(Number((since - rest) / perMillisecond))
+  if (rest === 0n || Number.isNaN(date.getTime())) return date
+  const digits = String(rest + perMillisecond).slice(1)
+  return date.toISOString().replace('Z', `${digits.replace(/000$/, '')}Z`)
 }
 
 /**
@@ -37,6 +48,7 @@ function toCell(value: unknown): unknown {
   if (typeof value === 'bigint') return parseExactJson(String(value))
   if (typeof value === 'number') return numberCell(value)
   if (typeof value !== 'object' || value instanceof WrittenNumber) return value
+  if (value instanceof DataProblem) throw value
   if (value instanceof Date) return dateCell(value)
   if (value instanceof Uint8Array) return bytesCell(value)
   if (Array.isArray(value)) return value.map(toCell)
@@ -110,7 +122,7 @@ function planColumns(schema: readonly SchemaTree[], problems: string[]): Parquet
 
 function cellReader(column: SchemaTree, scale: number | undefined): ParquetColumn['toCell'] {
   if (scale !== undefined) return (value) => toDecimal(value, scale)
-  return hasShortFloats(column) ? (value) => toCell(withMeantDigits(value, column)) : toCell
+  return hasTypedNumbers(column) ? (value) => toCell(withTypes(value, column)) : toCell
 }
 
 async function readColumn(
@@ -124,10 +136,10 @@ async function readColumn(
     if (values.length === expected) return values
     throw new Error(`expected ${expected} values, got ${values.length}`)
   } catch (cause) {
-    const codec = codecOf(scan, column)
+    const { codec = 'an unknown codec', path_in_schema: path = [] } = chunkOf(scan, column) ?? {}
     const advice = codec.startsWith('LZ4')
       ? 'Write the file with zstd or snappy compression instead.'
-      : 'The file is broken, or uses what is not supported; write it again.'
+      : `The file is broken, or uses what is not supported; write it again${path.length > 1 ? ', with data pages of version 1.0' : ''}.`
     throw new Error(
       `column ${JSON.stringify(column)}, compressed with ${codec}, cannot be decoded in rows ${range.rowStart} to ${range.rowEnd - 1} (${errorMessage(cause)}). ${advice}`,
       { cause },
@@ -135,10 +147,9 @@ async function readColumn(
   }
 }
 
-function codecOf({ metadata }: ParquetScan, column: string): string {
+function chunkOf({ metadata }: ParquetScan, column: string) {
   const chunks = metadata.row_groups.flatMap(({ columns }) => columns)
-  const chunk = chunks.find(({ meta_data: data }) => data?.path_in_schema[0] === column)
-  return chunk?.meta_data?.codec ?? 'an unknown codec'
+  return chunks.find(({ meta_data: data }) => data?.path_in_schema[0] === column)?.meta_data
 }
 
 /**
@@ -237,32 +248,53 @@ function withEmptyPages(compressors: Compressors): Compressors {
   )
 }
 
-/** Whether a column has floats of 32 or 16 bits at any depth. */
-function hasShortFloats(schema: SchemaTree): boolean {
-  return roundingOf(schema) !== undefined || schema.children.some(hasShortFloats)
+/** Whether a column has numbers at any depth that {@link withTypes} reads. */
+function hasTypedNumbers(schema: SchemaTree): boolean {
+  return typeOf(schema) !== undefined || schema.children.some(hasTypedNumbers)
 }
 
 /**
- * Restores the intended digits of floats of 32 or 16 bits in a value of hyparquet: as a JavaScript number,
- * the 32-bit float for 0.1 is 0.10000000149011612. Variants are unchanged.
+ * Gives numbers in a value of hyparquet the meaning that their type has: times of a day become text, and floats of
+ * 32 or 16 bits get the intended digits, because as a JavaScript number the 32-bit float for 0.1 is
+ * 0.10000000149011612. Variants are unchanged.
+ *
+ * @throws DataProblem
  */
-function withMeantDigits(value: unknown, schema: SchemaTree): unknown {
+function withTypes(value: unknown, schema: SchemaTree): unknown {
   if (Array.isArray(value)) {
     const item = itemOf(schema)
-    return value.map((part) => withMeantDigits(part, item))
+    return value.map((part) => withTypes(part, item))
   }
-  if (typeof value === 'number') {
-    const round = roundingOf(schema)
-    return round ? shortestDecimal(value, round) : value
+  if (typeof value === 'number' || typeof value === 'bigint') {
+    return typeOf(schema)?.(value) ?? value
   }
   const isGroup = schema.children.length > 0 && schema.element.logical_type?.type !== 'VARIANT'
   if (typeof value !== 'object' || value === null || !isGroup) return value
   return Object.fromEntries(
     Object.entries(value).map(([key, part]) => {
       const field = fieldOf(schema, key)
-      return [key, field ? withMeantDigits(part, field) : part]
+      return [key, field ? withTypes(part, field) : part]
     }),
   )
+}
+
+/** What a number of this type means; undefined when it means itself. */
+function typeOf({ element }: SchemaTree): ((value: number | bigint) => unknown) | undefined {
+  const { type, converted_type: converted, logical_type: logical } = element
+  if (type === 'FLOAT') return (value) => shortestDecimal(Number(value), Math.fround)
+  if (logical?.type === 'FLOAT16') return (value) => shortestDecimal(Number(value), roundTo16Bits)
+  const unit = logical?.type === 'TIME' ? logical.unit : /^TIME_(.*)$/.exec(converted ?? '')?.[1]
+  const perMillisecond = { MILLIS: 1n, MICROS: 1000n, NANOS: 1_000_000n }[unit ?? '']
+  if (perMillisecond === undefined) return undefined
+  return (value) => timeOfDay(BigInt(value), perMillisecond)
+}
+
+function timeOfDay(since: bigint, perMillisecond: bigint): string {
+  if (since < 0n || since >= 86_400_000n * perMillisecond) {
+    throw new DataProblem(`expected a time of a day, got ${since}; write it as text`)
+  }
+  const time = exactTime(since, perMillisecond)
+  return (typeof time === 'string' ? time : time.toISOString()).slice('1970-01-01T'.length, -1)
 }
 
 /** The shortest decimal that rounds to this float. */
@@ -272,11 +304,6 @@ function shortestDecimal(float: number, round: (value: number) => number): numbe
     if (round(decimal) === float) return decimal
   }
   return float
-}
-
-function roundingOf({ element }: SchemaTree): ((value: number) => number) | undefined {
-  if (element.type === 'FLOAT') return Math.fround
-  return element.logical_type?.type === 'FLOAT16' ? roundTo16Bits : undefined
 }
 
 /** What Math.f16round does, which Node.js 22 does not have; ties go to the even neighbour. */

@@ -1,3 +1,7 @@
+import { parseExactJson } from '@osmosis/runtime/wire'
+
+import { repeatedKey } from './repeated-keys.ts'
+
 /** A row of a file of any format. */
 export interface RawRow {
   /** Its place, for messages: `line 3` of a text file, `row 2` (from 0) of a Parquet file. */
@@ -16,6 +20,21 @@ export type RowReader = (file: string, problems: string[]) => Promise<RawRow[]>
 /** Data that cannot be used. The message does not include its place. */
 export class DataProblem extends Error {
   override readonly name = 'DataProblem'
+}
+
+/**
+ * Parses JSON of a row in the form of `parseExactJson`.
+ *
+ * @param within - where the text stands, for the message: '' or a column and a point
+ * @throws SyntaxError
+ * @throws DataProblem for a key that is there twice
+ */
+export function parseCellJson(text: string, within = ''): unknown {
+  const value = parseExactJson(text)
+  const key = repeatedKey(text)
+  if (key === undefined) return value
+  const name = JSON.stringify(within + key)
+  throw new DataProblem(`the key ${name} is there twice; keep one of them`)
 }
 
 /** What `read` returns; undefined when it throws a {@link DataProblem}, which is added to `problems`. */

@@ -4,13 +4,7 @@ import { extname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import {
-  parseExactJson,
-  WrittenNumber,
-  type LargeIntegers,
-  toExactText,
-  toPlainJson,
-} from '@osmosis/runtime/wire'
+import { WrittenNumber, type LargeIntegers, toExactText, toPlainJson } from '@osmosis/runtime/wire'
 import { CsvError, parse } from 'csv-parse'
 
 import {
@@ -21,6 +15,7 @@ import {
   type RawRow,
   DataProblem,
   noting,
+  parseCellJson,
   type RowReader,
 } from './raw-row.ts'
 import { invalidDataset } from './dataset-problems.ts'
@@ -238,8 +233,9 @@ function parseLine({ bytes }: TextLine): RawRow['cells'] | undefined {
 
 function parseJson(text: string): unknown {
   try {
-    return parseExactJson(text)
+    return parseCellJson(text)
   } catch (cause) {
+    if (cause instanceof DataProblem) throw cause
     throw new DataProblem(`invalid JSON - ${(cause as SyntaxError).message}`, { cause })
   }
 }
@@ -310,8 +306,9 @@ function readMetadata(
 function parseMetadataText(text: string): unknown {
   if (text.trim() === '') return null
   try {
-    return parseExactJson(text)
+    return parseCellJson(text, 'metadata.')
   } catch (cause) {
+    if (cause instanceof DataProblem) throw cause
     throw new DataProblem(`metadata is not valid JSON (${(cause as SyntaxError).message})`, {
       cause,
     })

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 
 import { readDataset } from '@osmosis/eval'
 import { temporaryFolder } from '@osmosis/testing/kit'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
@@ -245,3 +246,55 @@ describe('a bad dataset', () => {
     expect(message).toContain('EISDIR')
   })
 })
+
+describe('a key that is there twice', () => {
+  const row = (more: string): string => `{"user_prompt":"a","label":"1",${more}}\n`
+
+  it.each([
+    ['"label":"2"', 'label'],
+    ['"metadata":{"level":1,"level":1}', 'metadata.level'],
+    ['"metadata":{"a":{"b":[{"c":1},{"c":1,"d":{},"c":2}]}}', 'metadata.a.b.c'],
+    [String.raw`"x":1,"\u0078":2`, 'x'],
+    ['"x":[{"":1,"":2}]', 'x.'],
+    [String.raw`"x":"\\","y":{"\"":1,"\"":1}`, String.raw`y.\"`],
+    [String.raw`"metadata":"{\"a\":{\"b\":1,\"b\":2}}"`, 'metadata.a.b'],
+    ['"__proto__":1,"__proto__":2', '__proto__'],
+  ])('is an error with its row: %s', async (more, key) => {
+    expect(await problemsOf(row('"x":0').replace('"x":0', '"z":0') + row(more))).toEqual([
+      `- line 2: the key "${key}" is there twice; keep one of them`,
+    ])
+  })
+
+  it('is found at any depth, and nowhere else', async () => {
+    type Json = null | number | string | Json[] | { [key: string]: Json }
+    const { value: json } = fc.letrec<{ value: Json }>((tie) => ({
+      value: fc.oneof(
+        { depthSize: 'small' },
+        fc.constantFrom(null, 1, '{"a":1,"a":2}', 'a', '"', '\\', '[,:'),
+        fc.array(tie('value'), { maxLength: 3 }),
+        fc.dictionary(fc.constantFrom('a', 'b', '{', '"', '\\', ','), tie('value'), { maxKeys: 3 }),
+      ),
+    }))
+    await fc.assert(
+      fc.asyncProperty(json, json, fc.nat(), async (value, other, at) => {
+        const text = JSON.stringify({ user_prompt: 'a', label: '1', value, other })
+        expect(await readText(text)).toHaveLength(1)
+        // Any key of any object may be the one that is there twice.
+        const keys = [...text.matchAll(/"(?:[^"\\]|\\.)*"(?=:)/g)].filter(({ index }) =>
+          isKey(text, index),
+        )
+        const { 0: key, index } = keys[at % keys.length] ?? { 0: '', index: 0 }
+        const twice = `${text.slice(0, index)}${key}:0,${text.slice(index)}`
+        const [problem] = await problemsOf(twice)
+        expect(problem).toMatch(/^- line 1: the key ".*" is there twice; keep one of them$/)
+        expect(problem).toContain(`${key.slice(1)} is there twice`)
+      }),
+      { numRuns: 200 },
+    )
+  })
+})
+
+/** Whether a text is a key: no quote is open before it. */
+function isKey(json: string, at: number): boolean {
+  return json.slice(0, at).replaceAll(/\\./g, '').split('"').length % 2 === 1
+}
