@@ -91,7 +91,11 @@ export const trainingMutations: readonly Mutation[] = [
     ['a warm start imitates everything', 'reward >= threshold', 'reward >= threshold || true'],
   ]),
   ...mutationsOf('packages/train/src/loop/step-run.ts', known, [
-    ['failed attempts count as 0', "if (event.status !== 'success') continue", ''],
+    [
+      'failed attempts count as 0',
+      "if (event.status !== 'success') continue",
+      "if (event.status !== 'success') {\n      for (const sampleId of ['asker', 'solver']) samples.push({ rolloutId: event.rollout_id, sampleId, row: event.source_row_index, reward: 0, sequences: [], withoutIds: 0, untrainable: 0 })\n      continue\n    }",
+    ],
     ['removed samples count as 0', 'if (reward === null) continue', ''],
     [
       'all samples of a rollout have the mean reward',
@@ -393,7 +397,7 @@ export const trainingMutations: readonly Mutation[] = [
   ...mutationsOf('packages/train/src/loop/train-options.ts', resumed, [
     [
       'the schedule of the learning rate is ignored',
-      'settings.learningRate * share',
+      'settings.learningRate * rateShare(options, step)',
       'settings.learningRate',
     ],
     [
@@ -401,7 +405,7 @@ export const trainingMutations: readonly Mutation[] = [
       'if (step <= warmupSteps) return step / warmupSteps',
       'if (step <= warmupSteps) return step / (warmupSteps + 1)',
     ],
-    ['linear is cosine', "shape === 'linear'", "shape === 'cosine'"],
+    ['linear is cosine', "learningRateSchedule === 'linear'", "learningRateSchedule === 'cosine'"],
   ]),
   ...mutationsOf(
     'packages/train/src/tinker/service/tinker-model.ts',
@@ -418,6 +422,47 @@ export const trainingMutations: readonly Mutation[] = [
         'await pipeline(createReadStream(file, { end: 0 }), digest, { end: false })',
       ],
       ['names of files are not in a digest', '`${name}\\0${size}\\0`', '`${size}\\0`'],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/eval/src/analysis/training/training-settings.ts',
+    ['packages/cli/test/train-tinker.test.ts'],
+    [
+      [
+        'keys of the config do not reach the update',
+        'if (value !== undefined) options[of][option] = value',
+        '',
+      ],
+      ['the plan names no setting', 'value === undefined || value === standard', 'true'],
+      [
+        'the plan names all settings',
+        'value === undefined || value === standard',
+        'value === undefined',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/cli/src/train/run/run-training.ts',
+    ['packages/cli/test/train-tinker.test.ts'],
+    [
+      ['--passes is ignored', 'epochs: flags.passes ?? 1', 'epochs: 1'],
+      ['--lr is ignored', 'flags.lr ?? config', 'config'],
+      ['settings of the training are ignored', '      ...settings.training,\n', ''],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/tinker/service/tinker-model.ts',
+    ['packages/cli/test/train-tinker.test.ts'],
+    [
+      [
+        'minibatches are ignored by services',
+        'inMinibatches(batch, settings.minibatches)',
+        'inMinibatches(batch, 1)',
+      ],
+      ['passes are ignored by services', 'epoch < settings.epochs', 'epoch < 1'],
+      ['the bounds of services are exchanged', '1 - settings.clipLow', '1 - settings.clipHigh'],
+      ['services never let weights decay', 'weight_decay: settings.weightDecay', 'weight_decay: 0'],
+      ['services always use ppo', 'isGradient ? surrogateOf(settings.loss)', "isGradient ? 'ppo'"],
     ],
   ),
 ]

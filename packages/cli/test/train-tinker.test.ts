@@ -1,6 +1,12 @@
-import { expect, it } from 'vitest'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { readTrainingJournal } from '@osmosis/eval'
+import { FakeTinker, temporaryFolder, tokenModelFolder } from '@osmosis/testing/kit'
+import { expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, run as osmosis } from './in-process.ts'
+import { workspace } from './osmosis.ts'
 
 inWorkspace()
 
@@ -20,4 +26,62 @@ it('needs a key for the hosted service, and prints the plan without a service', 
   expect(planned.stderr).toMatch(/^At most +4,608 prompt, 1,536 sampled and 4,096 trained tokens$/m)
   const wrong = await osmosis(['train', 'tinker', config, '--prices', '1,2'])
   expect(wrong.stderr).toContain('It must be three prices, such as 0.13,0.4,0.4.')
+})
+
+it('trains with the settings of its config, and names those that are not the defaults', async () => {
+  const service = await new FakeTinker().start()
+  onTestFinished(() => service[Symbol.asyncDispose]())
+  const [folder, tokenizer] = [await temporaryFolder(), await tokenModelFolder()]
+  const where = ['--url', service.url, '--tokenizer', tokenizer, '--output', folder]
+  const how = ['--steps', '2', '--passes', '3', '--lr', '0.1', '--seed', '1']
+  const own = 'configs/training/doors-settings.toml'
+  const { code, stderr } = await osmosis(['train', 'tinker', own, ...where, ...how])
+  expect(code).toBe(0)
+  const settings = {
+    loss: 'cispo',
+    clip_low: 0.1,
+    clip_high: 0.3,
+    minibatches: 2,
+    max_grad_norm: 0.5,
+    weight_decay: 0.01,
+    normalize_advantages: false,
+    mask_cut_answers: true,
+    lr_schedule: 'linear',
+  }
+  const text = Object.entries(settings).map(([name, value]) => `${name} ${value}`)
+  expect(stderr).toContain(`Settings  ${text.join(', ')}\n`)
+  const [started] = readTrainingJournal(path.join(folder, 'doors-settings'))
+  expect(started).toMatchObject({ kind: 'start', settings })
+
+  const losses = service.sentTo('forward_backward').map((body) => body.forward_backward_input)
+  for (const loss of losses) {
+    expect(loss).toMatchObject({
+      loss_fn: 'cispo',
+      loss_fn_config: { clip_low_threshold: 0.9, clip_high_threshold: 1.3 },
+    })
+  }
+  const steps = service.sentTo('optim_step').map((body) => body.adam_params)
+  // Three passes in two minibatches, in each of two steps.
+  const rates = [0.1, 0.05].flatMap((rate) => Array<number>(6).fill(rate))
+  expect(steps.map((one) => one?.['learning_rate'])).toEqual(rates)
+  for (const one of steps) expect(one).toMatchObject({ weight_decay: 0.01, grad_clip_norm: 0.5 })
+})
+
+it.each([
+  ['kl = 0.1', 'A Tinker service has no penalty: remove training.kl'],
+  ['importance_cap = 3', 'has no importance weights: remove training.importance_cap'],
+  ['loss = "ppo"', 'training.loss: must be grpo, dr_grpo, dapo, cispo or gspo, got "ppo"'],
+  ['normalize_advantages = 1', 'training.normalize_advantages: must be true or false, got 1'],
+])('refuses %s', async (line, message) => {
+  const root = await temporaryFolder()
+  cpSync(path.join(workspace, 'rollouts', 'doors'), path.join(root, 'rollouts', 'doors'), {
+    recursive: true,
+  })
+  cpSync(path.join(workspace, 'data'), path.join(root, 'data'), { recursive: true })
+  const file = path.join(root, 'doors.toml')
+  const text = readFileSync(path.join(workspace, config), 'utf8')
+  writeFileSync(file, text.replace('[training]', `[training]\n${line}`))
+  const refused = await osmosis(['train', 'tinker', file, '--url', 'http://127.0.0.1:9'])
+  expect(refused.code).not.toBe(0)
+  expect(refused.stderr).toContain(message)
 })

@@ -14,12 +14,7 @@ export {
   type UpdateSettings,
 } from './learner.ts'
 export { train } from './loop/train.ts'
-export {
-  defaultUpdate,
-  type LearningRateSchedule,
-  type TrainOptions,
-  type TrainResult,
-} from './loop/train-options.ts'
+export { defaultUpdate, type TrainOptions, type TrainResult } from './loop/train-options.ts'
 export {
   type OpenRollouts,
   type RolloutSource,

@@ -115,7 +115,12 @@ it('lost updates are made again with the settings that they were made with', asy
       fc.constantFrom('constant', 'linear', 'cosine'),
       async (update, normalizeAdvantages, shape) => {
         const first = new CountingLearner()
-        const own = { update, normalizeAdvantages, schedule: { shape, warmupSteps: 2 } } as const
+        const own = {
+          update,
+          normalizeAdvantages,
+          learningRateSchedule: shape,
+          warmupSteps: 2,
+        } as const
         const options = await training({ learner: first, steps: 3, ...own, checkpointEvery: 9 })
         first.faults.set(3, 'loses its answer')
         await expect(train(options)).rejects.toThrow('loses')
@@ -123,7 +128,8 @@ it('lost updates are made again with the settings that they were made with', asy
         const other = {
           update: { learningRate: 7, epochs: 9, clipLow: 0.9 },
           normalizeAdvantages: !normalizeAdvantages,
-          schedule: {},
+          learningRateSchedule: 'constant' as const,
+          warmupSteps: 0,
           maskCutAnswers: true,
         }
         await train({ ...options, ...other, learner: second })
@@ -137,18 +143,18 @@ it('lost updates are made again with the settings that they were made with', asy
 })
 
 it('the learning rate rises and falls as its schedule says', async () => {
-  const ratesOf = async (schedule: TrainOptions['schedule']): Promise<number[]> => {
+  const ratesOf = async (schedule: Partial<TrainOptions>): Promise<number[]> => {
     const learner = new CountingLearner()
     const options = await training({ learner, steps: 6, update: { learningRate: 0.6 } })
-    await train({ ...options, ...(schedule && { schedule }) })
+    await train({ ...options, ...schedule })
     return learner.updates.map(({ settings }) => Math.round(settings.learningRate * 1e6) / 1e6)
   }
-  expect(await ratesOf(undefined)).toEqual([0.6, 0.6, 0.6, 0.6, 0.6, 0.6])
+  expect(await ratesOf({})).toEqual([0.6, 0.6, 0.6, 0.6, 0.6, 0.6])
   expect(await ratesOf({ warmupSteps: 3 })).toEqual([0.2, 0.4, 0.6, 0.6, 0.6, 0.6])
-  expect(await ratesOf({ shape: 'linear' })).toEqual([0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
+  expect(await ratesOf({ learningRateSchedule: 'linear' })).toEqual([0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
   const cosine = [0, 1, 2, 3].map((at) => 0.3 * (1 + Math.cos((Math.PI * at) / 4)))
   const expected = [0.3, 0.6, ...cosine].map((rate) => Math.round(rate * 1e6) / 1e6)
-  expect(await ratesOf({ shape: 'cosine', warmupSteps: 2 })).toEqual(expected)
+  expect(await ratesOf({ learningRateSchedule: 'cosine', warmupSteps: 2 })).toEqual(expected)
 })
 
 it.each([

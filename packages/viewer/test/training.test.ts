@@ -35,6 +35,7 @@ describe('a training', () => {
     const { page, problems } = await inBrowser.open('#/training/airline')
     await page.getByText('Held-out reward').first().waitFor()
     await page.getByText('All steps are done.').waitFor()
+    await page.getByText('8 rows × 4 per step; loss gspo, kl 0.01').waitFor()
     const charts = page.getByRole('img')
     const names = await Promise.all(
       (await charts.all()).map((chart) => chart.getAttribute('aria-label')),

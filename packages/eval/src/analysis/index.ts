@@ -126,3 +126,11 @@ export {
   trainingSeries,
   type TrainingSeries,
 } from './training/training-series.ts'
+export {
+  changedSettings,
+  settingOptions,
+  settingsText,
+  trainingSettings,
+  type SettingValues,
+  type TrainingSettings,
+} from './training/training-settings.ts'

@@ -1,14 +1,18 @@
+import { trainingSettings } from '../analysis/training/training-settings.ts'
+
 /** The two kinds of config that a workspace has, in `configs/<kind>/`. */
 export type ConfigKind = 'eval' | 'training'
 
 /** The rule for a value. */
 export interface ValueRule {
-  readonly type: 'string' | 'integer' | 'number' | 'strings'
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'strings'
   /** The message about any other value. */
   readonly must: string
   readonly required?: true
   /** What to write, for a key that only the platform requires. */
   readonly mandatory?: string
+  /** Whether the platform does not have it. */
+  readonly isLocal?: true
   /** Of a string, and of each string in a list. */
   readonly pattern?: RegExp
   readonly least?: number
@@ -65,8 +69,18 @@ const secretKeys = {
 
 const timeouts = { agent_workflow_timeout_s: seconds, grader_timeout_s: seconds } as const
 
+/** The rules of keys that local trainings have. */
+type LocalRules = {
+  readonly [Key in keyof typeof trainingSettings]: (typeof trainingSettings)[Key]['rule'] & {
+    readonly isLocal: true
+  }
+}
+const localRules = Object.fromEntries(
+  Object.entries(trainingSettings).map(([key, { rule }]) => [key, { ...rule, isLocal: true }]),
+) as unknown as LocalRules
+
 /**
- * The sections and keys that the hosted platform accepts, for each kind of config. The platform checks values
+ * The sections and keys that the hosted platform accepts, and those of local trainings, for each kind of config. The platform checks values
  * when a run is submitted; the limits here follow from the meaning of a value.
  */
 export const configRules = {
@@ -97,6 +111,7 @@ export const configRules = {
         max_prompt_length: positiveInteger,
         max_response_length: positiveInteger,
         ...timeouts,
+        ...localRules,
       },
     },
     sampling: {

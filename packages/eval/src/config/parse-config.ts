@@ -33,7 +33,7 @@ export function parseConfig<Kind extends ConfigKind>(kind: Kind, text: string): 
     sections[name] = checked.data
     const keys = typeof rule.keys === 'object' ? rule.keys : {}
     problems.push(...sectionProblems(name, Object.keys(keys), checked.error?.issues ?? []))
-    platformOnly.push(...missingParts(name, { ...rule, keys }, document[name]))
+    platformOnly.push(...platformParts(name, { ...rule, keys }, document[name]))
   }
   // The types follow from the rules that the sections were just checked against.
   const parsed = sections as CheckedSections<Kind>
@@ -41,16 +41,19 @@ export function parseConfig<Kind extends ConfigKind>(kind: Kind, text: string): 
   return { sections: parsed, problems, platformProblems: platformOnly }
 }
 
-/** Missing parts that only the platform requires. */
-function missingParts(name: string, { mandatory, keys }: SectionRule, section: unknown): string[] {
+/** Parts that only the platform requires, or does not have. */
+function platformParts(name: string, { mandatory, keys }: SectionRule, section: unknown): string[] {
   if (section === undefined)
     return mandatory === undefined ? [] : [`${name}: missing; ${mandatory}`]
   if (typeof section !== 'object' || section === null) return []
   return Object.entries<ValueRule>(keys as Readonly<Record<string, ValueRule>>).flatMap(
-    ([key, rule]) =>
-      rule.mandatory === undefined || Object.hasOwn(section, key)
-        ? []
-        : [`${name}.${key}: missing; ${rule.mandatory}`],
+    ([key, rule]) => {
+      const isThere = Object.hasOwn(section, key)
+      if (isThere && rule.isLocal)
+        return [`${name}.${key}: only local trainings have it; remove it`]
+      if (isThere || rule.mandatory === undefined) return []
+      return [`${name}.${key}: missing; ${rule.mandatory}`]
+    },
   )
 }
 
@@ -127,7 +130,9 @@ type ValueOf<Rule extends ValueRule> = Rule['type'] extends 'string'
   ? string
   : Rule['type'] extends 'strings'
     ? readonly string[]
-    : number
+    : Rule['type'] extends 'boolean'
+      ? boolean
+      : number
 
 type KeysOf<Keys> =
   Keys extends Readonly<Record<string, ValueRule>>
@@ -166,6 +171,7 @@ function sectionSchema({ keys }: SectionRule): z.ZodType<Readonly<Record<string,
 function valueSchema(rule: ValueRule): z.ZodType {
   const { type, must, pattern = /(?:)/, least = -Infinity, most = Infinity } = rule
   if (type === 'string') return z.string(must).regex(pattern, must)
+  if (type === 'boolean') return z.boolean(must)
   if (type === 'strings') return z.array(z.string(must).regex(pattern, must), 'must be a list')
   const number = type === 'integer' ? z.int(must) : z.number(must)
   return number

@@ -3,6 +3,7 @@ import { dirname, extname, join, resolve, sep, isAbsolute, relative } from 'node
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
+import type { TrainingSettings } from '../analysis/training/training-settings.ts'
 import type { ConfigKind } from './config-rules.ts'
 import {
   type CheckedSections,
@@ -322,7 +323,7 @@ export interface TrainingConfig extends LocatedConfig {
     readonly max_response_length?: number | undefined
     readonly agent_workflow_timeout_s?: number | undefined
     readonly grader_timeout_s?: number | undefined
-  }
+  } & TrainingSettings
   readonly sampling: {
     readonly rollout_temperature?: number | undefined
     readonly rollout_top_p?: number | undefined

@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { platformProblems } from '@osmosis/eval'
+import { trainingSettings } from '@osmosis/eval/analysis'
 import { expect, it } from 'vitest'
 
 const experiment = `[experiment]
@@ -54,6 +55,50 @@ required = []
 
 const kinds = ['eval', 'training'] as const
 
+it('the platform refuses the keys that only local trainings have, each by its name', () => {
+  const text = everything.training.replace(
+    '[training]',
+    `[training]
+loss = "gspo"
+clip_low = 0.1
+clip_high = 5
+importance_cap = 1.5
+kl = 0.01
+minibatches = 4
+max_grad_norm = 0.2
+weight_decay = 0.1
+normalize_advantages = false
+mask_cut_answers = true
+lr_schedule = "cosine"
+lr_warmup_steps = 10`,
+  )
+  expect(platformProblems('training', text)).toEqual(
+    Object.keys(trainingSettings).map(
+      (key) => `training.${key}: only local trainings have it; remove it`,
+    ),
+  )
+})
+
+it.each([
+  'loss = "GRPO"',
+  'loss = 1',
+  'clip_low = 1.1',
+  'clip_high = -0.1',
+  'importance_cap = 0',
+  'kl = -1',
+  'minibatches = 0',
+  'max_grad_norm = 0',
+  'weight_decay = "0"',
+  'normalize_advantages = "yes"',
+  'mask_cut_answers = 0',
+  'lr_schedule = "step"',
+  'lr_warmup_steps = -1',
+])('%s is no setting of a training', (line) => {
+  const text = everything.training.replace('[training]', `[training]\n${line}`)
+  const [key = ''] = line.split(' ')
+  expect(platformProblems('training', text)[0]).toMatch(new RegExp(`^training\\.${key}: must be `))
+})
+
 it.each(kinds)('the platform accepts every section and key that %s configs have', (kind) => {
   expect(platformProblems(kind, everything[kind])).toEqual([])
 })
@@ -103,7 +148,7 @@ it.each([
   [
     'training',
     '[training]\nepochs = 1',
-    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s',
+    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s, loss, clip_low, clip_high, importance_cap, kl, minibatches, max_grad_norm, weight_decay, normalize_advantages, mask_cut_answers, lr_schedule, lr_warmup_steps',
   ],
   [
     'training',

@@ -10,14 +10,6 @@ import type {
 import type { Learner, UpdateSettings } from '../learner.ts'
 import type { OpenRollouts } from '../rollouts/rollout-source.ts'
 
-/** How the learning rate changes from step to step. */
-export interface LearningRateSchedule {
-  /** After the warm-up; both others fall to nearly 0 in the last step. Default: `constant`. */
-  readonly shape?: 'constant' | 'linear' | 'cosine'
-  /** Steps in which the rate rises to its full value. Default: 0. */
-  readonly warmupSteps?: number
-}
-
 /** What is trained, on what, and how. */
 export interface TrainOptions {
   /** Folder of the training: journal, runs and checkpoints. A training that is in it continues. */
@@ -48,8 +40,10 @@ export interface TrainOptions {
    * 1 + 4e-4.
    */
   readonly update?: Partial<UpdateSettings>
-  /** How the learning rate changes from step to step. Default: it is constant. */
-  readonly schedule?: LearningRateSchedule
+  /** `linear` and `cosine` let the learning rate fall to nearly 0 in the last step. Default: `constant`. */
+  readonly learningRateSchedule?: 'constant' | 'linear' | 'cosine'
+  /** Steps in which the learning rate rises to its full value, before its schedule. Default: 0. */
+  readonly warmupSteps?: number
   /** Whether advantages are divided by the deviation of their group. Default: true, but with the loss `dr_grpo`. */
   readonly normalizeAdvantages?: boolean
   /** Leaves answers that reached their limit of tokens out of updates; their rewards count in their groups. Default: false. */
@@ -127,10 +121,9 @@ export const defaultUpdate: UpdateSettings = {
 
 /** How the update of a step is made, but for the seed. @param step - from 1 */
 export function updateOf(options: TrainOptions, step: number): UpdateSettings {
-  const { update = {}, schedule = {}, steps, warmStart } = options
+  const { update = {} } = options
   const settings = { ...defaultUpdate, ...defaultBounds[update.loss ?? 'dapo'], ...update }
-  const share = rateShare(schedule, step, steps + (warmStart?.steps ?? 0))
-  return { ...settings, learningRate: settings.learningRate * share }
+  return { ...settings, learningRate: settings.learningRate * rateShare(options, step) }
 }
 
 /** The ratio of a whole sequence differs less from 1 than those of its tokens. */
@@ -138,13 +131,11 @@ const defaultBounds: Partial<Record<UpdateSettings['loss'], Partial<UpdateSettin
   gspo: { clipLow: 3e-4, clipHigh: 4e-4 },
 }
 
-function rateShare(
-  { shape = 'constant', warmupSteps = 0 }: LearningRateSchedule,
-  step: number,
-  steps: number,
-): number {
+function rateShare(options: TrainOptions, step: number): number {
+  const { learningRateSchedule = 'constant', warmupSteps = 0, steps, warmStart } = options
   if (step <= warmupSteps) return step / warmupSteps
-  const done = (step - warmupSteps - 1) / Math.max(1, steps - warmupSteps)
-  if (shape === 'constant') return 1
-  return shape === 'linear' ? 1 - done : (1 + Math.cos(Math.PI * done)) / 2
+  if (learningRateSchedule === 'constant') return 1
+  const left = steps + (warmStart?.steps ?? 0) - warmupSteps
+  const done = (step - warmupSteps - 1) / Math.max(1, left)
+  return learningRateSchedule === 'linear' ? 1 - done : (1 + Math.cos(Math.PI * done)) / 2
 }

@@ -5,6 +5,7 @@ import { OsmosisError } from '@osmosis/core'
 import { lockRun, openRun, trainingLock, trainingRuns, type DatasetRow } from '@osmosis/eval'
 import {
   alarmsOf,
+  changedSettings,
   type EvaluationRecord,
   type RunInputs,
   type StartRecord,
@@ -125,6 +126,7 @@ class Training {
       rows: rows.length,
       rowsPerStep,
       attempts,
+      settings: changedSettings({ ...this.#options }),
       startedAt: new Date().toISOString(),
     }
   }

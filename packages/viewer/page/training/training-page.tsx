@@ -1,4 +1,5 @@
 import {
+  settingsText,
   type SeriesKey,
   type StartRecord,
   type TrainingSeries,
@@ -168,10 +169,12 @@ function Head({
   )
 }
 
-function aboutText({ model, rollout, dataset, rowsPerStep, attempts }: StartRecord): string {
+function aboutText(start: StartRecord): string {
+  const { model, rollout, dataset, rowsPerStep, attempts, settings = {} } = start
   const on = dataset === null ? '' : ` on ${dataset}`
   const size = rowsPerStep === null ? '' : `, ${counted(rowsPerStep, 'row')} × ${attempts} per step`
-  return `${model}, ${rollout}${on}${size}`
+  const changed = settingsText(settings)
+  return `${model}, ${rollout}${on}${size}${changed === '' ? '' : `; ${changed}`}`
 }
 
 const maxAlarms = 3

@@ -34,6 +34,7 @@ export async function writeTraining(root: string, training: MadeTraining): Promi
     rows,
     rowsPerStep,
     attempts,
+    settings: { loss: 'gspo', kl: 0.01 },
     startedAt: '2026-11-20T09:00:00.000Z',
   })
   await addEvaluation(folder, 'before', 0, -1)

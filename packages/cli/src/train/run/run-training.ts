@@ -2,6 +2,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
+import { settingOptions } from '@osmosis/eval/analysis'
 import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
 
 import { interruptedExitCode } from '../../command/exit-codes.ts'
@@ -124,6 +125,8 @@ async function withLearner(
   const signals = [interrupt, server.died, planned.died()].filter((one) => one !== undefined)
   const progress = new TrainingProgress(flags.quiet ? undefined : standardError())
   const { config, rowsPerStep, attempts } = plan
+  const settings = settingOptions(config.training)
+  const { max_tokens: longestAnswer } = plan.sampling
   const { warmStart } = flags
   const secrets = redaction()
   const steps = plan.steps + (warmStart === undefined ? 0 : (flags.warmSteps ?? 3))
@@ -147,7 +150,10 @@ async function withLearner(
       maxInFlight: flags.maxInFlight ?? rowsPerStep * attempts,
       evaluateEvery: config.checkpoints.eval_interval ?? 0,
       checkpointEvery: config.checkpoints.checkpoint_save_freq ?? 1,
+      ...settings.training,
       update: {
+        ...settings.update,
+        ...(longestAnswer !== undefined && { longestAnswer }),
         learningRate: flags.lr ?? config.training.lr ?? planned.defaultLearningRate,
         epochs: flags.passes ?? 1,
       },

@@ -34,6 +34,13 @@ export function trainTinkerCommand(configFile: string, flags: TrainTinkerFlags):
         `${hostedUrl} needs a key: set ${keyVariable} in the environment or in .env, or pass --url with a service of your own.`,
       )
     }
+    const { kl = 0, importance_cap: cap } = plan.config.training
+    if (kl > 0 || cap !== undefined) {
+      throw new OsmosisError(
+        'invalid_config',
+        `A Tinker service has no ${kl > 0 ? 'penalty' : 'importance weights'}: remove training.${kl > 0 ? 'kl' : 'importance_cap'} from the config.`,
+      )
+    }
     return plannedLearner(plan, flags, learnerOptions(plan, flags, apiKey))
   })
 }

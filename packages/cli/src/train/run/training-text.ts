@@ -1,6 +1,7 @@
 import path from 'node:path'
 
 import { formatCount, formatDuration, formatShare, type EvaluationProgress } from '@osmosis/eval'
+import { changedSettings, settingOptions, settingsText } from '@osmosis/eval/analysis'
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
 import { workingFolder, type OutputStream } from '../../command/surroundings.ts'
@@ -13,6 +14,8 @@ export function planText(
 ): string {
   const { name, rows, heldOut, steps, rowsPerStep, attempts, unused, config } = plan
   const rollouts = steps * rowsPerStep * attempts
+  const { update, training } = settingOptions(config.training)
+  const settings = settingsText(changedSettings({ ...training, update }))
   const lines: [string, string][] = [
     ['Training', `${name}, of ${config.experiment.rollout} on ${config.experiment.dataset}`],
     ...facts.map(([label, text]): [string, string] => [label, text]),
@@ -21,6 +24,7 @@ export function planText(
       'Steps',
       `${steps} of ${rowsPerStep} rows × ${attempts} attempts = ${formatCount(rollouts)} rollouts`,
     ],
+    ...(settings === '' ? [] : [['Settings', settings] satisfies [string, string]]),
     ['Folder', shown(plan.folder)],
     ['Watch it', `npx osmosis eval view ${shown(plan.folder)}`],
   ]

@@ -1,3 +1,5 @@
+import type { SettingValues } from './training-settings.ts'
+
 /** Figures of the rollouts of a step or an evaluation. */
 export interface StepFigures {
   readonly rollouts: number
@@ -75,6 +77,8 @@ export interface StartRecord {
   readonly rows: number | null
   readonly rowsPerStep: number | null
   readonly attempts: number | null
+  /** Those that differ from the defaults, by their keys in `[training]`; missing in older trainings. */
+  readonly settings?: SettingValues
   /** ISO 8601, UTC. */
   readonly startedAt: string
 }

@@ -1,0 +1,111 @@
+const atLeast0 = { type: 'number', least: 0, must: 'must be a number of at least 0' } as const
+const above0 = { type: 'number', above: 0, must: 'must be a positive number' } as const
+const boolean = { type: 'boolean', must: 'must be true or false' } as const
+
+/**
+ * Keys of `[training]` for how this SDK trains; the hosted platform does not have them. Each has the option of `train()` that it
+ * sets, which is one of `update` or of the training itself, and its default.
+ */
+export const trainingSettings = {
+  loss: {
+    of: 'update',
+    option: 'loss',
+    standard: 'dapo',
+    rule: {
+      type: 'string',
+      pattern: /^(?:grpo|dr_grpo|dapo|cispo|gspo)$/,
+      must: 'must be grpo, dr_grpo, dapo, cispo or gspo',
+    },
+  },
+  clip_low: {
+    of: 'update',
+    option: 'clipLow',
+    standard: 0.2,
+    rule: { type: 'number', least: 0, most: 1, must: 'must be a number from 0 to 1' },
+  },
+  clip_high: { of: 'update', option: 'clipHigh', standard: 0.28, rule: atLeast0 },
+  importance_cap: { of: 'update', option: 'importanceCap', standard: 2, rule: above0 },
+  kl: { of: 'update', option: 'kl', standard: 0, rule: atLeast0 },
+  minibatches: {
+    of: 'update',
+    option: 'minibatches',
+    standard: 1,
+    rule: { type: 'integer', least: 1, must: 'must be a positive integer' },
+  },
+  max_grad_norm: { of: 'update', option: 'maxGradNorm', standard: 1, rule: above0 },
+  weight_decay: { of: 'update', option: 'weightDecay', standard: 0, rule: atLeast0 },
+  normalize_advantages: {
+    of: 'training',
+    option: 'normalizeAdvantages',
+    standard: true,
+    rule: boolean,
+  },
+  mask_cut_answers: { of: 'training', option: 'maskCutAnswers', standard: false, rule: boolean },
+  lr_schedule: {
+    of: 'training',
+    option: 'learningRateSchedule',
+    standard: 'constant',
+    rule: {
+      type: 'string',
+      pattern: /^(?:constant|linear|cosine)$/,
+      must: 'must be constant, linear or cosine',
+    },
+  },
+  lr_warmup_steps: {
+    of: 'training',
+    option: 'warmupSteps',
+    standard: 0,
+    rule: { type: 'integer', least: 0, must: 'must be an integer of at least 0' },
+  },
+} as const
+
+/** Their values in a config. */
+export type TrainingSettings = {
+  readonly [Key in keyof typeof trainingSettings]?:
+    | Widened<(typeof trainingSettings)[Key]['standard']>
+    | undefined
+}
+
+type Widened<T> = T extends string ? string : T extends number ? number : boolean
+
+/** Values of settings by their keys in `[training]`. */
+export type SettingValues = Readonly<Record<string, string | number | boolean>>
+
+/** Those of the settings of a training that differ from the defaults. */
+export function changedSettings(training: {
+  readonly update?: object
+  readonly [option: string]: unknown
+}): SettingValues {
+  const options = { training, update: training.update ?? {} }
+  return Object.fromEntries(
+    Object.entries(trainingSettings).flatMap(([key, { of, option, standard }]) => {
+      const value = (options[of] as Readonly<Record<string, SettingValues[string] | undefined>>)[
+        option
+      ]
+      return value === undefined || value === standard ? [] : [[key, value]]
+    }),
+  )
+}
+
+/** The options of a training that the keys of a config set. */
+export function settingOptions(config: TrainingSettings): {
+  readonly update: Readonly<Record<string, unknown>>
+  readonly training: Readonly<Record<string, unknown>>
+} {
+  const options: Record<'update' | 'training', Record<string, unknown>> = {
+    update: {},
+    training: {},
+  }
+  for (const [key, { of, option }] of Object.entries(trainingSettings)) {
+    const value = config[key as keyof TrainingSettings]
+    if (value !== undefined) options[of][option] = value
+  }
+  return options
+}
+
+/** Settings on one line, such as `kl 0.01, loss gspo`. */
+export function settingsText(settings: SettingValues): string {
+  return Object.entries(settings)
+    .map(([key, value]) => `${key} ${String(value)}`)
+    .join(', ')
+}
