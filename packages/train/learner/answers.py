@@ -8,6 +8,8 @@ import uuid
 from array import array
 from collections import OrderedDict
 
+import schema_types
+
 
 def parse_answer(text, tools, template):
     """The assistant message that the model wrote."""
@@ -41,7 +43,7 @@ def tool_family(template):
 
 
 def _hermes_calls(text, tools):
-    return _tagged_calls(text, lambda body: _json_call(body, "arguments"))
+    return _tagged_calls(text, lambda body: _json_call(body, "arguments", "parameters"))
 
 
 def _xml_calls(text, tools):
@@ -64,15 +66,16 @@ def _llama_calls(text, tools):
     """The whole answer is {"name": …, "parameters": …}; several are separated by semicolons."""
     body = text.strip().removeprefix("<|python_tag|>")
     for parts in ([body], re.split(r"(?<=\})\s*;\s*(?=\{)", body)):
-        calls = [_json_call(part, "parameters") for part in parts]
+        calls = [_json_call(part, "parameters", "arguments") for part in parts]
         if all(call and call[0] in tools for call in calls):
             return "", calls
     return text, []
 
 
-def _json_call(text, key):
-    """A call in JSON; its arguments are the text that the model wrote."""
+def _json_call(text, *keys):
+    """A call in JSON; its arguments are the text that the model wrote, under one of these keys."""
     call = _json(text)
+    key = next((key for key in keys if isinstance(call, dict) and key in call), keys[0])
     name, arguments = (call.get("name"), call.get(key, {})) if isinstance(call, dict) else (None, None)
     if not isinstance(name, str) or not isinstance(arguments, dict):
         return None
@@ -90,10 +93,10 @@ def _xml_call(text, tools):
     parameter = re.compile(r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
     if not function or parameter.sub("", function[2]).strip():
         return None
-    schemas, arguments = (tools.get(function[1], {}).get("parameters") or {}).get("properties") or {}, {}
+    root, arguments = tools.get(function[1], {}).get("parameters"), {}
     for key, value in parameter.findall(function[2]):
-        schema = schemas.get(key)
-        is_text = isinstance(schema, dict) and schema.get("type") == "string" or _json(value) is NO_JSON
+        parsed = _json(value)
+        is_text = parsed is NO_JSON or schema_types.is_text(value, parsed, schema_types.of_parameter(root, key), root)
         arguments[key] = json.dumps(value, ensure_ascii=False) if is_text else value.strip()
     members = [f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in arguments.items()]
     return function[1], "{" + ", ".join(members) + "}"

@@ -3,14 +3,13 @@ import { randomBytes } from 'node:crypto'
 import { OsmosisError } from '@osmosis/core'
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 
+import { isTextBySchema, parameterSchema } from './schema-types.ts'
+
 /** How a family of models writes tool calls. What it cannot read stays in the content. */
 type CallReader = (
   text: string,
-  tools: ReadonlyMap<string, Schemas>,
+  tools: ReadonlyMap<string, unknown>,
 ) => { readonly content: string; readonly calls: readonly ChatToolCall[] }
-
-/** Schemas of the parameters of a tool, by name. */
-type Schemas = Readonly<Record<string, unknown>>
 
 /**
  * What a model wrote, as a message.
@@ -67,14 +66,15 @@ function unreadable(family: string, what: 'config' | 'request'): OsmosisError {
   )
 }
 
-function schemasOf(tools: readonly unknown[]): Map<string, Schemas> {
+/** The schemas of the parameters, by the name of the tool. */
+function schemasOf(tools: readonly unknown[]): Map<string, unknown> {
   const functions = tools.map((tool) => (tool as { function?: OfferedFunction }).function)
-  return new Map(functions.map((one) => [one?.name ?? '', one?.parameters?.properties ?? {}]))
+  return new Map(functions.map((one) => [one?.name ?? '', one?.parameters]))
 }
 
 interface OfferedFunction {
   readonly name?: string
-  readonly parameters?: { readonly properties?: Schemas }
+  readonly parameters?: unknown
 }
 
 /** A call within the thinking is none, also where the answer was cut off there. */
@@ -85,10 +85,10 @@ function withoutThinking(text: string): { thinking: string | undefined; rest: st
 }
 
 function hermesCalls(text: string): ReturnType<CallReader> {
-  return taggedCalls(text, (body) => jsonCall(body, 'arguments'))
+  return taggedCalls(text, (body) => jsonCall(body, ['arguments', 'parameters']))
 }
 
-function xmlCalls(text: string, tools: ReadonlyMap<string, Schemas>): ReturnType<CallReader> {
+function xmlCalls(text: string, tools: ReadonlyMap<string, unknown>): ReturnType<CallReader> {
   return taggedCalls(text, (body) => xmlCall(body, tools))
 }
 
@@ -112,34 +112,41 @@ function taggedCalls(
 }
 
 /** The whole answer is `{"name": …, "parameters": …}`; several are separated by semicolons. */
-function llamaCalls(text: string, tools: ReadonlyMap<string, Schemas>): ReturnType<CallReader> {
+function llamaCalls(text: string, tools: ReadonlyMap<string, unknown>): ReturnType<CallReader> {
   const body = text.trim().replace(/^<\|python_tag\|>/, '')
   for (const parts of [[body], body.split(/(?<=\})\s*;\s*(?=\{)/)]) {
-    const calls = parts.flatMap((part) => jsonCall(part, 'parameters') ?? [])
+    const calls = parts.flatMap((part) => jsonCall(part, ['parameters', 'arguments']) ?? [])
     const areOffered = calls.every((call) => tools.has(call.function.name))
     if (calls.length === parts.length && areOffered) return { content: '', calls }
   }
   return { content: text, calls: [] }
 }
 
-function xmlCall(text: string, tools: ReadonlyMap<string, Schemas>): ChatToolCall | undefined {
+function xmlCall(text: string, tools: ReadonlyMap<string, unknown>): ChatToolCall | undefined {
   const [, name, body = ''] = /^\s*<function=([^>\n]+)>([^]*)<\/function>\s*$/.exec(text) ?? []
   const parameter = /<parameter=([^>\n]+)>\n?([^]*?)\n?<\/parameter>/g
   if (name === undefined || body.replaceAll(parameter, '').trim() !== '') return undefined
-  const schemas = tools.get(name) ?? {}
+  const root = tools.get(name)
   const values = new Map<string, string>()
   for (const [, key = '', value = ''] of body.matchAll(parameter)) {
-    const { type } = (schemas[key] ?? {}) as { type?: unknown }
-    const isText = type === 'string' || parsed(value) === undefined
+    const json = parsed(value)
+    const isText =
+      json === undefined || isTextBySchema(value, json, parameterSchema(root, key), root)
     values.set(key, isText ? JSON.stringify(value) : value.trim())
   }
   const members = Array.from(values, ([key, value]) => `${JSON.stringify(key)}: ${value}`)
   return toCall(name, `{${members.join(', ')}}`)
 }
 
-/** A call in JSON. Its arguments are the text that the model wrote. */
-function jsonCall(text: string, key: 'arguments' | 'parameters'): ChatToolCall | undefined {
-  const { name, [key]: args = {} } = (parsed(text) ?? {}) as Record<string, unknown>
+/**
+ * A call in JSON. Its arguments are the text that the model wrote.
+ *
+ * @param keys - where the arguments stand; models that write in one form at times use the key of another
+ */
+function jsonCall(text: string, keys: readonly string[]): ChatToolCall | undefined {
+  const call = (parsed(text) ?? {}) as Record<string, unknown>
+  const key = keys.find((one) => Object.hasOwn(call, one)) ?? ''
+  const { name, [key]: args = {} } = call
   if (typeof name !== 'string' || typeof args !== 'object' || args === null) return undefined
   return Array.isArray(args) ? undefined : toCall(name, memberText(text, key) ?? '{}')
 }

@@ -27,7 +27,6 @@ TEMPLATES = {
     "llama": '<|start_header_id|> {"name": …, "parameters": …}'}
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}, "n": {"type": "number"}}}}}
-TOOLS = [READ_NOTE, SEARCH]
 
 
 def start(policy="tiny_policy.py:TinyPolicy", *flags, **environment):
@@ -184,7 +183,8 @@ class Answers(WithPolicy):
 class Parsing(unittest.TestCase):
     def test_reads_the_answers_that_every_reader_of_answers_has_to_read(self):
         for case in json.loads((HERE.parent / "answers.json").read_text()):
-            offered = TOOLS if case.get("tools", True) else []
+            search = {**SEARCH["function"], **{key: case[key] for key in ("parameters",) if key in case}}
+            offered = [READ_NOTE, {"type": "function", "function": search}] if case.get("tools", True) else []
             message = answers.parse_answer(case["text"], offered, TEMPLATES[case["family"]])
             calls = [[call["function"]["name"], call["function"]["arguments"]] for call in message.get("tool_calls", [])]
             read = {"content": message["content"], "reasoning": message.get("reasoning_content"), "calls": calls}
