@@ -42,7 +42,7 @@ export class OpenDoor extends AgentWorkflow {
 /** The share of letters that are right. */
 export class RightLetters extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
-    const code = ctx.label ?? ''
+    const code = ctx.requireLabel()
     const said = lastAssistantText(ctx.sample)
     const right = Array.from(code).filter((letter, at) => letter === said[at])
     ctx.setReward(right.length / code.length)

@@ -9,7 +9,7 @@ const { answers, unchanged, prompt, label } = calculatorMigration
 
 class MultiplyGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
-    ctx.setReward(lastAssistantText(ctx.sample).includes(ctx.label ?? '') ? 1 : 0)
+    ctx.setReward(lastAssistantText(ctx.sample).includes(ctx.requireLabel()) ? 1 : 0)
   }
 }
 

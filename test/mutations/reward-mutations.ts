@@ -112,4 +112,32 @@ export const rewardMutations: readonly Mutation[] = [
     from: "if (typeof refusal === 'string' && refusal !== '') return ''",
     to: '',
   },
+  {
+    name: 'a row without a label has an empty one',
+    file: 'packages/core/src/scores/reference.ts',
+    from: "reference('ctx.requireLabel()', label)\n",
+    to: '',
+    tests: ['packages/runtime/test/backend/outcomes.test.ts'],
+  },
+  {
+    name: 'labels are not checked before an evaluation',
+    file: 'packages/core/src/workflow/metadata-schema.ts',
+    from: "...(await problemsOf('label', graderConfig?.label, label)),",
+    to: '',
+    tests: ['packages/cli/test/typed-rows.test.ts'],
+  },
+  {
+    name: 'the plan does not count rows without an answer',
+    file: 'packages/cli/src/eval/run/run-output.ts',
+    from: "label ?? '').trim() === ''",
+    to: "label ?? '').trim() === '-'",
+    tests: ['packages/cli/test/typed-rows.test.ts'],
+  },
+  {
+    name: 'a grader that pays for any answer is not found where rows have none',
+    file: 'packages/eval/src/audit/audit-run.ts',
+    from: "'no-label': paysAnyAnswer ? missingLabel(read) : undefined,",
+    to: "'no-label': undefined,",
+    tests: ['packages/cli/test/eval-audit.test.ts'],
+  },
 ]

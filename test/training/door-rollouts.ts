@@ -69,7 +69,7 @@ export function doorRollouts(
 
   class RightLetters extends Grader {
     async grade(ctx: GraderContext): Promise<void> {
-      const code = ctx.label ?? ''
+      const code = ctx.requireLabel()
       const said = lastAssistantText(ctx.sample)
       const right = letterPairs(code, said).filter(([letter, guess]) => letter === guess)
       const reward = right.length / code.length

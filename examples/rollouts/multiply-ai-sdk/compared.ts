@@ -13,7 +13,9 @@ export { MultiplyWorkflow } from './main.ts'
 
 /** 1 for the cheapest right answer of the group, down to 0.5 for others that are right; 0 for wrong ones. */
 export class CheapestGrader extends GroupGrader {
-  async gradeGroup({ members, failed, label }: GroupGraderContext): Promise<void> {
+  async gradeGroup(ctx: GroupGraderContext): Promise<void> {
+    const { members, failed } = ctx
+    const label = ctx.requireLabel()
     const right = members.filter((member) => isRight(member, label))
     const least = Math.min(...right.map(tokensOf))
     for (const member of members) {
@@ -23,9 +25,9 @@ export class CheapestGrader extends GroupGrader {
   }
 }
 
-function isRight({ sample }: GroupMember, label: string | null): boolean {
+function isRight({ sample }: GroupMember, label: string): boolean {
   const [, answer = ''] = /####\s*([-+]?\d*\.?\d+)/.exec(lastAssistantText(sample)) ?? []
-  return Math.abs(parseFloat(answer) - parseFloat(label ?? '')) < 0.01
+  return Math.abs(parseFloat(answer) - parseFloat(label)) < 0.01
 }
 
 /** Completion tokens of the attempt; at least 1, because an endpoint may not report usage. */

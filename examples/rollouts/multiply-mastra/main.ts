@@ -43,7 +43,7 @@ export class MultiplyGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
     for (const [sampleId, sample] of ctx.samples) {
       const [, answer = ''] = /####\s*([-+]?\d*\.?\d+)/.exec(lastAssistantText(sample)) ?? []
-      const error = Math.abs(parseFloat(answer) - parseFloat(ctx.label ?? ''))
+      const error = Math.abs(parseFloat(answer) - parseFloat(ctx.requireLabel()))
       ctx.setSampleReward(sampleId, error < 0.01 ? 1 : 0)
     }
   }

@@ -229,6 +229,21 @@ it('finds a grader that threw although an eval function passes the rollout', asy
   })
 })
 
+it('finds passes at rows without an answer, unless the grader fails other answers there', async () => {
+  const rows = (...graded: [label: string | null, reward: number | null][]) =>
+    graded.map(([label, reward], row) =>
+      storedItem(row, `answer ${row}`, reward, { graded: { label } }),
+    )
+  const paid = rows([null, 1], ['x', 1], [' ', 1], ['y', 0], [null, null])
+  const evidence = 'its row has no answer, and every graded rollout at such rows passes'
+  expect(await audit(await storeRun(temporaryFolder(), paid))).toEqual({
+    '0.1:no-label': evidence,
+    '2.1:no-label': evidence,
+  })
+  const judged = rows([null, 1], [null, 0], ['x', 1])
+  expect(await audit(await storeRun(temporaryFolder(), judged))).toEqual({})
+})
+
 it('finds errors that the log or the grader itself has about a pass', async () => {
   const graded = (metrics: Record<string, unknown>) => ({
     samples: { main: { messages: [], label: null, metrics, extra_fields: {} } },

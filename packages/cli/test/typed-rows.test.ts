@@ -33,6 +33,35 @@ describe('osmosis eval run', () => {
   })
 })
 
+describe('labels that a grader cannot use', () => {
+  const problems = `- line 2: label: numeric needs a label that is one number and nothing else, got "3 or 4".
+- line 3: label: numeric needs a label that is one number and nothing else, got "3,5". Write the decimal point as a point, or pass decimalComma: true.
+- line 4: label: numeric needs a reference answer, got null. Give the row a ground_truth, or reward it by another rule.
+- line 6: label: numeric needs a label that is one number and nothing else, got "2024-01-05".
+- line 7: label: numeric needs a label that is one number and nothing else, got "12:30".
+`
+
+  it('are refused with their rows before anything runs, and the plan counts rows without one', async () => {
+    const words =
+      'eval run -m rollouts/sums/main.ts --policy policies/echo.ts --output out -d data/labels.jsonl --dry-run'
+    const { code, stderr } = await run(words.split(' '))
+    expect([code, stderr.slice(stderr.indexOf('error:'))]).toEqual([
+      2,
+      `error: Invalid dataset data/labels.jsonl:\n${problems}`,
+    ])
+    expect(stderr).toContain('No answer  1 of 8 rows without ground_truth')
+    const usable = await run(`${words} --rows 0,4,7`.split(' '))
+    expect(usable.code).toBe(0)
+    expect(usable.stderr).not.toContain('No answer')
+  })
+
+  it('are found by dataset validate', async () => {
+    const words = 'dataset validate data/labels.jsonl --entrypoint rollouts/sums/main.ts'
+    const { code, stdout } = await run(words.split(' '))
+    expect([code, stdout.endsWith(problems)]).toEqual([1, true])
+  })
+})
+
 describe('osmosis dataset validate --entrypoint', () => {
   const validate = (words: string): ReturnType<typeof run> =>
     run(['dataset', 'validate', ...words.split(' ')])

@@ -30,6 +30,32 @@ export class Days extends Grader<unknown, typeof config> {
 }
 `
 
+const sums = `
+import { AgentWorkflow, defineGraderConfig, Grader, lastAssistantText, requireRolloutContext } from '@osmosis/core'
+import { numeric, numericLabel } from '@osmosis/core/scores'
+
+export const graderConfig = defineGraderConfig({ name: 'sums', label: numericLabel() })
+
+export class Sums extends AgentWorkflow {
+  async run(ctx) {
+    const { choices } = await requireRolloutContext('Sums').policy('sample').complete({ messages: ctx.prompt })
+    return [...ctx.prompt, choices[0].message]
+  }
+}
+
+export class Exact extends Grader {
+  async grade(ctx) {
+    ctx.setReward(numeric(lastAssistantText(ctx.sample), ctx.label))
+  }
+}
+`
+
+const labels = ['4', '3 or 4', '3,5', null, '1/2 km', '2024-01-05', '12:30', '\\boxed{2}']
+  .map((label) =>
+    JSON.stringify({ user_prompt: 'How much?', ground_truth: label, metadata: { a: 1 } }),
+  )
+  .join('\n')
+
 const good = '{"metadata":{"city":"Rome"}}\n'
 const bad = `${good}\n{"metadata":{"days":1}}\n${good}{"metadata":{"city":1,"days":"x"}}\n`
 
@@ -39,6 +65,8 @@ export function inTypedWorkspace(): string {
     'rollouts/typed/main.ts': workflow,
     'data/bad.jsonl': bad,
     'data/valid.jsonl': good.repeat(4),
+    'rollouts/sums/main.ts': sums,
+    'data/labels.jsonl': labels,
   })
   workIn(root)
   return root

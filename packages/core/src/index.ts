@@ -73,8 +73,9 @@ export {
   type GroupMember,
 } from './workflow/group-grader.ts'
 export {
-  metadataProblems,
   parseMetadata,
+  rowProblems,
+  type RowSchemas,
   type AnyMetadata,
   type MetadataIssue,
   type MetadataOf,

@@ -18,7 +18,7 @@ function declareAudit(evals: Command) {
     .argument('[run]', 'a run, <run>@baseline, <run>@<grading>, or its folder (default: latest)')
     .option(
       '--check <check>',
-      'only this check: same-words, no-tools, label-shown, candidates, grader-error or no-evidence; may be repeated',
+      'only this check: same-words, no-tools, label-shown, candidates, grader-error, no-label or no-evidence; may be repeated',
       repeated,
     )
     .optionsGroup(groups.review)

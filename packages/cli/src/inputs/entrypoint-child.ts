@@ -1,7 +1,7 @@
 import { errorMessage } from '@osmosis/core'
 
-import { metadataCheckOf } from '../serve/served-workflow.ts'
-import { answerMetadataChecks } from '../serve/server-channel.ts'
+import { hasSchema, rowCheckOf } from '../serve/served-workflow.ts'
+import { answerRowChecks } from '../serve/server-channel.ts'
 import type { EntrypointReport } from './entrypoint-process.ts'
 import { checkAgentLoop, loadEntrypoint, type LoadedEntrypoint } from './load-entrypoint.ts'
 
@@ -21,12 +21,12 @@ async function inspect(loaded: LoadedEntrypoint): Promise<EntrypointReport> {
     return { kind: 'agent-loop', problem }
   }
   const { grader, workflowConfig, graderConfig } = loaded.entrypoint
-  answerMetadataChecks((rows) => metadataCheckOf(workflowConfig, rows))
+  answerRowChecks(rowCheckOf(loaded.entrypoint))
   const parts = { grader, 'workflow config': workflowConfig, 'grader config': graderConfig }
   const missing = Object.entries(parts).flatMap(([name, part]) =>
     part === undefined ? [name] : [],
   )
-  return { kind: 'workflow', missing, hasSchema: workflowConfig?.metadata !== undefined }
+  return { kind: 'workflow', missing, hasSchema: hasSchema(loaded.entrypoint) }
 }
 
 function report(loaded: EntrypointReport): void {

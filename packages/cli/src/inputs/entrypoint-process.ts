@@ -3,9 +3,9 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { findMetadataProblems, type DatasetRow } from '@osmosis/eval'
+import { findRowProblems, type DatasetRow } from '@osmosis/eval'
 
-import { metadataCheckBy } from '../serve/server-channel.ts'
+import { rowCheckBy } from '../serve/server-channel.ts'
 
 /** What a process reports about the entrypoint that it has loaded. */
 export type EntrypointReport =
@@ -50,7 +50,7 @@ export interface DatasetFit {
 }
 
 /**
- * Loads an entrypoint in a separate process, and checks all rows by the metadata schema that its
+ * Loads an entrypoint in a separate process, and checks all rows by the schemas that its
  * workflow config declares.
  *
  * @throws OsmosisError with code `invalid_entrypoint` when it cannot be loaded
@@ -63,11 +63,11 @@ export async function datasetFit(
   return withEntrypoint(entrypoint, options, async (report, child) => {
     if (report.kind === 'failed') throw new OsmosisError('invalid_entrypoint', report.message)
     if (report.kind === 'workflow' && report.hasSchema) {
-      return { problems: await findMetadataProblems(rows, metadataCheckBy(child)), warnings: [] }
+      return { problems: await findRowProblems(rows, rowCheckBy(child)), warnings: [] }
     }
     const why =
       report.kind === 'workflow'
-        ? 'its workflow config declares no metadata schema'
+        ? 'its configs declare no schema of metadata or labels'
         : 'an agent loop declares no schema for its rows'
     return { problems: [], warnings: [`rows were not checked against ${entrypoint}: ${why}`] }
   })

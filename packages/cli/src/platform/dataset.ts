@@ -24,7 +24,7 @@ function declareValidate(datasets: Command) {
     .description('check a file before uploading it, without calling the platform')
     .argument('<file>', 'a .jsonl, .csv or .parquet file')
     .optionsGroup(groups.inputs)
-    .option('--entrypoint <module>', 'also check all rows by the metadata schema of this workflow')
+    .option('--entrypoint <module>', 'also check all rows by the schemas of this workflow')
     .addHelpText('after', example('osmosis dataset validate data/prices.jsonl'))
 }
 

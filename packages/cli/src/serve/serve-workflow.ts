@@ -21,7 +21,7 @@ import {
   type ServedWorkflow,
   type WorkflowFacts,
 } from './served-workflow.ts'
-import { announceListening, answerMetadataChecks } from './server-channel.ts'
+import { announceListening, answerRowChecks } from './server-channel.ts'
 
 /** @param what - a loaded workflow, or the entrypoint that worker processes load */
 export async function serveWorkflow(
@@ -154,7 +154,7 @@ async function openWorkflowPort(
     `Listening on ${listening.url} (${key})`,
   ]
   printOut(`${said.join('\n')}\n`)
-  answerMetadataChecks(check)
+  answerRowChecks(check)
   const { hasSchema, isConfigured, grader, groupMinSize } = facts
   const hasGrader = grader !== null
   const served = { hasSchema, isConfigured, hasGrader, groupMinSize }

@@ -3,14 +3,9 @@ import { availableParallelism } from 'node:os'
 import path from 'node:path'
 
 import { LocalBackend, type Entrypoint, type ExecutionBackend } from '@osmosis/runtime'
-import {
-  metadataProblems,
-  type AnyMetadata,
-  type EgressOptions,
-  type WorkflowConfig,
-} from '@osmosis/core'
+import { rowProblems, type EgressOptions, type RowSchemas } from '@osmosis/core'
 import { groupSettings, isGroupGraderClass, overrideConfig } from '@osmosis/core/workflow'
-import type { MetadataCheck } from '@osmosis/eval'
+import type { RowCheck } from '@osmosis/eval'
 import { createWorkerPool, type WorkerEnd } from '@osmosis/workers'
 
 import type { ProcessFlags } from '../command/flags.ts'
@@ -24,7 +19,7 @@ export interface WorkflowFacts {
   readonly workflow: string
   /** Name of the class; null without a grader. */
   readonly grader: string | null
-  /** Whether it declares a schema of its metadata. */
+  /** Whether it declares a schema of its metadata or labels. */
   readonly hasSchema: boolean
   /** Whether it has a config, which limits its concurrency. */
   readonly isConfigured: boolean
@@ -48,7 +43,7 @@ export interface BackendOptions {
 export interface ServedWorkflow {
   readonly backend: ExecutionBackend
   readonly facts: WorkflowFacts
-  readonly check: MetadataCheck
+  readonly check: RowCheck
   readonly close: () => Promise<void>
 }
 
@@ -60,7 +55,7 @@ export function localWorkflow(
   return {
     backend: new LocalBackend(backendOptions(entrypoint, options)),
     facts: factsOf(entrypoint, file),
-    check: async (rows) => metadataCheckOf(entrypoint.workflowConfig, rows),
+    check: rowCheckOf(entrypoint),
     close: async () => {},
   }
 }
@@ -86,18 +81,19 @@ export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {
     file,
     workflow: workflow.name,
     grader: grader?.name ?? null,
-    hasSchema: workflowConfig?.metadata !== undefined,
+    hasSchema: hasSchema(entrypoint),
     isConfigured: workflowConfig !== undefined,
     groupMinSize: isGroupGraderClass(grader) ? groupSettings(graderConfig).minSize : null,
   }
 }
 
-/** For each row, the violations of the schema of a workflow. */
-export async function metadataCheckOf(
-  config: WorkflowConfig | undefined,
-  rows: readonly AnyMetadata[],
-): Promise<(readonly string[])[]> {
-  return Promise.all(rows.map(async (row) => metadataProblems(config, row)))
+/** Checks rows by the schemas that an entrypoint declares. */
+export function rowCheckOf(schemas: RowSchemas): RowCheck {
+  return async (rows) => Promise.all(rows.map(async (row) => rowProblems(schemas, row)))
+}
+
+export function hasSchema({ workflowConfig, graderConfig }: RowSchemas): boolean {
+  return workflowConfig?.metadata !== undefined || graderConfig?.label !== undefined
 }
 
 /** Arguments of a worker process. */

@@ -1,7 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
 
-import type { AnyMetadata } from '@osmosis/core'
-import type { MetadataCheck } from '@osmosis/eval'
+import type { RowCheck } from '@osmosis/eval'
 import type { ListeningServer } from '@osmosis/server'
 
 import { endSignal } from '../command/surroundings.ts'
@@ -14,7 +13,7 @@ export interface ListeningMessage {
   readonly type: 'osmosis.listening'
   readonly url: string
   readonly kind: EntrypointKind
-  /** Whether it declares a schema of its metadata; then it answers `metadataCheckBy`. */
+  /** Whether it declares a schema of its rows; then it answers `rowCheckBy`. */
   readonly hasSchema: boolean
   /** Whether its config sets its concurrency. */
   readonly isConfigured: boolean
@@ -48,39 +47,39 @@ export function announceListening(
 // A child process loads user code, and its parent has the rows: the parent sends them in batches.
 
 interface CheckMessage {
-  readonly type: 'osmosis.check_metadata'
-  readonly metadata: readonly AnyMetadata[]
+  readonly type: 'osmosis.check_rows'
+  readonly rows: Parameters<RowCheck>[0]
 }
 
 interface CheckedMessage {
-  readonly type: 'osmosis.metadata_checked'
-  /** For each row, its violations of the schema. */
+  readonly type: 'osmosis.rows_checked'
+  /** For each row, its violations of the schemas. */
   readonly problems: readonly (readonly string[])[]
 }
 
 /** Checks the rows that the parent process sends. */
-export function answerMetadataChecks(check: MetadataCheck): void {
-  const answer = async ({ metadata }: CheckMessage): Promise<void> => {
-    const problems = await check(metadata)
-    process.send?.({ type: 'osmosis.metadata_checked', problems } satisfies CheckedMessage)
+export function answerRowChecks(check: RowCheck): void {
+  const answer = async ({ rows }: CheckMessage): Promise<void> => {
+    const problems = await check(rows)
+    process.send?.({ type: 'osmosis.rows_checked', problems } satisfies CheckedMessage)
   }
   process.on('message', (message: unknown) => {
-    if (!isOfType<CheckMessage>(message, 'osmosis.check_metadata')) return
+    if (!isOfType<CheckMessage>(message, 'osmosis.check_rows')) return
     // The parent detects a failure by the exit.
     answer(message).catch(() => process.exit(1))
   })
 }
 
-/** Lets a process that called {@link answerMetadataChecks} check rows. One check at a time. */
-export function metadataCheckBy(child: ChildProcess): MetadataCheck {
-  return (metadata) =>
+/** Lets a process that called {@link answerRowChecks} check rows. One check at a time. */
+export function rowCheckBy(child: ChildProcess): RowCheck {
+  return (rows) =>
     new Promise((resolve, reject) => {
       const settle = (): void => {
         child.off('message', onMessage)
         child.off('close', onClose)
       }
       const onMessage = (message: unknown): void => {
-        if (!isOfType<CheckedMessage>(message, 'osmosis.metadata_checked')) return
+        if (!isOfType<CheckedMessage>(message, 'osmosis.rows_checked')) return
         settle()
         resolve(message.problems)
       }
@@ -90,7 +89,7 @@ export function metadataCheckBy(child: ChildProcess): MetadataCheck {
       }
       child.on('message', onMessage)
       child.once('close', onClose)
-      child.send({ type: 'osmosis.check_metadata', metadata } satisfies CheckMessage, (error) => {
+      child.send({ type: 'osmosis.check_rows', rows } satisfies CheckMessage, (error) => {
         if (error === null) return
         settle()
         reject(error)

@@ -1,13 +1,9 @@
-import { OsmosisError, type AnyMetadata } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import type { RowCheck } from '@osmosis/eval'
 import { runWorker } from '@osmosis/workers'
 
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import {
-  backendOptions,
-  factsOf,
-  metadataCheckOf,
-  type WorkerArguments,
-} from './served-workflow.ts'
+import { backendOptions, factsOf, rowCheckOf, type WorkerArguments } from './served-workflow.ts'
 
 // Started by `workflowInWorkers`, once for each worker.
 const { spec, ...options } = JSON.parse(process.argv[2] ?? '{}') as WorkerArguments
@@ -24,7 +20,6 @@ await runWorker(async () => {
   return {
     backend: backendOptions(entrypoint, options),
     facts: factsOf(entrypoint, file),
-    answer: async (rows) =>
-      metadataCheckOf(entrypoint.workflowConfig, rows as readonly AnyMetadata[]),
+    answer: async (rows) => rowCheckOf(entrypoint)(rows as Parameters<RowCheck>[0]),
   }
 })

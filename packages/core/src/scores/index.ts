@@ -1,6 +1,6 @@
 export { withoutThinking } from '../answer/thinking.ts'
 export { json } from './json.ts'
 export { type JsonOptions, lastJson } from './last-json.ts'
-export { numeric, type NumericOptions } from './numeric.ts'
+export { numeric, numericLabel, type NumericOptions } from './numeric.ts'
 export { contains, type ContainsOptions, exact, matches, type TextOptions } from './text.ts'
 export { unitTests, type UnitTestOptions } from './unit-tests.ts'

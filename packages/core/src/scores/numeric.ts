@@ -1,4 +1,5 @@
-import { OsmosisError } from '../errors.ts'
+import { errorMessage, OsmosisError } from '../errors.ts'
+import type { MetadataSchema } from '../workflow/metadata-schema.ts'
 import { type ExactNumber, exactDecimal, lastNumber, wholeNumber } from './number/exact-number.ts'
 import type { NumberNotation } from './number/number-grammar.ts'
 import { reference } from './reference.ts'
@@ -35,6 +36,26 @@ export function numeric(
   if (said === undefined) return 0
   const readings = said.isPercent === expected.isPercent ? [said] : [said, otherReading(said)]
   return readings.some((one) => isNear(one, expected, { tolerance, relative })) ? 1 : 0
+}
+
+/** For `label` of `defineGraderConfig`: refuses the labels that {@link numeric} refuses, before anything runs. */
+export function numericLabel(
+  options: Pick<NumericOptions, 'decimalComma'> = {},
+): MetadataSchema<string> {
+  return {
+    '~standard': {
+      version: 1,
+      vendor: 'osmosis',
+      validate(label) {
+        try {
+          labelNumber(label as string | null, options)
+          return { value: label as string }
+        } catch (error) {
+          return { issues: [{ message: errorMessage(error) }] }
+        }
+      },
+    },
+  }
 }
 
 function labelNumber(label: string | number | null, notation: NumberNotation): ExactNumber {

@@ -13,3 +13,9 @@ export function reference(score: string, label: string | null | undefined): stri
     `${score} needs a reference answer, got ${label === '' ? "''" : JSON.stringify(label ?? null)}. Give the row a ground_truth, or reward it by another rule.`,
   )
 }
+
+/** The label as the row has it. Throws what `reference` throws. */
+export function requireLabel(label: string | null): string {
+  reference('ctx.requireLabel()', label)
+  return label ?? ''
+}

@@ -48,6 +48,11 @@ export interface GroupSettings {
 export interface BaseGraderConfig extends BaseConfig {
   /** For a GroupGrader. */
   readonly group?: GroupSettings
+  /**
+   * The labels that the grader can use, as a schema; `numericLabel()` of `@osmosis/core/scores` is the one of `numeric`. A
+   * row without a label is `null`. An evaluation checks its rows before anything runs.
+   */
+  readonly label?: MetadataSchema
 }
 
 /** A config made by {@link defineWorkflowConfig}. */
@@ -84,6 +89,12 @@ export function defineWorkflowConfig<T extends BaseWorkflowConfig>(config: T): W
  * @throws OsmosisError with code `invalid_config`
  */
 export function defineGraderConfig<T extends BaseGraderConfig>(config: T): GraderConfig<T> {
+  if (config.label !== undefined && !isMetadataSchema(config.label)) {
+    throw new OsmosisError(
+      'invalid_config',
+      `label of "${config.name}" must be a schema of the rows' labels, e.g. numericLabel(). Give data of your own another name.`,
+    )
+  }
   const { waitSeconds, minSize } = groupSettings(config)
   if (!(waitSeconds >= 0 && waitSeconds <= maxWaitSeconds)) {
     throw new OsmosisError(

@@ -8,6 +8,12 @@ const brand = Symbol.for('osmosis.grader')
 export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   /** The row's reference answer; null when it has none. */
   readonly label: string | null
+  /**
+   * The row's reference answer. Without one every answer would be right, or none, so the rollout fails without a reward.
+   *
+   * @throws OsmosisError with code `invalid_dataset` when the row has none
+   */
+  requireLabel(): string
   /** The row's metadata as the workflow received it; null when it has none. */
   readonly metadata: MetadataOf<TWorkflowConfig>
   /** All samples of the rollout by their ids, in the order they were registered. */

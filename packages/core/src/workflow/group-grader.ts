@@ -37,6 +37,8 @@ export interface GroupGraderContext<TConfig = unknown, TWorkflowConfig = unknown
   readonly group: { readonly id: string; readonly size: number }
   /** The row's reference answer; null when it has none. */
   readonly label: string | null
+  /** The same, for a grader that needs it. Throws what `requireLabel` of a `Grader` throws. */
+  requireLabel(): string
   /** The row's metadata as the workflows received it; null when it has none. */
   readonly metadata: MetadataOf<TWorkflowConfig>
   /** The attempts with samples, in order: at least `group.minSize` of the config. */

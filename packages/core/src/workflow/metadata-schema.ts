@@ -4,7 +4,7 @@ import { errorMessage, OsmosisError } from '../errors.ts'
 export type AnyMetadata = Readonly<Record<string, unknown>> | null
 
 /**
- * The shape of a row's metadata: a schema of zod, Valibot, ArkType or another Standard Schema library.
+ * The shape of a row's metadata or label: a schema of zod, Valibot, ArkType or another Standard Schema library.
  */
 export interface MetadataSchema<Parsed = unknown> {
   readonly '~standard': {
@@ -54,7 +54,8 @@ export function isMetadataSchema(value: unknown): value is MetadataSchema {
  * @throws OsmosisError with code `invalid_dataset` that names each invalid value
  */
 export async function parseMetadata(config: unknown, metadata: AnyMetadata): Promise<unknown> {
-  const parsed = await parse(config, metadata)
+  const schema = (config as { metadata?: unknown } | null | undefined)?.metadata
+  const parsed = await parse('metadata', schema, metadata)
   if (parsed.problems.length === 0) return parsed.value
   throw new OsmosisError(
     'invalid_dataset',
@@ -62,34 +63,47 @@ export async function parseMetadata(config: unknown, metadata: AnyMetadata): Pro
   )
 }
 
-/**
- * Why the metadata of a row does not match the schema of the workflow's config; empty when it does.
- *
- * @param config - the result of `defineWorkflowConfig`, or undefined
- */
-export async function metadataProblems(
-  config: unknown,
-  metadata: AnyMetadata,
+/** The configs of an entrypoint, as far as they declare schemas of its rows. */
+export interface RowSchemas {
+  readonly workflowConfig?: { readonly metadata?: MetadataSchema } | undefined
+  readonly graderConfig?: { readonly label?: MetadataSchema } | undefined
+}
+
+/** Why a row does not match the schemas of its metadata and its label; empty when it does. */
+export async function rowProblems(
+  { workflowConfig, graderConfig }: RowSchemas,
+  { metadata, label }: { readonly metadata: AnyMetadata; readonly label: string | null },
+): Promise<readonly string[]> {
+  return [
+    ...(await problemsOf('metadata', workflowConfig?.metadata, metadata)),
+    ...(await problemsOf('label', graderConfig?.label, label)),
+  ]
+}
+
+async function problemsOf(
+  name: 'metadata' | 'label',
+  schema: MetadataSchema | undefined,
+  value: unknown,
 ): Promise<readonly string[]> {
   try {
-    return (await parse(config, metadata)).problems
+    return (await parse(name, schema, value)).problems
   } catch (error) {
-    return [`metadata: the schema failed: ${errorMessage(error)}`]
+    return [`${name}: the schema failed: ${errorMessage(error)}`]
   }
 }
 
 async function parse(
-  config: unknown,
-  metadata: AnyMetadata,
+  name: string,
+  schema: unknown,
+  given: unknown,
 ): Promise<{ readonly value: unknown; readonly problems: readonly string[] }> {
-  const schema = (config as { metadata?: unknown } | null | undefined)?.metadata
-  if (!isMetadataSchema(schema)) return { value: metadata, problems: [] }
+  if (!isMetadataSchema(schema)) return { value: given, problems: [] }
   // A copy, because a schema may modify its input, which documents store.
-  const result = await schema['~standard'].validate(structuredClone(metadata))
+  const result = await schema['~standard'].validate(structuredClone(given))
   if (result.issues === undefined) return { value: result.value, problems: [] }
   const problems = result.issues.map(({ message, path = [] }) => {
     const place = path.map((key) => String(typeof key === 'object' ? key.key : key))
-    return `${['metadata', ...place].join('.')}: ${message}`
+    return `${[name, ...place].join('.')}: ${message}`
   })
   return { value: undefined, problems }
 }

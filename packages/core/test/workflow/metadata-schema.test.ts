@@ -1,11 +1,14 @@
 import {
   AgentWorkflow,
+  defineGraderConfig,
   defineWorkflowConfig,
   Grader,
   type AgentWorkflowContext,
   type GraderContext,
   type MetadataSchema,
+  rowProblems,
 } from '@osmosis/core'
+import { numericLabel } from '@osmosis/core/scores'
 import { LocalBackend } from '@osmosis/runtime'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
@@ -128,4 +131,27 @@ it('refuses metadata in a config that is not a schema', () => {
       message: expect.stringContaining('must be a schema'),
     }),
   )
+})
+
+it('refuses a label in a config of a grader that is not a schema', () => {
+  // @ts-expect-error -- data instead of a schema
+  expect(() => defineGraderConfig({ name: 'g', label: 'number' })).toThrow(
+    expect.objectContaining({
+      code: 'invalid_config',
+      message: expect.stringContaining('must be a schema'),
+    }),
+  )
+})
+
+it.each([
+  ['4', []],
+  ['3,5', ['label: numeric needs a label that is one number']],
+  [null, ['label: numeric needs a reference answer']],
+])('names what is wrong with the label %j', async (label, problems) => {
+  const graderConfig = defineGraderConfig({ name: 'g', label: numericLabel() })
+  const found = await rowProblems({ graderConfig }, { label, metadata: null })
+  expect(found.map((line) => line.slice(0, problems[0]?.length))).toEqual(problems)
+  const withComma = { label: numericLabel({ decimalComma: true }) }
+  const row = { label: '3,5', metadata: null }
+  expect(await rowProblems({ graderConfig: withComma }, row)).toEqual([])
 })

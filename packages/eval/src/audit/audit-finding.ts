@@ -5,7 +5,8 @@ import type { ItemReference } from '../store/run-files.ts'
  * What can be wrong with a pass. `same-words`: its last text passes at five rows or more with different labels.
  * `no-tools`: it called no tool, and most other attempts at its row, or most passes, did. `label-shown`: the agent
  * could read the label. `candidates`: the answer lists many, with the label among them. `grader-error`: an
- * error of the grader is known. `no-evidence`: no transcript, no final answer, or one that is cut off.
+ * error of the grader is known. `no-label`: its row has no answer, and every graded rollout at such rows passes.
+ * `no-evidence`: no transcript, no final answer, or one that is cut off.
  */
 export const auditChecks = [
   'same-words',
@@ -13,6 +14,7 @@ export const auditChecks = [
   'label-shown',
   'candidates',
   'grader-error',
+  'no-label',
   'no-evidence',
 ] as const
 /** One of {@link auditChecks}. */

@@ -6,7 +6,7 @@ import { auditChecks, type AuditCheck, type AuditFinding } from './audit-finding
 import { currentVerdicts } from './current-verdicts.ts'
 import { readLabel, readPass, type AuditedPass } from './audited-pass.ts'
 import { endsWithCall, graderError, missingEvidence } from './evidence-checks.ts'
-import { listedCandidates, shownLabel } from './label-checks.ts'
+import { listedCandidates, missingLabel, shownLabel } from './label-checks.ts'
 
 /** What {@link auditRun} audits. */
 export interface AuditOptions {
@@ -34,6 +34,7 @@ export async function auditRun(
   const labels = await readLabels(run, events)
   const rowsOfLabel = countBy([...labels.values()])
   const rowsOfText = rowsOfTexts(passes)
+  const paysAnyAnswer = passesWithoutLabel(table, events, labels)
   const callsAtEnd = new Map<Pass, string>()
   const found: [Pass, AuditCheck, string][] = []
   for (const pass of passes) {
@@ -51,6 +52,7 @@ export async function auditRun(
       'label-shown': shownLabel(read, isUnique),
       candidates: listedCandidates(read),
       'grader-error': graderError(read, await run.loggedError(event)),
+      'no-label': paysAnyAnswer ? missingLabel(read) : undefined,
       'no-evidence': missingEvidence(read),
     }
     for (const check of auditChecks) {
@@ -115,6 +117,18 @@ async function readLabels(
     if ((labels.get(row) ?? null) === null) labels.set(row, await readLabel(run, event))
   }
   return labels
+}
+
+/** Whether every graded rollout at rows without a label passes: then the grader may pay for any answer. */
+function passesWithoutLabel(
+  table: RunTable,
+  events: readonly ItemEvent[],
+  labels: ReadonlyMap<number, string | null>,
+): boolean {
+  return events
+    .filter(({ source_row_index: row, status }) => labels.get(row) === null && status !== 'failed')
+    .map(({ source_row_index: row, run_index: attempt }) => table.find(row, attempt))
+    .every((item) => item === undefined || !table.counts(item) || table.passed(item))
 }
 
 function countBy<T>(values: readonly T[]): Map<T, number> {

@@ -51,6 +51,12 @@ export function shownLabel(
   return undefined
 }
 
+/** Why nothing shows what the answer should be; undefined when its row has a label, or nothing is stored of it. */
+export function missingLabel({ graded }: AuditedPass): string | undefined {
+  if (graded?.label === undefined || (graded.label ?? '').trim() !== '') return undefined
+  return 'its row has no answer, and every graded rollout at such rows passes'
+}
+
 /** How an answer names many candidates, so that a lenient grader finds the label among them; undefined if not. */
 export function listedCandidates({ conversations, label }: AuditedPass): string | undefined {
   for (const [, conversation] of conversations) {

@@ -5,20 +5,20 @@ import { placeOf, type DatasetRow } from './dataset-row.ts'
 const shownProblems = 5
 const rowsAtOnce = 500
 
-/** Checks the metadata of rows and returns the problems of each. The schema is in another process. */
-export type MetadataCheck = (
-  metadata: readonly DatasetRow['metadata'][],
+/** Checks rows by schemas and returns the problems of each. The schemas are in another process. */
+export type RowCheck = (
+  rows: readonly Pick<DatasetRow, 'metadata' | 'label'>[],
 ) => Promise<readonly (readonly string[])[]>
 
-/** The problems of the metadata of rows, one line for each row. Stops after the first five. */
-export async function findMetadataProblems(
+/** The problems of rows by the schemas of an entrypoint, one line for each row. Stops after the first five. */
+export async function findRowProblems(
   rows: readonly DatasetRow[],
-  check: MetadataCheck,
+  check: RowCheck,
 ): Promise<string[]> {
   const problems: string[] = []
   for (let at = 0; at < rows.length && problems.length <= shownProblems; at += rowsAtOnce) {
     const some = rows.slice(at, at + rowsAtOnce)
-    const found = await check(some.map(({ metadata }) => metadata))
+    const found = await check(some.map(({ metadata, label }) => ({ metadata, label })))
     for (const [index, row] of some.entries()) {
       const own = found[index] ?? []
       if (own.length > 0) problems.push(`${placeOf(row)}: ${own.join('; ')}`)

@@ -31,7 +31,7 @@ export class MultiplyGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
     for (const [sampleId, sample] of ctx.samples) {
       const answer = lastAssistantText(sample)
-      const correct = ctx.label !== null && answer.includes(ctx.label.trim())
+      const correct = answer.includes(ctx.requireLabel().trim())
       ctx.setSampleReward(sampleId, correct ? 1 : 0)
     }
   }

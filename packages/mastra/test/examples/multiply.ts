@@ -33,6 +33,6 @@ export class MultiplyWorkflow extends AgentWorkflow {
 
 export class MultiplyGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
-    ctx.setReward(lastAssistantText(ctx.sample).includes(ctx.label ?? '') ? 1 : 0)
+    ctx.setReward(lastAssistantText(ctx.sample).includes(ctx.requireLabel()) ? 1 : 0)
   }
 }

@@ -8,7 +8,8 @@ const namesTheNumber = createScorer({
   type: 'agent',
 }).generateScore(({ run }) => {
   const answer = run.output.at(-1)?.content.parts.at(-1)
-  return answer?.type === 'text' && answer.text.includes(String(run.groundTruth)) ? 1 : 0
+  if (typeof run.groundTruth !== 'string') throw new Error('The row has no answer.')
+  return answer?.type === 'text' && answer.text.includes(run.groundTruth) ? 1 : 0
 })
 
 export class CalculatorGrader extends Grader {

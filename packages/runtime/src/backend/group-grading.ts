@@ -8,7 +8,7 @@ import type {
   RolloutSample,
 } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
-import { cloneConfig } from '@osmosis/core/workflow'
+import { cloneConfig, requireLabel } from '@osmosis/core/workflow'
 import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import { type Deadline, graderDeadline } from './deadline.ts'
 import { assertRewarded, notGraded } from './grading-phase.ts'
@@ -117,9 +117,11 @@ function contextOf<TConfig, TWorkflowConfig>(
   const ended = waiting.filter((member) => !living.includes(member)).map(endedMember)
   const failed = [...group.failed, ...ended].toSorted((a, b) => a.attempt - b.attempt)
   const present = new Set([...waiting, ...failed].map(({ attempt }) => attempt))
+  const label = first?.live.request.label ?? null
   return {
     group: { id, size },
-    label: first?.live.request.label ?? null,
+    label,
+    requireLabel: () => requireLabel(label),
     metadata: first?.live.metadata as MetadataOf<TWorkflowConfig>,
     members: living.map((member) => new MemberGrading(member, signal)),
     failed,

@@ -6,7 +6,7 @@ import {
   type GraderContext,
   type MetadataOf,
 } from '@osmosis/core'
-import { assertReward, assertStepRewards } from '@osmosis/core/workflow'
+import { assertReward, assertStepRewards, requireLabel } from '@osmosis/core/workflow'
 import type { LiveRollout } from './live-rollout.ts'
 
 /** The samples of one rollout as a grader sees them, and how it sets their rewards. */
@@ -31,6 +31,10 @@ export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
 
   get label(): string | null {
     return this.#live.request.label
+  }
+
+  requireLabel(): string {
+    return requireLabel(this.label)
   }
 
   get metadata(): MetadataOf<TWorkflowConfig> {

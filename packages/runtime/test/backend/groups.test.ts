@@ -51,6 +51,20 @@ describe('a whole group', () => {
     })
   })
 
+  it('has no reward where the grader requires a label and the row has none', async () => {
+    const judge = (ctx: GroupGraderContext): void => {
+      for (const member of ctx.members) member.setReward(Number(ctx.requireLabel()))
+    }
+    const ended = async (label: string | null): Promise<unknown[]> => {
+      const runs = new GroupRuns({}, { judge })
+      const row = { label, metadata: { level: 2 } }
+      const ends = await Promise.all([1, 2].map((attempt) => runs.run('g', attempt, 2, row)))
+      return ends.map((end) => end.grading?.failure?.category ?? endOf(end))
+    }
+    expect(await ended('4')).toEqual([4, 4])
+    expect(await ended(null)).toEqual(['validation_error', 'validation_error'])
+  })
+
   it('gets rewards that depend on a comparison of its members', async () => {
     const runs = new GroupRuns(
       {},

@@ -63,6 +63,24 @@ describe('a graded rollout', () => {
     expect(grading?.samples.get('main')?.reward).toBe(0.5)
   })
 
+  it.each([null, '', ' \n'])(
+    'has no reward where the grader requires a label and the row has %j',
+    async (label) => {
+      const paysForAnything = grader((ctx) => {
+        ctx.setReward('any answer'.includes(ctx.requireLabel()) ? 1 : 0)
+      })
+      const backend = new LocalBackend({ workflow: oneSample, grader: paysForAnything })
+      const { grading } = await run(backend, { label, metadata: { level: 2 } })
+      expect(grading?.failure).toMatchObject({
+        category: 'validation_error',
+        message: expect.stringMatching(/needs a reference answer.*Give the row a ground_truth/),
+      })
+      expect(grading?.samples.get('main')?.reward).toBeNull()
+      const answered = await run(backend, { label: 'any' })
+      expect(answered.grading?.samples.get('main')?.reward).toBe(1)
+    },
+  )
+
   it('warns when the workflow made no model call through its rollout', async () => {
     const { completion } = await run(new LocalBackend({ workflow: oneSample, grader: rewardAll }))
     expect(completion?.warnings).toEqual([

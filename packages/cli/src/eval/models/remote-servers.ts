@@ -196,7 +196,7 @@ export async function attachServer(
     url,
     apiKey,
     kind: 'workflow',
-    metadataCheck: undefined,
+    rowCheck: undefined,
     isConfigured: true,
     hasGrader: true,
     groupMinSize: null,

@@ -13,7 +13,7 @@ import {
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import {
-  findMetadataProblems,
+  findRowProblems,
   invalidDataset,
   loopRunner,
   workflowRunner,
@@ -216,11 +216,10 @@ function assertFlagsFit(
 
 /** @throws OsmosisError with code `invalid_dataset` that names the rows that the workflow does not accept */
 async function assertRowsFit(
-  { metadataCheck }: EvaluatedServer,
+  { rowCheck }: EvaluatedServer,
   { dataset, rows }: EvalRunPlan,
 ): Promise<void> {
-  const problems =
-    metadataCheck === undefined ? [] : await findMetadataProblems(rows, metadataCheck)
+  const problems = rowCheck === undefined ? [] : await findRowProblems(rows, rowCheck)
   if (problems.length > 0) throw invalidDataset(dataset, problems)
 }
 

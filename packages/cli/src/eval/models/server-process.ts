@@ -8,12 +8,12 @@ import { finished } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
-import type { MetadataCheck } from '@osmosis/eval'
+import type { RowCheck } from '@osmosis/eval'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { fromHere, hideKey, printError, redaction } from '../../command/surroundings.ts'
 import {
-  metadataCheckBy,
+  rowCheckBy,
   isListeningMessage,
   type EntrypointKind,
   type ListeningMessage,
@@ -57,8 +57,8 @@ export interface ServerProcess extends AsyncDisposable {
   readonly url: string
   readonly apiKey: string
   readonly kind: EntrypointKind
-  /** Checks rows against the metadata schema of the workflow; undefined without a schema. */
-  readonly metadataCheck: MetadataCheck | undefined
+  /** Checks rows by the schemas of the entrypoint; undefined without a schema. */
+  readonly rowCheck: RowCheck | undefined
   /** Whether its config sets the number of concurrent rollouts. */
   readonly isConfigured: boolean
   /** Whether its rollouts get rewards. */
@@ -130,7 +130,7 @@ export async function startServerProcess(
       url,
       apiKey,
       kind,
-      metadataCheck: hasSchema ? metadataCheckBy(child) : undefined,
+      rowCheck: hasSchema ? rowCheckBy(child) : undefined,
       isConfigured: facts.isConfigured,
       hasGrader: facts.hasGrader,
       groupMinSize: facts.groupMinSize,

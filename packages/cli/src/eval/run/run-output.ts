@@ -38,6 +38,10 @@ export function planText(
     earlier === undefined
       ? `${doing} ${run.name}`
       : `${resuming} ${run.name}, ${formatCount(done)} of ${formatCount(total)} done`
+  const withoutAnswer = rows.filter(
+    ({ source_row: row }) => (plan.allRows[row]?.label ?? '').trim() === '',
+  ).length
+  const unanswered = `${formatCount(withoutAnswer)} of ${formatQuantity(rows.length, 'row')} without ground_truth`
   const shown = path.relative(workingFolder(), plan.datasetFile)
   return [
     head,
@@ -47,6 +51,7 @@ export function planText(
     ),
     field('Dataset', shown.startsWith('..') ? plan.datasetFile : shown),
     field('Size', size),
+    ...(withoutAnswer === 0 ? [] : [field('No answer', unanswered)]),
     field(
       'Model',
       baseline === undefined ? primary.name : `${primary.name} against ${baseline.name}`,

@@ -5,6 +5,6 @@
  */
 export function rewardOf(answer: string, label: string | null): number {
   const said = [...answer.matchAll(/####\s*(-?\d+(?:\.\d+)?)/g)].at(-1)?.[1]
-  if (said === undefined || label === null) return 0
+  if (said === undefined || label === null || label.trim() === '') return 0
   return Math.abs(Number(said) - Number(label)) < 0.005 ? 1 : 0
 }
