@@ -1,8 +1,9 @@
-import { errorCategory, errorMessage, lastAssistantText, OsmosisError } from '@osmosis/core'
+import { errorCategory, errorMessage, OsmosisError } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 import type { ChatMessage } from '@osmosis/core/policy'
 
 import type { RunInputs } from '../analysis/records/run-manifest.ts'
+import { storedAnswer } from '../run/items/item-record.ts'
 import { lastAnswer } from '../run/items/loop-runner.ts'
 import { checkedScore, toEvalInput, type Scorer } from '../run/items/scorer.ts'
 import type { GradedSample } from '../store/write/run-store.ts'
@@ -60,7 +61,7 @@ async function scoreSample(
       messages,
       solutionStr:
         kind === 'workflow'
-          ? lastAssistantText({ messages })
+          ? storedAnswer(graded, stored.id)
           : lastAnswer(messages as ChatMessage[]),
       reward: rewards[stored.id] ?? null,
     },

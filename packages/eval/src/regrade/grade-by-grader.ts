@@ -8,6 +8,7 @@ import {
   type OsmosisErrorCode,
   type RolloutSample,
 } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/policy'
 import {
   LocalBackend,
   type Entrypoint,
@@ -16,7 +17,7 @@ import {
 } from '@osmosis/runtime'
 
 import { meanMetrics } from '../run/items/item-record.ts'
-import type { GradedSample } from '../store/write/run-store.ts'
+import type { GradedSample, WireConversation } from '../store/write/run-store.ts'
 import {
   failedGrade,
   gradeOf,
@@ -47,8 +48,9 @@ export function gradeByGrader(options: StoredGrading): GradeRollouts {
       const stored = pending.get(rolloutId)
       if (stored?.failure !== undefined) throw asThrown(stored.failure)
       const rollout = requireRolloutContext('a re-grading')
-      for (const [id, sample] of Object.entries(stored?.graded.samples ?? {})) {
-        rollout.registerSampleSource(id, { getSample: () => toSample(id, sample) })
+      const { samples = {}, wire } = stored?.graded ?? {}
+      for (const [id, sample] of Object.entries(samples)) {
+        rollout.registerSampleSource(id, { getSample: () => toSample(id, sample, wire?.[id]) })
       }
     }
   }
@@ -106,9 +108,20 @@ function gradedBy(backend: LocalBackend, request: RolloutRequest): Promise<Rollo
   })
 }
 
-function toSample(id: string, stored: GradedSample): RolloutSample {
+function toSample(
+  id: string,
+  stored: GradedSample,
+  wire: WireConversation | undefined,
+): RolloutSample {
   const { messages, label, metrics, extra_fields: extraFields, removed } = stored
-  const sample = toRolloutSample({ id, messages, label, metrics, extraFields })
+  const sample = toRolloutSample({
+    id,
+    messages,
+    label,
+    metrics,
+    extraFields,
+    trajectoryMessages: (wire?.messages as readonly ChatMessage[] | undefined) ?? null,
+  })
   sample.removeSample = removed ?? false
   return sample
 }

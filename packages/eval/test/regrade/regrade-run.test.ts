@@ -1,4 +1,10 @@
-import { Grader, GroupGrader, type GraderContext, type GroupGraderContext } from '@osmosis/core'
+import {
+  Grader,
+  GroupGrader,
+  lastAssistantText,
+  type GraderContext,
+  type GroupGraderContext,
+} from '@osmosis/core'
 import {
   adoptGrading,
   createRun,
@@ -112,6 +118,34 @@ describe('gradeByGrader', () => {
       { reward: 0.25, samples: { main: 0.25 }, error: null },
       { reward: null, error: expect.stringContaining('has no reward after grading') },
     ])
+  })
+
+  it('reads no answer in a refusal that the framework has as text', async () => {
+    class Polite extends Grader {
+      async grade(ctx: GraderContext): Promise<void> {
+        ctx.setReward(lastAssistantText(ctx.sample) === 'No.' ? 1 : 0)
+      }
+    }
+    const { graded, ...item } = itemOf(0, 0, 'No.')
+    const refused = [{ role: 'assistant', content: null, refusal: 'No.' }]
+    const run = await storedRun([
+      { ...item, graded: graded && { ...graded, wire: { main: { messages: refused } } } },
+      itemOf(1, 0, 'No.'),
+    ])
+    const grade = gradeByGrader({
+      grader: Polite,
+      graderConfig: undefined,
+      workflowConfig: undefined,
+      timeoutSeconds,
+      artifactRoot: await temporaryFolder(),
+    })
+    const scorer = toScorer('polite', ({ solutionStr }: { solutionStr: string }) =>
+      solutionStr === 'No.' ? 1 : 0,
+    )
+    for (const by of [grade, gradeByFunction(scorer, { kind: 'workflow', timeoutSeconds })]) {
+      const { grades } = await regradeRun(run, { grade: by })
+      expect(grades.map(({ reward }) => reward)).toEqual([0, 1])
+    }
   })
 })
 

@@ -1,7 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import type { CallReport, RecordedTranscript, RolloutRecording } from '@osmosis/controller'
-import { type PolicyCall, toRolloutSample, type RolloutSample } from '@osmosis/core'
+import {
+  lastAssistantText,
+  type PolicyCall,
+  toRolloutSample,
+  type RolloutSample,
+} from '@osmosis/core'
 import {
   toTrajectories,
   type EndedRollout,
@@ -108,6 +113,12 @@ export function wireConversations(
     return [[id, conversation]]
   })
   return wire.length === 0 ? {} : { wire: Object.fromEntries(wire) }
+}
+
+/** What a stored sample answered, as its grader reads it: messages of a framework may have a refusal as text. */
+export function storedAnswer({ samples, wire }: GradedRollout, id: string): string {
+  const messages = samples[id]?.messages ?? []
+  return lastAssistantText({ messages, trajectoryMessages: wire?.[id]?.messages ?? null })
 }
 
 /** Whether every message of the assistant is training data, and nothing else is. */

@@ -10,13 +10,13 @@ import type {
   RunOptions,
   ServerAddress,
 } from '@osmosis/controller'
-import { lastAssistantText } from '@osmosis/core'
 import type { PhaseFailure } from '@osmosis/runtime/trajectory'
 
 import type { GradedRollout } from '../../store/write/run-store.ts'
 import {
   recordedStepRewards,
   meanMetrics,
+  storedAnswer,
   transcriptsOf,
   wireConversations,
 } from './item-record.ts'
@@ -118,15 +118,23 @@ interface OutcomeParts {
 function toOutcome(result: RolloutOutcome, parts: OutcomeParts): ItemOutcome {
   const classification = classifyResult(result, parts.needsReward)
   const samples = [...result.samples.values()]
+  const record = toRecord(result, parts)
+  const { graded } = record
   return {
     ...classification,
     sampleRewards: Object.fromEntries(samples.map(({ id, reward }) => [id, reward])),
     ...recordedStepRewards(result.samples, parts.recording),
     samples:
-      classification.status === 'success' ? samples.filter(isInTraining).map(toScorable) : [],
+      classification.status === 'success' && graded !== null
+        ? samples.filter(isInTraining).map(({ id, messages, reward }) => ({
+            messages,
+            solutionStr: storedAnswer(graded, id),
+            reward,
+          }))
+        : [],
     usage: result.policyCalls === 0 ? null : result.usage,
     durationMs: result.durationMs,
-    record: toRecord(result, parts),
+    record,
   }
 }
 
@@ -201,11 +209,6 @@ function gradedOf(
 
 function isInTraining({ removeSample }: ResultSample): boolean {
   return !removeSample
-}
-
-function toScorable(sample: ResultSample): ItemOutcome['samples'][number] {
-  const { messages, reward } = sample
-  return { messages, solutionStr: lastAssistantText(sample), reward }
 }
 
 /** The outcome of an item, by the outcome of its rollout. */
