@@ -1,6 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { readDataset } from '@osmosis/eval'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, run } from './in-process.ts'
@@ -94,7 +95,6 @@ it('makes a row of the spans of a trace, in whatever order they come', async () 
   const { rows, report } = await made(lines.map((line) => JSON.stringify(line)).join('\n'))
   expect(rows).toEqual([
     {
-      system_prompt: 'Be short.',
       user_prompt: 'The weather in Paris?',
       ground_truth: 'Rainy.',
       metadata: {
@@ -223,7 +223,6 @@ it('reads traces of the OpenAI Agents SDK, and documents of conversations', asyn
   })
   expect(agents.rows).toEqual([
     {
-      system_prompt: 'Add.',
       user_prompt: 'What is 1 + 2?',
       ground_truth: null,
       metadata: { tools: ['add'], source: 'openai-agents', trace_id: 'trace_1' },
@@ -246,20 +245,128 @@ it('reads traces of the OpenAI Agents SDK, and documents of conversations', asyn
   expect(atif.report).toMatchObject({ left_out: { 'with the question of another': 1 } })
 })
 
-it('makes rows of a run, with the answers of its dataset', async () => {
+it('makes rows of a run, with the ids and answers of its dataset', async () => {
   const output = temporaryFolder()
+  const dataset = path.join(output, 'ids.jsonl')
+  const ids = ['a', '9007199254740993', 'c/d', undefined]
+  writeFileSync(
+    dataset,
+    ids
+      .map((id) => ({ id, user_prompt: 'one', ground_truth: 'one', metadata: { level: id } }))
+      .map((row) => `${JSON.stringify(row)}\n`)
+      .join(''),
+  )
   const words = 'eval run configs/eval/echo.toml --policy policies/echo.ts --quiet --name traced'
-  await run([...words.split(' '), '--output', output])
+  await run([...words.split(' '), '--dataset', dataset, '--output', output])
   const rows = path.join(output, 'rows.jsonl')
-  const { code } = await run(['dataset', 'from-traces', path.join(output, 'traced'), '-o', rows])
-  expect(code).toBe(0)
-  const [first, ...others] = readFileSync(rows, 'utf8').trimEnd().split('\n')
-  expect(JSON.parse(first ?? '')).toMatchObject({
-    user_prompt: 'one',
-    ground_truth: 'one',
-    metadata: { source: 'run' },
+  const args = ['dataset', 'from-traces', path.join(output, 'traced'), '-o', rows]
+  const { code, stderr } = await run(args)
+  expect([code, stderr]).toEqual([0, expect.stringContaining('Kept      4 rows')])
+  const read = await readDataset(rows)
+  expect(read.map(({ otherColumns }) => otherColumns['id'])).toEqual([
+    ...ids.slice(0, 3),
+    expect.stringMatching(/^[0-9a-f]{16}$/),
+  ])
+  expect(read.map(({ label }) => label)).toEqual(ids.map(() => 'one'))
+  expect(read.map(({ metadata }) => metadata?.['level'])).toEqual(ids)
+})
+
+const examples = path.resolve(import.meta.dirname, '../../../examples/traces')
+/** What each of them asks, in the order of the files. */
+const questionsOf: Record<string, readonly string[]> = {
+  'atif.json': ['The capital of Cuba?'],
+  'langfuse-anthropic.jsonl': ['The capital of Chile?'],
+  'langfuse-observations.jsonl': ['The capital of Peru?'],
+  'langfuse-trace.json': ['The capital of Nepal?'],
+  'openai-agents.jsonl': ['The capital of Ghana?', 'The capital of Laos?'],
+  'otel.json': ['The capital of Kenya?'],
+}
+
+it('reads the example of each format, with the instructions of the agent only if wanted', async () => {
+  const files = readdirSync(examples).filter((file) => file !== 'README.md')
+  expect(files.toSorted()).toEqual(Object.keys(questionsOf))
+  for (const [file, questions] of Object.entries(questionsOf)) {
+    const content = readFileSync(path.join(examples, file), 'utf8')
+    const { rows } = await made(content)
+    expect(rows.map(({ user_prompt: question }) => question)).toEqual(questions)
+    expect(JSON.stringify(rows)).not.toContain('Be brief')
+    const withSystem = await made(content, '--with-system')
+    expect(withSystem.rows.map(({ system_prompt: system, ...row }) => [system, row])).toEqual(
+      rows.map((row) => ['Be brief.', row]),
+    )
+  }
+})
+
+it.each([
+  ['as text', 'Be brief.'],
+  ['in blocks', [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }]],
+])('reads the instructions of requests to Anthropic %s', async (_, system) => {
+  const messages = [
+    { role: 'user', content: 'Hi' },
+    { role: 'assistant', content: [{ type: 'tool_use', id: 'c', name: 'look', input: {} }] },
+    { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c', content: 'seen' }] },
+  ]
+  for (const input of [{ system, messages }, JSON.stringify({ messages, system })]) {
+    const trace = {
+      id: 't',
+      name: 'chat',
+      input,
+      output: { content: [{ type: 'text', text: 'A' }] },
+    }
+    for (const content of [trace, { trace, observations: [] }]) {
+      const { rows } = await made(content, '--with-system')
+      expect(rows).toMatchObject([{ system_prompt: 'Be brief.', user_prompt: 'Hi' }])
+    }
+  }
+})
+
+it('finds the question of a downloaded trace of Langfuse where one was recorded', async () => {
+  const input = [{ role: 'user', content: 'One?' }]
+  const observation = { id: 'o', traceId: 't', type: 'GENERATION', name: 'g', input, output: '1' }
+  const scores = [{ id: 's', name: 'thumb', dataType: 'BOOLEAN', value: 1 }]
+  const tool = { id: 'u', traceId: 't', type: 'TOOL', name: 'count', input: null, output: null }
+  const { rows } = await made({
+    trace: { id: 't', name: 'chat', input: null, output: null, scores, observations: [] },
+    observations: [observation, tool],
   })
-  expect(others).toHaveLength(3)
+  expect(rows).toEqual([
+    {
+      user_prompt: 'One?',
+      ground_truth: '1',
+      metadata: { tools: ['count'], feedback: { thumb: true }, source: 'langfuse', trace_id: 't' },
+    },
+  ])
+})
+
+it.each([
+  [
+    'openai-agents',
+    { object: 'trace.span', trace_id: 't', span_data: { type: 'response', response_id: 'r' } },
+    'write span_data with _input and _response in a tracing processor of your own',
+  ],
+  [
+    'otel',
+    { traceId: 't', attributes: [] },
+    'Spans have messages when their content is captured (OTEL_INSTRUMENTATION_GENAI_CAPTURE',
+  ],
+  [
+    'langfuse',
+    { id: 'o', trace_id: 't', type: 'GENERATION', name: 'g', input: null, output: null },
+    'Langfuse has messages in the input of a trace, or of its generations: export these',
+  ],
+])('says what to export of %s where nothing was said', async (_, record, words) => {
+  const file = path.join(temporaryFolder(), 'none.json')
+  writeFileSync(file, JSON.stringify(record))
+  const none = await run(['dataset', 'from-traces', file, '-o', `${file}l`])
+  expect([none.code, none.stderr]).toEqual([2, expect.stringContaining(words)])
+  // Beside traces of another format that say something.
+  const other = { id: 't2', name: 'chat', input: 'Hi', output: '' }
+  const spoken = {
+    traceId: 't3',
+    attributes: [attribute('gen_ai.input.messages', [message('user', 'Hi')])],
+  }
+  const { stderr } = await made([record, 'attributes' in record ? other : spoken])
+  expect(stderr).toContain(words)
 })
 
 it('replaces keys and personal data by rule, and leaves other numbers and words alone', async () => {

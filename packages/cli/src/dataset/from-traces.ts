@@ -27,6 +27,10 @@ function declareFromTraces(datasets: Command) {
       decimalNumber,
     )
     .option(
+      '--with-system',
+      'keep the instructions of the agent as system_prompt (default: left out, because an agent brings its own)',
+    )
+    .option(
       '--allow <regex>',
       'keep keys and personal data that match this; may be repeated',
       repeated,

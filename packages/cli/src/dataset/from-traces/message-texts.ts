@@ -55,20 +55,32 @@ const roles: Readonly<Record<string, SpokenTurn['role']>> = {
   tool: 'tool',
 }
 
-/** The turns of messages, which may be text of JSON, a list, or an object around one. A text alone is a question. */
+/**
+ * The turns of messages, which may be text of JSON, a list, or an object around one, which may have instructions beside
+ * them as requests of Anthropic and OpenAI do. A text alone is a question.
+ */
 export function turnsOf(given: unknown): SpokenTurn[] {
   const value = unpacked(given)
   if (typeof value === 'string') return value.trim() === '' ? [] : [{ role: 'user', text: value }]
   if (!Array.isArray(value)) {
-    const { messages, input, role } = fieldsOf(value)
-    const inner = role === undefined ? (messages ?? input) : [value]
-    return inner === undefined ? [] : turnsOf(inner)
+    const { messages, input, role, system, instructions } = fieldsOf(value)
+    if (role !== undefined) return turnsOf([value])
+    const inner = messages ?? input
+    return inner === undefined
+      ? []
+      : [...instructionTurns(system ?? instructions), ...turnsOf(inner)]
   }
   return listOf(value).flatMap(({ role, source, content, parts, message }) => {
     const own = roles[textOf(role) ?? textOf(source) ?? '']
     const text = contentText(parts ?? content ?? message)
     return own === undefined || text === '' ? [] : [{ role: own, text }]
   })
+}
+
+/** The turn of an agent's instructions; none without any. */
+export function instructionTurns(content: unknown): SpokenTurn[] {
+  const text = contentText(content)
+  return text === '' ? [] : [{ role: 'system', text }]
 }
 
 /** The last answer among messages, completions or output items; a text is an answer by itself. */

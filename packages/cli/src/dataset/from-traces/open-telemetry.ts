@@ -1,7 +1,7 @@
 import {
   answerOf,
-  contentText,
   fieldsOf,
+  instructionTurns,
   listOf,
   textOf,
   turnsOf,
@@ -38,7 +38,6 @@ function spanParts(span: Fields): TracePart[] {
   const own = { name: span['eventName'] ?? span['name'], attributes }
   const details = [own, ...events].filter(({ attributes: some }) => 'gen_ai.input.messages' in some)
   const said = details[0]?.attributes ?? attributes
-  const system = contentText(unpacked(said['gen_ai.system_instructions']))
   const tool = textOf(attributes['gen_ai.tool.name'])
   return [
     {
@@ -53,7 +52,7 @@ function spanParts(span: Fields): TracePart[] {
         span['endTimeUnixNano'] ?? span['end_time'] ?? span['endTime'] ?? span['timeUnixNano'],
       ),
       turns: [
-        ...(system === '' ? [] : [{ role: 'system' as const, text: system }]),
+        ...instructionTurns(unpacked(said['gen_ai.system_instructions'])),
         ...turnsOf(said['gen_ai.input.messages']),
       ],
       answer: answerOf(said['gen_ai.output.messages']),

@@ -3,6 +3,7 @@ import {
   answerOf,
   contentText,
   fieldsOf,
+  instructionTurns,
   listOf,
   textOf,
   turnsOf,
@@ -19,6 +20,7 @@ export function formatOf(record: Fields): TraceFormat | undefined {
   if (record['object'] === 'trace' || record['object'] === 'trace.span') return 'openai-agents'
   const isSpan = 'attributes' in record && ('traceId' in record || 'context' in record)
   if ('resourceSpans' in record || 'resourceLogs' in record || isSpan) return 'otel'
+  if ('observations' in record && textOf(fieldsOf(record['trace'])['id'])) return 'langfuse'
   const isData = 'trace_id' in record || 'traceId' in record || 'input' in record
   const isLangfuse = isData || 'observations' in record
   return isLangfuse && ('id' in record || 'name' in record) ? 'langfuse' : undefined
@@ -32,8 +34,23 @@ export const readers: Readonly<Record<TraceFormat, (record: Fields) => readonly 
   atif: atifParts,
 }
 
-/** An observation, a score, or a trace with or without them; names in snake case or camel case. */
+/** What an export of a format needs to have a question. */
+export const advice: Readonly<Record<string, string>> = {
+  otel: 'Spans have messages when their content is captured (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT).',
+  langfuse:
+    'Langfuse has messages in the input of a trace, or of its generations: export these with input and output.',
+  'openai-agents':
+    'The exporter of the OpenAI Agents SDK leaves out what was said to the Responses API: write span_data with _input and _response in a tracing processor of your own.',
+}
+
+/**
+ * An observation, a score, a trace with or without them, or the download of one from the page of Langfuse; names in
+ * snake case or camel case.
+ */
 function langfuseParts(record: Fields): TracePart[] {
+  const { trace: download, observations } = record
+  if (textOf(fieldsOf(download)['id']))
+    return langfuseParts({ ...fieldsOf(download), observations })
   const field = (name: string): unknown =>
     record[name] ?? record[name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase())]
   const own = textOf(field('trace_id'))
@@ -75,14 +92,12 @@ function agentsParts(record: Fields): TracePart[] {
   if (data['type'] === 'function' && name !== undefined) return [{ trace, tools: [name] }]
   if (data['type'] !== 'generation' && data['type'] !== 'response') return []
   const response = fieldsOf(data['_response'] ?? data['response'])
-  const instructions = textOf(response['instructions'])
   const turns = turnsOf(data['input'] ?? data['_input'])
-  const system = instructions === undefined ? [] : [{ role: 'system' as const, text: instructions }]
   return [
     {
       trace,
       ...time,
-      turns: [...system, ...turns],
+      turns: [...instructionTurns(response['instructions']), ...turns],
       answer: answerOf(data['output'] ?? response['output']),
     },
   ]

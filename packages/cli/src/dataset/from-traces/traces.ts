@@ -23,7 +23,9 @@ export interface TracePart {
   readonly feedback?: readonly Feedback[]
   /** The answer that it should have given. */
   readonly reference?: string | undefined
-  /** Of a row that is known already. */
+  /** The name of a row that is known already. */
+  readonly row?: string
+  /** Of that row. */
   readonly metadata?: Readonly<Record<string, unknown>> | null
 }
 
@@ -34,6 +36,7 @@ export class Trace {
   turns: readonly SpokenTurn[] = []
   answer: string | undefined
   reference: string | undefined
+  row: string | undefined
   metadata: Readonly<Record<string, unknown>> = {}
   readonly tools = new Set<string>()
   readonly feedback: Feedback[] = []
@@ -57,6 +60,7 @@ export class Trace {
       this.answer = answer
     }
     this.reference ??= part.reference
+    this.row ??= part.row
     for (const tool of part.tools ?? []) this.tools.add(tool)
     this.feedback.push(...(part.feedback ?? []))
     this.metadata = { ...this.metadata, ...part.metadata }

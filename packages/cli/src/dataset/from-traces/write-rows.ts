@@ -10,7 +10,7 @@ import type { FromTracesFlags } from '../from-traces.ts'
 import { readObjects } from './json-values.ts'
 import { fieldsOf, listOf } from './message-texts.ts'
 import { PersonalData } from './personal-data.ts'
-import { atifConversation, formatOf, readers, type TraceFormat } from './trace-formats.ts'
+import { advice, atifConversation, formatOf, readers, type TraceFormat } from './trace-formats.ts'
 import { referenceOf, Trace, type TracePart } from './traces.ts'
 
 type RowFields = Record<string, unknown> & { ground_truth: string | null }
@@ -36,23 +36,29 @@ export async function fromTracesCommand(
   const reading = new TraceReading(flags.from)
   for (const file of files) await reading.read(file)
   const rows = new Map<string, RowFields>()
+  const [asked, silent] = [new Set<string>(), new Set<string>()]
   for (const trace of reading.traces.values()) {
-    const row = rowOf(trace, personal, flags.goodScore)
+    const row = rowOf(trace, personal, flags)
     if (row === undefined) {
       reading.leaveOut('without a question')
+      silent.add(trace.source)
       continue
     }
+    asked.add(trace.source)
     const { messages } = row['metadata'] as { messages?: unknown }
-    const key = JSON.stringify([row['system_prompt'], row['user_prompt'], messages])
+    const question = [row['system_prompt'], row['user_prompt'], messages]
+    const key = JSON.stringify(trace.row ?? question)
     const earlier = rows.get(key)
     if (earlier !== undefined) {
       earlier.ground_truth ??= row.ground_truth
       reading.leaveOut('with the question of another')
     } else rows.set(key, row)
   }
+  const advised = [...silent].flatMap((source) => (asked.has(source) ? [] : (advice[source] ?? [])))
   if (rows.size === 0) {
+    const formats = 'The folder examples/traces of the repository has an example of each format.'
     throw invalid(
-      `There is no question in ${files.join(', ')}. ${formatQuantity(reading.records, 'record')} read, left out: ${listed(reading.leftOut)}. Spans have messages when their content is captured (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT).`,
+      `There is no question in ${files.join(', ')}. ${formatQuantity(reading.records, 'record')} read, left out: ${listed(reading.leftOut)}. ${[...advised, formats].join(' ')}`,
     )
   }
   const labelled = [...rows.values()].filter(({ ground_truth: answer }) => answer !== null).length
@@ -74,6 +80,7 @@ export async function fromTracesCommand(
       `Kept      ${formatQuantity(rows.size, 'row')}, ${labelled} with a ground truth`,
       `Left out  ${listed(reading.leftOut)}`,
       `Replaced  ${listed(personal.replaced)}`,
+      ...advised,
       '',
     ].join('\n'),
   )
@@ -145,11 +152,13 @@ class TraceReading {
       const graded = await run.graded(event)
       const label = graded.state === 'found' ? graded.value.label : null
       const metadata = graded.state === 'found' ? graded.value.metadata : null
-      for (const [sample, document] of Object.entries(said.value)) {
+      const documents = Object.entries(said.value)
+      for (const [sample, document] of documents) {
         const reward = event.samples[sample] ?? null
         this.#add('run', {
           ...atifConversation(document),
           trace: `${event.rollout_id}/${sample}`,
+          row: documents.length === 1 ? event.row_key : `${event.row_key}/${sample}`,
           feedback: reward === null ? [] : [{ name: 'passed', value: reward >= threshold }],
           reference: label ?? undefined,
           metadata,
@@ -163,18 +172,21 @@ class TraceReading {
 function rowOf(
   trace: Trace,
   personal: PersonalData,
-  goodScore: number | undefined,
+  { goodScore, withSystem }: FromTracesFlags,
 ): RowFields | undefined {
   const turns = trace.turns.filter(({ role }) => role !== 'system')
   const asked = turns.findLastIndex(({ role }) => role === 'user')
   const question = turns[asked]
   if (question === undefined) return undefined
-  const system = trace.turns.filter(({ role }) => role === 'system').map(({ text }) => text)
+  const system = withSystem ? trace.turns.filter(({ role }) => role === 'system') : []
   const before = turns.slice(0, asked).map(({ role, text }) => ({ role, content: text }))
   const reference = referenceOf(trace, goodScore)
   const feedback = Object.fromEntries(trace.feedback.map(({ name, value }) => [name, value]))
   return {
-    ...(system.length === 0 ? {} : { system_prompt: personal.text(system.join('\n\n')) }),
+    ...(trace.row === undefined ? {} : { id: trace.row }),
+    ...(system.length === 0
+      ? {}
+      : { system_prompt: personal.text(system.map(({ text }) => text).join('\n\n')) }),
     user_prompt: personal.text(question.text),
     ground_truth: reference === undefined ? null : personal.text(reference),
     metadata: {
