@@ -33,14 +33,14 @@ const minus = String.raw`\-−–`
 const letter = String.raw`(?![\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Thai}])\p{L}`
 const notInWord = String.raw`(?!${letter}|[\p{M}\p{N}])`
 const inWord = String.raw`(?:${letter}|[\p{M}\p{N}_])*`
-const exponent = String.raw`\^(?:\{[^{}]{1,20}\}|\([^()]{1,20}\)|[${minus}+]?[\p{L}\p{N}.]{1,9})`
+const exponent = String.raw`\^ ?(?:\{[^{}]{1,20}\}|\([^()]{1,20}\)|[${minus}+]?[\p{L}\p{N}.]{1,9})`
 /** A group of LaTeX, with groups in it. The limits keep the time linear. */
 const group = String.raw`\{(?:[^{}]|\{[^{}]{0,50}\}){0,50}\}`
 
 /** Symbols of units may follow a number without a space: 5km, but not 2x. */
-const symbol = String.raw`(?:(?:da|[YZEPTGMkhdcmµμnf])?(?:m|g|s|A|mol|cd|Hz|N|Pa|J|Wh?|C|V|F|Ω|S|T|H|L|l|eV|bit|cal|bar|Ah)|[KkMGT]i?B|[kMG]bps|min|hr?s?|secs?|d|days?|wks?|yrs?|mo|mi|ft|in|yd|lbs?|oz|gal|mph|kph|kmh|fps|rpm|dpi|pp[mb]|px|pts?|deg|rad|ha|atm|mmHg|psi|dB|USD|EUR|GBP|JPY|CNY|INR|CHF)${notInWord}`
+const symbol = String.raw`(?:(?:da|[YZEPTGMkhdcmµμnf])?(?:m|g|s|A|mol|cd|Hz|N|Pa|J|Wh?|C|V|F|Ω|S|T|H|L|l|eV|bit|cal|bar|Ah)|[KkMGT]i?B|[kMG]bps|min|hr?s?|secs?|d|days?|wks?|yrs?|mo|mi|ft|in|yd|lbs?|oz|gal|mph|kph|kmh|fps|rpm|dpi|pp[mb]|px|pts?|deg|rad|ha|atm|mmHg|psi|dB|USD|EUR|GBP|JPY|CNY|INR|CHF)[23]?${notInWord}`
 const noUnit = `(?:and|or|to|plus|minus|times|but|is|if)${notInWord}`
-const unit = String.raw`(?:${symbol}|°(?:\s?[CF]${notInWord})?|\p{Sc}|(?:K|an?|in|of|sq|(?!${noUnit})\p{L}{3,})${notInWord}\.?)(?:\s?${exponent})?`
+const unit = String.raw`(?:${symbol}|°(?:\s?[CF]${notInWord})?|\p{Sc}|(?:K|an?|in|of|sq|(?!${noUnit})\p{L}{3,})${notInWord}\.?)(?:\s?${exponent}|\*\*\d+)?`
 
 const month = String.raw`(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?`
 const day = String.raw`\d{1,2}(?:st|nd|rd|th)?`
@@ -51,15 +51,15 @@ const others = (thousands: string): readonly string[] => [
   // Days, times and versions in words.
   String.raw`\b${day}(?: of)? ${month}(?:,? \d{4})?(?!\w)`,
   String.raw`\b${month} (?:${day}(?:,? \d{4}|(?![\d.,:]*\d|\s+\p{Ll}))|\d{4})(?!\w)`,
-  String.raw`\b\d{1,2}(?::\d\d)?\s?[aApP](?:\.[mM]\.|[mM](?!\p{L}))|\b\d{1,2} o['’]clock`,
+  String.raw`\b\d{1,2}(?::\d\d)?\s?[aApP](?:\.[mM]\.|[mM](?!\p{L}))|\b\d{1,2} o['’]clock|\b(?:UTC|GMT)[${minus}+]\d{1,2}`,
   String.raw`\b[vV]er(?:sion|s?\.)?\s+\d[\w.\-]*`,
   // Dates, times, versions and addresses have two separators or a colon, or are a year and a month.
-  String.raw`(?!${thousands}(?![.\d]))\d+(?:(?:\.\d+){2,}|(?:[${minus}]\d+){2,}|(?:\/\d+){2,}|(?::\d+)+)${inWord}(?:[\-+.:]\p{N}${inWord})*`,
+  String.raw`(?!${thousands}(?![.\d]))\d+(?:(?:\.\d+){2,}|(?:[${minus}]\d+){2,}|(?:\/\d+){2,}|(?::\d+)+)${inWord}(?:[\-+.:](?:${letter}|\p{N})${inWord})*`,
   String.raw`(?<!\d)[12]\d{3}-[01]\d(?!\d)`,
   // A deviation, and the amount of a unit such as "per 100 g".
   String.raw`(?:±|\+\/-|\bper\s)\s*\d[\d.,]*`,
   // Words with digits, units with exponents, indices.
-  String.raw`${letter}${inWord}(?:(?:[${minus}\/]|(?<=\p{N})[.:])\p{N}${inWord})*(?:(?<=_)\{[^{}]{0,50}\})?(?:\s?${exponent})?`,
+  String.raw`${letter}${inWord}(?:(?:[${minus}\/]|(?<=\p{N})[.:])\p{N}${inWord})*(?:(?<=_)\{[^{}]{0,50}\})?(?:\s?${exponent}|\*\*\d+(?!\d|\*\*))?`,
   String.raw`_\{[^{}]{0,50}\}`,
   // Parts of expressions: roots, fractions and powers of something else, divisors.
   String.raw`√\s?(?:${group}|\([^()]{0,50}\)|\d[\d.,]*)`,

@@ -18,6 +18,7 @@ export function plainMath(text: string): string {
     .replaceAll(/[\uFF01-\uFF5E]+/g, (wide) => wide.normalize('NFKC'))
     .replaceAll(vulgarFractions, (sign) => ` ${sign.normalize('NFKC').replace('\u2044', '/')}`)
     .replaceAll('\u2044', '/')
+    .replaceAll(/[\u2010-\u2012]/g, '-')
     .replaceAll(/[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+/g, (raised) => `^{${lowered(raised)}}`)
     .replaceAll(/<sup>\s*([^<>]{1,20}?)\s*<\/sup>/gi, '^{$1}')
     .replaceAll(/\\(?:text|f?box)?color(?:box)?\s*\{[^{}]{0,50}\}/g, ' ')
