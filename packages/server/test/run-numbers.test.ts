@@ -99,3 +99,18 @@ it('gives a rollout of POST /rollout no number that lost digits', async () => {
     { n: ['9007199254740993', '-9007199254740993', '1e400', 1, 9007199254740991, 1e21] },
   ])
 })
+
+it('asks the policy with numbers, also beyond 2^53, where a trainer set numbers', async () => {
+  const { url, requests } = await startPolicyEndpoint((response, _, { body }) =>
+    sendJson(response, 200, tokenAnswer(body, { content: 'ab' })),
+  )
+  await using server = await startServer({ run: true })
+  const sampling = '{"seed":12345678901234567890,"stop":"12345678901234567890","temperature":1.0}'
+  const body = `{"base_url":${JSON.stringify(url)},"model":"m","question":"q","sampling_params":${sampling}}`
+  await (await fetch(`${server.url}/run`, { method: 'POST', body })).text()
+  expect(requests[0]?.body).toMatchObject({
+    seed: 12345678901234567000,
+    stop: '12345678901234567890',
+    temperature: 1,
+  })
+})

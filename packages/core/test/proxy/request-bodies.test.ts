@@ -9,6 +9,7 @@ import {
   type ArbitraryRequest,
   arbitraryRequests,
   mostlyValid,
+  sendBytes,
 } from '@osmosis/testing/kit/arbitrary-requests'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -198,6 +199,44 @@ it('knows no request line that is no URL, and answers the next request', async (
   )
   const request = { method: 'GET', path: '//', headers: [], body: new Uint8Array() }
   expect(await statusOf(proxy.url, bytesOf(request))).toBe(404)
+  expect((await fetch(`${proxy.url}/messages`, post(dialects[1][1]('hi')))).status).toBe(200)
+})
+
+it('survives every sequence of bytes', async () => {
+  const { proxy } = await ready()
+  const { pathname } = new URL(proxy.url)
+  const line = fc.constantFrom(
+    `POST ${pathname}/messages HTTP/1.1`,
+    `POST ${pathname}/responses HTTP/1.1`,
+    'GET // HTTP/1.1',
+    'CONNECT //:x HTTP/1.1',
+    'CONNECT a:1 HTTP/1.1',
+    'OPTIONS * HTTP/1.1',
+    'host: here',
+    'content-length: 5',
+    'content-length: -1',
+    'transfer-encoding: chunked',
+    'content-encoding: gzip',
+    'expect: 100-continue',
+    'expect: something',
+    'upgrade: websocket',
+    'connection: upgrade',
+    '5',
+    '{"a":1}',
+    '',
+  )
+  const bytes = fc.oneof(
+    fc.array(line, { maxLength: 12 }).map((lines) => Buffer.from(lines.join('\r\n'))),
+    fc.uint8Array({ maxLength: 500 }),
+  )
+  await fc.assert(
+    fc.asyncProperty(bytes, async (sent) => {
+      // None when the bytes are no complete request, or the caller has gone before the answer.
+      const allowed = [undefined, 100, 400, 404, 408, 415, 417, 431]
+      expect(allowed).toContain(await sendBytes(proxy.url, sent))
+    }),
+    { numRuns: 300 },
+  )
   expect((await fetch(`${proxy.url}/messages`, post(dialects[1][1]('hi')))).status).toBe(200)
 })
 

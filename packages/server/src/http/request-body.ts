@@ -16,7 +16,7 @@ const maxValues = 1_000_000
 const wordBytes = new Uint8Array(256)
 for (const letter of '+-.0123456789aeflnrstuE') wordBytes[letter.charCodeAt(0)] = 1
 
-/** A JSON body: its text, and its value with texts where a number would lose digits. */
+/** A JSON body, as text and parsed. */
 export interface JsonBody {
   readonly text: string
   readonly value: unknown
@@ -42,11 +42,37 @@ export async function readJsonBody(request: Request, limit: number): Promise<Jso
     throw unreadable('body is not UTF-8')
   }
   try {
-    return { text, value: parsePlainJson(text) }
+    return { text, value: JSON.parse(text) as unknown }
   } catch {
     // The parser's message is not passed on: it quotes the body.
     throw unreadable('JSON decode error')
   }
+}
+
+/**
+ * A checked body whose fields of user data have texts where a number would lose digits, as rows of datasets have. Other
+ * fields are settings, which need numbers.
+ *
+ * @param text - the body as it was written
+ * @throws HttpRefusal 422 when it is nested too deeply
+ */
+export function withExactData<Body extends object>(
+  body: Body,
+  text: string,
+  fields: readonly (keyof Body & string)[],
+): Body {
+  let plain: Partial<Body>
+  try {
+    plain = parsePlainJson(text) as Partial<Body>
+  } catch {
+    throw new HttpRefusal(422, [
+      { type: 'value_error', loc: ['body'], msg: 'is nested too deeply' },
+    ])
+  }
+  const exact = fields.flatMap((field) =>
+    Object.hasOwn(plain, field) ? [[field, plain[field]] as const] : [],
+  )
+  return { ...body, ...(Object.fromEntries(exact) as Partial<Body>) }
 }
 
 /**

@@ -35,7 +35,7 @@ import {
   traceHeadersOf,
   type ServerRoute,
 } from '../http/server-route.ts'
-import { reachableUrl } from '../http/request-body.ts'
+import { reachableUrl, withExactData } from '../http/request-body.ts'
 import type { ServerServices } from '../http/server-shell.ts'
 
 // How the routes of the rollout protocol access rollouts, which are in this process or in a queue that
@@ -165,7 +165,8 @@ function acceptRoute({
       429: { description: 'The queue is full; Retry-After says when to retry' },
       503: { description: 'Draining or shutting down; Retry-After says when to retry' },
     },
-    async handle(c, body) {
+    async handle(c, given, text) {
+      const body = withExactData(given, text, ['initial_messages', 'metadata', 'extra_fields'])
       const requested: RolloutBody = hasCallbacks(body)
         ? { kind: 'callbacks', body }
         : { kind: 'lease', body }

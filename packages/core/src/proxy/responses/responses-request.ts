@@ -37,7 +37,7 @@ const knownFields = new Set([
 const serverFields = ['background', 'conversation', 'prompt'] as const
 
 /** Finds an item of an earlier response. */
-export type ItemLookup = (id: string) => WireObject | undefined
+type ItemLookup = (id: string) => WireObject | undefined
 
 /** The settings of a request of OpenAI's Responses API, without its messages. */
 export function settingsOf(
