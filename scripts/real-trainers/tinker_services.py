@@ -211,7 +211,7 @@ def main(kind, checkout, model=None):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tinker-services-"))
     if model is None:
         model = folder / "model"
-        program = policy.ROOT / "packages/train/test/learner/make_tiny_qwen.py"
+        program = policy.ROOT / "packages/create/templates/examples/doors/make_tiny_model.py"
         subprocess.run([sys.executable, program, model], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     server = Server(kind, pathlib.Path(checkout).resolve(), pathlib.Path(model).resolve(), folder)
     server.start()

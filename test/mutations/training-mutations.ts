@@ -465,4 +465,77 @@ export const trainingMutations: readonly Mutation[] = [
       ['services always use ppo', 'isGradient ? surrogateOf(settings.loss)', "isGradient ? 'ppo'"],
     ],
   ),
+  ...mutationsOf('packages/train/learner/training.py', updates, [
+    ['an imitation has a drift of 0', 'drift = None', 'drift = torch.zeros(1)'],
+  ]),
+  ...mutationsOf(
+    'packages/train/learner/bodies.py',
+    [`${train}/local-learner.test.ts`],
+    [['a full disk is an error like any other', '(errno.ENOSPC, errno.EDQUOT, errno.EFBIG)', '()']],
+  ),
+  ...mutationsOf(
+    'packages/train/src/rollouts/served-rollouts.ts',
+    [`${train}/sampling.test.ts`],
+    [
+      [
+        'longer answers than configured are allowed',
+        'Math.min(most, ...own)',
+        'Math.max(most, ...own)',
+      ],
+      ["an agent's own limit of tokens is replaced", 'Math.min(most, ...own)', 'most'],
+      [
+        'all steps have the same seeds',
+        '`${this.#step}/${row.sourceRowIndex}/${runIndex}`',
+        '`${row.sourceRowIndex}/${runIndex}`',
+      ],
+      [
+        'all attempts have the same seeds',
+        '`${this.#step}/${row.sourceRowIndex}/${runIndex}`',
+        '`${this.#step}/${row.sourceRowIndex}`',
+      ],
+      ['all samples have the same seeds', '[place, sampleId, call]', '[place, call]'],
+      ['all calls of a sample have the same seed', '[place, sampleId, call]', '[place, sampleId]'],
+      ['answers have no seed', 'body: { ...body, seed }', 'body'],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/step-run.ts',
+    [`${train}/sampling.test.ts`],
+    [['all trainings have the same seeds', '`${options.seed}/${name}`', '`${name}`']],
+  ),
+  ...mutationsOf(
+    'packages/train/src/tinker/service/usage-ledger.ts',
+    [`${train}/tinker/tinker-learner.test.ts`],
+    [
+      ['what a process before used is forgotten', '#count(usedIn(line))', '#count({})'],
+      ['what was used before the first state is not kept', 'this.#write(own)', ''],
+      ['only saves keep what was used', 'if (this.#file !== undefined) this.#write(used)', ''],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/eval/src/analysis/training/training-alarms.ts',
+    ['packages/eval/test/analysis/training-steps.test.ts'],
+    [
+      ['a collapse raises no alarm', 'if (collapse !== undefined) alarms.push(collapse)', ''],
+      ['one bad step is a collapse', '!hasFallen(now) || !(isFar || isLasting)', '!hasFallen(now)'],
+      ['only entropy that falls is far away', 'entropy > mean * farEntropy || ', ''],
+      ['only entropy that rises is far away', ' || entropy < mean / farEntropy', ''],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/eval/src/analysis/training/step-figures.ts',
+    ['packages/eval/test/analysis/training-steps.test.ts'],
+    [
+      [
+        'intervals leave what rewards can be',
+        '[Math.max(ci95[0], least), Math.min(ci95[1], most)]',
+        'ci95',
+      ],
+      [
+        'rewards are never above 1',
+        'some((value) => (value ?? 0) > 1) ? Infinity : 1',
+        'some((value) => (value ?? 0) > 1) ? 1 : 1',
+      ],
+    ],
+  ),
 ]

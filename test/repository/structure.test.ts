@@ -1,4 +1,4 @@
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { expect, it } from 'vitest'
@@ -110,4 +110,17 @@ it('AGENTS.md names files and folders that exist', () => {
   const missing = named.filter(([, name = '']) => globSync(name, { cwd: root }).length === 0)
   expect(named.length).toBeGreaterThan(50)
   expect(missing.map(([, name]) => name)).toEqual([])
+})
+
+it('the programs against real trainers name files that exist', () => {
+  const named = globSync('scripts/real-trainers/*.py', { cwd: root }).flatMap((file) =>
+    [...readFileSync(path.join(root, file), 'utf8').matchAll(/\bROOT \/ "([^"]+)"/g)].map(
+      ([, name = '']) => name,
+    ),
+  )
+  expect(named.length).toBeGreaterThan(3)
+  const built = /^node_modules\//
+  expect(named.filter((name) => !built.test(name) && !existsSync(path.join(root, name)))).toEqual(
+    [],
+  )
 })

@@ -33,6 +33,8 @@ export interface KnownCall {
   readonly isRefused?: true
   /** Of the policy that answers. Default: the current one. */
   readonly version?: number
+  /** What the agent sends beside messages. Default: its temperature. */
+  readonly settings?: Readonly<Record<string, unknown>>
 }
 
 /** An attempt of which everything is known. */
@@ -61,6 +63,8 @@ export function knownRow(at: number): DatasetRow {
 export class KnownLearner implements Learner {
   readonly name = 'known'
   readonly updates: { readonly batch: TrainingBatch; readonly settings: UpdateSettings }[] = []
+  /** All that it was asked, in the order in which it was. */
+  readonly requests: PolicyRequest[] = []
   /** Positions of the rows that it was asked about, by its version at that time. */
   readonly asked = new Map<number, Set<number>>()
   readonly #attempts: KnownAttempts
@@ -73,7 +77,9 @@ export class KnownLearner implements Learner {
 
   readonly policy = {
     name: 'known',
-    respond: async ({ rolloutId, sampleId }: PolicyRequest): Promise<Response> => {
+    respond: async (request: PolicyRequest): Promise<Response> => {
+      const { rolloutId, sampleId } = request
+      this.requests.push(request)
       const [, row = '', run = ''] = /^eval-(\d+)-run-(\d+)/.exec(rolloutId) ?? []
       this.asked.set(this.version, this.asked.get(this.version) ?? new Set())
       this.asked.get(this.version)?.add(Number(row))
@@ -125,7 +131,10 @@ export class KnownLearner implements Learner {
 }
 
 /** A server whose agent makes the calls of these attempts and whose grader gives their rewards. */
-export async function knownRollouts(attempts: KnownAttempts): Promise<OpenRollouts> {
+export async function knownRollouts(
+  attempts: KnownAttempts,
+  sampling: Readonly<Record<string, unknown>> = {},
+): Promise<OpenRollouts> {
   const attemptOf = (ctx: Pick<GraderContext, 'group'>, prompt: unknown): KnownAttempt => {
     const [, row = ''] = /row (\d+)/.exec(JSON.stringify(prompt)) ?? []
     const attempt = attempts[Number(row)]?.[(ctx.group?.attempt ?? 0) - 1]
@@ -140,7 +149,8 @@ export async function knownRollouts(attempts: KnownAttempts): Promise<OpenRollou
         const policy = requireRolloutContext('MakesKnownCalls').registerPolicySample(sample)
         for (const [turn, call] of calls.entries()) {
           const messages: ChatMessage[] = [...ctx.prompt, { role: 'user', content: `turn ${turn}` }]
-          const made = policy.complete({ messages, temperature: temperatures[sample] })
+          const settings = { temperature: temperatures[sample], ...call.settings }
+          const made = policy.complete({ messages, ...settings })
           if (call.isRefused) await made.catch(() => {})
           else await made
         }
@@ -167,5 +177,5 @@ export async function knownRollouts(attempts: KnownAttempts): Promise<OpenRollou
   const app = createRolloutServer({ backend, trajectories: false, logger: false })
   const server = await serve(app, { port: 0, handleSignals: false })
   onTestFinished(() => server.close())
-  return servedRollouts({ server: { url: server.url } })
+  return servedRollouts({ server: { url: server.url }, sampling })
 }

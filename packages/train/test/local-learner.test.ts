@@ -1,11 +1,21 @@
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import {
+  AgentWorkflow,
+  Grader,
+  lastAssistantText,
+  requireRolloutContext,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
 import type { ChatCompletion, ChatMessage } from '@osmosis/core/policy'
+import type { DatasetRow } from '@osmosis/eval'
+import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
 import { pythonWithTorch, temporaryFolder, withTorch } from '@osmosis/testing/kit'
-import { expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 
-import type { LocalLearner } from '../src/index.ts'
+import { servedRollouts, train, type LocalLearner } from '../src/index.ts'
 import { tableLearner } from './reference/table-learner.ts'
 
 const { it } = withTorch()
@@ -87,4 +97,61 @@ it('says what the files of its model are', async () => {
     filesOf(['config.json', '{}']),
   ])
   expect(new Set([first, ...others]).size).toBe(5)
+})
+
+/** Says one thing, and is rewarded for the letter e. */
+class SaysLetters extends AgentWorkflow {
+  async run({ prompt }: AgentWorkflowContext): Promise<ChatMessage[]> {
+    const policy = requireRolloutContext('SaysLetters').policy('sample')
+    const { choices } = await policy.complete({ messages: [...prompt] })
+    return [...prompt, ...choices.map(({ message }) => message)]
+  }
+}
+
+class LikesOneLetter extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    ctx.setReward(lastAssistantText(ctx.sample).split(ctx.label ?? 'none').length - 1)
+  }
+}
+
+it('a seed repeats a training: the same answers, and the same weights', async () => {
+  const backend = new LocalBackend({ workflow: SaysLetters, grader: LikesOneLetter })
+  const app = createRolloutServer({ backend, trajectories: false, logger: false })
+  const server = await serve(app, { port: 0, handleSignals: false })
+  onTestFinished(() => server.close())
+  const rows = ['a', 'b', 'c'].map((content, at): DatasetRow => ({
+    sourceRowIndex: at,
+    initialMessages: [{ role: 'user', content }],
+    label: 'e',
+    metadata: null,
+    otherColumns: {},
+  }))
+  const trained = async (seed: number) => {
+    const learner = await tableLearner({ seed, microBatchTokens: 64 })
+    const folder = await temporaryFolder()
+    const { steps } = await train({
+      folder,
+      learner,
+      rollouts: servedRollouts({ server: { url: server.url }, sampling: { max_tokens: 6 } }),
+      rows,
+      steps: 3,
+      rowsPerStep: 2,
+      attempts: 4,
+      update: { learningRate: 0.2, epochs: 2, minibatches: 2 },
+      seed,
+    })
+    await learner.export(path.join(folder, 'model'))
+    const text = readFileSync(path.join(folder, 'model', 'weights.json'), 'utf8')
+    const weights = (JSON.parse(text) as number[][]).flat()
+    return { rewards: steps.map(({ rollouts }) => rollouts.reward), weights }
+  }
+  const [first, second, other] = [await trained(1), await trained(1), await trained(2)]
+  for (const reward of first.rewards) expect(reward).toBeGreaterThan(0)
+  expect(second.rewards).toEqual(first.rewards)
+  // Answers that are sampled together differ from run to run, and so does the last digit of a sum.
+  const most = Math.max(
+    ...first.weights.map((one, at) => Math.abs(one - (second.weights[at] ?? 0))),
+  )
+  expect(most).toBeLessThan(1e-4)
+  expect(other.weights).not.toEqual(first.weights)
 })

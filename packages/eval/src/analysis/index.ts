@@ -118,7 +118,7 @@ export {
   type TrainingRecord,
   type UpdateFigures,
 } from './training/training-records.ts'
-export { type MeasuredRollouts, measureRollouts } from './training/step-figures.ts'
+export { type MeasuredRollouts, measureRollouts, stepEstimates } from './training/step-figures.ts'
 export { alarmsOf } from './training/training-alarms.ts'
 export {
   type SeriesKey,

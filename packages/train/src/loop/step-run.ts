@@ -48,6 +48,8 @@ export interface RunSettings {
 export interface StepRunOptions {
   /** Name of the run. */
   readonly name: string
+  /** Of the training. */
+  readonly seed: number
   /** Name of the model that answers, with its version. */
   readonly model: string
   readonly rows: readonly DatasetRow[]
@@ -77,6 +79,7 @@ export async function runStep(
 ): Promise<EndedStepRun> {
   const { source, names, passThreshold, maxInFlight, redact } = settings
   const { name, rows, attempts, signal } = options
+  source.startStep?.(`${options.seed}/${name}`)
   const store = await openStore(settings, options)
   const sequences = options.trains ? new SequenceFile(store.location) : undefined
   try {

@@ -68,7 +68,7 @@ export interface TrainOptions {
   readonly checkpointEvery?: number
   /** How many of the last checkpoints are kept, beside the best. Default: 3. */
   readonly keepCheckpoints?: number
-  /** Decides the order of the rows and of the sequences. Default: 0. */
+  /** Decides the order of the rows and of the sequences, and seeds the answers. Default: 0. */
   readonly seed?: number
   /** Names for reports. */
   readonly names?: { readonly rollout: string; readonly dataset: string }

@@ -152,6 +152,7 @@ class Training {
     const settings = this.#settings(number)
     const { figures, settledRows } = await runStep(this.#runs, {
       name: run,
+      seed: this.#options.seed ?? 0,
       model: this.#modelName(),
       rows,
       attempts: this.#options.attempts ?? 8,
@@ -264,6 +265,7 @@ class Training {
     await this.#checkpoints.save()
     const { figures } = await runStep(this.#runs, {
       name: run,
+      seed: this.#options.seed ?? 0,
       model: this.#modelName(),
       rows: heldOut,
       attempts: heldOutAttempts,

@@ -15,6 +15,8 @@ export interface RolloutSource {
   readonly gradesGroups?: boolean
   /** Settings of all its model calls, which must not change during a training. */
   readonly sampling?: Readonly<Record<string, unknown>>
+  /** Called before the rollouts of a step, with a text that its answers are drawn by: equal in trainings with the same seed. */
+  startStep?(seed: string): void
   /**
    * What the samples of a rollout said, by sample id. Called once for each rollout, when its outcome is known
    * and before the runner reports it.

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+
 import {
   createController,
   createTrainer,
@@ -8,7 +10,7 @@ import {
   type RolloutRecording,
   type ServerAddress,
 } from '@osmosis/controller'
-import { loopRunner, workflowRunner } from '@osmosis/eval'
+import { loopRunner, workflowRunner, type ItemRunner } from '@osmosis/eval'
 
 import type { OpenRollouts, RolloutSource, SampledCalls } from './rollout-source.ts'
 
@@ -23,17 +25,23 @@ export interface ServedRolloutsOptions {
   readonly agentTimeoutSeconds?: number | null
   /** Seconds. Default: null, unbounded. */
   readonly graderTimeoutSeconds?: number | null
-  /** Settings for the body of each model call, such as `temperature`; they override those of the agent. */
+  /**
+   * Settings for the body of each model call, such as `temperature`; they override those of the agent, but for a smaller
+   * `max_tokens`.
+   */
   readonly sampling?: Readonly<Record<string, unknown>>
 }
 
 /** Rollouts that a rollout server runs. A controller of this process answers their model calls. */
 export function servedRollouts(options: ServedRolloutsOptions): OpenRollouts {
   return async (policy) => {
-    const calls = new RecordedCalls(policy, options.sampling ?? {})
-    const driver = await openDriver(options, calls.policy)
+    const seeds = new AnswerSeeds()
+    const calls = new RecordedCalls(seeds.seeded(policy), options.sampling ?? {})
+    const { runner, close } = await openDriver(options, calls.policy)
     return {
-      ...driver,
+      runner: seeds.following(runner),
+      close,
+      startStep: (seed) => seeds.startStep(seed),
       gradesGroups: options.gradesGroups ?? false,
       sampling: options.sampling ?? {},
       callsOf: (rolloutId) => calls.of(rolloutId),
@@ -66,8 +74,69 @@ function withSampling<T extends PolicyModel>(
 ): T {
   return {
     ...policy,
-    respond: (request) =>
-      policy.respond({ ...request, body: { ...request.body, ...sampling, ...trainable } }),
+    respond: (request) => {
+      const body = { ...request.body, ...sampling, ...shortest(request.body, sampling) }
+      return policy.respond({ ...request, body: { ...body, ...trainable } })
+    },
+  }
+}
+
+/** An agent may ask for shorter answers than the training allows, under either name. */
+function shortest(
+  body: Readonly<Record<string, unknown>>,
+  { max_tokens: most }: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  if (typeof most !== 'number') return {}
+  const own = ['max_tokens', 'max_completion_tokens'].flatMap((name) => {
+    const asked = body[name]
+    return typeof asked === 'number' ? [asked] : []
+  })
+  return { max_tokens: Math.min(most, ...own), max_completion_tokens: undefined }
+}
+
+/** Seeds of answers, by step, row, attempt, sample and number of the call. */
+class AnswerSeeds {
+  #step = ''
+  /** Of the rollouts that run. */
+  readonly #rollouts = new Map<string, { readonly place: string; readonly calls: string[] }>()
+
+  startStep(seed: string): void {
+    this.#step = seed
+  }
+
+  /** The same runner, which says where its rollouts belong. */
+  following(runner: ItemRunner): ItemRunner {
+    return {
+      run: async (item, options) => {
+        const { rolloutId, row, runIndex } = item
+        const place = `${this.#step}/${row.sourceRowIndex}/${runIndex}`
+        this.#rollouts.set(rolloutId, { place, calls: [] })
+        try {
+          return await runner.run(item, options)
+        } finally {
+          this.#rollouts.delete(rolloutId)
+        }
+      },
+    }
+  }
+
+  /** The same policy, whose answers are drawn by these seeds. */
+  seeded(policy: PolicyModel): PolicyModel {
+    return {
+      ...policy,
+      respond: (request) => {
+        const { rolloutId, sampleId, body } = request
+        const rollout = this.#rollouts.get(rolloutId)
+        if (rollout === undefined) return policy.respond(request)
+        const { place, calls } = rollout
+        const call = calls.filter((id) => id === sampleId).length
+        calls.push(sampleId)
+        const drawnBy = JSON.stringify([place, sampleId, call])
+        // Services take 31 bits.
+        const seed = createHash('sha256').update(drawnBy).digest().readUInt32BE() >>> 1
+        return policy.respond({ ...request, body: { ...body, seed } })
+      },
+    }
   }
 }
 

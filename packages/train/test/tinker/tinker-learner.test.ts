@@ -263,6 +263,41 @@ it('a training whose update lost its answer saves nothing of it, and makes it on
   expect(result.steps.map(({ batch }) => batch.stale)).toEqual([0, 0, 0])
 })
 
+it('counts all that was used: after a kill, and when an older state is loaded', async () => {
+  const service = await startedService()
+  const folder = await temporaryFolder()
+  const prompts = (): number =>
+    service
+      .sentTo('asample')
+      .flatMap(({ prompt }) => prompt?.chunks ?? [])
+      .reduce((sum, { tokens }) => sum + tokens.length, 0)
+  const trained = (): number =>
+    service
+      .sentTo('forward_backward')
+      .flatMap((body) => body.forward_backward_input?.data ?? [])
+      // The service gets sequences without their last token.
+      .reduce((sum, datum) => sum + (datum.model_input.chunks[0]?.tokens.length ?? 0) + 1, 0)
+  const first = await opened(service)
+  // What comes after the last checkpoint is used, too.
+  await train({ ...training(first, folder, 3), checkpointEvery: 9 })
+  await first.update(batchOf(sequence), anyDrift)
+  const before = first.usage
+  expect(before).toEqual({
+    promptTokens: prompts(),
+    sampledTokens: expect.any(Number),
+    trainedTokens: trained(),
+  })
+
+  const second = await opened(service)
+  const result = await train(training(second, folder, 4))
+  expect(second.usage.promptTokens).toBe(prompts())
+  expect(second.usage.trainedTokens).toBe(trained())
+  expect(second.usage.sampledTokens).toBeGreaterThan(before.sampledTokens)
+  const all = second.usage
+  await second.load(path.join(folder, result.best?.folder ?? ''))
+  expect(second.usage).toEqual(all)
+})
+
 it('saves under another name when an answer was lost after the service had saved', async () => {
   const service = await startedService()
   service.next('save_weights', 'lost')

@@ -10,8 +10,7 @@ import {
   trainingWriter,
 } from '@osmosis/eval'
 import {
-  meanValue,
-  passRate,
+  stepEstimates,
   type RowHistory,
   rowHistories,
   RunTable,
@@ -113,7 +112,7 @@ export class OpenTraining {
       if (view === undefined) return null
       const { ended: done, total } = await run.progress(view)
       const table = new RunTable(structuredClone(view.document))
-      const [reward, passes] = [meanValue(table), passRate(table)]
+      const { reward, passes } = stepEstimates(table)
       return {
         run: name,
         ended: done,

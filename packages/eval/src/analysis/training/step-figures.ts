@@ -1,4 +1,5 @@
 import { meanValue, passRate } from '../figures/reward-figures.ts'
+import type { Estimate } from '../statistics/estimate.ts'
 import type { ItemEvent } from '../records/item-event.ts'
 import type { RunManifest } from '../records/run-manifest.ts'
 import { toRunDocument } from '../table/document-writer.ts'
@@ -22,7 +23,7 @@ export function measureRollouts(
 ): MeasuredRollouts {
   const ended = [...events]
   const table = new RunTable(toRunDocument(manifest, ended))
-  const [reward, passes] = [meanValue(table), passRate(table)]
+  const { reward, passes } = stepEstimates(table)
   const total = (value: (event: ItemEvent) => number): number =>
     ended.reduce((sum, event) => sum + value(event), 0)
   const count = Math.max(1, ended.length)
@@ -49,4 +50,22 @@ export function measureRollouts(
     rows: table.groups.map(({ row }) => row),
     settledRows: table.groups.filter(({ kind }) => kind !== 'signal').map(({ row }) => row),
   }
+}
+
+/** The mean reward and the pass rate of a step, with intervals that have only what such figures can be. */
+export function stepEstimates(table: RunTable): {
+  readonly reward: Estimate
+  readonly passes: Estimate
+} {
+  const [reward, passes] = [meanValue(table), passRate(table)]
+  // Rewards are from 0 to 1 unless some were not.
+  const least = table.values.some((value) => (value ?? 0) < 0) ? -Infinity : 0
+  const most = table.values.some((value) => (value ?? 0) > 1) ? Infinity : 1
+  return { reward: within(reward, least, most), passes: within(passes, 0, 1) }
+}
+
+function within(estimate: Estimate, least: number, most: number): Estimate {
+  const { ci95 } = estimate
+  if (ci95 === null) return estimate
+  return { ...estimate, ci95: [Math.max(ci95[0], least), Math.min(ci95[1], most)] }
 }

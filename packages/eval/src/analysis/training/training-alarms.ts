@@ -34,6 +34,8 @@ export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): st
       `${Math.round(rollouts.cutOff * 100)} % of the answers were cut off: raise max_response_length, or the max_tokens of calls that set one.`,
     )
   }
+  const collapse = collapseOf(step, earlier)
+  if (collapse !== undefined) alarms.push(collapse)
   const first = earlier.slice(0, compared)
   if (first.length === compared && earlier.length >= 2 * compared) {
     const reward = meanOf(first, ({ reward: mean }) => mean ?? 0)
@@ -53,8 +55,30 @@ export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): st
   return alarms
 }
 
+/** How many times the entropy has to be what it was, or the reverse, to be far from it. */
+const farEntropy = 3
+
+/** What is said about a policy that lost half of its best reward: over several steps, or in one whose entropy is far away. */
+function collapseOf(step: MeasuredStep, earlier: readonly StepRecord[]): string | undefined {
+  if (earlier.length < compared) return undefined
+  const windows = earlier.slice(compared - 1).map((_, at) => earlier.slice(at, at + compared))
+  const rewardIn = (steps: readonly MeasuredStep[]): number =>
+    meanOf(steps, ({ reward }) => reward ?? 0)
+  const best = windows.reduce((a, b) => (rewardIn(b) > rewardIn(a) ? b : a))
+  const [before, now] = [rewardIn(best), step.rollouts.reward ?? 0]
+  const hasFallen = (reward: number): boolean => before - reward > Math.abs(before) / 2
+  const was = best.flatMap(({ update }) => update?.entropy ?? [])
+  const mean = was.reduce((sum, entropy) => sum + entropy, 0) / was.length
+  const entropy = step.update?.entropy ?? Number.NaN
+  const isFar = entropy > mean * farEntropy || entropy < mean / farEntropy
+  const isLasting = hasFallen(rewardIn([...earlier.slice(1 - compared), step]))
+  if (!hasFallen(now) || !(isFar || isLasting)) return undefined
+  const change = `and the entropy ${entropy > mean ? 'rose' : 'fell'} from ${mean.toFixed(2)} to ${entropy.toFixed(2)}, `
+  return `The reward fell from ${before.toFixed(2)} to ${now.toFixed(2)}, ${isFar ? change : ''}so the policy collapses: stop, lower lr or set kl, and continue from the best checkpoint.`
+}
+
 function meanOf(
-  steps: readonly StepRecord[],
+  steps: readonly MeasuredStep[],
   value: (rollouts: StepRecord['rollouts']) => number,
 ): number {
   return steps.reduce((sum, { rollouts }) => sum + value(rollouts), 0) / steps.length

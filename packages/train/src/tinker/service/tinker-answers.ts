@@ -19,7 +19,6 @@ export const savedSchema = z.object({
 export const checkpointSchema = z.object({
   path: z.string(),
   version: z.int(),
-  usage: z.object({ promptTokens: z.int(), sampledTokens: z.int(), trainedTokens: z.int() }),
 })
 
 /** @throws OsmosisError with code `learner_error` for an answer of another form */

@@ -28,6 +28,7 @@ import {
   type Drift,
 } from './tinker-data.ts'
 import type { TinkerLearnerOptions, TinkerUsage } from './tinker-options.ts'
+import { UsageLedger } from './usage-ledger.ts'
 import type { SampledTokens } from '../token-policy.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -44,7 +45,7 @@ export class TinkerModel {
   readonly #client: TinkerClient
   readonly #options: TinkerLearnerOptions
   readonly #lost = new AbortController()
-  #usage = { promptTokens: 0, sampledTokens: 0, trainedTokens: 0 }
+  readonly #usage = new UsageLedger()
   #session = ''
   #models = 0
   #model: string | undefined
@@ -63,7 +64,7 @@ export class TinkerModel {
   }
 
   get usage(): TinkerUsage {
-    return { ...this.#usage }
+    return this.#usage.total
   }
 
   /** Aborted with the reason when samples can no longer be had. */
@@ -128,10 +129,11 @@ export class TinkerModel {
       const { sequences } = parsed('asample', sampledSchema, answer)
       const { tokens: ids, logprobs } = sequences[0] ?? { tokens: [], logprobs: [] }
       this.#failures = 0
-      this.#usage.promptTokens += prompt.length
-      this.#usage.sampledTokens += ids.length
+      this.#usage.add({ promptTokens: prompt.length, sampledTokens: ids.length })
       return { ids, logprobs, model }
     } catch (error) {
+      // The service does not notice that nobody waits any more.
+      if (signal.aborted) this.#usage.add({ promptTokens: prompt.length })
       signal.throwIfAborted()
       throw this.#failedSample(error)
     }
@@ -187,6 +189,7 @@ export class TinkerModel {
 
   /** Saves weights and optimizer on the service, and a file that says where they are. */
   async save(folder: string): Promise<void> {
+    this.#usage.keepBeside(folder)
     // Read by Open-RL alone, which otherwise leaves the optimizer out.
     const more = this.#options.dialect === 'open-rl' ? { include_optimizer: true } : {}
     const name = this.#newName()
@@ -204,8 +207,9 @@ export class TinkerModel {
   }
 
   async load(folder: string): Promise<void> {
+    this.#usage.keepBeside(folder)
     const text = await readFile(path.join(folder, 'tinker.json'), 'utf8')
-    const { path: at, version, usage } = checkpointSchema.parse(JSON.parse(text))
+    const { path: at, version } = checkpointSchema.parse(JSON.parse(text))
     // Weights are loaded by the first request of a model.
     if (this.#model === undefined || this.#sequence > 0) {
       await this.#unload()
@@ -213,7 +217,6 @@ export class TinkerModel {
     }
     await this.#call('load_weights', { path: at, optimizer: true })
     this.version = version
-    this.#usage = { ...usage }
   }
 
   async close(): Promise<void> {
@@ -228,7 +231,7 @@ export class TinkerModel {
     const data = batch.sequences.map((sequence, at) =>
       toDatum(sequence, { loss: batch.loss, scale: scales[at] ?? 0, lossReduction }),
     )
-    this.#usage.trainedTokens += sum(batch.sequences, ({ ids }) => ids.length)
+    this.#usage.add({ trainedTokens: sum(batch.sequences, ({ ids }) => ids.length) })
     const isGradient = batch.loss === 'policy_gradient'
     const clip =
       dialect === 'open-rl'
@@ -301,7 +304,7 @@ export class TinkerModel {
   async #describe(folder: string, at: string): Promise<void> {
     const unfinished = `${folder}.tmp`
     await mkdir(unfinished, { recursive: true })
-    const found = { path: at, version: this.version, usage: this.#usage }
+    const found = { path: at, version: this.version }
     const text = `${JSON.stringify(found, undefined, 2)}\n`
     await writeFile(path.join(unfinished, 'tinker.json'), text)
     await rm(folder, { recursive: true, force: true })
