@@ -115,9 +115,29 @@ function planColumns(schema: readonly SchemaTree[], problems: string[]): Parquet
   return schema.map((column) => {
     const { name } = column.element
     const place = `column ${JSON.stringify(name)}`
-    const scale = noting(problems, place, () => takeDecimalScale(column))
+    const scale = noting(problems, place, () => {
+      assertLists(column)
+      return takeDecimalScale(column)
+    })
     return { name, place, toCell: cellReader(column, scale) }
   })
+}
+
+/**
+ * Old writers, such as those of Avro, leave out a level between a list and its structs. hyparquet reads the structs of
+ * such a list as their only value, or the list as a struct.
+ *
+ * @throws DataProblem
+ */
+function assertLists({ element, children }: SchemaTree): void {
+  const [repeated] = children
+  const fields = element.converted_type === 'LIST' ? (repeated?.children.length ?? 0) : 0
+  if (fields > 1 || (fields === 1 && /^array$|_tuple$/.test(repeated?.element.name ?? ''))) {
+    throw new DataProblem(
+      'lists of structs in the form of old writers cannot be read; write them with the levels list and element',
+    )
+  }
+  children.forEach(assertLists)
 }
 
 function cellReader(column: SchemaTree, scale: number | undefined): ParquetColumn['toCell'] {

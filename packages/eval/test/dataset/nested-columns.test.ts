@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
 import { codecs, parquet } from './dataset-files.ts'
-import { readAs } from './reading.ts'
+import { problemsAs, readAs } from './reading.ts'
 
 const optional = { repetition_type: 'OPTIONAL' } as const
 const text = { type: 'BYTE_ARRAY', converted_type: 'UTF8', ...optional } as const
@@ -99,4 +99,44 @@ it('lists of structs whose pages count nulls wrong are read as they are, or the 
   )
   expect(refused).toBeGreaterThan(0)
   expect(refused).toBeLessThan(100)
+})
+
+const refused = [
+  '- column "x": lists of structs in the form of old writers cannot be read; write them with the levels list and element',
+]
+
+it.each(['array', 'x_tuple'])(
+  'lists of structs of old writers, under %s, are refused',
+  async (name) => {
+    const schema: SchemaElement[] = [
+      { name: 'root', num_children: 3 },
+      { name: 'user_prompt', ...text },
+      { name: 'label', ...text },
+      { name: 'x', num_children: 1, ...optional },
+      { name: 'inner', converted_type: 'LIST', num_children: 1, ...optional },
+      { name, repetition_type: 'REPEATED', num_children: 1 },
+      { name: 'n', type: 'INT32', ...optional },
+    ]
+    const columns = ['user_prompt', 'label'].map((column) => ({ name: column, data: ['a'] }))
+    const file = parquet([...columns, { name: 'x', data: [{ inner: [1] }] }], { schema })
+    expect(await problemsAs('rows.parquet', file)).toEqual(refused)
+  },
+)
+
+it('lists of structs with several fields that lack a level are refused', async () => {
+  const schema: SchemaElement[] = [
+    { name: 'root', num_children: 3 },
+    { name: 'user_prompt', ...text },
+    { name: 'label', ...text },
+    { name: 'x', converted_type: 'MAP', num_children: 1, ...optional },
+    { name: 'key_value', repetition_type: 'REPEATED', num_children: 2 },
+    { name: 'key', ...text, repetition_type: 'REQUIRED' },
+    { name: 'value', type: 'INT32', ...optional },
+  ]
+  const columns = ['user_prompt', 'label'].map((column) => ({ name: column, data: ['a'] }))
+  const file = Buffer.from(parquet([...columns, { name: 'x', data: [{ a: 1 }] }], { schema }))
+  // The annotation of the column becomes LIST, which no writer does with such groups.
+  const annotation = file.lastIndexOf(Buffer.from([0x01, 0x78, 0x15, 0x02, 0x15, 0x02])) + 5
+  file[annotation] = 3 * 2
+  expect(await problemsAs('rows.parquet', file)).toEqual(refused)
 })
