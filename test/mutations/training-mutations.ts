@@ -538,4 +538,16 @@ export const trainingMutations: readonly Mutation[] = [
       ],
     ],
   ),
+  ...mutationsOf('packages/train/src/loop/step-run.ts', resumed, [
+    [
+      'a full disk is a policy that cannot be reached',
+      'if (failure !== undefined) throw failure',
+      '',
+    ],
+  ]),
+  ...mutationsOf(
+    'packages/cli/src/train/run/training-rows.ts',
+    ['packages/cli/test/train-tinker.test.ts', 'packages/cli/test/chosen-rows.test.ts'],
+    [['rows that are held out are trained, too', 'rows.filter((row) => !held.has(row))', 'rows']],
+  ),
 ]

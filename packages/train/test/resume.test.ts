@@ -1,7 +1,9 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { appendFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
@@ -220,6 +222,35 @@ it('continues from an older checkpoint with a warning when the last one is damag
   const again = new CountingLearner()
   await train({ ...options, learner: again, steps: 5 })
   expect(again.updates).toHaveLength(5)
+})
+
+onlyIf(process.platform !== 'win32', 'a POSIX shell').it.each([
+  // Files that cannot grow beyond so many blocks of 512 bytes are refused as on a full disk.
+  ['while a state is saved', 16, /^storage_error Cannot write to .*step-0000: EFBIG/],
+  ['while rollouts run', 40, /^storage_error Cannot write to .*step-0001.*: EFBIG.* are free in /],
+] as const)('a disk that is full %s is named', async (_, blocks, message) => {
+  const file = path.join(import.meta.dirname, 'killed-training.ts')
+  const program = `import(${JSON.stringify(file)}).catch((error) => {
+    console.error(error.code, error.message)
+    process.exit(1)
+  })`
+  const limited = spawn(
+    '/bin/sh',
+    [
+      '-c',
+      `ulimit -f ${blocks} && exec "$0" -e "$@"`,
+      process.execPath,
+      program,
+      '-',
+      await temporaryFolder(),
+      '2',
+    ],
+    { stdio: ['ignore', 'ignore', 'pipe'] },
+  )
+  let stderr = ''
+  limited.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+  await once(limited, 'close')
+  expect(stderr).toMatch(message)
 })
 
 /** Rewards of the attempts at the trained row, and at the held-out one, for each version. */

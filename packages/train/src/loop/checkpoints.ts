@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { CheckpointRecord } from '@osmosis/eval/analysis'
 
 import { digestFolder } from '../files/folder-digest.ts'
@@ -29,7 +29,11 @@ export class Checkpoints {
     this.#options = options
   }
 
-  /** Saves the current state, unless the last checkpoint has it. */
+  /**
+   * Saves the current state, unless the last checkpoint has it.
+   *
+   * @throws what the learner throws; OsmosisError with code `storage_error` when the disk is full
+   */
   async save(): Promise<void> {
     const { journal, learner } = this.#options
     const step = journal.steps.length
@@ -37,7 +41,9 @@ export class Checkpoints {
     if (last?.step === step && existsSync(this.#path(last.folder))) return
     const folder = path.join('checkpoints', `step-${padded(step)}`)
     await mkdir(this.#path('checkpoints'), { recursive: true })
-    await learner.save(this.#path(folder))
+    await learner.save(this.#path(folder)).catch((error: unknown) => {
+      throw asStorageError(error, this.#path(folder))
+    })
     const { version } = learner
     const saved = { kind: 'checkpoint', step, version, folder } as const
     const isHere = existsSync(this.#path(folder))
@@ -132,4 +138,14 @@ export class Checkpoints {
   #path(folder: string): string {
     return path.join(this.#options.folder, folder)
   }
+}
+
+function asStorageError(error: unknown, place: string): unknown {
+  const { code = '' } = error as NodeJS.ErrnoException
+  if (!['ENOSPC', 'EDQUOT', 'EFBIG'].includes(code)) return error
+  return new OsmosisError(
+    'storage_error',
+    `Cannot write to ${place}: ${errorMessage(error)}. Free some space, and continue with the training.`,
+    { cause: error },
+  )
 }

@@ -71,7 +71,8 @@ export interface EndedStepRun {
  * Runs the rollouts of a step as a run that `osmosis eval` opens, or continues with a run that was interrupted: items
  * that ended before are not run again.
  *
- * @throws OsmosisError with code `policy_unreachable` when the run cannot be finished; the reason of `signal`
+ * @throws OsmosisError with code `policy_unreachable` when the run cannot be finished, `storage_error` when it cannot be stored; the
+ * reason of `signal`
  */
 export async function runStep(
   settings: RunSettings,
@@ -101,6 +102,8 @@ export async function runStep(
     })
     signal.throwIfAborted()
     if (result.status === 'incomplete') {
+      const failure = sequences?.failure ?? store.failure
+      if (failure !== undefined) throw failure
       throw new OsmosisError(
         'policy_unreachable',
         `The rollouts of ${name} could not all be run. ${result.incompleteReason ?? ''} The training continues with them when it is started again.`,

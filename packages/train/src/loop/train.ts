@@ -33,7 +33,8 @@ import { TrainingJournal } from './training-journal.ts'
  *
  * @throws OsmosisError with code `invalid_config` for options that cannot be or that differ from those the training
  * was started with, `run_locked` when another process trains in the folder, `training_drift` and
- * `learner_error` of the learner, `policy_unreachable` when rollouts cannot be run; the reason of `signal`
+ * `learner_error` of the learner, `policy_unreachable` when rollouts cannot be run, `storage_error` when the disk is full; the
+ * reason of `signal`
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   assertOptions(options)
@@ -139,7 +140,7 @@ class Training {
       if (step.update === null) continue
       const settings = step.settings ?? this.#settings(step.step)
       await this.#update(await this.#batchOf({ ...step, settings }), settings)
-      this.#checkpoints.assertVersion(step.version, `Step ${step.step}, made again,`)
+      this.#checkpoints.assertVersion(step.version, `The state of step ${step.step}, made again,`)
     }
   }
 

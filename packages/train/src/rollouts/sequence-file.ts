@@ -21,11 +21,13 @@ interface StoredLine {
 
 /** Stores the sequences of the rollouts of a run, beside the run's own files. */
 export class SequenceFile {
+  /** Why nothing can be stored any more; undefined while it can. */
+  failure: Error | undefined
   readonly #file: AppendFile
 
   /** @param runFolder - which exists */
   constructor(runFolder: string) {
-    this.#file = new AppendFile(sequencesOf(runFolder), () => {})
+    this.#file = new AppendFile(sequencesOf(runFolder), (error) => (this.failure = error))
     // Ends a line that a crash cut off, so that the next one is not part of it.
     if (this.#file.end > 0) void this.#file.append('').durable.catch(() => {})
   }

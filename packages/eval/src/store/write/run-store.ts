@@ -235,6 +235,11 @@ export class RunStore {
     return this.#snapshots.write(texts)
   }
 
+  /** Why nothing can be stored any more, with code `storage_error`; undefined while it can. */
+  get failure(): Error | undefined {
+    return this.#failure
+  }
+
   /** Waits for pending commits, and releases the run to other processes. */
   close(): Promise<void> {
     return (this.#closed ??= this.#close())
