@@ -550,4 +550,48 @@ export const trainingMutations: readonly Mutation[] = [
     ['packages/cli/test/train-tinker.test.ts', 'packages/cli/test/chosen-rows.test.ts'],
     [['rows that are held out are trained, too', 'rows.filter((row) => !held.has(row))', 'rows']],
   ),
+  ...mutationsOf(
+    'packages/train/learner/answers.py',
+    [`${train}/local-learner.test.ts`],
+    [
+      [
+        'conversations of the learner have no owner',
+        '[tools or None, settings, owner]',
+        '[tools or None, settings]',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/tinker/token-policy.ts',
+    [`${train}/tinker/token-policy.test.ts`],
+    [
+      [
+        'conversations of services have no owner',
+        'return JSON.stringify([rolloutId, sampleId])',
+        "return ''",
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/tinker/service/tinker-data.ts',
+    [`${train}/tinker/tinker-learner.test.ts`],
+    [
+      [
+        'targets of services are not shifted',
+        'const data = values.slice(1)',
+        'const data = values.slice(0, -1)',
+      ],
+      [
+        'the drift of services is that of the token before',
+        'outputs[at]?.[place - 1]',
+        'outputs[at]?.[place]',
+      ],
+      ['the loss of services is not divided', 'advantage * own', 'advantage'],
+      [
+        'means of services are taken for sums',
+        'const own = isMean ? scale * sampledIn(mask) : scale',
+        'const own = scale',
+      ],
+    ],
+  ),
 ]

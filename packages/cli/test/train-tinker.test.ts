@@ -33,7 +33,7 @@ it('trains with the settings of its config, and names those that are not the def
   onTestFinished(() => service[Symbol.asyncDispose]())
   const [folder, tokenizer] = [await temporaryFolder(), await tokenModelFolder()]
   const where = ['--url', service.url, '--tokenizer', tokenizer, '--output', folder]
-  const how = ['--steps', '2', '--passes', '3', '--lr', '0.1', '--seed', '1']
+  const how = ['--steps', '2', '--passes', '3', '--lr', '0.2', '--seed', '1']
   const own = 'configs/training/doors-settings.toml'
   const { code, stderr } = await osmosis(['train', 'tinker', own, ...where, ...how])
   expect(code).toBe(0)
@@ -62,7 +62,7 @@ it('trains with the settings of its config, and names those that are not the def
   }
   const steps = service.sentTo('optim_step').map((body) => body.adam_params)
   // Three passes in two minibatches, in each of two steps.
-  const rates = [0.1, 0.05].flatMap((rate) => Array<number>(6).fill(rate))
+  const rates = [0.2, 0.1].flatMap((rate) => Array<number>(6).fill(rate))
   expect(steps.map((one) => one?.['learning_rate'])).toEqual(rates)
   for (const one of steps) expect(one).toMatchObject({ weight_decay: 0.01, grad_clip_norm: 0.5 })
 })

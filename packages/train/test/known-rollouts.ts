@@ -38,7 +38,7 @@ export interface KnownCall {
 }
 
 /** An attempt of which everything is known. */
-export interface KnownAttempt {
+interface KnownAttempt {
   /** The calls of each sample, in the order in which they are made. */
   readonly calls: Readonly<Record<string, readonly KnownCall[]>>
   /** Of each sample; `removed`: it is removed from training. */
@@ -51,7 +51,7 @@ export interface KnownAttempt {
 export type KnownAttempts = Readonly<Record<number, readonly KnownAttempt[]>>
 
 /** At which the calls of a sample are made. */
-export const temperatures: Readonly<Record<string, number>> = { asker: 1, solver: 0.7 }
+const temperatures: Readonly<Record<string, number>> = { asker: 1, solver: 0.7 }
 
 /** A row that says its position. */
 export function knownRow(at: number): DatasetRow {
