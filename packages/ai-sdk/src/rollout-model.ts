@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 
 import {
+  definePolicyFaults,
   getRolloutContext,
   OsmosisError,
   type PolicyCallOptions,
@@ -25,6 +26,13 @@ import { watchSteps } from './step-results.ts'
 import { StreamedParts } from './streamed-parts.ts'
 import { registerTelemetry } from './supported-sdk.ts'
 import { providerName, sdkAnswer, wireRequest } from './wire-conversion.ts'
+
+definePolicyFaults({
+  AI_NoObjectGeneratedError: { error: 'output' },
+  AI_NoOutputGeneratedError: { error: 'output' },
+  AI_InvalidToolInputError: { error: 'tool_call' },
+  AI_NoSuchToolError: { error: 'tool_call' },
+})
 
 interface TracedCalls {
   /** The id of the SDK's call that a model call belongs to. */

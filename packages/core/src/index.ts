@@ -8,8 +8,9 @@ export {
   type OsmosisErrorCode,
 } from './errors.ts'
 export type { EgressOptions } from './http/egress-policy.ts'
-export type { PolicyLimits } from './policy/answer-limits.ts'
+export type { PolicyLimits } from './policy/answer/answer-limits.ts'
 export type { RolloutLimit, RolloutLimits } from './workflow/rollout-limits.ts'
+export { definePolicyFaults, type PolicyFault, policyFaultIn } from './policy/policy-faults.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { StartingModelCall, PolicyClient } from './policy/policy-client.ts'

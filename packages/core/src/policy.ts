@@ -19,6 +19,7 @@ export type {
   ChatToolCallDelta,
   ChatUsage,
 } from './policy/chat-completion.ts'
+export { argumentsObject, nameForAgent } from './policy/malformed-calls.ts'
 export { PassingAnswer, type AnswerListener } from './policy/passing-answer.ts'
 export type { PolicyClient } from './policy/policy-client.ts'
 export type { PolicyCallOptions } from './policy/policy-stream.ts'

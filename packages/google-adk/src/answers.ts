@@ -1,5 +1,10 @@
-import type { LlmResponse } from '@google/adk'
-import type { ChatCompletion, ChatCompletionChunk } from '@osmosis/core/policy'
+import { BaseTool, type LlmRequest, type LlmResponse } from '@google/adk'
+import {
+  argumentsObject,
+  type ChatCompletion,
+  type ChatCompletionChunk,
+  nameForAgent,
+} from '@osmosis/core/policy'
 
 import type { AdkContent, AdkPart } from './adk-types.ts'
 
@@ -8,7 +13,10 @@ const finishReasons: Readonly<Record<string, string>> = {
   content_filter: 'SAFETY',
 }
 
-/** An answer of the policy as a turn of Gemini. Malformed arguments become an empty object. */
+/**
+ * An answer of the policy as a turn of Gemini. Malformed arguments become an empty object, under a name that no tool of
+ * the agent has.
+ */
 export function toContent({ choices }: ChatCompletion): AdkContent {
   const {
     content,
@@ -23,7 +31,7 @@ export function toContent({ choices }: ChatCompletion): AdkContent {
     ...(thinking ? [{ text: thinking, thought: true }] : []),
     ...(text === '' && tool_calls.length > 0 ? [] : [{ text }]),
     ...tool_calls.map(({ id, function: { name, arguments: written } }) => ({
-      functionCall: { id, name, args: parseObject(written) },
+      functionCall: { id, name: nameForAgent(name, written), args: argumentsObject(written) ?? {} },
     })),
   ]
   return { role: 'model', parts }
@@ -62,12 +70,32 @@ export function toPartial(chunk: ChatCompletionChunk): LlmResponse | undefined {
   return parts.length === 0 ? undefined : { content: { role: 'model', parts }, partial: true }
 }
 
-function parseObject(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text)
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-    return isObject ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
+/** Stands for a tool that the policy may not run: reports to the policy why. */
+class MissingTool extends BaseTool {
+  readonly #error: string
+
+  constructor(name: string, error: string) {
+    super({ name, description: error })
+    this.#error = error
+  }
+
+  override async runAsync(): Promise<unknown> {
+    return { error: this.#error }
+  }
+}
+
+/**
+ * Adds to a request the tools that its answer calls and that it lacks. For one of them the ADK would throw, run none of
+ * the calls beside it, and ask the policy to go on in the name of the user.
+ */
+export function addMissingTools({ toolsDict }: LlmRequest, { choices }: ChatCompletion): void {
+  for (const { function: called } of choices[0]?.message.tool_calls ?? []) {
+    const name = nameForAgent(called.name, called.arguments)
+    if (Object.hasOwn(toolsDict, name)) continue
+    const error =
+      name === called.name
+        ? `There is no tool named ${name}.`
+        : `The arguments of ${called.name} are not a JSON object: ${called.arguments}`
+    toolsDict[name] = new MissingTool(name, error)
   }
 }

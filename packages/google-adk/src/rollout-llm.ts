@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 
 import { BaseLlm, type BaseLlmConnection, type LlmRequest, type LlmResponse } from '@google/adk'
 import {
+  definePolicyFaults,
   type NativeSample,
   getRolloutContext,
   OsmosisError,
@@ -10,11 +11,16 @@ import {
 } from '@osmosis/core'
 import { type ChatCompletionRequest, policyModelName } from '@osmosis/core/policy'
 
-import { toContent, toPartial, toResponse } from './answers.ts'
+import { addMissingTools, toContent, toPartial, toResponse } from './answers.ts'
 import type { AdkContent } from './adk-types.ts'
 import { contentsRecord, recordOf } from './contents-record.ts'
 import { toChatMessages } from './contents.ts'
 import { requestFields } from './request-fields.ts'
+
+definePolicyFaults({
+  // The ADK throws a plain error.
+  'Max number of llm calls limit of N exceeded': { limit: 'max_llm_calls' },
+})
 
 /** Settings of an {@link OsmosisLlm}. Sampling settings stay in the agent's `generateContentConfig`. */
 export interface OsmosisLlmSettings {
@@ -77,6 +83,7 @@ export class OsmosisLlm extends BaseLlm {
         if (partial) yield partial
       }
       const completion = await answer.completion
+      addMissingTools(llmRequest, completion)
       const content = toContent(completion)
       record.succeed(call, content)
       yield toResponse(completion, content)

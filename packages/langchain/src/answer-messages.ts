@@ -1,5 +1,10 @@
 import { AIMessage, AIMessageChunk, type UsageMetadata } from '@langchain/core/messages'
-import type { ChatCompletion, ChatCompletionChunk, ChatToolCall } from '@osmosis/core/policy'
+import {
+  argumentsObject,
+  type ChatCompletion,
+  type ChatCompletionChunk,
+  type ChatToolCall,
+} from '@osmosis/core/policy'
 
 /** Where a message has the order of its tool calls: LangChain splits them into two lists. */
 export const callOrderKey = 'tool_call_order'
@@ -34,59 +39,41 @@ export function toAIMessage(completion: ChatCompletion): AIMessage {
   })
 }
 
-/** The pieces of an answer as chunks of LangChain. */
-export class AnswerChunks {
-  readonly #calls: { readonly id: string; readonly index: number | undefined }[] = []
+/** A piece of an answer as a chunk of LangChain; undefined for one without anything to read. */
+export function toChunk(chunk: ChatCompletionChunk): AIMessageChunk | undefined {
+  const delta = chunk.choices?.find(({ index }) => (index ?? 0) === 0)?.delta
+  if (!delta) return undefined
+  const { content, refusal } = delta
+  const reasoning = reasoningOf(delta)
+  if (!content && !reasoning && !refusal) return undefined
+  return new AIMessageChunk({
+    content: content ?? '',
+    additional_kwargs: {
+      ...(reasoning ? { reasoning_content: reasoning } : {}),
+      ...(refusal ? { refusal } : {}),
+    },
+  })
+}
 
-  /** Undefined for a piece without anything to read. */
-  add(chunk: ChatCompletionChunk): AIMessageChunk | undefined {
-    const delta = chunk.choices?.find(({ index }) => (index ?? 0) === 0)?.delta
-    if (!delta) return undefined
-    const { content, refusal, tool_calls = [] } = delta
-    const reasoning = reasoningOf(delta)
-    const tool_call_chunks = tool_calls.flatMap((call) => this.#callChunk(call) ?? [])
-    if (!content && !reasoning && !refusal && tool_call_chunks.length === 0) return undefined
-    return new AIMessageChunk({
-      content: content ?? '',
-      tool_call_chunks,
-      additional_kwargs: {
-        ...(reasoning ? { reasoning_content: reasoning } : {}),
-        ...(refusal ? { refusal } : {}),
-      },
-    })
-  }
-
-  /** What is known at the end only. */
-  end(completion: ChatCompletion): AIMessageChunk {
-    return new AIMessageChunk({
-      content: '',
-      response_metadata: metadataOf(completion),
-      ...usageFields(completion),
-    })
-  }
-
-  /** Id and name once, whatever the endpoint repeats: LangChain would put them together. */
-  #callChunk({
-    id,
-    index,
-    function: called = {},
-  }: NonNullable<
-    NonNullable<ChatCompletionChunk['choices'][number]['delta']>['tool_calls']
-  >[number]): NonNullable<AIMessageChunk['tool_call_chunks']>[number] | undefined {
-    const known = this.#calls.findLastIndex((call) =>
-      id ? call.id === id : typeof index !== 'number' || call.index === index,
-    )
-    if (known === -1 && !id) return undefined
-    const isNew = known === -1
-    if (isNew && id) this.#calls.push({ id, index })
-    return {
+/**
+ * What is known at the end only. Tool calls come whole: LangChain completes the arguments of a call that was cut, and
+ * would run it. A JSON text around malformed ones makes it list them as invalid.
+ */
+export function toLastChunk(completion: ChatCompletion): AIMessageChunk {
+  const { tool_calls: calls = [] } = messageOf(completion)
+  return new AIMessageChunk({
+    content: '',
+    tool_call_chunks: calls.map(({ id, function: { name, arguments: written } }, place) => ({
       type: 'tool_call_chunk',
-      ...(isNew && id ? { id, name: called.name ?? '' } : {}),
-      args: called.arguments ?? '',
+      id,
+      name,
+      args: argumentsObject(written) ? written : JSON.stringify(written),
       // From 1: in LangChain's events the text of an answer is block 0.
-      index: isNew ? this.#calls.length : known + 1,
-    }
-  }
+      index: place + 1,
+    })),
+    response_metadata: metadataOf(completion),
+    ...usageFields(completion),
+  })
 }
 
 type Reasoned = { reasoning_content?: string | null; reasoning?: string | null }
@@ -102,13 +89,10 @@ function messageOf({ choices }: ChatCompletion): ChatCompletion['choices'][numbe
 
 /** The arguments, or what is wrong with them. */
 function parseArguments(text: string): Record<string, unknown> | string {
-  // Some policies call a tool without parameters with nothing.
-  if (text.trim() === '') return {}
+  const object = argumentsObject(text)
+  if (object !== undefined) return object
   try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-      return value as Record<string, unknown>
-    }
+    JSON.parse(text)
     return 'Tool arguments must be a JSON object.'
   } catch (error) {
     return `Tool arguments are not valid JSON: ${(error as Error).message}`

@@ -17,6 +17,7 @@ import type { AIMessageChunk, BaseMessage } from '@langchain/core/messages'
 import { ChatGenerationChunk, type ChatResult } from '@langchain/core/outputs'
 import type { Runnable } from '@langchain/core/runnables'
 import {
+  definePolicyFaults,
   type NativeSample,
   getRolloutContext,
   OsmosisError,
@@ -26,11 +27,22 @@ import {
 } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
 
-import { AnswerChunks, toAIMessage, usageOf } from './answer-messages.ts'
+import { toAIMessage, usageOf, toChunk, toLastChunk } from './answer-messages.ts'
 import { toChatMessages } from './chat-messages.ts'
 import { conversationRecord, recordOf } from './sample-record.ts'
 import { structuredOutput, type OutputSchema } from './structured-output.ts'
 import { toolFields, toWireTool } from './tool-fields.ts'
+
+definePolicyFaults({
+  GraphRecursionError: { limit: 'recursion_limit' },
+  ModelCallLimitMiddlewareError: { limit: 'model_calls' },
+  ToolCallLimitExceededError: { limit: 'tool_calls' },
+  OutputParserException: { error: 'output' },
+  StructuredOutputParsingError: { error: 'output' },
+  MultipleStructuredOutputsError: { error: 'output' },
+  ToolInputParsingException: { error: 'tool_call' },
+  ToolInvocationError: { error: 'tool_call' },
+})
 
 /** Settings of an {@link OsmosisChatModel}, in the names of LangChain's models. */
 export interface OsmosisChatModelFields extends Pick<
@@ -191,17 +203,16 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
   ): AsyncGenerator<ChatGenerationChunk> {
     const { record, policy } = this.#sample()
     const call = record.begin(messages, options.signal)
-    const pieces = new AnswerChunks()
     try {
       const request = { ...this.invocationParams(options), messages: toChatMessages(messages) }
       const answer = policy.stream(request, this.#callOptions(options))
       for await (const chunk of answer) {
-        const message = pieces.add(chunk)
+        const message = toChunk(chunk)
         if (message) yield* emit(message, runManager)
       }
       const completion = await answer.completion
       record.succeed(call, toAIMessage(completion))
-      yield* emit(pieces.end(completion), runManager)
+      yield* emit(toLastChunk(completion), runManager)
     } catch (error) {
       record.fail(call, error)
       throw error

@@ -4,8 +4,15 @@ import {
   type RolloutLanguageModel,
   type RolloutModelSettings,
 } from '@osmosis/ai-sdk'
-import { errorMessage } from '@osmosis/core'
+import { definePolicyFaults, errorMessage } from '@osmosis/core'
+import { nameForAgent } from '@osmosis/core/policy'
 import { APICallError } from 'ai'
+
+definePolicyFaults({
+  STRUCTURED_OUTPUT_OBJECT_UNDEFINED: { error: 'output' },
+  STRUCTURED_OUTPUT_SCHEMA_VALIDATION_FAILED: { error: 'output' },
+  STRUCTURED_OUTPUT_TRUNCATED: { error: 'output' },
+})
 
 /** The policy as a model of Mastra, in the form that the installed `@mastra/core` works with. */
 export type MastraRolloutModel = Extract<MastraModelConfig, { specificationVersion: 'v3' }>
@@ -34,6 +41,8 @@ export function rolloutModel(settings: string | MastraModelSettings = {}): Mastr
 type MastraCall = Parameters<MastraRolloutModel['doGenerate']>[0]
 type PolicyCall = Parameters<RolloutLanguageModel['doGenerate']>[0]
 type PolicyAnswer = Awaited<ReturnType<RolloutLanguageModel['doGenerate']>>
+type PolicyStream = Awaited<ReturnType<RolloutLanguageModel['doStream']>>
+type StreamPart = PolicyStream['stream'] extends ReadableStream<infer T> ? T : never
 
 /**
  * The model of the AI SDK in version 3 of the interface, which every release of Mastra 1 accepts. Its calls
@@ -55,14 +64,45 @@ class PolicyModel {
 
   async doGenerate(call: MastraCall): Promise<PolicyAnswer> {
     try {
-      return await this.#policy.doGenerate(policyCall(call))
+      const answer = await this.#policy.doGenerate(policyCall(call))
+      return { ...answer, content: answer.content.map(withoutRepair) }
     } catch (error) {
       throw call.abortSignal?.aborted ? error : notRetryable(error)
     }
   }
 
-  doStream(call: MastraCall): ReturnType<RolloutLanguageModel['doStream']> {
-    return this.#policy.doStream(policyCall(call))
+  async doStream(call: MastraCall): Promise<PolicyStream> {
+    const { stream, ...about } = await this.#policy.doStream(policyCall(call))
+    return {
+      ...about,
+      stream: stream.pipeThrough(new TransformStream<StreamPart, StreamPart>(new WholeCalls())),
+    }
+  }
+}
+
+/** Mastra repairs malformed arguments of a call and runs it, unless no tool has its name. */
+function withoutRepair<T extends { readonly type: string }>(part: T): T {
+  if (part.type !== 'tool-call') return part
+  const { toolName, input } = part as T & { toolName: string; input: string }
+  const name = nameForAgent(toolName, input)
+  return name === toolName ? part : { ...part, toolName: name, input: '{}' }
+}
+
+/** The parts of a stream, in which the input of a call comes when it is known whether it has to be renamed. */
+class WholeCalls {
+  readonly #inputs = new Map<string, StreamPart[]>()
+
+  transform(part: StreamPart, to: TransformStreamDefaultController<StreamPart>): void {
+    if (part.type.startsWith('tool-input-')) {
+      const { id } = part as Extract<StreamPart, { type: 'tool-input-end' }>
+      this.#inputs.set(id, [...(this.#inputs.get(id) ?? []), part])
+      return
+    }
+    const call = withoutRepair(part)
+    if (part.type === 'tool-call' && call === part) {
+      for (const input of this.#inputs.get(part.toolCallId) ?? []) to.enqueue(input)
+    }
+    to.enqueue(call)
   }
 }
 

@@ -8,13 +8,26 @@ import {
   type StreamEvent,
   Usage,
 } from '@openai/agents'
-import { getRolloutContext, OsmosisError, type RolloutContext, isOsmosisError } from '@osmosis/core'
+import {
+  definePolicyFaults,
+  getRolloutContext,
+  OsmosisError,
+  type RolloutContext,
+  isOsmosisError,
+} from '@osmosis/core'
 import { policyModelName, isRetryableStatus } from '@osmosis/core/policy'
 
 import { type CallUseOptions, PolicyChatClient } from './chat-client.ts'
 import { sessionsOf } from './rollout-sessions.ts'
 import { currentRecord, currentScope } from './run-scope.ts'
 import type { SessionRecord } from './session-record.ts'
+
+definePolicyFaults({
+  MaxTurnsExceededError: { limit: 'max_turns' },
+  ModelRefusalError: { error: 'refusal' },
+  InvalidToolInputError: { error: 'tool_call' },
+  ModelBehaviorError: { error: 'output' },
+})
 
 type UsageInput = ConstructorParameters<typeof Usage>[0]
 type ResponseDone = Extract<StreamEvent, { type: 'response_done' }>

@@ -1,11 +1,11 @@
 import { MaxTurnsExceededError, run, webSearchTool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, rolloutOn } from '@osmosis/testing/kit'
+import { rolloutOn } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { addTool, policyAgent } from './rollout.ts'
+import { policyAgent } from './rollout.ts'
 
 // What the README says of the SDK; a test that fails here means that a sentence can go.
 
@@ -27,13 +27,4 @@ test('an empty answer where structured output is due is requested again', async 
   })
   await expect(structured).rejects.toBeInstanceOf(MaxTurnsExceededError)
   expect(server.requests).toHaveLength(3)
-})
-
-test('a tool call id that was used before ends the run', async () => {
-  const again = { toolCalls: [{ id: 'call-1', name: 'add', arguments: '{"a":5,"b":6}' }] }
-  await using server = await startPolicyServer([callAdd, again, 'done'])
-  const reusing = rolloutOn(server).run(async () =>
-    run(policyAgent({ tools: [addTool()] }), 'go', { session: new OsmosisMemorySession() }),
-  )
-  await expect(reusing).rejects.toThrow('call-1')
 })

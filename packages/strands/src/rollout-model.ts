@@ -1,9 +1,14 @@
 import { type BaseModelConfig, Model, type ModelStreamEvent } from '@strands-agents/sdk'
-import { OsmosisError, type RolloutContext } from '@osmosis/core'
+import { definePolicyFaults, OsmosisError, type RolloutContext } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
 
 import { type StrandsCallUse, StrandsPolicyModel } from './policy-model.ts'
 import { type SamplingParams, toRequestSettings } from './sampling-params.ts'
+
+definePolicyFaults({
+  MaxTokensError: { limit: 'max_tokens' },
+  StructuredOutputError: { error: 'output' },
+})
 
 const brand = Symbol.for('osmosis.strands.rollout-model')
 

@@ -218,7 +218,7 @@ class Recording implements RolloutRecording {
         const { tokenIds = false, price } = this.#options
         const cost = isCached ? 0 : costOf(completion.usage, price)
         const recorded = tokenIds ? completion : withoutTokenIds(completion)
-        call?.succeed(withCost(recorded, cost), hasOwnIds)
+        call?.succeed(withCost(recorded, cost), { hasOwnIds })
       },
       onBroken: (reason) => call?.fail(new Error(reason)),
       onRefusal: (status, text) => {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import type { AssistantMessage, ChatMessage, ChatToolCall } from './chat-completion.ts'
+import { argumentsObject, nameForAgent } from './malformed-calls.ts'
 
 /**
  * The wire form of an assistant message that is not an echo of a recorded answer: text parts are joined to
@@ -54,9 +55,13 @@ function isSameCall(call: ChatToolCall, echo: ChatToolCall | undefined, ids: boo
   return (
     echo !== undefined &&
     (!ids || call.id === echo.id) &&
-    call.function.name === echo.function.name &&
+    isSameName(call.function, echo.function.name) &&
     isSameArguments(call.function.arguments, echo.function.arguments, ids)
   )
+}
+
+function isSameName({ name, arguments: written }: ChatToolCall['function'], echo: string): boolean {
+  return name === echo || nameForAgent(name, written) === echo
 }
 
 /** @param ids - whether the calls have the same id */
@@ -64,9 +69,9 @@ function isSameArguments(written: string, echo: unknown, ids: boolean): boolean 
   if (written === echo) return true
   const parsed = parseObject(written)
   const echoed = parseObject(echo)
-  if (echoed === undefined) return false
-  // Frameworks replace malformed arguments by an empty object, or by what they can parse of them.
+  // Frameworks replace malformed arguments by an empty object, by what they can parse of them, or by a text of them.
   if (parsed === undefined) return ids || isDeepStrictEqual(echoed, {})
+  if (echoed === undefined) return false
   return isDeepStrictEqual(parsed, echoed) || isDeepStrictEqual(jsonForm(parsed), jsonForm(echoed))
 }
 
@@ -84,17 +89,7 @@ function withObjectArguments(call: ChatToolCall): ChatToolCall {
 }
 
 function parseObject(value: unknown): object | undefined {
-  let parsed = value
-  if (typeof value === 'string') {
-    try {
-      parsed = JSON.parse(value)
-    } catch {
-      return undefined
-    }
-  }
-  return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
-    ? parsed
-    : undefined
+  return argumentsObject(typeof value === 'string' ? value : (JSON.stringify(value) ?? ''))
 }
 
 /**

@@ -1,7 +1,14 @@
 import { errorMessage } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { ChatCompletion, ChatLogprobs, ChatMessage, ChatUsage } from './chat-completion.ts'
-import { ConversationTree, messagesUpTo, pathTo, type MessageNode } from './conversation-tree.ts'
+import { CallAliases } from './call-aliases.ts'
+import {
+  type AnswerOfAgent,
+  ConversationTree,
+  messagesUpTo,
+  pathTo,
+  type MessageNode,
+} from './conversation-tree.ts'
 import { agentUse, type CallAbout, versionIn } from './policy-wire.ts'
 
 /** One model call of a sample. */
@@ -69,7 +76,9 @@ export interface SettledCall extends Readonly<LoggedCall> {
 
 /** All model calls under one sample id, with their messages. */
 export class CallLog {
-  readonly #tree = new ConversationTree()
+  /** What the agent of this sample calls tool calls of the policy. */
+  readonly aliases = new CallAliases()
+  readonly #tree = new ConversationTree(this.aliases)
   readonly #calls: LoggedCall[] = []
   #hasTrainable = false
 
@@ -211,12 +220,12 @@ export class CallRecorder {
     this.#firstChunkMs ??= performance.now() - this.#start
   }
 
-  /** `hasOwnIds`: the agent has other ids for the tool calls of the answer. */
-  succeed(completion: ChatCompletion, hasOwnIds = false): void {
+  /** @param completion - as the policy gave it */
+  succeed(completion: ChatCompletion, agent: AnswerOfAgent = {}): void {
     const [choice] = completion.choices
     if (choice === undefined) return
     const logged = this.#logged
-    logged.end = this.#tree.answer(logged.end, choice.message, hasOwnIds)
+    logged.end = this.#tree.answer(logged.end, choice.message, agent)
     this.#settle(completion, null)
   }
 

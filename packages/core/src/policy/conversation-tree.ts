@@ -1,4 +1,5 @@
 import { isEchoOf, isWholeEcho, toWireAssistant, turnKey, visibleText } from './assistant-turn.ts'
+import type { CallAliases } from './call-aliases.ts'
 import type { AssistantMessage, ChatMessage } from './chat-completion.ts'
 
 /** A copy of a plain JSON value that shares its strings. */
@@ -93,6 +94,8 @@ function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null
 }
 
+const noMessages: readonly AssistantMessage[] = []
+
 /** One message of a conversation, with its history as the parents. */
 export class MessageNode {
   readonly parent: MessageNode | undefined
@@ -104,6 +107,11 @@ export class MessageNode {
   received: JsonSnapshot = undefined
   /** The policy's message, if this node is its answer. */
   answer: AssistantMessage | undefined = undefined
+  /**
+   * The answer as the agent got it, with other ids and names where those of the policy would harm it. Several, when
+   * the policy gave the same answer to the same request again; none in other nodes.
+   */
+  shown: readonly AssistantMessage[] = noMessages
   /** Whether the answer was given in another place, and a rewritten history moved it here. */
   isCopy = false
   /** Whether ids of its tool calls were generated here: other readers of the answer have other ids. */
@@ -120,6 +128,14 @@ export class MessageNode {
     this.json = json
     this.depth = parent === undefined ? 0 : parent.depth + 1
   }
+}
+
+/** What an agent has of an answer. */
+export interface AnswerOfAgent {
+  /** The message; default: the policy's. */
+  readonly shown?: AssistantMessage | undefined
+  /** Whether the policy gave tool calls no ids, and the agent's are not known here. */
+  readonly hasOwnIds?: boolean
 }
 
 /** A request in the tree. */
@@ -144,6 +160,11 @@ export class ConversationTree {
   /** The first `#indexed` answers by their keys. */
   #index: Map<string, Set<MessageNode>> | undefined
   #indexed = 0
+  readonly #aliases: CallAliases
+
+  constructor(aliases: CallAliases) {
+    this.#aliases = aliases
+  }
 
   /** Adds the messages of a request. */
   follow(messages: readonly ChatMessage[]): FollowedRequest {
@@ -157,7 +178,10 @@ export class ConversationTree {
         known = end.depth
         continue
       }
-      end = message.role === 'assistant' ? this.#assistant(end, message) : child(end, message)
+      end =
+        message.role === 'assistant'
+          ? this.#assistant(end, message)
+          : child(end, this.#aliases.toPolicy(message))
       const isKnown = end.received !== undefined || (end.answer !== undefined && !end.isCopy)
       if (isKnown) known = end.depth
       end.received = snapshotOf(message)
@@ -166,9 +190,14 @@ export class ConversationTree {
   }
 
   /** Adds the policy's answer after the last message of its request. */
-  answer(parent: MessageNode, answer: AssistantMessage, hasOwnIds = false): MessageNode {
+  answer(
+    parent: MessageNode,
+    answer: AssistantMessage,
+    { shown = answer, hasOwnIds = false }: AnswerOfAgent = {},
+  ): MessageNode {
     const node = child(parent, toWireAssistant(answer))
     node.answer ??= answer
+    if (!node.shown.includes(shown)) node.shown = [...node.shown, shown]
     node.isCopy = false
     if (hasOwnIds) node.hasOwnIds = true
     this.#answers.push(node)
@@ -178,31 +207,35 @@ export class ConversationTree {
   #assistant(parent: MessageNode, message: ChatMessage): MessageNode {
     const { latest, children } = parent
     // The usual case: the only answer after this parent.
-    if (latest?.answer !== undefined && children === undefined) {
-      if (isEchoOf(latest.answer, message) && isWholeEcho(latest.answer, message)) {
-        return latest
+    if (latest !== undefined && children === undefined) {
+      for (const shown of latest.shown) {
+        if (isEchoOf(shown, message) && isWholeEcho(shown, message)) return latest
       }
     }
     let inPlace: MessageNode | undefined
     let moved: MessageNode | undefined
     for (const node of this.#answersLike(message)) {
-      const { answer } = node
-      if (answer === undefined) continue
-      if (!isEchoOf(answer, message) && !isEchoWithoutRepetition(answer, message, parent)) continue
-      moved = node
-      if (node.parent !== parent) continue
-      if (isWholeEcho(answer, message)) return node
-      inPlace ??= node
+      for (const shown of node.shown) {
+        if (!isEchoOf(shown, message) && !isEchoWithoutRepetition(shown, message, parent)) continue
+        moved = node
+        if (node.parent !== parent) continue
+        if (isWholeEcho(shown, message)) return node
+        inPlace ??= node
+      }
     }
     if (inPlace) return inPlace
     for (const node of childrenOf(parent)) {
       if (node.hasOwnIds && node.answer && isEchoOf(node.answer, message, false)) return node
     }
-    if (moved === undefined) return child(parent, toWireAssistant(message))
+    if (moved === undefined) {
+      for (const { id } of message.tool_calls ?? []) this.#aliases.use(id)
+      return child(parent, toWireAssistant(this.#aliases.toPolicy(message)))
+    }
     // The history before the answer was cut or rewritten.
     const node = childOf(parent, moved.json)
     if (node.answer === undefined) {
       node.answer = moved.answer
+      node.shown = moved.shown
       node.isCopy = true
     }
     return node
@@ -211,11 +244,12 @@ export class ConversationTree {
   #answersLike(message: ChatMessage): Iterable<MessageNode> {
     const index = (this.#index ??= new Map<string, Set<MessageNode>>())
     for (const node of this.#answers.slice(this.#indexed)) {
-      if (node.answer === undefined) continue
-      const key = turnKey(node.answer)
-      const known = index.get(key)
-      if (known === undefined) index.set(key, new Set([node]))
-      else known.add(node)
+      for (const shown of node.shown) {
+        const key = turnKey(shown)
+        const known = index.get(key)
+        if (known === undefined) index.set(key, new Set([node]))
+        else known.add(node)
+      }
     }
     this.#indexed = this.#answers.length
     return index.get(turnKey(message)) ?? []

@@ -1,7 +1,7 @@
 import type { ChatCompletion } from './chat-completion.ts'
 import { errorMessage } from '../errors.ts'
-import { answerReader, type AnswerReader } from './answer-stream.ts'
-import { CompletionAccumulator } from './completion-accumulator.ts'
+import { answerReader, type AnswerReader } from './answer/answer-reader.ts'
+import { CompletionAccumulator } from './answer/completion-accumulator.ts'
 
 /** Receives the result of a {@link PassingAnswer}: one call of `onAnswer` or `onBroken`. */
 export interface AnswerListener {
@@ -66,10 +66,10 @@ export class PassingAnswer {
   }
 
   #finish(): void {
-    if (!this.#answer.sawChoice) this.#fail('The policy sent no choices.')
+    this.#read(() => void this.#answer.end())
     if (this.#over) return
     this.#over = true
-    this.#listener.onAnswer(this.#answer.completion(), this.#answer.hasOwnIds)
+    this.#listener.onAnswer(this.#answer.recorded(), this.#answer.hasOwnIds)
   }
 
   #fail(reason: string): void {

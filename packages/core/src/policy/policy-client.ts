@@ -13,11 +13,11 @@ import type {
 } from './chat-completion.ts'
 import type { EndedCall } from '../tracing/call-attributes.ts'
 import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-trace.ts'
-import type { PolicyLimits } from './answer-limits.ts'
+import type { PolicyLimits } from './answer/answer-limits.ts'
 import type { RolloutBudget } from '../workflow/rollout-limits.ts'
-import { PolicyAnswer, unreadable } from './answer-stream.ts'
+import { PolicyAnswer, unreadable } from './answer/answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
-import { CompletionAccumulator } from './completion-accumulator.ts'
+import { CompletionAccumulator } from './answer/completion-accumulator.ts'
 import {
   aboutCall,
   callUse,
@@ -176,26 +176,18 @@ class PolicyCalls {
       }
       if (isForeign(started)) throw await this.#foreign(started, sent)
       reading = new PolicyAnswer(started, route.limits)
-      answer = new CompletionAccumulator()
+      answer = new CompletionAccumulator(request, log.aliases)
       const add = chunkAdder(answer, call, signal)
       while (!reading.complete) {
         const chunks = await reading.next()
         if (answered === undefined) chunks.forEach(add)
-        else {
-          for (const chunk of chunks) {
-            add(chunk)
-            yield chunk
-          }
-        }
+        else for (const chunk of chunks) yield add(chunk)
       }
       // An aborted connection can look like an ordinary end of the answer.
       signal.throwIfAborted()
-      assertComplete(answer)
-      const completion = answer.completion()
-      call.succeed(completion)
-      route.budget?.spend(completion.usage)
-      answered?.resolve(completion)
-      return completion
+      const rest = answer.end()
+      if (answered !== undefined && rest !== undefined) yield rest
+      return this.#succeed(call, answer, answered)
     } catch (error) {
       const reason = this.#isWithdrawal(error) ? this.#withdrawn(error) : error
       // An abort can arrive as any error; its reason says what happened.
@@ -212,16 +204,24 @@ class PolicyCalls {
           failure = stoppedReading()
           call.fail(failure)
           answered?.reject(failure)
-        } else {
-          const completion = answer.completion()
-          call.succeed(completion)
-          route.budget?.spend(completion.usage)
-          answered?.resolve(completion)
-        }
+        } else this.#succeed(call, answer, answered)
       }
       ended?.()
       traced?.end(call?.measured && answeredCall(call.measured, answer), failure)
     }
+  }
+
+  /** Records the answer, and returns it as the agent gets it. */
+  #succeed(
+    call: CallRecorder,
+    answer: CompletionAccumulator,
+    answered: Answered | undefined,
+  ): ChatCompletion {
+    const completion = answer.completion()
+    call.succeed(answer.recorded(), { shown: completion.choices[0]?.message })
+    this.#route.budget?.spend(completion.usage)
+    answered?.resolve(completion)
+    return completion
   }
 
   #urlOf({ trainable }: CallUse): URL {
@@ -304,7 +304,7 @@ function wholeAnswer({
 function answeredCall(call: MeasuredCall, answer: CompletionAccumulator | undefined): EndedCall {
   if (call.error !== null || answer === undefined)
     return { call, responseId: undefined, message: undefined }
-  const { id, choices } = answer.completion()
+  const { id, choices } = answer.recorded()
   return { call, responseId: id || undefined, message: choices[0]?.message }
 }
 
@@ -335,24 +335,19 @@ function assertOneAnswer({ messages, n }: ChatCompletionRequest): void {
   )
 }
 
-/** Adds chunks to an answer, unless the call was aborted. */
+/** Adds chunks to an answer, unless the call was aborted, and returns them as the agent gets them. */
 function chunkAdder(
   answer: CompletionAccumulator,
   call: CallRecorder,
   signal: AbortSignal,
-): (chunk: ChatCompletionChunk) => void {
+): (chunk: ChatCompletionChunk) => ChatCompletionChunk {
   return (chunk) => {
     signal.throwIfAborted()
     call.firstChunk()
     try {
-      answer.add(chunk)
+      return answer.add(chunk)
     } catch (cause) {
       throw unreadable('a chunk', chunk, cause)
     }
   }
-}
-
-function assertComplete(answer: CompletionAccumulator): void {
-  if (answer.sawChoice) return
-  throw new OsmosisError('policy_stream_error', 'The policy sent no choices: its answer is empty.')
 }

@@ -1,4 +1,4 @@
-import { answerReader } from '../policy/answer-stream.ts'
+import { answerReader } from '../policy/answer/answer-reader.ts'
 import { AnswerSegments } from './answer-segments.ts'
 import type { DialectAnswer, DialectEvent } from './dialect.ts'
 

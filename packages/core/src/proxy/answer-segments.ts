@@ -1,10 +1,14 @@
-import type { ChatCompletionChunk, ChatToolCall, ChatUsage } from '../policy/chat-completion.ts'
-import { CompletionAccumulator } from '../policy/completion-accumulator.ts'
+import type {
+  ChatCompletionChunk,
+  ChatToolCall,
+  ChatToolCallDelta,
+  ChatUsage,
+} from '../policy/chat-completion.ts'
 
 /** A part of an answer, which other dialects send as a block or an item of its own. */
 export interface AnswerSegment {
   readonly kind: 'thinking' | 'text' | 'refusal' | 'tool'
-  /** The call of a tool. Its name and arguments are complete when the part is closed. */
+  /** The call of a tool. Its arguments are complete when the part is closed. */
   readonly call: Readonly<ChatToolCall> | undefined
   /** Text or arguments so far. */
   text: string
@@ -29,21 +33,28 @@ export interface PolicyAnswerEnd {
  * tool call is open, what belongs elsewhere waits until the end: a server may still continue that call.
  */
 export class AnswerSegments {
-  readonly #answer = new CompletionAccumulator()
+  /** By their indexes. */
+  readonly #calls: ChatToolCall[] = []
   readonly #waiting: AnswerSegment[] = []
   #open: AnswerSegment | undefined
   #stopSequence: string | null = null
   #refused = false
+  #finishReason: string | null = null
+  #usage: ChatUsage | undefined
 
+  /** @param chunk - as the policy client gives it to agents */
   add(chunk: ChatCompletionChunk): SegmentStep[] {
     const pieces: SegmentStep[] = []
-    const tools = this.#answer.add(chunk)
+    if (chunk.usage) this.#usage = chunk.usage
     const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
     const delta = choice?.delta
     this.#put(pieces, 'thinking', delta?.reasoning_content || delta?.reasoning)
     this.#put(pieces, 'text', delta?.content)
     this.#put(pieces, 'refusal', delta?.refusal)
-    for (const { call, text } of tools) this.#put(pieces, 'tool', text, call)
+    for (const piece of delta?.tool_calls ?? []) {
+      this.#put(pieces, 'tool', piece.function?.arguments, this.#addToCall(piece))
+    }
+    this.#finishReason = choice?.finish_reason ?? this.#finishReason
     // vLLM: the text of the stop sequence, or the id of a stop token.
     const stop = choice?.['stop_reason']
     if (typeof stop === 'string') this.#stopSequence = stop
@@ -64,13 +75,23 @@ export class AnswerSegments {
   }
 
   get end(): PolicyAnswerEnd {
-    const { usage, choices } = this.#answer.completion()
     return {
-      finishReason: choices[0]?.finish_reason ?? null,
+      finishReason: this.#finishReason,
       stopSequence: this.#stopSequence,
       refused: this.#refused,
-      usage,
+      usage: this.#usage,
     }
+  }
+
+  /** The same object for each piece of a call. */
+  #addToCall({ index = 0, id = '', function: called }: ChatToolCallDelta): ChatToolCall {
+    const call = (this.#calls[index] ??= {
+      id,
+      type: 'function',
+      function: { name: called?.name ?? '', arguments: '' },
+    })
+    call.function.arguments += called?.arguments ?? ''
+    return call
   }
 
   #put(
@@ -88,8 +109,7 @@ export class AnswerSegments {
       if (own !== '') pieces.push({ step: 'text', part: this.#open, text: own })
       return
     }
-    const mustWait =
-      this.#waiting.length > 0 || this.#open?.kind === 'tool' || call?.function.name === ''
+    const mustWait = this.#waiting.length > 0 || this.#open?.kind === 'tool'
     const waiting = this.#waiting.find(isSame)
     if (waiting !== undefined) waiting.text += own
     else if (mustWait) this.#waiting.push({ kind, call, text: own })

@@ -1,5 +1,5 @@
 import { OsmosisError } from '../errors.ts'
-import { type PolicyLimits, policyLimits } from '../policy/answer-limits.ts'
+import { type PolicyLimits, policyLimits } from '../policy/answer/answer-limits.ts'
 import { assertRolloutLimits, type RolloutLimits } from './rollout-limits.ts'
 import { isMetadataSchema, type MetadataSchema } from './metadata-schema.ts'
 
@@ -31,6 +31,11 @@ export interface BaseWorkflowConfig extends BaseConfig {
   readonly policyLimits?: PolicyLimits
   /** Limits on a whole rollout. */
   readonly rolloutLimits?: RolloutLimits
+  /**
+   * What becomes of a rollout that its framework ended because of what the policy did: a limit of turns, a refusal, an
+   * answer of a wrong form. `grade` the samples so far, or `fail` the rollout. Default: `grade`.
+   */
+  readonly policyFaults?: 'grade' | 'fail'
 }
 
 /** When a group is graded. */
@@ -80,6 +85,13 @@ export function defineWorkflowConfig<T extends BaseWorkflowConfig>(config: T): W
   }
   policyLimits(`"${config.name}"`, config.policyLimits)
   assertRolloutLimits(`"${config.name}"`, config.rolloutLimits)
+  const { policyFaults = 'grade' } = config
+  if (policyFaults !== 'grade' && policyFaults !== 'fail') {
+    throw new OsmosisError(
+      'invalid_config',
+      `policyFaults of "${config.name}" must be grade or fail, got ${JSON.stringify(policyFaults)}.`,
+    )
+  }
   return branded('workflow', config)
 }
 

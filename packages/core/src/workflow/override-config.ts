@@ -14,6 +14,7 @@ const optionalFields: Readonly<Record<string, unknown>> = {
     usdPerMillionTokens: { prompt: 0, completion: 0 },
     whenReached: 'grade',
   },
+  policyFaults: 'grade',
 }
 
 type Fields = Readonly<Record<string, unknown>>

@@ -1,4 +1,5 @@
 import { RolloutContext, toRolloutSample } from '@osmosis/core'
+import type { AssistantMessage, ChatCompletionChunk, ChatToolCall } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
 import { chunk, eventStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
@@ -104,12 +105,12 @@ const shapes: [what: string, chunks: object[][], calls: Shown[]][] = [
       [piece('{"x"', { index: 0, id: 'late' })],
       [piece(':1}', { index: 0, id: 'late' })],
     ],
-    [['made', 'f', '{"x":1}']],
+    [['late', 'f', '{"x":1}']],
   ],
   [
     'one call without index whose id comes late',
     [[piece('', { name: 'f' })], [piece('{}', { id: 'late' })]],
-    [['made', 'f', '{}']],
+    [['late', 'f', '{}']],
   ],
   [
     'one call whose id comes late with the name again, and stays',
@@ -118,7 +119,7 @@ const shapes: [what: string, chunks: object[][], calls: Shown[]][] = [
       [piece('{}', { index: 0, id: 'late', name: 'f' })],
       [piece('', { index: 0, id: 'late', name: 'f' })],
     ],
-    [['made', 'f', '{}']],
+    [['late', 'f', '{}']],
   ],
   [
     'one call whose name comes behind its id',
@@ -200,7 +201,7 @@ const shapes: [what: string, chunks: object[][], calls: Shown[]][] = [
     ],
     [
       ['made', 'f', '{}'],
-      ['made', 'f', ''],
+      ['made', 'f', '{}'],
       ['made', 'f', '[]'],
     ],
   ],
@@ -228,10 +229,10 @@ const shapes: [what: string, chunks: object[][], calls: Shown[]][] = [
 it.each(shapes)('reads %s', async (_what, chunks, calls) => {
   const body = toolCallStream(chunks)
   const policy = await startPolicyEndpoint((response) => sendStream(response, body))
-  const rollout = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
-  const client = rollout.policy('main')
+  const newClient = () =>
+    new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url }).policy('main')
 
-  const { choices } = await client.complete({ messages })
+  const { choices } = await newClient().complete({ messages })
   const answer = choices[0]?.message
   const shown = answer?.tool_calls?.map(({ id, function: { name, arguments: args } }): Shown => [
     shownId(id),
@@ -242,11 +243,40 @@ it.each(shapes)('reads %s', async (_what, chunks, calls) => {
   expect(new Set(answer?.tool_calls?.map(({ id }) => id)).size).toBe(calls.length)
 
   const streamed = new Set<string>()
-  for await (const { choices: said } of client.stream({ messages })) {
+  for await (const { choices: said } of newClient().stream({ messages })) {
     for (const { id } of said[0]?.delta?.tool_calls ?? []) if (id) streamed.add(id)
   }
   expect([...streamed].map(shownId)).toStrictEqual(calls.map(([id]) => id))
 })
+
+async function readInto<T>(read: T[], all: AsyncIterable<T>): Promise<void> {
+  for await (const item of all) read.push(item)
+}
+
+/** Names and arguments; none are `{}` for the agent. */
+function withoutIds(message: AssistantMessage | undefined): unknown {
+  return message?.tool_calls?.map(({ function: { name, arguments: written } }) => [
+    name,
+    written || '{}',
+  ])
+}
+
+/** The calls of a stream, as clients of OpenAI put them together. */
+function putTogether(chunks: readonly ChatCompletionChunk[]): ChatToolCall[] {
+  const calls: ChatToolCall[] = []
+  for (const { choices } of chunks) {
+    for (const { index = -1, id, function: called } of choices[0]?.delta?.tool_calls ?? []) {
+      const call = (calls[index] ??= {
+        id: id ?? '',
+        type: 'function',
+        function: { name: '', arguments: '' },
+      })
+      call.function.name += called?.name ?? ''
+      call.function.arguments += called?.arguments ?? ''
+    }
+  }
+  return calls
+}
 
 it('is the same in the record and for readers of the stream, whatever the deltas are', async () => {
   let body = ''
@@ -266,15 +296,23 @@ it('is the same in the record and for readers of the stream, whatever the deltas
     ),
   )
   await fc.assert(
-    fc.asyncProperty(lists, async (chunks) => {
-      body = toolCallStream(chunks)
+    fc.asyncProperty(lists, async (deltas) => {
+      body = toolCallStream(deltas)
       const rollout = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
       rollout.registerSampleSource('main', {
         getSample: (id) => toRolloutSample({ id, messages: [] }),
       })
-      const { choices } = await rollout.policy('main').complete({ messages })
+      const chunks: ChatCompletionChunk[] = []
+      const stream = rollout.policy('main').stream({ messages })
+      // A call without a name is an error.
+      const failed = await readInto(chunks, stream).catch((error: unknown) => error)
+      fc.pre(!String(failed).includes('without a name'))
+      expect(failed).toBeUndefined()
+      const { choices } = await stream.completion
+      expect(putTogether(chunks)).toStrictEqual(choices[0]?.message.tool_calls)
       const sample = (await rollout.getSamples()).get('main')
-      expect(sample?.trajectoryMessages).toStrictEqual([...messages, choices[0]?.message])
+      const recorded = sample?.trajectoryMessages?.at(-1) as AssistantMessage
+      expect(withoutIds(recorded)).toStrictEqual(withoutIds(choices[0]?.message))
     }),
     { numRuns: 80 },
   )

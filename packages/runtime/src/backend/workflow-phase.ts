@@ -13,7 +13,7 @@ import {
   toRolloutSample,
   type AgentWorkflowContext,
   type RolloutGroup,
-  type RolloutLimit,
+  policyFaultIn,
   type MetadataOf,
   type PromptMessage,
   type WorkFolderOptions,
@@ -180,7 +180,8 @@ export async function runWorkflowPhase<TConfig>(
   const { request } = live
   const clock = new QueueClock(request.queuedSeconds)
   let release: (() => void) | undefined
-  const { rolloutLimits = {}, policyLimits } = (config ?? {}) as Partial<BaseWorkflowConfig>
+  const settings = (config ?? {}) as Partial<BaseWorkflowConfig>
+  const { rolloutLimits = {}, policyLimits } = settings
   const budget = new RolloutBudget(rolloutLimits, (reason) => deadline.abort(reason))
   let timer: LongTimer | undefined
   let started: RolloutContext | undefined
@@ -239,10 +240,9 @@ export async function runWorkflowPhase<TConfig>(
       unasked,
     }
   } catch (error) {
-    const { reached } = budget
-    if (started !== undefined && reached !== undefined) {
-      const isRemoved = rolloutLimits.whenReached === 'remove'
-      return await limitedWorkflow(error, { context: started, scope: deadline, reached, isRemoved })
+    const early = earlyEnd(error, { reached: budget.reached, settings, isOfRun: by === 'run()' })
+    if (started !== undefined && early !== undefined) {
+      return await endedEarly(error, { context: started, scope: deadline, ...early, by })
     }
     live.trace?.fail(error)
     // Collected while the failure is reported, which must not wait for user code.
@@ -257,26 +257,61 @@ export async function runWorkflowPhase<TConfig>(
   }
 }
 
-/** A workflow that a limit ended. */
-interface LimitedWorkflow {
-  readonly context: RolloutContext
-  readonly scope: RolloutScope
-  readonly reached: RolloutLimit
+/** How a workflow ended that did not run to its end, and is graded all the same. */
+interface EarlyEnd {
+  /** A field for its samples, which says why. */
+  readonly field: readonly [name: 'limit_reached' | 'model_error', reason: string]
+  /** Whether its samples are removed from training. */
   readonly isRemoved: boolean
 }
 
-/** The result of a workflow that a limit ended: its samples so far. Without an answer, it has failed. */
-async function limitedWorkflow(
+/** Undefined for a failure. */
+function earlyEnd(
   error: unknown,
-  { context, scope, reached, isRemoved }: LimitedWorkflow,
+  about: {
+    readonly reached: string | undefined
+    readonly settings: Partial<BaseWorkflowConfig>
+    readonly isOfRun: boolean
+  },
+): EarlyEnd | undefined {
+  const { reached, settings, isOfRun } = about
+  if (reached !== undefined) {
+    const isRemoved = settings.rolloutLimits?.whenReached === 'remove'
+    return { field: ['limit_reached', reached], isRemoved }
+  }
+  if (!isOfRun || settings.policyFaults === 'fail') return undefined
+  const fault = policyFaultIn(error)
+  if (fault === undefined) return undefined
+  const field =
+    'limit' in fault
+      ? (['limit_reached', fault.limit] as const)
+      : (['model_error', fault.error] as const)
+  return { field, isRemoved: false }
+}
+
+interface EndedEarly extends EarlyEnd {
+  readonly context: RolloutContext
+  readonly scope: RolloutScope
+  readonly by: string | undefined
+}
+
+/** The result of a workflow that ended early: its samples so far. Without an answer, it has failed. */
+async function endedEarly(
+  error: unknown,
+  { context, scope, field: [name, reason], isRemoved, by }: EndedEarly,
 ): Promise<WorkflowResult> {
-  // Calls that the limit aborted are recorded after this turn.
+  // Calls that the end aborted are recorded after this turn.
   await nextTurn()
   const samples = await runInRollout(scope, () => context.run(() => context.getSamplesSoFar()))
   const calls = [...samples.values()].flatMap((sample) => sample.calls)
-  if (!calls.some((call) => call.error === null)) return failedWorkflow(error)
+  const isAnswered = calls.some((call) => call.error === null)
+  // Frameworks may report a failed call as a bad answer.
+  const hasFailed = name === 'model_error' && calls.at(-1)?.error !== null
+  if (!isAnswered || hasFailed) {
+    return failedWorkflow(error, collectPartialSamples(context, scope), by)
+  }
   for (const sample of samples.values()) {
-    sample.extraFields['limit_reached'] = reached
+    sample.extraFields[name] = reason
     if (isRemoved) sample.removeSample = true
   }
   const otherCalls = context.callsOutside(samples)

@@ -9,6 +9,7 @@ import type {
   DialectFailure,
   WireObject,
 } from '../dialect.ts'
+import { argumentsObject, nameForAgent } from '../../policy/malformed-calls.ts'
 import { fromMessagesRequest } from './messages-request.ts'
 import { toClientId } from './tool-ids.ts'
 
@@ -77,6 +78,8 @@ class MessageAnswer implements DialectAnswer {
   piece(piece: SegmentStep): DialectEvent[] {
     const { step, part } = piece
     const index = this.#content.length
+    // Whole, because the name of a call depends on whether its arguments are an object.
+    if (part.kind === 'tool') return step === 'close' ? this.#toolUse(part, index) : []
     switch (step) {
       case 'open':
         return [{ type: 'content_block_start', index, content_block: emptyBlock(part) }]
@@ -86,6 +89,22 @@ class MessageAnswer implements DialectAnswer {
         this.#content.push(blockOf(part))
         return [{ type: 'content_block_stop', index }]
     }
+  }
+
+  #toolUse(part: AnswerSegment, index: number): DialectEvent[] {
+    const block = blockOf(part)
+    this.#content.push(block)
+    const isObject = argumentsObject(part.text) !== undefined
+    return [
+      { type: 'content_block_start', index, content_block: { ...block, input: {} } },
+      // The policy's bytes.
+      {
+        type: 'content_block_delta',
+        index,
+        delta: { type: 'input_json_delta', partial_json: isObject ? part.text : '{}' },
+      },
+      { type: 'content_block_stop', index },
+    ]
   }
 
   end(end: PolicyAnswerEnd): DialectEvent[] {
@@ -117,31 +136,23 @@ class MessageAnswer implements DialectAnswer {
 function emptyBlock({ kind, call }: AnswerSegment): WireObject {
   if (kind === 'thinking') return { type: 'thinking', thinking: '', signature: '' }
   if (call === undefined) return { type: 'text', text: '' }
-  return { type: 'tool_use', id: toClientId(call.id), name: call.function.name, input: {} }
+  // The API has only objects. Malformed arguments go back word for word when the client repeats the call.
+  const { name, arguments: written } = call.function
+  return {
+    type: 'tool_use',
+    id: toClientId(call.id),
+    name: nameForAgent(name, written),
+    input: argumentsObject(written) ?? {},
+  }
 }
 
 function deltaOf({ kind }: AnswerSegment, text: string): WireObject {
   if (kind === 'thinking') return { type: 'thinking_delta', thinking: text }
-  // The policy's bytes, malformed or not.
-  if (kind === 'tool') return { type: 'input_json_delta', partial_json: text }
   return { type: 'text_delta', text }
 }
 
 function blockOf(part: AnswerSegment): WireObject {
   const block = emptyBlock(part)
-  if (part.kind === 'thinking') return { ...block, thinking: part.text }
-  return part.kind === 'tool'
-    ? { ...block, input: inputOf(part.text) }
-    : { ...block, text: part.text }
-}
-
-/** The API has only objects. Arguments that are none go back word for word when the client repeats the call. */
-function inputOf(written: string): WireObject {
-  try {
-    const parsed: unknown = JSON.parse(written)
-    const isObject = typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
-    return isObject ? (parsed as WireObject) : {}
-  } catch {
-    return {}
-  }
+  if (part.kind === 'tool') return block
+  return { ...block, [part.kind === 'thinking' ? 'thinking' : 'text']: part.text }
 }

@@ -1,4 +1,4 @@
-import { OsmosisError } from '../errors.ts'
+import { OsmosisError } from '../../errors.ts'
 
 /** Limits on an answer of the policy. A call whose answer exceeds one fails with code `policy_stream_error`. */
 export interface PolicyLimits {

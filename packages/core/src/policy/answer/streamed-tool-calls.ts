@@ -1,0 +1,249 @@
+import { OsmosisError } from '../../errors.ts'
+import type { ChatToolCall, ChatToolCallDelta } from '../chat-completion.ts'
+import type { CallAliases } from '../call-aliases.ts'
+import { addFields } from './unknown-fields.ts'
+
+/** A tool call of an answer that is being streamed. */
+interface StreamedToolCall {
+  /** As the server numbers it. */
+  readonly index: number | undefined
+  /** As the policy wrote it, for the record. */
+  readonly call: ChatToolCall
+  /** The first id that the server gave it. */
+  serverId: string | undefined
+  /** As the agent knows it; undefined while the agent does not know of it, because its name may go on. */
+  shown: ChatToolCall | undefined
+}
+
+/**
+ * Assembles the tool calls of one streamed answer, for the record as the policy wrote them, and for the agent in
+ * one form, whatever the server does: each call has an index of its own, counted from 0, and comes first with an id
+ * that is unique in the sample, and with its whole name; then come pieces of arguments, which are text.
+ */
+export class StreamedToolCalls {
+  readonly #entries: StreamedToolCall[] = []
+  readonly #aliases: CallAliases
+  readonly #offered: () => ReadonlySet<string>
+
+  /** @param offered - the names of the tools that the request offered */
+  constructor(aliases: CallAliases, offered: () => ReadonlySet<string>) {
+    this.#aliases = aliases
+    this.#offered = offered
+  }
+
+  get size(): number {
+    return this.#entries.length
+  }
+
+  /** Whether the server gave one of them no id so far. */
+  get hasOwnIds(): boolean {
+    return this.#entries.some(({ serverId }) => serverId === undefined)
+  }
+
+  /** Copies, as the policy wrote them. */
+  get recorded(): ChatToolCall[] {
+    return this.#entries.map(({ call }) => copyOf(call))
+  }
+
+  /** Copies, as the agent knows them. Complete behind `end`. */
+  get shown(): ChatToolCall[] {
+    return this.#entries.map(({ call, shown }) => copyOf(shown ?? call))
+  }
+
+  /** Adds the list of one chunk. Returns what the agent gets of it. */
+  add(deltas: readonly ChatToolCallDelta[]): ChatToolCallDelta[] {
+    const shown: ChatToolCallDelta[] = []
+    const named = new Set<StreamedToolCall>()
+    for (const delta of deltas) this.#addDelta(delta, named, shown)
+    return shown
+  }
+
+  /**
+   * The rest of what the agent gets, to be called when the answer has ended.
+   *
+   * @param isCut - whether the answer ended because it reached the limit of its length
+   * @throws OsmosisError with code `policy_stream_error` for a call without a name
+   */
+  end(isCut: boolean): ChatToolCallDelta[] {
+    const shown: ChatToolCallDelta[] = []
+    for (const entry of this.#entries) {
+      const { call } = entry
+      if (call.function.name === '') {
+        throw new OsmosisError(
+          'policy_stream_error',
+          `The policy sent a tool call without a name: ${JSON.stringify(call).slice(0, 200)}`,
+        )
+      }
+      const isLast = entry === this.#entries.at(-1)
+      // Without arguments: a tool without parameters, or one whose arguments were cut off, which must not run.
+      const missing = call.function.arguments.trim() === '' ? (isCut && isLast ? '{' : '{}') : ''
+      if (entry.shown === undefined) this.#show(entry, shown)
+      if (missing !== '') this.#showArguments(entry, missing, shown)
+    }
+    return shown
+  }
+
+  /** `named`: the calls that this list has named. A list names each call once. */
+  #addDelta(
+    delta: ChatToolCallDelta,
+    named: Set<StreamedToolCall>,
+    shown: ChatToolCallDelta[],
+  ): void {
+    assertShape(delta)
+    const name = delta.function?.name || ''
+    const text = argumentsText(delta.function?.arguments)
+    const entry = this.#continued(delta, name, text, named) ?? this.#start(delta, shown)
+    if (name) named.add(entry)
+
+    const { call } = entry
+    this.#noteId(entry, delta.id)
+    const called = call.function
+    // Some servers repeat the name in every delta; others send it in pieces.
+    if (called.name === '') called.name = name
+    else if (called.name !== name && isNameOpen(entry)) called.name += name
+    called.arguments += text
+    const more = unknownFields(delta)
+    addFields(call, more)
+
+    if (entry.shown === undefined) {
+      if (called.name !== '' && called.arguments !== '') this.#show(entry, shown)
+    } else if (text !== '' || Object.keys(more).length > 0) {
+      addFields(entry.shown, more)
+      this.#showArguments(entry, text, shown, more)
+    }
+  }
+
+  /** The call that `delta` continues; undefined when it starts a new one. */
+  #continued(
+    { index, id }: ChatToolCallDelta,
+    name: string,
+    text: string,
+    named: ReadonlySet<StreamedToolCall>,
+  ): StreamedToolCall | undefined {
+    const isNumbered = typeof index === 'number'
+    const numbered = isNumbered
+      ? this.#entries.filter((entry) => entry.index === index)
+      : this.#entries
+    const known =
+      numbered.findLast(({ serverId }) => serverId && serverId === id) ?? numbered.at(-1)
+    if (known === undefined) {
+      // A number that drifts from delta to delta, if nothing says that a call begins.
+      const isOfKnownId = this.#entries.findLast(({ serverId }) => serverId && serverId === id)
+      if (name || (id && (!isOfKnownId || text === ''))) return undefined
+      const latest = isOfKnownId ?? this.#entries.at(-1)
+      return latest && isFull(latest) && text.trim() !== '' ? undefined : latest
+    }
+    const { call, serverId } = known
+    const isOtherId = Boolean(id && serverId && id !== serverId)
+    if (!name) return isOtherId && isFull(known) ? undefined : known
+    if (named.has(known)) return undefined
+    if (call.function.name === '') return known
+    if (isOtherId) return undefined
+    const isSameId = Boolean(id && serverId)
+    // Behind a whole object comes no other text of the same call.
+    if (isFull(known) && text.trimStart().startsWith('{')) return undefined
+    if (name === call.function.name) {
+      // The same name again: repeated, perhaps with a late id, or a second call of the same tool.
+      const mayBeSecond = id ? !isSameId : !isNumbered && serverId === undefined
+      const isSpace = text !== '' && text.trim() === ''
+      return mayBeSecond && !isSpace && isJson(call.function.arguments) ? undefined : known
+    }
+    // The next piece of the name, or another tool.
+    return isNameOpen(known) && (isNumbered || isSameId) ? known : undefined
+  }
+
+  #start({ index }: ChatToolCallDelta, shown: ChatToolCallDelta[]): StreamedToolCall {
+    const before = this.#entries.at(-1)
+    // The agent gets its calls in their order.
+    if (before && before.shown === undefined && before.call.function.name !== '') {
+      this.#show(before, shown)
+    }
+    const call: ChatToolCall = { id: '', type: 'function', function: { name: '', arguments: '' } }
+    const entry = { index, call, serverId: undefined, shown: undefined }
+    this.#entries.push(entry)
+    return entry
+  }
+
+  #noteId(entry: StreamedToolCall, id: string | undefined): void {
+    if (entry.serverId !== undefined || !id) return
+    entry.serverId = id
+    if (entry.shown === undefined) return
+    entry.call.id = id
+    this.#aliases.idCameLate(entry.shown.id, id)
+  }
+
+  /** Shows the agent a call, with its arguments so far. */
+  #show(entry: StreamedToolCall, shown: ChatToolCallDelta[]): void {
+    const { call, serverId } = entry
+    const id = this.#aliases.idFor(serverId)
+    call.id = serverId ?? id
+    const name = this.#aliases.nameFor(call.function.name, this.#offered())
+    entry.shown = { ...call, id, function: { ...call.function, name } }
+    shown.push({ index: this.#entries.indexOf(entry), ...copyOf(entry.shown) })
+  }
+
+  #showArguments(
+    entry: StreamedToolCall,
+    text: string,
+    shown: ChatToolCallDelta[],
+    more: object = {},
+  ): void {
+    if (entry.shown) entry.shown.function.arguments += text
+    shown.push({ index: this.#entries.indexOf(entry), ...more, function: { arguments: text } })
+  }
+}
+
+function copyOf(call: ChatToolCall): ChatToolCall {
+  return { ...call, function: { ...call.function } }
+}
+
+/** What a delta says of its call that the SDK does not know, such as signatures of its thinking. */
+function unknownFields(delta: ChatToolCallDelta): object {
+  const { index: _index, id: _id, type: _type, function: called, ...more } = delta
+  const { name: _name, arguments: _arguments, ...ofFunction } = called ?? {}
+  return Object.keys(ofFunction).length === 0 ? more : { ...more, function: ofFunction }
+}
+
+/** Whether the name of a call may go on. */
+function isNameOpen({ call, shown }: StreamedToolCall): boolean {
+  return call.function.arguments === '' && shown === undefined
+}
+
+/** Whether the arguments of a call are a whole JSON object. */
+function isFull({ call }: StreamedToolCall): boolean {
+  const text = call.function.arguments.trim()
+  return text.startsWith('{') && text.endsWith('}') && isJson(text)
+}
+
+/** Some servers parse the arguments that the policy wrote and send an object. */
+function argumentsText(written: unknown): string {
+  if (typeof written === 'string') return written
+  return written === undefined || written === null ? '' : JSON.stringify(written)
+}
+
+function assertShape(delta: ChatToolCallDelta): void {
+  if (typeof delta !== 'object' || delta === null) throw new TypeError('expected a tool call')
+  const { index, id, function: called } = delta
+  const isIndex = index === undefined || index === null || (Number.isInteger(index) && index >= 0)
+  if (!isIndex) throw new TypeError('expected the index of a tool call')
+  assertText(id)
+  if (called === undefined || called === null) return
+  if (typeof called !== 'object') throw new TypeError('expected the function of a tool call')
+  assertText(called.name)
+  const text: unknown = called.arguments
+  if (typeof text !== 'object') assertText(text)
+}
+
+function assertText(value: unknown): void {
+  if (typeof value === 'string' || value === null || value === undefined) return
+  throw new TypeError('expected a text')
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
