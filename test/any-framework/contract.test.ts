@@ -1,9 +1,14 @@
 import { runAdapterContract } from '@osmosis/testing'
-import { describe, it } from 'vitest'
+import { beforeEach, describe, it, vi } from 'vitest'
 
 import { langGraph } from './agents/langgraph-agent.ts'
 import { openaiStream } from './agents/openai-agent.ts'
 import { overFetch } from './over-fetch.ts'
+
+// LangChain advises to upgrade when it reads a call that was cut off.
+beforeEach(() => {
+  vi.spyOn(console, 'warn').mockImplementation(() => {})
+})
 
 // The other way to ask each framework is in contract.slow.test.ts.
 runAdapterContract({ describe, it }, 'openai, streamed', overFetch(openaiStream))

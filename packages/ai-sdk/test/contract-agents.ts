@@ -1,7 +1,8 @@
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { requireRolloutContext } from '@osmosis/core'
 import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
-import { generateText, isStepCount, jsonSchema, streamText, tool, type ToolSet } from 'ai'
+import { generateText, isStepCount, jsonSchema, Output, streamText, tool, type ToolSet } from 'ai'
+import { z } from 'zod'
 
 function sdkTools(tools: readonly ContractTool[] = []): ToolSet {
   return Object.fromEntries(
@@ -16,6 +17,8 @@ function sdkTools(tools: readonly ContractTool[] = []): ToolSet {
   )
 }
 
+const output = Output.object({ schema: z.object({ sum: z.number() }) })
+
 export const agentClass: AdapterUnderTest = {
   async run({ name, prompt, tools, signal }) {
     const agent = new OsmosisToolLoopAgent({
@@ -25,6 +28,20 @@ export const agentClass: AdapterUnderTest = {
     })
     const { text } = await agent.generate({ prompt, ...(signal ? { abortSignal: signal } : {}) })
     return text
+  },
+  async runTwoTurns({ name, prompt, tools }) {
+    const stopWhen = isStepCount(2)
+    const agent = new OsmosisToolLoopAgent({
+      id: name,
+      model: rolloutModel(),
+      tools: sdkTools(tools),
+      stopWhen,
+    })
+    return agent.generate({ prompt })
+  },
+  async runStructured({ name, prompt }) {
+    const agent = new OsmosisToolLoopAgent({ id: name, model: rolloutModel(), output })
+    return (await agent.generate({ prompt })).output
   },
   construct: (name) => new OsmosisToolLoopAgent({ id: name, model: rolloutModel() }),
   callPlaceholder: () => new OsmosisToolLoopAgent({ model: rolloutModel() }),
@@ -48,6 +65,15 @@ export const generating: AdapterUnderTest = {
     })
     return text
   },
+  runTwoTurns: async ({ name, prompt, tools }) =>
+    generateText({
+      model: rolloutModel(name),
+      prompt,
+      tools: sdkTools(tools),
+      stopWhen: isStepCount(2),
+    }),
+  runStructured: async ({ name, prompt }) =>
+    (await generateText({ model: rolloutModel(name), prompt, output })).output,
   construct: () => requireRolloutContext('a model'),
   callPlaceholder: async () => generateText({ model: rolloutModel(), prompt: 'go' }),
   exempt: noConstruction,
@@ -65,6 +91,15 @@ export const streaming: AdapterUnderTest = {
     })
     return result.text
   },
+  runTwoTurns: async ({ name, prompt, tools }) =>
+    streamText({
+      model: rolloutModel(name),
+      prompt,
+      tools: sdkTools(tools),
+      stopWhen: isStepCount(2),
+    }).text,
+  runStructured: async ({ name, prompt }) =>
+    streamText({ model: rolloutModel(name), prompt, output }).output,
   construct: () => requireRolloutContext('a model'),
   callPlaceholder: async () => streamText({ model: rolloutModel(), prompt: 'go' }).text,
   exempt: noConstruction,

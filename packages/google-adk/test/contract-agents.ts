@@ -37,6 +37,7 @@ class LooseTool extends BaseTool {
 async function runAgent(
   { name, prompt, tools = [], signal }: ContractRun,
   streamingMode: StreamingMode,
+  maxLlmCalls = 500,
 ): Promise<string> {
   const agent = new LlmAgent({
     name: 'solver',
@@ -51,7 +52,7 @@ async function runAgent(
     userId: 'user',
     sessionId,
     newMessage: { role: 'user', parts: [{ text: prompt }] },
-    runConfig: { streamingMode },
+    runConfig: { streamingMode, maxLlmCalls },
     ...(signal ? { abortSignal: signal } : {}),
   })) {
     // The ADK throws no errors: they are events, and the rollout fails.
@@ -70,7 +71,11 @@ const request: LlmRequest = { contents: [], liveConnectConfig: {}, toolsDict: {}
 const common = {
   construct: (name: string) => new OsmosisLlm(name),
   callPlaceholder: async () => new OsmosisLlm().generateContentAsync(request).next(),
-  exempt: { 'refuses-duplicates': 'models of one name are one sample' },
+  runTwoTurns: async (run: ContractRun) => runAgent(run, StreamingMode.NONE, 2),
+  exempt: {
+    'refuses-duplicates': 'models of one name are one sample',
+    'grades-wrong-output': 'the ADK takes a text without the structure that is due for the output',
+  },
   concurrentRollouts: 5,
 } satisfies Partial<AdapterUnderTest>
 

@@ -5,6 +5,7 @@ import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import type { AdapterUnderTest, ContractRun } from '@osmosis/testing'
 import { createAgent } from 'langchain'
+import { z } from 'zod'
 
 function toolsOf({ tools = [] }: ContractRun): StructuredToolInterface[] {
   return tools.map(({ name, description, parameters, execute }) =>
@@ -61,8 +62,13 @@ const common = {
   concurrentRollouts: 5,
 } satisfies Partial<AdapterUnderTest>
 
+const schema = z.object({ sum: z.number() })
+
 export const graph: AdapterUnderTest = {
   ...common,
+  runTwoTurns: async (run) => graphOf(run).invoke(inputOf(run), { recursionLimit: 4 }),
+  runStructured: async ({ name, prompt }) =>
+    new OsmosisChatModel(name).withStructuredOutput(schema).invoke(prompt),
   async run(run) {
     const { messages } = await graphOf(run).invoke(inputOf(run), configOf(run))
     return messages.at(-1)?.text ?? ''
@@ -71,7 +77,7 @@ export const graph: AdapterUnderTest = {
 
 /** Tokens as they come: in this mode the model streams. */
 export const streamedGraph: AdapterUnderTest = {
-  ...common,
+  ...graph,
   async run(run) {
     const pieces = await graphOf(run).stream(inputOf(run), {
       ...configOf(run),
@@ -85,6 +91,14 @@ export const streamedGraph: AdapterUnderTest = {
 
 export const agent: AdapterUnderTest = {
   ...common,
+  async runTwoTurns(run) {
+    const runnable = createAgent({ model: new OsmosisChatModel(run.name), tools: toolsOf(run) })
+    return runnable.invoke(inputOf(run), { recursionLimit: 4 })
+  },
+  async runStructured(run) {
+    const model = new OsmosisChatModel(run.name)
+    return createAgent({ model, tools: [], responseFormat: schema }).invoke(inputOf(run))
+  },
   async run(run) {
     const runnable = createAgent({ model: new OsmosisChatModel(run.name), tools: toolsOf(run) })
     const { messages } = await runnable.invoke(inputOf(run), configOf(run))

@@ -3,6 +3,7 @@ import { createTool } from '@mastra/core/tools'
 import { requireRolloutContext } from '@osmosis/core'
 import { rolloutModel } from '@osmosis/mastra'
 import type { AdapterUnderTest, ContractRun } from '@osmosis/testing'
+import { z } from 'zod'
 
 function agentOf({ name, tools = [] }: ContractRun): Agent {
   return new Agent({
@@ -46,6 +47,11 @@ async function stream(run: ContractRun): Promise<string> {
 function underTest(run: AdapterUnderTest['run']): AdapterUnderTest {
   return {
     run,
+    runTwoTurns: async (two) => agentOf(two).generate(two.prompt, { maxSteps: 2 }),
+    async runStructured({ name, prompt }) {
+      const structuredOutput = { schema: z.object({ sum: z.number() }) }
+      return agentOf({ name, prompt }).generate(prompt, { structuredOutput })
+    },
     construct: () => requireRolloutContext('The agent'),
     callPlaceholder: async () => run({ name: 'solver', prompt: 'go' }),
     exempt: {

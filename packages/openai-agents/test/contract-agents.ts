@@ -1,6 +1,7 @@
 import { run, tool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
+import { z } from 'zod'
 
 export const openaiAgents: AdapterUnderTest = {
   async run({ name, prompt, tools = [], signal }) {
@@ -8,6 +9,15 @@ export const openaiAgents: AdapterUnderTest = {
     const session = new OsmosisMemorySession({ name })
     const result = await run(agent, prompt, { session, ...(signal ? { signal } : {}) })
     return result.finalOutput ?? ''
+  },
+  async runTwoTurns({ name, prompt, tools = [] }) {
+    const session = new OsmosisMemorySession({ name })
+    return run(agentOf(name, tools), prompt, { session, maxTurns: 2 })
+  },
+  async runStructured({ name, prompt }) {
+    const outputType = z.object({ sum: z.number() })
+    const agent = new OsmosisAgent({ name, model: new OsmosisRolloutModel(), outputType })
+    return run(agent, prompt, { session: new OsmosisMemorySession({ name }) })
   },
   construct: (name) => new OsmosisMemorySession({ name }),
   callPlaceholder: () => new OsmosisAgent({ name: 'stray', model: new OsmosisRolloutModel() }),

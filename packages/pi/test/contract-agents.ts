@@ -44,6 +44,8 @@ export const prompting: AdapterUnderTest = {
   exempt: {
     'names-agents-without-calls':
       'a stream function is known to the rollout from its first call on',
+    'grades-turn-limits': 'Pi has no limit of turns',
+    'grades-wrong-output': 'Pi has no structured output',
     'refuses-duplicates': 'stream functions of one name are one sample',
   },
   concurrentRollouts: 20,

@@ -1,4 +1,4 @@
-import { requireRolloutContext, type RolloutContext } from '@osmosis/core'
+import { definePolicyFaults, requireRolloutContext, type RolloutContext } from '@osmosis/core'
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 import { LocalBackend } from '@osmosis/runtime'
 import {
@@ -14,6 +14,11 @@ import { describe, expect, it } from 'vitest'
 
 // A small adapter and a backend are broken in one way each; the rule that notices says what is wrong.
 
+class TooManyTurns extends Error {}
+class NotASum extends Error {}
+
+definePolicyFaults({ TooManyTurns: { limit: 'max_turns' }, NotASum: { error: 'output' } })
+
 class Agent {
   readonly #name: string
   readonly #rollout: RolloutContext
@@ -28,9 +33,10 @@ class Agent {
     })
   }
 
-  async run({ prompt, tools = [], signal }: ContractRun): Promise<string> {
+  async run({ prompt, tools = [], signal }: ContractRun, maxTurns = Infinity): Promise<string> {
     this.#messages.push({ role: 'user', content: prompt })
-    for (;;) {
+    for (let turn = 0; ; turn += 1) {
+      if (turn === maxTurns) throw new TooManyTurns()
       const message = await this.#call(signal)
       this.#messages.push(message)
       const calls = message.tool_calls ?? []
@@ -66,6 +72,11 @@ function runTool(called: ChatToolCall['function'], tools: ContractRun['tools'] =
 
 const working: AdapterUnderTest = {
   run: async (run) => new Agent(run.name).run(run),
+  runTwoTurns: async (run) => new Agent(run.name).run(run, 2),
+  async runStructured(run) {
+    const said = await new Agent(run.name).run(run)
+    if (!said.startsWith('{')) throw new NotASum()
+  },
   construct: (name) => new Agent(name),
   callPlaceholder: () => new Agent('outside'),
   concurrentRollouts: 2,

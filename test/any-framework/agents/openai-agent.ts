@@ -56,7 +56,9 @@ async function loop({ name, prompt, tools = [], signal }: ContractRun, ask: Ask)
 
       function result(args: string): string {
         try {
-          return tool?.execute(JSON.parse(args)) ?? 'there is no such tool'
+          const input: unknown = JSON.parse(args)
+          if (typeof input !== 'object' || input === null) return 'the arguments are not an object'
+          return tool?.execute(input) ?? 'there is no such tool'
         } catch (error) {
           return String(error)
         }

@@ -15,6 +15,14 @@ export const contractRules = {
   'names-calls': 'a tool call without an id gets one id that everybody sees',
   'echoes-reasoning': 'the thinking of the policy returns with its turn',
   'empties-malformed-arguments': 'malformed arguments are sent as {} and recorded unchanged',
+  'tells-repeated-ids-apart': 'tool calls with the id of an earlier call have results of their own',
+  'sees-recorded-calls': 'an agent sees the calls that are recorded, however a server streams them',
+  'never-runs-cut-calls': 'a tool call that the token limit cut off never runs',
+  'returns-names': 'a name that no tool has goes back word for word, with an error as its result',
+  'runs-without-arguments': 'a tool without parameters runs when the policy gives no arguments',
+  'grades-refusals': 'a refusal is graded',
+  'grades-turn-limits': 'a run that the framework ends after too many turns is graded',
+  'grades-wrong-output': 'an answer without the structure that is due is graded',
   'retries-before-answer': 'a 503 before the answer is retried',
   'refused-once': 'a 401 is not retried and fails the run as http_error',
   'stays-within-egress': 'an address that the egress policy forbids is never reached',
@@ -57,6 +65,10 @@ export interface AdapterUnderTest {
    * what the framework throws.
    */
   run(run: ContractRun): Promise<string>
+  /** As `run`, with the framework's own limit of two turns. */
+  runTwoTurns?(run: ContractRun): Promise<unknown>
+  /** As `run`, with a structured output of the framework: an object with the number `sum`. */
+  runStructured?(run: ContractRun): Promise<unknown>
   /** Makes an agent (or session) of this name in the current rollout, without a model call. */
   construct(name: string): unknown
   /** Uses the placeholder model outside of a rollout, as a new user may do. */

@@ -5,6 +5,7 @@ import {
   type ContractRule,
   contractRules,
 } from './adapter-rules.ts'
+import { answerCases } from './answer-cases.ts'
 import { fidelityCases } from './fidelity-cases.ts'
 import { failureCases } from './failure-cases.ts'
 import { identityCases } from './identity-cases.ts'
@@ -23,7 +24,14 @@ const cases: Readonly<Record<ContractRule, ContractCase>> = {
   ...sampleCases,
   ...identityCases,
   ...fidelityCases,
+  ...answerCases,
   ...failureCases,
+}
+
+/** What an adapter has to bring for a rule. */
+const optionalMethods: Readonly<Partial<Record<ContractRule, 'runTwoTurns' | 'runStructured'>>> = {
+  'grades-turn-limits': 'runTwoTurns',
+  'grades-wrong-output': 'runStructured',
 }
 
 /**
@@ -38,7 +46,9 @@ export function runAdapterContract(
 ): void {
   runner.describe(`adapter contract: ${adapterName}`, () => {
     for (const [rule, sentence] of Object.entries(contractRules) as [ContractRule, string][]) {
-      const reason = adapter.exempt?.[rule]
+      const method = optionalMethods[rule]
+      const isMissing = method !== undefined && adapter[method] === undefined
+      const reason = adapter.exempt?.[rule] ?? (isMissing ? `it has no ${method}` : undefined)
       const prove = async (): Promise<void> =>
         proveRule(rule, sentence, async () => cases[rule](adapter))
       if (reason === undefined) runner.it(sentence, prove)

@@ -1,0 +1,8 @@
+export { failures, type Failure } from './failures.ts'
+export { conversations, offeredTools, type GivenCall, type PolicyTurn } from './policy-turns.ts'
+export {
+  serverDialects,
+  tellsCallsApartByArguments,
+  type ServerDialect,
+} from './server-dialects.ts'
+export { givenId, writeAnswer, type WrittenAnswer } from './written-answers.ts'

@@ -1,0 +1,108 @@
+import * as fc from 'fast-check'
+
+/** How a server of a policy writes answers: switches that were seen in real servers and gateways. */
+export interface ServerDialect {
+  /** The answer as one JSON object, as events, or as events that call the delta `message`. */
+  readonly form: 'json' | 'events' | 'messages'
+  /** Whether every answer has the same id. */
+  readonly isOneAnswerId: boolean
+  /** Whether the first delta names the role. */
+  readonly hasRole: boolean
+  /** Of tool calls. `renumbered`: `call_0`, `call_1`, … anew in each answer. */
+  readonly ids:
+    | 'own'
+    | 'constant'
+    | 'missing'
+    | 'empty'
+    | 'null'
+    | 'renumbered'
+    | 'repeated'
+    | 'everywhere'
+    | 'late'
+  readonly index: 'own' | 'missing' | 'null' | 'shifted' | 'same' | 'drifting'
+  readonly names: 'first' | 'late' | 'pieces' | 'everywhere'
+  readonly written: 'text' | 'object'
+  /** Arguments and texts come in about this many pieces. */
+  readonly pieces: number
+  /** What stands for a text that is not there. */
+  readonly noText: 'null' | 'empty' | 'missing'
+  /** Whether deltas name every field, also those without a value. */
+  readonly nulls: boolean
+  readonly thinking: 'reasoning_content' | 'reasoning' | 'both'
+  /** `stop` and `unknown`: also behind calls. */
+  readonly finish: 'last' | 'beside' | 'twice' | 'missing' | 'null' | 'stop' | 'unknown'
+  readonly usage: 'behind' | 'beside' | 'absent'
+  readonly keepAlive: 'none' | 'comments' | 'empty' | 'events' | 'pings'
+  readonly lineEnd: '\n' | '\r\n'
+  readonly contentType: string
+  readonly hasDone: boolean
+  /** Whether calls have fields that the SDK does not know. */
+  readonly hasSignatures: boolean
+}
+
+const dialects: fc.Arbitrary<ServerDialect> = fc.record({
+  form: fc.constantFrom('events', 'events', 'events', 'json', 'messages'),
+  isOneAnswerId: fc.boolean(),
+  hasRole: fc.boolean(),
+  ids: fc.constantFrom(
+    'own',
+    'constant',
+    'missing',
+    'empty',
+    'null',
+    'renumbered',
+    'repeated',
+    'everywhere',
+    'late',
+  ),
+  index: fc.constantFrom('own', 'missing', 'null', 'shifted', 'same', 'drifting'),
+  names: fc.constantFrom('first', 'late', 'pieces', 'everywhere'),
+  written: fc.constantFrom('text', 'text', 'object'),
+  pieces: fc.integer({ min: 1, max: 4 }),
+  noText: fc.constantFrom('null', 'empty', 'missing'),
+  nulls: fc.boolean(),
+  thinking: fc.constantFrom('reasoning_content', 'reasoning', 'both'),
+  finish: fc.constantFrom('last', 'beside', 'twice', 'missing', 'null', 'stop', 'unknown'),
+  usage: fc.constantFrom('behind', 'beside', 'absent'),
+  keepAlive: fc.constantFrom('none', 'comments', 'empty', 'events', 'pings'),
+  lineEnd: fc.constantFrom('\n', '\r\n'),
+  contentType: fc.constantFrom(
+    'text/event-stream',
+    'text/event-stream; charset=utf-8',
+    'Text/Event-Stream;Charset=UTF-8',
+    'application/json',
+    'Application/JSON',
+    'application/x-ndjson',
+  ),
+  hasDone: fc.boolean(),
+  hasSignatures: fc.boolean(),
+})
+
+/** Dialects in which no two answers look alike. */
+export const serverDialects: fc.Arbitrary<ServerDialect> = dialects.map((dialect) => {
+  let { ids, names, written, hasDone } = dialect
+  const { form, index, finish } = dialect
+  // Something has to end an answer.
+  if (form !== 'json' && (finish === 'missing' || finish === 'null')) hasDone = true
+  if (form === 'events') {
+    const isNumbered = index === 'own' || index === 'shifted'
+    if (!isNumbered && names !== 'everywhere') names = 'first'
+    // Each number is new, so only the first delta of a call may say that it begins.
+    if (index === 'drifting') names = 'first'
+    if (index === 'drifting' && (ids === 'everywhere' || ids === 'late')) ids = 'own'
+    if (!isNumbered && ids === 'late') ids = 'own'
+    if (written === 'object') names = 'first'
+  } else if (ids === 'late') ids = 'own'
+  return { ...dialect, ids, names, written, hasDone }
+})
+
+/**
+ * Whether only the arguments tell where one call ends and the next begins, so that only whole objects can be told
+ * apart.
+ */
+export function tellsCallsApartByArguments({ form, ids, index }: ServerDialect): boolean {
+  if (form !== 'events') return false
+  const byIndex = index === 'own' || index === 'shifted' || index === 'drifting'
+  const byId = ids === 'own' || ids === 'renumbered' || ids === 'everywhere'
+  return !byIndex && !byId
+}

@@ -1,0 +1,223 @@
+import type { ChatMessage } from '@osmosis/core/policy'
+
+import { expectEqual, expectMatch, expectThat } from '../contract-expectations.ts'
+import { fault, type Reply } from '../policy-reply.ts'
+import { startPolicyServer } from '../policy-server.ts'
+import type {
+  AdapterUnderTest,
+  ContractCase,
+  ContractRule,
+  ContractRun,
+  ContractTool,
+} from './adapter-rules.ts'
+import { type ContractOutcome, executeRollout, messagesOf } from './contract-rollout.ts'
+
+/** Whatever a server makes of an answer, the agent does what the policy said, and nothing else. */
+export const answerCases = {
+  'tells-repeated-ids-apart': async (adapter) => {
+    const { ran, messages } = await converse(adapter, [
+      stream([call('call_0', 'add', '{"a":1}')]),
+      stream([call('call_0', 'add', '{"a":2}'), call('call_0', 'sub', '{"a":3}', 1)]),
+      'done',
+    ])
+    expectEqual('the tools that ran', ran.toSorted(), ['add {"a":1}', 'add {"a":2}', 'sub {"a":3}'])
+    const turns = messages.filter(({ role }) => role === 'assistant' || role === 'tool')
+    expectEqual(
+      'the tool calls and results in the last request',
+      turns.flatMap(({ tool_calls = [], tool_call_id }) =>
+        tool_call_id === undefined
+          ? tool_calls.map(({ id, function: called }) => `${id} ${called.name}`)
+          : [`result of ${tool_call_id}`],
+      ),
+      [
+        'call_0 add',
+        'result of call_0',
+        'call_0 add',
+        'call_0 sub',
+        'result of call_0',
+        'result of call_0',
+      ],
+    )
+    const results = turns.flatMap(({ role, content }) => (role === 'tool' ? [JSON.stringify(content)] : []))
+    const expected = [/add 1/, /add 2/, /sub 3/]
+    for (const [at, pattern] of expected.entries()) {
+      expectMatch(`result ${at + 1} in the last request`, results[at], pattern)
+    }
+  },
+
+  'sees-recorded-calls': async (adapter) => {
+    const asObject = { a: 1 } as unknown as string
+    const { ran, messages } = await converse(adapter, [
+      // All calls have index 0, one has arguments as an object, and one has its name in two pieces.
+      stream([call('c1', 'add', asObject)], [call('c2', 'add', '{"a"'), piece(':2}')]),
+      stream(
+        [call('c3', 's', '')],
+        [{ index: 0, function: { name: 'ub', arguments: '' } }],
+        [piece('{"a":3}')],
+      ),
+      'done',
+    ])
+    expectEqual('the tools that ran', ran.toSorted(), ['add {"a":1}', 'add {"a":2}', 'sub {"a":3}'])
+    const calls = messages.flatMap(({ tool_calls = [] }) => tool_calls)
+    expectEqual(
+      'the tool calls in the last request',
+      calls.map(({ id, function: { name, arguments: written } }) => `${id} ${name} ${written}`),
+      ['c1 add {"a":1}', 'c2 add {"a":2}', 'c3 sub {"a":3}'],
+    )
+  },
+
+  'never-runs-cut-calls': async (adapter) => {
+    for (const written of ['', '{"a":1', '{"path":"/data']) {
+      const { ran, outcome } = await converse(adapter, [
+        stream([call('c1', 'add', written)], { reason: 'length' }),
+        'done',
+      ])
+      expectEqual('the tools that ran', ran, [])
+      const [first] = callsIn(outcome)
+      expectEqual('the recorded arguments', first?.function.arguments, written)
+    }
+  },
+
+  'returns-names': async (adapter) => {
+    for (const name of [
+      'nope',
+      'add<|channel|>analysis',
+      'functions.add',
+      '加 add',
+      '__proto__',
+      'constructor',
+    ]) {
+      const { ran, messages } = await converse(adapter, [
+        stream([call('c1', name, '{"a":1}'), call('c2', 'add', '{"a":2}', 1)]),
+        'done',
+      ])
+      expectEqual('the tools that ran', ran, ['add {"a":2}'])
+      const names = messages.flatMap(({ tool_calls = [] }) =>
+        tool_calls.map((made) => made.function.name),
+      )
+      expectEqual('the names in the last request', names, [name, 'add'])
+      const answered = messages.flatMap(({ role, tool_call_id = '' }) =>
+        role === 'tool' ? [tool_call_id] : [],
+      )
+      expectEqual('the tool calls that have a result', answered.toSorted(), ['c1', 'c2'])
+      expectEqual('the keys that every object got', Object.keys(Object.prototype), [])
+    }
+  },
+
+  'runs-without-arguments': async (adapter) => {
+    const { ran, outcome } = await converse(adapter, [stream([call('c1', 'now', '')]), 'done'])
+    expectEqual('the tools that ran', ran, ['now {}'])
+    expectEqual('the recorded arguments', callsIn(outcome)[0]?.function.arguments, '')
+  },
+
+  'grades-refusals': async (adapter) => {
+    const { outcome } = await converse(adapter, [
+      fault.raw(
+        events({ delta: { refusal: 'I will not.' } }, { delta: {}, finish_reason: 'stop' }),
+      ),
+      // Some frameworks ask again.
+      'done',
+    ])
+    expectGraded(outcome)
+  },
+
+  'grades-turn-limits': async (adapter) => {
+    const again: Reply[] = Array.from({ length: 30 }, (_, at) =>
+      stream([call(`c${at}`, 'add', '{"a":1}')]),
+    )
+    const { outcome, requests } = await converse(
+      { ...adapter, run: async (run) => adapter.runTwoTurns?.(run) },
+      again,
+    )
+    expectGraded(outcome)
+    expectThat(
+      requests <= 3,
+      'the framework to end the run after two turns',
+      `${requests} model calls`,
+    )
+  },
+
+  'grades-wrong-output': async (adapter) => {
+    const { outcome } = await converse(
+      { ...adapter, run: async (run) => adapter.runStructured?.(run) },
+      Array.from({ length: 10 }, () => 'This is no JSON.'),
+    )
+    expectGraded(outcome)
+  },
+} satisfies Partial<Record<ContractRule, ContractCase>>
+
+interface Conversation {
+  readonly outcome: ContractOutcome
+  /** Names and inputs of the tools that ran. */
+  readonly ran: readonly string[]
+  /** The messages of the last request. */
+  readonly messages: readonly ChatMessage[]
+  readonly requests: number
+}
+
+type Runner = Pick<AdapterUnderTest, 'streams'> & { run(run: ContractRun): Promise<unknown> }
+
+async function converse(adapter: Runner, replies: readonly Reply[]): Promise<Conversation> {
+  await using server = await startPolicyServer(replies, adapter)
+  const ran: string[] = []
+  const tools = ['add', 'sub', 'now'].map((name): ContractTool => ({
+    name,
+    description: name,
+    parameters: { type: 'object', properties: {}, additionalProperties: true },
+    execute(input) {
+      ran.push(`${name} ${JSON.stringify(input)}`)
+      return `${name} ${String((input as { a?: unknown } | null)?.a)}`
+    },
+  }))
+  const outcome = await executeRollout(server, async () =>
+    adapter.run({ name: 'solver', prompt: 'go', tools }),
+  )
+  const { requests } = server
+  return { outcome, ran, messages: messagesOf(requests.at(-1)), requests: requests.length }
+}
+
+function expectGraded({ workflow, grading }: ContractOutcome): void {
+  expectEqual('the failure of the workflow', workflow.failure, null)
+  expectEqual('the reward', grading.samples.get('solver')?.reward, 1)
+}
+
+function callsIn({ grading, workflow }: ContractOutcome): NonNullable<ChatMessage['tool_calls']> {
+  expectEqual('the failure of the workflow', workflow.failure, null)
+  const messages = (grading.samples.get('solver')?.trajectoryMessages ?? []) as ChatMessage[]
+  return messages.flatMap(({ tool_calls = [] }) => tool_calls)
+}
+
+type Delta = Readonly<Record<string, unknown>>
+
+function call(id: string, name: string, written: string, index = 0): Delta {
+  return { index, id, type: 'function', function: { name, arguments: written } }
+}
+
+function piece(written: string): Delta {
+  return { index: 0, function: { arguments: written } }
+}
+
+/** A stream of tool calls, of which each list is one chunk. */
+function stream(...lists: readonly (readonly Delta[] | { readonly reason: string })[]): Reply {
+  const deltas = lists.filter((list): list is readonly Delta[] => Array.isArray(list))
+  const ending = lists.find((list): list is { reason: string } => 'reason' in list)
+  return fault.raw(
+    events(...deltas.map((tool_calls) => ({ delta: { tool_calls } })), {
+      delta: {},
+      finish_reason: ending?.reason ?? 'tool_calls',
+    }),
+  )
+}
+
+function events(...choices: readonly object[]): string {
+  const chunks = choices.map((choice) => ({
+    id: 'answer',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'policy',
+    choices: [{ index: 0, finish_reason: null, ...choice }],
+  }))
+  return [...chunks.map((chunk) => JSON.stringify(chunk)), '[DONE]']
+    .map((data) => `data: ${data}\n\n`)
+    .join('')
+}
