@@ -82,8 +82,9 @@ it('no modules import one another, not even types', () => {
   expect(inCycles).toEqual([])
 })
 
-/** What compares documents with the code reads the code. */
+/** What compares documents with the code reads the code; one test runs the agents of all adapters' contracts. */
 const readers = new Set([
+  'test/any-server/agents-under-test.ts',
   'test/repository/command-line.ts',
   'test/repository/configuration-page.test.ts',
 ])

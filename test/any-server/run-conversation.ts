@@ -1,0 +1,128 @@
+import { type GraderContext, Grader, type RolloutSample } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/policy'
+import type { ContractTool } from '@osmosis/testing'
+import { execute, startPolicyEndpoint } from '@osmosis/testing/kit'
+import {
+  type Failure,
+  offeredTools,
+  type PolicyTurn,
+  type ServerDialect,
+  writeAnswer,
+  type WrittenAnswer,
+} from '@osmosis/testing/kit/any-server'
+
+import type { RunAgent } from './agents-under-test.ts'
+
+/** What became of a conversation of an agent with a policy. */
+export interface Outcome {
+  readonly isRewarded: boolean
+  /** Why it failed; undefined when it did not. */
+  readonly failure: string | undefined
+  readonly sample: RolloutSample | undefined
+  /** What tools ran, with their inputs. */
+  readonly ran: readonly (readonly [name: string, input: unknown])[]
+  /** The messages of each request. */
+  readonly requests: readonly ChatMessage[][]
+}
+
+/** Runs conversations of agents with one server, whose answers are written by each in its own way. */
+export async function startConversations() {
+  let answers: readonly (WrittenAnswer | BrokenAnswer)[] = []
+  let answered = 0
+  const endpoint = await startPolicyEndpoint((response) => {
+    const answer = answers[answered] ?? writeAnswer(lastWords, plain, answered)
+    answered += 1
+    response.writeHead(200, { 'content-type': answer.contentType })
+    for (const part of answer.parts) if (part !== '') response.write(part)
+    if ('isReset' in answer && answer.isReset) setImmediate(() => response.destroy())
+    else response.end()
+  })
+
+  return async function converse(
+    agent: RunAgent,
+    turns: readonly PolicyTurn[],
+    dialect: ServerDialect,
+    failure?: Failure,
+  ): Promise<Outcome> {
+    const written = turns.map((turn, number) => writeAnswer(turn, dialect, number))
+    const last = written.pop()
+    if (last === undefined) throw new Error('a conversation needs a turn')
+    answers = [...written, failure === undefined ? last : broken(last, failure, dialect)]
+    answered = 0
+    const first = endpoint.requests.length
+    const ran: [string, unknown][] = []
+    const tools = offeredTools.map((name): ContractTool => ({
+      name,
+      description: name,
+      parameters: { type: 'object', properties: {}, additionalProperties: true },
+      execute(input) {
+        ran.push([name, structuredClone(input)])
+        return `result ${ran.length}`
+      },
+    }))
+    const { workflow, grading } = await execute(
+      endpoint,
+      async () => agent({ name: 'main', prompt: 'go', tools }),
+      { label: 'label', grader: RewardEverything },
+    )
+    const sample = grading?.samples.get('main')
+    const requests = endpoint.requests.slice(first).map(({ body }) => [...body.messages])
+    return {
+      isRewarded: grading?.status === 'success' && sample?.reward === 1,
+      failure: (workflow.failure ?? grading?.failure)?.message,
+      sample,
+      ran,
+      requests,
+    }
+  }
+}
+
+class RewardEverything extends Grader {
+  override async grade(ctx: GraderContext): Promise<void> {
+    for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
+  }
+}
+
+type BrokenAnswer = Pick<WrittenAnswer, 'contentType' | 'parts'> & { readonly isReset: boolean }
+
+function broken(
+  { contentType, parts, completeFrom }: WrittenAnswer,
+  { at, report, isReset }: Failure,
+  { form, lineEnd }: ServerDialect,
+): BrokenAnswer {
+  if (report !== undefined) {
+    if (form === 'json') return { contentType, parts: [JSON.stringify(report)], isReset: false }
+    const end = lineEnd + lineEnd
+    const before = parts.slice(0, Math.floor(at * completeFrom))
+    const events = [`data: ${JSON.stringify(report)}${end}`, `data: [DONE]${end}`]
+    return { contentType, parts: [...before, ...events], isReset: false }
+  }
+  const body = Buffer.from(parts.slice(0, completeFrom).join(''))
+  // Behind the last brace the answer would be whole.
+  const needed = body.length - (form === 'json' ? 1 : 2 * lineEnd.length + 1)
+  const begun = body.subarray(0, Math.floor(at * needed))
+  return { contentType, parts: [begun as unknown as string], isReset }
+}
+
+const lastWords: PolicyTurn = { text: 'done', thinking: '', refusal: '', calls: [], isCut: false }
+
+const plain: ServerDialect = {
+  form: 'events',
+  isOneAnswerId: false,
+  hasRole: true,
+  ids: 'own',
+  index: 'own',
+  names: 'first',
+  written: 'text',
+  pieces: 1,
+  noText: 'null',
+  nulls: false,
+  thinking: 'reasoning_content',
+  finish: 'last',
+  usage: 'absent',
+  keepAlive: 'none',
+  lineEnd: '\n',
+  contentType: 'text/event-stream',
+  hasDone: true,
+  hasSignatures: false,
+}
