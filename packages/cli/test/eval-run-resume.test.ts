@@ -88,6 +88,6 @@ it('--dry-run prints the plan with its limit and a missing grader, and writes no
   const { code, stdout, stderr } = await run(words.split(' '), {}, root)
   expect([code, stdout, readdirSync(output)]).toEqual([0, '', []])
   expect(stderr).toMatch(
-    /^Would start ungraded-1\n {2}Rollout +ungraded\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 concurrently: the default of a workflow without a config\n {2}Grader {5}none, so no rollout gets a reward\n$/,
+    /^Would start ungraded-1\n {2}Rollout +ungraded\n {2}Dataset +data\/words\.jsonl\n {2}Size +4 rows × 3 attempts = 12 rollouts\n {2}Model +policies\/echo\.ts\n {2}Folder +.*\n {2}In flight +4 concurrently: the default of a workflow without a config\n {2}Calls {6}no limit per rollout: rolloutLimits.modelCalls sets one\n {2}Grader {5}none, so no rollout gets a reward\n$/,
   )
 })

@@ -62,6 +62,8 @@ export async function serveAgentLoop(
     kind: 'agent-loop',
     hasSchema: false,
     isConfigured: false,
+    // Each request limits its turns.
+    limitsCalls: true,
     // A loop sets its own reward.
     hasGrader: true,
     groupMinSize: null,

@@ -155,9 +155,9 @@ async function openWorkflowPort(
   ]
   printOut(`${said.join('\n')}\n`)
   answerRowChecks(check)
-  const { hasSchema, isConfigured, grader, groupMinSize } = facts
+  const { hasSchema, isConfigured, limitsCalls, grader, groupMinSize } = facts
   const hasGrader = grader !== null
-  const served = { hasSchema, isConfigured, hasGrader, groupMinSize }
+  const served = { hasSchema, isConfigured, limitsCalls, hasGrader, groupMinSize }
   announceListening(listening, { kind: 'workflow', ...served })
   if (endSignal() !== undefined) await closed
 }

@@ -23,6 +23,8 @@ export interface WorkflowFacts {
   readonly hasSchema: boolean
   /** Whether it has a config, which limits its concurrency. */
   readonly isConfigured: boolean
+  /** Whether its config limits the model calls of a rollout. */
+  readonly limitsCalls: boolean
   /** Minimum size of the groups that its grader grades; null when it grades single rollouts. */
   readonly groupMinSize: number | null
 }
@@ -52,9 +54,10 @@ export function localWorkflow(
   { entrypoint, file }: { readonly entrypoint: Entrypoint; readonly file: string },
   options: BackendOptions,
 ): ServedWorkflow {
+  const configured = backendOptions(entrypoint, options)
   return {
-    backend: new LocalBackend(backendOptions(entrypoint, options)),
-    facts: factsOf(entrypoint, file),
+    backend: new LocalBackend(configured),
+    facts: factsOf(configured, file),
     check: rowCheckOf(entrypoint),
     close: async () => {},
   }
@@ -83,6 +86,7 @@ export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {
     grader: grader?.name ?? null,
     hasSchema: hasSchema(entrypoint),
     isConfigured: workflowConfig !== undefined,
+    limitsCalls: workflowConfig?.rolloutLimits?.modelCalls !== undefined,
     groupMinSize: isGroupGraderClass(grader) ? groupSettings(graderConfig).minSize : null,
   }
 }

@@ -19,6 +19,8 @@ export interface ListeningMessage {
   readonly isConfigured: boolean
   /** Whether its rollouts get rewards. */
   readonly hasGrader: boolean
+  /** Whether its config limits the model calls of a rollout. */
+  readonly limitsCalls: boolean
   /** Minimum size of the groups that its grader grades; null when it grades single rollouts. */
   readonly groupMinSize: number | null
 }

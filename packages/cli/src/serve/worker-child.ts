@@ -17,9 +17,10 @@ await runWorker(async () => {
     )
   }
   const { entrypoint, file } = loaded
+  const configured = backendOptions(entrypoint, options)
   return {
-    backend: backendOptions(entrypoint, options),
-    facts: factsOf(entrypoint, file),
+    backend: configured,
+    facts: factsOf(configured, file),
     answer: async (rows) => rowCheckOf(entrypoint)(rows as Parameters<RowCheck>[0]),
   }
 })

@@ -23,7 +23,11 @@ const lookUp = tool(
 )
 
 /** Each rollout is a process of about 215 MB. */
-export const config = defineWorkflowConfig({ name: '__name__', concurrency: { maxConcurrent: 8 } })
+export const config = defineWorkflowConfig({
+  name: '__name__',
+  concurrency: { maxConcurrent: 8 },
+  rolloutLimits: { modelCalls: 20 },
+})
 
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {

@@ -12,7 +12,11 @@ import { Codex } from '@openai/codex-sdk'
 export { ShopGrader } from './grader.ts'
 
 /** Each rollout is a process of about 140 MB, and one for its tools. */
-export const config = defineWorkflowConfig({ name: '__name__', concurrency: { maxConcurrent: 8 } })
+export const config = defineWorkflowConfig({
+  name: '__name__',
+  concurrency: { maxConcurrent: 8 },
+  rolloutLimits: { modelCalls: 20 },
+})
 
 const here = import.meta.dirname
 

@@ -15,7 +15,7 @@ const lookUp = new FunctionTool({
 })
 
 /** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
-export const config = defineWorkflowConfig({ name: '__name__' })
+export const config = defineWorkflowConfig({ name: '__name__', rolloutLimits: { modelCalls: 20 } })
 
 const agent = new LlmAgent({
   name: 'shop',

@@ -14,7 +14,7 @@ const lookUp = tool(({ product }) => lookUpPrice(product), {
 })
 
 /** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
-export const config = defineWorkflowConfig({ name: '__name__' })
+export const config = defineWorkflowConfig({ name: '__name__', rolloutLimits: { modelCalls: 20 } })
 
 const agent = createAgent({
   // The policy, whichever that is at the time.

@@ -15,7 +15,7 @@ const lookUp = tool({
 })
 
 /** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
-export const config = defineWorkflowConfig({ name: '__name__' })
+export const config = defineWorkflowConfig({ name: '__name__', rolloutLimits: { modelCalls: 20 } })
 
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {

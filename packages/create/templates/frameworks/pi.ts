@@ -23,7 +23,7 @@ const lookUp: AgentTool<typeof Question> = {
 const params = { temperature: 1, top_p: 1, max_tokens: 1024 }
 
 /** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
-export const config = defineWorkflowConfig({ name: '__name__' })
+export const config = defineWorkflowConfig({ name: '__name__', rolloutLimits: { modelCalls: 20 } })
 
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {

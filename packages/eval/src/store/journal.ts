@@ -80,6 +80,7 @@ const itemEvent: z.ZodType<ItemEvent> = z.object({
   finish: byName,
   rewritten: count,
   limit: z.string().exactOptional(),
+  model_error: z.string().exactOptional(),
   versions: z.array(z.string()).exactOptional(),
   purposes: z.array(z.string()).exactOptional(),
   tools: z.array(z.object({ name: z.string(), calls: count, errors: count })),

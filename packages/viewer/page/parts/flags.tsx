@@ -9,6 +9,7 @@ const tones: Partial<Record<ItemFlag, 'bad' | 'warn'>> = {
   cut: 'warn',
   rewritten: 'warn',
   limited: 'warn',
+  modelerror: 'warn',
 }
 
 const words: Record<ItemFlag, string> = {
@@ -19,6 +20,7 @@ const words: Record<ItemFlag, string> = {
   cut: 'cut off',
   rewritten: 'rewritten',
   limited: 'limit reached',
+  modelerror: 'unusable answer',
   toolerror: 'tool error',
   long: 'long',
   skipped: 'skipped',

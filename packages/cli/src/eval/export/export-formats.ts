@@ -45,6 +45,7 @@ function columnsOf(events: readonly ItemEvent[], table: RunTable): Column[] {
     ['finish', (event) => Object.keys(event.finish).join(' ')],
     ['rewritten', (event) => event.rewritten],
     ['limit', (event) => event.limit ?? null],
+    ['model_error', (event) => event.model_error ?? null],
     ['prompt_tokens', (event) => event.prompt_tokens],
     ['completion_tokens', (event) => event.completion_tokens],
     ['cost_usd', (event) => event.cost_usd],

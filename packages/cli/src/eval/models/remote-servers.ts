@@ -198,6 +198,7 @@ export async function attachServer(
     kind: 'workflow',
     rowCheck: undefined,
     isConfigured: true,
+    limitsCalls: true,
     hasGrader: true,
     groupMinSize: null,
     logTo: () => {},

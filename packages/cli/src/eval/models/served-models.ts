@@ -144,6 +144,7 @@ export async function serveModels(
       baseline: baseline && (await toModel(baseline, thread)),
       kind: server.kind,
       hasGrader: server.hasGrader,
+      limitsCalls: server.limitsCalls,
       inFlight,
       gradesGroups,
       logTo: server.logTo,

@@ -61,6 +61,8 @@ export interface ServerProcess extends AsyncDisposable {
   readonly rowCheck: RowCheck | undefined
   /** Whether its config sets the number of concurrent rollouts. */
   readonly isConfigured: boolean
+  /** Whether its config limits the model calls of a rollout. */
+  readonly limitsCalls: boolean
   /** Whether its rollouts get rewards. */
   readonly hasGrader: boolean
   /** Minimum number of attempts at a row that it grades together; null when it grades each alone. */
@@ -132,6 +134,7 @@ export async function startServerProcess(
       kind,
       rowCheck: hasSchema ? rowCheckBy(child) : undefined,
       isConfigured: facts.isConfigured,
+      limitsCalls: facts.limitsCalls,
       hasGrader: facts.hasGrader,
       groupMinSize: facts.groupMinSize,
       logTo: output.logTo,

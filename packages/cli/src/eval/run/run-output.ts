@@ -19,6 +19,8 @@ export interface ServedFacts {
   readonly inFlight: InFlight
   /** Whether its rollouts get rewards. */
   readonly hasGrader: boolean
+  /** Whether the workflow limits the model calls of a rollout. */
+  readonly limitsCalls: boolean
 }
 
 /** The plan, before the entrypoint is served. */
@@ -61,11 +63,16 @@ export function planText(
 }
 
 /** The rest of the plan, when the entrypoint is served. */
-export function servedText({ inFlight: { limit, why }, hasGrader }: ServedFacts): string {
-  const limits = field('In flight', `${formatCount(limit)} concurrently: ${why}`)
-  if (hasGrader) return limits
+export function servedText({ inFlight, hasGrader, limitsCalls }: ServedFacts): string {
+  const { limit, why } = inFlight
   // Printed before model calls cost anything.
-  return `${limits}\n${field('Grader', 'none, so no rollout gets a reward')}`
+  return [
+    field('In flight', `${formatCount(limit)} concurrently: ${why}`),
+    ...(limitsCalls
+      ? []
+      : [field('Calls', 'no limit per rollout: rolloutLimits.modelCalls sets one')]),
+    ...(hasGrader ? [] : [field('Grader', 'none, so no rollout gets a reward')]),
+  ].join('\n')
 }
 
 /** @param count - rollouts that have ended and run again */

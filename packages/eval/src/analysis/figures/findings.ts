@@ -11,6 +11,7 @@ export interface Finding {
     | 'cut'
     | 'rewritten'
     | 'limited'
+    | 'modelerror'
     | 'notpassed'
     | 'rows'
   /** `bad`: something is wrong. `warn`: something may be wrong. `info`: a fact about the run. */
@@ -34,6 +35,7 @@ const weights = {
   cut: 2,
   rewritten: 2,
   limited: 1,
+  modelerror: 1,
   notpassed: 0,
   rows: 0,
 } as const
@@ -67,7 +69,11 @@ export function findings(table: RunTable): Finding[] {
     })),
     byFlag(table, 'limited', 'info', (items) => ({
       title: `${thousands(items.length)} reached a limit`,
-      detail: `A limit of the rollout ended ${items.length === 1 ? 'it' : 'them'}. ${meanValue(table, items)}`,
+      detail: `A limit ended ${items.length === 1 ? 'it' : 'them'}. ${meanValue(table, items)}`,
+    })),
+    byFlag(table, 'modelerror', 'info', (items) => ({
+      title: `${thousands(items.length)} ended with an unusable answer`,
+      detail: `Their frameworks gave up on the policy, and the conversations so far are graded. ${meanValue(table, items)}`,
     })),
     notPassed(table),
     equalRows(table),

@@ -57,8 +57,10 @@ export interface ItemEvent {
   readonly finish: Readonly<Record<string, number>>
   /** Calls that did not extend the conversation before them. */
   readonly rewritten: number
-  /** The limit of `rolloutLimits` that ended it. Default: none did. */
+  /** The limit of `rolloutLimits` or of its framework that ended it. Default: none did. */
   readonly limit?: string
+  /** What the policy did so that its framework gave up: `refusal`, `output` or `tool_call`. Default: it did not. */
+  readonly model_error?: string
   /** Versions of the policy that answered, in the order of their first call. Default: unknown. */
   readonly versions?: readonly string[]
   /** Purposes of the answered calls, in the order of their first call. Default: `agent` alone. */

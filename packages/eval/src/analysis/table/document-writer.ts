@@ -107,7 +107,7 @@ export class DocumentWriter {
     columns.costUsd[place] = event.cost_usd
     columns.cut[place] = event.finish['length'] ?? 0
     columns.rewritten[place] = event.rewritten
-    columns.limited[place] = event.limit === undefined ? 0 : 1
+    columns.limited[place] = event.limit !== undefined ? 1 : event.model_error !== undefined ? 2 : 0
     columns.version[place] = this.#versions.place((event.versions ?? []).join('\n'))
     columns.purpose[place] = this.#purposes.place((event.purposes ?? ['agent']).join('\n'))
     columns.endedSeconds[place] =

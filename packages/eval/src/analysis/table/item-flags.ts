@@ -5,8 +5,8 @@ import type { RunDocument } from './run-document.ts'
 /**
  * What is unusual about an item, the worst first. `unearned`: a pass with possible reward hacking.
  * `stuck`: one tool failed three times or more. `cut`: a call reached the token limit. `rewritten`: a call
- * did not extend the conversation before it. `limited`: a limit of the rollout ended it. `nocalls`: it succeeded without calling the policy. `long`:
- * it has more completion tokens than 99 % of the items and twice the median.
+ * did not extend the conversation before it. `limited`: a limit ended it.
+ * `modelerror`: its framework gave up on the policy. `nocalls`: it succeeded without calling the policy. `long`: it has more completion tokens than 99 % of the items and twice the median.
  */
 export const itemFlags = [
   'unearned',
@@ -16,6 +16,7 @@ export const itemFlags = [
   'cut',
   'rewritten',
   'limited',
+  'modelerror',
   'toolerror',
   'long',
   'skipped',
@@ -58,6 +59,7 @@ export function findFlags(document: RunDocument, passed: Uint8Array): FlaggedIte
     if (columns.cut[item] !== 0) found |= flagBits.cut
     if (columns.rewritten[item] !== 0) found |= flagBits.rewritten
     if (columns.limited[item] === 1) found |= flagBits.limited
+    if (columns.limited[item] === 2) found |= flagBits.modelerror
     if (columns.toolErrors[item] !== 0) found |= flagBits.toolerror
     if ((columns.completionTokens[item] ?? 0) > long) found |= flagBits.long
     bits[item] = found

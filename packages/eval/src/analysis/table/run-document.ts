@@ -78,7 +78,7 @@ export interface ItemColumns {
   readonly cut: number[]
   /** Calls that did not extend the conversation before them. */
   readonly rewritten: number[]
-  /** 1 where a limit of the rollout ended it. */
+  /** 1 where a limit ended the rollout, 2 where its framework gave up on the policy. */
   readonly limited: number[]
   /** The place of its list in `versions`. */
   readonly version: number[]

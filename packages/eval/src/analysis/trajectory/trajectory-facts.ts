@@ -94,9 +94,10 @@ export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): Trajec
       tools.set(call.function_name, { calls: before + 1, errors: errors + (failed ? 1 : 0) })
     }
   }
-  const limit = trajectories.flatMap(
-    (trajectory) => extraField(trajectory, 'limit_reached') ?? [],
-  )[0]
+  const reasonOf = (name: string): string | undefined =>
+    trajectories.flatMap((trajectory) => extraField(trajectory, name) ?? [])[0]
+  const limit = reasonOf('limit_reached')
+  const modelError = reasonOf('model_error')
   const uses = [...tools].map(([name, use]): ToolUse => ({ name, ...use }))
   const prompt = total(trajectories, 'total_prompt_tokens')
   const completion = total(trajectories, 'total_completion_tokens')
@@ -111,6 +112,7 @@ export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): Trajec
     finish: Object.fromEntries(finish),
     rewritten,
     ...(limit === undefined ? {} : { limit }),
+    ...(modelError === undefined ? {} : { model_error: modelError }),
     ...(versions.size === 0 ? {} : { versions: [...versions] }),
     ...(isAgentAlone(purposes) ? {} : { purposes: [...purposes] }),
     tools: uses,
