@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 
 /** What servers send in the middle of an answer when they fail; `[DONE]` may follow. */
-const reports: readonly object[] = [
+export const reports: readonly object[] = [
   { error: { message: 'CUDA out of memory', code: 500 } },
   { error: 'overloaded' },
   { object: 'error', message: 'engine died', type: 'InternalServerError', code: 500 },

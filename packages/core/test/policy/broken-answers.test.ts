@@ -1,0 +1,172 @@
+import { RolloutContext } from '@osmosis/core'
+import { chunk, eventStream, startPolicyEndpoint, usage } from '@osmosis/testing/kit'
+import { failures, reports } from '@osmosis/testing/kit/any-server'
+import * as fc from 'fast-check'
+import { expect, it } from 'vitest'
+
+const messages = [{ role: 'user', content: 'hi' }]
+const done = 'data: [DONE]\n\n'
+const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`
+const hello = data(chunk({ content: 'hello' }))
+const stop = data(chunk({}, 'stop'))
+
+/** A policy that answers `body`, and what a call of it gives: its text, or the code and the message of the error. */
+async function startAsking() {
+  let answer = { body: '', contentType: 'text/event-stream', isReset: false }
+  const policy = await startPolicyEndpoint((response) => {
+    response.writeHead(200, { 'content-type': answer.contentType })
+    if (answer.isReset) response.write(answer.body, () => response.socket?.destroy())
+    else response.end(answer.body)
+  })
+  return async (body: string, more: Partial<typeof answer> = {}): Promise<string> => {
+    answer = { body, contentType: 'text/event-stream', isReset: false, ...more }
+    const rollout = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
+    return rollout
+      .policy('main')
+      .complete({ messages })
+      .then(
+        ({ choices }) => choices[0]?.message.content ?? '',
+        (error: Error & { code?: string }) => `${error.code}: ${error.message}`,
+      )
+  }
+}
+
+it.each(reports.map((report) => [JSON.stringify(report)]))(
+  'an answer with %s in its middle has failed, wherever that stands',
+  async (report) => {
+    const ask = await startAsking()
+    const event = `data: ${report}\n\n`
+    for (const body of [event, hello + event, hello + event + stop, hello + stop + event]) {
+      expect(await ask(body + done)).toMatch(/^policy_stream_error: /)
+    }
+  },
+)
+
+it('quotes what the server said', async () => {
+  const ask = await startAsking()
+  const quotes = [
+    [{ object: 'error', message: 'CUDA out of memory' }, /CUDA out of memory/],
+    [{ detail: 'gone' }, /gone/],
+    [{ errors: [{ message: 'upstream' }] }, /upstream/],
+    [{ unheard: 'of' }, /\{"unheard":"of"\}/],
+    [chunk({}, 'abort'), /finish_reason "abort"/],
+  ] as const
+  for (const [report, quote] of quotes) {
+    expect(await ask(hello + data(report) + done)).toMatch(quote)
+  }
+})
+
+it('a finish reason that says that the server broke off is never the end of an answer', async () => {
+  const ask = await startAsking()
+  const words = [
+    'abort',
+    'cancel',
+    'error',
+    'fail',
+    'timeout',
+    'interrupt',
+    'exception',
+    'overload',
+  ]
+  const affix = fc.constantFrom('', 'server_', 'engine-', 'ed', '_request', 'led')
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(...words),
+      affix,
+      fc.boolean(),
+      async (word, more, isUpper) => {
+        const reason = more.endsWith('_') || more.endsWith('-') ? more + word : word + more
+        const shown = isUpper ? reason.toUpperCase() : reason
+        expect(await ask(hello + data(chunk({}, shown)) + done)).toMatch(/^policy_stream_error: /)
+      },
+    ),
+    { numRuns: 50 },
+  )
+})
+
+it.each([
+  'stop',
+  'length',
+  'content_filter',
+  'eos_token',
+  'end_turn',
+  'STOP',
+  'max_tokens',
+  'stop_sequence',
+  'model_length',
+])('the finish reason %s ends an answer well', async (reason) => {
+  const ask = await startAsking()
+  expect(await ask(hello + data(chunk({}, reason)) + done)).toBe('hello')
+})
+
+it.each([
+  ['an empty event', 'data: \n\n'],
+  ['an event without data', 'data\n\n'],
+  ['a comment', ': keep-alive\n\n'],
+  ['a named event', 'event: ping\ndata: {"t":1}\n\n'],
+  ['a heartbeat', 'event: heartbeat\ndata: still here\n\n'],
+  ['a ping', 'data: {"type":"ping"}\n\n'],
+  ['an empty object', 'data: {}\n\n'],
+  ['usage alone', data({ usage })],
+  ['filter results', data({ object: '', choices: [], prompt_filter_results: [{}] })],
+  ['a code of success', data({ code: 0, message: 'Success', ...chunk({}) })],
+  ['no error', data({ error: null, errors: [], ...chunk({}) })],
+])('%s between the pieces is no failure', async (_what, event) => {
+  const ask = await startAsking()
+  expect(await ask(event + hello + event + stop + event + done)).toBe('hello')
+})
+
+it.each([
+  'application/json',
+  'Application/JSON; charset=utf-8',
+  'TEXT/EVENT-STREAM',
+  'text/plain',
+  '',
+])('events under the content type "%s" are read', async (contentType) => {
+  const ask = await startAsking()
+  expect(await ask(`\n\n${hello}${stop}${done}`, { contentType })).toBe('hello')
+})
+
+it('an object under the content type of events is read', async () => {
+  const ask = await startAsking()
+  const whole = { choices: [{ index: 0, message: { content: 'hello' }, finish_reason: 'stop' }] }
+  expect(await ask(`\n ${JSON.stringify(whole)}\n`)).toBe('hello')
+})
+
+it('a reset behind the finish reason is no failure, and before it is one', async () => {
+  const ask = await startAsking()
+  const whole = hello + stop
+  await fc.assert(
+    fc.asyncProperty(failures, async ({ at }) => {
+      const rest = data({ choices: [], usage }) + done
+      const behind = whole + rest.slice(0, Math.floor(at * rest.length))
+      expect(await ask(behind, { isReset: true })).toBe('hello')
+      const before = whole.slice(0, Math.floor(at * (whole.length - 3)))
+      expect(await ask(before, { isReset: true })).toMatch(/^policy_stream_error: /)
+    }),
+    { numRuns: 30 },
+  )
+})
+
+it.each([
+  ['another name for a message', { choices: [{ index: 0, text: 'hello', finish_reason: 'stop' }] }],
+  [
+    'another API',
+    { choices: [{ index: 0, delta: { output_text: 'hello' }, finish_reason: 'stop' }] },
+  ],
+  ['the old form of calls', chunk({ function_call: { name: 'f', arguments: '{}' } }, 'stop')],
+  [
+    'a call without a name',
+    chunk({ tool_calls: [{ index: 0, id: 'c', function: { arguments: '{}' } }] }, 'tool_calls'),
+  ],
+])('an answer in the fields of %s is an error, not an empty text', async (_what, said) => {
+  const ask = await startAsking()
+  expect(await ask(data(said) + done)).toMatch(/^policy_stream_error: /)
+})
+
+it('a stream that calls the delta `message` is read', async () => {
+  const ask = await startAsking()
+  const said = { choices: [{ index: 0, message: { content: 'hello' }, finish_reason: 'stop' }] }
+  expect(await ask(data(said) + done)).toBe('hello')
+  expect(await ask(eventStream(said))).toBe('hello')
+})
