@@ -1,5 +1,16 @@
 import type { Mutation } from './mutation.ts'
 
+const anyServer = ['test/any-server/any-server.test.ts']
+const failures = [
+  'packages/core/test/policy/broken-answers.test.ts',
+  'packages/core/test/policy/policy-client.test.ts',
+  'packages/core/test/policy/unreadable-answers.test.ts',
+]
+const calls = [
+  'packages/core/test/policy/repeated-ids.test.ts',
+  'packages/core/test/policy/streamed-tool-calls.test.ts',
+]
+
 /** What the policy said: the record, and what agents and frameworks see of it. */
 export const answerMutations: readonly Mutation[] = [
   {
@@ -50,5 +61,159 @@ export const answerMutations: readonly Mutation[] = [
     from: "assertMessages(chat['messages'])",
     to: "listAt(chat['messages'], 'messages')",
     tests: ['packages/core/test/proxy/request-bodies.test.ts'],
+  },
+  {
+    name: 'a failure in the middle of an answer is skipped',
+    file: 'packages/core/src/policy/answer/answer-failures.ts',
+    from: '  if (failed !== undefined) throw reportedError(failed)\n  const { choices } = chunk as ChunkFields',
+    to: '  const { choices } = chunk as ChunkFields',
+    tests: anyServer,
+  },
+  {
+    name: 'a chunk of another kind is skipped',
+    file: 'packages/core/src/policy/answer/answer-failures.ts',
+    from: '  if (!isChunk(chunk as ChunkFields)) {',
+    to: '  if (false as boolean) {',
+    tests: failures,
+  },
+  {
+    name: 'an error in a choice is skipped',
+    file: 'packages/core/src/policy/answer/answer-failures.ts',
+    from: '    if (failed !== undefined) throw reportedError(failed)\n',
+    to: '',
+    tests: failures,
+  },
+  {
+    name: 'an aborted answer is whole',
+    file: 'packages/core/src/policy/answer/answer-failures.ts',
+    from: '  if (!brokenOff.test(finishReason)) return',
+    to: '  if (!/^error$/.test(finishReason)) return',
+    tests: failures,
+  },
+  {
+    name: 'a reset after the finish reason is an error',
+    file: 'packages/core/src/policy/answer/answer-stream.ts',
+    from: '      if (!this.#reader.finished) throw error',
+    to: '      throw error',
+    tests: failures,
+  },
+  {
+    name: 'keep-alives without data are errors',
+    file: 'packages/core/src/policy/answer/answer-failures.ts',
+    from: "  return data.trim() === '' ||",
+    to: '  return',
+    tests: failures,
+  },
+  {
+    name: 'an id that was used before is given to the agent again',
+    file: 'packages/core/src/policy/call-aliases.ts',
+    from: '    if (serverId !== undefined && !this.#used.has(serverId)) {',
+    to: '    if (serverId !== undefined) {',
+    tests: anyServer,
+  },
+  {
+    name: 'the policy gets the id of the agent',
+    file: 'packages/core/src/policy/call-aliases.ts',
+    from: '    if (serverId !== undefined) this.#ids.set(id, serverId)\n',
+    to: '',
+    tests: anyServer,
+  },
+  {
+    name: 'an id of the prompt may be used again',
+    file: 'packages/core/src/policy/conversation-tree.ts',
+    from: '      for (const { id } of message.tool_calls ?? []) this.#aliases.use(id)\n',
+    to: '',
+    tests: calls,
+  },
+  {
+    name: 'calls of one index are one call for readers',
+    file: 'packages/core/src/policy/answer/streamed-tool-calls.ts',
+    from: '    shown.push({ index: this.#entries.indexOf(entry), ...copyOf(entry.shown) })',
+    to: '    shown.push({ index: entry.index ?? 0, ...copyOf(entry.shown) })',
+    tests: anyServer,
+  },
+  {
+    name: 'a call without a name is an answer',
+    file: 'packages/core/src/policy/answer/streamed-tool-calls.ts',
+    from: "      if (call.function.name === '') {",
+    to: '      if (false as boolean) {',
+    tests: calls,
+  },
+  {
+    name: 'an answer in unknown fields is empty',
+    file: 'packages/core/src/policy/answer/completion-accumulator.ts',
+    from: '    if (!this.#isReadable && this.#unreadable !== undefined) {',
+    to: '    if (false as boolean) {',
+    tests: failures,
+  },
+  {
+    name: 'empty arguments that were cut off run the tool',
+    file: 'packages/core/src/policy/answer/streamed-tool-calls.ts',
+    from: "isCut && isLast ? '{' : '{}'",
+    to: "isCut && isLast ? '{}' : '{}'",
+    tests: anyServer,
+  },
+  {
+    name: 'Mastra repairs malformed arguments',
+    file: 'packages/mastra/src/rollout-model.ts',
+    from: "  return name === toolName ? part : { ...part, toolName: name, input: '{}' }",
+    to: '  return part',
+    tests: anyServer,
+  },
+  {
+    name: 'LangChain completes arguments that were cut off',
+    file: 'packages/langchain/src/answer-messages.ts',
+    from: '      args: argumentsObject(written) ? written : JSON.stringify(written),',
+    to: '      args: written,',
+    tests: anyServer,
+  },
+  {
+    name: 'Messages gives a malformed call the name of its tool',
+    file: 'packages/core/src/proxy/anthropic/messages-dialect.ts',
+    from: '    name: nameForAgent(name, written),',
+    to: '    name,',
+    tests: anyServer,
+  },
+  {
+    name: 'names like __proto__ reach frameworks',
+    file: 'packages/core/src/policy/call-aliases.ts',
+    from: '    const isHarmless = !(name in Object.prototype)',
+    to: '    const isHarmless = true',
+    tests: anyServer,
+  },
+  {
+    name: 'names of other signs reach frameworks',
+    file: 'packages/core/src/policy/call-aliases.ts',
+    from: '(offered.has(name) || plainName.test(name))',
+    to: "(offered.has(name) || name !== '')",
+    tests: anyServer,
+  },
+  {
+    name: 'signatures of calls are dropped',
+    file: 'packages/core/src/policy/answer/streamed-tool-calls.ts',
+    from: '    addFields(call, more)\n',
+    to: '',
+    tests: anyServer,
+  },
+  {
+    name: 'unknown fields of messages are dropped',
+    file: 'packages/core/src/policy/answer/completion-accumulator.ts',
+    from: '    Object.assign(message, this.#more)\n',
+    to: '',
+    tests: calls,
+  },
+  {
+    name: 'calls under another finish reason are not run',
+    file: 'packages/core/src/policy/answer/completion-accumulator.ts',
+    from: "    return this.#toolCalls.size > 0 && reason !== 'content_filter' ? 'tool_calls' : reason",
+    to: '    return reason',
+    tests: anyServer,
+  },
+  {
+    name: 'nulls of deltas reach readers',
+    file: 'packages/core/src/policy/answer/completion-accumulator.ts',
+    from: '      if (value === null || value === undefined) hasNulls = true',
+    to: '      if (value === undefined) hasNulls = true',
+    tests: anyServer,
   },
 ]

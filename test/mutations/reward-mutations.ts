@@ -140,4 +140,25 @@ export const rewardMutations: readonly Mutation[] = [
     to: "'no-label': undefined,",
     tests: ['packages/cli/test/eval-audit.test.ts'],
   },
+  {
+    name: 'a limit of turns is a failure',
+    file: 'packages/runtime/src/backend/workflow-phase.ts',
+    from: '  const fault = policyFaultIn(error)',
+    to: '  const fault = policyFaultIn(undefined)',
+    tests: ['packages/openai-agents/test/adapter-contract.test.ts'],
+  },
+  {
+    name: 'a failed model call that a framework reports as a bad answer is graded',
+    file: 'packages/runtime/src/backend/workflow-phase.ts',
+    from: "  const hasFailed = name === 'model_error' && calls.at(-1)?.error !== null",
+    to: '  const hasFailed = false',
+    tests: ['packages/runtime/test/backend/policy-faults.test.ts'],
+  },
+  {
+    name: 'policyFaults: fail grades',
+    file: 'packages/runtime/src/backend/workflow-phase.ts',
+    from: "  if (!isOfRun || settings.policyFaults === 'fail') return undefined",
+    to: '  if (!isOfRun) return undefined',
+    tests: ['packages/runtime/test/backend/policy-faults.test.ts'],
+  },
 ]
