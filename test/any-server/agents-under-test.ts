@@ -12,7 +12,7 @@ import { openai, openaiStream } from '../any-framework/agents/openai-agent.ts'
 
 export type RunAgent = (run: ContractRun) => Promise<string>
 
-/** Agents that end with a turn that has malformed calls, instead of telling the policy. */
+/** Agents that end with a turn that has malformed calls, instead of sending the policy an error. */
 export const endWithMalformedCalls: ReadonlySet<string> = new Set(['langchain, agent'])
 
 /** Every adapter, streamed or not, and the dialects of the proxy. */

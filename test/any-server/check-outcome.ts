@@ -45,7 +45,7 @@ export function expectRightConversation(
   expectResultsBehindTheirCalls(last)
 }
 
-/** Each call has one result, in the turn of the call, and nobody says anything else. */
+/** Each call has one result, in the turn of the call, and the agent adds nothing else. */
 function expectResultsBehindTheirCalls(messages: readonly ChatMessage[]): void {
   const roles = messages.map(({ role }) => role)
   const begin = roles.indexOf('assistant')

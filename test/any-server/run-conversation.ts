@@ -30,7 +30,7 @@ export async function startConversations() {
   let answers: readonly (WrittenAnswer | BrokenAnswer)[] = []
   let answered = 0
   const endpoint = await startPolicyEndpoint((response) => {
-    const answer = answers[answered] ?? writeAnswer(lastWords, plain, answered)
+    const answer = answers[answered] ?? writeAnswer(farewell, plain, answered)
     answered += 1
     response.writeHead(200, { 'content-type': answer.contentType })
     for (const part of answer.parts) if (part !== '') response.write(part)
@@ -100,11 +100,11 @@ function broken(
   const body = Buffer.from(parts.slice(0, completeFrom).join(''))
   // Behind the last brace the answer would be whole.
   const needed = body.length - (form === 'json' ? 1 : 2 * lineEnd.length + 1)
-  const begun = body.subarray(0, Math.floor(at * needed))
-  return { contentType, parts: [begun as unknown as string], isReset }
+  const half = body.subarray(0, Math.floor(at * needed))
+  return { contentType, parts: [half as unknown as string], isReset }
 }
 
-const lastWords: PolicyTurn = { text: 'done', thinking: '', refusal: '', calls: [], isCut: false }
+const farewell: PolicyTurn = { text: 'done', thinking: '', refusal: '', calls: [], isCut: false }
 
 const plain: ServerDialect = {
   form: 'events',

@@ -86,7 +86,7 @@ class MissingTool extends BaseTool {
 
 /**
  * Adds to a request the tools that its answer calls and that it lacks. For one of them the ADK would throw, run none of
- * the calls beside it, and ask the policy to go on in the name of the user.
+ * the calls beside it, and continue the conversation in the name of the user.
  */
 export function addMissingTools({ toolsDict }: LlmRequest, { choices }: ChatCompletion): void {
   for (const { function: called } of choices[0]?.message.tool_calls ?? []) {
@@ -94,7 +94,7 @@ export function addMissingTools({ toolsDict }: LlmRequest, { choices }: ChatComp
     if (Object.hasOwn(toolsDict, name)) continue
     const error =
       name === called.name
-        ? `There is no tool named ${name}.`
+        ? `Unknown tool: ${name}.`
         : `The arguments of ${called.name} are not a JSON object: ${called.arguments}`
     toolsDict[name] = new MissingTool(name, error)
   }

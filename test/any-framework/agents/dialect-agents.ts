@@ -21,7 +21,7 @@ function resultOf(tools: readonly ContractTool[], name: string, input: unknown):
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
   // What the client makes of malformed JSON.
   if (!isObject || '__unparsedToolInput' in input) return 'the input is not a JSON object'
-  return tools.find((tool) => tool.name === name)?.execute(input) ?? `there is no tool ${name}`
+  return tools.find((tool) => tool.name === name)?.execute(input) ?? `unknown tool: ${name}`
 }
 
 /** Anthropic's Messages. */

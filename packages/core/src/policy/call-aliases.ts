@@ -7,7 +7,7 @@ const plainName = /^[\w-]{1,64}$/
 
 /**
  * Ids and names under which the agent of a sample knows tool calls, where those that the policy gave would harm it:
- * an id that the sample has used (some servers number calls anew in each turn) would mix up results, and a name that
+ * an id that the sample has used (some servers number the calls of each turn from 0) would mix up results, and a name that
  * the agent did not offer may be refused, or be a key of every object. The policy gets its own back.
  */
 export class CallAliases {

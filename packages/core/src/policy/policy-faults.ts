@@ -2,7 +2,7 @@ import { causes } from '../errors.ts'
 
 /**
  * What the policy did wrong when a framework gave up on it. The rollout is graded with the samples so far, because a
- * policy that is never punished for a mistake goes on making it.
+ * policy that is never punished for a mistake repeats it.
  */
 export type PolicyFault =
   /** It reached a limit of the framework, such as `max_turns`. */

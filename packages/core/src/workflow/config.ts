@@ -32,7 +32,7 @@ export interface BaseWorkflowConfig extends BaseConfig {
   /** Limits on a whole rollout. */
   readonly rolloutLimits?: RolloutLimits
   /**
-   * What becomes of a rollout that its framework ended because of what the policy did: a limit of turns, a refusal, an
+   * What happens to a rollout that its framework ended because of what the policy did: a limit of turns, a refusal, an
    * answer of a wrong form. `grade` the samples so far, or `fail` the rollout. Default: `grade`.
    */
   readonly policyFaults?: 'grade' | 'fail'

@@ -111,7 +111,7 @@ it.each([
   ['filter results', data({ object: '', choices: [], prompt_filter_results: [{}] })],
   ['a code of success', data({ code: 0, message: 'Success', ...chunk({}) })],
   ['no error', data({ error: null, errors: [], ...chunk({}) })],
-])('%s between the pieces is no failure', async (_what, event) => {
+])('%s between the pieces does not fail it', async (_what, event) => {
   const ask = await startAsking()
   expect(await ask(event + hello + event + stop + event + done)).toBe('hello')
 })
@@ -133,7 +133,7 @@ it('an object under the content type of events is read', async () => {
   expect(await ask(`\n ${JSON.stringify(whole)}\n`)).toBe('hello')
 })
 
-it('a reset behind the finish reason is no failure, and before it is one', async () => {
+it('a reset behind the finish reason does not fail it, and before it is one', async () => {
   const ask = await startAsking()
   const whole = hello + stop
   await fc.assert(

@@ -51,7 +51,7 @@ it('an id of an earlier turn is another for the agent, and the own one for the p
   expect(sample?.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual(Array(4).fill(true))
 })
 
-it('an id that repeats within an answer is told apart', async () => {
+it('calls of one id within an answer have ids of their own', async () => {
   const said = { tool_calls: ['1', '2', '3'].map((n) => call('a', `{"n":${n}}`)) }
   const { client, sent } = await conversation(said)
   const answer = await answerTo(client, [prompt])
@@ -127,11 +127,11 @@ it('a name that no tool has is harmless for the agent, and goes back word for wo
     const shown = answer.tool_calls?.[0]?.function.name ?? ''
     expect(shown).toMatch(/^[\w-]{1,64}$/)
     expect(shown in Object.prototype).toBe(false)
-    const result = { role: 'tool', tool_call_id: 'c', content: `There is no tool ${shown}.` }
+    const result = { role: 'tool', tool_call_id: 'c', content: `Unknown tool: ${shown}.` }
     await answerTo(client, [prompt, answer, result])
     expect(sent(2).slice(1)).toEqual([
       { role: 'assistant', content: null, tool_calls: [said] },
-      { ...result, content: `There is no tool ${name}.` },
+      { ...result, content: `Unknown tool: ${name}.` },
     ])
   }
 })

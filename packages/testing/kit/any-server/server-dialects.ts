@@ -8,7 +8,7 @@ export interface ServerDialect {
   readonly isOneAnswerId: boolean
   /** Whether the first delta names the role. */
   readonly hasRole: boolean
-  /** Of tool calls. `renumbered`: `call_0`, `call_1`, … anew in each answer. */
+  /** Of tool calls. `renumbered`: `call_0`, `call_1`, … in each answer again. */
   readonly ids:
     | 'own'
     | 'constant'
@@ -24,7 +24,7 @@ export interface ServerDialect {
   readonly written: 'text' | 'object'
   /** Arguments and texts come in about this many pieces. */
   readonly pieces: number
-  /** What stands for a text that is not there. */
+  /** What replaces a text that is missing. */
   readonly noText: 'null' | 'empty' | 'missing'
   /** Whether deltas name every field, also those without a value. */
   readonly nulls: boolean
@@ -97,8 +97,7 @@ export const serverDialects: fc.Arbitrary<ServerDialect> = dialects.map((dialect
 })
 
 /**
- * Whether only the arguments tell where one call ends and the next begins, so that only whole objects can be told
- * apart.
+ * Whether only the arguments show where one call ends and the next begins, so that they have to be whole objects.
  */
 export function tellsCallsApartByArguments({ form, ids, index }: ServerDialect): boolean {
   if (form !== 'events') return false

@@ -15,7 +15,7 @@ export const contractRules = {
   'names-calls': 'a tool call without an id gets one id that everybody sees',
   'echoes-reasoning': 'the thinking of the policy returns with its turn',
   'empties-malformed-arguments': 'malformed arguments are sent as {} and recorded unchanged',
-  'tells-repeated-ids-apart': 'tool calls with the id of an earlier call have results of their own',
+  'separates-repeated-ids': 'tool calls with the id of an earlier call have results of their own',
   'sees-recorded-calls': 'an agent sees the calls that are recorded, however a server streams them',
   'never-runs-cut-calls': 'a tool call that the token limit cut off never runs',
   'returns-names': 'a name that no tool has goes back word for word, with an error as its result',

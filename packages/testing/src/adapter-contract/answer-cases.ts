@@ -14,7 +14,7 @@ import { type ContractOutcome, executeRollout, messagesOf } from './contract-rol
 
 /** Whatever a server makes of an answer, the agent does what the policy said, and nothing else. */
 export const answerCases = {
-  'tells-repeated-ids-apart': async (adapter) => {
+  'separates-repeated-ids': async (adapter) => {
     const { ran, messages } = await converse(adapter, [
       stream([call('call_0', 'add', '{"a":1}')]),
       stream([call('call_0', 'add', '{"a":2}'), call('call_0', 'sub', '{"a":3}', 1)]),
@@ -38,7 +38,9 @@ export const answerCases = {
         'result of call_0',
       ],
     )
-    const results = turns.flatMap(({ role, content }) => (role === 'tool' ? [JSON.stringify(content)] : []))
+    const results = turns.flatMap(({ role, content }) =>
+      role === 'tool' ? [JSON.stringify(content)] : [],
+    )
     const expected = [/add 1/, /add 2/, /sub 3/]
     for (const [at, pattern] of expected.entries()) {
       expectMatch(`result ${at + 1} in the last request`, results[at], pattern)
@@ -140,7 +142,7 @@ export const answerCases = {
   'grades-wrong-output': async (adapter) => {
     const { outcome } = await converse(
       { ...adapter, run: async (run) => adapter.runStructured?.(run) },
-      Array.from({ length: 10 }, () => 'This is no JSON.'),
+      Array.from({ length: 10 }, () => 'This is not JSON.'),
     )
     expectGraded(outcome)
   },

@@ -23,7 +23,7 @@ const failureFields = new Set([
 const chunkFailureFields = new Set([...failureFields, 'detail', 'traceback'])
 
 /** Words of codes and states that report a failure. */
-const failureWords =
+const failurePattern =
   /err|exception|fail|fault|abort|cancel|internal|invalid|unavailable|overload|exhausted|limit|time_?d?_?out/i
 
 /**
@@ -48,7 +48,7 @@ export function isPingData(data: { readonly type?: unknown; readonly choices?: u
 
 /**
  * @param event - the name of the event that has it
- * @throws OsmosisError with code `policy_stream_error` for a chunk that reports a failure, or that is no chunk
+ * @throws OsmosisError with code `policy_stream_error` for a chunk that reports a failure, or that is not a chunk
  */
 export function assertNoFailure(chunk: object, event?: string): void {
   if (event === 'error') throw reportedError(chunk)
@@ -61,7 +61,7 @@ export function assertNoFailure(chunk: object, event?: string): void {
   if (!isChunk(chunk as ChunkFields)) {
     throw new OsmosisError(
       'policy_stream_error',
-      `The policy sent something that is no part of an answer (expected choices or usage): ${quoted(chunk)}`,
+      `The policy sent something that is not part of an answer (expected choices or usage): ${quoted(chunk)}`,
     )
   }
 }
@@ -148,7 +148,7 @@ function isReport(value: unknown): boolean {
 function isBadCode(value: unknown): boolean {
   if (typeof value === 'number') return value !== 0 && (value < 100 || value >= 400)
   if (typeof value !== 'string') return false
-  return /^-?\d+$/.test(value) ? isBadCode(Number(value)) : failureWords.test(value)
+  return /^-?\d+$/.test(value) ? isBadCode(Number(value)) : failurePattern.test(value)
 }
 
 function reportedError(failure: unknown): OsmosisError {

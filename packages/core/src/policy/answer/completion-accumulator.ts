@@ -32,7 +32,7 @@ export class CompletionAccumulator {
   #id: string | undefined
   /** As the agent gets it. */
   #shownId: string | undefined
-  /** Whether the agent has been told the role of the message. */
+  /** Whether the agent has received the role of the message. */
   #hasRole = false
   #created: number | undefined
   #model: string | undefined
@@ -48,7 +48,7 @@ export class CompletionAccumulator {
   #usage: ChatUsage | undefined
   /** As the server says it. */
   #finishReason: string | undefined
-  /** Whether the agent has been told how the answer ended. */
+  /** Whether the agent has received how the answer ended. */
   #hasEnded = false
   #sawChoice = false
   /** The first choice without anything that the SDK reads, if no choice has anything. */
@@ -125,7 +125,7 @@ export class CompletionAccumulator {
   /**
    * What the agent gets behind the last chunk: calls and a finish reason that have not come before.
    *
-   * @throws OsmosisError with code `policy_stream_error` when there is no answer in the chunks
+   * @throws OsmosisError with code `policy_stream_error` when the chunks have no answer
    */
   end(): ChatCompletionChunk | undefined {
     if (!this.#sawChoice) {

@@ -11,7 +11,7 @@ interface StreamedToolCall {
   readonly call: ChatToolCall
   /** The first id that the server gave it. */
   serverId: string | undefined
-  /** As the agent knows it; undefined while the agent does not know of it, because its name may go on. */
+  /** As the agent knows it; undefined while the agent does not know of it, because its name may continue. */
   shown: ChatToolCall | undefined
 }
 
@@ -204,7 +204,7 @@ function unknownFields(delta: ChatToolCallDelta): object {
   return Object.keys(ofFunction).length === 0 ? more : { ...more, function: ofFunction }
 }
 
-/** Whether the name of a call may go on. */
+/** Whether the name of a call may continue. */
 function isNameOpen({ call, shown }: StreamedToolCall): boolean {
   return call.function.arguments === '' && shown === undefined
 }
