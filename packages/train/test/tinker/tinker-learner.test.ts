@@ -298,6 +298,17 @@ it('counts all that was used: after a kill, and when an older state is loaded', 
   expect(second.usage).toEqual(all)
 })
 
+it('counts what was used before anything was saved', async () => {
+  const service = await startedService()
+  const first = await opened(service)
+  await first.update(batchOf(sequence, sequence), anyDrift)
+  const saved = path.join(await temporaryFolder(), 'saved')
+  await first.save(saved)
+  const second = await opened(service)
+  await second.load(saved)
+  expect(second.usage).toEqual({ promptTokens: 0, sampledTokens: 0, trainedTokens: 12 })
+})
+
 it('saves under another name when an answer was lost after the service had saved', async () => {
   const service = await startedService()
   service.next('save_weights', 'lost')
