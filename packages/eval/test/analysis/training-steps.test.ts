@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import { eventsOf, manifestOf } from './runs.ts'
 
 /** A step with this mean reward, and this entropy of its update. */
-function stepOf(step: number, reward: number, entropy: number | null): StepRecord {
+function stepOf(step: number, reward: number | null, entropy: number | null): StepRecord {
   const { figures } = measureRollouts(manifestOf(1), eventsOf([[0, 1]]), 1)
   const unknown = { loss: null, clipFraction: null, kl: null, gradNorm: null }
   const counts = { sequences: 1, tokens: 1, seconds: 1 }
@@ -36,7 +36,7 @@ function stepOf(step: number, reward: number, entropy: number | null): StepRecor
 }
 
 /** The alarms about a collapse, by step. */
-function collapses(steps: readonly (readonly [reward: number, entropy: number | null])[]): {
+function collapses(steps: readonly (readonly [reward: number | null, entropy: number | null])[]): {
   readonly [step: number]: string
 } {
   const records = steps.map(([reward, entropy], at) => stepOf(at + 1, reward, entropy))
@@ -76,6 +76,9 @@ it('a reward that stays low is a collapse whatever is known of the entropy', () 
 
 it('neither a better policy nor one bad step is a collapse', () => {
   expect(collapses([...good, [0.2, 0.8], [0.8, 0.7], [0.9, 0.3], [0.95, 0.1]])).toEqual({})
+  // Steps without any reward are those of machines that failed.
+  const failed = [null, null, null].map((reward) => [reward, 9] as const)
+  expect(collapses([...good, ...failed, [0.8, 0.8]])).toEqual({})
   // The entropy falls as the reward rises.
   fc.assert(
     fc.property(fc.array(fc.double({ min: 0, max: 0.3, noNaN: true })), (gains) => {

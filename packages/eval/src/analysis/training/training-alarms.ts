@@ -59,14 +59,17 @@ export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): st
 const farEntropy = 3
 
 /** What is said about a policy that lost half of its best reward: over several steps, or in one whose entropy is far away. */
-function collapseOf(step: MeasuredStep, earlier: readonly StepRecord[]): string | undefined {
-  if (earlier.length < compared) return undefined
+function collapseOf(step: MeasuredStep, before: readonly StepRecord[]): string | undefined {
+  // A step whose rollouts all failed says nothing about the policy.
+  const earlier = before.filter(({ rollouts }) => rollouts.reward !== null)
+  const now = step.rollouts.reward
+  if (earlier.length < compared || now === null) return undefined
   const windows = earlier.slice(compared - 1).map((_, at) => earlier.slice(at, at + compared))
   const rewardIn = (steps: readonly MeasuredStep[]): number =>
     meanOf(steps, ({ reward }) => reward ?? 0)
   const best = windows.reduce((a, b) => (rewardIn(b) > rewardIn(a) ? b : a))
-  const [before, now] = [rewardIn(best), step.rollouts.reward ?? 0]
-  const hasFallen = (reward: number): boolean => before - reward > Math.abs(before) / 2
+  const highest = rewardIn(best)
+  const hasFallen = (reward: number): boolean => highest - reward > Math.abs(highest) / 2
   const was = best.flatMap(({ update }) => update?.entropy ?? [])
   const mean = was.reduce((sum, entropy) => sum + entropy, 0) / was.length
   const entropy = step.update?.entropy ?? Number.NaN
@@ -74,7 +77,7 @@ function collapseOf(step: MeasuredStep, earlier: readonly StepRecord[]): string 
   const isLasting = hasFallen(rewardIn([...earlier.slice(1 - compared), step]))
   if (!hasFallen(now) || !(isFar || isLasting)) return undefined
   const change = `and the entropy ${entropy > mean ? 'rose' : 'fell'} from ${mean.toFixed(2)} to ${entropy.toFixed(2)}, `
-  return `The reward fell from ${before.toFixed(2)} to ${now.toFixed(2)}, ${isFar ? change : ''}so the policy collapses: stop, lower lr or set kl, and continue from the best checkpoint.`
+  return `The reward fell from ${highest.toFixed(2)} to ${now.toFixed(2)}, ${isFar ? change : ''}so the policy collapses: stop, lower lr or set kl, and continue from the best checkpoint.`
 }
 
 function meanOf(
