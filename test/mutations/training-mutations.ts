@@ -594,4 +594,9 @@ export const trainingMutations: readonly Mutation[] = [
       ],
     ],
   ),
+  ...mutationsOf(
+    'packages/train/src/tinker/tinker-learner.ts',
+    [`${train}/tinker/tinker-learner.test.ts`],
+    [['another tokenizer of a service is accepted', 'modelFiles: template.files,', '']],
+  ),
 ]

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -25,6 +26,8 @@ const { Tokenizer } = tokenizers as unknown as {
 export class ChatTemplate {
   /** The text of the template. */
   readonly source: string
+  /** Size and digest of the files that it is made of. */
+  readonly files: string
   /** Text of the token that ends a turn. */
   readonly endText: string
   /** Ids of the tokens that end an answer. */
@@ -47,6 +50,7 @@ export class ChatTemplate {
     if (this.source === '')
       throw invalid(`${folder} has no chat template: a base model cannot chat`)
     this.#template = new PythonTemplate(this.source)
+    this.files = filesOf(folder)
     this.#special = Object.fromEntries(
       ['bos_token', 'eos_token', 'pad_token', 'unk_token'].flatMap((name) => {
         const value = config[name] as string | { content?: string } | null | undefined
@@ -146,6 +150,25 @@ function parsedArguments(text: string): unknown {
   } catch {
     return text
   }
+}
+
+const fileNames = [
+  'chat_template.jinja',
+  'generation_config.json',
+  'tokenizer.json',
+  'tokenizer_config.json',
+]
+
+function filesOf(folder: string): string {
+  const digest = createHash('sha256')
+  let bytes = 0
+  for (const name of fileNames) {
+    if (!existsSync(path.join(folder, name))) continue
+    const content = readFileSync(path.join(folder, name))
+    digest.update(`${name}\0${content.length}\0`).update(content)
+    bytes += content.length
+  }
+  return `tokenizer of ${bytes} bytes, sha256 ${digest.digest('hex')}`
 }
 
 function endsOf(folder: string): number[] {

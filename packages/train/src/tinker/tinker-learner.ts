@@ -47,6 +47,7 @@ export async function openTinkerLearner(options: TinkerLearnerOptions): Promise<
     })
     return {
       name: baseModel,
+      modelFiles: template.files,
       policy,
       lost: model.lost,
       get version() {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { appendFileSync, cpSync, existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { FakeTinker, temporaryFolder, tokenModelFolder } from '@osmosis/testing/kit'
@@ -296,6 +296,26 @@ it('counts all that was used: after a kill, and when an older state is loaded', 
   const all = second.usage
   await second.load(path.join(folder, result.best?.folder ?? ''))
   expect(second.usage).toEqual(all)
+})
+
+it('refuses to continue with another chat template or tokenizer', async () => {
+  const service = await startedService()
+  const tokenizer = path.join(await temporaryFolder(), 'tokenizer')
+  cpSync(await tokenModelFolder(), tokenizer, { recursive: true })
+  const folder = await temporaryFolder()
+  const first = await opened(service, { tokenizer })
+  await train(training(first, folder, 1))
+  await first.close()
+  // The same files continue.
+  const same = await opened(service, { tokenizer })
+  await train(training(same, folder, 2))
+  await same.close()
+  appendFileSync(path.join(tokenizer, 'tokenizer_config.json'), '\n')
+  const other = await opened(service, { tokenizer })
+  await expect(train(training(other, folder, 3))).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: expect.stringMatching(/- model_files: was "tokenizer of \d+ bytes, sha256 .*", is "/),
+  })
 })
 
 it('counts what was used before anything was saved', async () => {
