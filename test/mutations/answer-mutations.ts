@@ -214,6 +214,6 @@ export const answerMutations: readonly Mutation[] = [
     file: 'packages/core/src/policy/answer/completion-accumulator.ts',
     from: '      if (value === null || value === undefined) hasNulls = true',
     to: '      if (value === undefined) hasNulls = true',
-    tests: anyServer,
+    tests: ['packages/core/test/policy/policy-stream.test.ts'],
   },
 ]

@@ -60,6 +60,25 @@ it('knows calls by the ids that the chunks have, also those the policy did not g
   expect([...ids]).toStrictEqual(choices[0]?.message.tool_calls?.map(({ id }) => id))
 })
 
+it('has a role at its start, and no nulls, whatever the server names', async () => {
+  const nulls = { content: null, refusal: null, tool_calls: null, function_call: null, audio: null }
+  const policy = await startPolicyEndpoint((response) =>
+    sendStream(
+      response,
+      eventStream(
+        chunk({ ...nulls, reasoning: 'hm' }),
+        chunk({ ...nulls, role: null, content: 'hi' }, 'stop'),
+        { id: 'answer', usage },
+      ),
+    ),
+  )
+  const deltas: unknown[] = []
+  for await (const { choices } of client(policy.url).stream({ messages })) {
+    deltas.push(...choices.map(({ delta }) => delta))
+  }
+  expect(deltas).toStrictEqual([{ role: 'assistant', reasoning: 'hm' }, { content: 'hi' }])
+})
+
 it('keeps the record apart from what readers do to the answer', async () => {
   const call = { id: 'c1', type: 'function', function: { name: 'f', arguments: '{}' } }
   const policy = await startPolicyEndpoint((response) =>
