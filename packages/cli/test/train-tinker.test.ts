@@ -1,7 +1,7 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { readTrainingJournal } from '@osmosis/eval'
+import { openRun, readTrainingJournal } from '@osmosis/eval'
 import { FakeTinker, temporaryFolder, tokenModelFolder } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 
@@ -50,8 +50,18 @@ it('trains with the settings of its config, and names those that are not the def
   }
   const text = Object.entries(settings).map(([name, value]) => `${name} ${value}`)
   expect(stderr).toContain(`Settings  ${text.join(', ')}\n`)
-  const [started] = readTrainingJournal(path.join(folder, 'doors-settings'))
+  const training = path.join(folder, 'doors-settings')
+  const records = readTrainingJournal(training)
+  const [started] = records
   expect(started).toMatchObject({ kind: 'start', settings })
+
+  // Every fifth row is held out, and no step has it.
+  expect(stderr).toMatch(/^Rows +12 to train, 4 held out$/m)
+  const { manifest } = await openRun(path.join(training, 'runs', 'before'))
+  expect(manifest.rows.map(({ source_row: row }) => row)).toEqual([0, 5, 10, 15])
+  const drawn = records.flatMap((record) => (record.kind === 'step' ? record.rows : []))
+  expect(drawn.filter((row) => row % 5 === 0)).toEqual([])
+  expect(drawn).toHaveLength(8)
 
   const losses = service.sentTo('forward_backward').map((body) => body.forward_backward_input)
   for (const loss of losses) {
