@@ -92,7 +92,9 @@ function runsOf(turns: readonly PolicyTurn[], withOthers = false): [string, unkn
       if (!(offeredTools as readonly string[]).includes(name)) return []
       if (written.trim() === '') return [[name, {}]]
       const input = parsedObject(written)
-      if (input !== undefined) return [[name, input]]
+      // Some frameworks refuse arguments that could change prototypes.
+      const mustRun = input !== undefined && !/"__proto__"|"constructor"/.test(written)
+      if (mustRun) return [[name, input]]
       return withOthers ? otherJson(name, written) : []
     }),
   )

@@ -19,8 +19,7 @@ async function withProxy(
 
 function resultOf(tools: readonly ContractTool[], name: string, input: unknown): string {
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
-  // What the client makes of malformed JSON.
-  if (!isObject || '__unparsedToolInput' in input) return 'the input is not a JSON object'
+  if (!isObject) return 'the input is not a JSON object'
   return tools.find((tool) => tool.name === name)?.execute(input) ?? `unknown tool: ${name}`
 }
 

@@ -42,18 +42,32 @@ const words = fc
   .string({ unit: 'grapheme', minLength: 1, maxLength: 24 })
   .map((text) => `${text.trim() || 'so'}.`)
 
+/** Keys of arguments that mean something to a careless program. */
+const harmfulKeys = ['__proto__', 'constructor', 'toString', 'length', '__unparsedToolInput']
+
 /** JSON objects in the ways that policies write them. */
 export const writtenObjects: fc.Arbitrary<string> = fc
   .tuple(
-    fc.dictionary(
-      fc.oneof(fc.constantFrom('a', 'path', 'x y'), fc.string({ maxLength: 6 })),
-      fc.jsonValue({ maxDepth: 2 }),
-      { maxKeys: 3 },
+    fc.uniqueArray(
+      fc.tuple(
+        fc.oneof(
+          { weight: 4, arbitrary: fc.constantFrom('a', 'path', 'x y') },
+          { weight: 4, arbitrary: fc.string({ maxLength: 6 }) },
+          { weight: 1, arbitrary: fc.constantFrom(...harmfulKeys) },
+        ),
+        fc.jsonValue({ maxDepth: 2 }),
+      ),
+      { maxLength: 3, selector: ([key]) => key },
     ),
-    fc.constantFrom(0, 1, 2),
+    fc.constantFrom('', ' ', '\n  '),
     fc.constantFrom('', ' ', '\n'),
   )
-  .map(([value, indent, space]) => `${space}${JSON.stringify(value, null, indent)}${space}`)
+  .map(([fields, gap, space]) => {
+    const written = fields.map(
+      ([key, value]) => `${gap}${JSON.stringify(key)}:${gap}${JSON.stringify(value)}`,
+    )
+    return `${space}{${written.join(',')}${gap}}${space}`
+  })
 
 const malformed = fc.oneof(
   writtenObjects.map((text) => text.trim().slice(0, -1)),
