@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
+import { createInterface } from 'node:readline'
 
 import { openRun } from '@osmosis/eval'
 import { temporaryFolder } from '@osmosis/testing/kit'
@@ -9,7 +10,7 @@ import { expect, it } from 'vitest'
 
 import { readTrainingJournal } from '../src/index.ts'
 
-const steps = 12
+const steps = 24
 const kills = 20
 
 it('a training that is killed twenty times has each step once', { timeout: 600_000 }, async () => {
@@ -21,14 +22,17 @@ it('a training that is killed twenty times has each step once', { timeout: 600_0
     const child = spawn(
       process.execPath,
       [path.join(import.meta.dirname, 'killed-training.ts'), folder, String(steps)],
-      { stdio: ['ignore', 'ignore', 'inherit'] },
+      { stdio: ['ignore', 'pipe', 'inherit'] },
     )
     const ended = once(child, 'close')
     // Some are killed before they do anything, some in the middle of a step, some between two.
-    const delay = killed < kills ? 800 + Math.random() * 2500 : 600_000
-    const timer = setTimeout(() => child.kill('SIGKILL'), delay)
+    let left = killed < kills ? Math.floor(Math.random() * 50) : Infinity
+    if (left === 0) child.kill('SIGKILL')
+    createInterface({ input: child.stdout }).on('line', () => {
+      left -= 1
+      if (left <= 0) child.kill('SIGKILL')
+    })
     await ended
-    clearTimeout(timer)
     if (child.signalCode === 'SIGKILL') killed += 1
     else codes.add(child.exitCode)
   }

@@ -1,4 +1,4 @@
-// Trains in a process of its own, which a test kills: <folder> <steps>.
+// Trains in a process of its own, which a test kills: <folder> <steps>. Prints a line for each rollout that ends.
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -19,6 +19,7 @@ await train({
   attempts: 4,
   checkpointEvery: 2,
   curriculum: true,
+  onProgress: (run, { done }) => void process.stdout.write(`${run} ${done}\n`),
 })
 writeFileSync(path.join(folder, 'weights.json'), JSON.stringify(learner.weights))
 await close()
