@@ -107,14 +107,14 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'an id that was used before is given to the agent again',
     file: 'packages/core/src/policy/call-aliases.ts',
-    from: '    if (serverId !== undefined && !this.#used.has(serverId)) {',
+    from: '    if (serverId !== undefined && !this.#isUsed(serverId)) {',
     to: '    if (serverId !== undefined) {',
     tests: anyServer,
   },
   {
     name: 'the policy gets the id of the agent',
     file: 'packages/core/src/policy/call-aliases.ts',
-    from: '    if (serverId !== undefined) this.#ids.set(id, serverId)\n',
+    from: '    if (serverId !== undefined) this.noteId(id, serverId)\n',
     to: '',
     tests: anyServer,
   },

@@ -11,17 +11,18 @@ const plainName = /^[\w-]{1,64}$/
  * the agent did not offer may be refused, or be a key of every object. The policy gets its own back.
  */
 export class CallAliases {
-  readonly #used = new Set<string>()
+  // Made when they are needed, because one object of this class lives as long as its rollout.
+  #used: Set<string> | undefined
   /** The ids of the policy by those of the agent, where they differ. */
-  readonly #ids = new Map<string, string>()
+  #ids: Map<string, string> | undefined
   /** The names of the policy by those of the agent, where they differ. */
-  readonly #names = new Map<string, string>()
+  #names: Map<string, string> | undefined
 
   /** The id for the agent of an answer to which the server gave this id: frameworks put messages of one id together. */
   answerIdFor(serverId: string): string {
     const key = `answer ${serverId}`
-    if (serverId === '' || !this.#used.has(key)) {
-      this.#used.add(key)
+    if (serverId === '' || !this.#isUsed(key)) {
+      this.use(key)
       return serverId
     }
     return `chatcmpl-${randomUUID()}`
@@ -29,23 +30,29 @@ export class CallAliases {
 
   /** Notes an id that the agent brought along, e.g. in an example at the start of a conversation. */
   use(id: string): void {
+    this.#used ??= new Set()
     this.#used.add(id)
+  }
+
+  #isUsed(id: string): boolean {
+    return this.#used?.has(id) ?? false
   }
 
   /** The id for the agent of a call to which the server gave this id, or none. */
   idFor(serverId: string | undefined): string {
-    if (serverId !== undefined && !this.#used.has(serverId)) {
-      this.#used.add(serverId)
+    if (serverId !== undefined && !this.#isUsed(serverId)) {
+      this.use(serverId)
       return serverId
     }
     const id = `call_${randomUUID().replaceAll('-', '')}`
-    if (serverId !== undefined) this.#ids.set(id, serverId)
-    this.#used.add(id)
+    if (serverId !== undefined) this.noteId(id, serverId)
+    this.use(id)
     return id
   }
 
-  /** Notes that the server gave an id after the agent had got one. */
-  idCameLate(id: string, serverId: string): void {
+  /** Notes the id of the policy for a call that the agent knows by another one. */
+  noteId(id: string, serverId: string): void {
+    this.#ids ??= new Map()
     this.#ids.set(id, serverId)
   }
 
@@ -53,6 +60,7 @@ export class CallAliases {
   nameFor(name: string, offered: ReadonlySet<string>): string {
     const isHarmless = !(name in Object.prototype)
     if (isHarmless && (offered.has(name) || plainName.test(name))) return name
+    this.#names ??= new Map()
     for (const [alias, known] of this.#names) if (known === name) return alias
     let alias: string
     let number = this.#names.size
@@ -64,7 +72,7 @@ export class CallAliases {
 
   /** A message of the agent with the policy's ids and names. */
   toPolicy(message: ChatMessage): ChatMessage {
-    if (this.#ids.size === 0 && this.#names.size === 0) return message
+    if (this.#ids === undefined && this.#names === undefined) return message
     const { role, tool_calls: calls } = message
     if (role === 'tool') return this.#resultToPolicy(message)
     if (!Array.isArray(calls) || calls.length === 0) return message
@@ -72,10 +80,10 @@ export class CallAliases {
       ...message,
       tool_calls: calls.map((call) => ({
         ...call,
-        id: this.#ids.get(call.id) ?? call.id,
+        id: this.#ids?.get(call.id) ?? call.id,
         function: {
           ...call.function,
-          name: this.#names.get(call.function.name) ?? call.function.name,
+          name: this.#names?.get(call.function.name) ?? call.function.name,
         },
       })),
     }
@@ -83,8 +91,8 @@ export class CallAliases {
 
   #resultToPolicy(message: ChatMessage): ChatMessage {
     const { tool_call_id: id = '', name, content } = message
-    const result = { ...message, tool_call_id: this.#ids.get(id) ?? id }
-    if (name !== undefined) result.name = this.#names.get(name) ?? name
+    const result = { ...message, tool_call_id: this.#ids?.get(id) ?? id }
+    if (name !== undefined) result.name = this.#names?.get(name) ?? name
     // What a framework says of a tool that it does not have.
     if (typeof content === 'string') result.content = this.#withNames(content)
     else if (Array.isArray(content)) {
@@ -96,6 +104,6 @@ export class CallAliases {
   }
 
   #withNames(text: string): string {
-    return text.replaceAll(/unknown_tool_\d+/g, (alias) => this.#names.get(alias) ?? alias)
+    return text.replaceAll(/unknown_tool_\d+/g, (alias) => this.#names?.get(alias) ?? alias)
   }
 }

@@ -169,7 +169,7 @@ export class StreamedToolCalls {
     entry.serverId = id
     if (entry.shown === undefined) return
     entry.call.id = id
-    this.#aliases.idCameLate(entry.shown.id, id)
+    this.#aliases.noteId(entry.shown.id, id)
   }
 
   /** Shows the agent a call, with its arguments so far. */
