@@ -12,7 +12,7 @@ import type { Outcome } from './run-conversation.ts'
 const ofEveryObject = Object.getOwnPropertyNames(Object.prototype)
 
 /** No answer of a policy may change what all code of the process shares. */
-export function expectUntouchedPrototypes(): void {
+function expectUntouchedPrototypes(): void {
   expect(Object.getOwnPropertyNames(Object.prototype)).toStrictEqual(ofEveryObject)
   expect(Object.keys(Array.prototype)).toStrictEqual([])
 }
