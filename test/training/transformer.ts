@@ -1,6 +1,7 @@
 import type { TrainedCall, FakeModel, TrainingRow } from '@osmosis/testing'
 import { pythonWithTorch, tinyTransformer } from '@osmosis/testing/kit'
 import {
+  defaultUpdate,
   openLocalLearner,
   policyGradientBatch,
   type LocalLearner,
@@ -115,13 +116,10 @@ async function update(
   const samples = learnFrom(samplesOf(trained))
   const { batch } = policyGradientBatch(samples, { version: learner.version })
   const figures = await learner.update(tamper(batch), {
+    ...defaultUpdate,
     learningRate: 1e-3,
     epochs: 2,
     minibatches: 2,
-    clipLow: 0.2,
-    clipHigh: 0.28,
-    kl: 0,
-    maxGradNorm: 1,
     maxDrift,
     seed: learner.version,
   })
