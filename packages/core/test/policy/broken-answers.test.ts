@@ -127,6 +127,16 @@ it.each([
   expect(await ask(`\n\n${hello}${stop}${done}`, { contentType })).toBe('hello')
 })
 
+it('a finish reason before the text ends the answer at [DONE] only', async () => {
+  const ask = await startAsking()
+  const first = data(chunk({ role: 'assistant' }, 'stop'))
+  expect(await ask(first + hello + done)).toBe('hello')
+  expect(await ask(first)).toBe('')
+  expect(await ask(first + hello)).toMatch(/^policy_stream_error: /)
+  expect(await ask(first + hello, { isReset: true })).toMatch(/^policy_stream_error: /)
+  expect(await ask(hello + stop + hello + done)).toMatch(/second answer/)
+})
+
 it('an object under the content type of events is read', async () => {
   const ask = await startAsking()
   const whole = { choices: [{ index: 0, message: { content: 'hello' }, finish_reason: 'stop' }] }

@@ -30,7 +30,7 @@ export interface ServerDialect {
   readonly nulls: boolean
   readonly thinking: 'reasoning_content' | 'reasoning' | 'both'
   /** `stop` and `unknown`: also behind calls. */
-  readonly finish: 'last' | 'beside' | 'twice' | 'missing' | 'null' | 'stop' | 'unknown'
+  readonly finish: 'first' | 'last' | 'beside' | 'twice' | 'missing' | 'null' | 'stop' | 'unknown'
   readonly usage: 'behind' | 'beside' | 'absent'
   readonly keepAlive: 'none' | 'comments' | 'empty' | 'events' | 'pings'
   readonly lineEnd: '\n' | '\r\n'
@@ -62,7 +62,7 @@ const dialects: fc.Arbitrary<ServerDialect> = fc.record({
   noText: fc.constantFrom('null', 'empty', 'missing'),
   nulls: fc.boolean(),
   thinking: fc.constantFrom('reasoning_content', 'reasoning', 'both'),
-  finish: fc.constantFrom('last', 'beside', 'twice', 'missing', 'null', 'stop', 'unknown'),
+  finish: fc.constantFrom('first', 'last', 'beside', 'twice', 'missing', 'null', 'stop', 'unknown'),
   usage: fc.constantFrom('behind', 'beside', 'absent'),
   keepAlive: fc.constantFrom('none', 'comments', 'empty', 'events', 'pings'),
   lineEnd: fc.constantFrom('\n', '\r\n'),
@@ -83,7 +83,8 @@ export const serverDialects: fc.Arbitrary<ServerDialect> = dialects.map((dialect
   let { ids, names, written, hasDone } = dialect
   const { form, index, finish } = dialect
   // Something has to end an answer.
-  if (form !== 'json' && (finish === 'missing' || finish === 'null')) hasDone = true
+  if (form !== 'json' && (finish === 'first' || finish === 'missing' || finish === 'null'))
+    hasDone = true
   if (form === 'events') {
     const isNumbered = index === 'own' || index === 'shifted'
     if (!isNumbered && names !== 'everywhere') names = 'first'

@@ -104,13 +104,14 @@ function eventAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): 
   const reason = finishReason(turn, dialect)
   const besideReason = dialect.finish === 'beside' ? reason : undefined
   const besideUsage = dialect.usage === 'beside' ? { usage } : {}
+  const isFirst = dialect.finish === 'first'
   if (dialect.form === 'messages') {
+    if (isFirst) say({}, reason)
     say(wholeMessage(turn, dialect, number), besideReason)
   } else {
-    say({
-      ...(dialect.hasRole ? { role: 'assistant' } : {}),
-      ...(dialect.noText === 'empty' ? { content: '' } : {}),
-    })
+    const role = dialect.hasRole ? { role: 'assistant' } : {}
+    const empty = dialect.noText === 'empty' ? { content: '' } : {}
+    say({ ...role, ...empty }, isFirst ? reason : undefined)
     for (const piece of piecesOf(turn.thinking, dialect.pieces)) say(thinkingFields(piece, dialect))
     for (const piece of piecesOf(turn.text, dialect.pieces)) say({ content: piece })
     for (const piece of piecesOf(turn.refusal, dialect.pieces)) say({ refusal: piece })
@@ -122,12 +123,12 @@ function eventAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): 
       chunks.push({ ...last, choices: [{ ...last.choices[0], finish_reason: besideReason }] })
     }
   }
-  if (reason !== undefined && reason !== null && besideReason === undefined) {
+  if (reason !== undefined && reason !== null && besideReason === undefined && !isFirst) {
     say({}, reason, besideUsage)
     if (dialect.finish === 'twice') say({ content: dialect.noText === 'null' ? null : '' }, reason)
   }
   const events = chunks.map((chunk) => event(JSON.stringify(chunk), dialect))
-  const ending = chunks.findIndex((chunk) => hasReason(chunk))
+  const ending = isFirst ? -1 : chunks.findIndex((chunk) => hasReason(chunk))
   if (dialect.usage === 'behind') {
     events.push(
       event(

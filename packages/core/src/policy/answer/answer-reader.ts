@@ -1,9 +1,10 @@
 import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser'
 
 import { OsmosisError } from '../../errors.ts'
-import type { ChatCompletion, ChatCompletionChunk } from '../chat-completion.ts'
+import type { ChatCompletion, ChatCompletionChunk, ChatDelta } from '../chat-completion.ts'
 import { assertNoFailure, isPing, isPingData } from './answer-failures.ts'
 import { defaultPolicyLimits } from './answer-limits.ts'
+import { saysSomething } from './completion-accumulator.ts'
 
 /** Parses the bytes of an answer into chunks. */
 export interface AnswerReader {
@@ -92,7 +93,11 @@ class AnswerEvents implements AnswerReader {
   readonly #text = new AnswerText()
   readonly #parser: EventSourceParser
   #chunks: ChatCompletionChunk[] = []
+  #hasSaid = false
+  /** Whether a finish reason came behind what was said, so that the answer is whole. */
   #hasFinishReason = false
+  /** Whether one came before: what follows is whole at `[DONE]` only. */
+  #hasEarlyReason = false
   /** Whether the bytes have ended, so that the last event may be cut. */
   #isOver = false
   ended = false
@@ -120,7 +125,7 @@ class AnswerEvents implements AnswerReader {
     this.#isOver = true
     // Some servers omit the empty line that ends the last event.
     if (!this.ended) this.#parser.feed(`${this.#text.rest()}\n\n`)
-    if (this.finished) return
+    if (this.finished || (this.#hasEarlyReason && !this.#hasSaid)) return
     throw new OsmosisError(
       'policy_stream_error',
       'The answer of the policy ended before its finish_reason: an incomplete answer is not used.',
@@ -143,8 +148,18 @@ class AnswerEvents implements AnswerReader {
     assertNoFailure(chunk, event)
     const choices: unknown = chunk.choices
     // The accumulator reports malformed chunks.
-    this.#hasFinishReason ||= Array.isArray(choices) && chunk.choices.some(hasFinishReason)
+    if (Array.isArray(choices)) this.#noteEnd(chunk.choices)
     this.#chunks.push(chunk)
+  }
+
+  #noteEnd(choices: ChatCompletionChunk['choices']): void {
+    this.#hasSaid ||= choices.some((choice) => {
+      const said = choice?.delta ?? choice?.['message']
+      return typeof said === 'object' && said !== null && saysSomething(said as ChatDelta)
+    })
+    if (!choices.some(hasFinishReason)) return
+    if (this.#hasSaid) this.#hasFinishReason = true
+    else this.#hasEarlyReason = true
   }
 }
 

@@ -48,6 +48,8 @@ export class CompletionAccumulator {
   #usage: ChatUsage | undefined
   /** As the server says it. */
   #finishReason: string | undefined
+  /** One that came before anything was said: some servers send it first. It counts at the end. */
+  #earlyReason: string | undefined
   /** Whether the agent has received how the answer ended. */
   #hasEnded = false
   #sawChoice = false
@@ -103,14 +105,16 @@ export class CompletionAccumulator {
     this.#sawChoice = true
     const { delta, shown } = this.#addDelta(choice)
     const reason = asText(choice.finish_reason) || undefined
-    const isFirstEnd = reason !== undefined && this.#finishReason === undefined
     if (reason !== undefined) assertEndedWell(reason)
+    const isEnd = reason !== undefined && this.#hasSaid
+    const isFirstEnd = isEnd && this.#finishReason === undefined
     if (isFirstEnd) this.#finishReason = reason
+    else this.#earlyReason ??= reason
     if (choice.logprobs?.content) append(this.#logprobs, choice.logprobs.content)
     if (choice.token_ids) append(this.#tokenIds, choice.token_ids)
     if (isFirstEnd) shown.push(...this.#endCalls())
 
-    const shownReason = reason === undefined ? null : this.#shownReason
+    const shownReason = isEnd ? this.#shownReason : null
     const isUnchanged =
       delta !== undefined &&
       delta === choice.delta &&
@@ -159,7 +163,8 @@ export class CompletionAccumulator {
 
   /** The answer as the policy gave it, for the record. A new object each time. */
   recorded(): ChatCompletion {
-    return this.#completion(this.#id, this.#toolCalls.recorded, this.#finishReason ?? null)
+    const reason = this.#finishReason ?? this.#earlyReason ?? null
+    return this.#completion(this.#id, this.#toolCalls.recorded, reason)
   }
 
   /**
@@ -214,9 +219,13 @@ export class CompletionAccumulator {
 
   /** How the answer ended, for the agent: frameworks run calls only behind `tool_calls`. */
   get #shownReason(): string {
-    const reason = this.#finishReason ?? 'stop'
+    const reason = this.#finishReason ?? this.#earlyReason ?? 'stop'
     if (lengthReasons.test(reason)) return 'length'
     return this.#toolCalls.size > 0 && reason !== 'content_filter' ? 'tool_calls' : reason
+  }
+
+  get #hasSaid(): boolean {
+    return this.#toolCalls.size > 0 || texts.some((key) => this.#texts[key])
   }
 
   #endCalls(): ChatToolCallDelta[] {
@@ -235,7 +244,7 @@ export class CompletionAccumulator {
     }
     const delta = asObject(said)
     // Empty deltas, a repeated finish reason and usage may follow the finish reason.
-    if (this.#finishReason !== undefined && hasContent(delta)) {
+    if (this.#finishReason !== undefined && saysSomething(delta)) {
       throw new OsmosisError(
         'policy_stream_error',
         `The policy sent more after its finish_reason, which would be a second answer: ${JSON.stringify(delta).slice(0, 200)}`,
@@ -300,7 +309,8 @@ function isFirst({ index }: Choice): boolean {
   return (index ?? 0) === 0
 }
 
-function hasContent(delta: ChatDelta): boolean {
+/** Whether a delta has text or calls. */
+export function saysSomething(delta: ChatDelta): boolean {
   return Boolean(texts.some((key) => delta[key]) || delta.tool_calls?.length)
 }
 
