@@ -165,6 +165,18 @@ test('results that name no call belong to the calls without one', () => {
   expect(answered.map(({ failed }) => failed)).toEqual([false, true, false, false])
 })
 
+test('calls of one id have the results of that id in their order', () => {
+  const call = (name: string) => ({ tool_call_id: 'call_0', function_name: name, arguments: {} })
+  const results = ['of a', 'of b'].map((content) => ({ content, source_call_id: 'call_0' }))
+  const step: StepLike = {
+    source: 'agent',
+    message: '',
+    tool_calls: [call('a'), call('b')],
+    observation: { results },
+  }
+  expect(answeredCalls(step).map(({ result }) => result?.content)).toEqual(['of a', 'of b'])
+})
+
 test('a summary is one line of at most 160 characters, and never half a character', () => {
   expect(toSummary(' a\n\n b\t')).toBe('a b')
   expect(toSummary('x'.repeat(160))).toBe('x'.repeat(160))

@@ -1,4 +1,5 @@
 import {
+  answeredCalls,
   callNotes,
   isToolError,
   samplingText,
@@ -71,18 +72,13 @@ type Result = NonNullable<TrajectoryStep['observation']>['results'][number]
 /** The tool calls of a step with their results. */
 function ToolCalls({ step }: { step: TrajectoryStep }): JSX.Element {
   const results = step.observation?.results ?? []
-  const calls = step.tool_calls ?? []
-  const others = results.filter(
-    ({ source_call_id: id }) => !calls.some(({ tool_call_id: own }) => own === id),
-  )
+  const calls = answeredCalls(step)
+  const shown = new Set(calls.map(({ result }) => result))
+  const others = results.filter((result) => !shown.has(result))
   return (
     <>
-      {calls.map((call) => (
-        <ToolCall
-          key={call.tool_call_id}
-          call={call}
-          result={results.find(({ source_call_id: id }) => id === call.tool_call_id)}
-        />
+      {calls.map(({ call, result }, index) => (
+        <ToolCall key={index} call={call} result={result} />
       ))}
       {others.map((result, index) => (
         <div key={index} class={`call${isToolError(result) ? ' bad' : ''}`}>

@@ -1,4 +1,5 @@
 import type { RunTable } from '../table/run-table.ts'
+import { answeredCalls } from '../trajectory/trajectory-facts.ts'
 import type { StepLike, TrajectoryLike } from '../trajectory/trajectory-shape.ts'
 
 /** The first difference between two attempts at a row. Steps are counted from 0. */
@@ -51,9 +52,9 @@ function otherResult(a: StepLike, b: StepLike): string {
   const place = left.findIndex(
     ({ content }, at) => !isSame(content ?? null, right[at]?.content ?? null),
   )
-  const id = left[place === -1 ? 0 : place]?.source_call_id
-  const calls = a.tool_calls ?? []
-  return (calls.find(({ tool_call_id: own }) => own === id) ?? calls[0])?.function_name ?? ''
+  const other = left[place === -1 ? 0 : place]
+  const calls = answeredCalls(a)
+  return (calls.find(({ result }) => result === other) ?? calls[0])?.call.function_name ?? ''
 }
 
 /** Equal as JSON data, regardless of the order of keys. */

@@ -3,29 +3,28 @@ import {
   isFields,
   type StepLike,
   textOf,
-  type ToolCallLike,
   type ToolResultLike,
   type TrajectoryLike,
 } from './trajectory-shape.ts'
 
 /** A tool call of a step and its result. */
-export interface AnsweredToolCall {
-  readonly call: ToolCallLike
+export interface AnsweredToolCall<TStep extends StepLike = StepLike> {
+  readonly call: NonNullable<TStep['tool_calls']>[number]
   /** Undefined when there is none. */
-  readonly result: ToolResultLike | undefined
+  readonly result: NonNullable<TStep['observation']>['results'][number] | undefined
   readonly failed: boolean
 }
 
 /**
- * The tool calls of a step, each with its result. Results that name no call belong to the calls without
- * one, in their order.
+ * The tool calls of a step, each with its result. Some policies give several calls one id: the results of that id
+ * belong to them in their order. Results that name no call belong to the calls without one, likewise.
  */
-export function answeredCalls({ tool_calls: calls, observation }: StepLike): AnsweredToolCall[] {
+export function answeredCalls<TStep extends StepLike>(step: TStep): AnsweredToolCall<TStep>[] {
+  const { tool_calls: calls, observation } = step
   const results = observation?.results ?? []
-  const unnamed = results.filter(({ source_call_id: id }) => id === null || id === undefined)
+  const byId = Map.groupBy(results, ({ source_call_id: id }) => id ?? null)
   return (calls ?? []).map((call) => {
-    const named = results.find(({ source_call_id: id }) => id === call.tool_call_id)
-    const result = named ?? unnamed.shift()
+    const result = byId.get(call.tool_call_id)?.shift() ?? byId.get(null)?.shift()
     return { call, result, failed: result !== undefined && isToolError(result) }
   })
 }
