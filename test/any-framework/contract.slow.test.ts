@@ -8,6 +8,9 @@ import { overFetch } from './over-fetch.ts'
 const many = { concurrentRollouts: 20 }
 runAdapterContract({ describe, it }, 'openai, whole answers', { ...overFetch(openai), ...many })
 runAdapterContract({ describe, it }, 'LangGraph.js, stream', {
-  ...overFetch(langGraphStream),
+  ...overFetch(langGraphStream, {
+    'never-runs-cut-calls':
+      'ChatOpenAI completes arguments that were cut off when it streams; OsmosisChatModel does not',
+  }),
   ...many,
 })
