@@ -28,9 +28,12 @@ export function lastJson(
   return lastBlock(answer.replaceAll(fence, '\n'), options) ?? lastBlock(answer, options)
 }
 
-/** Its end stands at the end of a line, because a string of JSON may have backticks. */
+/**
+ * Its end stands at the end of a line, because a string of JSON may have backticks. What follows a run must not be a part of
+ * it: the time must not grow with the square of what a policy wrote.
+ */
 const fence =
-  /(?<ticks>`{3,}|~{3,})[^\S\n]*(?<language>[^\s`]*)[^\n`]*\n(?<inside>[^]*?)(?:\k<ticks>[^\S\n]*(?=\n|$)|$)/g
+  /(?<![`~])(?<ticks>`{3,}|~{3,})(?![`~])(?:[^\S\n]*(?<language>[^\s`~]+)(?![^\s`~]))?[^\n`~]*\n(?<inside>[^]*?)(?:\k<ticks>[^\S\n]*(?=\n|$)|$)/g
 
 /** Undefined for a text that is not JSON. */
 export function parseJson(

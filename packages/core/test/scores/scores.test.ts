@@ -221,3 +221,12 @@ describe('json', () => {
     expect(performance.now() - start).toBeLessThan(5000)
   })
 })
+
+it.each(['`', '~', '~~~a', '```a', '```\u00a0', '``` '])(
+  'reads an answer that repeats %j without end in an instant',
+  (piece) => {
+    const started = performance.now()
+    expect(json(`\`\`\`${piece.repeat(50_000)}`, '{"a":1}')).toBe(0)
+    expect(performance.now() - started).toBeLessThan(2000)
+  },
+)
