@@ -14,6 +14,20 @@ const calls = [
 /** What the policy said: the record, and what agents and frameworks see of it. */
 export const answerMutations: readonly Mutation[] = [
   {
+    name: 'answer: a line that is no field of an event is left out',
+    file: 'packages/core/src/policy/answer/answer-reader.ts',
+    from: "type === 'unknown-field' && !this.ended",
+    to: "type === 'unknown-field' && this.ended",
+    tests: failures,
+  },
+  {
+    name: 'answer: a whole message behind its deltas is said twice',
+    file: 'packages/core/src/policy/answer/completion-accumulator.ts',
+    from: 'this.#hasDeltas ? {} : numbered(message)',
+    to: 'numbered(message)',
+    tests: failures,
+  },
+  {
     name: 'proxy: a request line that is no URL ends the process',
     file: 'packages/core/src/proxy/proxy-server.ts',
     from: "URL.parse(request.url ?? '/', 'http://127.0.0.1')?.pathname",

@@ -42,6 +42,27 @@ it.each(reports.map((report) => [JSON.stringify(report)]))(
   },
 )
 
+it.each([
+  'error: {"code":500,"message":"boom"}',
+  '{"error":{"message":"boom"}}',
+  'Internal Server Error: boom',
+  '<html>boom</html>',
+  '500 boom',
+  'event: error\ndata: boom',
+])('the line %s has failed the answer, wherever it stands', async (line) => {
+  const ask = await startAsking()
+  for (const body of [hello + `${line}\n\n`, hello + `${line}\n\n` + stop]) {
+    expect(await ask(body + done)).toMatch(/^policy_stream_error: .*boom/)
+  }
+  expect(await ask(hello.trimEnd() + `\n${line}\n\n` + done)).toMatch(/^policy_stream_error: /)
+  expect(await ask(hello + stop + done + `${line}\n\n`)).toBe('hello')
+})
+
+it('an error without data has failed the answer', async () => {
+  const ask = await startAsking()
+  expect(await ask(hello + 'event: error\ndata:\n\n' + done)).toMatch(/^policy_stream_error: /)
+})
+
 it('quotes what the server said', async () => {
   const ask = await startAsking()
   const quotes = [
@@ -110,6 +131,7 @@ it.each([
   ['usage alone', data({ usage })],
   ['filter results', data({ object: '', choices: [], prompt_filter_results: [{}] })],
   ['a code of success', data({ code: 0, message: 'Success', ...chunk({}) })],
+  ['a status of success', data({ base_resp: { status_code: 0 }, ...chunk({}) })],
   ['no error', data({ error: null, errors: [], ...chunk({}) })],
 ])('%s between the pieces does not fail it', async (_what, event) => {
   const ask = await startAsking()
@@ -179,4 +201,12 @@ it('a stream that calls the delta `message` is read', async () => {
   const said = { choices: [{ index: 0, message: { content: 'hello' }, finish_reason: 'stop' }] }
   expect(await ask(data(said) + done)).toBe('hello')
   expect(await ask(eventStream(said))).toBe('hello')
+})
+
+it('a whole message behind its deltas is not said twice', async () => {
+  const ask = await startAsking()
+  const last = { choices: [{ index: 0, message: { content: 'hello' }, finish_reason: 'stop' }] }
+  expect(await ask(hello + data(last))).toBe('hello')
+  const begun = data(chunk({ role: 'assistant', content: '' }))
+  expect(await ask(begun + data(last))).toBe('hello')
 })

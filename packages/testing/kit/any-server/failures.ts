@@ -16,6 +16,10 @@ export const reports: readonly object[] = [
   { type: 'error', message: 'x' },
   { message: 'The engine has stopped.' },
   { x_groq: { id: 'r', error: 'over capacity' } },
+  { x: { status_code: 1002, status_msg: 'rate limit' }, choices: [] },
+  { choices: [], errorCode: 'E500', errorMessage: 'x' },
+  { choices: [], statusCode: 500 },
+  { choices: [], modelStreamErrorException: { message: 'x' } },
   { choices: [], error: { message: 'x' } },
   { choices: [], object: 'error', message: 'x' },
   { choices: [{ index: 0, delta: { content: '' }, finish_reason: null, error: { code: 502 } }] },
@@ -35,6 +39,9 @@ export const reports: readonly object[] = [
     'interrupted',
     'network_error',
     'insufficient_system_resource',
+    'oom',
+    'unload',
+    'weight_update',
   ].map((reason) => ({ choices: [{ index: 0, delta: {}, finish_reason: reason }] })),
 ]
 

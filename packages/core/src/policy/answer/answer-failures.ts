@@ -9,11 +9,16 @@ import { OsmosisError } from '../../errors.ts'
 const failureFields = new Set([
   'err',
   'err_msg',
+  'errMsg',
   'errmsg',
   'error',
+  'Error',
   'error_code',
+  'errorCode',
   'error_message',
+  'errorMessage',
   'error_msg',
+  'errorMsg',
   'errors',
   'exception',
   'failure',
@@ -31,13 +36,13 @@ const failurePattern =
  * gateways when the engine behind them failed, DeepSeek without resources.
  */
 const brokenOff =
-  /abort|cancel|error|exception|fail|fault|interrupt|preempt|evict|retract|killed|terminated|shut_?down|disconnect|incomplete|unavailable|overload|insufficient_system|out_of_memory|time_?d?_?out/i
+  /abort|cancel|error|exception|fail|fault|interrupt|preempt|evict|retract|killed|terminated|shut_?down|disconnect|incomplete|unavailable|overload|insufficient_system|out_of_memory|^oom$|paused|unload|weights?_?update|time_?d?_?out/i
 
 const ping = /^(ping|keep[-_]?alive|heartbeat)$/i
 
 /** Whether an event without data, or of this name, only keeps the connection alive. */
 export function isPing(event: string | undefined, data: string): boolean {
-  return data.trim() === '' || (event !== undefined && ping.test(event))
+  return (data.trim() === '' && event !== 'error') || (event !== undefined && ping.test(event))
 }
 
 /** Whether the data of an event only keeps the connection alive. */
@@ -75,14 +80,18 @@ export function assertEndedWell(finishReason: string): void {
   )
 }
 
-interface ChunkFields {
+interface StatusFields {
+  readonly status_code?: unknown
+  readonly statusCode?: unknown
+}
+
+interface ChunkFields extends StatusFields {
   readonly choices?: unknown
   readonly usage?: unknown
   readonly object?: unknown
   readonly type?: unknown
   readonly code?: unknown
   readonly status?: unknown
-  readonly status_code?: unknown
   readonly success?: unknown
   readonly [key: string]: unknown
 }
@@ -122,27 +131,32 @@ function failureOf(part: object, fields: ReadonlySet<string>): unknown {
 
 /** Whether a chunk as a whole says that it is a failure. */
 function failureOfChunk(chunk: ChunkFields): unknown {
-  const { choices, object, type, code, status, status_code: statusCode, success } = chunk
+  const { choices, object, type, code, status, success } = chunk
   const hasChoices = Array.isArray(choices) && choices.length > 0
-  if (/error/i.test(String(object)) || isBadCode(code) || isBadCode(statusCode)) return chunk
+  if (/error/i.test(String(object)) || isBadCode(code) || hasBadCode(chunk)) return chunk
   if (isBadCode(status) || success === false) return chunk
   if (!hasChoices && typeof type === 'string' && /error|exception|fail/i.test(type)) return chunk
   if (!hasChoices && !chunk.usage) {
     const { message, msg } = chunk
     if (isReport(message) || isReport(msg)) return chunk
   }
-  // Fields of vendors, such as `x_groq`.
+  // Fields of vendors, such as `x_groq`, `base_resp` of MiniMax and `modelStreamErrorException` of Bedrock.
   for (const key in chunk) {
     const value = chunk[key]
     if (typeof value !== 'object' || value === null || Array.isArray(value)) continue
     const { error } = value as { error?: unknown }
     if (isReport(error)) return error
+    if (hasBadCode(value) || key.endsWith('Exception')) return value
   }
   return undefined
 }
 
 function isReport(value: unknown): boolean {
   return Array.isArray(value) ? value.length > 0 : Boolean(value)
+}
+
+function hasBadCode({ status_code, statusCode = status_code }: StatusFields): boolean {
+  return isBadCode(statusCode)
 }
 
 function isBadCode(value: unknown): boolean {

@@ -106,9 +106,11 @@ class AnswerEvents implements AnswerReader {
     this.#parser = createParser({
       maxBufferSize: Math.min(maxLineBytes, Number.MAX_SAFE_INTEGER),
       onEvent: (event) => this.#read(event),
-      onError: ({ type }) => {
-        // Unknown fields are ignored.
+      onError: ({ type, line = '' }) => {
         if (type === 'max-buffer-size-exceeded') throw tooLong('a line', maxLineBytes)
+        const isCut = this.#isOver && this.#hasFinishReason
+        // Servers report failures in lines of no event: an `error:` field, bare JSON, the text of a gateway.
+        if (type === 'unknown-field' && !this.ended && !isCut) throw noEvent(line)
       },
     })
   }
@@ -245,6 +247,13 @@ function parseObject(text: string): object {
   throw new OsmosisError(
     'policy_stream_error',
     `The policy sent something that is not a JSON object: ${text.slice(0, 200)}`,
+  )
+}
+
+function noEvent(line: string): OsmosisError {
+  return new OsmosisError(
+    'policy_stream_error',
+    `The policy sent a line that is not part of an event: ${line.slice(0, 200)}`,
   )
 }
 

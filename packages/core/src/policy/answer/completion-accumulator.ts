@@ -32,6 +32,8 @@ export class CompletionAccumulator {
   #id: string | undefined
   /** As the agent gets it. */
   #shownId: string | undefined
+  /** Whether the server has sent a part of the answer as a delta. */
+  #hasDeltas = false
   /** Whether the agent has received the role of the message. */
   #hasRole = false
   #created: number | undefined
@@ -236,8 +238,11 @@ export class CompletionAccumulator {
 
   /** Adds what a choice says. Returns its delta for the agent, without and with its tool calls. */
   #addDelta(choice: Choice): { delta: ChatDelta | undefined; shown: ChatToolCallDelta[] } {
-    // The whole message, from endpoints that do not stream, and from servers that call the delta so.
-    const said = choice.delta ?? numbered(choice['message'] as ChatDelta | null | undefined)
+    // The whole message, from endpoints that do not stream, and from servers that call the delta so. Behind deltas it
+    // repeats them.
+    const message = choice['message'] as ChatDelta | null | undefined
+    const said = choice.delta ?? (this.#hasDeltas ? {} : numbered(message))
+    if (choice.delta) this.#hasDeltas ||= saysSomething(choice.delta)
     if (said === undefined || said === null) {
       this.#unreadable ??= choice
       return { delta: undefined, shown: [] }
