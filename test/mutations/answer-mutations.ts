@@ -79,8 +79,8 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'a failure in the middle of an answer is skipped',
     file: 'packages/core/src/policy/answer/answer-failures.ts',
-    from: '  if (failed !== undefined) throw reportedError(failed)\n  const { choices } = chunk as ChunkFields',
-    to: '  const { choices } = chunk as ChunkFields',
+    from: '    if (failed !== undefined) throw reportedError(failed)\n  }\n  const { choices } = chunk as ChunkFields',
+    to: '  }\n  const { choices } = chunk as ChunkFields',
     tests: anyServer,
   },
   {
@@ -93,8 +93,8 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'an error in a choice is skipped',
     file: 'packages/core/src/policy/answer/answer-failures.ts',
-    from: '    if (failed !== undefined) throw reportedError(failed)\n',
-    to: '',
+    from: '  if (failed !== undefined) throw reportedError(failed)\n}\n',
+    to: '}\n',
     tests: failures,
   },
   {

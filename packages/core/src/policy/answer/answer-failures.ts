@@ -57,8 +57,10 @@ export function isPingData(data: { readonly type?: unknown; readonly choices?: u
  */
 export function assertNoFailure(chunk: object, event?: string): void {
   if (event === 'error') throw reportedError(chunk)
-  const failed = failureOf(chunk, chunkFailureFields) ?? failureOfChunk(chunk as ChunkFields)
-  if (failed !== undefined) throw reportedError(failed)
+  if (!isOrdinary(chunk as ChunkFields)) {
+    const failed = failureOf(chunk, chunkFailureFields) ?? failureOfChunk(chunk as ChunkFields)
+    if (failed !== undefined) throw reportedError(failed)
+  }
   const { choices } = chunk as ChunkFields
   if (Array.isArray(choices)) {
     for (const choice of choices) assertNoFailureInChoice(choice as ChoiceFields)
@@ -108,14 +110,34 @@ function isChunk({ choices, usage, object }: ChunkFields): boolean {
   return object === 'chat.completion.chunk'
 }
 
+/** Fields of nearly every chunk, in which servers report nothing. */
+const ordinaryFields = new Set([
+  'choices',
+  'created',
+  'id',
+  'model',
+  'object',
+  'system_fingerprint',
+  'usage',
+])
+
+/** Whether a chunk has no field that could report a failure: most chunks are spared the rest. */
+function isOrdinary(chunk: ChunkFields): boolean {
+  for (const key in chunk) if (!ordinaryFields.has(key)) return false
+  return chunk.object === 'chat.completion.chunk'
+}
+
 function assertNoFailureInChoice(choice: ChoiceFields | null): void {
   if (typeof choice !== 'object' || choice === null) return
-  const { delta, message } = choice
-  for (const part of [choice, delta, message]) {
-    if (typeof part !== 'object' || part === null) continue
-    const failed = failureOf(part, failureFields)
-    if (failed !== undefined) throw reportedError(failed)
-  }
+  assertNoFailureIn(choice)
+  assertNoFailureIn(choice.delta)
+  assertNoFailureIn(choice.message)
+}
+
+function assertNoFailureIn(part: unknown): void {
+  if (typeof part !== 'object' || part === null) return
+  const failed = failureOf(part, failureFields)
+  if (failed !== undefined) throw reportedError(failed)
 }
 
 /** What one of these fields says; undefined when none reports anything. */
