@@ -82,7 +82,7 @@ export const rewardMutations: readonly Mutation[] = [
   {
     name: 'a test that was not run is a passed one',
     file: 'packages/core/src/scores/unit-tests.ts',
-    from: 'if (states.some((state) => notRunStates.test(state))) continue',
+    from: 'if (isSkipped && !hasFailed) continue',
     to: '',
     ...scores,
   },

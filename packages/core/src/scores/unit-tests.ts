@@ -46,37 +46,57 @@ function notRun(command: string | readonly string[], { exitCode, stderr }: ExecR
   )
 }
 
-/** What runners write of tests that they did not run, and of those that did not pass. */
-const notRunStates = /^(?:not[ _-]?run|disabled|skipped|suppressed|ignored|pending|todo|inactive)$/i
-const failedStates = /^(?:fail(?:ed|ure)?|errors?|errored|broken|timed?[ _-]?out|aborted|crashed)$/i
+/** What runners write of tests that passed, and of those that they did not run. Every other word is no pass. */
+const passedStates =
+  /^(?:pass(?:ed)?|success(?:ful(?:ly)?)?|succeeded|ok|run|ran|complete[d]?|executed|done|fixed)$/i
+const notRunStates =
+  /^(?:not[ _-]?(?:run|executed|runnable)|no[ _-]?run|disabled|skip(?:ped)?|suppressed|ignored?|pending|todo|inactive|inconclusive|blocked|cancell?ed)$/i
 
 function shareOfPassed(report: string): number {
   // Output of a test may contain anything, tags of a report too.
   const tags = report.replaceAll(/<!\[CDATA\[[^]*?\]\]>|<!--[^]*?-->/g, '')
   let passed = 0
   let counted = 0
-  for (const test of tags.split(/<testcase\b/).slice(1)) {
+  const [head = '', ...tests] = tags.split(/<(?:[\w-]{1,64}:)?testcase\b/i)
+  let besideTests = head
+  for (const test of tests) {
     const [opening = ''] = /^(?:"[^"]*"|'[^']*'|[^"'>])*>/.exec(test) ?? []
-    const content = opening.endsWith('/>') ? '' : (test.split('</testcase>')[0] ?? '')
+    const isEmpty = opening.endsWith('/>')
+    const [content = '', ...behind] = isEmpty
+      ? ['', test.slice(opening.length)]
+      : test.split(/<\/(?:[\w-]{1,64}:)?testcase\s*>/i)
+    besideTests += behind.join('')
     const states = statesOf(opening)
-    if (/<(?:skipped|disabled|ignored)\b/.test(content)) continue
-    if (states.some((state) => notRunStates.test(state))) continue
-    counted++
-    const hasFailed = states.some((state) => failedStates.test(state))
-    if (!hasFailed && !/<(?:failure|error)\b/.test(content)) passed++
+    const hasFailed = hasTag(content, 'failure|error')
+    const isSkipped =
+      hasTag(content, 'skipped|disabled|ignored') ||
+      states.some((state) => notRunStates.test(state))
+    if (isSkipped && !hasFailed) continue
+    counted += 1
+    // A report that was cut off has no end of its last test.
+    const isWhole = opening !== '' && (isEmpty || behind.length > 0)
+    const isPassed = states.every((state) => passedStates.test(state))
+    if (isWhole && isPassed && !hasFailed) passed += 1
   }
+  // An error of the suite, such as a set-up that failed, is none of a test.
+  if (hasTag(besideTests, 'failure|error')) counted += 1
   return counted === 0 ? 0 : passed / counted
+}
+
+function hasTag(text: string, names: string): boolean {
+  return new RegExp(`<(?:[\\w-]{1,64}:)?(?:${names})\\b`, 'i').test(text)
 }
 
 /** The values of the attributes by which runners say what became of a test. */
 function statesOf(opening: string): string[] {
-  return [...opening.matchAll(/([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')/g)].flatMap(
-    ([, name = '', value, other = '']) => {
-      const said = value ?? other
-      if (/^(?:status|result|outcome|state)$/i.test(name)) return [said.trim()]
-      if (/^(?:enabled|executed)$/i.test(name) && /^(?:false|0)$/i.test(said)) return ['not run']
-      const isSet = /^(?:true|1)$/i.test(said)
-      return isSet && /^(?:disabled|skipped|ignored)$/i.test(name) ? ['disabled'] : []
-    },
-  )
+  return [
+    ...opening.matchAll(/(?<![\w:.-])([\w:.-]{1,64})\s*=\s*(?:"([^"]*)"|'([^']*)')/g),
+  ].flatMap(([, name = '', value, other = '']) => {
+    const said = value ?? other
+    if (/^(?:status|result|outcome|state)$/i.test(name))
+      return said.trim() === '' ? [] : [said.trim()]
+    if (/^(?:enabled|executed)$/i.test(name) && /^(?:false|0)$/i.test(said)) return ['not run']
+    const isSet = /^(?:true|1)$/i.test(said)
+    return isSet && /^(?:disabled|skipped|ignored)$/i.test(name) ? ['disabled'] : []
+  })
 }

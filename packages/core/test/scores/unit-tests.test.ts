@@ -72,6 +72,12 @@ it.each([
   ['NUnit', '<testcase name="x" executed="False"/>'],
   ['a runner with elements', '<testcase name="x"><disabled/></testcase>'],
   ['a runner with flags', '<testcase name="x" disabled="true"/>'],
+  ['MSTest', '<testcase name="x" outcome="NotExecuted"/>'],
+  ['NUnit, without a verdict', '<testcase name="x" result="Inconclusive"/>'],
+  ['NUnit, not runnable', '<testcase name="x" result="NotRunnable"/>'],
+  ['Robot Framework', '<testcase name="x" status="SKIP"/>'],
+  ['a runner that was cancelled', '<testcase name="x" status="canceled"/>'],
+  ['a runner with prefixes', '<ns:testcase name="x"><ns:skipped/></ns:testcase>'],
 ])('does not count a test that %s did not run', async (_runner, test) => {
   const box = await sandbox()
   const report = `<testsuite>${test}<testcase name="status='notrun'" status="run"/><testcase name="b"><failure/></testcase></testsuite>`
@@ -79,12 +85,35 @@ it.each([
   expect(await unitTests(box, 'cp made.xml report.xml; exit 1', { junit: 'report.xml' })).toBe(0.5)
 })
 
-it.each(['status="failed"', 'result="Error"', "outcome='timedOut'"])(
-  'does not count a test as passed that says %s',
-  async (state) => {
-    const box = await sandbox()
-    await box.write('made.xml', `<testcase name="a"/><testcase name="b" ${state}/>`)
-    const score = await unitTests(box, 'cp made.xml report.xml', { junit: 'report.xml' })
-    expect(score).toBe(0.5)
-  },
-)
+it.each([
+  'status="failed"',
+  'result="Error"',
+  "outcome='timedOut'",
+  'status="xfail"',
+  'result="?"',
+])('does not count a test as passed that says %s', async (state) => {
+  const box = await sandbox()
+  await box.write('made.xml', `<testcase name="a"/><testcase name="b" ${state}/>`)
+  const score = await unitTests(box, 'cp made.xml report.xml', { junit: 'report.xml' })
+  expect(score).toBe(0.5)
+})
+
+it.each([
+  [
+    'a failure beside a mark that it was skipped',
+    '<testcase name="b"><skipped/><failure/></testcase>',
+    0.5,
+  ],
+  ['a report that was cut off', '<testcase name="b"><system-out>half', 0.5],
+  ['a report that was cut off in a tag', '<testcase name="b" cla', 0.5],
+  ['an error of the suite', '<error message="set-up failed"/>', 0.5],
+  ['tags in capitals', '<TESTCASE name="b"><FAILURE/></TESTCASE>', 0.5],
+  ['tags with a prefix', '<ns:testcase name="b"><ns:failure/></ns:testcase>', 0.5],
+  ['the words of runners that pass', '<testcase name="b" status="run" result="Completed"/>', 1],
+  ['no word', '<testcase name="b" status=""/>', 1],
+  ['a failure that passed when it ran again', '<testcase name="b"><flakyFailure/></testcase>', 1],
+])('reads %s', async (_what, rest, score) => {
+  const box = await sandbox()
+  await box.write('made.xml', `<testsuite><testcase name="a"/>${rest}`)
+  expect(await unitTests(box, 'cp made.xml report.xml', { junit: 'report.xml' })).toBe(score)
+})
