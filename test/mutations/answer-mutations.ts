@@ -114,7 +114,7 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'keep-alives without data are errors',
     file: 'packages/core/src/policy/answer/answer-failures.ts',
-    from: "  return data.trim() === '' ||",
+    from: "  return (data.trim() === '' && event !== 'error') ||",
     to: '  return',
     tests: failures,
   },

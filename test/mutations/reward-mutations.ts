@@ -61,8 +61,8 @@ export const rewardMutations: readonly Mutation[] = [
   {
     name: 'JSON behind the fence of another language is not found',
     file: 'packages/core/src/scores/last-json.ts',
-    from: '(?<language>[^\\s`]*)[^\\n`]*\\n',
-    to: '(?<language>json)?[^\\S\\n]*\\n',
+    from: '(?<language>[^\\s`~]+)(?![^\\s`~]))?[^\\n`~]*\\n',
+    to: '(?<language>json))?[^\\S\\n]*\\n',
     ...scores,
   },
   {
