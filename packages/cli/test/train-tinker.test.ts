@@ -50,6 +50,7 @@ it('trains with the settings of its config, and names those that are not the def
   }
   const text = Object.entries(settings).map(([name, value]) => `${name} ${value}`)
   expect(stderr).toContain(`Settings  ${text.join(', ')}\n`)
+  expect(stderr).toMatch(/^Calls +no limit per rollout: rolloutLimits.modelCalls sets one$/m)
   const training = path.join(folder, 'doors-settings')
   const records = readTrainingJournal(training)
   const [started] = records

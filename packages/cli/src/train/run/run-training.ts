@@ -21,6 +21,7 @@ import {
   stepText,
   timeLeft,
   TrainingProgress,
+  unlimitedCallsText,
 } from './training-text.ts'
 
 /** A learner for a plan, and what is said about it. */
@@ -62,6 +63,7 @@ export async function runTraining(
   const interrupt = abortOnInterrupt()
   try {
     const server = await serveEntrypoint(plan, environment, interrupt.signal)
+    if (!server.limitsCalls) say(unlimitedCallsText)
     const result = await survivingStrayRejections(async () => {
       try {
         return await withLearner({ plan, flags, planned, server, say }, interrupt.signal)

@@ -35,6 +35,10 @@ export function planText(
   ].join('\n')
 }
 
+/** The rest of the plan, when the entrypoint is served and does not limit the model calls of a rollout. */
+export const unlimitedCallsText =
+  'Calls     no limit per rollout: rolloutLimits.modelCalls sets one'
+
 /** About how long the rest of a training takes, by its last step; undefined after the last one. */
 export function timeLeft(
   { step, rollouts, update }: StepRecord,
