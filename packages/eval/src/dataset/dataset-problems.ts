@@ -27,6 +27,22 @@ export async function findRowProblems(
   return problems
 }
 
+/**
+ * Checks rows by the schemas of an entrypoint before anything runs.
+ *
+ * @param file - the dataset, for the message
+ * @param check - undefined when the entrypoint declares no schema
+ * @throws OsmosisError with code `invalid_dataset` that names the first rows that do not fit
+ */
+export async function assertRowsFit(
+  file: string,
+  rows: readonly DatasetRow[],
+  check: RowCheck | undefined,
+): Promise<void> {
+  const problems = check === undefined ? [] : await findRowProblems(rows, check)
+  if (problems.length > 0) throw invalidDataset(file, problems)
+}
+
 /** The error of a dataset that cannot be used, with up to five of its problems. */
 export function invalidDataset(file: string, problems: readonly string[]): OsmosisError {
   const lines = problems.slice(0, shownProblems).map((problem) => `- ${problem}`)

@@ -10,7 +10,14 @@ import type {
   ParquetParsers,
 } from 'hyparquet'
 
-import { nameProblems, DataProblem, noting, parseCellJson, type RawRow } from './raw-row.ts'
+import {
+  nameProblems,
+  DataProblem,
+  keyTwice,
+  noting,
+  parseCellJson,
+  type RawRow,
+} from './raw-row.ts'
 import { utf8Text } from './text-lines.ts'
 
 /** Exact parsers of text, JSON and times for hyparquet; bytes that are not UTF-8 stay bytes. */
@@ -116,7 +123,8 @@ function planColumns(schema: readonly SchemaTree[], problems: string[]): Parquet
     const { name } = column.element
     const place = `column ${JSON.stringify(name)}`
     const scale = noting(problems, place, () => {
-      assertLists(column)
+      assertGroups(column)
+      takeMaps(column)
       return takeDecimalScale(column)
     })
     return { name, place, toCell: cellReader(column, scale) }
@@ -125,24 +133,37 @@ function planColumns(schema: readonly SchemaTree[], problems: string[]): Parquet
 
 /**
  * Old writers, such as those of Avro, leave out a level between a list and its structs. hyparquet reads the structs of
- * such a list as their only value, or the list as a struct.
+ * such a list as their only value, or the list as a struct. It reads the last of two fields with one name.
  *
  * @throws DataProblem
  */
-function assertLists({ element, children }: SchemaTree): void {
+function assertGroups({ element, children, path }: SchemaTree): void {
   const [repeated] = children
+  const names = children.map((child) => child.element.name)
+  const twice = names.find((name, at) => names.indexOf(name) !== at)
+  if (twice !== undefined) throw keyTwice([...path.slice(1), twice].join('.'))
   const fields = element.converted_type === 'LIST' ? (repeated?.children.length ?? 0) : 0
   if (fields > 1 || (fields === 1 && /^array$|_tuple$/.test(repeated?.element.name ?? ''))) {
     throw new DataProblem(
       'lists of structs in the form of old writers cannot be read; write them with the levels list and element',
     )
   }
-  children.forEach(assertLists)
+  children.forEach(assertGroups)
+}
+
+/** Makes hyparquet read the entries of maps as structs: of two entries with one key, a map has only the last. */
+function takeMaps({ element, children }: SchemaTree): void {
+  const isAnnotated = element.converted_type === 'MAP' || element.logical_type?.type === 'MAP'
+  if (isAnnotated && children[0]?.children.length === 2) {
+    delete element.converted_type
+    element.logical_type = { type: 'MAP' }
+  }
+  children.forEach(takeMaps)
 }
 
 function cellReader(column: SchemaTree, scale: number | undefined): ParquetColumn['toCell'] {
   if (scale !== undefined) return (value) => toDecimal(value, scale)
-  return hasTypedNumbers(column) ? (value) => toCell(withTypes(value, column)) : toCell
+  return hasTypes(column) ? (value) => toCell(withTypes(value, column)) : toCell
 }
 
 async function readColumn(
@@ -268,15 +289,20 @@ function withEmptyPages(compressors: Compressors): Compressors {
   )
 }
 
-/** Whether a column has numbers at any depth that {@link withTypes} reads. */
-function hasTypedNumbers(schema: SchemaTree): boolean {
-  return typeOf(schema) !== undefined || schema.children.some(hasTypedNumbers)
+/** Whether a column has something at any depth that {@link withTypes} reads. */
+function hasTypes(schema: SchemaTree): boolean {
+  return typeOf(schema) !== undefined || isMap(schema) || schema.children.some(hasTypes)
+}
+
+/** After {@link takeMaps}. */
+function isMap({ element }: SchemaTree): boolean {
+  return element.logical_type?.type === 'MAP' && element.converted_type === undefined
 }
 
 /**
  * Gives numbers in a value of hyparquet the meaning that their type has: times of a day become text, and floats of
  * 32 or 16 bits get the intended digits, because as a JavaScript number the 32-bit float for 0.1 is
- * 0.10000000149011612. Variants are unchanged.
+ * 0.10000000149011612. Entries of a map become an object. Variants are unchanged.
  *
  * @throws DataProblem
  */
@@ -290,12 +316,23 @@ function withTypes(value: unknown, schema: SchemaTree): unknown {
   }
   const isGroup = schema.children.length > 0 && schema.element.logical_type?.type !== 'VARIANT'
   if (typeof value !== 'object' || value === null || !isGroup) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, part]) => {
-      const field = fieldOf(schema, key)
-      return [key, field ? withTypes(part, field) : part]
-    }),
-  )
+  const fields = Object.entries(value).map(([key, part]: [string, unknown]) => {
+    const field = schema.children.find((child) => child.element.name === key)
+    return [key, field ? withTypes(part, field) : part] as const
+  })
+  return isMap(schema) ? mapOf(fields[0]?.[1]) : Object.fromEntries(fields)
+}
+
+/** @throws DataProblem for a key that is there twice */
+function mapOf(entries: unknown): Record<string, unknown> {
+  const map = new Map<string, unknown>()
+  for (const entry of (entries ?? []) as Readonly<Record<string, unknown>>[]) {
+    const [key, value] = Object.values(entry)
+    const name = String(toCell(key))
+    if (map.has(name)) throw keyTwice(name)
+    map.set(name, value)
+  }
+  return Object.fromEntries(map)
 }
 
 /** What a number of this type means; undefined when it means itself. */
@@ -335,17 +372,10 @@ function roundTo16Bits(value: number): number {
   return (isOddTie ? steps - 1 : steps) * unit
 }
 
-// hyparquet omits the groups between a list and its items, and between a map and its values.
-
+/** hyparquet omits the group between a list and its items. */
 function itemOf(schema: SchemaTree): SchemaTree {
   const [repeated] = schema.children
   if (schema.element.converted_type !== 'LIST' || repeated === undefined) return schema
   const [item, ...others] = repeated.children
   return item === undefined || others.length > 0 ? repeated : item
-}
-
-function fieldOf({ element, children }: SchemaTree, name: string): SchemaTree | undefined {
-  const entry = element.converted_type === 'MAP' ? children[0] : undefined
-  if (entry?.children.length === 2) return entry.children[1]
-  return children.find((child) => child.element.name === name)
 }

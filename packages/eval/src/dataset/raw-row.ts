@@ -33,8 +33,11 @@ export function parseCellJson(text: string, within = ''): unknown {
   const value = parseExactJson(text)
   const key = repeatedKey(text)
   if (key === undefined) return value
-  const name = JSON.stringify(within + key)
-  throw new DataProblem(`the key ${name} is there twice; keep one of them`)
+  throw keyTwice(within + key)
+}
+
+export function keyTwice(key: string): DataProblem {
+  return new DataProblem(`the key ${JSON.stringify(key)} is there twice; keep one of them`)
 }
 
 /** What `read` returns; undefined when it throws a {@link DataProblem}, which is added to `problems`. */
