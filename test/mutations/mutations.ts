@@ -1,6 +1,7 @@
 import { answerMutations } from './answer-mutations.ts'
 import type { Mutation } from './mutation.ts'
 import { rewardMutations } from './reward-mutations.ts'
+import { rowMutations } from './row-mutations.ts'
 import { trainingMutations } from './training-mutations.ts'
 import { wireMutations } from './wire-mutations.ts'
 
@@ -8,5 +9,6 @@ export const mutations: readonly Mutation[] = [
   ...wireMutations,
   ...answerMutations,
   ...rewardMutations,
+  ...rowMutations,
   ...trainingMutations,
 ]

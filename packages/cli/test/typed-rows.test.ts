@@ -1,9 +1,10 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { beforeEach, describe, expect, it } from 'vitest'
+import { FakeTinker, tokenModelFolder } from '@osmosis/testing/kit'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 
-import { run } from './in-process.ts'
+import { evaluate, run, start } from './in-process.ts'
 import { inTypedWorkspace } from './typed-workspace.ts'
 
 let root = ''
@@ -53,6 +54,50 @@ describe('labels that a grader cannot use', () => {
     const usable = await run(`${words} --rows 0,4,7`.split(' '))
     expect(usable.code).toBe(0)
     expect(usable.stderr).not.toContain('No answer')
+  })
+
+  it('are refused with their rows before a training samples anything', async () => {
+    const service = await new FakeTinker().start()
+    onTestFinished(() => service[Symbol.asyncDispose]())
+    const words = `train tinker sums.toml --url ${service.url} --tokenizer ${await tokenModelFolder()}`
+    const trained = await run(words.split(' '))
+    expect([trained.code, trained.stderr.slice(trained.stderr.indexOf('error:'))]).toEqual([
+      2,
+      // The first of five rows is held out.
+      `error: Invalid dataset ${path.join(root, 'data/labels.jsonl')}:\n${problems.replace(/^.*2024-01.*\n/m, '')}`,
+    ])
+    const usable = '{"user_prompt":"How much?","ground_truth":"4"}\n'
+    writeFileSync(path.join(root, 'data/usable.jsonl'), usable.repeat(5))
+    const heldOut = `${words} --dataset data/usable.jsonl --held-out data/labels.jsonl`.split(' ')
+    const { code, stderr } = await run(heldOut)
+    expect([code, stderr.slice(stderr.indexOf('error:'))]).toEqual([
+      2,
+      `error: Invalid dataset data/labels.jsonl:\n${problems}`,
+    ])
+    expect(service.sentTo('asample')).toEqual([])
+  })
+
+  it('fail their rollouts on a running server, each with its row and its label', async () => {
+    const args = ['serve', 'rollouts/sums/main.ts', '--port', '0', '--no-trajectories']
+    const [, url = ''] = await start(args).printed(/Listening on (\S+)/)
+    const { records } = await evaluate(
+      `--server ${url} -d data/labels.jsonl --policy policies/echo.ts`,
+    )
+    const failed = records.filter(({ status }) => status === 'failed')
+    const said = (line: number, label: string) =>
+      expect.stringMatching(
+        new RegExp(
+          `^line ${line}: .*The label ${label} does not fit the grader's label schema: label: `,
+        ),
+      ) as unknown
+    expect(failed.map((record) => record['error_message'])).toEqual([
+      said(2, '"3 or 4"'),
+      said(3, '"3,5"'),
+      said(4, 'null'),
+      said(6, '"2024-01-05"'),
+      said(7, '"12:30"'),
+    ])
+    expect(records).toHaveLength(8)
   })
 
   it('are found by dataset validate', async () => {

@@ -56,6 +56,21 @@ const labels = ['4', '3 or 4', '3,5', null, '1/2 km', '2024-01-05', '12:30', '\\
   )
   .join('\n')
 
+const training = `
+[experiment]
+rollout = "sums"
+entrypoint = "main.ts"
+model_path = "token-model"
+dataset = "labels"
+
+[training]
+max_prompt_length = 48
+max_response_length = 16
+
+[secrets]
+required = []
+`
+
 const good = '{"metadata":{"city":"Rome"}}\n'
 const bad = `${good}\n{"metadata":{"days":1}}\n${good}{"metadata":{"city":1,"days":"x"}}\n`
 
@@ -67,6 +82,7 @@ export function inTypedWorkspace(): string {
     'data/valid.jsonl': good.repeat(4),
     'rollouts/sums/main.ts': sums,
     'data/labels.jsonl': labels,
+    'sums.toml': training,
   })
   workIn(root)
   return root

@@ -74,6 +74,7 @@ export {
   type GroupMember,
 } from './workflow/group-grader.ts'
 export {
+  assertLabel,
   parseMetadata,
   rowProblems,
   type RowSchemas,

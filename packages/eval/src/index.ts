@@ -36,7 +36,7 @@ export {
   readWorkspaceConfig,
   type WorkspaceConfig,
 } from './config/workspace-config.ts'
-export { findRowProblems, invalidDataset, type RowCheck } from './dataset/dataset-problems.ts'
+export { assertRowsFit, findRowProblems, type RowCheck } from './dataset/dataset-problems.ts'
 export { placeOf, type DatasetRow } from './dataset/dataset-row.ts'
 export { readDataset, readRowTexts } from './dataset/read-dataset.ts'
 export { type RowSelection, rowValue, selectRows } from './dataset/select-rows.ts'

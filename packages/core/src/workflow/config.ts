@@ -55,7 +55,8 @@ export interface BaseGraderConfig extends BaseConfig {
   readonly group?: GroupSettings
   /**
    * The labels that the grader can use, as a schema; `numericLabel()` of `@osmosis/core/scores` is the one of `numeric`. A
-   * row without a label is `null`. An evaluation checks its rows before anything runs.
+   * row without a label is `null`. Evaluations and trainings check their rows before anything runs; a server fails
+   * a rollout whose label does not fit before user code runs.
    */
   readonly label?: MetadataSchema
 }

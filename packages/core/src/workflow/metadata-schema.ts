@@ -63,6 +63,22 @@ export async function parseMetadata(config: unknown, metadata: AnyMetadata): Pro
   )
 }
 
+/**
+ * Checks the label of a row by the schema of the grader's config, if it has one.
+ *
+ * @param config - the result of `defineGraderConfig`, or undefined
+ * @throws OsmosisError with code `invalid_dataset` that names the label
+ */
+export async function assertLabel(config: unknown, label: string | null): Promise<void> {
+  const schema = (config as { label?: unknown } | null | undefined)?.label
+  const { problems } = await parse('label', schema, label)
+  if (problems.length === 0) return
+  throw new OsmosisError(
+    'invalid_dataset',
+    `The label ${JSON.stringify(label?.slice(0, 100) ?? null)} does not fit the grader's label schema: ${problems.join('; ')}`,
+  )
+}
+
 /** The configs of an entrypoint, as far as they declare schemas of its rows. */
 export interface RowSchemas {
   readonly workflowConfig?: { readonly metadata?: MetadataSchema } | undefined

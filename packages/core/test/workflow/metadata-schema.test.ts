@@ -71,6 +71,32 @@ it('fails a rollout whose metadata does not fit as validation_error, before user
   expect(seen).toEqual([])
 })
 
+it.each([
+  ['3 or 4', '"3 or 4"'],
+  [null, 'null'],
+  ['', '""'],
+  ['3,5', '"3,5"'],
+  ['2024-01-05', '"2024-01-05"'],
+])(
+  'fails a rollout whose label %j cannot be graded, before user code runs',
+  async (label, named) => {
+    seen.length = 0
+    const graderConfig = defineGraderConfig({ name: 'sums', label: numericLabel() })
+    const sums = new LocalBackend({ workflow: Weather, grader: InCity, graderConfig })
+    const row = { label, metadata: { city: 'Rome' } }
+    const { completion } = await run(sums, row)
+    expect(completion?.failure).toMatchObject({
+      category: 'validation_error',
+      message: expect.stringMatching(
+        `^The label ${named} does not fit the grader's label schema: label: numeric needs a `,
+      ) as string,
+    })
+    expect(seen).toEqual([])
+    expect((await run(sums, { ...row, label: '4' })).completion?.status).toBe('success')
+    expect((await run(sums, { ...row, grade: false })).completion?.status).toBe('success')
+  },
+)
+
 it('takes a row without metadata for null, which a schema may allow', async () => {
   expect((await run(backend)).completion?.failure?.message).toContain('metadata: Invalid input')
 

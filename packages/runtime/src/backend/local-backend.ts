@@ -144,7 +144,12 @@ export class LocalBackend<
     this.#workflowSlots = workflowSlots
     this.#maxQueueDepth = maxQueueDepth
     const workflowPhase = (live: LiveRollout): Promise<WorkflowResult> =>
-      runWorkflowPhase(live, workflowSlots, { workflow, config: workflowConfig, egress })
+      runWorkflowPhase(live, workflowSlots, {
+        workflow,
+        config: workflowConfig,
+        graderConfig,
+        egress,
+      })
     this.gradesGroups = isGroupGraderClass(grader)
     if (isGroupGraderClass<TGraderConfig, TWorkflowConfig>(grader)) {
       const groups = new RolloutGroups({ grader, config: graderConfig, slots: graderSlots })

@@ -8,6 +8,7 @@ import {
   RolloutContext,
   type AgentWorkflowClass,
   type BaseWorkflowConfig,
+  assertLabel,
   parseMetadata,
   type AgentWorkflowOutput,
   toRolloutSample,
@@ -167,6 +168,8 @@ export interface WorkflowResult {
 interface WorkflowPlan<TConfig> {
   readonly workflow: AgentWorkflowClass<TConfig>
   readonly config: TConfig
+  /** May declare the labels that can be graded. */
+  readonly graderConfig: unknown
   /** Where its model calls may connect to. */
   readonly egress: EgressOptions | undefined
 }
@@ -175,7 +178,7 @@ interface WorkflowPlan<TConfig> {
 export async function runWorkflowPhase<TConfig>(
   live: LiveRollout,
   slots: ConcurrencyLimiter,
-  { workflow, config, egress }: WorkflowPlan<TConfig>,
+  { workflow, config, graderConfig, egress }: WorkflowPlan<TConfig>,
 ): Promise<WorkflowResult> {
   const { request } = live
   const clock = new QueueClock(request.queuedSeconds)
@@ -214,6 +217,8 @@ export async function runWorkflowPhase<TConfig>(
       context.run(async () => {
         by = 'the metadata schema'
         live.metadata = await parseMetadata(config, request.metadata)
+        by = 'the label schema'
+        if (request.grade) await assertLabel(graderConfig, request.label)
         const copy = cloneConfig(config)
         const input = new WorkflowInput(live, copy, deadline.signal)
         by = 'the constructor of the workflow'

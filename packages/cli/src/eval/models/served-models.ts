@@ -13,8 +13,7 @@ import {
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import {
-  findRowProblems,
-  invalidDataset,
+  assertRowsFit,
   loopRunner,
   workflowRunner,
   type EvaluatedModel,
@@ -128,7 +127,7 @@ export async function serveModels(
   }
   try {
     assertFlagsFit(server, options)
-    await assertRowsFit(server, plan)
+    await assertRowsFit(plan.dataset, plan.rows, server.rowCheck)
     const inFlight = forGroups(await inFlightOf(plan, flags, server), server, options)
     const gradesGroups = server.groupMinSize !== null
     const workersMayHelp =
@@ -213,15 +212,6 @@ function assertFlagsFit(
       `The grader of ${rollout} compares the attempts at a row and needs at least ${groupMinSize} of them (group.minSize of its config), and this run has ${attempts}: pass --n ${groupMinSize} or more.`,
     )
   }
-}
-
-/** @throws OsmosisError with code `invalid_dataset` that names the rows that the workflow does not accept */
-async function assertRowsFit(
-  { rowCheck }: EvaluatedServer,
-  { dataset, rows }: EvalRunPlan,
-): Promise<void> {
-  const problems = rowCheck === undefined ? [] : await findRowProblems(rows, rowCheck)
-  if (problems.length > 0) throw invalidDataset(dataset, problems)
 }
 
 /** The policy of a model, with its recording. */

@@ -2,6 +2,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
+import { assertRowsFit } from '@osmosis/eval'
 import { settingOptions } from '@osmosis/eval/analysis'
 import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
 
@@ -123,6 +124,9 @@ async function withLearner(
   { plan, flags, planned, server, say }: Preparation,
   interrupt: AbortSignal,
 ): Promise<TrainResult> {
+  const { datasetFile } = plan.config.experiment
+  await assertRowsFit(datasetFile, plan.rows, server.rowCheck)
+  await assertRowsFit(flags.heldOut ?? datasetFile, plan.heldOut, server.rowCheck)
   const learner = await planned.open(interrupt)
   const signals = [interrupt, server.died, planned.died()].filter((one) => one !== undefined)
   const progress = new TrainingProgress(flags.quiet ? undefined : standardError())

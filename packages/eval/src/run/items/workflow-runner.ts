@@ -12,6 +12,7 @@ import type {
 } from '@osmosis/controller'
 import type { PhaseFailure } from '@osmosis/runtime/trajectory'
 
+import { placeOf } from '../../dataset/dataset-row.ts'
 import type { GradedRollout } from '../../store/write/run-store.ts'
 import {
   recordedStepRewards,
@@ -116,7 +117,7 @@ interface OutcomeParts {
 }
 
 function toOutcome(result: RolloutOutcome, parts: OutcomeParts): ItemOutcome {
-  const classification = classifyResult(result, parts.needsReward)
+  const classification = classifyResult(result, parts)
   const samples = [...result.samples.values()]
   const record = toRecord(result, parts)
   const { graded } = record
@@ -232,7 +233,10 @@ type Classification = Pick<ItemOutcome, 'status' | 'reward' | 'errorType' | 'err
  * | a sample in training lacks a required reward | failed | `missing_reward` |
  * | anything else | success | |
  */
-function classifyResult(result: RolloutOutcome, needsReward: boolean): Classification {
+function classifyResult(
+  result: RolloutOutcome,
+  { item, needsReward }: Pick<OutcomeParts, 'item' | 'needsReward'>,
+): Classification {
   const samples = [...result.samples.values()]
   const inTraining = samples.filter(isInTraining)
   const reward = meanReward(inTraining)
@@ -246,7 +250,9 @@ function classifyResult(result: RolloutOutcome, needsReward: boolean): Classific
       if (fault === 'grader' && !needsReward && samples.length > 0) break
       const message = result.errorMessage ?? `the ${fault} failed and the server did not say why`
       const type = result.lostWith ?? result.errorCategory ?? `${fault}_failed`
-      return failed(type, message, reward)
+      // Such a failure may be the row's, which the server does not know by its place.
+      const where = type === 'validation_error' ? `${placeOf(item.row)}: ` : ''
+      return failed(type, where + message, reward)
     }
     case 'success':
       break
