@@ -1,6 +1,7 @@
 import { Agent, type AgentTool } from '@earendil-works/pi-agent-core'
 import {
   AgentWorkflow,
+  defineWorkflowConfig,
   Grader,
   lastAssistantText,
   type AgentWorkflowContext,
@@ -20,6 +21,9 @@ const multiply: AgentTool<typeof numbers> = {
     details: {},
   }),
 }
+
+// Pi has no limit of turns.
+export const config = defineWorkflowConfig({ name: 'multiply', rolloutLimits: { modelCalls: 8 } })
 
 const params = { temperature: 1, top_p: 1, max_tokens: 4096 }
 

@@ -3,33 +3,24 @@ import {
   argumentsObject,
   type ChatCompletion,
   type ChatCompletionChunk,
-  type ChatToolCall,
+  nameForAgent,
 } from '@osmosis/core/policy'
 
-/** Where a message has the order of its tool calls: LangChain splits them into two lists. */
-export const callOrderKey = 'tool_call_order'
-
-/** An answer of the policy as a message of LangChain. */
+/**
+ * An answer of the policy as a message of LangChain. A call with malformed arguments is not among its
+ * `invalid_tool_calls`, because agents end there: the policy is to get an error, and to try again.
+ */
 export function toAIMessage(completion: ChatCompletion): AIMessage {
   const { content, tool_calls: calls = [], refusal } = messageOf(completion)
   const reasoning = reasoningOf(messageOf(completion))
-  const tool_calls: AIMessage['tool_calls'] = []
-  const invalid_tool_calls: AIMessage['invalid_tool_calls'] = []
-  for (const call of calls) {
-    const { id, function: called } = call
-    const { name } = called
-    const parsed = parseArguments(called.arguments)
-    if (typeof parsed === 'object') {
-      tool_calls.push({ type: 'tool_call', id, name, args: parsed })
-    } else {
-      const args = called.arguments
-      invalid_tool_calls.push({ type: 'invalid_tool_call', id, name, args, error: parsed })
-    }
-  }
   return new AIMessage({
     content: content ?? '',
-    tool_calls,
-    invalid_tool_calls,
+    tool_calls: calls.map(({ id, function: { name, arguments: written } }) => ({
+      type: 'tool_call',
+      id,
+      name: nameForAgent(name, written),
+      args: argumentsObject(written) ?? {},
+    })),
     additional_kwargs: {
       ...(reasoning ? { reasoning_content: reasoning } : {}),
       ...(refusal ? { refusal } : {}),
@@ -55,10 +46,7 @@ export function toChunk(chunk: ChatCompletionChunk): AIMessageChunk | undefined 
   })
 }
 
-/**
- * What is known at the end only. Tool calls come whole: LangChain completes the arguments of a call that was cut, and
- * would run it. A JSON text around malformed ones makes it list them as invalid.
- */
+/** What is known at the end only. Tool calls come whole: LangChain would complete the arguments of a call that was cut. */
 export function toLastChunk(completion: ChatCompletion): AIMessageChunk {
   const { tool_calls: calls = [] } = messageOf(completion)
   return new AIMessageChunk({
@@ -66,8 +54,8 @@ export function toLastChunk(completion: ChatCompletion): AIMessageChunk {
     tool_call_chunks: calls.map(({ id, function: { name, arguments: written } }, place) => ({
       type: 'tool_call_chunk',
       id,
-      name,
-      args: argumentsObject(written) ? written : JSON.stringify(written),
+      name: nameForAgent(name, written),
+      args: argumentsObject(written) ? written : '{}',
       // From 1: in LangChain's events the text of an answer is block 0.
       index: place + 1,
     })),
@@ -87,33 +75,13 @@ function messageOf({ choices }: ChatCompletion): ChatCompletion['choices'][numbe
   return choices[0]?.message ?? { role: 'assistant', content: null }
 }
 
-/** The arguments, or what is wrong with them. */
-function parseArguments(text: string): Record<string, unknown> | string {
-  const object = argumentsObject(text)
-  if (object !== undefined) return object
-  try {
-    JSON.parse(text)
-    return 'Tool arguments must be a JSON object.'
-  } catch (error) {
-    return `Tool arguments are not valid JSON: ${(error as Error).message}`
-  }
-}
-
 function metadataOf(completion: ChatCompletion): Record<string, unknown> {
   const [choice] = completion.choices
-  const calls = choice?.message.tool_calls ?? []
   return {
     model_name: completion.model,
     ...(choice?.finish_reason ? { finish_reason: choice.finish_reason } : {}),
     ...(choice?.logprobs ? { logprobs: choice.logprobs } : {}),
-    ...(isSplit(calls) ? { [callOrderKey]: calls.map(({ id }) => id) } : {}),
   }
-}
-
-/** Whether LangChain has the calls in two lists. */
-function isSplit(calls: readonly ChatToolCall[]): boolean {
-  const areValid = calls.map((call) => typeof parseArguments(call.function.arguments) === 'object')
-  return areValid.includes(true) && areValid.includes(false)
 }
 
 /** Not for a usage that the endpoint did not report. Its declared type differs between versions of LangChain. */

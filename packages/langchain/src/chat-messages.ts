@@ -2,7 +2,6 @@ import { AIMessage, type BaseMessage, ToolMessage } from '@langchain/core/messag
 import { OsmosisError } from '@osmosis/core'
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
-import { callOrderKey } from './answer-messages.ts'
 import { textOf, toParts, type ContentBlock } from './content-parts.ts'
 
 /**
@@ -90,7 +89,7 @@ function assistantMessage(message: AIMessage): ChatMessage {
   }
 }
 
-/** The calls in the order in which the policy made them: LangChain keeps malformed ones in a list of their own. */
+/** The calls in the order of their blocks: LangChain keeps malformed ones, of other models, in a list of their own. */
 function toolCallsOf(message: AIMessage): ChatToolCall[] {
   const calls = [
     ...(message.tool_calls ?? []).map(({ id, name, args }) => toChatCall(id, name, args)),
@@ -133,8 +132,6 @@ function resultsOfInvalidCalls(message: AIMessage): ChatMessage[] {
 }
 
 function orderOf(message: AIMessage): unknown[] {
-  const order: unknown = message.response_metadata[callOrderKey]
-  if (Array.isArray(order)) return order
   return blocksOf(message).flatMap((block) =>
     block.type === 'tool_call' || block.type === 'invalid_tool_call' ? [block['id']] : [],
   )
