@@ -12,9 +12,6 @@ import { openai, openaiStream } from '../any-framework/agents/openai-agent.ts'
 
 export type RunAgent = (run: ContractRun) => Promise<string>
 
-/** Agents that end with a turn that has malformed calls, instead of sending the policy an error. */
-export const endWithMalformedCalls: ReadonlySet<string> = new Set(['langchain, agent'])
-
 /** Every adapter, streamed or not, and the dialects of the proxy. */
 export const agentsUnderTest: Readonly<Record<string, RunAgent>> = {
   'openai-agents': async (run) => openaiAgents.openaiAgents.run(run),

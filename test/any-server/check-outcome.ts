@@ -43,6 +43,9 @@ export function expectRightConversation(
   const sent = turns.slice(0, -1).map((turn, number) => turnOf(turn, dialect, number, objectOrNone))
   expect(assistantTurns(last)).toMatchObject(sent)
   expectResultsBehindTheirCalls(last)
+  const end = turns.at(-1)
+  const isAnswer = end?.text !== '' && end?.calls.length === 0 && !end.isCut
+  if (isAnswer) expect(requests, 'requests behind the last answer').toHaveLength(turns.length)
 }
 
 /** Each call has one result, in the turn of the call, and the agent adds nothing else. */

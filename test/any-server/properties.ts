@@ -8,7 +8,7 @@ import {
 } from '@osmosis/testing/kit/any-server'
 import * as fc from 'fast-check'
 
-import { agentsUnderTest, endWithMalformedCalls } from './agents-under-test.ts'
+import { agentsUnderTest } from './agents-under-test.ts'
 import { expectFailed, expectRightConversation } from './check-outcome.ts'
 import { startConversations } from './run-conversation.ts'
 
@@ -18,8 +18,8 @@ const agents = fc.constantFrom(...Object.entries(agentsUnderTest))
 export async function haveRightConversations(draws: fc.Parameters<unknown>): Promise<void> {
   const converse = await startConversations()
   await fc.assert(
-    fc.asyncProperty(agents, conversations, serverDialects, async ([name, run], drawn, dialect) => {
-      const turns = drawnFor(name, dialect, drawn)
+    fc.asyncProperty(agents, conversations, serverDialects, async ([, run], drawn, dialect) => {
+      const turns = drawnFor(dialect, drawn)
       expectRightConversation(await converse(run, turns, dialect), turns, dialect)
     }),
     draws as object,
@@ -31,22 +31,16 @@ export async function failWhereAnswersBreakOff(draws: fc.Parameters<unknown>): P
   const converse = await startConversations()
   const broken = [agents, conversations, serverDialects, failures] as const
   await fc.assert(
-    fc.asyncProperty(...broken, async ([name, run], drawn, dialect, failure) => {
-      const turns = drawnFor(name, dialect, drawn)
+    fc.asyncProperty(...broken, async ([, run], drawn, dialect, failure) => {
+      const turns = drawnFor(dialect, drawn)
       expectFailed(await converse(run, turns, dialect, failure), turns)
     }),
     draws as object,
   )
 }
 
-function drawnFor(
-  agent: string,
-  dialect: ServerDialect,
-  turns: readonly PolicyTurn[],
-): readonly PolicyTurn[] {
-  return tellsCallsApartByArguments(dialect) || endWithMalformedCalls.has(agent)
-    ? turns.map(withWholeObjects)
-    : turns
+function drawnFor(dialect: ServerDialect, turns: readonly PolicyTurn[]): readonly PolicyTurn[] {
+  return tellsCallsApartByArguments(dialect) ? turns.map(withWholeObjects) : turns
 }
 
 function withWholeObjects(turn: PolicyTurn): PolicyTurn {

@@ -21,6 +21,13 @@ export const answerMutations: readonly Mutation[] = [
     tests: failures,
   },
   {
+    name: 'answer: agents see a finish reason that is no word of chat completions',
+    file: 'packages/core/src/policy/answer/completion-accumulator.ts',
+    from: "this.#toolCalls.size > 0 ? 'tool_calls' : 'stop'",
+    to: "this.#toolCalls.size > 0 ? 'tool_calls' : reason",
+    tests: ['packages/core/test/policy/policy-fetch.test.ts'],
+  },
+  {
     name: 'answer: a whole message behind its deltas is said twice',
     file: 'packages/core/src/policy/answer/completion-accumulator.ts',
     from: 'this.#hasDeltas ? {} : numbered(message)',

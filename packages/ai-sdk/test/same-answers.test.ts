@@ -10,10 +10,10 @@ import { z } from 'zod'
 const tools: ToolSet = { add: tool({ inputSchema: z.looseObject({ a: z.number() }) }) }
 const ask = { prompt: 'go', tools, maxRetries: 0 }
 
-function events(...deltas: object[]): string {
+function events(finishReason: string, ...deltas: object[]): string {
   const chunks = [
     ...deltas.map((delta) => ({ index: 0, delta, finish_reason: null })),
-    { index: 0, delta: {}, finish_reason: 'tool_calls' },
+    { index: 0, delta: {}, finish_reason: finishReason },
   ]
   const head = { id: 'answer-1', created: 1_700_000_000, model: 'the-policy' }
   const lines = chunks.map((choice) => JSON.stringify({ ...head, choices: [choice] }))
@@ -44,6 +44,7 @@ const answers: [what: string, reply: Reply][] = [
     'a name that comes after the id and some arguments',
     fault.raw(
       events(
+        'tool_calls',
         { tool_calls: [{ index: 0, id: 'c1', function: { arguments: '{"a"' } }] },
         { tool_calls: [{ index: 0, function: { name: 'add', arguments: ':1' } }] },
         { tool_calls: [{ index: 0, function: { arguments: '}' } }] },
@@ -54,6 +55,7 @@ const answers: [what: string, reply: Reply][] = [
     'calls whose pieces take turns',
     fault.raw(
       events(
+        'tool_calls',
         { tool_calls: [{ index: 0, id: 'c1', function: { name: 'add', arguments: '{"a"' } }] },
         { tool_calls: [{ index: 1, id: 'c2', function: { name: 'add', arguments: '{"a":' } }] },
         { tool_calls: [{ index: 0, function: { arguments: ':1}' } }] },
@@ -61,7 +63,7 @@ const answers: [what: string, reply: Reply][] = [
       ),
     ),
   ],
-  ['a refusal', fault.raw(events({ refusal: 'I will ' }, { refusal: 'not.' }))],
+  ['a refusal', fault.raw(events('content_filter', { refusal: 'I will ' }, { refusal: 'not.' }))],
 ]
 
 /** A streamed answer as a program sees it. */

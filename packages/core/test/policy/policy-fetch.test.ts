@@ -59,6 +59,32 @@ describe('the fetch of a policy client', () => {
     expect(ids).toEqual([expect.stringMatching(/^chatcmpl-.{36}$/), expect.any(String)])
   })
 
+  it.each([
+    ['eos_token', 'stop'],
+    ['tool_calls', 'stop'],
+    ['END_TURN', 'stop'],
+    ['stop_sequence', 'stop'],
+    ['max_tokens', 'length'],
+    ['content_filter', 'content_filter'],
+  ])(
+    'the end %s of a text is %s for the agent, which knows no other words',
+    async (said, shown) => {
+      const answer = answerStream('ok').replace(
+        '"finish_reason":"stop"',
+        `"finish_reason":"${said}"`,
+      )
+      const policy = await startPolicyEndpoint((response) => sendStream(response, answer))
+      const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
+      const { fetch } = context.registerPolicySample('main')
+      for (const stream of [false, true]) {
+        const response = await fetch(`${policy.url}/chat/completions`, post({ messages, stream }))
+        expect(await response.text()).toContain(`"finish_reason":"${shown}"`)
+      }
+      const sample = (await context.getSamples()).get('main')
+      expect(sample?.calls.map(({ finishReason }) => finishReason)).toEqual([said, said])
+    },
+  )
+
   it('streams when a stream was requested', async () => {
     const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
     const response = await policyFetch(policy.url)(

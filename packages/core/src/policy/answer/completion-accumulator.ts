@@ -219,11 +219,15 @@ export class CompletionAccumulator {
     return message
   }
 
-  /** How the answer ended, for the agent: frameworks run calls only behind `tool_calls`. */
+  /**
+   * How the answer ended, for the agent, in the words of chat completions: frameworks run calls only behind
+   * `tool_calls`, and some ask again behind a word that they do not know.
+   */
   get #shownReason(): string {
     const reason = this.#finishReason ?? this.#earlyReason ?? 'stop'
     if (lengthReasons.test(reason)) return 'length'
-    return this.#toolCalls.size > 0 && reason !== 'content_filter' ? 'tool_calls' : reason
+    if (reason === 'content_filter') return reason
+    return this.#toolCalls.size > 0 ? 'tool_calls' : 'stop'
   }
 
   get #hasSaid(): boolean {
