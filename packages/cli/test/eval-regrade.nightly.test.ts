@@ -5,7 +5,7 @@ import { openRun } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'
 
 import { core, moduleIn } from './grader-modules.ts'
-import { inWorkspace, run } from './in-process.ts'
+import { inWorkspace, run, workIn } from './in-process.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 import { storedItem, storedManifest, storeRun } from './stored-runs.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
@@ -231,6 +231,7 @@ describe('osmosis eval regrade of stored samples', () => {
           }
         }`,
     })
+    workIn(root)
     const items = [storedItem(0, 'zero', 1, { graded: { metadata: { weight: '0.5' } } })]
     const code = { rollout: 'own', entrypoint: 'rollouts/own/main.ts' }
     const folder = await storeRun(path.join(root, '.osmosis/evals'), items, storedManifest(1, code))

@@ -178,16 +178,16 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(grades.get('2.0')).toMatchObject({ reward: 1, samples: { main: 1 }, error: null })
   })
 
-  it('gives the grader the variables and secrets of the run, and shows no secret', async () => {
+  it('gives the grader the secrets of the run, and shows none', async () => {
     const items = [storedItem(0, 'zero', 1)]
-    const inputs = { env: { LOCALE: 'fr' }, secrets: ['JUDGE_KEY'] }
+    const inputs = { secrets: ['JUDGE_KEY'] }
     const folder = await storeRun(temporaryFolder(), items, storedManifest(1, {}, inputs))
     const file = moduleIn(
       temporaryFolder(),
       'secret.ts',
       `export const secret = () => {
         console.log('key', process.env.JUDGE_KEY)
-        throw new Error(process.env.LOCALE + ' ' + process.env.JUDGE_KEY)
+        throw new Error('the ' + process.env.JUDGE_KEY)
       }`,
     )
     const args = ['eval', 'regrade', folder, '--grader', file]
@@ -196,7 +196,7 @@ describe('osmosis eval regrade of stored samples', () => {
       stderr: expect.stringContaining('secrets that have no value: JUDGE_KEY'),
     })
     const { stdout, stderr } = await run(args, { JUDGE_KEY: 'sesame-9' })
-    expect(stdout).toContain('0.1: fr [redacted]')
+    expect(stdout).toContain('0.1: the [redacted]')
     expect(stderr).toContain('key [redacted]')
     expect(readFileSync(path.join(folder, 'grades/secret-1.jsonl'), 'utf8')).not.toContain('sesame')
   })

@@ -45,6 +45,8 @@ export interface ViewerOptions extends RunPlaces, TrainingPlaces {
    * shown on the page. Default: the page cannot grade.
    */
   readonly regrade?: (location: string) => Promise<string>
+  /** Whether the page offers that for the run in a folder. Default: for all. */
+  readonly canRegrade?: (location: string) => Promise<boolean>
 }
 
 /** A server of the viewer. */
@@ -66,12 +68,12 @@ export interface Viewer {
  * @throws OsmosisError with code `port_in_use`
  */
 export async function startViewer(options: ViewerOptions): Promise<Viewer> {
-  const { port = 0, run, training, regrade, ...places } = options
+  const { port = 0, run, training, regrade, canRegrade, ...places } = options
   const page = await readPage()
   const guard = new Guard()
   const trainings = new TrainingCatalog(places)
   const shelf = new RunCatalog(places, trainings)
-  const parts = { shelf, summaries: new RunSummaries(shelf), trainings, regrade }
+  const parts = { shelf, summaries: new RunSummaries(shelf), trainings, regrade, canRegrade }
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (!guard.isAddressed(request, portOf(server))) replyText(response, 403, 'Wrong host.')

@@ -152,7 +152,7 @@ describe('a run', () => {
 })
 
 describe('grading again', () => {
-  it('with one key shows which verdicts change, again after the next edit', async () => {
+  it('with one key shows which verdicts change, and is not offered for runs of strangers', async () => {
     const folder = writeAirlineRun(inBrowser.root, {
       name: 'edited',
       rows: 60,
@@ -186,8 +186,15 @@ describe('grading again', () => {
     reward = null
     await press(page, 'r')
     await page.getByRole('alert').getByText('Not graded: main.ts exports no grader.').waitFor()
-    rmSync(folder, { recursive: true })
     expect(problems).toEqual([])
+
+    const canRegrade = async (): Promise<boolean> => false
+    const options = { root: inBrowser.root, run: 'edited', regrade, canRegrade }
+    await using other = await startViewer(options)
+    const foreign = await inBrowser.openUrl(other.url)
+    await foreign.page.getByRole('region', { name: 'Signal map' }).waitFor()
+    expect(await foreign.page.getByRole('button', { name: 'Re-grade' }).count()).toBe(0)
+    rmSync(folder, { recursive: true })
   })
 })
 

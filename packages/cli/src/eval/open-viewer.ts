@@ -13,7 +13,7 @@ import {
   printError,
   printOut,
 } from '../command/surroundings.ts'
-import { regradeForPage } from './regrade/regrade-run.ts'
+import { canRegrade, regradeForPage } from './regrade/regrade-run.ts'
 import { findRun, runsRoot, assertVariant } from './show/shown-run.ts'
 import { findTraining, trainingsRoot } from './training/find-training.ts'
 import type { EvalViewFlags } from './view.ts'
@@ -91,6 +91,7 @@ async function serve(
     root,
     trainingRoot: trainingsRoot(root),
     regrade: regradeForPage,
+    canRegrade,
     ...places,
     ...(port === undefined ? {} : { port }),
   })

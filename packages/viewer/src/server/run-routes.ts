@@ -17,6 +17,7 @@ export interface RouteParts {
   readonly trainings: TrainingCatalog
   /** See `ViewerOptions`. */
   readonly regrade: ((location: string) => Promise<string>) | undefined
+  readonly canRegrade: ((location: string) => Promise<boolean>) | undefined
 }
 
 /** Maximum size of a note. Bytes. */
@@ -29,12 +30,13 @@ interface Call {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly url: URL
-  readonly regrade: RouteParts['regrade']
+  /** Resolves with undefined when the page cannot grade the run. */
+  readonly grader: () => Promise<RouteParts['regrade']>
 }
 
 /** Answers a request for data, which the caller has authorised. */
 export async function answerApi(
-  { shelf, summaries, trainings, regrade }: RouteParts,
+  { shelf, summaries, trainings, regrade, canRegrade }: RouteParts,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -57,7 +59,9 @@ export async function answerApi(
     replyText(response, 404, `There is no run ${name}.`)
     return
   }
-  const call = { request, response, url, regrade }
+  const grader: Call['grader'] = async () =>
+    (await canRegrade?.(found.run.location)) === false ? undefined : regrade
+  const call = { request, response, url, grader }
   await answerRun(found, `${request.method ?? ''} ${what}`, item, call)
 }
 
@@ -82,11 +86,11 @@ async function answerRun(
   { run, view, variant }: FoundView,
   what: string,
   item: string,
-  { request, response, url, regrade }: Call,
+  { request, response, url, grader }: Call,
 ): Promise<void> {
   switch (what) {
     case 'GET ':
-      replyCompressed(response, await viewBody(run, view, regrade !== undefined))
+      replyCompressed(response, await viewBody(run, view, (await grader()) !== undefined))
       return
     case 'GET transcripts': {
       const name = toItemName(item)
@@ -111,10 +115,12 @@ async function answerRun(
       else await replyJson(response, await run.addNote(view, note))
       return
     }
-    case 'POST regrade':
+    case 'POST regrade': {
+      const regrade = await grader()
       if (regrade === undefined) replyText(response, 404, 'This page cannot grade.')
       else await replyJson(response, await gradeAgain(run, regrade))
       return
+    }
     case 'GET events':
       sendEvents(response, (follower) => run.follow(variant, follower))
       return
@@ -151,7 +157,7 @@ const bodies = new WeakMap<RunView, { readonly stamp: string; readonly body: Buf
 /** Cached until the next change: building it for a large run takes much time and memory. */
 async function viewBody(run: OpenRun, view: RunView, canRegrade: boolean): Promise<Buffer> {
   const { document, progress, variants } = await run.answer(view)
-  const stamp = JSON.stringify([view.changes, progress, variants])
+  const stamp = JSON.stringify([view.changes, progress, variants, canRegrade])
   const known = bodies.get(view)
   if (known?.stamp === stamp) return known.body
   const body = await compressJson({ document, progress, variants, canRegrade })

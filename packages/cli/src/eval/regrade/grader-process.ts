@@ -3,12 +3,7 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import {
-  type RolloutGrade,
-  type StoredRollout,
-  findWorkspaceRoot,
-  type RunReader,
-} from '@osmosis/eval'
+import type { RolloutGrade, StoredRollout, RunReader } from '@osmosis/eval'
 
 import {
   printError,
@@ -17,11 +12,13 @@ import {
   hideSecrets,
   workingFolder,
 } from '../../command/surroundings.ts'
+import { onOneLine } from '../../command/terminal-text.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import { readEnvironment, requiredSecrets } from '../../inputs/environment.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
 import type { FromGrader, ToGrader } from './grade-child.ts'
 import type { GraderOrder } from './load-grader.ts'
+import { ownFiles } from './own-files.ts'
 
 /** Options of a {@link GraderProcess}. */
 export interface GraderProcessOptions {
@@ -220,40 +217,43 @@ function childFile(): string {
 }
 
 /**
- * The environment and limits of the grader: its variables, secrets and time limit are those of the run.
+ * The environment and limits of the grader. Its secrets and its time limit are those of the run; its code and its
+ * variables are those of the workspace in which the command was started, or of `--grader`.
  *
- * @throws OsmosisError with code `invalid_config` for secrets without a value, and when the run has no
- * grader any more
+ * @throws OsmosisError with code `invalid_config` for secrets without a value, and when neither names a grader
  */
 export async function graderSurroundings(
   run: RunReader,
   flags: Pick<EvalRegradeFlags, 'grader' | 'secretsFile'>,
 ): Promise<Omit<GraderProcessOptions, 'onFile'>> {
-  const { inputs, provenance } = run.manifest
-  const { code, timeouts } = inputs
-  const root = await rootOf(run)
-  const entrypoint = root === undefined ? null : path.join(root, code.entrypoint)
-  if (flags.grader === undefined && entrypoint === null) {
+  const { code, timeouts, env, secrets: names } = run.manifest.inputs
+  const own = await ownFiles(run)
+  if (flags.grader === undefined && own.entrypoint === null) {
     throw invalid(
-      `The entrypoint of the run, ${code.entrypoint}, no longer exists. Name a grader with --grader.`,
+      `The workspace of this folder has no entrypoint ${onOneLine(JSON.stringify(code.entrypoint))}, and code of other folders does not grade a run by itself. Name a grader with --grader <file>.`,
+    )
+  }
+  const unset = Object.keys(env).filter((name) => !Object.hasOwn(own.env, name))
+  if (unset.length > 0) {
+    printError(
+      `warning: variables of the run that its config in this workspace does not set are left out: ${unset.map(onOneLine).join(', ')}. A grader that needs them gets them from the environment.\n`,
     )
   }
   const environment = readEnvironment()
-  const secrets = await requiredSecrets(inputs.secrets, flags.secretsFile, environment)
+  const secrets = await requiredSecrets(names, flags.secretsFile, environment)
   hideSecrets(secrets)
-  const isOfConfig = provenance.config !== null && root !== undefined
   return {
     order: {
       grader: flags.grader === undefined ? null : absolute(flags.grader),
-      entrypoint,
+      entrypoint: own.entrypoint,
       kind: code.kind,
       timeoutSeconds: timeouts.grader_seconds,
       artifactRoot: path.join(run.location, 'artifacts'),
     },
-    folder: isOfConfig ? path.join(root, 'rollouts', code.rollout) : workingFolder(),
+    folder: own.folder ?? workingFolder(),
     env: {
       ...environment,
-      ...inputs.env,
+      ...own.env,
       ...secrets,
       // User code does not need the login, and no policy listens.
       OSMOSIS_TOKEN: undefined,
@@ -261,19 +261,6 @@ export async function graderSurroundings(
       OSMOSIS_ROLLOUT_ID: undefined,
     },
   }
-}
-
-/** The folder to which the entrypoint of a run is relative; undefined when the entrypoint does not exist. */
-async function rootOf({ location, manifest }: RunReader): Promise<string | undefined> {
-  const { file } = splitSpec(manifest.inputs.code.entrypoint)
-  const candidates = [
-    // A workspace may have been copied together with its runs.
-    await findWorkspaceRoot(path.join(location, 'file')),
-    manifest.provenance.root,
-    await findWorkspaceRoot(fromHere('file')),
-    workingFolder(),
-  ]
-  return candidates.find((root) => root !== undefined && existsSync(path.join(root, file)))
 }
 
 function absolute(spec: string): string {

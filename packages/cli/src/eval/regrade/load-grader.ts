@@ -21,7 +21,7 @@ import {
 export interface GraderOrder extends Pick<StoredGrading, 'timeoutSeconds' | 'artifactRoot'> {
   /** `<file>[:<export>]`; null for the grader of the entrypoint. */
   readonly grader: string | null
-  /** The entrypoint of the run; null when it no longer exists. */
+  /** The entrypoint of the run; null when the workspace does not have it. */
   readonly entrypoint: string | null
   readonly kind: RunInputs['code']['kind']
 }
@@ -69,7 +69,8 @@ async function configsFor(
 ): Promise<{ configs: Configs; warnings: string[] }> {
   if (grader === null) return { configs: own, warnings: [] }
   if (entrypoint === null) {
-    const why = 'The entrypoint of the run no longer exists, so its configs are not known.'
+    const why =
+      'The workspace of this folder has no entrypoint of the run, so its configs are not known.'
     return { configs: own, warnings: [why] }
   }
   try {

@@ -8,6 +8,7 @@ import {
   formatQuantity,
   originalGrading,
   openRun,
+  openRunFolder,
   regradeRun,
   wholeGroups,
   type RunReader,
@@ -28,6 +29,7 @@ import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import { findRun, runsRoot, openShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
+import { ownFiles } from './own-files.ts'
 import { GraderProcess, type GraderProcessOptions, graderSurroundings } from './grader-process.ts'
 import { regradeDocument, regradeReport, type EndedRegrading } from './regrade-report.ts'
 import { SourceWatcher } from './source-watcher.ts'
@@ -70,6 +72,11 @@ export async function evalRegradeCommand(name: string, flags: EvalRegradeFlags):
   } finally {
     interrupt.release()
   }
+}
+
+/** Whether the page can grade a run: its entrypoint is one of the workspace in which the command was started. */
+export async function canRegrade(location: string): Promise<boolean> {
+  return (await ownFiles(await openRunFolder(location))).entrypoint !== null
 }
 
 /** The grading that the page makes; the next one replaces it. */
