@@ -2,6 +2,7 @@ import { answerMutations } from './answer-mutations.ts'
 import type { Mutation } from './mutation.ts'
 import { rewardMutations } from './reward-mutations.ts'
 import { rowMutations } from './row-mutations.ts'
+import { sandboxMutations } from './sandbox-mutations.ts'
 import { trainingMutations } from './training-mutations.ts'
 import { wireMutations } from './wire-mutations.ts'
 
@@ -10,5 +11,6 @@ export const mutations: readonly Mutation[] = [
   ...answerMutations,
   ...rewardMutations,
   ...rowMutations,
+  ...sandboxMutations,
   ...trainingMutations,
 ]

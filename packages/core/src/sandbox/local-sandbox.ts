@@ -1,21 +1,24 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { lstat, mkdir, readFile, realpath, writeFile } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { errorMessage, OsmosisError } from '../errors.ts'
+import { errorMessage, isOsmosisError, OsmosisError } from '../errors.ts'
 import { killGroup, spawnInGroup } from './process-group.ts'
+import { openBelow, pathBelow, readLimited } from './regular-file.ts'
 import {
   type ExecOptions,
   type ExecResult,
   LimitedOutput,
+  type ReadOptions,
   type Sandbox,
   sandboxLimits,
   type SandboxLimits,
 } from './sandbox.ts'
 
 /** Options of {@link LocalSandbox}. */
-export interface LocalSandboxOptions extends SandboxLimits {
+export interface LocalSandboxOptions extends SandboxLimits, ReadOptions {
   /** The folder of the sandbox, such as `await ctx.workFolder()`. */
   readonly folder: string
   /**
@@ -30,7 +33,8 @@ const graceMs = 1000
 
 /**
  * Runs commands on this machine, as its own user. It limits time and output, and ends a command with its process group;
- * it does not keep a command from other files or from the network: what an untrusted policy writes needs a container.
+ * it does not keep a command from other files, from the variables of this process, which it can read, or from the network:
+ * what an untrusted policy writes needs a container.
  */
 export class LocalSandbox implements Sandbox {
   readonly #options: LocalSandboxOptions
@@ -48,15 +52,14 @@ export class LocalSandbox implements Sandbox {
     this.#assertOpen()
     const limits = sandboxLimits(options, this.#options)
     const { folder, env } = this.#options
-    const cwd = await this.#inside(options.cwd ?? '.')
+    const cwd = await pathBelow(folder, options.cwd ?? '.')
     const [program = '', ...args] =
       typeof command === 'string' ? ['/bin/sh', '-c', command] : command
     this.#assertOpen()
-    const child = spawnInGroup(program, args, {
-      cwd,
-      env: { ...env, HOME: folder, ...options.env },
-      signal,
-    })
+    const settings = { cwd, env: { ...env, HOME: folder, ...options.env }, signal }
+    const notStarted = `${program} cannot be started`
+    // Some failures are thrown, and others are events.
+    const child = await orFailed(notStarted, async () => spawnInGroup(program, args, settings))
     this.#running.add(child)
     let timedOut = false
     const timer = setTimeout(() => {
@@ -83,7 +86,7 @@ export class LocalSandbox implements Sandbox {
       return { exitCode, stdout: stdout.text, stderr: stderr.text, timedOut, truncated }
     } catch (cause) {
       signal?.throwIfAborted()
-      throw failed(`${program} cannot be started`, cause)
+      throw failed(notStarted, cause)
     } finally {
       clearTimeout(timer)
       clearTimeout(grace)
@@ -91,22 +94,31 @@ export class LocalSandbox implements Sandbox {
     }
   }
 
-  async read(file: string): Promise<Uint8Array> {
-    const target = await this.#inside(file)
-    return readFile(target).catch((error: unknown) => {
-      throw failed(`${file} cannot be read`, error)
+  async read(file: string, options: ReadOptions = {}): Promise<Uint8Array> {
+    const { maxBytes } = sandboxLimits(options, this.#options)
+    return orFailed(`${file} cannot be read`, async () => {
+      const handle = await openBelow(this.#options.folder, file, constants.O_RDONLY)
+      try {
+        return await readLimited(handle, file, maxBytes)
+      } finally {
+        await handle.close()
+      }
     })
   }
 
   async write(file: string, content: string | Uint8Array): Promise<void> {
     this.#assertOpen()
-    const target = await this.#inside(file)
-    try {
-      await mkdir(path.dirname(target), { recursive: true })
-      await writeFile(target, content)
-    } catch (error) {
-      throw failed(`${file} cannot be written`, error)
-    }
+    const { folder } = this.#options
+    await orFailed(`${file} cannot be written`, async () => {
+      await mkdir(path.dirname(await pathBelow(folder, file)), { recursive: true })
+      const handle = await openBelow(folder, file, constants.O_WRONLY | constants.O_CREAT)
+      try {
+        await handle.truncate()
+        await handle.writeFile(content)
+      } finally {
+        await handle.close()
+      }
+    })
   }
 
   async close(): Promise<void> {
@@ -119,29 +131,14 @@ export class LocalSandbox implements Sandbox {
   #assertOpen(): void {
     if (this.#isClosed) throw new OsmosisError('tool_failed', 'The sandbox is closed.')
   }
-
-  /** The real path of a file that may not exist yet, with links followed. */
-  async #inside(file: string): Promise<string> {
-    const root = await realpath(this.#options.folder)
-    const target = path.resolve(root, file)
-    let known = target
-    while (!(await exists(known))) known = path.dirname(known)
-    // A link that leads nowhere has no real path: writing to it would create what it names.
-    const start = await realpath(known).catch(() => '')
-    const real = path.join(start, path.relative(known, target))
-    if (real === root || real.startsWith(root + path.sep)) return real
-    throw new OsmosisError(
-      'invalid_request',
-      `${file} is outside of the folder of the sandbox: expected a path below it.`,
-    )
-  }
 }
 
-async function exists(file: string): Promise<boolean> {
-  return lstat(file).then(
-    () => true,
-    () => false,
-  )
+async function orFailed<T>(what: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw isOsmosisError(error) ? error : failed(what, error)
+  }
 }
 
 function failed(what: string, cause: unknown): OsmosisError {

@@ -1,4 +1,5 @@
 import { OsmosisError } from '../errors.ts'
+import { defaultMaxBytes } from './regular-file.ts'
 
 /** A place where an agent runs commands and keeps files. */
 export interface Sandbox {
@@ -13,10 +14,11 @@ export interface Sandbox {
    * The bytes of a file.
    *
    * @param path - below the folder of the sandbox
-   * @throws OsmosisError with code `tool_failed` when it cannot be read, `invalid_request` for a path outside
+   * @throws OsmosisError with code `tool_failed` when it cannot be read, is no regular file or too large, `invalid_request` for
+   * a path outside
    */
-  read(path: string): Promise<Uint8Array>
-  /** Writes a file, and creates its folders. Throws what `read` throws. */
+  read(path: string, options?: ReadOptions): Promise<Uint8Array>
+  /** Writes a regular file, and creates its folders. Throws what `read` throws. */
   write(path: string, content: string | Uint8Array): Promise<void>
   /** Ends what still runs. Has no effect the second time. */
   close(): Promise<void>
@@ -28,6 +30,12 @@ export interface SandboxLimits {
   readonly timeoutSeconds?: number
   /** How much of stdout, and of stderr, is returned; the rest is read and dropped. Bytes; default 1 MiB. */
   readonly maxOutputBytes?: number
+}
+
+/** Limits on one file. */
+export interface ReadOptions {
+  /** A larger file is an error. Bytes; default 64 MiB. */
+  readonly maxBytes?: number
 }
 
 export interface ExecOptions extends SandboxLimits {
@@ -53,15 +61,21 @@ export interface ExecResult {
   readonly truncated: boolean
 }
 
-const defaults: Required<SandboxLimits> = { timeoutSeconds: 60, maxOutputBytes: 1024 * 1024 }
+type Limits = SandboxLimits & ReadOptions
+
+const defaults: Required<Limits> = {
+  timeoutSeconds: 60,
+  maxOutputBytes: 1024 * 1024,
+  maxBytes: defaultMaxBytes,
+}
 
 /**
- * The limits of a command: its own, else those of the sandbox, else the defaults.
+ * The limits of a command or a file: its own, else those of the sandbox, else the defaults.
  *
  * @throws OsmosisError with code `invalid_config` for a limit that is not above 0
  */
-export function sandboxLimits(...given: readonly SandboxLimits[]): Required<SandboxLimits> {
-  const limit = (name: keyof SandboxLimits): number => {
+export function sandboxLimits(...given: readonly Limits[]): Required<Limits> {
+  const limit = (name: keyof Limits): number => {
     const value = given.find((limits) => limits[name] !== undefined)?.[name] ?? defaults[name]
     if (Number.isFinite(value) && value > 0) return value
     throw new OsmosisError(
@@ -69,7 +83,11 @@ export function sandboxLimits(...given: readonly SandboxLimits[]): Required<Sand
       `${name} must be a number above 0, got ${String(value)}.`,
     )
   }
-  return { timeoutSeconds: limit('timeoutSeconds'), maxOutputBytes: limit('maxOutputBytes') }
+  return {
+    timeoutSeconds: limit('timeoutSeconds'),
+    maxOutputBytes: limit('maxOutputBytes'),
+    maxBytes: limit('maxBytes'),
+  }
 }
 
 /** Collects output of a command up to a number of bytes. */

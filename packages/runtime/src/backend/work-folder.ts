@@ -1,8 +1,16 @@
-import { copyFile, glob, lstat, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { constants, createWriteStream } from 'node:fs'
+import { glob, lstat, mkdir, mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError, type WorkFolderOptions } from '@osmosis/core'
+import { openBelow } from '@osmosis/core/sandbox'
+
+import { removeTree } from './remove-tree.ts'
+
+/** How much the artifacts of a rollout may have: the agent may leave a file that is larger than the disk. Bytes. */
+const maxArtifactBytes = 1024 ** 3
 
 /** The folder that one rollout works in. */
 export class WorkFolder {
@@ -37,18 +45,38 @@ export class WorkFolder {
   async store(artifactsDir: () => string | null): Promise<void> {
     const { artifacts = [] } = this.#options
     if (artifacts.length === 0) return
+    const failures: string[] = []
+    const note = (error: unknown): unknown => failures.push(errorMessage(error))
+    let rest = maxArtifactBytes
     try {
       for await (const name of glob([...artifacts], { cwd: this.path })) {
-        const source = path.join(this.path, name)
-        // Links may name files of the host.
-        if (!(await lstat(source)).isFile()) continue
+        // Links may name files of the host, and what is no regular file may never end.
+        if (!(await lstat(path.join(this.path, name))).isFile()) continue
         const target = artifactsDir()
         if (target === null) throw new Error('the folder for artifacts cannot be created')
-        await mkdir(path.dirname(path.join(target, name)), { recursive: true })
-        await copyFile(source, path.join(target, name))
+        await this.#copy(name, path.join(target, name), rest).then((size) => (rest -= size), note)
       }
     } catch (error) {
-      this.#warn(`files could not be stored: ${errorMessage(error)}`)
+      note(error)
+    }
+    const [first] = failures
+    if (first !== undefined)
+      this.#warn(`files could not be stored (${failures.length}), such as: ${first}`)
+  }
+
+  /** Returns the size. */
+  async #copy(name: string, target: string, maxBytes: number): Promise<number> {
+    const source = await openBelow(this.path, name, constants.O_RDONLY)
+    try {
+      const { size } = await source.stat()
+      if (size > maxBytes) throw new Error(`${name} exceeds the limit of ${maxArtifactBytes} bytes`)
+      await mkdir(path.dirname(target), { recursive: true })
+      // Without its end, a file that grows as fast as it is read would be copied forever.
+      const read = source.createReadStream({ autoClose: false, ...(size > 0 && { end: size - 1 }) })
+      await pipeline(read, createWriteStream(target))
+      return size
+    } finally {
+      await source.close()
     }
   }
 
@@ -59,7 +87,7 @@ export class WorkFolder {
       return
     }
     try {
-      await rm(this.path, { recursive: true, force: true, maxRetries: 3 })
+      await removeTree(this.path)
     } catch (error) {
       this.#warn(`its work folder could not be deleted: ${errorMessage(error)}`)
     }

@@ -1,0 +1,55 @@
+import type { Mutation } from './mutation.ts'
+
+const opened = {
+  file: 'packages/core/src/sandbox/regular-file.ts',
+  tests: ['packages/core/test/sandbox/hostile-files.test.ts'],
+}
+const workFolder = { tests: ['packages/runtime/test/backend/work-folder.test.ts'] }
+
+/** What the code of a model leaves behind, and servers whose disk is full or does not answer. */
+export const sandboxMutations: readonly Mutation[] = [
+  {
+    name: 'sandbox: a FIFO blocks a thread',
+    from: 'flags | constants.O_NONBLOCK | constants.O_NOFOLLOW',
+    to: 'flags | constants.O_NOFOLLOW',
+    ...opened,
+  },
+  {
+    name: 'sandbox: a FIFO with an open end is written to',
+    from: 'if (!opened.isFile()) throw notRegular(file)',
+    to: 'if (opened.isDirectory()) throw notRegular(file)',
+    ...opened,
+  },
+  {
+    name: 'sandbox: a link that changes leads outside',
+    from: 'if (now.ino === opened.ino && now.dev === opened.dev) return handle',
+    to: 'if (now.ino !== 0n) return handle',
+    ...opened,
+  },
+  {
+    name: 'sandbox: a file that grows fills the memory',
+    from: 'while (length <= maxBytes) {',
+    to: 'while (size <= maxBytes) {',
+    ...opened,
+  },
+  {
+    name: 'sandbox: a file of the largest size is refused',
+    from: 'while (length <= maxBytes) {',
+    to: 'while (length < maxBytes) {',
+    ...opened,
+  },
+  {
+    name: 'artifacts: a folder that is a link leads outside',
+    file: 'packages/runtime/src/backend/work-folder.ts',
+    from: 'await openBelow(this.path, name, constants.O_RDONLY)',
+    to: "await open(path.join(this.path, name), 'r')",
+    ...workFolder,
+  },
+  {
+    name: 'artifacts: a deep folder remains',
+    file: 'packages/runtime/src/backend/remove-tree.ts',
+    from: 'await rename(below, path.join(folder, randomUUID()))',
+    to: 'await chmod(below, 0o700)',
+    ...workFolder,
+  },
+]
