@@ -16,6 +16,23 @@ function mutationsOf(
 
 /** The training loop and its learners. */
 export const trainingMutations: readonly Mutation[] = [
+  ...mutationsOf(
+    'packages/train/learner/sampling.py',
+    [`${train}/local-learner.test.ts`],
+    [
+      ['answers of a seed are not confirmed', 'and not self._confirm(request)', 'and False'],
+      [
+        'a token that is drawn again has another number',
+        'if len(self.draws) == len(self.ids):',
+        'self.draws[len(self.ids) :] = []\n        if True:',
+      ],
+      [
+        'logprobs of confirmed answers are those of their batch',
+        'request.logprobs[place] = float(logprobs[row, token])',
+        'pass',
+      ],
+    ],
+  ),
   ...mutationsOf('packages/train/src/batch/advantages.ts', known, [
     [
       'deviations are those over all groups',

@@ -61,7 +61,7 @@ class Learner:
         self.seeds = random.Random(options.seed)  # for requests without a seed of their own
         self.vllm = Vllm(policy, options, vllm_share) if vllm_share else None
         most_tokens = cache // policy.cache_bytes if policy.cache_bytes else sys.maxsize
-        self.sampler = self.vllm or Sampler(policy, self.trainer, self.lock, options.batch, most_tokens)
+        self.sampler = self.vllm or Sampler(policy, self.trainer, self.lock, options.batch, most_tokens, options.exact)
         self.conversations = Conversations(policy)
         self.token_text = lru_cache(65_536)(lambda token: policy.decode([token]))
         self.requests = set()
@@ -322,7 +322,7 @@ def main():
     parser.add_argument("--lora-rank", type=int, default=16, help="0 trains all weights")
     parser.add_argument("--sampler", choices=["auto", "torch", "vllm"], default="auto", help="vLLM where it is installed and finds a GPU")
     parser.add_argument("--learning-rate", type=float, default=1e-5, help="of updates that name none")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, help="repeats answers and updates exactly on this machine, but for those of vLLM")
     parser.add_argument("--max-length", type=int, default=4096, help="tokens of a prompt and its answer")
     parser.add_argument("--batch", type=int, default=256, help="answers that are sampled at once")
     parser.add_argument("--micro-batch-tokens", type=int, default=8192, help="tokens that are trained at once")
@@ -337,6 +337,11 @@ def main():
         fail("--sampler vllm needs vllm in this Python or on PATH, and --lora-rank above 0: it loads adapters after updates, not all weights.")
     if options.threads:
         torch.set_num_threads(options.threads)
+    options.exact, options.seed = options.seed is not None, options.seed or 0
+    if options.exact:
+        # Some kernels of GPUs add in an order of their own. PyTorch warns where it has no others.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
     # Only the line below goes to stdout, whatever the libraries print.
     stdout = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -26,7 +26,7 @@ def memory(policy, options):
 
 def vllm_share(policy, options, weights, left):
     wanted = policy.device.type == "cuda" and options.lora_rank > 0 and vllm_program() and left * free_memory(policy.device)[1] > 1.3 * weights
-    return max(0.05, min(left, 0.9)) if options.sampler == "vllm" or (options.sampler == "auto" and wanted) else 0
+    return max(0.05, min(left, 0.9)) if options.sampler == "vllm" or (options.sampler == "auto" and wanted and not options.exact) else 0
 
 
 def free_memory(device):

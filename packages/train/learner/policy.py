@@ -54,8 +54,8 @@ class TransformersPolicy(Policy):
 
         self.device = torch.device(pick_device(options.device))
         self.lora = options.lora_rank > 0
-        # Small updates are lost when bfloat16 weights are trained themselves.
-        auto = "bfloat16" if self.device.type == "cuda" and self.lora else "float32"
+        # Small updates are lost when bfloat16 weights are trained themselves, and most of its answers would be drawn again by a seed.
+        auto = "bfloat16" if self.device.type == "cuda" and self.lora and not options.exact else "float32"
         self.dtype = getattr(torch, auto if options.dtype == "auto" else options.dtype)
         try:
             config = transformers.AutoConfig.from_pretrained(self.name)

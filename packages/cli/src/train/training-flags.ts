@@ -47,7 +47,7 @@ function trainingFlags(command: Command) {
     .option('--patience <n>', 'stop after this many steps without a better one', countFrom(1))
     .option(
       '--seed <n>',
-      'repeats a training: the order of rows and sequences, the answers, and what --sample and --shuffle take (default: 0)',
+      'repeats a training, here to the last bit: rows, order, answers, weights, and what --sample and --shuffle take (default: 0, but for rounding)',
       countFrom(0),
     )
     .optionsGroup(groups.limits)

@@ -36,7 +36,7 @@ def check_turns(model):
     from answers import Conversations, parse_answer
     from policy import TransformersPolicy
 
-    options = argparse.Namespace(model=str(model), device="cpu", dtype="auto", lora_rank=0, seed=0, max_length=512)
+    options = argparse.Namespace(model=str(model), device="cpu", dtype="auto", lora_rank=0, seed=0, exact=True, max_length=512)
     policy = TransformersPolicy(options)
     conversations = Conversations(policy)
     end = policy.tokenizer.convert_tokens_to_ids("<|im_end|>")

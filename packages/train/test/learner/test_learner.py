@@ -18,6 +18,7 @@ from learner_process import HERE, KEY, LEARNER, READ_NOTE, LearnerProcess, quest
 sys.path.insert(0, str(LEARNER.parent))
 import answers
 import sampling
+import torch
 from bodies import Problem
 from learner import Learner
 
@@ -209,7 +210,7 @@ class InOneProcess(unittest.TestCase):
     def test_refuses_tools_of_a_family_that_it_cannot_read_by_name(self):
         policy = tiny_policy(False)
         policy.template = "{% for tool in tools %}[TOOL_CALLS]"
-        learner = Learner(policy, Namespace(learning_rate=0, micro_batch_tokens=1, seed=0, batch=1), 0, 0)
+        learner = Learner(policy, Namespace(learning_rate=0, micro_batch_tokens=1, seed=0, exact=False, batch=1), 0, 0)
         with self.assertRaisesRegex(Problem, "form of Mistral") as refused:
             learner.chat({"messages": [question(1)], "tools": [READ_NOTE]}, None)
         self.assertEqual((refused.exception.status, refused.exception.body["error"]["code"]), (400, "tools_unsupported"))
@@ -251,6 +252,45 @@ class InOneProcess(unittest.TestCase):
         self.assertEqual(starts[0], 4)
         self.assertGreater(len(starts), 4)
         self.assertEqual(sample(1), everything)
+
+    def test_a_seed_decides_an_answer_to_the_last_bit_whatever_is_sampled_beside_it(self):
+        policy = tiny_policy(True)
+        texts = [policy.render([question(door)], [READ_NOTE] * (1 + door % 3), True) for door in range(16)]
+        settings = [(0.0, [], 90), (2.0, [], 90), (1.3, ["e", "a1"], 200), (1.0, [], 300)]
+
+        def sample(batch, most_tokens, exact=True):
+            requests = [
+                sampling.Request(policy.encode(text), temperature, most, stop, seed)
+                for seed, text in enumerate(texts) for temperature, stop, most in settings]
+            sampler = sampling.Sampler(policy, Namespace(version=0), threading.Lock(), batch, most_tokens, exact)
+            for request in requests:
+                sampler.submit(request)
+            for request in requests:
+                self.assertTrue(request.done.wait(120))
+                self.assertEqual(len(request.logprobs), len(request.ids))
+                self.assertIn(request.finish, ("stop", "length"))
+            return [(request.ids, request.logprobs, request.finish) for request in requests]
+
+        together = sample(64, 10**6)
+        self.assertNotEqual(sample(64, 10**6, exact=False), sample(1, 10**6, exact=False))  # else this test shows nothing
+        for batch, most_tokens in (64, 10**6), (64, 1500), (7, 10**6), (1, 10**6):
+            self.assertEqual(sample(batch, most_tokens), together)
+
+    def test_a_seed_is_refused_where_sampling_and_training_disagree(self):
+        policy = tiny_policy(True)
+        head = policy.head
+        policy.start = lambda prompts: (torch.zeros(len(prompts), policy.vocabulary_size), None)
+        policy.step = lambda state, rows, tokens: (torch.zeros(len(rows), policy.vocabulary_size), None)
+        policy.head = lambda hidden: 3 * head(hidden)
+        sampler = sampling.Sampler(policy, Namespace(version=0), threading.Lock(), 8, 10**6, True)
+        requests = [sampling.Request(policy.encode("door"), 1.0, 200, [], seed) for seed in range(20)]
+        for request in requests:
+            sampler.submit(request)
+        for request in requests:
+            self.assertTrue(request.done.wait(60))
+        refused = [request.error for request in requests if request.error]
+        self.assertTrue(refused)
+        self.assertEqual(refused[0].body["error"]["code"], "drift")
 
 
 class Conversations(unittest.TestCase):

@@ -70,3 +70,11 @@ class TablePolicy(Policy):
 
     def export(self, folder):
         Path(folder, "weights.json").write_text(json.dumps(self.module.weight.tolist()))
+
+
+class CrowdedPolicy(TablePolicy):
+    """Its logits depend on how many answers are sampled together, as rounding makes those of every model, but by far more."""
+
+    def logits(self, conversations):
+        logits = super().logits(conversations)
+        return logits + 0.1 * min(len(conversations), 3) * (-1.0) ** torch.arange(VOCABULARY)
