@@ -12,6 +12,9 @@ if (isOlder(process.versions.node, needed)) {
 } else {
   const { main } = await import('./main.ts')
   const { ignoreBrokenPipe } = await import('@osmosis/runtime/containment')
+  const { breakUpCommands } = await import('./command/github-commands.ts')
+  const { environment } = await import('./command/surroundings.ts')
+  breakUpCommands(environment())
   // The command continues when the reader of its output has closed the pipe.
   ignoreBrokenPipe()
   const exitCode = await main(process.argv.slice(2))

@@ -3,6 +3,7 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 import { WriteStream } from 'node:tty'
 
+import { withoutCommands } from './github-commands.ts'
 import { HiddenSecrets, type Redaction } from './redaction.ts'
 
 /** A stream that a command writes to. A terminal has `isTTY` and its width. */
@@ -59,10 +60,10 @@ const storage = new AsyncLocalStorage<KnownSurroundings>()
 /** The surroundings of the process. Its streams are opened when they are needed. */
 const ofProcess: KnownSurroundings = {
   get stdout() {
-    return process.stdout
+    return withoutCommands(process.stdout, ofProcess.env)
   },
   get stderr() {
-    return process.stderr
+    return withoutCommands(process.stderr, ofProcess.env)
   },
   get stdin() {
     return process.stdin
@@ -86,17 +87,18 @@ export async function runWithin(
   command: () => Promise<number | undefined>,
 ): Promise<number | undefined> {
   const { stdout, stderr, stdin, env, cwd, signal } = surroundings
+  const variables = env === undefined ? ofProcess.env : definedIn(env)
   const known: KnownSurroundings = {
     get stdout() {
-      return stdout ?? process.stdout
+      return withoutCommands(stdout ?? process.stdout, variables)
     },
     get stderr() {
-      return stderr ?? process.stderr
+      return withoutCommands(stderr ?? process.stderr, variables)
     },
     get stdin() {
       return stdin ?? process.stdin
     },
-    env: env === undefined ? ofProcess.env : definedIn(env),
+    env: variables,
     cwd: cwd === undefined ? undefined : path.resolve(cwd),
     signal,
     added: new Map(),

@@ -2,10 +2,13 @@ import { OsmosisError } from '@osmosis/core'
 import type { RowCheck } from '@osmosis/eval'
 import { runWorker } from '@osmosis/workers'
 
+import { breakUpCommands } from '../command/github-commands.ts'
+import { environment } from '../command/surroundings.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { backendOptions, factsOf, rowCheckOf, type WorkerArguments } from './served-workflow.ts'
 
 // Started by `workflowInWorkers`, once for each worker.
+breakUpCommands(environment())
 const { spec, ...options } = JSON.parse(process.argv[2] ?? '{}') as WorkerArguments
 
 await runWorker(async () => {

@@ -11,7 +11,7 @@ import {
   type RunManifest,
 } from '@osmosis/eval/analysis'
 
-import { workingFolder } from '../../command/surroundings.ts'
+import { oneLine, workingFolder } from '../../command/surroundings.ts'
 import {
   cutTo,
   onOneLine,
@@ -206,7 +206,7 @@ function failureCommandLines({ models }: ReportedRun, width: number): string[] {
     const [kind] = failureKinds(model)
     if (kind === undefined) continue
     const { type, count, message, item } = kind
-    const text = `First failure  ${formatCount(count)} × ${onOneLine(type)}: ${onOneLine(message)}`
+    const text = `First failure  ${formatCount(count)} × ${onOneLine(type)}: ${oneLine(onOneLine(message))}`
     return [
       styled('red', cutTo(text, width)),
       ...commandLines(['eval', 'show', model.command, item]),
