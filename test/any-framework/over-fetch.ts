@@ -11,6 +11,7 @@ export function overFetch(
     construct: (name) => requireRolloutContext('The agent').registerPolicySample(name),
     callPlaceholder: async () => run({ name: 'solver', prompt: 'go' }),
     exempt: {
+      'serves-users': 'the client of the test is for rollouts alone',
       'grades-turn-limits': 'the loop of the test has none',
       'grades-wrong-output': 'the loop of the test has no structured output',
       ...exempt,

@@ -1,3 +1,4 @@
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { requireRolloutContext } from '@osmosis/core'
 import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
@@ -18,6 +19,10 @@ function sdkTools(tools: readonly ContractTool[] = []): ToolSet {
 }
 
 const output = Output.object({ schema: z.object({ sum: z.number() }) })
+
+function chatModel(baseURL: string) {
+  return createOpenAICompatible({ name: 'provider', baseURL })('gpt-4.1')
+}
 
 export const agentClass: AdapterUnderTest = {
   async run({ name, prompt, tools, signal }) {
@@ -42,6 +47,10 @@ export const agentClass: AdapterUnderTest = {
   async runStructured({ name, prompt }) {
     const agent = new OsmosisToolLoopAgent({ id: name, model: rolloutModel(), output })
     return (await agent.generate({ prompt })).output
+  },
+  async runWithFallback({ name, prompt }, url) {
+    const model = rolloutModel({ fallback: chatModel(url) })
+    return (await new OsmosisToolLoopAgent({ id: name, model }).generate({ prompt })).text
   },
   construct: (name) => new OsmosisToolLoopAgent({ id: name, model: rolloutModel() }),
   callPlaceholder: () => new OsmosisToolLoopAgent({ model: rolloutModel() }),
@@ -74,6 +83,8 @@ export const generating: AdapterUnderTest = {
     }),
   runStructured: async ({ name, prompt }) =>
     (await generateText({ model: rolloutModel(name), prompt, output })).output,
+  runWithFallback: async ({ name, prompt }, url) =>
+    (await generateText({ model: rolloutModel({ name, fallback: chatModel(url) }), prompt })).text,
   construct: () => requireRolloutContext('a model'),
   callPlaceholder: async () => generateText({ model: rolloutModel(), prompt: 'go' }),
   exempt: noConstruction,
@@ -100,6 +111,8 @@ export const streaming: AdapterUnderTest = {
     }).text,
   runStructured: async ({ name, prompt }) =>
     streamText({ model: rolloutModel(name), prompt, output }).output,
+  runWithFallback: async ({ name, prompt }, url) =>
+    streamText({ model: rolloutModel({ name, fallback: chatModel(url) }), prompt }).text,
   construct: () => requireRolloutContext('a model'),
   callPlaceholder: async () => streamText({ model: rolloutModel(), prompt: 'go' }).text,
   exempt: noConstruction,

@@ -9,12 +9,15 @@ import { isNewestSdk } from './running-sdk.ts'
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
 // A child process resolves `ai` by itself, so this is about one version only.
-test.runIf(isNewestSdk)('the program runs before the migration', async () => {
-  await using server = await startPolicyServer(answers)
-  const program = new URL('migration/before.ts', import.meta.url)
-  expect(await printedBy(program, { MODEL_BASE_URL: server.url })).toEqual(printed)
-  expect(server.requests[0]?.body).toMatchObject({ model: 'gpt-4.1', ...unchanged })
-})
+test.runIf(isNewestSdk).each(['before', 'after'])(
+  'the program serves users %s the migration',
+  async (when) => {
+    await using server = await startPolicyServer(answers)
+    const program = new URL(`migration/${when}.ts`, import.meta.url)
+    expect(await printedBy(program, { MODEL_BASE_URL: server.url })).toEqual(printed)
+    expect(server.requests[0]?.body).toMatchObject({ model: 'gpt-4.1', ...unchanged })
+  },
+)
 
 test('the program runs as a rollout after the migration', async () => {
   await using server = await startPolicyServer(answers)

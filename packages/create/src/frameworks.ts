@@ -14,7 +14,14 @@ export const frameworks = {
   },
   langchain: {
     title: 'LangChain, LangGraph.js',
-    dependencies: ['@langchain/core', '@osmosis/core', '@osmosis/langchain', 'langchain', 'zod'],
+    dependencies: [
+      '@langchain/core',
+      '@langchain/openai',
+      '@osmosis/core',
+      '@osmosis/langchain',
+      'langchain',
+      'zod',
+    ],
   },
   mastra: {
     title: 'Mastra',

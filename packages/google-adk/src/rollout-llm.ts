@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto'
 
-import { BaseLlm, type BaseLlmConnection, type LlmRequest, type LlmResponse } from '@google/adk'
+import {
+  BaseLlm,
+  type BaseLlmConnection,
+  LLMRegistry,
+  type LlmRequest,
+  type LlmResponse,
+} from '@google/adk'
 import {
   definePolicyFaults,
   type NativeSample,
@@ -8,6 +14,7 @@ import {
   OsmosisError,
   type PolicyCallOptions,
   type PolicyClient,
+  type RolloutContext,
 } from '@osmosis/core'
 import { type ChatCompletionRequest, policyModelName } from '@osmosis/core/policy'
 
@@ -32,6 +39,8 @@ export interface OsmosisLlmSettings {
   readonly trainable?: boolean | undefined
   /** More fields of the request body, sent as they are: `min_p`, `chat_template_kwargs`, … */
   readonly extraBody?: Readonly<Record<string, unknown>> | undefined
+  /** The model outside of rollouts, as an `LlmAgent` takes it, so that one program serves both. */
+  readonly fallback?: BaseLlm | string | undefined
 }
 
 /**
@@ -65,14 +74,20 @@ export class OsmosisLlm extends BaseLlm {
    * Calls the policy.
    *
    * @param stream - whether to yield pieces (`partial`) before the whole answer
-   * @throws OsmosisError with code `no_rollout_context` outside of rollouts, `invalid_request` for what has no
-   * chat completions form, and what the policy client throws
+   * @throws OsmosisError with code `no_rollout_context` outside of rollouts without a `fallback`, `invalid_request`
+   * for what has no chat completions form, and what the policy client throws
    */
   override async *generateContentAsync(
     llmRequest: LlmRequest,
     stream = false,
     abortSignal?: AbortSignal,
   ): AsyncGenerator<LlmResponse, void> {
+    const substitute = this.#substitute
+    if (substitute !== undefined) {
+      llmRequest.model = substitute.model
+      yield* substitute.generateContentAsync(llmRequest, stream, abortSignal)
+      return
+    }
     const { record, policy } = this.#sample()
     this.maybeAppendUserContent(llmRequest)
     const call = record.begin([...llmRequest.contents], abortSignal)
@@ -95,8 +110,10 @@ export class OsmosisLlm extends BaseLlm {
     }
   }
 
-  /** @throws OsmosisError with code `invalid_request`, always: a policy has no live connections */
-  override async connect(): Promise<BaseLlmConnection> {
+  /** @throws OsmosisError with code `invalid_request` instead of a connection to the policy, which has none */
+  override async connect(llmRequest: LlmRequest): Promise<BaseLlmConnection> {
+    const substitute = this.#substitute
+    if (substitute !== undefined) return substitute.connect(llmRequest)
     throw new OsmosisError(
       'invalid_request',
       'OsmosisLlm has no live connections: run the agent with runAsync() instead of runLive().',
@@ -111,13 +128,24 @@ export class OsmosisLlm extends BaseLlm {
     }
   }
 
+  get #rollout(): RolloutContext | undefined {
+    return getRolloutContext() ?? this.#origin
+  }
+
+  /** The model that answers here instead of the policy. */
+  get #substitute(): BaseLlm | undefined {
+    const { fallback } = this.#settings
+    if (fallback === undefined || this.#rollout !== undefined) return undefined
+    return typeof fallback === 'string' ? LLMRegistry.newLlm(fallback) : fallback
+  }
+
   /** The sample that a call made now belongs to. */
   #sample(): { record: NativeSample<AdkContent>; policy: PolicyClient } {
-    const rollout = getRolloutContext() ?? this.#origin
+    const rollout = this.#rollout
     if (rollout === undefined) {
       throw new OsmosisError(
         'no_rollout_context',
-        'OsmosisLlm needs an active rollout: run the agent that has it inside AgentWorkflow.run().',
+        'OsmosisLlm needs an active rollout: run the agent that has it inside AgentWorkflow.run(), or give it another model for outside: new OsmosisLlm({ fallback: … }).',
       )
     }
     const isTrained = this.#settings.trainable !== false

@@ -1,10 +1,12 @@
 import {
+  BaseLlm,
   BaseTool,
   InMemoryRunner,
   LlmAgent,
   setLogger,
   StreamingMode,
   type LlmRequest,
+  type LlmResponse,
 } from '@google/adk'
 import { requireRolloutContext } from '@osmosis/core'
 import { OsmosisLlm } from '@osmosis/google-adk'
@@ -34,14 +36,37 @@ class LooseTool extends BaseTool {
   }
 }
 
+/** A model that the ADK does not have: chat completions, without tools. */
+class ChatLlm extends BaseLlm {
+  readonly #url: string
+
+  constructor(url: string) {
+    super({ model: 'gpt-4.1' })
+    this.#url = url
+  }
+
+  override async *generateContentAsync({ contents }: LlmRequest): AsyncGenerator<LlmResponse> {
+    const messages = contents.map(({ parts }) => ({ role: 'user', content: parts?.[0]?.text }))
+    const body = JSON.stringify({ model: this.model, messages })
+    const response = await fetch(`${this.#url}/chat/completions`, { method: 'POST', body })
+    const { choices } = (await response.json()) as { choices: [{ message: { content: string } }] }
+    yield { content: { role: 'model', parts: [{ text: choices[0].message.content }] } }
+  }
+
+  override async connect(): Promise<never> {
+    throw new Error('There is no live connection.')
+  }
+}
+
 async function runAgent(
   { name, prompt, tools = [], signal }: ContractRun,
   streamingMode: StreamingMode,
   maxLlmCalls = 500,
+  fallback?: BaseLlm,
 ): Promise<string> {
   const agent = new LlmAgent({
     name: 'solver',
-    model: new OsmosisLlm(name),
+    model: new OsmosisLlm({ name, fallback }),
     tools: tools.map((tool) => new LooseTool(tool)),
   })
   const runner = new InMemoryRunner({ agent, appName: 'contract' })
@@ -72,6 +97,8 @@ const common = {
   construct: (name: string) => new OsmosisLlm(name),
   callPlaceholder: async () => new OsmosisLlm().generateContentAsync(request).next(),
   runTwoTurns: async (run: ContractRun) => runAgent(run, StreamingMode.NONE, 2),
+  runWithFallback: async (run: ContractRun, url: string) =>
+    runAgent(run, StreamingMode.NONE, 2, new ChatLlm(url)),
   exempt: {
     'refuses-duplicates': 'models of one name are one sample',
     'grades-wrong-output': 'the ADK takes a text without the structure that is due for the output',

@@ -196,7 +196,9 @@ test.each<[string, Contents, Config, string]>([
 })
 
 test('a live connection is refused', async () => {
-  await expect(new OsmosisLlm().connect()).rejects.toMatchObject({ code: 'invalid_request' })
+  await expect(
+    new OsmosisLlm().connect({ contents: [], liveConnectConfig: {}, toolsDict: {} }),
+  ).rejects.toMatchObject({ code: 'invalid_request' })
 })
 
 test('an answer is a turn of Gemini, its pieces come first when they are wanted', async () => {

@@ -15,7 +15,7 @@ import {
 import { assembleStructuredOutputPipeline } from '@langchain/core/language_models/structured_output'
 import type { AIMessageChunk, BaseMessage } from '@langchain/core/messages'
 import { ChatGenerationChunk, type ChatResult } from '@langchain/core/outputs'
-import type { Runnable } from '@langchain/core/runnables'
+import { type Runnable, RunnableLambda } from '@langchain/core/runnables'
 import {
   definePolicyFaults,
   type NativeSample,
@@ -69,6 +69,8 @@ export interface OsmosisChatModelFields extends Pick<
   topLogprobs?: number | undefined
   /** More fields of the request body, sent as they are: `min_p`, `chat_template_kwargs`, … */
   modelKwargs?: Readonly<Record<string, unknown>> | undefined
+  /** The model outside of rollouts, with settings of its own, so that one program serves both. */
+  fallback?: BaseChatModel | undefined
 }
 
 /** Options of one call. */
@@ -89,7 +91,7 @@ export interface OsmosisChatModelCallOptions extends BaseChatModelCallOptions {
  * called, so one object, and a graph around it, may serve many rollouts concurrently.
  *
  * Errors of the policy are thrown as `OsmosisError` and not retried: the policy client has retried already.
- * Outside of rollouts, calls fail with code `no_rollout_context`.
+ * Outside of rollouts, calls of a model without a `fallback` fail with code `no_rollout_context`.
  */
 export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions> {
   /** The sample id of its calls. Models of one name are one sample. */
@@ -105,7 +107,7 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
    */
   constructor(fields: string | OsmosisChatModelFields = {}) {
     const settings = typeof fields === 'string' ? { name: fields } : fields
-    const { name, purpose: _purpose, trainable, ...params } = settings
+    const { name, purpose: _purpose, trainable, fallback: _fallback, ...params } = settings
     assertNotCached(params)
     super(params)
     this.#fields = settings
@@ -170,6 +172,11 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     messages: BaseMessage[],
     options: this['ParsedCallOptions'],
   ): Promise<ChatResult> {
+    const substitute = this.#substitute(options)
+    if (substitute) {
+      const message = await substitute.invoke(messages)
+      return { generations: [{ text: textOf(message), message }] }
+    }
     const { record, policy } = this.#sample()
     const call = record.begin(messages, options.signal)
     try {
@@ -201,6 +208,13 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     options: this['ParsedCallOptions'],
     runManager?: CallbackManagerForLLMRun,
   ): AsyncGenerator<ChatGenerationChunk> {
+    const substitute = this.#substitute(options)
+    if (substitute) {
+      for await (const message of await substitute.stream(messages)) {
+        yield* emit(message, runManager)
+      }
+      return
+    }
     const { record, policy } = this.#sample()
     const call = record.begin(messages, options.signal)
     try {
@@ -232,17 +246,38 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     config: StructuredOutputMethodOptions<boolean> = {},
   ): Runnable<BaseLanguageModelInput> => {
     const { options, parser } = structuredOutput(schema, config)
-    return assembleStructuredOutputPipeline(this.withConfig(options), parser, config.includeRaw)
+    const model = this.withConfig(options)
+    const ours = assembleStructuredOutputPipeline(model, parser, config.includeRaw)
+    const theirs = this.#fields.fallback?.withStructuredOutput(schema, config as never)
+    if (theirs === undefined) return ours
+    return RunnableLambda.from(() => (this.#rollout === undefined ? theirs : ours))
     // Its overloads differ between versions.
   }) as BaseChatModel['withStructuredOutput']
 
+  get #rollout(): RolloutContext | undefined {
+    return getRolloutContext() ?? this.#origin
+  }
+
+  /** The model that answers here instead of the policy, with the tools of the call. */
+  #substitute(
+    options: this['ParsedCallOptions'],
+  ): Runnable<BaseLanguageModelInput, AIMessageChunk> | undefined {
+    const { fallback } = this.#fields
+    if (fallback === undefined || this.#rollout !== undefined) return undefined
+    const { tools = [], tool_choice, strict, parallel_tool_calls, ...others } = options
+    const ofTools = definedFields({ tool_choice, strict, parallel_tool_calls })
+    const model = tools.length > 0 ? fallback.bindTools?.(tools, ofTools) : fallback
+    // The tag keeps LangGraph from streaming its messages beside those of this model.
+    return model?.withConfig({ ...others, tags: ['nostream'] } as object)
+  }
+
   /** The sample that a call made now belongs to. */
   #sample(): { record: NativeSample<BaseMessage>; policy: PolicyClient } {
-    const rollout: RolloutContext | undefined = getRolloutContext() ?? this.#origin
+    const rollout = this.#rollout
     if (rollout === undefined) {
       throw new OsmosisError(
         'no_rollout_context',
-        'OsmosisChatModel needs an active rollout: call the model, or the agent or graph that has it, inside AgentWorkflow.run().',
+        'OsmosisChatModel needs an active rollout: call the model, or the agent or graph that has it, inside AgentWorkflow.run(), or give it another model for outside: new OsmosisChatModel({ fallback: … }).',
       )
     }
     const isTrained = this.#fields.trainable !== false
@@ -266,6 +301,10 @@ async function* emit(
   yield chunk
   const place = { prompt: 0, completion: 0 }
   await runManager?.handleLLMNewToken(chunk.text, place, undefined, undefined, undefined, { chunk })
+}
+
+function definedFields(fields: object): object {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
 function textOf({ content }: BaseMessage): string {

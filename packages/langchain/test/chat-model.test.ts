@@ -70,7 +70,7 @@ describe('outside of rollouts', () => {
     await expect(ask()).rejects.toMatchObject({
       code: 'no_rollout_context',
       message:
-        'OsmosisChatModel needs an active rollout: call the model, or the agent or graph that has it, inside AgentWorkflow.run().',
+        'OsmosisChatModel needs an active rollout: call the model, or the agent or graph that has it, inside AgentWorkflow.run(), or give it another model for outside: new OsmosisChatModel({ fallback: … }).',
     })
   })
 })

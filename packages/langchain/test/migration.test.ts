@@ -9,20 +9,23 @@ import { isNewestFramework } from './running-framework.ts'
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
 // A child process resolves packages by itself, so this is about one version only.
-test.runIf(isNewestFramework)('the program runs before the migration', async () => {
-  await using server = await startPolicyServer(answers)
-  const program = new URL('migration/before.ts', import.meta.url)
-  const env = { MODEL_BASE_URL: server.url, MODEL_API_KEY: 'key' }
-  expect(await printedBy(program, env)).toEqual(printed)
-  // LangChain's own model sends the text of the system message in a list.
-  const [system, question] = unchanged.messages
-  const listed = { ...system, content: [{ type: 'text', text: system.content }] }
-  expect(server.requests[0]?.body).toMatchObject({
-    model: 'gpt-4.1',
-    ...unchanged,
-    messages: [listed, question],
-  })
-})
+test.runIf(isNewestFramework).each(['before', 'after'])(
+  'the program serves users %s the migration',
+  async (when) => {
+    await using server = await startPolicyServer(answers)
+    const program = new URL(`migration/${when}.ts`, import.meta.url)
+    const env = { MODEL_BASE_URL: server.url, MODEL_API_KEY: 'key' }
+    expect(await printedBy(program, env)).toEqual(printed)
+    // LangChain's own model sends the text of the system message in a list.
+    const [system, question] = unchanged.messages
+    const listed = { ...system, content: [{ type: 'text', text: system.content }] }
+    expect(server.requests[0]?.body).toMatchObject({
+      model: 'gpt-4.1',
+      ...unchanged,
+      messages: [listed, question],
+    })
+  },
+)
 
 test('the program runs as a rollout after the migration', async () => {
   await using server = await startPolicyServer(answers)

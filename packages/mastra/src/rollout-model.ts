@@ -4,7 +4,7 @@ import {
   type RolloutLanguageModel,
   type RolloutModelSettings,
 } from '@osmosis/ai-sdk'
-import { definePolicyFaults, errorMessage } from '@osmosis/core'
+import { definePolicyFaults, errorMessage, getRolloutContext } from '@osmosis/core'
 import { nameForAgent } from '@osmosis/core/policy'
 import { APICallError } from 'ai'
 
@@ -18,11 +18,23 @@ definePolicyFaults({
 export type MastraRolloutModel = Extract<MastraModelConfig, { specificationVersion: 'v3' }>
 
 /**
- * Settings of {@link rolloutModel}: those of the model of `@osmosis/ai-sdk`. Sampling settings are
+ * Settings of `rolloutModel`: those of the model of `@osmosis/ai-sdk`. Sampling settings are
  * defaults; `modelSettings` of an agent or a call win.
  */
 export type MastraModelSettings = Omit<RolloutModelSettings, 'fallback'>
 
+/** Settings with a model for outside of rollouts. */
+export interface MastraSettingsWithFallback extends MastraModelSettings {
+  /** The model outside of rollouts, in any form that an agent takes, so that one program serves both. */
+  fallback: MastraModelConfig
+}
+
+/**
+ * The policy, and the `fallback` outside of rollouts: a function, as agents take it, that chooses between both.
+ *
+ * @param settings - with a `fallback`
+ */
+export function rolloutModel(settings: MastraSettingsWithFallback): () => MastraModelConfig
 /**
  * The policy, whichever that is at the time, as a model of Mastra: for agents, sub-agents, networks
  * and the agents of workflow steps. The rollout is found when the model is called, so an agent at
@@ -33,9 +45,17 @@ export type MastraModelSettings = Omit<RolloutModelSettings, 'fallback'>
  *
  * @param settings - the name of the sample alone, or settings
  */
-export function rolloutModel(settings: string | MastraModelSettings = {}): MastraRolloutModel {
+export function rolloutModel(settings?: string | MastraModelSettings): MastraRolloutModel
+export function rolloutModel(
+  settings: string | MastraModelSettings | MastraSettingsWithFallback = {},
+): MastraRolloutModel | (() => MastraModelConfig) {
+  const all = typeof settings === 'string' ? { name: settings } : settings
+  const { fallback, ...others } = all as Partial<MastraSettingsWithFallback>
+  const origin = getRolloutContext()
   // Mastra's copy of these types and that of `ai` differ in details; at run time they agree.
-  return new PolicyModel(policyModel(settings)) as unknown as MastraRolloutModel
+  const policy = new PolicyModel(policyModel(others)) as unknown as MastraRolloutModel
+  if (fallback === undefined) return policy
+  return () => ((getRolloutContext() ?? origin) ? policy : fallback)
 }
 
 type MastraCall = Parameters<MastraRolloutModel['doGenerate']>[0]

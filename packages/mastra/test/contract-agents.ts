@@ -1,16 +1,19 @@
-import { Agent } from '@mastra/core/agent'
+import { Agent, type AgentConfig } from '@mastra/core/agent'
 import { createTool } from '@mastra/core/tools'
 import { requireRolloutContext } from '@osmosis/core'
 import { rolloutModel } from '@osmosis/mastra'
 import type { AdapterUnderTest, ContractRun } from '@osmosis/testing'
 import { z } from 'zod'
 
-function agentOf({ name, tools = [] }: ContractRun): Agent {
+function agentOf(
+  { name, tools = [] }: ContractRun,
+  model: AgentConfig['model'] = rolloutModel(name),
+): Agent {
   return new Agent({
     id: name,
     name,
     instructions: '',
-    model: rolloutModel(name),
+    model,
     tools: Object.fromEntries(
       tools.map(({ name: id, description, parameters, execute }) => [
         id,
@@ -51,6 +54,11 @@ function underTest(run: AdapterUnderTest['run']): AdapterUnderTest {
     async runStructured({ name, prompt }) {
       const structuredOutput = { schema: z.object({ sum: z.number() }) }
       return agentOf({ name, prompt }).generate(prompt, { structuredOutput })
+    },
+    async runWithFallback(of, url) {
+      const fallback = { id: 'provider/gpt-4.1', url, apiKey: 'key' } as const
+      const model = rolloutModel({ name: of.name, fallback })
+      return (await agentOf(of, model).generate(of.prompt)).text
     },
     construct: () => requireRolloutContext('The agent'),
     callPlaceholder: async () => run({ name: 'solver', prompt: 'go' }),

@@ -9,13 +9,16 @@ import { isNewestMastra } from './running-mastra.ts'
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
 // A child process resolves `@mastra/core` by itself, so this is about one version only.
-test.runIf(isNewestMastra)('the program runs before the migration', async () => {
-  await using server = await startPolicyServer(answers)
-  const program = new URL('migration/before.ts', import.meta.url)
-  const env = { MODEL_BASE_URL: server.url, MODEL_API_KEY: 'key' }
-  expect(await printedBy(program, env)).toEqual(printed)
-  expect(server.requests[0]?.body).toMatchObject({ model: 'gpt-4.1', ...unchanged })
-})
+test.runIf(isNewestMastra).each(['before', 'after'])(
+  'the program serves users %s the migration',
+  async (when) => {
+    await using server = await startPolicyServer(answers)
+    const program = new URL(`migration/${when}.ts`, import.meta.url)
+    const env = { MODEL_BASE_URL: server.url, MODEL_API_KEY: 'key' }
+    expect(await printedBy(program, env)).toEqual(printed)
+    expect(server.requests[0]?.body).toMatchObject({ model: 'gpt-4.1', ...unchanged })
+  },
+)
 
 test('the program runs as a rollout after the migration', async () => {
   await using server = await startPolicyServer(answers)

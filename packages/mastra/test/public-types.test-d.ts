@@ -14,8 +14,8 @@ export async function typesOfModels({ prompt, signal }: AgentWorkflowContext): P
   await agent.stream(toModelMessages(prompt), { maxSteps: 3 })
   // @ts-expect-error a temperature is a number
   rolloutModel({ temperature: 'hot' })
-  // @ts-expect-error outside of rollouts Mastra's own function for a model decides
-  rolloutModel({ fallback: model })
+  const either = rolloutModel({ name: 'main', fallback: 'openai/gpt-4.1' })
+  expectTypeOf(() => either).toExtend<() => AgentConfig['model']>()
 }
 
 /** Scorers of every type, also with a judge and intermediate results. */

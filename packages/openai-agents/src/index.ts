@@ -5,5 +5,6 @@ export {
   type AnyHandoff,
   type HandoffOutput,
   OsmosisRolloutModel,
+  type OsmosisRolloutModelOptions,
 } from './osmosis-agent.ts'
 export { instrumentRunner, type RunnerClass } from './sdk-interventions.ts'

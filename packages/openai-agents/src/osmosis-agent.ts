@@ -11,12 +11,26 @@ import {
   type ModelResponse,
   type StreamEvent,
 } from '@openai/agents'
-import { requireRolloutContext, OsmosisError, type PolicyCallOptions } from '@osmosis/core'
+import {
+  getRolloutContext,
+  OsmosisError,
+  type PolicyCallOptions,
+  requireRolloutContext,
+} from '@osmosis/core'
 
 import { AgentsPolicyModel } from './policy-model.ts'
 import { prepareSdk } from './sdk-interventions.ts'
 
 const brand = Symbol.for('osmosis.openai-agents.rollout-model')
+
+/** Options of {@link OsmosisRolloutModel}: what its calls are for, and whether its answers are training data. */
+export interface OsmosisRolloutModelOptions extends Pick<
+  PolicyCallOptions,
+  'purpose' | 'trainable'
+> {
+  /** The model outside of rollouts, as an `Agent` takes it, so that one program serves both. */
+  readonly fallback?: string | Model | undefined
+}
 
 /**
  * Stands where an agent's model stands, until {@link OsmosisAgent} puts the policy of its rollout
@@ -25,10 +39,9 @@ const brand = Symbol.for('osmosis.openai-agents.rollout-model')
  */
 export class OsmosisRolloutModel implements Model {
   readonly [brand] = true
-  readonly options: Pick<PolicyCallOptions, 'purpose' | 'trainable'>
+  readonly options: OsmosisRolloutModelOptions
 
-  /** @param options - what the calls of the model are for, and whether its answers are training data */
-  constructor(options: Pick<PolicyCallOptions, 'purpose' | 'trainable'> = {}) {
+  constructor(options: OsmosisRolloutModelOptions = {}) {
     this.options = options
   }
 
@@ -69,8 +82,8 @@ export type HandoffOutput<THandoff extends AnyHandoff> =
 /**
  * An `Agent` whose {@link OsmosisRolloutModel} is the policy of the rollout it was made in.
  * Everything else is the SDK's agent: tools, handoffs, guardrails, hooks, `asTool`, output types.
- * Make it inside `AgentWorkflow.run()`. With any other model it is a plain agent, inside a rollout
- * and out.
+ * Make it inside `AgentWorkflow.run()`. Made outside, it needs a model with a `fallback`: it then uses that outside of
+ * rollouts, and inside the policy of the rollout that runs it. With any other model it is a plain agent.
  */
 export class OsmosisAgent<
   TContext = UnknownContext,
@@ -78,10 +91,11 @@ export class OsmosisAgent<
 > extends Agent<TContext, TOutput> {
   /**
    * @throws OsmosisError with code `no_rollout_context` when the model is an
-   * {@link OsmosisRolloutModel} and there is no active rollout
+   * {@link OsmosisRolloutModel} without a `fallback`, and there is no active rollout
    */
   constructor(config: AgentOptions<TContext, TOutput>) {
     super(bound(config))
+    followRollouts(this, config.model)
   }
 
   /** As `Agent.create`: infers the output type from those of the handoffs. */
@@ -91,22 +105,53 @@ export class OsmosisAgent<
   >(
     config: AgentConfigWithHandoffs<TOutput, THandoffs>,
   ): OsmosisAgent<UnknownContext, TOutput | HandoffOutput<THandoffs[number]>> {
-    return adopted(Agent.create<TOutput, THandoffs>(bound(config)))
+    return adopted(Agent.create<TOutput, THandoffs>(bound(config)), config.model)
   }
 
   /** As `Agent.clone`; a placeholder in `config` is bound to the active rollout. */
   override clone(
     config: Partial<AgentConfiguration<TContext, TOutput>>,
   ): OsmosisAgent<TContext, TOutput> {
-    return adopted(super.clone(bound(config)))
+    const model = config.model ?? placeholders.get(this)
+    return adopted(super.clone(model ? bound({ ...config, model }) : config), model)
   }
 }
 
+/** The placeholders of agents that were made outside of rollouts. */
+const placeholders = new WeakMap<object, OsmosisRolloutModel>()
+
 function bound<T extends { model?: unknown }>(config: T): T {
-  if (!isRolloutModel(config.model)) return config
-  const context = requireRolloutContext('An OsmosisAgent with an OsmosisRolloutModel')
+  const { model } = config
+  if (!isRolloutModel(model)) return config
+  const { fallback } = model.options
+  if (fallback === undefined) {
+    requireRolloutContext('An OsmosisAgent with an OsmosisRolloutModel without a fallback')
+  }
+  return { ...config, model: policyOfRollout(model) ?? fallback }
+}
+
+function policyOfRollout({ options }: OsmosisRolloutModel): AgentsPolicyModel | undefined {
+  const context = getRolloutContext()
+  if (context === undefined) return undefined
   prepareSdk()
-  return { ...config, model: new AgentsPolicyModel(context, config.model.options) }
+  return new AgentsPolicyModel(context, options)
+}
+
+/** Gives an agent that was made outside of rollouts the policy wherever a rollout runs it. */
+function followRollouts(agent: { model: unknown }, placeholder: unknown): void {
+  if (!isRolloutModel(placeholder) || getRolloutContext() !== undefined) return
+  placeholders.set(agent, placeholder)
+  // Runs read the model before each call. The SDK knows names of models better than a model could, so there is none
+  // in between.
+  Object.defineProperty(agent, 'model', {
+    enumerable: true,
+    configurable: true,
+    get: () => policyOfRollout(placeholder) ?? placeholder.options.fallback,
+    set: (value) => {
+      placeholders.delete(agent)
+      Object.defineProperty(agent, 'model', { value, writable: true })
+    },
+  })
 }
 
 /**
@@ -115,6 +160,12 @@ function bound<T extends { model?: unknown }>(config: T): T {
  */
 function adopted<TContext, TOutput extends AgentOutputType>(
   agent: Agent<TContext, TOutput>,
+  model: unknown,
 ): OsmosisAgent<TContext, TOutput> {
-  return Object.setPrototypeOf(agent, OsmosisAgent.prototype) as OsmosisAgent<TContext, TOutput>
+  const own = Object.setPrototypeOf(agent, OsmosisAgent.prototype) as OsmosisAgent<
+    TContext,
+    TOutput
+  >
+  followRollouts(own, model)
+  return own
 }

@@ -1,4 +1,4 @@
-import { run, tool } from '@openai/agents'
+import { OpenAIProvider, run, tool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
 import { z } from 'zod'
@@ -18,6 +18,13 @@ export const openaiAgents: AdapterUnderTest = {
     const outputType = z.object({ sum: z.number() })
     const agent = new OsmosisAgent({ name, model: new OsmosisRolloutModel(), outputType })
     return run(agent, prompt, { session: new OsmosisMemorySession({ name }) })
+  },
+  async runWithFallback({ name, prompt }, baseURL) {
+    const provider = new OpenAIProvider({ baseURL, apiKey: 'key', useResponses: false })
+    const model = new OsmosisRolloutModel({ fallback: await provider.getModel('gpt-4.1') })
+    const session = new OsmosisMemorySession({ name })
+    const { finalOutput } = await run(new OsmosisAgent({ name, model }), prompt, { session })
+    return finalOutput ?? ''
   },
   construct: (name) => new OsmosisMemorySession({ name }),
   callPlaceholder: () => new OsmosisAgent({ name: 'stray', model: new OsmosisRolloutModel() }),

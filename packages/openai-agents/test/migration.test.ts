@@ -9,18 +9,21 @@ import { isNewestSdk } from './running-sdk.ts'
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
 // A child process resolves `@openai/agents` by itself, so this is about one version only.
-test.runIf(isNewestSdk)('the program runs before the migration', async () => {
-  await using server = await startPolicyServer(answers)
-  const program = new URL('migration/before.ts', import.meta.url)
-  expect(
-    await printedBy(program, {
-      OPENAI_BASE_URL: server.url,
-      OPENAI_API_KEY: 'sk-test',
-      OPENAI_AGENTS_DISABLE_TRACING: '1',
-    }),
-  ).toEqual(printed)
-  expect(server.requests[0]?.body).toMatchObject({ model: 'gpt-4.1', ...unchanged })
-})
+test.runIf(isNewestSdk).each(['before', 'after'])(
+  'the program serves users %s the migration',
+  async (when) => {
+    await using server = await startPolicyServer(answers)
+    const program = new URL(`migration/${when}.ts`, import.meta.url)
+    expect(
+      await printedBy(program, {
+        OPENAI_BASE_URL: server.url,
+        OPENAI_API_KEY: 'sk-test',
+        OPENAI_AGENTS_DISABLE_TRACING: '1',
+      }),
+    ).toEqual(printed)
+    expect(server.requests[0]?.body).toMatchObject({ model: 'gpt-4.1', ...unchanged })
+  },
+)
 
 test('the program runs as a rollout after the migration', async () => {
   await using server = await startPolicyServer(answers)

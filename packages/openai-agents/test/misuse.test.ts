@@ -88,7 +88,7 @@ describe('another rollout', () => {
 describe('the placeholder model', () => {
   test('is refused outside of a rollout', async () => {
     expect(await refusal(() => policyAgent())).toBe(
-      'no_rollout_context: An OsmosisAgent with an OsmosisRolloutModel needs an active rollout: construct it inside AgentWorkflow.run(), where the backend has set one up.',
+      'no_rollout_context: An OsmosisAgent with an OsmosisRolloutModel without a fallback needs an active rollout: construct it inside AgentWorkflow.run(), where the backend has set one up.',
     )
     expect(
       await refusal(() => OsmosisAgent.create({ name: 'x', model: new OsmosisRolloutModel() })),

@@ -34,6 +34,28 @@ test('create, clone and the constructor make agents of the policy', async () => 
   ])
 })
 
+test('an agent of the whole program, and its clones, use the policy in rollouts and the fallback outside', async () => {
+  const fallback = new OsmosisRolloutModel({ fallback: 'gpt-4.1' })
+  const agent = new OsmosisAgent({ name: 'calculator', model: fallback })
+  const created = OsmosisAgent.create({ name: 'created', model: fallback, handoffs: [agent] })
+  const agents = [agent, agent.clone({ name: 'cloned' }), created]
+  expect(agents.map(({ model }) => model)).toEqual(['gpt-4.1', 'gpt-4.1', 'gpt-4.1'])
+  expect(agent.clone({ model: 'gpt-5' }).model).toBe('gpt-5')
+
+  await using server = await startPolicyServer(() => 'from the policy')
+  const said = await rolloutOn(server).run(async () => {
+    const texts = []
+    for (const one of [...agents, agent.clone({ name: 'inside' })]) {
+      const { finalOutput } = await run(one, 'hello', { session: new OsmosisMemorySession() })
+      texts.push(finalOutput)
+    }
+    return texts
+  })
+  expect(said).toEqual(Array.from({ length: 4 }, () => 'from the policy'))
+  agent.model = 'gpt-5'
+  expect(agent.model).toBe('gpt-5')
+})
+
 test('with a model of its own it is a plain agent, outside of rollouts as well', () => {
   const agent = new OsmosisAgent({ name: 'plain', model: 'gpt-5', instructions: 'Be brief.' })
   expect(agent.model).toBe('gpt-5')

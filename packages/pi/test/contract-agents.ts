@@ -1,12 +1,15 @@
-import { Agent } from '@earendil-works/pi-agent-core'
+import { Agent, type StreamFn } from '@earendil-works/pi-agent-core'
 import { type Api, type Model, normalizeContext } from '@earendil-works/pi-ai'
+import { streamSimple } from '@earendil-works/pi-ai/api/openai-completions'
 import { lastAssistantText, requireRolloutContext } from '@osmosis/core'
 import { rolloutStreamFn } from '@osmosis/pi'
 import type { AdapterUnderTest, ContractRun } from '@osmosis/testing'
 import { Type } from 'typebox'
 
-async function run({ name, prompt, tools = [], signal }: ContractRun): Promise<string> {
-  const streamFn = rolloutStreamFn(name)
+async function run(
+  { name, prompt, tools = [], signal }: ContractRun,
+  streamFn = rolloutStreamFn(name),
+): Promise<string> {
   const agent = new Agent({
     streamFn,
     initialState: {
@@ -34,7 +37,24 @@ async function run({ name, prompt, tools = [], signal }: ContractRun): Promise<s
 }
 
 export const prompting: AdapterUnderTest = {
-  run,
+  run: async (once) => run(once),
+  async runWithFallback(once, baseUrl) {
+    const model: Model<'openai-completions'> = {
+      id: 'gpt-4.1',
+      name: 'GPT-4.1',
+      api: 'openai-completions',
+      provider: 'openai',
+      baseUrl,
+      reasoning: false,
+      input: ['text'],
+      cost: { input: 2, output: 8, cacheRead: 0.5, cacheWrite: 0 },
+      contextWindow: 1_000_000,
+      maxTokens: 4096,
+    }
+    const fallback: StreamFn = (_model, context, options) =>
+      streamSimple(model, context, { ...options, apiKey: 'key' })
+    return run(once, rolloutStreamFn({ name: once.name, fallback }))
+  },
   construct: () => requireRolloutContext('The agent'),
   callPlaceholder: () => {
     const streamFn = rolloutStreamFn('outside')

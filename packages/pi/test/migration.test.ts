@@ -7,9 +7,9 @@ import { CalculatorWorkflow } from './migration/after.ts'
 
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
-test('the program runs before the migration', async () => {
+test.each(['before', 'after'])('the program serves users %s the migration', async (when) => {
   await using server = await startPolicyServer(answers)
-  const program = new URL('migration/before.ts', import.meta.url)
+  const program = new URL(`migration/${when}.ts`, import.meta.url)
   const env = { MODEL_BASE_URL: server.url, MODEL_API_KEY: 'key' }
   expect(await printedBy(program, env)).toEqual(printed)
   const { messages, ...settings } = unchanged

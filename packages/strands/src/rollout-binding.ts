@@ -123,7 +123,9 @@ export class RolloutBinding {
 
   /** @throws OsmosisError with code `no_rollout_context` or `invalid_id` */
   constructor(placeholder: OsmosisRolloutModel, { name, id }: Pick<AgentConfig, 'name' | 'id'>) {
-    this.#context = requireRolloutContext('An OsmosisStrandsAgent with an OsmosisRolloutModel')
+    this.#context = requireRolloutContext(
+      'An OsmosisStrandsAgent with an OsmosisRolloutModel without a fallback',
+    )
     // Of the config and not of the agent, which has a default name.
     this.sampleId = name || id || randomUUID().replaceAll('-', '')
     this.#model = placeholder.forSample(this.sampleId, this.#context)

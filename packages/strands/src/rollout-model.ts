@@ -25,6 +25,8 @@ export interface OsmosisRolloutModelOptions {
   readonly purpose?: string | undefined
   /** Whether its answers are training data. Default: true. */
   readonly trainable?: boolean | undefined
+  /** The model outside of rollouts, with settings of its own, so that one program serves both. */
+  readonly fallback?: Model | undefined
 }
 
 /**
@@ -38,6 +40,8 @@ export class OsmosisRolloutModel extends Model {
   readonly params: Readonly<SamplingParams>
   /** What an answer that the token limit cut off does. */
   readonly onLength: 'throw' | 'stop'
+  /** The model outside of rollouts. */
+  readonly fallback: Model | undefined
   readonly #use: StrandsCallUse
 
   /** @throws OsmosisError with code `invalid_config` for parameters that cannot be set here */
@@ -45,6 +49,7 @@ export class OsmosisRolloutModel extends Model {
     super()
     this.params = Object.freeze({ ...options.params })
     this.onLength = options.onLength ?? 'throw'
+    this.fallback = options.fallback
     this.#use = { purpose: options.purpose, trainable: options.trainable }
     toRequestSettings(this.params)
   }

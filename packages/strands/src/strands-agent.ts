@@ -10,6 +10,8 @@ import {
   TextBlock,
 } from '@strands-agents/sdk'
 
+import { getRolloutContext, OsmosisError } from '@osmosis/core'
+
 import { fromPrompt, isChatMessage, type PromptMessages } from './prompt-messages.ts'
 import { RolloutBinding } from './rollout-binding.ts'
 import { isRolloutModel } from './rollout-model.ts'
@@ -27,12 +29,14 @@ export type OsmosisInvokeArgs = InvokeArgs | PromptMessages
  * An `Agent` whose `OsmosisRolloutModel` is the policy of the rollout it is made in, and which is a
  * sample of that rollout under its `name`, else its `id`, else a random one. Make it inside
  * `AgentWorkflow.run()`. There it prints nothing and keeps its whole history, unless the config
- * says otherwise. With any other model it is a plain agent, inside a rollout and out.
+ * says otherwise. Made outside of rollouts, it is a plain agent of the model's `fallback` and works outside only. With any other
+ * model it is a plain agent, inside a rollout and out.
  */
 export class OsmosisStrandsAgent extends Agent {
   /** The sample id; undefined for an agent with a model of its own. */
   readonly sampleId: string | undefined
   readonly #rollout: RolloutBinding | undefined
+  readonly #isOutside: boolean
 
   /**
    * @throws OsmosisError with code `no_rollout_context`, `invalid_id` or `duplicate_sample` when
@@ -41,15 +45,17 @@ export class OsmosisStrandsAgent extends Agent {
    */
   constructor(config: OsmosisStrandsAgentConfig = {}) {
     const { messages: given = [], ...rest } = config
-    const rollout = isRolloutModel(config.model)
-      ? new RolloutBinding(config.model, config)
-      : undefined
+    const placeholder = isRolloutModel(config.model) ? config.model : undefined
+    const outside = getRolloutContext() === undefined ? placeholder?.fallback : undefined
+    const rollout =
+      placeholder && outside === undefined ? new RolloutBinding(placeholder, config) : undefined
     const { messages, system } = fromPrompt(given, rollout?.memory)
-    const converted: AgentConfig = { ...rest, messages }
+    const converted: AgentConfig = { ...rest, messages, ...(outside ? { model: outside } : {}) }
     if (system !== undefined) converted.systemPrompt = mergedSystemPrompt(rest.systemPrompt, system)
     super(rollout ? rollout.applyTo(converted) : converted)
     this.sampleId = rollout?.sampleId
     this.#rollout = rollout
+    this.#isOutside = outside !== undefined
     if (rollout === undefined) return
     rollout.system = system
     rollout.register(this)
@@ -70,8 +76,14 @@ export class OsmosisStrandsAgent extends Agent {
     args?: OsmosisInvokeArgs,
     options?: InvokeOptions,
   ): AsyncGenerator<AgentStreamEvent, AgentResult, undefined> {
-    const input = this.#toInput(args)
     const rollout = this.#rollout
+    if (this.#isOutside && getRolloutContext() !== undefined) {
+      throw new OsmosisError(
+        'wrong_rollout_context',
+        'An OsmosisStrandsAgent was made outside of rollouts and run inside one, where its fallback must not answer. Construct the agent inside AgentWorkflow.run().',
+      )
+    }
+    const input = this.#toInput(args)
     if (rollout === undefined) return yield* super.stream(input, options)
     // Strands does not close the stream of a model when its own is left.
     const left = new AbortController()

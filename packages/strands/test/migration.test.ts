@@ -11,41 +11,44 @@ const { answers, unchanged, printed, prompt, label } = calculatorMigration
 const [system, question] = unchanged.messages
 
 // A child process resolves `@strands-agents/sdk` by itself, so this is about one version only.
-test.runIf(isNewestSdk)('the program runs before the migration', async () => {
-  const start = { toolUse: { toolUseId: 'call-1', name: 'multiply' } }
-  await using bedrock = await startBedrockEndpoint([
-    [
-      ['messageStart', { role: 'assistant' }],
-      ['contentBlockStart', { contentBlockIndex: 0, start }],
+test.runIf(isNewestSdk).each(['before', 'after'])(
+  'the program serves users %s the migration',
+  async (when) => {
+    const start = { toolUse: { toolUseId: 'call-1', name: 'multiply' } }
+    await using bedrock = await startBedrockEndpoint([
       [
-        'contentBlockDelta',
-        { contentBlockIndex: 0, delta: { toolUse: { input: '{"a":12,"b":34}' } } },
+        ['messageStart', { role: 'assistant' }],
+        ['contentBlockStart', { contentBlockIndex: 0, start }],
+        [
+          'contentBlockDelta',
+          { contentBlockIndex: 0, delta: { toolUse: { input: '{"a":12,"b":34}' } } },
+        ],
+        ['contentBlockStop', { contentBlockIndex: 0 }],
+        ['messageStop', { stopReason: 'tool_use' }],
       ],
-      ['contentBlockStop', { contentBlockIndex: 0 }],
-      ['messageStop', { stopReason: 'tool_use' }],
-    ],
-    [
-      ['messageStart', { role: 'assistant' }],
-      ['contentBlockDelta', { contentBlockIndex: 0, delta: { text: '12 times 34 is 408.' } }],
-      ['contentBlockStop', { contentBlockIndex: 0 }],
-      ['messageStop', { stopReason: 'end_turn' }],
-    ],
-  ])
-  const program = new URL('migration/before.ts', import.meta.url)
-  const env = {
-    AWS_ENDPOINT_URL_BEDROCK_RUNTIME: bedrock.url,
-    AWS_REGION: 'us-west-2',
-    AWS_ACCESS_KEY_ID: 'test',
-    AWS_SECRET_ACCESS_KEY: 'test',
-  }
-  expect(await printedBy(program, env)).toEqual(printed)
-  expect(bedrock.requests[0]).toMatchObject({
-    inferenceConfig: { temperature: 1, maxTokens: 4096 },
-    system: [{ text: system.content }],
-    messages: [{ role: 'user', content: [{ text: question.content }] }],
-    toolConfig: { tools: [{ toolSpec: { name: 'multiply' } }] },
-  })
-})
+      [
+        ['messageStart', { role: 'assistant' }],
+        ['contentBlockDelta', { contentBlockIndex: 0, delta: { text: '12 times 34 is 408.' } }],
+        ['contentBlockStop', { contentBlockIndex: 0 }],
+        ['messageStop', { stopReason: 'end_turn' }],
+      ],
+    ])
+    const program = new URL(`migration/${when}.ts`, import.meta.url)
+    const env = {
+      AWS_ENDPOINT_URL_BEDROCK_RUNTIME: bedrock.url,
+      AWS_REGION: 'us-west-2',
+      AWS_ACCESS_KEY_ID: 'test',
+      AWS_SECRET_ACCESS_KEY: 'test',
+    }
+    expect(await printedBy(program, env)).toEqual(printed)
+    expect(bedrock.requests[0]).toMatchObject({
+      inferenceConfig: { temperature: 1, maxTokens: 4096 },
+      system: [{ text: system.content }],
+      messages: [{ role: 'user', content: [{ text: question.content }] }],
+      toolConfig: { tools: [{ toolSpec: { name: 'multiply' } }] },
+    })
+  },
+)
 
 test('the program runs as a rollout after the migration', async () => {
   await using server = await startPolicyServer(answers)

@@ -61,9 +61,16 @@ describe('params', () => {
 })
 
 describe('the placeholder model', () => {
+  test('an agent of its fallback is refused in a rollout', async () => {
+    const fallback = new OsmosisRolloutModel()
+    const agent = new OsmosisStrandsAgent({ model: new OsmosisRolloutModel({ fallback }) })
+    const invoked = refusal(async () => rolloutOn(nowhere).run(async () => agent.invoke('go')))
+    expect(await invoked).toMatch(/^wrong_rollout_context: .*inside AgentWorkflow\.run\(\)/)
+  })
+
   test('is refused outside of a rollout', async () => {
     expect(await refusal(() => policyAgent())).toBe(
-      'no_rollout_context: An OsmosisStrandsAgent with an OsmosisRolloutModel needs an active rollout: construct it inside AgentWorkflow.run(), where the backend has set one up.',
+      'no_rollout_context: An OsmosisStrandsAgent with an OsmosisRolloutModel without a fallback needs an active rollout: construct it inside AgentWorkflow.run(), where the backend has set one up.',
     )
   })
 

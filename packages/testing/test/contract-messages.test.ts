@@ -1,5 +1,10 @@
-import { definePolicyFaults, requireRolloutContext, type RolloutContext } from '@osmosis/core'
-import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
+import {
+  definePolicyFaults,
+  getRolloutContext,
+  requireRolloutContext,
+  type RolloutContext,
+} from '@osmosis/core'
+import type { ChatCompletion, ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 import { LocalBackend } from '@osmosis/runtime'
 import {
   type AdapterUnderTest,
@@ -76,6 +81,12 @@ const working: AdapterUnderTest = {
   async runStructured(run) {
     const said = await new Agent(run.name).run(run)
     if (!said.startsWith('{')) throw new NotASum()
+  },
+  async runWithFallback(run, url) {
+    if (getRolloutContext() !== undefined) return working.run(run)
+    const body = JSON.stringify({ messages: [{ role: 'user', content: run.prompt }] })
+    const response = await fetch(`${url}/chat/completions`, { method: 'POST', body })
+    return ((await response.json()) as ChatCompletion).choices[0]?.message.content as string
   },
   construct: (name) => new Agent(name),
   callPlaceholder: () => new Agent('outside'),

@@ -13,6 +13,25 @@ const multiply = tool(
   async ({ a, b }) => ({ content: [{ type: 'text', text: String(a * b) }] }),
 )
 
+// A rollout server imports the program: it only runs when it is started by itself.
+if (process.argv[1] === import.meta.filename) {
+  const conversation = query({
+    prompt: 'What is 12 times 34?',
+    options: {
+      model: 'claude-sonnet-5',
+      systemPrompt: 'Use the multiply tool when arithmetic is required.',
+      tools: [],
+      mcpServers: { calculator: createSdkMcpServer({ name: 'calculator', tools: [multiply] }) },
+      permissionMode: 'bypassPermissions',
+      allowDangerouslySkipPermissions: true,
+      maxTurns: 8,
+    },
+  })
+  for await (const message of conversation) {
+    if (message.type === 'result' && message.subtype === 'success') console.log(message.result)
+  }
+}
+
 export class CalculatorWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const policy = requireRolloutContext('The agent').registerPolicySample('calculator')

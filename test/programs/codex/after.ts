@@ -6,6 +6,26 @@ import type { AgentWorkflowContext } from '@osmosis/core'
 
 const here = import.meta.dirname
 
+// A rollout server imports the program: it only runs when it is started by itself.
+if (process.argv[1] === import.meta.filename) {
+  const codex = new Codex({
+    config: {
+      mcp_servers: {
+        calculator: { command: process.execPath, args: [path.join(here, 'calculator-server.ts')] },
+      },
+    },
+  })
+  const thread = codex.startThread({
+    model: 'gpt-5.5',
+    workingDirectory: here,
+    skipGitRepoCheck: true,
+    sandboxMode: 'danger-full-access',
+    approvalPolicy: 'never',
+  })
+  const turn = await thread.run('What is 12 times 34?')
+  console.log(turn.finalResponse)
+}
+
 export class CalculatorWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const policy = requireRolloutContext('The agent').registerPolicySample('calculator')

@@ -17,10 +17,11 @@ const lookUp = new FunctionTool({
 /** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
 export const config = defineWorkflowConfig({ name: '__name__', rolloutLimits: { modelCalls: 20 } })
 
-const agent = new LlmAgent({
+export const agent = new LlmAgent({
   name: 'shop',
   instruction: 'Look up every price, then add up.',
-  model: new OsmosisLlm('__name__'), // the policy, whichever that is at the time
+  // The policy in a rollout; outside, for users, the fallback.
+  model: new OsmosisLlm({ name: '__name__', fallback: 'gemini-2.5-flash' }),
   generateContentConfig: { temperature: 1, topP: 1, maxOutputTokens: 1024 },
   tools: [lookUp],
 })

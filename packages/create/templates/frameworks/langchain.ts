@@ -1,3 +1,4 @@
+import { ChatOpenAI } from '@langchain/openai'
 import { AgentWorkflow, defineWorkflowConfig, type AgentWorkflowContext } from '@osmosis/core'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { createAgent, tool } from 'langchain'
@@ -16,9 +17,15 @@ const lookUp = tool(({ product }) => lookUpPrice(product), {
 /** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
 export const config = defineWorkflowConfig({ name: '__name__', rolloutLimits: { modelCalls: 20 } })
 
-const agent = createAgent({
-  // The policy, whichever that is at the time.
-  model: new OsmosisChatModel({ name: '__name__', temperature: 1, topP: 1, maxTokens: 1024 }),
+export const agent = createAgent({
+  // The policy in a rollout; outside, for users, the fallback.
+  model: new OsmosisChatModel({
+    name: '__name__',
+    temperature: 1,
+    topP: 1,
+    maxTokens: 1024,
+    fallback: new ChatOpenAI({ model: 'gpt-4.1' }),
+  }),
   systemPrompt: 'Look up every price, then add up.',
   tools: [lookUp],
 })

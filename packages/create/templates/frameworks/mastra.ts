@@ -15,11 +15,12 @@ const lookUp = createTool({
   execute: async ({ product }) => lookUpPrice(product),
 })
 
-const agent = new Agent({
+export const agent = new Agent({
   id: '__name__',
   name: '__name__',
   instructions: 'Look up every price, then add up.',
-  model: rolloutModel('__name__'), // the policy, whichever that is at the time
+  // The policy in a rollout; outside, for users, the fallback.
+  model: rolloutModel({ name: '__name__', fallback: 'openai/gpt-4.1' }),
   tools: { look_up_price: lookUp },
 })
 

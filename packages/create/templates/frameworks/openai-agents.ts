@@ -17,16 +17,20 @@ const lookUp = tool({
 /** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
 export const config = defineWorkflowConfig({ name: '__name__', rolloutLimits: { modelCalls: 20 } })
 
+export function createAgent() {
+  return new OsmosisAgent({
+    name: '__name__',
+    instructions: 'Look up every price, then add up.',
+    // The policy in a rollout; outside, for users, the fallback.
+    model: new OsmosisRolloutModel({ fallback: 'gpt-4.1' }),
+    modelSettings: { temperature: 1, topP: 1, maxTokens: 1024 },
+    tools: [lookUp],
+  })
+}
+
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
-    const agent = new OsmosisAgent({
-      name: '__name__',
-      instructions: 'Look up every price, then add up.',
-      model: new OsmosisRolloutModel(), // the policy, whichever that is at the time
-      modelSettings: { temperature: 1, topP: 1, maxTokens: 1024 },
-      tools: [lookUp],
-    })
     const session = new OsmosisMemorySession({ name: '__name__' })
-    await run(agent, ctx.prompt, { session, maxTurns: 8, signal: ctx.signal })
+    await run(createAgent(), ctx.prompt, { session, maxTurns: 8, signal: ctx.signal })
   }
 }

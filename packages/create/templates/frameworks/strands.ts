@@ -1,6 +1,6 @@
 import { AgentWorkflow, defineWorkflowConfig, type AgentWorkflowContext } from '@osmosis/core'
 import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
-import { tool } from '@strands-agents/sdk'
+import { BedrockModel, tool } from '@strands-agents/sdk'
 import { z } from 'zod'
 
 import { lookUpPrice } from './prices.ts'
@@ -17,16 +17,23 @@ const lookUp = tool({
 /** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
 export const config = defineWorkflowConfig({ name: '__name__', rolloutLimits: { modelCalls: 20 } })
 
+/** The policy in a rollout; outside, for users, the fallback. */
+const model = new OsmosisRolloutModel({
+  params: { temperature: 1, top_p: 1, max_tokens: 1024 },
+  fallback: new BedrockModel({ modelId: 'openai.gpt-oss-120b-1:0' }),
+})
+
+export function createAgent() {
+  return new OsmosisStrandsAgent({
+    name: '__name__',
+    systemPrompt: 'Look up every price, then add up.',
+    model,
+    tools: [lookUp],
+  })
+}
+
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
-    const agent = new OsmosisStrandsAgent({
-      name: '__name__',
-      systemPrompt: 'Look up every price, then add up.',
-      // The policy, whichever that is at the time.
-      model: new OsmosisRolloutModel({ params: { temperature: 1, top_p: 1, max_tokens: 1024 } }),
-      tools: [lookUp],
-      messages: ctx.prompt,
-    })
-    await agent.invoke(undefined, { limits: { turns: 8 }, cancelSignal: ctx.signal })
+    await createAgent().invoke(ctx.prompt, { limits: { turns: 8 }, cancelSignal: ctx.signal })
   }
 }

@@ -13,10 +13,20 @@ const multiply = new FunctionTool({
 const calculator = new LlmAgent({
   name: 'calculator',
   instruction: 'Use the multiply tool when arithmetic is required.',
-  model: new OsmosisLlm('calculator'),
+  model: new OsmosisLlm({ name: 'calculator', fallback: 'gemini-2.5-flash' }),
   generateContentConfig: { temperature: 1, maxOutputTokens: 4096 },
   tools: [multiply],
 })
+
+// A rollout server imports the program: it only runs when it is started by itself.
+if (process.argv[1] === import.meta.filename) {
+  const runner = new InMemoryRunner({ agent: calculator })
+  const newMessage = { role: 'user', parts: [{ text: 'What is 12 times 34?' }] }
+  for await (const event of runner.runEphemeral({ userId: 'user', newMessage })) {
+    const text = event.content?.parts?.at(-1)?.text
+    if (text !== undefined) console.log(text)
+  }
+}
 
 export class CalculatorWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {

@@ -15,11 +15,23 @@ const calculator = new Agent({
   id: 'calculator',
   name: 'Calculator',
   instructions: 'Use the multiply tool when arithmetic is required.',
-  model: rolloutModel('calculator'),
+  model: rolloutModel({
+    name: 'calculator',
+    fallback: {
+      id: 'openai/gpt-4.1',
+      url: String(process.env['MODEL_BASE_URL']),
+      apiKey: String(process.env['MODEL_API_KEY']),
+    },
+  }),
   tools: { multiply },
 })
 
 const settings = { maxSteps: 8, modelSettings: { temperature: 1, maxOutputTokens: 4096 } }
+// A rollout server imports the program: it only runs when it is started by itself.
+if (process.argv[1] === import.meta.filename) {
+  const { text } = await calculator.generate('What is 12 times 34?', settings)
+  console.log(text)
+}
 
 export class CalculatorWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {

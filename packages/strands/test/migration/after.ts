@@ -1,6 +1,6 @@
 import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
 import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
-import { tool } from '@strands-agents/sdk'
+import { BedrockModel, tool } from '@strands-agents/sdk'
 import { z } from 'zod'
 
 const multiply = tool({
@@ -10,8 +10,14 @@ const multiply = tool({
   callback: ({ a, b }) => String(a * b),
 })
 
+const fallback = new BedrockModel({
+  modelId: 'openai.gpt-oss-120b-1:0',
+  temperature: 1,
+  maxTokens: 4096,
+})
 const model = new OsmosisRolloutModel({
   params: { temperature: 1, max_tokens: 4096 },
+  fallback,
 })
 
 function createAgent() {
@@ -22,6 +28,12 @@ function createAgent() {
     tools: [multiply],
     printer: false,
   })
+}
+
+// A rollout server imports the program: it only runs when it is started by itself.
+if (process.argv[1] === import.meta.filename) {
+  const result = await createAgent().invoke('What is 12 times 34?')
+  console.log(result.toString())
 }
 
 export class CalculatorWorkflow extends AgentWorkflow {

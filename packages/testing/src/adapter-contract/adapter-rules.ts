@@ -8,6 +8,8 @@ export const contractRules = {
   'keeps-agents-apart': 'two parallel agents never mix their ids',
   'refuses-duplicates': 'the same name twice in a rollout is an error that names it',
   'refuses-outside': 'outside a rollout the placeholder throws and says what to do',
+  'serves-users':
+    'an agent with a fallback uses it outside of rollouts, and inside the policy alone',
   'records-conversation': 'the sample is the conversation that the policy had',
   'echoes-arguments': 'tool arguments return to the policy byte for byte',
   'echoes-text-beside-calls': 'text beside tool calls returns in the same turn',
@@ -69,6 +71,8 @@ export interface AdapterUnderTest {
   runTwoTurns?(run: ContractRun): Promise<unknown>
   /** As `run`, with a structured output of the framework: an object with the number `sum`. */
   runStructured?(run: ContractRun): Promise<unknown>
+  /** As `run`, with a model of the framework's own for outside of rollouts: chat completions at `url`. */
+  runWithFallback?(run: ContractRun, url: string): Promise<string>
   /** Makes an agent (or session) of this name in the current rollout, without a model call. */
   construct(name: string): unknown
   /** Uses the placeholder model outside of a rollout, as a new user may do. */

@@ -66,6 +66,18 @@ export const identityCases = {
     expectMatch('the error message', message, /inside AgentWorkflow\.run\(\)|placeholder/)
   },
 
+  'serves-users': async (adapter) => {
+    await using model = await startPolicyServer(['from the model'])
+    await using server = await startPolicyServer(['from the policy'], adapter)
+    const run = async (): Promise<string | undefined> =>
+      adapter.runWithFallback?.({ name: 'solver', prompt: 'go' }, model.url)
+    expectEqual('the text of a run outside of rollouts', await run(), 'from the model')
+    const text = await contractRollout(server).run(run)
+    expectEqual('the text of a run inside a rollout', text, 'from the policy')
+    expectRequests(model, 1)
+    expectRequests(server, 1)
+  },
+
   'never-crosses': async (adapter) => {
     await using server = await startPolicyServer(answerOwnName, adapter)
     const rollouts = Array.from(

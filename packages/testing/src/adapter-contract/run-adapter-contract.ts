@@ -29,7 +29,10 @@ const cases: Readonly<Record<ContractRule, ContractCase>> = {
 }
 
 /** What an adapter has to bring for a rule. */
-const optionalMethods: Readonly<Partial<Record<ContractRule, 'runTwoTurns' | 'runStructured'>>> = {
+const optionalMethods: Readonly<
+  Partial<Record<ContractRule, 'runTwoTurns' | 'runStructured' | 'runWithFallback'>>
+> = {
+  'serves-users': 'runWithFallback',
   'grades-turn-limits': 'runTwoTurns',
   'grades-wrong-output': 'runStructured',
 }

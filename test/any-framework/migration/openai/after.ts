@@ -48,6 +48,15 @@ function execute(call: OpenAI.ChatCompletionMessageToolCall): string {
   }
 }
 
+// A rollout server imports the program: it only runs when it is started by itself.
+if (process.argv[1] === import.meta.filename) {
+  const client = new OpenAI({
+    baseURL: process.env['MODEL_BASE_URL'],
+    apiKey: process.env['MODEL_API_KEY'],
+  })
+  console.log(await answer(client, [{ role: 'user', content: 'What is 12 times 34?' }]))
+}
+
 export class CalculatorWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const policy = requireRolloutContext('The calculator').registerPolicySample('calculator')
