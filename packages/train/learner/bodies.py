@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import uuid
@@ -17,9 +18,10 @@ class Problem(Exception):
 
     def __init__(self, status, message, code=None, **details):
         super().__init__(message)
-        types = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 409: "conflict"}
+        types = {401: "authentication_error", 404: "not_found_error", 409: "conflict"}
+        usual = "invalid_request_error" if status < 500 else "server_error"
         self.status = status
-        self.body = {"error": {"message": message, "type": types.get(status, "server_error"), "code": code, **details}}
+        self.body = {"error": {"message": message, "type": types.get(status, usual), "code": code, **details}}
 
 
 def out_of_memory(error):
@@ -53,18 +55,75 @@ def stream(answer, body):
     return "".join(f"data: {json.dumps(part)}\n\n" for part in parts) + "data: [DONE]\n\n"
 
 
+LONGEST_BODY = 2**30  # bytes
+
+
+def read_length(headers):
+    """Bytes of a body."""
+    if headers.get("transfer-encoding"):
+        raise Problem(411, "Send the body with a content-length.")
+    lengths = headers.get_all("content-length") or ["0"]
+    if len(lengths) > 1 or not re.fullmatch("[0-9]{1,18}", lengths[0]):
+        raise Problem(400, f"content-length must be one number of bytes; it is {', '.join(lengths)[:100]}.")
+    if int(lengths[0]) > LONGEST_BODY:
+        raise Problem(413, f"The body may have {LONGEST_BODY} bytes; it has {lengths[0]}. Lower the number of sequences.")
+    return int(lengths[0])
+
+
+def read_json(data):
+    """The object that a body is."""
+    def refuse(constant):
+        raise ValueError(f"{constant} is not JSON")
+
+    try:
+        body = json.loads(data.decode() or "{}", parse_constant=refuse)
+        if re.search(rb"\\u[dD][89a-fA-F]", data):
+            json.dumps(body, ensure_ascii=False).encode()  # refuses halves of characters
+    except ValueError as error:
+        raise Problem(400, f"The body is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise Problem(400, "The body must be a JSON object.")
+    return body
+
+
 def is_number(value):
-    return isinstance(value, (int, float)) and math.isfinite(value)
+    """Whether it is a number that torch's float32 can have."""
+    return type(value) in (int, float) and abs(value) <= 3e38
 
 
 def read_number(body, name, default, low, high=math.inf):
     value = body.get(name)
     if value is None:
         return default
-    if isinstance(value, bool) or not is_number(value) or not low <= value <= high:
+    if not is_number(value) or not low <= value <= high:
         limits = f"at least {low}" if high == math.inf else f"from {low} to {high}"
-        raise Problem(400, f"`{name}` must be a number, {limits}; it is {value!r}.")
+        raise Problem(400, f"`{name}` must be a number, {limits}; it is {_shown(value)}.")
     return value
+
+
+def read_count(body, name, default, low=1, high=math.inf):
+    value = read_number(body, name, default, low, high)
+    if value is not None and value != int(value):
+        raise Problem(400, f"`{name}` must be a whole number; it is {value}.")
+    return value and int(value)
+
+
+def read_temperature(body):
+    value = read_number(body, "temperature", 1.0, 0, 100)
+    if 0 < value < 0.001:
+        raise Problem(400, f"`temperature` must be 0 or at least 0.001; it is {value}.")
+    return value
+
+
+def read_object(body, name):
+    value = body.get(name)
+    if not isinstance(value, (dict, type(None))):
+        raise Problem(400, f"`{name}` must be an object; it is {_shown(value)}.")
+    return value or {}
+
+
+def _shown(value):
+    return value if isinstance(value, float) else json.dumps(value)[:100]
 
 
 def read_list(body, name):
@@ -74,9 +133,27 @@ def read_list(body, name):
 
 
 def read_folder(body):
-    if not isinstance(body.get("folder"), str) or not os.path.isabs(body["folder"]):
+    folder = body.get("folder")
+    if not isinstance(folder, str) or not os.path.isabs(folder) or "\0" in folder or os.path.normpath(folder) in ("/", "//"):
         raise Problem(400, "`folder` must be an absolute path.")
-    return Path(os.path.normpath(body["folder"]))
+    return Path(os.path.normpath(folder))
+
+
+def read_tools(tools):
+    def is_function(tool):
+        function = tool.get("function") if isinstance(tool, dict) else None
+        return isinstance(function, dict) and isinstance(function.get("name"), str) and isinstance(function.get("parameters") or {}, dict)
+
+    if not isinstance(tools or [], list) or not all(map(is_function, tools or [])):
+        raise Problem(400, "`tools` must be a list, and each of them a function with a name; `parameters` is a JSON schema.")
+    return tools or []
+
+
+def read_stop(stop):
+    texts = [stop] if isinstance(stop, str) else stop or []
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+        raise Problem(400, "`stop` must be a text or a list of texts that are not empty.")
+    return texts
 
 
 def read_messages(messages):
@@ -88,16 +165,22 @@ def read_messages(messages):
             raise Problem(400, f"messages[{at}] must be an object with a `role`.")
         content = message.get("content")
         if isinstance(content, list):
-            if any(part.get("type") != "text" for part in content):
-                raise Problem(400, f"messages[{at}] has content that is not text.")
-            content = "".join(part["text"] for part in content)
+            texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+            content = "".join(texts) if len(texts) == len(content) and all(isinstance(text, str) for text in texts) else content
+        if any(not isinstance(text, (str, type(None))) for text in (content, message.get("reasoning_content"))):
+            raise Problem(400, f"messages[{at}] has content that is not text.")
         calls = message.get("tool_calls") or []
-        if not all(isinstance(call, dict) and {"name", "arguments"} <= (call.get("function") or {}).keys() for call in calls):
+        if not isinstance(calls, list) or not all(map(_is_call, calls)):
             raise Problem(400, f"messages[{at}] has a tool call without the name or the arguments of its function.")
         read.append({**message, "content": content or ""})
         if not message.get("tool_calls"):
             read[-1].pop("tool_calls", None)
     return read
+
+
+def _is_call(call):
+    function = call.get("function") if isinstance(call, dict) else None
+    return isinstance(function, dict) and isinstance(function.get("name"), str) and isinstance(function.get("arguments"), (str, dict))
 
 
 def aside(folder):

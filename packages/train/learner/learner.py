@@ -20,14 +20,16 @@ its stdin closes. Every request carries `Authorization: Bearer <key>`. Bodies ar
 | `POST /save`, `POST /load`  | `folder`                                            | `version`; weights, optimizer, random state      |
 | `POST /export`              | `folder`                                            | writes a PEFT or model folder for vLLM          |
 
-Errors are `{"error": {"message", "type", "code"}}`: 400 wrong request, 401 wrong key, 409 `drift` or `not_finite`,
-507 out of memory.
+Errors are `{"error": {"message", "type", "code"}}`: 400 wrong request, 401 wrong key, 408 too slow, 409 `drift` or `not_finite`,
+411 and 413 for bodies without a length or too long, 503 too many connections, 507 out of memory or disk.
 """
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hmac
 import importlib.util
+import io
 import json
 import os
 import random
@@ -46,7 +48,8 @@ from pathlib import Path
 import torch
 from answers import Conversations, parse_answer, tool_family
 from bodies import (
-    PatientFile, Problem, aside, fail, is_number, out_of_memory, read_folder, read_list, read_messages, read_number, replacing, stream)
+    PatientFile, Problem, aside, fail, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list, read_messages,
+    read_number, read_object, read_stop, read_temperature, read_tools, replacing, stream)
 from memory import memory, speed
 from policy import TransformersPolicy
 from sampling import Request, Sampler
@@ -83,10 +86,8 @@ class Learner:
         return {"object": "list", "data": [model]}
 
     def chat(self, body, client):
-        messages, tools = read_messages(body.get("messages")), body.get("tools") or []
-        settings = body.get("chat_template_kwargs") or {}
-        if not all(isinstance(tool, dict) and "name" in (tool.get("function") or {}) for tool in tools):
-            raise Problem(400, "Each of `tools` must be a function with a name.")
+        messages, tools, stop = read_messages(body.get("messages")), read_tools(body.get("tools")), read_stop(body.get("stop"))
+        settings, _ = read_object(body, "chat_template_kwargs"), read_object(body, "stream_options")
         family, parse, _ = tool_family(self.policy.template)
         if tools and not parse:
             raise Problem(400, f"{self.policy.name} cannot be given tools: by its chat template it calls them in the form of {family}, and "
@@ -95,17 +96,20 @@ class Learner:
             raise Problem(400, "`n` must be 1: send one request per answer.")
         if body.get("top_p") not in (None, 1) or body.get("top_k") not in (None, 0, -1) or body.get("min_p") not in (None, 0):
             raise Problem(400, "The logprobs of a truncated distribution cannot be trained; leave out `top_p`, `top_k` and `min_p`.")
-        temperature = read_number(body, "temperature", 1.0, 0, 100)
-        stop = body.get("stop") or []
-        stop = [stop] if isinstance(stop, str) else stop
+        temperature, seed = read_temperature(body), read_count(body, "seed", None, -2**63, 2**63)
+        limit = read_count(body, "max_completion_tokens", read_count(body, "max_tokens", None))
         owner = body.get("conversation")
-        prompt = self.conversations.prompt(messages, tools, settings, owner)
+        try:
+            prompt = self.conversations.prompt(messages, tools, settings, owner)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise Problem(400, f"The chat template of {self.policy.name} refuses these messages: {error}") from error
         room = self.policy.max_length - len(prompt)
         if room < 1:
             raise Problem(400, f"The prompt has {len(prompt)} tokens, and the context length is {self.policy.max_length}.",
                           "context_length_exceeded")
-        most = min(room, int(read_number(body, "max_completion_tokens", read_number(body, "max_tokens", room, 1), 1)))
-        seed = body.get("seed")
+        most = min(room, limit or room)
         request = Request(prompt, temperature, most, stop, self.seeds.getrandbits(64) if seed is None else seed)
         self.requests.add(request)
         try:
@@ -159,11 +163,11 @@ class Learner:
         settings = argparse.Namespace(
             surrogate=surrogate, weight_decay=read_number(body, "weight_decay", 0, 0),
             learning_rate=read_number(body, "learning_rate", self.trainer.learning_rate, 0),
-            epochs=int(read_number(body, "epochs", 1, 1)), minibatches=int(read_number(body, "minibatches", 1, 1)),
+            epochs=read_count(body, "epochs", 1, 1, 1000), minibatches=min(read_count(body, "minibatches", 1), len(sequences)),
             clip_low=read_number(body, "clip_low", 0.2, 0, 1), clip_high=read_number(body, "clip_high", 0.28, 0),
             kl=read_number(body, "kl", 0, 0), importance_cap=read_number(body, "importance_cap", 2, 0),
             max_grad_norm=read_number(body, "max_grad_norm", 1, 0),
-            max_drift=read_number(body, "max_drift", 0.3, 0), seed=int(read_number(body, "seed", 0, -2**63)))
+            max_drift=read_number(body, "max_drift", 0.3, 0), seed=read_count(body, "seed", 0, -2**63, 2**63))
         with self.lock:
             figures = self.trainer.update(loss, sequences, settings)
             self.publish()
@@ -202,7 +206,7 @@ class Learner:
         if set(mask) - {0, 1} or mask[0]:
             raise Problem(400, f"sequences[{index}].mask must consist of 0 and 1, and begin with 0: nothing predicts the first token.")
         recorded = numbers("logprobs") if loss == "policy_gradient" else [0.0] * len(ids)
-        return Sequence(ids, mask, recorded, advantages, read_number(data, "temperature", 1.0, 0), read_number(data, "scale", None, 0))
+        return Sequence(ids, mask, recorded, advantages, read_temperature(data), read_number(data, "scale", None, 0))
 
     def save(self, body, client):
         with self.lock:
@@ -218,7 +222,10 @@ class Learner:
         if file is None:
             raise Problem(400, f"{folder} has no saved state: it has no file state.pt.", "not_found")
         with self.lock:
-            state = torch.load(file, map_location="cpu", weights_only=True)
+            try:
+                state = torch.load(file, map_location="cpu", weights_only=True)
+            except Exception as error:
+                raise Problem(400, f"{file} is no saved state: {error}", "damaged") from error
             self.trainer.restore(state)
             self.seeds.setstate(state["seeds"])
             self.publish()
@@ -230,14 +237,38 @@ class Learner:
             return {"version": self.trainer.version}
 
 
+class Incoming(io.RawIOBase):
+    """What a client sends, until a deadline."""
+
+    def __init__(self, connection):
+        self.connection, self.deadline = connection, 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        self.connection.settimeout(max(0.001, self.deadline - time.monotonic()))
+        return self.connection.recv_into(buffer)
+
+
 class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+    protocol_version = default_request_version = "HTTP/1.1"
+    patience = 60  # seconds for the head of a request, for an answer to be taken, and beside a second for each MiB for a body
     wbufsize = -1
     disable_nagle_algorithm = True
     routes = {
         "GET /health": Learner.health, "GET /v1/models": Learner.models, "POST /v1/chat/completions": Learner.chat,
         "POST /update": Learner.update, "POST /logprobs": Learner.logprobs, "POST /save": Learner.save,
         "POST /load": Learner.load, "POST /export": Learner.export}
+
+    def setup(self):
+        super().setup()
+        self.incoming = Incoming(self.connection)
+        self.rfile = io.BufferedReader(self.incoming)
+
+    def handle_one_request(self):
+        self.incoming.deadline = time.monotonic() + self.patience
+        super().handle_one_request()
 
     def do_GET(self):
         status, answer = 200, None
@@ -248,40 +279,63 @@ class Handler(BaseHTTPRequestHandler):
         except ConnectionError:
             self.close_connection = True
             return
+        except OSError as error:
+            status, answer = 400, Problem(400, f"Cannot use the folder: {error}").body
+        except RecursionError:
+            status, answer = 400, Problem(400, "The body is nested too deeply.").body
         except Exception as error:
             problem = out_of_memory(error)
             if problem is None:
                 traceback.print_exc()
                 problem = Problem(500, f"{type(error).__name__}: {error}")
             status, answer = problem.status, problem.body
-        stream = isinstance(answer, str)
-        data = (answer if stream else json.dumps(answer)).encode()
-        self.send_response(status)
-        self.send_header("content-type", "text/event-stream" if stream else "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self._send(status, answer)
 
     do_POST = do_GET
 
+    def send_error(self, code, message=None, explain=None):
+        self.close_connection = True
+        self._send(code, Problem(code, message or "The request is malformed.").body)
+
+    def handle_expect_100(self):
+        return True  # the key comes first
+
+    def _send(self, status, answer):
+        stream = isinstance(answer, str)
+        data = (answer if stream else json.dumps(answer)).encode()
+        self.connection.settimeout(self.patience)
+        self.send_response(status)
+        self.send_header("content-type", "text/event-stream" if stream else "application/json")
+        self.send_header("content-length", str(len(data)))
+        if self.close_connection:
+            self.send_header("connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+
     def _handle(self):
-        if self.headers.get("transfer-encoding"):
-            self.close_connection = True
-            raise Problem(411, "Send the body with a content-length.")
-        data = self.rfile.read(int(self.headers.get("content-length") or 0))
+        closes, self.close_connection = self.close_connection, True  # unless its body has been read
         wanted = f"Bearer {self.server.key}".encode()
         if not hmac.compare_digest((self.headers.get("authorization") or "").encode("latin-1"), wanted):
             raise Problem(401, "The key is missing or wrong: send OSMOSIS_LEARNER_KEY as `authorization: Bearer <key>`.", "invalid_api_key")
         route = self.routes.get(f"{self.command} {self.path.split('?')[0]}")
         if route is None:
             raise Problem(404, f"No such route: {self.command} {self.path}.")
+        data = self._body(read_length(self.headers))
+        self.close_connection = closes
+        return route(self.server.learner, read_json(data), self)
+
+    def _body(self, length):
+        if self.headers.get("expect", "").lower() == "100-continue":
+            super().handle_expect_100()
+            self.wfile.flush()
+        self.incoming.deadline = time.monotonic() + self.patience + length / 2**20
         try:
-            body = json.loads(data or b"{}")
-        except ValueError as error:
-            raise Problem(400, f"The body is not JSON: {error}") from error
-        if not isinstance(body, dict):
-            raise Problem(400, "The body must be a JSON object.")
-        return route(self.server.learner, body, self)
+            data = self.rfile.read(length)
+        except TimeoutError as error:
+            raise Problem(408, f"The body did not come within {self.patience} s and a second for each MiB.") from error
+        if len(data) < length:
+            raise Problem(400, f"The body ended after {len(data)} of {length} bytes.")
+        return data
 
     def gone(self):
         """Whether the client has closed the connection."""
@@ -295,10 +349,25 @@ class Handler(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     request_queue_size = 1024
     daemon_threads = True
+    most_connections = 4096
 
     def __init__(self, port, learner, key):
         super().__init__(("127.0.0.1", port), Handler)
         self.learner, self.key = learner, key
+        self.free = threading.BoundedSemaphore(self.most_connections)
+
+    def process_request(self, request, client_address):
+        if self.free.acquire(blocking=False):
+            return super().process_request(request, client_address)
+        with contextlib.suppress(OSError):
+            request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request, client_address):
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.free.release()
 
 
 def policy_class(place):

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import torch
-from bodies import Problem, fail
+from bodies import fail
 
 
 class Policy:
@@ -111,15 +111,10 @@ class TransformersPolicy(Policy):
         return ids | {i for i in after[:1] if i in self.tokenizer.added_tokens_decoder}
 
     def render(self, messages, tools, answer, **settings):
-        import jinja2
-
         messages = [dict(message, **_with_objects(message)) for message in messages]
-        try:
-            with self.tokenizing:
-                return self.tokenizer.apply_chat_template(
-                    messages, tools=tools or None, add_generation_prompt=answer, tokenize=False, **settings)
-        except jinja2.TemplateError as error:
-            raise Problem(400, f"The chat template of {self.name} refuses these messages: {error}") from error
+        with self.tokenizing:
+            return self.tokenizer.apply_chat_template(
+                messages, tools=tools or None, add_generation_prompt=answer, tokenize=False, **settings)
 
     def encode(self, text):
         with self.tokenizing:

@@ -153,7 +153,7 @@ class Answers(WithPolicy):
             (*update(mask=[0, 1]), "mask"),
             (*update(mask=[1, 1, 1]), "first token"),
             (*update(mask=[0, 0, 0]), "no token"),
-            (*update(logprobs=[0, -1, float("nan")]), "logprobs"),
+            (*update(logprobs=[0, -1, float("nan")]), "NaN"),
             (*update(advantage=None), "advantages"),
             (*update(ids=[1, 2, 10**6]), "sequences[0].ids"),
             ("/update", {"loss": "policy_gradient", "sequences": [good, {**good, "ids": ids * 300}]}, "sequences[1]"),

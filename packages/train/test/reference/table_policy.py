@@ -4,6 +4,7 @@ be written down by hand, as `reference_update.py` does. Tokens 2n and 2n + 1 are
 import contextlib
 import copy
 import json
+import sys
 from pathlib import Path
 
 import torch
@@ -70,6 +71,19 @@ class TablePolicy(Policy):
 
     def export(self, folder):
         Path(folder, "weights.json").write_text(json.dumps(self.module.weight.tolist()))
+
+
+class CallingPolicy(TablePolicy):
+    template = "<tool_call> <function="  # it accepts tools
+
+
+class ImpatientPolicy(TablePolicy):
+    """Its learner waits a second for requests, and takes three connections at once."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        program = sys.modules["__main__"]
+        program.Handler.patience, program.Server.most_connections = 1, 3
 
 
 class CrowdedPolicy(TablePolicy):
