@@ -39,7 +39,7 @@ export class CalculatorWorkflow extends AgentWorkflow {
         model_providers: {
           policy: {
             name: 'policy',
-            base_url: proxy.url,
+            base_url: `${proxy.origin}/v1`,
             env_key: 'CODEX_API_KEY',
             wire_api: 'responses',
             supports_websockets: false,

@@ -7,8 +7,15 @@ export interface PolicyProxy extends AsyncDisposable {
   /** Base URL of Anthropic's API, without `/v1`. */
   readonly anthropicUrl: string
   /**
-   * Environment variables for a child process, or for an SDK that starts one: base URL, a key that means
-   * nothing, the model, and switches against telemetry, updates and retries. They are all that it should get
+   * The same without the secret: `<origin>/v1` and `<origin>` are base URLs for programs that show theirs, such as Codex
+   * on its command line. They send `apiKey`.
+   */
+  readonly origin: string
+  /** The secret as an API key. It belongs into the environment of a program, not into its arguments. */
+  readonly apiKey: string
+  /**
+   * Environment variables for a child process, or for an SDK that starts one: base URL without the secret, `apiKey`, the
+   * model, and switches against telemetry, updates and retries. They are all that it should get
    * beside `PATH`: variables of the host may have keys and other base URLs.
    *
    * @param api - `anthropic`: Claude Code and Anthropic's SDKs; `openai`: Codex and OpenAI's SDKs
@@ -52,7 +59,7 @@ export interface PolicyProxyOptions {
 /**
  * Serves the policy of a sample on the loopback interface, for SDKs that accept a base URL and no `fetch`, and
  * for child processes in any language. It answers OpenAI's chat completions and Responses, and Anthropic's
- * Messages. Requests go through `policy` with all of its guarantees; keys and headers of the caller are ignored,
+ * Messages. Requests go through `policy` with all of its guarantees; keys and headers of the caller do not reach it,
  * but for `x-osmosis-purpose` and `x-osmosis-trainable`. What chat completions cannot represent is left out, which a
  * warning of the process says once for each name, or refused (400, with the name of the field) where the rest would
  * mean something else. It closes at the end of the rollout, unless `close` was

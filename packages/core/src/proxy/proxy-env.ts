@@ -1,11 +1,18 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 
+/** Where a program finds the policy. Its base URL has no secret, because programs pass it on as an argument. */
+interface ProgramAccess {
+  readonly origin: string
+  readonly apiKey: string
+  readonly home: string | undefined
+}
+
 /** Variables for Claude Code and Anthropic's SDKs. Source: https://code.claude.com/docs/en/settings */
-export function anthropicEnv(url: string, home: string | undefined): Record<string, string> {
+export function anthropicEnv({ origin, apiKey, home }: ProgramAccess): Record<string, string> {
   return {
-    ANTHROPIC_BASE_URL: url,
-    ANTHROPIC_API_KEY: 'unused',
+    ANTHROPIC_BASE_URL: origin,
+    ANTHROPIC_API_KEY: apiKey,
     ANTHROPIC_MODEL: 'policy',
     // The model of titles and other small tasks.
     ANTHROPIC_DEFAULT_HAIKU_MODEL: 'policy',
@@ -23,11 +30,11 @@ export function anthropicEnv(url: string, home: string | undefined): Record<stri
 }
 
 /** Variables for Codex and OpenAI's SDKs. */
-export function openAiEnv(url: string, home: string | undefined): Record<string, string> {
+export function openAiEnv({ origin, apiKey, home }: ProgramAccess): Record<string, string> {
   return {
-    OPENAI_BASE_URL: url,
-    OPENAI_API_KEY: 'unused',
-    CODEX_API_KEY: 'unused',
+    OPENAI_BASE_URL: `${origin}/v1`,
+    OPENAI_API_KEY: apiKey,
+    CODEX_API_KEY: apiKey,
     ...homeEnv(home, 'CODEX_HOME', '.codex'),
   }
 }

@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net'
 import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, isOsmosisError } from '../errors.ts'
+import { carriesKey } from '../http/bearer.ts'
 import { purposeHeader, trainableHeader, useHeaderNames } from '../policy/policy-wire.ts'
 import type {
   PolicyProxy,
@@ -49,11 +50,12 @@ export async function servePolicy(
   const calls = new ProxiedCalls(policy, options, rollout?.rolloutId)
   const server = createServer((request, response) => {
     // A request line can name anything, also what is no URL.
-    const pathname = URL.parse(request.url ?? '/', 'http://127.0.0.1')?.pathname
-    if (pathname?.startsWith(`/${secret}/`) !== true) response.writeHead(404).end()
+    const pathname = URL.parse(request.url ?? '/', 'http://127.0.0.1')?.pathname ?? '/'
+    const isInPath = pathname.startsWith(`/${secret}/`)
+    if (!isInPath && !hasKey(request, secret)) response.writeHead(404).end()
     else
       calls
-        .answer(pathname.slice(secret.length + 1), request, response)
+        .answer(isInPath ? pathname.slice(secret.length + 1) : pathname, request, response)
         .catch(() => response.destroy())
   })
   await listening(server)
@@ -69,11 +71,18 @@ export async function servePolicy(
     stop()
     return closed.promise
   }
-  const anthropicUrl = `http://127.0.0.1:${port}/${secret}`
+  const origin = `http://127.0.0.1:${port}`
+  const anthropicUrl = `${origin}/${secret}`
   const url = `${anthropicUrl}/v1`
   const env: PolicyProxy['env'] = (api, { home } = {}) =>
-    api === 'anthropic' ? anthropicEnv(anthropicUrl, home) : openAiEnv(url, home)
-  return { url, anthropicUrl, env, close, [Symbol.asyncDispose]: close }
+    (api === 'anthropic' ? anthropicEnv : openAiEnv)({ origin, apiKey: secret, home })
+  return { url, anthropicUrl, origin, apiKey: secret, env, close, [Symbol.asyncDispose]: close }
+}
+
+/** Clients of OpenAI send their key in one header, those of Anthropic in the other. */
+function hasKey({ headers }: IncomingMessage, secret: string): boolean {
+  const { authorization, 'x-api-key': key } = headers
+  return carriesKey(authorization, secret) || carriesKey(String(key), secret, { bare: true })
 }
 
 async function listening(server: Server): Promise<void> {

@@ -434,15 +434,15 @@ it('gives variables for a child process, and nothing of the host', async () => {
   const home = path.join(await temporaryFolder(), 'home')
   const env = proxy.env('anthropic', { home })
   expect(env).toMatchObject({
-    ANTHROPIC_BASE_URL: proxy.anthropicUrl,
-    ANTHROPIC_API_KEY: 'unused',
+    ANTHROPIC_BASE_URL: proxy.origin,
+    ANTHROPIC_API_KEY: proxy.apiKey,
     HOME: home,
     CLAUDE_CONFIG_DIR: path.join(home, '.claude'),
   })
   expect(existsSync(proxy.env('openai', { home })['CODEX_HOME'] ?? '')).toBe(true)
   expect(proxy.env('openai')).toEqual({
-    OPENAI_BASE_URL: proxy.url,
-    OPENAI_API_KEY: 'unused',
-    CODEX_API_KEY: 'unused',
+    OPENAI_BASE_URL: `${proxy.origin}/v1`,
+    OPENAI_API_KEY: proxy.apiKey,
+    CODEX_API_KEY: proxy.apiKey,
   })
 })

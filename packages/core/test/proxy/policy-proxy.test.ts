@@ -9,9 +9,9 @@ import {
   sendStream,
   startPolicyEndpoint,
 } from '@osmosis/testing/kit'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 
-import { post, proxied } from './proxied.ts'
+import { answering, post, proxied } from './proxied.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 
@@ -59,6 +59,63 @@ it('passes on what the policy refuses, and refuses what it does not know', async
   const stranger = await fetch(`${origin}/v1/chat/completions`, post({ messages }))
   expect(stranger.status).toBe(404)
   expect(policy.requests).toHaveLength(1)
+})
+
+describe('a base URL on a command line', () => {
+  it.each(['openai', 'anthropic'] as const)('has no secret: variables of %s', async (api) => {
+    const { proxy } = await answering(['from the key'])
+    const env = proxy.env(api)
+    const base = env['OPENAI_BASE_URL'] ?? `${env['ANTHROPIC_BASE_URL']}/v1`
+    expect(base).toBe(`${proxy.origin}/v1`)
+    const key = env['OPENAI_API_KEY'] ?? env['ANTHROPIC_API_KEY']
+    const bearer = { authorization: `Bearer ${key}` }
+    const answer = await fetch(`${base}/chat/completions`, post({ messages }, bearer))
+    expect(await answer.text()).toContain('from the key')
+    expect(proxy.url).toContain(key)
+  })
+
+  it.each<[string, (secret: string) => Record<string, string>]>([
+    ['none', () => ({})],
+    ['an empty one', () => ({ authorization: 'Bearer ', 'x-api-key': '' })],
+    ['a guess', () => ({ authorization: 'Bearer unused' })],
+    ['a beginning', (secret) => ({ 'x-api-key': secret.slice(0, -1) })],
+    ['more', (secret) => ({ authorization: `Bearer ${secret}x` })],
+    ['another scheme', (secret) => ({ authorization: `Basic ${secret}` })],
+    ['no scheme', (secret) => ({ authorization: secret })],
+    ['a cookie', (secret) => ({ cookie: `key=${secret}` })],
+    ['another header', (secret) => ({ 'x-secret': secret })],
+    ['two keys', (secret) => ({ 'x-api-key': `${secret}, ${secret}` })],
+  ])('calls no policy with this as its key: %s', async (_name, headers) => {
+    const { proxy, policy } = await answering(['never'])
+    for (const path of [
+      '/v1/chat/completions',
+      '/v1/messages',
+      '/v1/responses',
+      `/${proxy.apiKey}`,
+    ]) {
+      const answer = await fetch(proxy.origin + path, post({ messages }, headers(proxy.apiKey)))
+      expect(answer.status).toBe(404)
+    }
+    expect(policy.requests).toEqual([])
+  })
+
+  it.each(['authorization', 'x-api-key'])(
+    'calls the policy with the key in %s, in each dialect',
+    async (header) => {
+      const { proxy, policy } = await answering(['a', 'b', 'c'])
+      const key = { [header]: header === 'authorization' ? `bearer ${proxy.apiKey}` : proxy.apiKey }
+      const bodies = {
+        'chat/completions': { messages },
+        messages: { max_tokens: 5, messages },
+        responses: { input: messages },
+      }
+      for (const [path, body] of Object.entries(bodies)) {
+        expect((await fetch(`${proxy.origin}/v1/${path}`, post(body, key))).status).toBe(200)
+      }
+      expect(policy.requests).toHaveLength(3)
+      expect(JSON.stringify(policy.requests)).not.toContain(proxy.apiKey)
+    },
+  )
 })
 
 it('breaks off where the policy breaks off', async () => {
