@@ -28,8 +28,8 @@ export const rowMutations: readonly Mutation[] = [
   {
     name: 'rows: a rollout runs whose label cannot be graded',
     file: 'packages/core/src/workflow/metadata-schema.ts',
-    from: "await parse('label', schema, label)",
-    to: "await parse('label', undefined, label)",
+    from: 'row.grade ? graderConfig?.label : undefined',
+    to: 'undefined',
     tests: ['packages/core/test/workflow/metadata-schema.test.ts'],
   },
   {

@@ -201,6 +201,48 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(readFileSync(path.join(folder, 'grades/secret-1.jsonl'), 'utf8')).not.toContain('sesame')
   })
 
+  it.each<[string, string]>([
+    ['base64', "Buffer.from(key).toString('base64')"],
+    ['base64 of a user and it', "Buffer.from('user:' + key).toString('base64')"],
+    ['base64 with a byte before it', "Buffer.from('x' + key + 'y').toString('base64')"],
+    ['base64url', "Buffer.from(':' + key).toString('base64url')"],
+    ['a URL', 'encodeURIComponent(key)'],
+    ['JSON in JSON', 'JSON.stringify(JSON.stringify({ key }))'],
+    [
+      'HTML',
+      "key.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll(String.fromCharCode(34), '&quot;')",
+    ],
+  ])('shows no secret in its form as %s', async (_name, form) => {
+    const key = 'sesame-9/?>&<"+key'
+    const items = [storedItem(0, 'zero', 1)]
+    const folder = await storeRun(
+      temporaryFolder(),
+      items,
+      storedManifest(1, {}, { secrets: ['KEY'] }),
+    )
+    const file = moduleIn(
+      temporaryFolder(),
+      'form.ts',
+      `export const form = () => {
+        const key = process.env.KEY
+        const text = ${form}
+        console.log('as', text)
+        throw new Error('so ' + text)
+      }`,
+    )
+    const { stdout, stderr } = await run(['eval', 'regrade', folder, '--grader', file], {
+      KEY: key,
+    })
+    const stored = readFileSync(path.join(folder, 'grades/form-1.jsonl'), 'utf8')
+    for (const text of [stdout, stderr, stored]) {
+      expect(text).toContain('[redacted]')
+      // The middle of the key, in base64 at any place of its three bytes.
+      for (const part of ['sesame', '2VzYW1l', 'c2VzYW1l', 'zZXNhbW', 'NYW1lLTk']) {
+        expect(text).not.toContain(part)
+      }
+    }
+  })
+
   it('refuses flags that exclude each other and unknown names', async () => {
     const folder = await storeRun(temporaryFolder(), [storedItem(0, 'zero', 1)])
     const refusals: [string[], string][] = [

@@ -74,8 +74,7 @@ export {
   type GroupMember,
 } from './workflow/group-grader.ts'
 export {
-  assertLabel,
-  parseMetadata,
+  parseRow,
   rowProblems,
   type RowSchemas,
   type AnyMetadata,

@@ -1,5 +1,7 @@
 import { Transform } from 'node:stream'
 
+import { secretForms } from '@osmosis/core/http'
+
 /** Shorter values are common words and numbers, which also occur in ordinary text. Characters. */
 const shortest = 8
 
@@ -71,9 +73,11 @@ export class Redaction {
 
   /** @param values - the secrets; empty ones are ignored */
   constructor(values: Iterable<string>) {
-    // JSON escapes quotes and line breaks.
-    const spellings = [...values].flatMap((value) => [value, JSON.stringify(value).slice(1, -1)])
-    const secrets = [...new Set(spellings)].filter((spelling) => spelling !== '')
+    const secrets = [
+      ...new Set(
+        [...values].flatMap((value) => secretForms(value, Math.min(shortest, value.length))),
+      ),
+    ]
     // Longest first: one secret may be the prefix of another.
     this.#secrets = secrets.toSorted((one, other) => other.length - one.length)
     const alternatives = this.#secrets.map((secret) =>

@@ -50,32 +50,31 @@ export function isMetadataSchema(value: unknown): value is MetadataSchema {
  * The metadata of a row for user code: parsed by the schema of the workflow's config, with its defaults and
  * transforms, or unchanged without one.
  *
- * @param config - the result of `defineWorkflowConfig`, or undefined
- * @throws OsmosisError with code `invalid_dataset` that names each invalid value
+ * @param row - its label counts only when its rollout is graded
+ * @throws OsmosisError with code `invalid_dataset` that names each invalid value, and a label that the grader cannot use
  */
-export async function parseMetadata(config: unknown, metadata: AnyMetadata): Promise<unknown> {
-  const schema = (config as { metadata?: unknown } | null | undefined)?.metadata
-  const parsed = await parse('metadata', schema, metadata)
-  if (parsed.problems.length === 0) return parsed.value
+export async function parseRow(
+  configs: { readonly workflowConfig: unknown; readonly graderConfig: unknown },
+  row: {
+    readonly metadata: AnyMetadata
+    readonly label: string | null
+    readonly grade: boolean
+  },
+): Promise<unknown> {
+  const { workflowConfig, graderConfig } = configs as RowSchemas
+  const parsed = await parse('metadata', workflowConfig?.metadata, row.metadata)
+  if (parsed.problems.length > 0) {
+    throw new OsmosisError(
+      'invalid_dataset',
+      `The row does not fit the workflow's metadata schema: ${parsed.problems.join('; ')}`,
+    )
+  }
+  const schema = row.grade ? graderConfig?.label : undefined
+  const { problems } = await parse('label', schema, row.label)
+  if (problems.length === 0) return parsed.value
   throw new OsmosisError(
     'invalid_dataset',
-    `The row does not fit the workflow's metadata schema: ${parsed.problems.join('; ')}`,
-  )
-}
-
-/**
- * Checks the label of a row by the schema of the grader's config, if it has one.
- *
- * @param config - the result of `defineGraderConfig`, or undefined
- * @throws OsmosisError with code `invalid_dataset` that names the label
- */
-export async function assertLabel(config: unknown, label: string | null): Promise<void> {
-  const schema = (config as { label?: unknown } | null | undefined)?.label
-  const { problems } = await parse('label', schema, label)
-  if (problems.length === 0) return
-  throw new OsmosisError(
-    'invalid_dataset',
-    `The label ${JSON.stringify(label?.slice(0, 100) ?? null)} does not fit the grader's label schema: ${problems.join('; ')}`,
+    `The label ${JSON.stringify(row.label?.slice(0, 100) ?? null)} does not fit the grader's label schema: ${problems.join('; ')}`,
   )
 }
 

@@ -8,8 +8,7 @@ import {
   RolloutContext,
   type AgentWorkflowClass,
   type BaseWorkflowConfig,
-  assertLabel,
-  parseMetadata,
+  parseRow,
   type AgentWorkflowOutput,
   toRolloutSample,
   type AgentWorkflowContext,
@@ -168,7 +167,6 @@ export interface WorkflowResult {
 interface WorkflowPlan<TConfig> {
   readonly workflow: AgentWorkflowClass<TConfig>
   readonly config: TConfig
-  /** May declare the labels that can be graded. */
   readonly graderConfig: unknown
   /** Where its model calls may connect to. */
   readonly egress: EgressOptions | undefined
@@ -180,7 +178,7 @@ export async function runWorkflowPhase<TConfig>(
   slots: ConcurrencyLimiter,
   { workflow, config, graderConfig, egress }: WorkflowPlan<TConfig>,
 ): Promise<WorkflowResult> {
-  const { request } = live
+  const { request, beforeFirstModelCall, modelCallBegins } = live
   const clock = new QueueClock(request.queuedSeconds)
   let release: (() => void) | undefined
   const settings = (config ?? {}) as Partial<BaseWorkflowConfig>
@@ -198,7 +196,6 @@ export async function runWorkflowPhase<TConfig>(
     live.apply('code_started')
     // The caller, and everything else that is due, runs before user code can block the thread.
     await ownTurn()
-    const { beforeFirstModelCall, modelCallBegins } = live
     const context = new RolloutContext({
       ...request,
       egress,
@@ -215,10 +212,8 @@ export async function runWorkflowPhase<TConfig>(
     if (seconds !== undefined) timer = startTimer(seconds * 1000, () => budget.reach('seconds'))
     const samples = await deadline.run(() =>
       context.run(async () => {
-        by = 'the metadata schema'
-        live.metadata = await parseMetadata(config, request.metadata)
-        by = 'the label schema'
-        if (request.grade) await assertLabel(graderConfig, request.label)
+        by = 'a schema of the row'
+        live.metadata = await parseRow({ workflowConfig: settings, graderConfig }, request)
         const copy = cloneConfig(config)
         const input = new WorkflowInput(live, copy, deadline.signal)
         by = 'the constructor of the workflow'

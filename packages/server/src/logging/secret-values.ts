@@ -1,73 +1,5 @@
-import { beginningOf, cutEnd, errorTextBytes } from '@osmosis/core/http'
+import { beginningOf, cutEnd, errorTextBytes, secretForms } from '@osmosis/core/http'
 import { LRUCache } from 'lru-cache'
-
-/**
- * The forms in which a key appears in text: as it is, in a URL, in JSON, in JSON inside a JSON
- * string, in HTML, and in base64, also as part of a longer value such as the `user:key` of basic
- * authentication. For most keys the first few forms are equal, and cost nothing extra.
- */
-function formsOf(secret: string): string[] {
-  const inJson = inString(secret)
-  const forms = new Set([secret, inJson, inString(inJson), inHtml(secret)])
-  const component = encoded(secret, encodeURIComponent)
-  const query = new URLSearchParams({ '': secret }).toString().slice(1)
-  // Python does not escape slashes, and the user part of a URL has rules of its own.
-  const python = component.replaceAll('%2F', '/')
-  for (const inUrl of [component, python, encoded(secret, encodeURI), query, asUser(secret)]) {
-    forms.add(inUrl)
-    forms.add(inUrl.replaceAll(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase()))
-  }
-  const bytes = Buffer.from(secret)
-  forms.add(bytes.toString('base64'))
-  for (const before of [0, 1, 2]) {
-    const inner = innerBase64(bytes, before)
-    forms.add(inner)
-    forms.add(inner.replaceAll('+', '-').replaceAll('/', '_'))
-  }
-  return [...forms].filter((form) => form.length >= shortestValue)
-}
-
-function inString(text: string): string {
-  return JSON.stringify(text).slice(1, -1)
-}
-
-const entities: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '"': '&quot;',
-  '<': '&lt;',
-  '>': '&gt;',
-  "'": '&#39;',
-}
-
-function inHtml(text: string): string {
-  return text.replaceAll(/[&"<>']/g, (character) => entities[character] ?? character)
-}
-
-function asUser(secret: string): string {
-  const url = new URL('http://host')
-  url.username = secret
-  return url.username
-}
-
-/** An unpaired surrogate has no form in a URL. */
-function encoded(secret: string, encode: (text: string) => string): string {
-  try {
-    return encode(secret)
-  } catch {
-    return secret
-  }
-}
-
-/**
- * The part of the base64 form of `bytes` that does not depend on other bytes around it, when `before` bytes
- * precede it. A letter has 6 bits.
- */
-function innerBase64(bytes: Buffer, before: number): string {
-  const letters = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64')
-  const first = Math.ceil((before * 8) / 6)
-  const end = Math.floor(((before + bytes.length) * 8) / 6)
-  return letters.slice(first, end)
-}
 
 const redacted = '[redacted]'
 
@@ -138,12 +70,12 @@ export class SecretValues {
   #hide(secret: string): void {
     if (this.#hidden.has(secret)) return
     this.#hidden.add(secret)
-    for (const form of formsOf(secret)) this.#index.add(form)
+    for (const form of secretForms(secret, shortestValue)) this.#index.add(form)
   }
 
   #unhide(secret: string): void {
     this.#hidden.delete(secret)
-    for (const form of formsOf(secret)) this.#index.delete(form)
+    for (const form of secretForms(secret, shortestValue)) this.#index.delete(form)
   }
 }
 
