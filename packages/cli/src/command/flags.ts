@@ -236,7 +236,7 @@ function queueFlags(command: Command, redis: string) {
     .optionsGroup(groups.queue)
     .option(
       '--redis <url>',
-      `${redis}: redis://<host>:<port>, or rediss:// for TLS; the password can be in $OSMOSIS_REDIS_PASSWORD`,
+      `${redis}: redis://<host>:<port>, or rediss:// for TLS; other users of this machine see command lines: put the password into $OSMOSIS_REDIS_PASSWORD`,
     )
     .option(
       '--redis-prefix <prefix>',

@@ -1,5 +1,3 @@
-import type { OutputStream } from './surroundings.ts'
-
 /** What the runner of GitHub Actions skips in front of a command, and what nobody sees there. */
 const lead = String.raw`(?:\x1b\[[\d;]*m|[^\p{L}\p{N}\p{P}\p{S}])*`
 const startsCommand = new RegExp(`^(${lead}:)(?=:)`, 'u')
@@ -47,13 +45,16 @@ function writer(stream: NodeJS.WritableStream): Write {
   }
 }
 
-const known = new WeakMap<OutputStream, OutputStream>()
+const known = new WeakMap<object, NodeJS.WritableStream>()
 
 /** The stream; where the runner of GitHub Actions reads it, one that breaks up commands in what is written to it. */
-export function withoutCommands(stream: OutputStream, env: NodeJS.ProcessEnv): OutputStream {
+export function withoutCommands<S extends NodeJS.WritableStream>(
+  stream: S,
+  env: NodeJS.ProcessEnv,
+): S {
   if (!env['GITHUB_ACTIONS']) return stream
   const before = known.get(stream)
-  if (before !== undefined) return before
+  if (before !== undefined) return before as S
   const write = writer(stream)
   const guarded = new Proxy(stream, {
     get(target, key): unknown {

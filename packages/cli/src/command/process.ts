@@ -1,4 +1,8 @@
 import { spawn } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 
 import { OsmosisError, errorMessage } from '@osmosis/core'
@@ -94,6 +98,19 @@ export function disablePretenuring(): void {
 const openers: Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>> = {
   darwin: ['open'],
   win32: ['rundll32', 'url.dll,FileProtocolHandler'],
+}
+
+/**
+ * Opens a URL with a secret. Other users of this machine see the arguments of a browser, so that it gets a file that
+ * only this user can read and that leads to the URL. The caller removes it.
+ */
+export async function openBrowserAt(url: string): Promise<AsyncDisposable> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-'))
+  const file = path.join(folder, 'open.html')
+  const link = url.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
+  await writeFile(file, `<meta http-equiv="refresh" content="0;url=${link}">\n`, { mode: 0o600 })
+  openBrowser(pathToFileURL(file).href)
+  return { [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) }
 }
 
 /** Opens a URL. Does nothing on a machine without a browser: callers also print the URL. */

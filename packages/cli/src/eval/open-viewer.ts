@@ -5,7 +5,7 @@ import { OsmosisError } from '@osmosis/core'
 import { listRuns, listTrainings, openRunFolder, trainingWriter } from '@osmosis/eval'
 import { exportReport, startViewer, type ViewerOptions } from '@osmosis/viewer'
 
-import { openBrowser, keepYoungGenerationSmall } from '../command/process.ts'
+import { openBrowserAt, keepYoungGenerationSmall } from '../command/process.ts'
 import {
   endSignal,
   isInteractive,
@@ -95,12 +95,14 @@ async function serve(
     ...places,
     ...(port === undefined ? {} : { port }),
   })
+  let opened: AsyncDisposable | undefined
   try {
     printOut(`${viewer.url}\n`)
     printError('Ctrl-C ends it.\n')
-    if (open && isInteractive()) openBrowser(viewer.url)
+    if (open && isInteractive()) opened = await openBrowserAt(viewer.url)
     await interrupted
   } finally {
+    await opened?.[Symbol.asyncDispose]()
     await viewer.close()
   }
   return 0

@@ -83,8 +83,10 @@ function invalid(message: string): OsmosisError {
 
 /** The queue over which an evaluation reaches its workers. */
 export interface EvaluationQueue {
-  /** The flags about the queue for the server of the evaluation. */
+  /** The flags about the queue for the server of the evaluation, without the password of Redis. */
   readonly serveArgs: readonly string[]
+  /** Variables for that server: command lines are seen by other users of this machine. */
+  readonly env: Readonly<Record<string, string>>
   /** Where the policy of the evaluation listens, and the name under which workers reach it. */
   readonly policyHost: string
 }
@@ -116,14 +118,17 @@ export function evaluationQueue(
       '--workers is a flag of osmosis worker: with a queue, the evaluation runs no rollouts itself.',
     )
   }
-  const { hostname } = redisUrl(redis, undefined)
+  const url = redisUrl(redis, undefined)
+  const password = decodeURIComponent(url.password)
+  url.password = ''
   const { '--policy-host': named, ...others } = queueFlags(flags, queue)
   const serveArgs = Object.entries(others).flatMap(([flag, value]) =>
     value === undefined ? [] : value === true ? [flag] : [flag, value],
   )
   return {
-    serveArgs: ['--redis', redis, ...serveArgs],
-    policyHost: policyHost(named, hostname, {
+    serveArgs: ['--redis', url.href, ...serveArgs],
+    env: password === '' ? {} : { OSMOSIS_REDIS_PASSWORD: password },
+    policyHost: policyHost(named, url.hostname, {
       others: 'Workers on other machines',
       areHere: 'all of them run here',
     }),

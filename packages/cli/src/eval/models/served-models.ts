@@ -169,7 +169,7 @@ async function serveEntrypoint({
 }: ServeModelsOptions): Promise<EvaluatedServer> {
   const { entrypoint, folder, secrets, queue } = plan
   const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
-  const env = { ...environment, ...plan.env, ...secrets, ...artifacts }
+  const env = { ...environment, ...plan.env, ...secrets, ...queue?.env, ...artifacts }
   const traces = flags.log === undefined ? {} : { traces: flags.log }
   const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
   const workers = flags.workers === undefined ? {} : { workers: flags.workers }
