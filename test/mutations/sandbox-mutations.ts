@@ -52,4 +52,11 @@ export const sandboxMutations: readonly Mutation[] = [
     to: 'await chmod(below, 0o700)',
     ...workFolder,
   },
+  {
+    name: 'full disk: eval run names no command that continues',
+    file: 'packages/cli/src/command/output-files.ts',
+    from: "if (!isOsmosisError(error) || error.code !== 'storage_error') return error",
+    to: 'if (isOsmosisError(error)) return error',
+    tests: ['packages/cli/test/full-disk.test.ts'],
+  },
 ]

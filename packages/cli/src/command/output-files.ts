@@ -1,9 +1,10 @@
 import { access, constants, mkdir, open, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
 import { fromHere, namedHere } from './surroundings.ts'
+import { withCommand } from './terminal-text.ts'
 
 /** The flag that names a file, and a name for the example in its messages. */
 interface OutputFlag {
@@ -65,6 +66,13 @@ export async function assertLogFolder(folder: string | undefined): Promise<void>
   } catch (error) {
     throw invalid(`--log cannot be written to ${folder}: ${errorMessage(error)}`, error)
   }
+}
+
+/** Adds the command that continues to the error of a full disk. */
+export function withContinuation(error: unknown, command: readonly string[]): unknown {
+  if (!isOsmosisError(error) || error.code !== 'storage_error') return error
+  const lines = [error.message, ...withCommand('Continue:', command)]
+  return new OsmosisError('storage_error', lines.join('\n'), { cause: error })
 }
 
 async function orUnwritable(file: string, flag: string, write: () => Promise<void>): Promise<void> {

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
+import { Worker } from 'node:worker_threads'
 
 import type { RowCheck } from '@osmosis/eval'
 import type { ListeningServer } from '@osmosis/server'
@@ -30,20 +31,31 @@ export function isListeningMessage(message: unknown): message is ListeningMessag
   return (message as Partial<ListeningMessage> | null)?.type === 'osmosis.listening'
 }
 
+/** Runs in a thread of its own: it continues when user code blocks the event loop. */
+const watchParent = `
+const { workerData: parent } = require('node:worker_threads')
+setInterval(() => process.ppid === parent || process.kill(process.pid, 'SIGKILL'), 1000)`
+
 /**
- * Sends the address of the server to the parent process, if that listens, and exits with it: an
- * evaluation that is killed leaves no server behind.
+ * Ends this process with the process that started it to evaluate: an evaluation that is killed leaves no server behind,
+ * whatever its user code does.
  */
+export function endWithParent(): void {
+  if (process.send === undefined || endSignal() !== undefined) return
+  // Not exit(), which waits for threads that wait for the file system.
+  process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+  // This listener must not keep the process alive after its server has closed.
+  process.channel?.unref()
+  new Worker(watchParent, { eval: true, workerData: process.ppid, execArgv: [] }).unref()
+}
+
+/** Sends the address of the server to the parent process, if that listens. */
 export function announceListening(
   { url }: ListeningServer,
   entrypoint: Omit<ListeningMessage, 'type' | 'url'>,
 ): void {
   if (process.send === undefined || endSignal() !== undefined) return
   process.send({ type: 'osmosis.listening', url, ...entrypoint } satisfies ListeningMessage)
-  // Without the parent, no client waits for the running rollouts.
-  process.once('disconnect', () => process.exit(1))
-  // This listener must not keep the process alive after its server has closed.
-  process.channel?.unref()
 }
 
 // A child process loads user code, and its parent has the rows: the parent sends them in batches.

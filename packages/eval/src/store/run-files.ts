@@ -1,7 +1,7 @@
-import { statfs } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError, errorMessage } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
+import { failedWrite } from '@osmosis/runtime/files'
 
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 
@@ -69,30 +69,12 @@ export function damagedRun(message: string, cause?: unknown): OsmosisError {
   return new OsmosisError('damaged_run', message, cause === undefined ? {} : { cause })
 }
 
-/** The error of a failed write to `file`, with the free space. */
+/** The error of a failed write to a file of a run. */
 export async function storageError(file: string, cause: unknown): Promise<OsmosisError> {
-  const folder = path.dirname(file)
-  if (['EACCES', 'EPERM', 'EROFS'].includes((cause as NodeJS.ErrnoException).code ?? '')) {
-    return new OsmosisError(
-      'storage_error',
-      `Cannot write to ${file}: ${errorMessage(cause)}. Let this user write to ${folder}, or choose another folder.`,
-      { cause },
-    )
-  }
-  const free = await statfs(folder).then(
-    ({ bavail, bsize }) => ` ${formatBytes(bavail * bsize)} are free in ${folder}.`,
-    () => '',
+  const kept = 'Items that have ended are stored'
+  return failedWrite(
+    file,
+    cause,
+    `${kept}; free some space and start the run again to complete it.`,
   )
-  return new OsmosisError(
-    'storage_error',
-    `Cannot write to ${file}: ${errorMessage(cause)}.${free} Items that have ended are stored; free some space and start the run again to complete it.`,
-    { cause },
-  )
-}
-
-function formatBytes(bytes: number): string {
-  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
-  const power = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), units.length - 1)
-  const value = bytes / 1024 ** power
-  return `${power === 0 ? value : value.toFixed(1)} ${units[power]}`
 }

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RowCheck } from '@osmosis/eval'
+import { failedWrite } from '@osmosis/runtime/files'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { fromHere, hideKey, printError, redaction } from '../../command/surroundings.ts'
@@ -230,7 +231,7 @@ function collectOutput(
       lines.splice(0, lines.length - quotedLines)
       if (log === undefined) held.push(piece)
       // The process waits when it prints faster than the disk writes.
-      else if (!log.write(piece)) waitForLog(log, text)
+      else if (!log.destroyed && !log.write(piece)) waitForLog(log, text)
     }
     text.on('data', (piece: string) => keep(whole.push(piece)))
     stream?.setEncoding('utf8').pipe(text)
@@ -253,8 +254,8 @@ function collectOutput(
     logTo: (file) => {
       logFile = file
       log = createWriteStream(file, { flags: 'a', mode: 0o600 })
-      // The run continues without a log: the journal reports a full disk.
-      log.on('error', () => {})
+      // The run continues without a log.
+      log.on('error', (cause) => void warnOfLog(file, cause))
       log.write(held.splice(0).join(''))
     },
   }
@@ -287,6 +288,11 @@ class WholeLines {
 
 function shortened(line: string): string {
   return line.length <= longestLine ? line : `${line.slice(0, longestLine)}…`
+}
+
+async function warnOfLog(file: string, cause: Error): Promise<void> {
+  const { message } = await failedWrite(file, cause, 'The log of the server ends here.')
+  printError(`warning: ${message}\n`)
 }
 
 function waitForLog(log: WriteStream, text: Transform): void {

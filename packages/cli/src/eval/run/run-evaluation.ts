@@ -31,7 +31,7 @@ import {
   isInteractive,
   standardInput,
 } from '../../command/surroundings.ts'
-import { assertOutputFile } from '../../command/output-files.ts'
+import { assertOutputFile, withContinuation } from '../../command/output-files.ts'
 import { outputWidth, withCommand } from '../../command/terminal-text.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
@@ -168,7 +168,9 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
   await assertOutputFile(flags.junit, { flag: '--junit', name: 'junit.xml' })
   if (!(await confirmStart(pending, flags, interrupt))) return 1
   await makeOutputRoot(plan)
-  const { prepared, lock } = await withReservedName(initial)
+  const { prepared, lock } = await withReservedName(initial).catch((error: unknown) => {
+    throw withContinuation(error, initial.resumeWith)
+  })
   const { run } = prepared
   // A stored run is opened before the server starts; a new one is created when the server listens.
   const earlier = run.earlier && (await openEarlierRun(run, plan, flags))
@@ -202,6 +204,8 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
       }
     })
     return store === undefined ? 1 : await conclude(prepared, store, result, interrupt)
+  } catch (error) {
+    throw withContinuation(error, prepared.resumeWith)
   } finally {
     if (store === undefined) lock?.release()
     await store?.close()

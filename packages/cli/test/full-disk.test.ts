@@ -1,0 +1,99 @@
+import path from 'node:path'
+
+import { FakeAgentLightning } from '@osmosis/testing'
+import { tokenAnswer } from '@osmosis/testing/kit'
+import { smallDisk, withSmallDisk } from '@osmosis/testing/kit/small-disk'
+import { expect, onTestFinished } from 'vitest'
+
+import { endpoint } from './model-endpoint.ts'
+import { startOsmosis } from './osmosis.ts'
+
+const { it } = withSmallDisk
+
+it.each([0, 80, 120, 200])(
+  'osmosis eval run with %i KiB free ends, says what is full and how much is free, and completes later',
+  async (free) => {
+    const disk = smallDisk()
+    disk.fill(free)
+    const config = ['configs/eval/echo.toml', '--policy', 'policies/echo.ts']
+    const args = [...config, '--output', path.join(disk.folder, 'runs'), '--name', 'r', '--n', '30']
+    const { code, stdout, stderr } = await startOsmosis(['eval', 'run', ...args]).finished
+    expect(code).not.toBe(0)
+    expect(code).not.toBe(13)
+    expect(stderr).toContain(disk.folder)
+    expect(stderr).toMatch(/^error: .*ENOSPC/m)
+    if (code === 1) {
+      expect(stderr).toMatch(/(?:bytes|KiB) are free in /)
+      expect(stdout + stderr).toMatch(/Continue:? +osmosis eval run configs\/eval\/echo.toml/)
+    }
+    disk.enlarge()
+    const again = await startOsmosis(['eval', 'run', ...args]).finished
+    expect([again.code, again.stdout]).toEqual([
+      0,
+      expect.stringContaining('90 of 120 have a reward'),
+    ])
+  },
+)
+
+it('osmosis serve with an outbox on a full disk refuses rollouts, and accepts them when there is room', async () => {
+  const disk = smallDisk()
+  const { url } = await endpoint((_, response) => response.writeHead(200).end())
+  const outbox = path.join(disk.folder, 'outbox')
+  const server = startOsmosis(
+    ['serve', 'rollouts/echo/main.ts', '--port', '0', '--outbox', outbox, '--no-auth'],
+    { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(disk.folder, 'artifacts') },
+  )
+  const [, server_url = ''] = await server.printed(/Listening on (\S+)/)
+  const post = async (id: string): Promise<number> => {
+    const body = {
+      rollout_id: id,
+      initial_messages: [{ role: 'user', content: 'hi' }],
+      chat_completions_url: url,
+      completion_callback_url: `${url}/completion`,
+    }
+    const headers = { 'content-type': 'application/json' }
+    const init = { method: 'POST', headers, body: JSON.stringify(body) }
+    return (await fetch(`${server_url}/rollout`, init)).status
+  }
+  disk.fill()
+  expect(await post('r1')).toBe(503)
+  await server.printed(/ENOSPC/)
+  expect((await fetch(`${server_url}/health`)).status).toBe(200)
+  disk.empty()
+  expect(await post('r2')).toBe(202)
+  disk.fill()
+  server.child.kill('SIGTERM')
+  expect((await server.finished).code).toBe(0)
+})
+
+it('osmosis worker --record on a full disk delivers its rollouts, says what is full, and ends', async () => {
+  const disk = smallDisk()
+  const fake = await FakeAgentLightning.start({
+    apiKey: 'gateway-key',
+    model: (body) => tokenAnswer(body, { content: 'hello' }),
+  })
+  onTestFinished(async () => fake.close())
+  const record = path.join(disk.folder, 'record')
+  const worker = startOsmosis(
+    ['worker', 'rollouts/echo/main.ts', '--agent-lightning', fake.url, '--record', record],
+    { OSMOSIS_TRAINER_KEY: 'gateway-key' },
+  )
+  await worker.printed(/Taking rollouts from/)
+  disk.fill()
+  fake.enqueue([{ input: { prompt: 'hello', answer: 'hello' } }])
+  await fake.allEnded()
+  await worker.printed(/is not recorded: Cannot write to .*ENOSPC.* are free in /)
+  worker.child.kill('SIGTERM')
+  // Whether the end of the record fits is chance.
+  expect([0, 1]).toContain((await worker.finished).code)
+})
+
+it('osmosis worker --record that cannot begin its record names the folder', async () => {
+  const disk = smallDisk()
+  disk.fill()
+  const record = path.join(disk.folder, 'record')
+  const args = ['worker', 'rollouts/echo/main.ts', '--agent-lightning', 'http://127.0.0.1:1']
+  const key = { OSMOSIS_TRAINER_KEY: 'gateway-key' }
+  const { code, stderr } = await startOsmosis([...args, '--record', record], key).finished
+  expect([code, stderr]).toEqual([1, expect.stringContaining(`Cannot write to ${record}`)])
+})
