@@ -1,9 +1,14 @@
 import { randomUUID } from 'node:crypto'
 
 import { type AgentInputItem, MemorySession } from '@openai/agents'
-import { assertHeaderSafeId, getRolloutContext, toRolloutSample } from '@osmosis/core'
+import {
+  assertHeaderSafeId,
+  getRolloutContext,
+  type RolloutContext,
+  toRolloutSample,
+} from '@osmosis/core'
 
-import { registerSession } from './rollout-sessions.ts'
+import { registerSession, sessionsOf } from './rollout-sessions.ts'
 import { sessionTouched } from './run-scope.ts'
 import { prepareSdk } from './sdk-interventions.ts'
 import { SessionRecord, sessionRecordKey } from './session-record.ts'
@@ -23,7 +28,8 @@ export interface OsmosisMemorySessionOptions extends NonNullable<
  * A `MemorySession` that is a sample of the rollout it is made in: runs it is passed to call the
  * policy under its name, and the items it holds in the end are the sample's `messages`, in the
  * SDK's own form. Instructions are not among them. Runs that fail, are aborted or run out of turns
- * are part of the sample too, although the SDK does not store them.
+ * are part of the sample too, although the SDK does not store them. A session made again with the `sessionId` of an
+ * earlier one of the rollout, as programs do that restore it from its items, continues the sample.
  *
  * Made outside of a rollout it is a plain in-memory session, of no use inside one.
  */
@@ -41,15 +47,17 @@ export class OsmosisMemorySession extends MemorySession {
     super({ ...others, sessionId: sessionId ?? name })
     this.name = name
     const context = getRolloutContext()
-    const record = new SessionRecord(name, context)
+    const earlier = sessionId === undefined ? undefined : earlierSession(context, name, sessionId)
+    const record = earlier ?? new SessionRecord({ name, sessionId, context })
+    record.items = () => super.getItems()
     this[sessionRecordKey] = record
     this.#record = record
-    if (context === undefined) return
+    if (context === undefined || earlier !== undefined) return
     prepareSdk()
     context.registerSampleSource(name, {
       requiresModelCall: true,
       getSample: async (id) =>
-        toRolloutSample({ id, messages: record.unfinished ?? (await super.getItems()) }),
+        toRolloutSample({ id, messages: record.unfinished ?? (await record.items()) }),
     })
     registerSession(context, record)
   }
@@ -100,4 +108,16 @@ export class OsmosisMemorySession extends MemorySession {
     record.assertBelongsTo(getRolloutContext())
     if (record.context) sessionTouched(record)
   }
+}
+
+function earlierSession(
+  context: RolloutContext | undefined,
+  name: string,
+  sessionId: string,
+): SessionRecord | undefined {
+  // A run that is still talking would mix with that of the other session.
+  if (context === undefined || context.busySampleIds.includes(name)) return undefined
+  return sessionsOf(context).find(
+    (record) => record.name === name && record.sessionId === sessionId,
+  )
 }

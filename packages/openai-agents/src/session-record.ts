@@ -15,11 +15,16 @@ export class SessionRecord {
   readonly name: string
   /** The rollout the session was made in; undefined for one made outside of any. */
   readonly context: RolloutContext | undefined
+  /** As the program gave it. */
+  readonly sessionId: string | undefined
+  /** The items that the SDK has stored in the session, or in the latest one made again with its id. */
+  items: () => Promise<AgentInputItem[]> = async () => []
   #unfinished: readonly AgentInputItem[] | undefined
 
-  constructor(name: string, context: RolloutContext | undefined) {
-    this.name = name
-    this.context = context
+  constructor(about: Pick<SessionRecord, 'name' | 'sessionId' | 'context'>) {
+    this.name = about.name
+    this.sessionId = about.sessionId
+    this.context = about.context
   }
 
   /**
