@@ -145,6 +145,7 @@ async function toPlan(flags: CreateFlags, environment: NodeJS.ProcessEnv): Promi
   const preset = example ?? 'my-agent'
   const given = flags.folder ?? (asks ? await askText('Which folder?', preset) : preset)
   const folder = path.resolve(given)
+  for (const name of folder.split(path.sep)) assertFolderName(name)
   return {
     folder,
     content:
@@ -182,6 +183,17 @@ function checkedManager(given: string | undefined): PackageManager | undefined {
   if (given === undefined || found !== undefined) return found
   throw new ScaffoldError(
     `--package-manager must be ${packageManagers.join(' or ')}; got "${given}".`,
+  )
+}
+
+/** What file systems allow. Bytes. */
+const longestName = 255
+
+function assertFolderName(name: string): void {
+  const bytes = Buffer.byteLength(name)
+  if (bytes <= longestName) return
+  throw new ScaffoldError(
+    `The name of a folder must have at most ${longestName} bytes; got ${bytes}: ${name.slice(0, 20)}… Choose a shorter one.`,
   )
 }
 

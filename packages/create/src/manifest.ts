@@ -104,6 +104,7 @@ function packageName(folder: string): string {
     .toLowerCase()
     .replaceAll(/[^a-z\d._-]+/g, '-')
     .replace(/^[._-]+/, '')
+    .slice(0, 214)
     .replace(/-+$/, '')
   return name === '' ? 'osmosis-workspace' : name
 }

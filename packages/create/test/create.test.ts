@@ -142,6 +142,8 @@ it.each([
   [['x', 'strands'], 'npm create @osmosis@latest x -- --framework strands'],
   [['x', '--nmae', 'y'], "Unknown option '--nmae'"],
   [['x', '--name', 'My Agent'], 'e.g. my-agent; got "My Agent"'],
+  [['a'.repeat(300), '--framework', 'pi'], 'at most 255 bytes; got 300: aaaaaaaaaaaaaaaaaaaa…'],
+  [[`${'ä'.repeat(128)}/x`, '--framework', 'pi'], 'at most 255 bytes; got 256'],
 ])('refuses %j', async (args, message) => {
   const { code, stderr } = await create(args)
   expect(code).toBe(2)
