@@ -209,8 +209,10 @@ it('loses only the rollout whose line cannot be read, and does not delete that l
   {
     await using second = await openOutbox(folder)
     expect(second.records.map(({ acceptance }) => acceptance.rolloutId)).toStrictEqual(['a', 'd'])
-    const message = 'the file cannot be read completely; it is not deleted'
-    expect(second.log).toStrictEqual([{ level: 'error', message, fields: { file } }])
+    const message = 'the file cannot be read completely; it is kept'
+    expect(second.log).toStrictEqual([
+      { level: 'error', message, fields: { file, kept_as: file.replace(/jsonl$/, 'unreadable') } },
+    ])
   }
   expect(readFileSync(file.replace(/jsonl$/, 'unreadable'), 'utf8')).toBe(garbled)
   const reward = ['completion success', 'grader reward']
@@ -251,8 +253,14 @@ describe('a damaged journal is not deleted, and the log names it', () => {
     {
       await using second = await openOutbox(folder)
       expect(second.records).toStrictEqual([])
-      const message = 'the file cannot be read completely; it is not deleted'
-      expect(second.log).toStrictEqual([{ level: 'error', message, fields: { file } }])
+      const message = 'the file cannot be read completely; it is kept'
+      expect(second.log).toStrictEqual([
+        {
+          level: 'error',
+          message,
+          fields: { file, kept_as: file.replace(/jsonl$/, 'unreadable') },
+        },
+      ])
     }
     expect(readFileSync(file.replace(/jsonl$/, 'unreadable'), 'utf8')).toBe(damaged)
   })

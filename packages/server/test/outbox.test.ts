@@ -198,8 +198,8 @@ describe('a server with an outbox', () => {
       expect(running.log.filter(({ level }) => level === 'error')).toStrictEqual(
         Array.from({ length: complaints }, () => ({
           level: 'error',
-          message: 'the file cannot be read completely; it is not deleted',
-          fields: { file },
+          message: 'the file cannot be read completely; it is kept',
+          fields: { file, kept_as: file.replace(/jsonl$/, 'unreadable') },
         })),
       )
       await running.server.drain()

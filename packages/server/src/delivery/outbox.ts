@@ -121,8 +121,8 @@ export class Outbox {
     const found = await this.#journal.open(
       ({ record: { id }, lines }) =>
         readRecord(lines, { id, journal: this.#journal, logger: this.#logger }),
-      (file) =>
-        this.#logger.error({ file }, 'the file cannot be read completely; it is not deleted'),
+      (file, kept_as) =>
+        this.#logger.error({ file, kept_as }, 'the file cannot be read completely; it is kept'),
     )
     return found.toSorted((a, b) => a.at - b.at).map(({ record }) => record)
   }

@@ -86,11 +86,16 @@ export class Segment extends AppendedFile {
     }
   }
 
+  /** What an unreadable file is called when nothing in it is needed any more. */
+  get unreadablePath(): string {
+    return this.path.replace(/jsonl$/, 'unreadable')
+  }
+
   /** Deletes the file; an unreadable one is renamed. When this resolves, that survives the machine. */
   async remove(): Promise<void> {
     await this.close()
     if (this.isUnreadable) {
-      await rename(this.path, this.path.replace(/jsonl$/, 'unreadable')).catch(unlessMissing)
+      await rename(this.path, this.unreadablePath).catch(unlessMissing)
     } else await rm(this.path, { force: true })
     // Later segments contain the ends of records in this one, and may be removed only after it.
     await syncFolder(path.dirname(this.path))

@@ -86,11 +86,11 @@ export class OutboxJournal {
    * Reads the records of earlier processes.
    *
    * @param read - converts a record; throws when that is not possible
-   * @param onUnreadable - called with each file that cannot be read completely
+   * @param onUnreadable - called with each file that cannot be read completely, and what it is called afterwards
    */
   async open<T>(
     read: (record: FoundRecord) => T,
-    onUnreadable: (file: string) => void,
+    onUnreadable: (file: string, keptAs: string) => void,
   ): Promise<T[]> {
     const { segments, lastNumber } = await findSegments(this.#folder.path)
     this.#segments = segments
@@ -108,7 +108,7 @@ export class OutboxJournal {
     }
     for (const segment of this.#segments) {
       segment.isStale = true
-      if (segment.isUnreadable) onUnreadable(segment.path)
+      if (segment.isUnreadable) onUnreadable(segment.path, segment.unreadablePath)
     }
     // Their other lines may be in segments that exist longer than the one with the struck-out line.
     for (const id of struckOut) this.#records.end(this.#records.begin(id))
