@@ -44,7 +44,7 @@ function untrainedEnd({ row, isKilled }: Judged, rollout: RolloutOnGateway): str
   if (isKilled && why.includes('worker that executed it has exited'))
     return 'not trained: its worker was killed'
   if (/deadline|timed out|timeout/i.test(why)) return tooLate
-  if (/No answer from the policy|policy endpoint .* answered (5|429)/.test(why)) return unreachable
+  if (/No answer from the policy|policy endpoint answered (5|429)/.test(why)) return unreachable
   const planned = plannedReasons[row.kind]
   if (planned?.state === state && planned.why.test(why))
     return `not trained: ${row.kind}, as planned`

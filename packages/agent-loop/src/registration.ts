@@ -232,14 +232,16 @@ function toRegistrationError(error: unknown, url: string, redactor: Redactor): O
     )
   }
   const { status, retryAfterMs } = error
-  const message = redactor.quote(error.message)
+  // What the platform said may end within a secret: the address behind it is set apart.
+  const [place = ''] = / \(\S+\)$/.exec(error.message) ?? []
+  const message = redactor.quote(error.message.slice(0, error.message.length - place.length))
   if (status === undefined) {
-    return new OsmosisError('platform_unreachable', message, { cause: error.cause })
+    return new OsmosisError('platform_unreachable', `${message}${place}`, { cause: error.cause })
   }
   const code = status === 401 || status === 403 ? 'unauthorized' : 'protocol_error'
   const advice = hint(status)
   const sentence = advice === '' ? message : `${message.replace(/\.$/, '')}. ${advice}`
-  return new OsmosisError(code, sentence, { status, retryAfterMs })
+  return new OsmosisError(code, `${sentence}${place}`, { status, retryAfterMs })
 }
 
 /** Whether a retry may succeed. */

@@ -273,7 +273,7 @@ describe('a model call that fails', () => {
       (response) => void response.writeHead(401).end('{"detail":"Who?"}'),
     ])
     expect((outcome as Error).message).toMatch(
-      /^The policy endpoint http:\S+\/v1\/chat\/completions answered 401: Who\?\. Check the api_key of the rollout request\.$/,
+      /^The policy endpoint answered 401: Who\?\. Check the api_key of the rollout request\. \(http:\S+\/v1\/chat\/completions\)$/,
     )
   })
 
@@ -290,7 +290,7 @@ describe('a model call that fails', () => {
       {
         status: 'ERROR',
         final_messages: [{ role: 'user', content: 'hi' }],
-        error_message: expect.stringMatching(/answered 400: no$/),
+        error_message: expect.stringMatching(/answered 400: no \(/),
       },
     ])
   })

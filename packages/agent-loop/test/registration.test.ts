@@ -197,7 +197,7 @@ describe('registering', () => {
     }
     const retried = running.log.filter(({ message }) => message.includes('retrying'))
     expect(retried.map(({ fields }) => fields['reason'])).toStrictEqual([
-      `The platform ${platform.url}/api/cli/rollout-server/register answered 503: no`,
+      `The platform answered 503: no (${platform.url}/api/cli/rollout-server/register)`,
       expect.stringContaining('No answer from the platform'),
       expect.stringContaining('answered 429'),
     ])
@@ -264,7 +264,7 @@ describe('a registration that fails', () => {
     await expect(register(running, { url: 'http://127.0.0.1:1' })).rejects.toMatchObject({
       code: 'platform_unreachable',
       message: expect.stringMatching(
-        /^No answer from the platform http:\/\/127\.0\.0\.1:1\/.*1:1$/,
+        /^No answer from the platform: .*1:1 \(http:\/\/127\.0\.0\.1:1\/.*\)$/,
       ),
     })
     expect(running.log.filter(({ message }) => message.includes('retrying'))).toHaveLength(3)
@@ -307,7 +307,7 @@ describe('token and key', () => {
     await using running = await startApp({ apiKey })
     const error = await failureOf(register(running, platform))
     expect(error).toMatchObject({
-      message: expect.stringMatching(/answered 422: \[redacted\] Bearer \[redacted\]$/),
+      message: expect.stringMatching(/answered 422: \[redacted\] Bearer \[redacted\] \(/),
     })
     expectClean([error, running.log])
     expect(JSON.stringify(running.log)).toContain('answered 503: [redacted] Bearer [redacted]')

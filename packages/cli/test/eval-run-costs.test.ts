@@ -100,7 +100,7 @@ describe('osmosis eval run asks a model once before it spends', () => {
     const { code, stderr } = await evalRun(upstream.url)
     expect([code, stderr.slice(stderr.indexOf('error:'))]).toEqual([
       1,
-      `error: The policy at ${upstream.url}/v1 answered 200 with text/html, which is not a chat completion: Welcome. Check the base URL.\n`,
+      `error: The policy answered 200 with text/html, which is not a chat completion: Welcome (${upstream.url}/v1). Check the base URL.\n`,
     ])
   })
 
@@ -214,7 +214,7 @@ describe('osmosis eval run, refused in the middle of it', () => {
     expect(storedResults().metrics['summary']).toMatchObject({ failed: 1 })
     // It names the user's endpoint, and no address of this process.
     expect(storedResults().errors).toEqual([
-      `The policy endpoint ${upstream.url}/v1 answered 403: flagged by moderation. Check the API key that the rollout was sent with (llm_api_key).`,
+      `The policy endpoint answered 403: flagged by moderation. Check the API key that the rollout was sent with (llm_api_key). (${upstream.url}/v1)`,
     ])
   })
 })

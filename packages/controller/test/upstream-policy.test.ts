@@ -32,7 +32,7 @@ describe('upstreamPolicy', () => {
       expect(await answer.json()).toMatchObject({
         error: {
           code,
-          message: `The policy at ${upstream.url}/v1 answered ${status} with text/html, which is not a chat completion: It works! [redacted]`,
+          message: `The policy answered ${status} with text/html, which is not a chat completion: It works! [redacted] (${upstream.url}/v1)`,
         },
       })
     },

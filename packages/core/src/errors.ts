@@ -100,6 +100,10 @@ export class OsmosisError extends Error {
   readonly retryAfterMs: number | undefined
   /** What `x-should-retry` of the answer says; undefined without that header. */
   readonly shouldRetry: boolean | undefined
+  /** The `code` in the body of the answer, such as `context_length_exceeded`. */
+  readonly endpointCode: string | undefined
+  /** The `type` in the body of the answer, such as `invalid_request_error`. */
+  readonly endpointType: string | undefined
 
   constructor(
     code: OsmosisErrorCode,
@@ -109,6 +113,8 @@ export class OsmosisError extends Error {
       status?: number
       retryAfterMs?: number | undefined
       shouldRetry?: boolean | undefined
+      endpointCode?: string | undefined
+      endpointType?: string | undefined
     } = {},
   ) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
@@ -116,6 +122,8 @@ export class OsmosisError extends Error {
     this.status = options.status
     this.retryAfterMs = options.retryAfterMs
     this.shouldRetry = options.shouldRetry
+    this.endpointCode = options.endpointCode
+    this.endpointType = options.endpointType
   }
 }
 

@@ -113,7 +113,7 @@ describe('a server', () => {
         status: 'failure',
         err_category: 'http_error',
         err_message:
-          'The policy endpoint http://policy.test/v1/chat/completions was not called: it leads to a link-local, multicast, unspecified or metadata address.',
+          'The policy endpoint was not called: it leads to a link-local, multicast, unspecified or metadata address (http://policy.test/v1/chat/completions).',
       },
       { status: 'failure' },
     ])

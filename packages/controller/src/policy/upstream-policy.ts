@@ -69,7 +69,7 @@ export function upstreamPolicy(options: {
       if (isForeign(answer)) {
         return foreign(
           answer,
-          `The policy at ${placeOf(url)} ${await foreignText(answer, headers['authorization'])}`,
+          `The policy ${await foreignText(answer, headers['authorization'])} (${placeOf(url)})`,
         )
       }
       return new Response(await bodyWithoutKeys(answer, headers), {

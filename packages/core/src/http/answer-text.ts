@@ -80,20 +80,33 @@ function unpacked(bytes: Uint8Array, encoding: string): Uint8Array {
   }
 }
 
+/** What the body of an error answer says. */
+export interface Refusal {
+  readonly text: string
+  /** The endpoint's own words for the error, for programs. */
+  readonly code: string | undefined
+  readonly type: string | undefined
+}
+
 /**
  * The message in the body of an error answer, without the key that the request carried; of a body that is
  * not JSON the first 200 readable characters. Reads at most 64 KiB for at most 10 s. Never rejects: an
  * answer that breaks off is quoted as far as it arrived.
  */
-export async function refusalText(
+export async function readRefusal(
   answer: AnswerContent & { readonly body: AnswerBody },
   authorization: string | undefined,
-): Promise<string> {
+): Promise<Refusal> {
   const { text, isWhole } = await beginning(answer.body, answer)
   const key = authorization?.replace(/^Bearer /, '') ?? ''
-  const message = withoutKey(errorText(text), key, isWhole)
-  // Cut last, because a cut could leave a piece of the key.
-  return contentText(answer) === '' ? message.slice(0, maxMessageLength) : readableText(message)
+  const { message, code, type } = errorIn(text)
+  const clean = withoutKey(message, key, isWhole)
+  return {
+    // Cut last, because a cut could leave a piece of the key.
+    text: contentText(answer) === '' ? clean.slice(0, maxMessageLength) : readableText(clean),
+    code: wordIn(code),
+    type: wordIn(type),
+  }
 }
 
 /** A sentence about an answer that is not the expected chat completion, without the key. */
@@ -101,7 +114,7 @@ export async function foreignText(
   answer: HttpAnswer,
   authorization: string | undefined,
 ): Promise<string> {
-  const text = readableText(await refusalText(answer, authorization))
+  const text = readableText((await readRefusal(answer, authorization)).text)
   const sentence = `answered ${answer.status}${contentText(answer)}, which is not a chat completion`
   return text === '' ? sentence : `${sentence}: ${text}`
 }
@@ -167,19 +180,27 @@ async function beginning(
   return { text: bodyText(Buffer.concat(parts).subarray(0, maxErrorBytes), content), isWhole }
 }
 
-/** The message, in the shapes that OpenAI, FastAPI and proxies use. */
-function errorText(body: string): string {
-  let message: unknown
+/** The message, code and type, in the shapes that OpenAI, FastAPI and proxies use. */
+function errorIn(body: string): { message: string; code?: unknown; type?: unknown } {
   try {
     const json = JSON.parse(body) as Record<string, unknown> | null
     const { error, detail, message: text } = json ?? {}
-    const nested = (error as { message?: unknown } | undefined)?.message
-    message = nested ?? error ?? detail ?? text ?? json
+    const nested = error as { message?: unknown; code?: unknown; type?: unknown } | null | undefined
+    const message = nested?.message ?? error ?? detail ?? text ?? json
+    const { code, type } = (typeof nested === 'object' ? nested : json) ?? {}
+    return {
+      message: (typeof message === 'string' ? message : JSON.stringify(message)).trim(),
+      code,
+      type,
+    }
   } catch {
     // Not JSON, or JSON that was cut.
-    message = unescaped(body)
+    return { message: unescaped(body).trim() }
   }
-  return (typeof message === 'string' ? message : JSON.stringify(message)).trim()
+}
+
+function wordIn(value: unknown): string | undefined {
+  return typeof value === 'string' && /^[\w.-]{1,64}$/.test(value) ? value : undefined
 }
 
 function unescaped(text: string): string {

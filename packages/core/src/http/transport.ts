@@ -7,7 +7,7 @@ import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
 import type { HttpAnswer } from './answer.ts'
 import { exchange, type Connections, type HttpRequest } from './exchange.ts'
 import { PlainConnections } from './plain-connections.ts'
-import { contentText, refusalText } from './answer-text.ts'
+import { contentText, readRefusal } from './answer-text.ts'
 import { isPassingStatus, retryAfterMs, shouldRetry } from './retry.ts'
 
 /**
@@ -107,10 +107,10 @@ export function createTransport(options: TransportOptions): Transport {
   function unanswered(cause: unknown, url: string | URL, { signal }: HttpRequest): unknown {
     if (signal.aborted) return signal.reason
     if (cause instanceof EgressRefusal) {
-      const message = `The ${name} ${shown(url)} was not called: ${cause.message}.`
+      const message = `The ${name} was not called: ${cause.message} (${shown(url)}).`
       return new OsmosisError('egress_refused', message)
     }
-    const message = `No answer from the ${name} ${shown(url)}: ${describeNetworkError(cause)}`
+    const message = `No answer from the ${name}: ${describeNetworkError(cause)} (${shown(url)})`
     return new OsmosisError(codes.unreachable, message, { cause })
   }
 
@@ -120,12 +120,19 @@ export function createTransport(options: TransportOptions): Transport {
     request: HttpRequest,
   ): Promise<never> {
     const { status, headers } = answer
-    const text = await refusalText(answer, request.headers['authorization'])
+    const { text, code, type } = await readRefusal(answer, request.headers['authorization'])
     request.signal.throwIfAborted()
     throw new OsmosisError(
       codes.refused,
-      `The ${name} ${shown(url)} answered ${status}${contentText(answer)}${text && `: ${text}`}${hints[status] ?? ''}`,
-      { status, retryAfterMs: retryAfterMs(headers), shouldRetry: shouldRetry(headers) },
+      // The address comes last: it is longer than what a line shows of an error.
+      `The ${name} answered ${status}${contentText(answer)}${text && `: ${text}`}${hints[status] ?? ''} (${shown(url)})`,
+      {
+        status,
+        retryAfterMs: retryAfterMs(headers),
+        shouldRetry: shouldRetry(headers),
+        endpointCode: code,
+        endpointType: type,
+      },
     )
   }
 

@@ -257,7 +257,7 @@ class PolicyCalls {
   async #foreign(answer: HttpAnswer, { url, headers, signal }: SentRequest): Promise<OsmosisError> {
     const text = await foreignText(answer, headers['authorization'])
     signal.throwIfAborted()
-    return new OsmosisError('policy_stream_error', `The policy endpoint ${url.href} ${text}`)
+    return new OsmosisError('policy_stream_error', `The policy endpoint ${text} (${url.href})`)
   }
 
   #isWithdrawal(error: unknown): error is OsmosisError {

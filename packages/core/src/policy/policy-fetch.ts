@@ -115,11 +115,12 @@ const statusOf: Partial<Record<OsmosisErrorCode, number>> = {
  */
 function refusalResponse(error: unknown): Response | undefined {
   if (!isOsmosisError(error)) return undefined
-  const { code, message } = error
+  const { code, message, endpointCode, endpointType } = error
   const status = error.status ?? statusOf[code]
   if (status === undefined) return undefined
+  const type = endpointType ?? (status < 500 ? 'invalid_request_error' : 'server_error')
   return Response.json(
-    { error: { message, type: code, code } },
+    { error: { message, type, code: endpointCode ?? code } },
     { status, headers: { 'x-should-retry': 'false' } },
   )
 }

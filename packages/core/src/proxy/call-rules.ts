@@ -12,8 +12,8 @@ const subAgent: PolicyProxyUse = { purpose: 'subagent' }
 export function defaultUse(call: PolicyProxyCall): PolicyProxyUse {
   const { headers } = call
   if (useHeaderNames.some((name) => headers[name] !== undefined)) return {}
+  if (headers['x-claude-code-agent-id'] !== undefined) return subAgent
   if (headers['x-claude-code-session-id'] !== undefined) {
-    if (headers['x-claude-code-agent-id'] !== undefined) return subAgent
     return isTitle(call) ? { purpose: 'title', trainable: false } : {}
   }
   const kind = codexRequestKind(headers)

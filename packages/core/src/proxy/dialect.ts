@@ -23,6 +23,8 @@ export interface DialectFailure {
   readonly message: string
   /** The policy's or our own code of the error. */
   readonly code?: string | undefined
+  /** The policy's type of the error. */
+  readonly type?: string | undefined
   /** The field of the request that is wrong. */
   readonly field?: string | undefined
 }
@@ -83,6 +85,12 @@ export function textAt(value: unknown, place: string): string {
 
 export function listAt(value: unknown, place: string): readonly unknown[] {
   return Array.isArray(value) ? value : refuse(place, 'a list', value)
+}
+
+/** The messages of a request: a policy cannot answer an empty conversation. */
+export function conversationAt(value: unknown, place: string): readonly unknown[] {
+  const list = listAt(value, place)
+  return list.length > 0 ? list : refuse(place, 'at least one message', list)
 }
 
 export function isGiven<T>(value: T): value is NonNullable<T> {

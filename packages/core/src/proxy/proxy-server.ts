@@ -26,6 +26,7 @@ import {
   type Dialect,
   type DialectEvent,
   type DialectFailure,
+  conversationAt,
   isGiven,
   listAt,
   objectAt,
@@ -245,7 +246,7 @@ function parsed(body: string): WireObject {
 
 /** The policy gets chat completions as they are. Messages are recorded, and need the shape of messages for that. */
 function assertMessages(messages: unknown): void {
-  for (const [n, message] of listAt(messages, 'messages').entries()) {
+  for (const [n, message] of conversationAt(messages, 'messages').entries()) {
     const at = `messages[${n}]`
     const { role, content, tool_calls: calls } = objectAt(message, at)
     textAt(role, `${at}.role`)
@@ -274,7 +275,7 @@ function failureOf(error: unknown): DialectFailure {
 
 /** What a refusal of the policy says. */
 async function refusalOf(answered: Response): Promise<DialectFailure> {
-  const { error } = (await answered.json()) as { error: { message: string; code: string } }
+  const { error } = (await answered.json()) as { error: Omit<DialectFailure, 'status'> }
   return { status: answered.status, ...error }
 }
 

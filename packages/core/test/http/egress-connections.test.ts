@@ -171,7 +171,7 @@ describe('the policy client of a rollout', () => {
     const closed = rollout(policy.url, { privateAddresses: 'refuse' }).policy('main')
     await expect(closed.complete({ messages })).rejects.toMatchObject({
       code: 'egress_refused',
-      message: `The policy endpoint ${policy.url}/chat/completions was not called: it leads to a private address, and those are refused.`,
+      message: `The policy endpoint was not called: it leads to a private address, and those are refused (${policy.url}/chat/completions).`,
     })
     await open.complete({ messages })
     expect(policy.requests).toHaveLength(2)

@@ -42,13 +42,14 @@ describe('a transport', () => {
     expect(refused).toStrictEqual(
       new OsmosisError(
         'protocol_error',
-        `The platform ${server.url} answered 404: no such rollout. Look at server_url.`,
+        `The platform answered 404: no such rollout. Look at server_url. (${server.url})`,
         { status: 404, retryAfterMs: 20, shouldRetry: true },
       ),
     )
     await expect(transport.post('http://127.0.0.1:1/', post)).rejects.toMatchObject({
       code: 'platform_unreachable',
-      message: 'No answer from the platform http://127.0.0.1:1/: connect ECONNREFUSED 127.0.0.1:1',
+      message:
+        'No answer from the platform: connect ECONNREFUSED 127.0.0.1:1 (http://127.0.0.1:1/)',
     })
   })
 

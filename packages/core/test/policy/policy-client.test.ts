@@ -490,7 +490,7 @@ describe('a failing policy', () => {
     expect(error).toMatchObject({
       code: 'policy_http_error',
       status: 500,
-      message: `The policy endpoint ${policy.url}/chat/completions answered 500: failure 3`,
+      message: `The policy endpoint answered 500: failure 3 (${policy.url}/chat/completions)`,
     })
     expect(policy.requests).toHaveLength(3)
   })
@@ -555,7 +555,7 @@ describe('a failing policy', () => {
     const rollout = context(policy.url)
     const error = await failure(rollout.policy('main').complete({ messages }))
     expect(error).toMatchObject({
-      message: `The policy endpoint ${policy.url}/chat/completions answered 401: bad key [redacted]. Check the API key that the rollout was sent with (llm_api_key).`,
+      message: `The policy endpoint answered 401: bad key [redacted]. Check the API key that the rollout was sent with (llm_api_key). (${policy.url}/chat/completions)`,
     })
     expect(
       inspect([error, rollout, rollout.policy('main')], { depth: 9, showHidden: true }),
@@ -598,7 +598,7 @@ describe('a failing policy', () => {
     expect(error).toMatchObject({
       code: 'policy_unreachable',
       message:
-        'No answer from the policy endpoint http://127.0.0.1:1/v1/chat/completions: connect ECONNREFUSED 127.0.0.1:1',
+        'No answer from the policy endpoint: connect ECONNREFUSED 127.0.0.1:1 (http://127.0.0.1:1/v1/chat/completions)',
     })
   })
 })

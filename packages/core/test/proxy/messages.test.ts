@@ -305,7 +305,11 @@ describe('an answer', () => {
       400,
       {
         type: 'error',
-        error: { type: 'invalid_request_error', message: expect.stringContaining('too long') },
+        error: {
+          type: 'invalid_request_error',
+          message: expect.stringContaining('too long'),
+          code: 'policy_http_error',
+        },
       },
     ])
     const broken = await events(ask(proxy, { ...basic, stream: true }))
@@ -390,7 +394,7 @@ describe('calls that are not those of the main agent', () => {
     const { proxy, rollout } = await answering(['main', 'helped', 'A title'])
     await ask(proxy, basic, session)
     const helper = { ...basic, messages: [{ role: 'user', content: 'help' }] }
-    await ask(proxy, helper, { ...session, 'x-claude-code-agent-id': 'a' })
+    await ask(proxy, helper, { 'x-claude-code-agent-id': 'a' })
     await ask(proxy, title, session)
     const sample = (await rollout.getSamples()).get('main')
     expect(sample?.calls).toMatchObject([

@@ -155,7 +155,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     situation: 'policy has an address that the server does not connect to',
     request: { chat_completions_url: 'http://policy.test/v1' },
     ...failed(
-      'The policy endpoint http://policy.test/v1/chat/completions was not called: it leads to a link-local, multicast, unspecified or metadata address.',
+      'The policy endpoint was not called: it leads to a link-local, multicast, unspecified or metadata address (http://policy.test/v1/chat/completions).',
       'http_error',
     ),
   },

@@ -41,12 +41,20 @@ const errorTypes: Readonly<Record<number, string>> = {
   529: 'overloaded_error',
 }
 
-/** The form of Anthropic's errors. */
+/** The form of Anthropic's errors, with the code of the policy, by which agents know what to do. */
 export function anthropicError({
   status,
   message,
+  type = '',
+  code,
+  field,
 }: DialectFailure): WireObject & { readonly type: string } {
-  return { type: 'error', error: { type: errorTypes[status] ?? 'api_error', message } }
+  const isKnown = Object.values(errorTypes).includes(type)
+  const known = isKnown ? type : (errorTypes[status] ?? 'api_error')
+  return {
+    type: 'error',
+    error: { type: known, message, ...(code && field === undefined ? { code } : {}) },
+  }
 }
 
 /** Writes an answer as a message of the API. */

@@ -7,6 +7,7 @@ import type {
 import {
   addUnknown,
   assertChoice,
+  conversationAt,
   given,
   isGiven,
   leaveOut,
@@ -72,7 +73,7 @@ function chatMessages({ system, messages }: WireObject, leftOut: Set<string>): C
   const reading: Reading = { calls: new Set(), callsLeftOut: new Set(), leftOut }
   const chat: ChatMessage[] = []
   if (isGiven(system)) chat.push(systemMessage(system, 'system', reading))
-  for (const [n, item] of listAt(messages, 'messages').entries()) {
+  for (const [n, item] of conversationAt(messages, 'messages').entries()) {
     const place = `messages[${n}]`
     const { role, content } = objectAt(item, place)
     const at = `${place}.content`

@@ -73,7 +73,7 @@ export class ResponsesDialect implements Dialect {
 }
 
 /** The form of OpenAI's errors. */
-export function openAiError({ status, message, code, field }: DialectFailure): WireObject {
-  const type = status < 500 ? 'invalid_request_error' : 'server_error'
-  return { error: { message, type, param: field ?? null, code: code ?? null } }
+export function openAiError({ status, message, code, type, field }: DialectFailure): WireObject {
+  const known = type ?? (status < 500 ? 'invalid_request_error' : 'server_error')
+  return { error: { message, type: known, param: field ?? null, code: code ?? null } }
 }

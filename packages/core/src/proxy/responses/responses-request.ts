@@ -107,6 +107,7 @@ export function messagesOf(
       else if (isGiven(item['call_id'])) callsLeftOut.add(item['call_id'])
     }
   }
+  if (said.messages.length + earlier.length === 0) refuse('input', 'at least one message', input)
   // The instructions of an earlier response are not inherited.
   const own = instructions
     ? [{ role: 'system', content: textAt(instructions, 'instructions') }]
