@@ -59,4 +59,18 @@ export const sandboxMutations: readonly Mutation[] = [
     to: 'if (isOsmosisError(error)) return error',
     tests: ['packages/cli/test/full-disk.test.ts'],
   },
+  {
+    name: 'server: a server without threads is healthy',
+    file: 'packages/server/src/http/shell-routes.ts',
+    from: 'if (await answersWithin(longestMs)) return',
+    to: 'if (longestMs > 0) return',
+    tests: ['packages/cli/test/frozen-server.test.ts'],
+  },
+  {
+    name: 'server: one whose event loop is blocked outlives its evaluation',
+    file: 'packages/cli/src/serve/server-channel.ts',
+    from: 'new Worker(watchParent,',
+    to: "new Worker('',",
+    tests: ['packages/cli/test/frozen-server.test.ts'],
+  },
 ]

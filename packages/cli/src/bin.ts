@@ -11,7 +11,9 @@ if (isOlder(process.versions.node, needed)) {
   process.exitCode = 2
 } else {
   const { main } = await import('./main.ts')
-  const { ignoreBrokenPipe } = await import('@osmosis/runtime/containment')
+  const { exitDespiteThreads, ignoreBrokenPipe } = await import('@osmosis/runtime/containment')
+  exitDespiteThreads()
+  if (process.argv[2] === 'serve') (await import('./serve/server-channel.ts')).endWithParent()
   const { breakUpCommands } = await import('./command/github-commands.ts')
   const { environment } = await import('./command/surroundings.ts')
   breakUpCommands(environment())

@@ -1,5 +1,10 @@
 // Whose user code is running, and what to do when it harms the process.
 export {
+  endWhenBlocked,
+  exitDespiteThreads,
+  watchFileSystem,
+} from './containment/blocked-threads.ts'
+export {
   containUserCode,
   ignoreBrokenPipe,
   type Containment,

@@ -30,7 +30,7 @@ it('describes every route with every status, in OpenAPI 3.1', async () => {
     ['get /rollout/{rollout_id}/status', '200 401', bearer],
     ['post /rollout/cancel', '200 401 413 422', bearer],
     ['post /drain', '200 401 413 422', bearer],
-    ['get /health', '200', undefined],
+    ['get /health', '200 503', undefined],
     ['get /metrics', '200 401', bearer],
     ['get /openapi.json', '200 401', bearer],
   ])

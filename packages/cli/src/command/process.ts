@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 
 import { OsmosisError, errorMessage } from '@osmosis/core'
+import { endWhenBlocked } from '@osmosis/runtime/containment'
 
 import { interruptedExitCode } from './exit-codes.ts'
 import {
@@ -35,12 +36,17 @@ export async function closing<R extends AsyncDisposable | undefined, T>(
 /** A signal that Ctrl-C (or SIGTERM) aborts. A second one ends the process immediately. */
 export function abortOnInterrupt(): { signal: AbortSignal; release: () => void } {
   const abort = new AbortController()
+  const ended = new AbortController()
+  const given = endSignal()
   const onSignal = withSurroundings((): void => {
     if (abort.signal.aborted) process.exit(interruptedExitCode)
     printError('\nStopping: cancelling running work. Press Ctrl-C again to stop immediately.\n')
     abort.abort(new OsmosisError('cancelled', 'interrupted'))
+    if (given !== undefined) return
+    endWhenBlocked(ended.signal, interruptedExitCode, () => {
+      printError('error: The file system does not answer.\n')
+    })
   })
-  const given = endSignal()
   if (given !== undefined) {
     if (given.aborted) onSignal()
     else given.addEventListener('abort', onSignal, { once: true })
@@ -51,6 +57,7 @@ export function abortOnInterrupt(): { signal: AbortSignal; release: () => void }
   return {
     signal: abort.signal,
     release: () => {
+      ended.abort()
       process.off('SIGINT', onSignal)
       process.off('SIGTERM', onSignal)
     },

@@ -173,8 +173,6 @@ async function serveCommand(entrypoint: string | undefined, flags: ServeFlags): 
   assertRegistrationFlags(flags)
   assertQueueFlags(flags)
   assertRunFlags(flags)
-  const { endWithParent } = await import('./server-channel.ts')
-  endWithParent()
   disablePretenuring()
   completeEnvironment()
   const { awaitKeyFile } = await import('./listen.ts')

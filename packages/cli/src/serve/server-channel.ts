@@ -41,7 +41,7 @@ setInterval(() => process.ppid === parent || process.kill(process.pid, 'SIGKILL'
  * whatever its user code does.
  */
 export function endWithParent(): void {
-  if (process.send === undefined || endSignal() !== undefined) return
+  if (process.send === undefined) return
   // Not exit(), which waits for threads that wait for the file system.
   process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
   // This listener must not keep the process alive after its server has closed.

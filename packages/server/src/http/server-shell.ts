@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os'
+
 import { OpenAPIHono } from '@hono/zod-openapi'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { EgressPolicy, type EgressOptions } from '@osmosis/core/http'
@@ -14,7 +16,13 @@ import { ServerLife, type LifeHooks } from '../work/server-life.ts'
 import { ApiKeys } from './api-keys.ts'
 import { checkBody, readJsonBody } from './request-body.ts'
 import { HttpRefusal, sendAnswer, type RouteAnswer, type ServerRoute } from './server-route.ts'
-import { describeRoutes, documentRoute, metricsRoute, showShared } from './shell-routes.ts'
+import {
+  describeRoutes,
+  documentRoute,
+  metricsRoute,
+  showShared,
+  withFileSystem,
+} from './shell-routes.ts'
 import type { ServableApp } from '../process/serve.ts'
 
 /** Options of every server. */
@@ -176,7 +184,8 @@ export function createServerShell(
     ending,
   )
   const { maxBodyBytes = 64 * 1024 * 1024 } = options
-  const app = createApp(protocol, { keys, maxBodyBytes, logger, metrics })
+  const routes = withFileSystem(protocol.routes, outboxDir ?? tmpdir())
+  const app = createApp({ ...protocol, routes }, { keys, maxBodyBytes, logger, metrics })
   const end = async (waitSeconds?: number): Promise<void> => {
     await life.end(waitSeconds)
     metrics.close()

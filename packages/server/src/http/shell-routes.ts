@@ -1,9 +1,10 @@
 import { z, type OpenAPIHono } from '@hono/zod-openapi'
+import { watchFileSystem } from '@osmosis/runtime/containment'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Outbox } from '../delivery/outbox.ts'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
-import { jsonAnswer, type DescribedAnswer, type ServerRoute } from './server-route.ts'
+import { HttpRefusal, jsonAnswer, type DescribedAnswer, type ServerRoute } from './server-route.ts'
 
 /** Describes the routes of a server in the registry of `app`. */
 export function describeRoutes(
@@ -69,6 +70,26 @@ function json(schema: z.ZodType): JsonContent {
 function parametersOf(path: string): z.ZodObject {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
   return z.object(Object.fromEntries(names.map((name) => [name, z.string()])))
+}
+
+/** How long the file system of a healthy server takes at most. */
+const longestMs = 3000
+
+/** The same routes; `/health` tells that the server is not healthy when the file system of a folder does not answer. */
+export function withFileSystem(routes: readonly ServerRoute[], folder: string): ServerRoute[] {
+  const answersWithin = watchFileSystem(folder)
+  return routes.map((route) => {
+    if (route.path !== '/health') return route
+    const { answers } = route
+    return {
+      ...route,
+      answers: { ...answers, 503: { description: 'The file system does not answer' } },
+      async handle(...request) {
+        if (await answersWithin(longestMs)) return route.handle(...request)
+        throw new HttpRefusal(503, 'The file system does not answer')
+      },
+    }
+  })
 }
 
 /** The route of the OpenAPI document. */

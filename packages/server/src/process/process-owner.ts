@@ -1,7 +1,12 @@
 import { constants } from 'node:os'
 
 import { errorMessage } from '@osmosis/core'
-import { containUserCode, ignoreBrokenPipe } from '@osmosis/runtime/containment'
+import {
+  containUserCode,
+  endWhenBlocked,
+  exitDespiteThreads,
+  ignoreBrokenPipe,
+} from '@osmosis/runtime/containment'
 
 import type { Logger } from '../logging/logger.ts'
 
@@ -27,10 +32,13 @@ export function ownProcess(close: Close, logger: Logger, lost?: AbortSignal): ()
 
   const stop = (waitSeconds?: number): void => {
     ending = true
+    const ended = new AbortController()
+    endWhenBlocked(ended.signal, 1, () => logger.error({}, 'the file system does not answer'))
     close(waitSeconds === undefined ? {} : { waitSeconds })
       .catch((error: unknown) => logger.error({ error }, 'closing failed'))
       .finally(() => {
         closed = true
+        ended.abort()
         setTimeout(() => process.exit(exitCode), exitAfterCloseMs).unref()
       })
   }
@@ -59,6 +67,7 @@ export function ownProcess(close: Close, logger: Logger, lost?: AbortSignal): ()
   }
 
   ignoreBrokenPipe()
+  exitDespiteThreads()
   lost?.addEventListener('abort', fail, { once: true })
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
