@@ -1,20 +1,16 @@
 import { existsSync } from 'node:fs'
-import { mkdir, readdir } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError, isOsmosisError } from '@osmosis/core'
 
 import { parseRolloutName } from '../analysis/records/item-event.ts'
+import { createOutputFolder } from './output-folder.ts'
 import { lockFolder, lockName, lockRun, type RunLock } from './run-lock.ts'
 
 const maxNameLength = 96
 /** Commands with the names of two runs fit on one line. */
 const maxStemLength = 24
-
-/** The default folder of the evaluations of a workspace: `.osmosis/evals`. */
-export function defaultOutputRoot(workspaceRoot: string): string {
-  return path.join(workspaceRoot, '.osmosis', 'evals')
-}
 
 /**
  * Checks the name of a run, which becomes the name of its folder.
@@ -78,7 +74,7 @@ export async function takenRunNames(outputRoot: string): Promise<string[]> {
  * @throws OsmosisError with code `storage_error` when the folder cannot be written
  */
 export async function reserveRun(outputRoot: string, source: string): Promise<ReservedRun> {
-  await mkdir(outputRoot, { recursive: true })
+  await createOutputFolder(outputRoot)
   for (;;) {
     const name = generateRunName(source, await takenRunNames(outputRoot))
     const location = path.resolve(outputRoot, name)

@@ -1,5 +1,4 @@
 import { statSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
@@ -17,6 +16,7 @@ import type {
 } from '../analysis/training/training-records.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import { toEndedItem } from '../run/items/item-record.ts'
+import { createOutputFolder } from '../store/output-folder.ts'
 import { listRuns } from '../store/list-runs.ts'
 import { readTrainingJournal, trainingLock, trainingRuns } from '../store/read/training-folder.ts'
 import { runFiles } from '../store/run-files.ts'
@@ -86,7 +86,7 @@ export class WorkerRecord {
    */
   static async open(options: WorkerRecordOptions): Promise<WorkerRecord> {
     const { folder, trainer, rollout } = options
-    await mkdir(folder, { recursive: true })
+    await createOutputFolder(folder)
     const lock = await lockRun(trainingLock(folder))
     try {
       const record = new WorkerRecord(options, lock, await knownOf(folder))

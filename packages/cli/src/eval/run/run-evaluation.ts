@@ -1,9 +1,9 @@
-import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { createInterface } from 'node:readline/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import {
+  createOutputFolder,
   metricsDocument,
   reserveRun,
   runEvaluation,
@@ -227,7 +227,7 @@ async function withReservedName(
 
 async function makeOutputRoot({ outputRoot }: EvalRunPlan): Promise<void> {
   try {
-    await mkdir(outputRoot, { recursive: true })
+    await createOutputFolder(outputRoot)
   } catch (cause) {
     const message = `Cannot create the folder ${outputRoot}: ${errorMessage(cause)}`
     throw new OsmosisError('invalid_config', message, { cause })

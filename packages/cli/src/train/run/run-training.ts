@@ -1,8 +1,8 @@
-import { mkdir, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { assertRowsFit } from '@osmosis/eval'
+import { assertRowsFit, createOutputFolder } from '@osmosis/eval'
 import { settingOptions } from '@osmosis/eval/analysis'
 import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
 
@@ -60,7 +60,7 @@ export async function runTraining(
   say(planText(plan, planned.facts))
   if (flags.dryRun) return 0
   if (flags.fresh) await archiveTraining(plan)
-  await mkdir(plan.folder, { recursive: true })
+  await createOutputFolder(plan.folder)
   const interrupt = abortOnInterrupt()
   try {
     const server = await serveEntrypoint(plan, environment, interrupt.signal)

@@ -9,6 +9,7 @@ import type { RunManifest } from '../../analysis/records/run-manifest.ts'
 import { readManifest, writeManifest } from '../manifest-file.ts'
 import { fileMode, folderMode, runFiles, segmentKinds } from '../run-files.ts'
 import { lockRun, type RunLock } from '../run-lock.ts'
+import { createOutputFolder } from '../output-folder.ts'
 import { assertRunName } from '../run-name.ts'
 import { openStore, type RunStore } from './run-store.ts'
 
@@ -49,7 +50,7 @@ export async function createRun(options: CreateRunOptions): Promise<RunStore> {
   assertRunName(manifest.run_name)
   const location = path.resolve(outputRoot, manifest.run_name)
   try {
-    await mkdir(outputRoot, { recursive: true })
+    await createOutputFolder(outputRoot)
   } catch (cause) {
     throw notCreated(location, cause)
   }
