@@ -241,6 +241,31 @@ describe('the summary of a run', () => {
     }
   })
 
+  it('shows the first cause whole, with what to do, when nothing got a reward', async () => {
+    const { make, show } = folder()
+    const cause = `The policy endpoint answered 401: ${'a long explanation '.repeat(20)}and its end`
+    const items = [0, 1].map((row) => ({ row, attempt: 0, event: failure('http_error', cause) }))
+    await make({ name: 'airline', rows: 2, items })
+    const shown = await show([], 80)
+    const { stdout } = shown
+    expect(stdout).toContain('2 × http_error, for example 0.1')
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain(cause)
+    expect(stdout).toContain('Check the key')
+    expect(widest(shown)).toBeLessThanOrEqual(80)
+  })
+
+  it('has a line for tool errors, when there are many', async () => {
+    const { make, show } = folder()
+    const made = async (name: string, errors: number): Promise<string> => {
+      const tools = [{ name: 'search', calls: 20, errors }]
+      const event = { reward: 1, tools, tool_calls: 20, tool_errors: errors }
+      await make({ name, rows: 1, items: [{ row: 0, attempt: 0, event }] })
+      return (await show([name])).stdout
+    }
+    expect(await made('few', 1)).not.toContain('Tool errors')
+    expect(await made('many', 3)).toMatch(/^Tool errors +15\.0 % .*3 of 20 tool calls$/m)
+  })
+
   it('counts what may be reward hacking', async () => {
     const { make, show } = folder()
     const tools = [{ name: 'search', calls: 2, errors: 0 }]

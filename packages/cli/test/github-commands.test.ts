@@ -208,8 +208,11 @@ describe('whatever is written under GITHUB_ACTIONS', () => {
 
 it('the first failure of a run is one line of ordinary length, where the output has no width', async () => {
   const message = `first ${'x'.repeat(5000)}`
-  const items = [{ row: 0, attempt: 0, event: failure('agent_error', message) }]
-  const location = await makeRun({ outputRoot: temporaryFolder(), name: 'r', rows: 1, items })
+  const items = [
+    { row: 0, attempt: 0, event: failure('agent_error', message) },
+    { row: 1, attempt: 0, event: { reward: 0 } },
+  ]
+  const location = await makeRun({ outputRoot: temporaryFolder(), name: 'r', rows: 2, items })
   const { stdout } = await run(['eval', 'show', location])
   const [line = ''] = /^First failure .*$/m.exec(stdout) ?? []
   expect(line).toMatch(/^First failure {2}1 × agent_error: first x+…$/)

@@ -88,7 +88,8 @@ function kindsOf(occurrences: readonly Occurrence[]): FailureKind[] {
     .toSorted((a, b) => b.count - a.count)
 }
 
-function kindLines(
+/** One kind of failures: a whole message, what to do, and the command that shows a rollout. */
+export function kindLines(
   { type, count, message, item }: FailureKind,
   { command, reader }: ShownModel,
   width: number,

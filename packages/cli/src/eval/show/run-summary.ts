@@ -22,7 +22,7 @@ import {
   quoted,
   withCommand,
 } from '../../command/terminal-text.ts'
-import { failureKinds } from './failure-lines.ts'
+import { failureKinds, kindLines } from './failure-lines.ts'
 import { intervalText } from './figure-text.ts'
 import { readinessVerdict } from './readiness-lines.ts'
 import type { ReportedRun, ShownModel, ShownRunState } from './shown-run.ts'
@@ -116,13 +116,18 @@ export function reasonSentence(reason: string): string {
 
 const mainFigures: ReadonlySet<FigureKey> = new Set(['mean', 'pass_rate', 'gradient'])
 
+/** Many tool errors: something other than the policy may be wrong. */
+function isMainFigure({ key, isBad = false }: ReportFigure): boolean {
+  return mainFigures.has(key) || (key === 'tool_errors' && isBad)
+}
+
 /** One line per figure; notes that do not fit are left to `--details`. */
 function mainFigureLines({ state, models }: ReportedRun, width: number): string[] {
   const [{ table }] = models
   if (table.size === 0) return ['No rollout has ended yet.']
   const figures = reportFigures(table, runStatistics(table))
   const main = figures
-    .filter(({ key }) => mainFigures.has(key))
+    .filter(isMainFigure)
     .map((figure) => (figure.key === 'mean' ? { ...figure, notes: figure.notes.slice(1) } : figure))
   return [...main.map((figure) => figureLines(figure, [], width)[0] ?? ''), costLine(state, models)]
 }
@@ -205,6 +210,8 @@ function failureCommandLines({ models }: ReportedRun, width: number): string[] {
   for (const model of models) {
     const [kind] = failureKinds(model)
     if (kind === undefined) continue
+    // Without a reward the cause is all that there is to read.
+    if (model.events.every(({ reward }) => reward === null)) return kindLines(kind, model, width)
     const { type, count, message, item } = kind
     const text = `First failure  ${formatCount(count)} × ${onOneLine(type)}: ${oneLine(onOneLine(message))}`
     return [
