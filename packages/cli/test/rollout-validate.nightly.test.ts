@@ -18,7 +18,7 @@ describe('osmosis rollout validate', () => {
     const oneReward =
       'takes one reward per rollout, and this one has several samples: main, critic.'
     expect(two.findings.slice(-4)).toStrictEqual([
-      'warn Osmosis: takes all samples (main, critic) over callbacks; results that are fetched have room for one.',
+      'warn Osmosis: gets all samples (main, critic) where the server sends the results; results that the trainer fetches have room for one.',
       `warn Agent Lightning: ${oneReward}`,
       `warn POST /run: ${oneReward}`,
       takenByAll.at(-1),
@@ -41,7 +41,7 @@ describe('osmosis rollout validate', () => {
     const trained =
       'trains all model calls of a rollout with one reward, those of removed samples (critic) too: the rollout would fail.'
     expect(findings.slice(-4)).toStrictEqual([
-      takenByAll[0],
+      takenByAll[1],
       `warn Agent Lightning: ${trained}`,
       `warn POST /run: ${trained}`,
       takenByAll.at(-1),
@@ -72,6 +72,7 @@ export const loop = new Loop()`,
       'ok entrypoint: exports an agent loop',
       'ok model calls: 1 reached the policy',
       'fail reward: No reward was set for the conversation.',
+      'ok this machine: can train it: osmosis train local',
       'ok trainers: Osmosis trains agent loops. Agent Lightning, Trinity and POST /run take workflows.',
     ])
   })
@@ -107,7 +108,7 @@ export const loop = new Loop()`,
     expect(code).toBe(0)
     expect(findings.slice(good.length)).toEqual([
       'ok reward: 1 for main',
-      'warn step rewards: The grader sets step rewards, which only Trinity, osmosis train and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
+      'warn step rewards: The grader sets step rewards, which only osmosis train, Trinity and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
       ...takenByAll,
     ])
   })

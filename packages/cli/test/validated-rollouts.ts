@@ -52,7 +52,8 @@ export async function validate(...args: readonly string[]): Promise<Report> {
 
 /** What each trainer says of a rollout that all of them take. */
 export const takenByAll = [
-  'ok Osmosis: can train it, over callbacks or leases',
+  'ok this machine: can train it: osmosis train local',
+  'ok Osmosis: can train it: osmosis serve',
   'ok Agent Lightning: can train it: osmosis worker --agent-lightning',
   'ok POST /run: can train it: osmosis serve --run',
   'ok Trinity: can train it, each sample with its own reward: osmosis worker --trinity',

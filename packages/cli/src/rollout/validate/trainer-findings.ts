@@ -68,19 +68,19 @@ export function trainerFindings({
   gradesGroups,
   hasStepRewards,
 }: TriedRollout): readonly CheckFinding[] {
-  if (kind === 'agent-loop') return [loops]
+  if (kind === 'agent-loop') return [local, loops]
   const trained = samples.filter(({ isRemoved }) => !isRemoved)
   const severalSamples = trained.length > 1 ? idsOf(trained) : undefined
   const oneNumber = oneNumberProblem(samples)
-  const findings = [...greedyFindings(requests), ...(hasStepRewards ? [stepRewards] : [])]
+  const findings = [...greedyFindings(requests), ...(hasStepRewards ? [stepRewards] : []), local]
   if (gradesGroups) return [...findings, ...groupFindings]
   return [
     ...findings,
     severalSamples === undefined
-      ? ok('Osmosis', 'can train it, over callbacks or leases')
+      ? ok('Osmosis', 'can train it: osmosis serve')
       : warn(
           'Osmosis',
-          `takes all samples (${severalSamples}) over callbacks; results that are fetched have room for one.`,
+          `gets all samples (${severalSamples}) where the server sends the results; results that the trainer fetches have room for one.`,
           'Call ctx.removeSample(id) in the grader for all samples but the one to train on.',
         ),
     ...agentLightningFindings(oneNumber, requests),
@@ -91,9 +91,11 @@ export function trainerFindings({
   ]
 }
 
+const local = ok('this machine', 'can train it: osmosis train local')
+
 const stepRewards = warn(
   'step rewards',
-  'The grader sets step rewards, which only Trinity, osmosis train and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
+  'The grader sets step rewards, which only osmosis train, Trinity and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
   'Include the step rewards in the reward, or train with one of the three.',
 )
 

@@ -21,6 +21,7 @@ import { readEnvironment } from '../../inputs/environment.ts'
 import { inspectEntrypoint } from '../../inputs/entrypoint-process.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { ValidateRolloutFlags } from '../validate.ts'
+import { schemaExample } from './schema-example.ts'
 import { triedFindings, tryRollout } from './try-rollout.ts'
 import { configFindings, findTargets, type ValidationTarget } from './validation-targets.ts'
 
@@ -195,12 +196,29 @@ async function policyFor(
   }
 }
 
-/** Calls the first tool without arguments, and then answers. */
-const probe = scriptedPolicy(({ tools, turn }) => {
-  const [tool] = tools as { function?: { name?: string } }[]
-  const name = tool?.function?.name
-  if (turn > 0 || name === undefined) return 'A scripted answer.'
-  return { toolCalls: [{ name, arguments: {} }] }
+interface ProbedTool {
+  readonly function?: { readonly name?: string; readonly parameters?: object }
+}
+
+/** Calls the first tool, and then answers, both by their schemas. */
+const probe = scriptedPolicy(({ tools, turn, body }) => {
+  const { tool_choice: choice, response_format: format } = body
+  const { name: chosen } = (choice as ProbedTool | null | undefined)?.function ?? {}
+  const offered = tools as readonly ProbedTool[]
+  // Behind its other tools an agent may offer one for its structured answer.
+  const called = turn === 0 || choice !== 'required' ? offered[0] : offered.at(-1)
+  const tool = offered.find((one) => one.function?.name === chosen) ?? called
+  const { name, parameters = {} } = tool?.function ?? {}
+  const mustCall = turn === 0 || chosen !== undefined || choice === 'required'
+  if (name !== undefined && mustCall) {
+    return { toolCalls: [{ name, arguments: JSON.stringify(schemaExample(parameters)) }] }
+  }
+  const { type, json_schema: asked } = (format ?? {}) as {
+    type?: string
+    json_schema?: { schema?: object }
+  }
+  if (type === 'json_schema') return JSON.stringify(schemaExample(asked?.schema ?? {}))
+  return type === 'json_object' ? '{}' : 'A scripted answer.'
 })
 
 function invalid(message: string): OsmosisError {
