@@ -118,7 +118,7 @@ it('whatever is wrong with a request, its answer says so and the next request is
     const answer = await exchange(learner, bytes)
     expect(statusOf(answer), `${name}: ${answer}`).toBe(status)
     const { error } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))) as { error: object }
-    expect(error, `${name}`).toMatchObject({ message: expect.stringMatching(/./) })
+    expect(error, `said for ${name}`).toMatchObject({ message: expect.stringMatching(/./) })
   }
   const health = head(learner, 'GET /health', ['connection: close'])
   expect(statusOf(await exchange(learner, health))).toBe(200)
@@ -263,7 +263,7 @@ it('no body that is wrong at any place is more than refused', { timeout: 240_000
     ['/export', { folder: `${folder}-exported` }],
   ]
   for (const [route, body] of bodies) {
-    expect((await ask(route, JSON.stringify(body))).status, `${route}`).toBe(200)
+    expect((await ask(route, JSON.stringify(body))).status, `at ${route}`).toBe(200)
   }
   await ask('/save', JSON.stringify({ folder }))
   const place = fc
@@ -275,7 +275,7 @@ it('no body that is wrong at any place is more than refused', { timeout: 240_000
     fc.asyncProperty(place, async ([route, body, at, other]) => {
       const answer = await ask(route, changed(body, at, other))
       const said = await answer.text()
-      expect([200, 400, 409], `${said}`).toContain(answer.status)
+      expect([200, 400, 409], `it said ${said}`).toContain(answer.status)
       if (answer.status !== 200) expect(JSON.parse(said)).toHaveProperty('error.message')
       if (route === '/update') await ask('/load', JSON.stringify({ folder }))
     }),
