@@ -11,8 +11,8 @@ import { temporaryFolder } from './osmosis.ts'
 const steps = 30
 const attempts = 4
 
-/** A training of 30 steps, each with 2 rows × 4 attempts, whose reward rises; in a folder in which the commands then run. */
-async function trained(): Promise<void> {
+/** A training of 30 steps, each with 2 rows × 4 attempts, whose reward rises; in a folder in which the commands then run. Returns its folder. */
+async function trained(): Promise<string> {
   const folder = temporaryFolder()
   workIn(folder)
   const training = path.join(folder, '.osmosis', 'training', 'airline')
@@ -27,6 +27,7 @@ async function trained(): Promise<void> {
   for (let step = 1; step <= steps; step++) await addStep(training, append, step)
   evaluate(append, 'after-step-0030', 30, 0.75)
   append({ kind: 'end', step: steps, reason: 'All steps are done.', endedAt: startedAt })
+  return training
 }
 
 async function addStep(
@@ -131,6 +132,34 @@ it('shows one row over the steps, and the rollouts of a step', async () => {
   expect(step.stdout).toContain('step-0007  finished')
   const both = await osmosis(['eval', 'compare', 'airline/step-0001', 'airline/step-0029'])
   expect(both.code).toBe(0)
+})
+
+it('trainings are listed with the runs, and named where a run is not found', async () => {
+  const trainings = path.dirname(await trained())
+  const { code, stdout } = await osmosis(['eval', 'runs'])
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^airline +finished +30\/30 +0\.250 → 0\.750 .*Qwen\/Qwen3-0\.6B$/m)
+  const { stdout: json } = await osmosis(['eval', 'runs', '--json'])
+  expect(JSON.parse(json)).toMatchObject({
+    runs: [],
+    trainings: [{ name: 'airline', status: 'finished', steps: 30, planned: 30 }],
+  })
+  for (const name of [[], ['latest'], ['other'], ['other/step-0001']]) {
+    const missing = await osmosis(['eval', 'show', ...name])
+    expect(missing.code).not.toBe(0)
+    expect(missing.stderr).toContain('Trainings: airline.')
+  }
+
+  for (const [name, journal, status] of [
+    ['broken', 'no JSON\n', 'broken'],
+    ['new', '', 'interrupted'],
+  ] as const) {
+    mkdirSync(path.join(trainings, name))
+    appendFileSync(path.join(trainings, name, 'training.jsonl'), journal)
+    const listed = await osmosis(['eval', 'runs'])
+    expect(listed.stdout).toMatch(new RegExp(`^${name} +${status} `, 'm'))
+    expect(listed.stdout).toMatch(/^airline +finished /m)
+  }
 })
 
 it('says what there is instead of a row or step that does not exist', async () => {

@@ -11,7 +11,6 @@ it('the example learns: better by the comparison', { timeout: 900_000 }, async (
   const args = ['train', 'local', doorsTraining, ...learner, '--passes', '2', '--steps', '8']
   const plan = await osmosis([...args, '--dry-run'], {}, folder)
   expect(plan.code).toBe(0)
-  expect(plan.stderr).toMatch(/^Time {6}roughly .* a step, if each conversation/m)
   expect(plan.stderr).toContain('64 to train, 16 held out')
   expect(plan.stderr).toContain('8 of 16 rows × 8 attempts = 1,024 rollouts')
 
@@ -20,5 +19,5 @@ it('the example learns: better by the comparison', { timeout: 900_000 }, async (
   expect(stderr).toMatch(/^step {3}2 .* about .* left$/m)
   expect(stdout).toMatch(/^Better by 0\.\d+, with 95 % confidence/m)
   expect(code).toBe(0)
-  expect(stderr).toMatch(/^Watch it .*npx osmosis eval view .osmosis\/training\/doors$/m)
+  expect(stderr).toMatch(/^Watch it .*osmosis eval view doors$/m)
 })

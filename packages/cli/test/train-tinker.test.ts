@@ -1,4 +1,4 @@
-import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun, readTrainingJournal } from '@osmosis/eval'
@@ -95,4 +95,47 @@ it.each([
   const refused = await osmosis(['train', 'tinker', file, '--url', 'http://127.0.0.1:9'])
   expect(refused.code).not.toBe(0)
   expect(refused.stderr).toContain(message)
+})
+
+it('a training without a signal stops, says what to do, and serves no model', async () => {
+  const service = await new FakeTinker().start()
+  onTestFinished(() => service[Symbol.asyncDispose]())
+  const [folder, tokenizer] = [await temporaryFolder(), await tokenModelFolder()]
+  const dataset = path.join(folder, 'rows.jsonl')
+  const rows = Array.from({ length: 10 }, (_, at) => ({
+    id: `door-${at}`,
+    user_prompt: 'Door dd: dad?',
+    ground_truth: 'zz',
+    metadata: { note: 'aa' },
+  }))
+  writeFileSync(dataset, rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
+  const where = ['--url', service.url, '--tokenizer', tokenizer, '--output', folder, '-d', dataset]
+  const command = ['train', 'tinker', config, ...where, '--steps', '6', '--rows-per-step', '2']
+  const first = await osmosis([...command, '--n', '2'])
+  expect(first.stdout).toContain(
+    'Nothing was trained: in none of 3 steps did attempts at the same row get different rewards.',
+  )
+  expect(first.stdout).toContain('--warm-start <reward>')
+  expect(first.stdout).toMatch(/^Read them .*osmosis eval show .*doors\/step-0001$/m)
+  expect(first.stdout).toContain('the same command with --without-signal 6')
+  expect(first.stdout).not.toMatch(/serve|Weights|Used|Better|Worse/)
+  expect(existsSync(path.join(folder, 'doors', 'model'))).toBe(false)
+  expect(first.code).toBe(1)
+  expect(first.stderr).not.toContain('Resumes')
+
+  const again = await osmosis([...command, '--n', '2'])
+  expect(again.stderr).toMatch(/^Resumes +after 3 of 6 steps; --fresh starts a new training$/m)
+  expect(again.stderr).not.toMatch(/^step /m)
+  expect(again.code).toBe(1)
+  const longer = await osmosis([...command, '--n', '2', '--without-signal', '5'])
+  expect(longer.stdout).toContain('in none of 5 steps')
+  expect(longer.stderr.match(/^step /gm)).toHaveLength(2)
+
+  // Its folder names it, wherever it lies.
+  const training = path.join(folder, 'doors')
+  expect(longer.stderr).toMatch(new RegExp(`^Watch it +.*osmosis eval view ${training}$`, 'm'))
+  for (const name of ['step-0001', 'before']) {
+    const shown = await osmosis(['eval', 'show', `${training}/${name}`])
+    expect(shown.stdout).toContain(name)
+  }
 })

@@ -6,7 +6,6 @@ import math
 import os
 import re
 import shutil
-import sys
 import uuid
 from pathlib import Path
 
@@ -231,8 +230,3 @@ class PatientFile:
             raise self.error
         self.file.flush()
         os.fsync(self.file.fileno())
-
-
-def fail(message):
-    print(f"error: {message}", file=sys.stderr)
-    raise SystemExit(2)

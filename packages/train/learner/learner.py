@@ -25,6 +25,11 @@ Errors are `{"error": {"message", "type", "code"}}`: 400 wrong request, 401 wron
 """
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from probe import check
+
+    check()
+
 import argparse
 import contextlib
 import hmac
@@ -48,10 +53,11 @@ from pathlib import Path
 import torch
 from answers import Conversations, parse_answer, tool_family
 from bodies import (
-    PatientFile, Problem, aside, fail, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list, read_messages,
+    PatientFile, Problem, aside, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list, read_messages,
     read_number, read_object, read_stop, read_temperature, read_tools, replacing, stream)
-from memory import memory, speed
+from memory import memory
 from policy import TransformersPolicy
+from probe import fail
 from sampling import Request, Sampler
 from training import Sequence, Trainer
 from vllm_server import Vllm, vllm_program
@@ -225,7 +231,7 @@ class Learner:
             try:
                 state = torch.load(file, map_location="cpu", weights_only=True)
             except Exception as error:
-                raise Problem(400, f"{file} is no saved state: {error}", "damaged") from error
+                raise Problem(400, f"{file} does not hold a saved state: {error}", "damaged") from error
             self.trainer.restore(state)
             self.seeds.setstate(state["seeds"])
             self.publish()
@@ -423,7 +429,7 @@ def main():
         "model": policy.name, "revision": policy.revision, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
         "weights": sum(w.numel() for w in policy.module.parameters()),
         "trained_weights": sum(w.numel() for w in policy.trained.values()),
-        "max_length": policy.max_length, "memory_bytes": needs, "flops_per_second": speed(policy), "sampler": "vllm" if share else "torch",
+        "max_length": policy.max_length, "memory_bytes": needs, "sampler": "vllm" if share else "torch",
         "tool_parser": parser, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
     if not options.estimate:
         learner = Learner(make(options), options, needs["cache"], share)

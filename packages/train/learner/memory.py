@@ -1,8 +1,7 @@
-"""How much memory a training needs, and how fast the device is."""
+"""How much memory a training needs."""
 import contextlib
 import os
 import re
-import time
 from pathlib import Path
 
 import torch
@@ -39,15 +38,3 @@ def free_memory(device):
     with contextlib.suppress(OSError):
         return 1024 * int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]), total
     return total, total
-
-
-def speed(policy):
-    """Floating point operations per second of a matrix product, measured for a tenth of a second."""
-    size = 512
-    matrix = torch.randn(size, size, device=policy.device, dtype=policy.dtype)
-    (matrix @ matrix).sum().item()
-    began, products = time.perf_counter(), 0
-    while time.perf_counter() - began < 0.1:
-        (matrix @ matrix).sum().item()
-        products += 1
-    return round(products * 2 * size**3 / (time.perf_counter() - began))

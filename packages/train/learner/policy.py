@@ -5,10 +5,12 @@ import contextlib
 import json
 import os
 import threading
+import traceback
 from pathlib import Path
 
 import torch
-from bodies import fail
+from bodies import out_of_memory
+from probe import fail
 
 
 class Policy:
@@ -61,9 +63,13 @@ class TransformersPolicy(Policy):
             config = transformers.AutoConfig.from_pretrained(self.name)
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(self.name)
             self.causal = self._load(config, weights)
-        except (OSError, ValueError) as error:
-            fail(f"cannot load the model {options.model}: {str(error).splitlines()[0]} "
-                 "Without a connection to the hub, put the model into a folder on this machine and pass --model <folder>.")
+        except Exception as error:
+            if out_of_memory(error):
+                raise
+            traceback.print_exc()  # for the log
+            said = "".join(str(error).splitlines()[:1])
+            fail(f"cannot load the model {options.model} ({type(error).__name__}: {said}). If it is whole, this version of transformers does not "
+                 "know it. Else download it into a folder and pass that: uvx --from huggingface_hub hf download <its name> --local-dir <folder>")
         self.revision = getattr(config, "_commit_hash", None)
         self.template = self.tokenizer.get_chat_template()
         self.tokenizing = threading.Lock()
@@ -203,6 +209,10 @@ def go_offline_without_hub():
 
 
 def pick_device(wanted):
+    if wanted == "cuda" and not torch.cuda.is_available():
+        fail("--device cuda: PyTorch finds no GPU here. See whether nvidia-smi does, or leave --device out.")
+    if wanted == "mps" and not torch.backends.mps.is_available():
+        fail("--device mps: PyTorch finds no GPU of Apple here. Leave --device out.")
     if wanted != "auto":
         return wanted
     if torch.cuda.is_available():

@@ -129,7 +129,7 @@ class Sampler(threading.Thread):
         return True
 
     def _compare(self, sampled, own):
-        """Answers that are drawn anew hide from updates that sampling and training disagree about the model."""
+        """Answers that are drawn again hide from updates that sampling and training disagree about the model."""
         self.gap, self.confirmed = self.gap + abs(sampled - own), self.confirmed + 1
         if self.confirmed >= 500 and self.gap > 0.3 * self.confirmed:
             raise Problem(500, f"The logprobs of tokens while sampling differ by {self.gap / self.confirmed:.2g} on average from those of the "

@@ -16,7 +16,8 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bodies import Problem, fail
+from bodies import Problem
+from probe import fail
 
 
 class Vllm:

@@ -221,6 +221,12 @@ export function fromHere(name: string): string {
   return path.resolve(workingFolder(), name)
 }
 
+/** A place for messages: relative to the folder of the command where it lies in it. */
+export function fromWorkingFolder(place: string): string {
+  const relative = path.relative(workingFolder(), place)
+  return relative.startsWith('..') ? place : relative || '.'
+}
+
 /**
  * A file name from the command line, for functions that repeat it in messages: as it was written where the
  * folder of the command is that of the process.

@@ -7,7 +7,7 @@ function declareRuns(evals: Command) {
     .command('runs')
     .optionsGroup(groups.inputs)
     .option(...runsFolder)
-    .description('list the evaluation runs of this machine')
+    .description('list the evaluation runs and the trainings of this machine')
     .optionsGroup(groups.output)
     .option('--json', 'print one JSON document')
     .addHelpText('after', example('osmosis eval runs'))

@@ -46,6 +46,11 @@ function trainingFlags(command: Command) {
     .option('--until <reward>', 'stop when the mean reward of a step reaches this', decimalNumber)
     .option('--patience <n>', 'stop after this many steps without a better one', countFrom(1))
     .option(
+      '--without-signal <steps>',
+      'stop when none of this many first steps had a signal; 0: never (default: 3)',
+      countFrom(0),
+    )
+    .option(
       '--seed <n>',
       'repeats a training, here to the last bit: rows, order, answers, weights, and what --sample and --shuffle take (default: 0, but for rounding)',
       countFrom(0),

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { createWriteStream, existsSync } from 'node:fs'
+import { createWriteStream, statSync } from 'node:fs'
 import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
@@ -58,7 +58,6 @@ const startedSchema = z.object({
   trained_weights: z.number(),
   max_length: z.number(),
   memory_bytes: memorySchema,
-  flops_per_second: z.number(),
   sampler: z.enum(['torch', 'vllm']),
   tool_parser: z.string().nullable(),
   reasoning_parser: z.string().nullable(),
@@ -88,8 +87,6 @@ export interface LearnerFacts {
   /** Tokens. */
   readonly maxLength: number
   readonly memory: LearnerMemory
-  /** Floating point operations per second of the device, measured with a product of matrices. */
-  readonly flopsPerSecond: number
   /** What samples: the learner itself, or vLLM beside it. */
   readonly sampler: 'torch' | 'vllm'
   /** Names of vLLM's parsers for this model; null where it has none. */
@@ -239,28 +236,45 @@ function lastLines(child: ChildProcess, logFile: string | undefined): () => stri
   return () => lines.join('\n')
 }
 
-/** Resolves with the reason when the learner has exited. */
+/** Resolves with the reason when the learner has exited: its own words where it found out what is wrong. */
 async function endOf(
   child: ChildProcess,
   { command, lines }: { readonly command: string; readonly lines: () => string },
 ): Promise<OsmosisError> {
   try {
     const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+    const [, ...errors] = `\n${lines()}`.split('\nerror: ')
+    const said = errors.at(-1)
+    if (code === 2 && said !== undefined) {
+      const isOfUv = command === 'uv' && /^Failed|No solution/.test(said)
+      return new OsmosisError('learner_error', isOfUv ? `${said}\n${uvRepair}` : said)
+    }
     const how = code === null ? `was ended by ${signal}` : `ended with code ${code}`
     return new OsmosisError('learner_error', `The learner ${how}. It printed last:\n${lines()}`)
   } catch (error) {
-    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
-    const message = isMissing ? missingProgram(command) : errorMessage(error)
+    // `signal` ended it.
+    const isAborted = (error as Error).name === 'AbortError'
+    const message = isAborted ? errorMessage(error) : unusable(command, error)
     return new OsmosisError('learner_error', message, { cause: error })
   }
 }
 
-function missingProgram(command: string): string {
+const uvRepair =
+  'uv could not install the learner. Run the same command again with a connection, or pass --python with a Python that has torch, transformers and peft.'
+
+/** Why a program cannot be run, and what to do. */
+function unusable(command: string, error: unknown): string {
+  const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
   if (command !== 'uv') {
-    return existsSync(command)
-      ? `${command} cannot be run.`
-      : `There is no Python at ${command}: check --python.`
+    if (isMissing) {
+      return `${command} does not exist. Check --python, or leave it out: then uv installs one for the learner.`
+    }
+    if (statSync(command, { throwIfNoEntry: false })?.isDirectory() === true) {
+      return `${command} is a folder: pass --python ${path.join(command, 'bin/python')}`
+    }
+    return `${command} cannot be run (${errorMessage(error)}): pass --python with a program, or make it one: chmod +x ${command}`
   }
+  if (!isMissing) return errorMessage(error)
   return 'The learner needs uv, which installs Python with torch, transformers and peft for it: curl -LsSf https://astral.sh/uv/install.sh | sh. Or name a Python that has them with --python.'
 }
 
@@ -275,7 +289,6 @@ function toFacts(started: Omit<Started, 'url'>): LearnerFacts {
     trainedWeights: started.trained_weights,
     maxLength: started.max_length,
     memory: started.memory_bytes,
-    flopsPerSecond: started.flops_per_second,
     sampler: started.sampler,
     toolParser: started.tool_parser,
     reasoningParser: started.reasoning_parser,

@@ -16,8 +16,8 @@ export interface CheckpointsOptions {
   readonly folder: string
   readonly learner: Learner
   readonly journal: TrainingJournal
-  /** How many of the last are kept, beside the best. */
-  readonly kept: number
+  /** How many of the last are retained, beside the best. */
+  readonly retained: number
   readonly onWarning: (message: string) => void
 }
 
@@ -127,9 +127,9 @@ export class Checkpoints {
   }
 
   async #removeOld(): Promise<void> {
-    const { journal, kept } = this.#options
+    const { journal, retained } = this.#options
     const best = this.best()
-    for (const checkpoint of journal.checkpoints.slice(0, -kept)) {
+    for (const checkpoint of journal.checkpoints.slice(0, -retained)) {
       if (checkpoint.folder === best?.folder) continue
       await rm(this.#path(checkpoint.folder), { recursive: true, force: true })
     }

@@ -63,10 +63,12 @@ export interface TrainOptions {
     readonly reward?: number
     /** When the best mean reward is this many steps old. */
     readonly patience?: number
+    /** When none of this many first steps had a signal, so that no update was made; 0: never. Default: 3. */
+    readonly withoutSignal?: number
   }
   /** Steps between checkpoints. Default: 1. */
   readonly checkpointEvery?: number
-  /** How many of the last checkpoints are kept, beside the best. Default: 3. */
+  /** How many of the last checkpoints are retained, beside the best. Default: 3. */
   readonly keepCheckpoints?: number
   /** Decides the order of the rows and of the sequences, and seeds the answers. Default: 0. */
   readonly seed?: number

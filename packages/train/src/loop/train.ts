@@ -73,8 +73,8 @@ class Training {
     this.#journal = journal
     this.#runs = runs
     this.#learner = options.learner
-    const { folder, learner, keepCheckpoints: kept = 3, onWarning = () => {} } = options
-    this.#checkpoints = new Checkpoints({ folder, learner, journal, kept, onWarning })
+    const { folder, learner, keepCheckpoints: retained = 3, onWarning = () => {} } = options
+    this.#checkpoints = new Checkpoints({ folder, learner, journal, retained, onWarning })
     this.#signal = options.signal ?? new AbortController().signal
   }
 
@@ -102,7 +102,8 @@ class Training {
       if (reason === undefined && this.#isEvaluationDue()) await this.#evaluate()
     }
     await this.#checkpoints.save()
-    await this.#evaluate()
+    // Without an update the first evaluation holds.
+    if (this.#hasUpdate()) await this.#evaluate()
     const { steps, evaluations } = this.#journal
     const endedAt = new Date().toISOString()
     await this.#journal.append({ kind: 'end', step: steps.length, reason, endedAt })
@@ -298,8 +299,16 @@ class Training {
     if (stopWhen.patience !== undefined && steps.length - 1 - best >= stopWhen.patience) {
       return `The mean reward has not risen for ${stopWhen.patience} steps.`
     }
+    const { withoutSignal = 3 } = stopWhen
+    if (withoutSignal > 0 && steps.length >= withoutSignal && !this.#hasUpdate()) {
+      return `None of ${steps.length} steps had a signal.`
+    }
     const total = this.#options.steps + (warmStart?.steps ?? 0)
     return steps.length >= total ? 'All steps are done.' : undefined
+  }
+
+  #hasUpdate(): boolean {
+    return this.#journal.steps.some(({ update }) => update !== null)
   }
 
   /** Spares the next process the updates that no checkpoint has. */

@@ -13,6 +13,7 @@ import {
   type Cell,
 } from '../../command/terminal-text.ts'
 import type { EvalRunsFlags } from '../runs.ts'
+import { trainingLines, trainingSummaries } from '../training/training-list.ts'
 import { agoText, briefText } from './figure-text.ts'
 import { runsRoot, openShownRun, runState, type ShownRunState } from './shown-run.ts'
 
@@ -32,18 +33,24 @@ type RunSummary = {
   | { readonly manifest: null; readonly problem: string }
 )
 
-/** Lists the runs of a folder, the newest first. Resolves with the exit code. */
+/** Lists the runs of a folder, the newest first, and the trainings beside it. Resolves with the exit code. */
 export async function evalRunsCommand({ output, json }: EvalRunsFlags): Promise<number> {
   const root = await runsRoot(output)
   const runs: RunSummary[] = []
   for (const run of await listRuns(root)) runs.push(await summaryOf(run))
+  const trainings = await trainingSummaries(root)
   if (json === true) {
-    printOut(`${JSON.stringify({ runs: runs.map(toJson) }, null, 2)}\n`)
-  } else if (runs.length === 0) {
-    printOut(`There are no runs in ${root}. osmosis eval run starts one.\n`)
-  } else {
-    printOut(`${runLines(runs, outputWidth()).join('\n')}\n`)
+    printOut(`${JSON.stringify({ runs: runs.map(toJson), trainings }, null, 2)}\n`)
+    return 0
   }
+  const width = outputWidth()
+  const lists = [
+    runs.length === 0
+      ? [`There are no runs in ${root}. osmosis eval run starts one.`]
+      : runLines(runs, width),
+    ...(trainings.length === 0 ? [] : [trainingLines(trainings, width)]),
+  ]
+  printOut(`${lists.map((lines) => lines.join('\n')).join('\n\n')}\n`)
   return 0
 }
 

@@ -11,6 +11,8 @@ import {
   defaultOutputRoot,
   findWorkspaceRoot,
   listRuns,
+  listTrainings,
+  trainingRuns,
   type ListedRun,
 } from '@osmosis/eval'
 import {
@@ -21,8 +23,8 @@ import {
   parseRolloutName,
 } from '@osmosis/eval/analysis'
 
-import { fromHere, workingFolder } from '../../command/surroundings.ts'
-import { findTrainingRun } from '../training/find-training.ts'
+import { fromHere, fromWorkingFolder, workingFolder } from '../../command/surroundings.ts'
+import { findTrainingRun, trainingsRoot } from '../training/find-training.ts'
 
 /** The progress of a run. */
 export interface ShownRunState {
@@ -231,7 +233,8 @@ export async function findRun(name: string, root: string): Promise<FoundRun> {
   const ofTraining = await findTrainingRun(own, root)
   if (ofTraining !== undefined) return { location: ofTraining, variant }
   const runs = await listRuns(root)
-  const { location } = own === 'latest' || own === '' ? newest(runs, root) : byName(runs, own, root)
+  const isNewest = own === 'latest' || own === ''
+  const { location } = await (isNewest ? newest(runs, root) : byName(runs, own, root))
   return { location, variant }
 }
 
@@ -242,22 +245,25 @@ export function isItemName(text: string): boolean {
 
 /** The name of a run in commands: its name where that is enough, else its folder. */
 async function commandName(location: string): Promise<string> {
-  const isUsual = path.dirname(location) === (await runsRoot(undefined))
-  if (isUsual) return path.basename(location)
-  const relative = path.relative(workingFolder(), location)
-  return relative === '' || relative.startsWith('..') ? location : relative
+  const root = await runsRoot(undefined)
+  const [folder, name] = [path.dirname(location), path.basename(location)]
+  if (folder === root) return name
+  const training = path.dirname(folder)
+  const isOfTraining = path.dirname(training) === trainingsRoot(root)
+  if (isOfTraining && trainingRuns(training) === folder) return `${path.basename(training)}/${name}`
+  return fromWorkingFolder(location)
 }
 
-function newest(runs: readonly ListedRun[], root: string): ListedRun {
+async function newest(runs: readonly ListedRun[], root: string): Promise<ListedRun> {
   const [run] = runs
   if (run !== undefined) return run
   throw new OsmosisError(
     'invalid_config',
-    `There are no runs in ${root}: osmosis eval run starts one, and --output names another folder.`,
+    `There are no runs in ${root}: osmosis eval run starts one, and --output names another folder.${await trainingsText(root)}`,
   )
 }
 
-function byName(runs: readonly ListedRun[], name: string, root: string): ListedRun {
+async function byName(runs: readonly ListedRun[], name: string, root: string): Promise<ListedRun> {
   const exact = runs.find((run) => run.name === name)
   if (exact !== undefined) return exact
   const [one, ...others] = runs.filter((run) => run.name.startsWith(name))
@@ -269,7 +275,16 @@ function byName(runs: readonly ListedRun[], name: string, root: string): ListedR
     )
   }
   const known = runs.length === 0 ? 'there are none' : `there are ${namesOf(runs)}`
-  throw new OsmosisError('invalid_config', `There is no run ${name} in ${root}: ${known}.`)
+  throw new OsmosisError(
+    'invalid_config',
+    `There is no run ${name} in ${root}: ${known}.${await trainingsText(root)}`,
+  )
+}
+
+/** The trainings beside the runs, for messages; empty when there are none. */
+async function trainingsText(root: string): Promise<string> {
+  const names = (await listTrainings(trainingsRoot(root))).map(({ name }) => name)
+  return names.length === 0 ? '' : ` Trainings: ${names.join(', ')}.`
 }
 
 function namesOf(runs: readonly ListedRun[]): string {

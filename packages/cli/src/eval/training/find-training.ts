@@ -28,10 +28,9 @@ export async function findTraining(
 
 /** The folder of the run that `<training>/<run>` names; undefined when there is no such training. */
 export async function findTrainingRun(name: string, runsRoot: string): Promise<string | undefined> {
-  const [own = '', ...rest] = name.split('/')
-  const [run, ...more] = rest
-  if (run === undefined || more.length > 0) return undefined
-  const training = (await listTrainings(trainingsRoot(runsRoot))).find((each) => each.name === own)
-  if (training === undefined || run.startsWith('.')) return undefined
+  const [own, run] = [path.dirname(name), path.basename(name)]
+  if (own === '.' || run.startsWith('.')) return undefined
+  const training = await findTraining(own, runsRoot)
+  if (training === undefined) return undefined
   return path.join(trainingRuns(training.location), run)
 }

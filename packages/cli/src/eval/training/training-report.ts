@@ -36,9 +36,7 @@ export function trainingReport(
   const started = records.findLast((record) => record.kind === 'start')
   const steps = records.filter((record) => record.kind === 'step')
   const last = records.at(-1)
-  const isRunning = trainingWriter(location) !== null
-  const state = isRunning ? 'running' : last?.kind === 'end' ? 'finished' : 'interrupted'
-  const colour = { finished: 'green', running: 'cyan', interrupted: 'yellow' } as const
+  const state = trainingState(location, records)
   const planned = started?.steps == null ? '' : ` of ${formatCount(started.steps)}`
   const facts: [string, string][] = [
     ...(started === undefined
@@ -64,7 +62,7 @@ export function trainingReport(
   const alarms = steps.flatMap(({ step, alarms: texts }) => texts.map((text) => ({ step, text })))
   const alarmed = steps.findLast((step) => step.alarms.length > 0) ?? steps.at(-1)
   return [
-    `${styled('bold', name)}  ${styled(colour[state], state)} · ${formatCount(steps.length)}${planned} steps`,
+    `${styled('bold', name)}  ${styled(stateColours[state], state)} · ${formatCount(steps.length)}${planned} steps`,
     ...facts.map(([label, text]) => `${label.padEnd(10)}${text}`),
     ...(shown.length === 0 ? [] : ['', ...stepLines(shown, width)]),
     ...(left === 0
@@ -102,10 +100,27 @@ export function rowReport(name: string, history: RowHistory): string {
   ].join('\n')
 }
 
-function heldOutFact(records: readonly TrainingRecord[]): [string, string][] {
-  const rewards = records.flatMap((record) =>
+/** How far a training is. */
+export function trainingState(
+  location: string,
+  records: readonly TrainingRecord[],
+): keyof typeof stateColours {
+  if (trainingWriter(location) !== null) return 'running'
+  return records.at(-1)?.kind === 'end' ? 'finished' : 'interrupted'
+}
+
+/** How the states of a training look. */
+export const stateColours = { finished: 'green', running: 'cyan', interrupted: 'yellow' } as const
+
+/** The rewards of the held-out rows, in order. */
+export function heldOutRewards(records: readonly TrainingRecord[]): string[] {
+  return records.flatMap((record) =>
     record.kind === 'evaluation' ? [record.rollouts.reward?.toFixed(3) ?? 'none'] : [],
   )
+}
+
+function heldOutFact(records: readonly TrainingRecord[]): [string, string][] {
+  const rewards = heldOutRewards(records)
   return rewards.length === 0 ? [] : [['Held out', `reward ${rewards.join(' → ')}`]]
 }
 

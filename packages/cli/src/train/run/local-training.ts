@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { formatCount, formatDuration } from '@osmosis/eval'
+import { formatCount } from '@osmosis/eval'
 import {
   estimateLearner,
   openLocalLearner,
@@ -28,12 +28,9 @@ const checkpoints = 5
  * @throws OsmosisError, as {@link runTraining} does
  */
 export function trainLocalCommand(configFile: string, flags: TrainLocalFlags): Promise<number> {
-  return runTraining(configFile, { ...flags, model: flags.model ?? defaultModel }, async (plan) => {
-    const options = learnerOptions(plan, flags)
-    const facts = await estimateLearner(options)
-    await assertDiskSpace(plan, facts)
-    return plannedLearner(plan.folder, options, facts, stepSeconds(plan, facts, flags.passes))
-  })
+  return runTraining(configFile, { ...flags, model: flags.model ?? defaultModel }, (plan) =>
+    plannedLearner(plan, learnerOptions(plan, flags)),
+  )
 }
 
 function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProcessOptions {
@@ -53,40 +50,32 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
   }
 }
 
-function plannedLearner(
-  folder: string,
-  options: LearnerProcessOptions,
-  facts: LearnerFacts,
-  seconds: number,
-): PlannedLearner {
-  const { memory, trainedWeights, weights, sampler } = facts
-  const isLora = trainedWeights < weights
+function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): PlannedLearner {
+  const { loraRank = 16, model } = options
+  const isLora = loraRank > 0
+  let facts: LearnerFacts | undefined
   let learner: LocalLearner | undefined
   return {
     facts: [
-      [
-        'Model',
-        `${options.model}, ${formatCount(isLora ? weights - trainedWeights : weights)} weights, ${facts.dtype}`,
-      ],
-      [
-        'Trained',
-        isLora
-          ? `${formatCount(trainedWeights)} weights of LoRA adapters`
-          : `all ${formatCount(weights)} weights`,
-      ],
-      ['Device', sampler === 'vllm' ? `${facts.device}, vLLM samples` : facts.device],
-      [
-        'Memory',
-        `${sizeText(memory.needed)} needed${memory.free === null ? '' : `, ${sizeText(memory.free)} free`}`,
-      ],
-      [
-        'Time',
-        `roughly ${formatDuration(seconds * 1000)} a step, if each conversation has ${formatCount(facts.maxLength)} tokens`,
-      ],
+      ['Model', model],
+      ['Trained', isLora ? `LoRA adapters of rank ${loraRank}` : 'all weights'],
     ],
+    async probe() {
+      facts = await estimateLearner(options)
+      await assertDiskSpace(plan, facts)
+      const { memory, weights, trainedWeights, dtype, device, sampler } = facts
+      return [
+        ['Weights', `${formatCount(weights)} in ${dtype}, ${formatCount(trainedWeights)} trained`],
+        ['Device', sampler === 'vllm' ? `${device}, vLLM samples` : device],
+        [
+          'Memory',
+          `${sizeText(memory.needed)} needed${memory.free === null ? '' : `, ${sizeText(memory.free)} free`}`,
+        ],
+      ]
+    },
     defaultLearningRate: isLora ? 1e-4 : 1e-6,
     async open(signal) {
-      await writeLearnerFile(folder, options)
+      await writeLearnerFile(plan.folder, options)
       learner = await openLocalLearner({ ...options, signal })
       return learner
     },
@@ -95,30 +84,13 @@ function plannedLearner(
       isLora
         ? [
             `Adapter          ${exported}`,
-            `Serve it         vllm serve ${options.model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${parserFlags(facts)}`,
+            `Serve it         vllm serve ${model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${parserFlags(facts)}`,
           ]
         : [
             `Model            ${exported}`,
             `Serve it         vllm serve ${exported}${parserFlags(facts)}`,
           ],
   }
-}
-
-/** What models reach of the speed of a lone product of matrices. */
-const efficiency = 0.3
-/** Of sampling one token in each conversation of a batch, beside the arithmetic. Seconds. */
-const tokenOverhead = 0.005
-
-/** A rough estimate of the time of a step whose conversations are as long as they may be. Seconds. */
-function stepSeconds(
-  { rowsPerStep, attempts }: TrainingPlan,
-  { weights, maxLength, flopsPerSecond }: LearnerFacts,
-  passes = 1,
-): number {
-  const conversations = rowsPerStep * attempts
-  // Two operations for each weight to sample a token or to check its logprob, six for each pass of an update.
-  const operations = conversations * maxLength * weights * (4 + 6 * passes)
-  return operations / (flopsPerSecond * efficiency) + maxLength * tokenOverhead
 }
 
 /** vLLM takes these ranks alone, and 16 without the flag. */
@@ -129,7 +101,8 @@ function rankFlag({ loraRank = 16 }: LearnerProcessOptions): string {
   return ` --max-lora-rank ${loraRanks.find((rank) => rank >= loraRank) ?? loraRank}`
 }
 
-function parserFlags({ toolParser, reasoningParser }: LearnerFacts): string {
+function parserFlags(facts: LearnerFacts | undefined): string {
+  const { toolParser = null, reasoningParser = null } = facts ?? {}
   return [
     toolParser && ` --enable-auto-tool-choice --tool-call-parser ${toolParser}`,
     reasoningParser && ` --reasoning-parser ${reasoningParser}`,

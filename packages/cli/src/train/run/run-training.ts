@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { assertRowsFit, createOutputFolder } from '@osmosis/eval'
+import { assertRowsFit, createOutputFolder, isTraining, readTrainingJournal } from '@osmosis/eval'
 import { settingOptions } from '@osmosis/eval/analysis'
 import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
 
@@ -23,12 +23,18 @@ import {
   timeLeft,
   TrainingProgress,
   unlimitedCallsText,
+  withoutSignalText,
 } from './training-text.ts'
+
+/** Lines of a plan. */
+export type PlanFacts = readonly (readonly [name: string, text: string])[]
 
 /** A learner for a plan, and what is said about it. */
 export interface PlannedLearner {
-  /** Lines of the plan: model, device, memory, cost. */
-  readonly facts: readonly (readonly [name: string, text: string])[]
+  /** Lines of the plan that need no learner: model, cost. */
+  readonly facts: PlanFacts
+  /** Finds out whether the learner can be opened. Resolves with further lines of the plan: device, memory. */
+  probe?(): Promise<PlanFacts>
   readonly defaultLearningRate: number
   open(signal: AbortSignal): Promise<Learner>
   /** Aborted with the reason when the learner is lost. Called after `open`. */
@@ -49,15 +55,16 @@ export interface PlannedLearner {
 export async function runTraining(
   configFile: string,
   flags: TrainingFlags,
-  planLearner: (plan: TrainingPlan) => Promise<PlannedLearner>,
+  planLearner: (plan: TrainingPlan) => PlannedLearner,
 ): Promise<number> {
   const environment = readEnvironment()
   const plan = await planTraining(configFile, flags, environment)
-  const planned = await planLearner(plan)
+  const planned = planLearner(plan)
+  const probed = flags.dryRun === true ? [] : await planned.probe?.()
   const say = (text: string): void => {
     if (!flags.quiet) printError(`${text}\n`)
   }
-  say(planText(plan, planned.facts))
+  say(planText(plan, [...planned.facts, ...(probed ?? []), ...resumeFacts(plan, flags)]))
   if (flags.dryRun) return 0
   if (flags.fresh) await archiveTraining(plan)
   await createOutputFolder(plan.folder)
@@ -80,6 +87,13 @@ export async function runTraining(
   } finally {
     interrupt.release()
   }
+}
+
+/** Says that a training continues. */
+function resumeFacts({ folder, steps }: TrainingPlan, { fresh }: TrainingFlags): PlanFacts {
+  if (fresh === true || !isTraining(folder)) return []
+  const done = readTrainingJournal(folder).filter(({ kind }) => kind === 'step').length
+  return [['Resumes', `after ${done} of ${steps} steps; --fresh starts a new training`]]
 }
 
 interface Preparation {
@@ -170,6 +184,7 @@ async function withLearner(
       stopWhen: {
         ...(flags.until !== undefined && { reward: flags.until }),
         ...(flags.patience !== undefined && { patience: flags.patience }),
+        ...(flags.withoutSignal !== undefined && { withoutSignal: flags.withoutSignal }),
       },
       seed: flags.seed ?? 0,
       names: { rollout: config.experiment.rollout, dataset: config.experiment.dataset },
@@ -182,6 +197,7 @@ async function withLearner(
         progress.say(() => say(stepText(step, timeLeft(step, steps), planned.spent?.()))),
       onEvaluation: (evaluation) => progress.say(() => say(evaluationText(evaluation))),
     })
+    if (!hasLearned(result)) return result
     await learner.export(path.join(plan.folder, modelFolders.last))
     const { best } = result
     await rm(path.join(plan.folder, modelFolders.best), { recursive: true, force: true })
@@ -196,11 +212,19 @@ async function withLearner(
   }
 }
 
+function hasLearned({ steps }: TrainResult): boolean {
+  return steps.some(({ update }) => update !== null)
+}
+
 async function conclude(
   plan: TrainingPlan,
   result: TrainResult,
   planned: PlannedLearner,
 ): Promise<number> {
+  if (!hasLearned(result)) {
+    printOut(withoutSignalText(plan, result))
+    return 1
+  }
   const [before, after] = [result.evaluations[0], result.evaluations.at(-1)]
   printOut('\n')
   if (before !== undefined && after !== undefined && before !== after) {

@@ -10,7 +10,15 @@ import {
   type TrainingConfig,
 } from '@osmosis/eval'
 
-import { fromHere, hideSecrets, namedHere, protectData } from '../../command/surroundings.ts'
+import {
+  fromHere,
+  fromWorkingFolder,
+  hideSecrets,
+  namedHere,
+  protectData,
+} from '../../command/surroundings.ts'
+import { runsRoot } from '../../eval/show/shown-run.ts'
+import { trainingsRoot } from '../../eval/training/find-training.ts'
 import { requiredSecrets } from '../../inputs/environment.ts'
 import type { TrainingFlags } from '../training-flags.ts'
 import { splitRows } from './training-rows.ts'
@@ -21,6 +29,8 @@ export interface TrainingPlan {
   readonly name: string
   /** Folder of the training; absolute. */
   readonly folder: string
+  /** The training in commands: its name where that is enough, else its folder. */
+  readonly command: string
   readonly rows: readonly DatasetRow[]
   readonly heldOut: readonly DatasetRow[]
   readonly steps: number
@@ -78,6 +88,10 @@ export async function planTraining(
     config,
     name,
     folder: path.join(root, name),
+    command:
+      root === trainingsRoot(await runsRoot(undefined))
+        ? name
+        : fromWorkingFolder(path.join(root, name)),
     rows,
     heldOut,
     steps: flags.steps ?? Math.ceil((rows.length * epochs) / rowsPerStep),

@@ -4,7 +4,8 @@ import { formatCount, formatDuration, formatShare, type EvaluationProgress } fro
 import { changedSettings, settingOptions, settingsText } from '@osmosis/eval/analysis'
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
-import { workingFolder, type OutputStream } from '../../command/surroundings.ts'
+import { fromWorkingFolder, type OutputStream } from '../../command/surroundings.ts'
+import { osmosisCommand } from '../../command/terminal-text.ts'
 import { modelFolders, type TrainingPlan } from './training-plan.ts'
 
 /** The plan of a training, a line for each fact. */
@@ -25,8 +26,8 @@ export function planText(
       `${steps} of ${rowsPerStep} rows × ${attempts} attempts = ${formatCount(rollouts)} rollouts`,
     ],
     ...(settings === '' ? [] : [['Settings', settings] satisfies [string, string]]),
-    ['Folder', shown(plan.folder)],
-    ['Watch it', `npx osmosis eval view ${shown(plan.folder)}`],
+    ['Folder', fromWorkingFolder(plan.folder)],
+    ['Watch it', osmosisCommand('eval', 'view', plan.command)],
   ]
   const width = Math.max(...lines.map(([label]) => label.length)) + 2
   return [
@@ -60,7 +61,7 @@ export function stepText(record: StepRecord, ...details: readonly (string | unde
     update === null
       ? 'no update'
       : [
-          ...(update.driftMax === null ? [] : [`drift ${update.driftMax.toExponential(0)}`]),
+          ...(update.driftMean === null ? [] : [`drift ${update.driftMean.toExponential(0)}`]),
           ...(update.entropy === null ? [] : [`entropy ${update.entropy.toFixed(2)}`]),
         ].join('  '),
     `rollouts ${formatDuration(rollouts.seconds * 1000)}`,
@@ -95,9 +96,29 @@ export function endText(
     ...(best === undefined || best.version === steps.at(-1)?.version
       ? []
       : [
-          `The best ${best.step === 0 ? 'is the start' : `step    ${best.step} of ${steps.length}`}: ${shown(path.join(plan.folder, modelFolders.best))} has its weights`,
+          `The best ${best.step === 0 ? 'is the start' : `step    ${best.step} of ${steps.length}`}: ${fromWorkingFolder(path.join(plan.folder, modelFolders.best))} has its weights`,
         ]),
-    `Read any step    npx osmosis eval view ${shown(plan.folder)}`,
+    `Read any step    ${osmosisCommand('eval', 'view', plan.command)}`,
+    '',
+  ].join('\n')
+}
+
+/** What is printed when no step had a signal: what to do. */
+export function withoutSignalText(plan: TrainingPlan, { steps }: TrainResult): string {
+  const rewards = steps.flatMap(({ rollouts: { reward } }) => (reward === null ? [] : [reward]))
+  const [run = ''] = steps.map((step) => step.run)
+  const advice =
+    rewards.length === 0
+      ? 'No rollout got a reward: find out why.'
+      : rewards.every((reward) => reward >= 1)
+        ? 'All attempts passed: train harder rows.'
+        : 'Take easier rows, reward parts of a success, raise --n, or imitate the best attempts first: --warm-start <reward>.'
+  return [
+    '',
+    `Nothing was trained: in none of ${formatCount(steps.length)} steps did attempts at the same row get different rewards.`,
+    advice,
+    `Read them        ${osmosisCommand('eval', 'show', `${plan.command}/${run}`)}`,
+    `To continue      the same command with --without-signal ${2 * steps.length}`,
     '',
   ].join('\n')
 }
@@ -134,10 +155,4 @@ export class TrainingProgress {
 
 function shownReward(reward: number | null): string {
   return reward === null ? 'none' : reward.toFixed(3)
-}
-
-/** Relative to the working folder where that is shorter. */
-function shown(folder: string): string {
-  const relative = path.relative(workingFolder(), folder)
-  return relative.startsWith('..') ? folder : relative || '.'
 }

@@ -1,0 +1,57 @@
+import { temporaryFolder } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { train } from '../src/index.ts'
+import { knownRollouts, knownRow, KnownLearner, type KnownAttempts } from './known-rollouts.ts'
+
+const call = { prompt: [1, 9], ids: [2], logprobs: [-1] }
+
+function attemptsAt(rows: readonly (readonly [number, number])[]): KnownAttempts {
+  return Object.fromEntries(
+    rows.map((rewards, row) => [
+      row,
+      rewards.map((reward) => ({ calls: { asker: [call] }, rewards: { asker: reward } })),
+    ]),
+  )
+}
+
+const same = [
+  [0, 0],
+  [1, 1],
+  [0.5, 0.5],
+  [0, 0],
+] as const
+
+it.each([
+  ['by default after 3 steps', same, undefined, 5, 3],
+  ['after as many steps as it is told', same, 2, 5, 2],
+  ['after 1 step', same, 1, 5, 1],
+  ['never when it is told so', same, 0, 5, 5],
+  ['not when one row differs', [...same.slice(1), [0, 1]], undefined, 5, 5],
+  ['not when it has fewer steps', same, 3, 2, 2],
+] as const)(
+  'a training without a signal ends early: %s',
+  async (_, rows, withoutSignal, steps, made) => {
+    const attempts = attemptsAt(rows)
+    const learner = new KnownLearner(attempts)
+    const result = await train({
+      folder: await temporaryFolder(),
+      learner,
+      rollouts: await knownRollouts(attempts),
+      rows: rows.map((__, at) => knownRow(at)),
+      heldOut: [knownRow(0)],
+      heldOutAttempts: 2,
+      steps,
+      rowsPerStep: 4,
+      attempts: 2,
+      stopWhen: withoutSignal === undefined ? {} : { withoutSignal },
+    })
+    expect(result.steps).toHaveLength(made)
+    const isLearning = result.steps.some(({ update }) => update !== null)
+    // Weights that have not changed are not evaluated again.
+    expect(result.evaluations).toHaveLength(isLearning ? 2 : 1)
+    expect(result.reason).toBe(
+      made === steps ? 'All steps are done.' : `None of ${made} steps had a signal.`,
+    )
+  },
+)
