@@ -29,9 +29,8 @@ export function schemaExample(schema: unknown, root: unknown = schema, depth = 0
 }
 
 function exampleOfType(schema: Schema, next: (inner: unknown) => unknown): unknown {
-  const types = [schema['type']].flat()
-  const type = types.find((one) => one !== 'null') ?? (types.includes('null') ? 'null' : undefined)
-  switch (String(type)) {
+  const types = [schema['type']].flat().filter((one) => typeof one === 'string')
+  switch (types.find((one) => one !== 'null') ?? types[0] ?? 'object') {
     case 'string':
       return textOf(schema)
     case 'integer':
