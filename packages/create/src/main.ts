@@ -9,9 +9,10 @@ import {
   install,
   packageManagerOf,
   packageManagers,
-  pnpmFiles,
   run,
   type PackageManager,
+  settingsFiles,
+  addForDevelopment,
 } from './package-manager.ts'
 import {
   exampleFiles,
@@ -36,7 +37,7 @@ options.
   --framework <name>        ${frameworkNames.join(', ')}
   --example <name>          in place of a rollout of your own: ${Object.keys(examples).join(', ')}
   --name <name>             of the rollout (default: that of the folder)
-  --package-manager <name>  ${packageManagers.join(' or ')} (default: the one that runs this)
+  --package-manager <name>  ${packageManagers.join(', ')} (default: the one that runs this)
   --no-install              do not install packages
   --no-git                  do not create a git repository
   -y, --yes                 do not ask; use the defaults
@@ -182,7 +183,7 @@ function checkedManager(given: string | undefined): PackageManager | undefined {
   const found = packageManagers.find((name) => name === given)
   if (given === undefined || found !== undefined) return found
   throw new ScaffoldError(
-    `--package-manager must be ${packageManagers.join(' or ')}; got "${given}".`,
+    `--package-manager must be one of ${packageManagers.join(', ')}; got "${given}".`,
   )
 }
 
@@ -210,7 +211,7 @@ async function create(plan: CreatePlan): Promise<number> {
     folder,
     new Map([
       ['package.json', newManifest({ ...manifest, folder: path.basename(folder), manager })],
-      ...(manager === 'pnpm' ? pnpmFiles : []),
+      ...Object.entries(settingsFiles[manager]),
       ...files,
     ]),
   )
@@ -286,7 +287,7 @@ function assertNoProject({ folder, content, manager }: CreatePlan): void {
   const { rollout, framework } = content
   const steps = [
     ...(place === '' ? [] : [`cd ${quoted(place)}`]),
-    `${manager} ${manager === 'npm' ? 'install' : 'add'} --save-dev @osmosis/cli`,
+    `${addForDevelopment[manager]} @osmosis/cli`,
     `npx osmosis rollout init ${rollout} --framework ${framework}`,
   ]
   throw new ScaffoldError(

@@ -1,7 +1,14 @@
-import { chmodSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { exampleFiles, frameworkNames, main, rolloutNameProblem } from '@osmosis/create'
+import {
+  exampleFiles,
+  frameworkNames,
+  main,
+  packageManagerOf,
+  packageManagers,
+  rolloutNameProblem,
+} from '@osmosis/create'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
@@ -138,7 +145,10 @@ it.each([
     ['x', '--framework', 'crewai'],
     `--framework must be ${frameworkNames.join(', ')}; got "crewai"`,
   ],
-  [['x', '--package-manager', 'make'], '--package-manager must be npm or pnpm; got "make"'],
+  [
+    ['x', '--package-manager', 'make'],
+    '--package-manager must be one of npm, pnpm, yarn, bun; got "make"',
+  ],
   [['x', 'strands'], 'npm create @osmosis@latest x -- --framework strands'],
   [['x', '--nmae', 'y'], "Unknown option '--nmae'"],
   [['x', '--name', 'My Agent'], 'e.g. my-agent; got "My Agent"'],
@@ -148,6 +158,39 @@ it.each([
   const { code, stderr } = await create(args)
   expect(code).toBe(2)
   expect(stderr).toContain(message)
+})
+
+describe('the package manager of a project', () => {
+  const byNpm = { npm_config_user_agent: 'npm/11.0.0 node/v24.21.0 linux x64' }
+
+  it.each([
+    [{ 'pnpm-lock.yaml': '' }, 'pnpm'],
+    [{ 'yarn.lock': '' }, 'yarn'],
+    [{ 'bun.lock': '' }, 'bun'],
+    [{ 'bun.lockb': '' }, 'bun'],
+    [{ 'package-lock.json': '' }, 'npm'],
+    [{ 'package.json': '{ "packageManager": "yarn@4.18.1" }', 'package-lock.json': '' }, 'yarn'],
+    [{ 'package.json': '{ "packageManager": 7 }', 'bun.lock': '' }, 'bun'],
+    [{ 'package.json': 'no JSON' }, 'npm'],
+    [{}, 'npm'],
+  ])('with %j is %s', async (files, manager) => {
+    const root = await temporaryFolder()
+    mkdirSync(path.join(root, '.git'))
+    for (const [name, text] of Object.entries(files)) writeFileSync(path.join(root, name), text)
+    expect(packageManagerOf(root, byNpm)).toBe(manager)
+    const inside = path.join(root, 'packages/agent')
+    mkdirSync(inside, { recursive: true })
+    expect(packageManagerOf(inside, byNpm)).toBe(manager)
+  })
+
+  it('is the one that runs the command where nothing else says', async () => {
+    const root = await temporaryFolder()
+    mkdirSync(path.join(root, '.git'))
+    for (const manager of packageManagers) {
+      const environment = { npm_config_user_agent: `${manager}/1.2.3 npm/? node/v24.21.0` }
+      expect(packageManagerOf(root, environment)).toBe(manager)
+    }
+  })
 })
 
 describe('the name of a rollout', () => {

@@ -40,7 +40,7 @@ function declareInit(rollouts: Command) {
     .addOption(
       new Option(
         '--package-manager <name>',
-        'package manager that installs missing packages (default: the one of the lockfile, else the one that runs this command)',
+        'package manager that installs missing packages (default: that of the project, else the one that runs this command)',
       ).choices(packageManagers),
     )
     .option('--no-install', 'do not install packages')
