@@ -6,6 +6,8 @@ const opened = {
 }
 const workFolder = { tests: ['packages/runtime/test/backend/work-folder.test.ts'] }
 
+const container = { tests: ['packages/docker-sandbox/test/hostile-container.test.ts'] }
+
 /** What the code of a model leaves behind, and servers whose disk is full or does not answer. */
 export const sandboxMutations: readonly Mutation[] = [
   {
@@ -72,5 +74,40 @@ export const sandboxMutations: readonly Mutation[] = [
     from: 'new Worker(watchParent,',
     to: "new Worker('',",
     tests: ['packages/cli/test/frozen-server.test.ts'],
+  },
+  {
+    name: 'container: what a command started runs beside the judge',
+    file: 'packages/docker-sandbox/src/docker-sandbox.ts',
+    from: '[ $# -gt 1 ] || { kill -9 -1; exit 0; }',
+    to: '[ $# -gt 1 ] || exit 0',
+    ...container,
+  },
+  {
+    name: 'container: a judge that failed has the code 0',
+    file: 'packages/docker-sandbox/src/run-command.ts',
+    from: 'exitCode: isKilled ? null : ExitCode',
+    to: 'exitCode: isKilled ? null : 0',
+    ...container,
+  },
+  {
+    name: 'container: root has all capabilities',
+    file: 'packages/docker-sandbox/src/start-container.ts',
+    from: "CapDrop: ['ALL']",
+    to: 'CapDrop: []',
+    ...container,
+  },
+  {
+    name: 'container: all runs have the same label',
+    file: 'packages/docker-sandbox/src/start-container.ts',
+    from: "'osmosis.run': settings.run",
+    to: "'osmosis.run': 'all'",
+    ...container,
+  },
+  {
+    name: 'container: a read returns the beginning of a large file',
+    file: 'packages/docker-sandbox/src/docker-sandbox.ts',
+    from: 'if (end.stdout.truncated) throw tooLarge(file, maxBytes)',
+    to: 'if (end.stdout.truncated) return end.stdout.bytes',
+    ...container,
   },
 ]

@@ -1,12 +1,15 @@
+import { randomUUID } from 'node:crypto'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import {
   type ExecOptions,
   type ExecResult,
+  type ReadOptions,
   type Sandbox,
   sandboxLimits,
   type SandboxLimits,
+  tooLarge,
 } from '@osmosis/core/sandbox'
 import Docker from 'dockerode'
 
@@ -14,11 +17,19 @@ import { type CommandEnd, type CommandSettings, runCommand } from './run-command
 import { failed, startContainer, statusOf } from './start-container.ts'
 
 /** Options of {@link DockerSandbox.start}. */
-export interface DockerSandboxOptions extends SandboxLimits {
-  /** The image, such as `python:3.13-slim`; pulled where it is missing. It needs `sh`, `cat`, `mkdir` and `sleep`. */
+export interface DockerSandboxOptions extends SandboxLimits, ReadOptions {
+  /**
+   * The image, such as `python:3.13-slim`; pulled where it is missing. It needs `sh`, `cat`, `chmod`, `mkdir` and `sleep`.
+   */
   readonly image: string
+  /** Who runs commands. Default: the user of the image; `nobody` (65534) where that is root. */
+  readonly user?: string
+  /** Label `osmosis.run` of the container, by which a clean-up finds it. Default: the id of this process. */
+  readonly run?: string
   /** Memory of the container, without swap. Bytes; default 1 GiB. */
   readonly memoryBytes?: number
+  /** Room on the disk, where the storage driver of Docker has a limit; elsewhere a warning. Bytes; default 10 GiB. */
+  readonly diskBytes?: number
   /** Number of processes and threads at a time. Default 256. */
   readonly maxProcesses?: number
   /** Whether commands reach the network. Default: false. */
@@ -34,17 +45,52 @@ export interface DockerSandboxOptions extends SandboxLimits {
 /** The folder of the sandbox in its container. */
 const folder = '/work'
 
+/** Names the command that a process belongs to, in the variables of the process. */
+const commandVariable = 'OSMOSIS_COMMAND'
+
+/**
+ * Kills all processes of this user except those of the commands "$@", which still run. A process that starts others must
+ * not escape, so it looks several times.
+ */
+const killOthers = `[ $# -gt 1 ] || { kill -9 -1; exit 0; }
+for time in 1 2 3; do
+  for process in /proc/[0-9]*; do
+    variables=$(cat "$process/environ" 2>/dev/null)
+    for command in "$@"; do
+      case $variables in *"$command"*) continue 2;; esac
+    done
+    kill -9 "\${process#/proc/}" 2>/dev/null
+  done
+done
+exit 0`
+
+/** A container whose processes cannot be killed in this time is removed. */
+const killSeconds = 30
+
 /**
  * Runs commands in a container of its own, which {@link DockerSandbox.close} removes. The Docker daemon is the one of
  * `DOCKER_HOST`, else the local one.
+ *
+ * Exit codes are those of Docker. What a command started ends with it, so nothing runs beside a judge that runs alone; a judge
+ * that loads what the agent wrote, such as files or settings in the folder, can still be deceived.
  */
 export class DockerSandbox implements Sandbox {
   readonly #container: Docker.Container
-  readonly #limits: Required<SandboxLimits>
+  readonly #user: string
+  readonly #limits: ReturnType<typeof sandboxLimits>
+  readonly #running = new Set<string>()
+  #killing: Promise<void> = Promise.resolve()
+  /** Shared by all commands that end before it begins. */
+  #nextKilling: Promise<void> | undefined
   #removed: Promise<void> | undefined
 
-  private constructor(container: Docker.Container, limits: Required<SandboxLimits>) {
+  private constructor(
+    container: Docker.Container,
+    user: string,
+    limits: ReturnType<typeof sandboxLimits>,
+  ) {
     this.#container = container
+    this.#user = user
     this.#limits = limits
   }
 
@@ -56,8 +102,11 @@ export class DockerSandbox implements Sandbox {
    */
   static async start(options: DockerSandboxOptions): Promise<DockerSandbox> {
     const limits = sandboxLimits(options)
-    const container = await startContainer(new Docker(), {
+    const { container, user } = await startContainer(new Docker(), {
       image: options.image,
+      user: options.user,
+      run: options.run ?? String(process.pid),
+      diskBytes: positive('diskBytes', options.diskBytes ?? 10 * 1024 ** 3),
       memoryBytes: positive('memoryBytes', options.memoryBytes ?? 1024 ** 3),
       maxProcesses: positive('maxProcesses', options.maxProcesses ?? 256),
       network: options.network ?? false,
@@ -66,7 +115,7 @@ export class DockerSandbox implements Sandbox {
       folder,
       signal: options.signal,
     })
-    return new DockerSandbox(container, limits)
+    return new DockerSandbox(container, user, limits)
   }
 
   async exec(command: string | readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
@@ -81,26 +130,32 @@ export class DockerSandbox implements Sandbox {
       signal,
     })
     signal?.throwIfAborted()
-    if (end.notStarted !== undefined) {
-      throw failed(`${words[0]} cannot be started`, end.notStarted)
-    }
-    const { exitCode, stdout, stderr, timedOut } = end
+    const { isStarted, exitCode, stdout, stderr, timedOut } = end
+    if (!isStarted) throw failed(`${words[0]} cannot be started`, stdout.text)
     const truncated = stdout.truncated || stderr.truncated
     return { exitCode, stdout: stdout.text, stderr: stderr.text, timedOut, truncated }
   }
 
-  async read(file: string): Promise<Uint8Array> {
-    const end = await this.#run(['cat', inside(file)], { maxOutputBytes: Infinity })
+  async read(file: string, options: ReadOptions = {}): Promise<Uint8Array> {
+    const { maxBytes } = sandboxLimits(options, this.#limits)
+    const line =
+      'if [ -e "$0" ] && ! [ -f "$0" ]; then echo not a regular file >&2; exit 1; fi; cat "$0"'
+    const end = await this.#run(['/bin/sh', '-c', line, inside(file)], {
+      maxOutputBytes: maxBytes,
+      endsWhenTruncated: true,
+    })
+    if (end.stdout.truncated) throw tooLarge(file, maxBytes)
     if (end.exitCode === 0) return end.stdout.bytes
-    throw failed(`${file} cannot be read`, end.notStarted ?? end.stderr.text)
+    throw failed(`${file} cannot be read`, end.stderr.text || 'it does not end')
   }
 
   async write(file: string, content: string | Uint8Array): Promise<void> {
     const target = inside(file)
-    const line = `mkdir -p "\${0%/*}" && cat > "$0"`
+    const line =
+      'if [ -e "$0" ] && ! [ -f "$0" ]; then echo not a regular file >&2; exit 1; fi; mkdir -p "${0%/*}" && cat > "$0"'
     const end = await this.#run(['/bin/sh', '-c', line, target], { input: content })
     if (end.exitCode !== 0) {
-      throw failed(`${file} cannot be written`, end.notStarted ?? end.stderr.text)
+      throw failed(`${file} cannot be written`, end.stderr.text || 'it does not end')
     }
   }
 
@@ -116,19 +171,67 @@ export class DockerSandbox implements Sandbox {
   }
 
   async #run(words: readonly string[], settings: Partial<CommandSettings>): Promise<CommandEnd> {
+    await this.#killed()
     if (this.#removed !== undefined) throw new OsmosisError('tool_failed', 'The sandbox is closed.')
+    const command = randomUUID()
+    this.#running.add(command)
+    const kill = async (): Promise<void> => {
+      this.#running.delete(command)
+      await this.#killOthers()
+    }
     try {
-      return await runCommand(this.#container, words, {
-        ...this.#limits,
-        cwd: folder,
-        env: {},
-        input: '',
-        signal: undefined,
-        ...settings,
-      })
+      const end = await this.#runAs(command, words, { kill, ...settings })
+      return this.#removed === undefined ? end : { ...end, exitCode: null }
     } catch (error) {
       const isOver = statusOf(error) === 404 || statusOf(error) === 409
       throw failed(isOver ? 'The container has ended' : 'Docker refused the command', error)
+    } finally {
+      await kill()
+    }
+  }
+
+  async #runAs(
+    command: string,
+    words: readonly string[],
+    settings: Partial<CommandSettings> & Pick<CommandSettings, 'kill'>,
+  ): Promise<CommandEnd> {
+    return runCommand(this.#container, words, {
+      ...this.#limits,
+      cwd: folder,
+      user: this.#user,
+      input: '',
+      endsWhenTruncated: false,
+      signal: undefined,
+      ...settings,
+      env: { ...settings.env, [commandVariable]: command },
+    })
+  }
+
+  /** A command that starts while others are killed would be one of them. */
+  async #killed(): Promise<void> {
+    for (let known; known !== this.#killing; await known) known = this.#killing
+  }
+
+  /** Kills what no running command has started. */
+  async #killOthers(): Promise<void> {
+    this.#nextKilling ??= this.#killAfter(this.#killing)
+    this.#killing = this.#nextKilling
+    await this.#killing
+  }
+
+  async #killAfter(earlier: Promise<void>): Promise<void> {
+    await earlier
+    this.#nextKilling = undefined
+    if (this.#removed !== undefined) return
+    const own = randomUUID()
+    const words = ['/bin/sh', '-c', killOthers, 'sh', own, ...this.#running]
+    const kill = async (): Promise<void> => this.close()
+    try {
+      const { exitCode } = await this.#runAs(own, words, { kill, timeoutSeconds: killSeconds })
+      if (exitCode !== 0) await kill()
+    } catch {
+      // For example because there are as many processes as there may be.
+      await kill()
     }
   }
 }

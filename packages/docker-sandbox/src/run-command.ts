@@ -1,110 +1,136 @@
-import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { Writable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 import { LimitedOutput } from '@osmosis/core/sandbox'
 import type Docker from 'dockerode'
 
-import { MarkedErrors } from './marked-errors.ts'
-
 export interface CommandSettings {
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
+  readonly user: string
   readonly input: string | Uint8Array
   readonly timeoutSeconds: number
   readonly maxOutputBytes: number
+  /** Whether it is killed as soon as it has written more than that. */
+  readonly endsWhenTruncated: boolean
   readonly signal: AbortSignal | undefined
+  /** Ends the command. */
+  readonly kill: () => Promise<void>
 }
 
 export interface CommandEnd {
-  /** Why it was not started, where it was not. */
-  readonly notStarted: string | undefined
+  /** Whether Docker could start it; otherwise its output says why not. */
+  readonly isStarted: boolean
+  /** As Docker knows it; null when the command was killed. */
   readonly exitCode: number | null
   readonly stdout: LimitedOutput
   readonly stderr: LimitedOutput
   readonly timedOut: boolean
 }
 
-/**
- * Docker cannot end a command of a running container. So a shell, which leads a process group, tells its id, runs the
- * command, tells its exit code, and kills its group.
- */
-const wrapper = `printf '%s %s\\n' "$0" "$$" >&2
-command -v "$1" >/dev/null || { printf '\\n%s none\\n' "$0" >&2; exit 127; }
-"$@"
-printf '\\n%s %s\\n' "$0" "$?" >&2
-kill -9 0`
-
-/** How long output may stay open after its command has ended: a process that left the group may hold it. */
+/** How long output may stay open after its command has ended: another process may hold it. */
 const graceMs = 1000
+/** How often Docker is asked whether a command has ended whose output is open. */
+const inspectEveryMs = 500
 
-/** Runs a command in a container until it ends. */
+/** Runs a command in a container until it ends. What it started may still run. */
 export async function runCommand(
   container: Docker.Container,
   words: readonly string[],
-  { cwd, env, input, timeoutSeconds, maxOutputBytes, signal }: CommandSettings,
+  settings: CommandSettings,
 ): Promise<CommandEnd> {
-  const mark = randomUUID()
+  const { input, timeoutSeconds, signal } = settings
   const exec = await container.exec({
-    Cmd: ['/bin/sh', '-c', wrapper, mark, ...words],
-    WorkingDir: cwd,
-    Env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
+    Cmd: [...words],
+    User: settings.user,
+    WorkingDir: settings.cwd,
+    Env: Object.entries(settings.env).map(([name, value]) => `${name}=${value}`),
     AttachStdin: true,
     AttachStdout: true,
     AttachStderr: true,
   })
   const stream = await exec.start({ hijack: true, stdin: true })
-  const stdout = new LimitedOutput(maxOutputBytes)
-  const stderr = new LimitedOutput(maxOutputBytes)
-  let leader: number | undefined
-  let isUnwanted = false
+  const stdout = new LimitedOutput(settings.maxOutputBytes)
+  const stderr = new LimitedOutput(settings.maxOutputBytes)
+  let isKilled = false
   let timedOut = false
-  let grace: NodeJS.Timeout | undefined
-  const closeSoon = (): void => {
-    grace ??= setTimeout(() => stream.destroy(), graceMs)
-  }
+  const closeSoon = (): void => void setTimeout(() => stream.destroy(), graceMs)
   const kill = (): void => {
-    isUnwanted = true
-    // Otherwise it is killed as soon as its process is known.
-    if (leader !== undefined) killGroup(container, leader).then(closeSoon, closeSoon)
+    if (isKilled) return
+    isKilled = true
+    settings.kill().then(closeSoon, closeSoon)
   }
-  const errors = new MarkedErrors(mark, stderr, {
-    leader: (pid) => {
-      leader = pid
-      if (isUnwanted) kill()
-    },
-    end: closeSoon,
-  })
   const timer = setTimeout(() => {
     timedOut = true
     kill()
   }, timeoutSeconds * 1000)
   signal?.addEventListener('abort', kill, { once: true })
   if (signal?.aborted) kill()
+  const add = (output: LimitedOutput) => (piece: Uint8Array) => {
+    output.add(piece)
+    if (settings.endsWhenTruncated && output.truncated) kill()
+  }
   const { modem } = container as { modem: Docker['modem'] }
-  modem.demuxStream(stream, sink(stdout), sink(errors))
+  modem.demuxStream(stream, sink(add(stdout)), sink(add(stderr)))
   // A command need not read its input.
   stream.on('error', () => {})
   stream.end(input)
-  await once(stream, 'close')
+  const closed = once(stream, 'close')
+  const watching = new AbortController()
+  const watched = closeAfterEnd(exec, stream, watching.signal)
+  await closed
+  watching.abort()
   clearTimeout(timer)
-  clearTimeout(grace)
   signal?.removeEventListener('abort', kill)
-  const { exitCode, started } = errors.finish()
-  const notStarted = started ? undefined : stdout.text || 'no such program in the container'
-  return { notStarted, exitCode, stdout, stderr, timedOut }
+  await watched
+  const { Pid, ExitCode } = await stateOf(exec)
+  return {
+    isStarted: Pid !== 0,
+    exitCode: isKilled ? null : ExitCode,
+    stdout,
+    stderr,
+    timedOut,
+  }
 }
 
-function sink(target: { add(piece: Uint8Array): void }): Writable {
+/** Closes the output of a command that has ended, although a process that it started holds it open. */
+async function closeAfterEnd(
+  exec: Docker.Exec,
+  stream: NodeJS.ReadWriteStream & { destroy(): void },
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    for (;;) {
+      await sleep(inspectEveryMs, undefined, { signal })
+      if (!(await exec.inspect()).Running) break
+    }
+    await sleep(graceMs, undefined, { signal })
+    stream.destroy()
+  } catch {
+    // Its output has ended, or the container has.
+    if (!signal.aborted) stream.destroy()
+  }
+}
+
+/** Docker learns the exit code a moment after the output has ended. */
+async function stateOf(
+  exec: Docker.Exec,
+): Promise<{ readonly Pid?: number; readonly ExitCode: number | null }> {
+  for (let time = 0; time < 500; time += 1) {
+    // A container that has been removed has killed it.
+    const state = await exec.inspect().catch(() => ({ Running: false, ExitCode: null }))
+    if (!state.Running) return state
+    await sleep(10)
+  }
+  return { ExitCode: null }
+}
+
+function sink(add: (piece: Uint8Array) => void): Writable {
   return new Writable({
     write(piece: Uint8Array, _, done) {
-      target.add(piece)
+      add(piece)
       done()
     },
   })
-}
-
-async function killGroup(container: Docker.Container, leader: number): Promise<void> {
-  const exec = await container.exec({ Cmd: ['/bin/sh', '-c', `kill -9 -${leader}`] })
-  await exec.start({ Detach: true })
 }

@@ -1,8 +1,13 @@
+import { finished } from 'node:stream/promises'
+
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import type Docker from 'dockerode'
 
 export interface ContainerSettings {
   readonly image: string
+  readonly user: string | undefined
+  readonly run: string
+  readonly diskBytes: number
   readonly memoryBytes: number
   readonly maxProcesses: number
   readonly network: boolean
@@ -12,14 +17,19 @@ export interface ContainerSettings {
   readonly signal: AbortSignal | undefined
 }
 
+const nobody = '65534:65534'
+
 /** Does nothing until the container is removed, and waits for processes whose parents ended before them. */
 const idle = 'while :; do sleep 3600 & wait; done'
+
+/** Whether the storage driver can limit a container; found out by the first one. */
+let hasDiskLimit = true
 
 /** Starts a container in which nothing runs yet. */
 export async function startContainer(
   docker: Docker,
   settings: ContainerSettings,
-): Promise<Docker.Container> {
+): Promise<{ container: Docker.Container; user: string }> {
   const { image, signal } = settings
   signal?.throwIfAborted()
   const container = await create(docker, settings)
@@ -27,7 +37,7 @@ export async function startContainer(
     signal?.throwIfAborted()
     await container.start()
     signal?.throwIfAborted()
-    return container
+    return { container, user: await chooseUser(docker, container, settings) }
   } catch (error) {
     await container.remove({ force: true }).catch(() => {})
     signal?.throwIfAborted()
@@ -35,33 +45,83 @@ export async function startContainer(
   }
 }
 
+/** A user who is not root, where the image lets one start a shell and write to the folder. */
+async function chooseUser(
+  docker: Docker,
+  container: Docker.Container,
+  { user, image, folder }: ContainerSettings,
+): Promise<string> {
+  const { Config } = await docker.getImage(image).inspect()
+  const chosen = user ?? (/^(?:root|0)?(?::|$)/.test(Config.User) ? nobody : Config.User)
+  await exitCodeIn(container, '0', ['chmod', '777', folder])
+  const isAllowed = (await exitCodeIn(container, chosen, ['/bin/sh', '-c', '[ -w . ]'])) === 0
+  return isAllowed || user !== undefined ? chosen : '0'
+}
+
+async function exitCodeIn(
+  container: Docker.Container,
+  user: string,
+  words: string[],
+): Promise<number | null> {
+  const exec = await container.exec({ Cmd: words, User: user, AttachStdout: true })
+  const output = await exec.start({})
+  await finished(output.resume())
+  return (await exec.inspect()).ExitCode
+}
+
 async function create(docker: Docker, settings: ContainerSettings): Promise<Docker.Container> {
+  try {
+    return await createLimited(docker, settings)
+  } catch (error) {
+    if (statusOf(error) !== 404) throw unreachable(error)
+  }
+  await pull(docker, settings.image)
+  return createLimited(docker, settings)
+}
+
+/** With a limit on its disk, where the storage driver has one. */
+async function createLimited(
+  docker: Docker,
+  settings: ContainerSettings,
+): Promise<Docker.Container> {
+  const options = optionsOf(settings)
+  if (!hasDiskLimit) return docker.createContainer(options)
+  const size = String(settings.diskBytes)
+  const HostConfig = { StorageOpt: { size }, ...options.HostConfig }
+  return docker.createContainer({ ...options, HostConfig }).catch(async (error: unknown) => {
+    if (!/storage-opt|quota/i.test(errorMessage(error))) throw error
+    hasDiskLimit = false
+    process.emitWarning(
+      'The storage driver of Docker does not limit the disk of a container: a command can fill the disk of the machine.',
+      'OsmosisWarning',
+    )
+    return docker.createContainer(options)
+  })
+}
+
+function optionsOf(settings: ContainerSettings): Docker.ContainerCreateOptions {
   const { image, memoryBytes, folder } = settings
-  const options: Docker.ContainerCreateOptions = {
+  return {
     Image: image,
     Entrypoint: ['/bin/sh', '-c', idle],
     Cmd: [],
     WorkingDir: folder,
     Env: Object.entries(settings.env).map(([name, value]) => `${name}=${value}`),
-    Labels: { 'osmosis.sandbox': 'true' },
+    // Root prepares the folder, and has no rights beyond that of a user who owns its files.
+    User: '0',
+    Labels: { 'osmosis.sandbox': 'true', 'osmosis.run': settings.run },
     HostConfig: {
       AutoRemove: true,
       Memory: memoryBytes,
       // As much as Memory: no swap.
       MemorySwap: memoryBytes,
       PidsLimit: settings.maxProcesses,
+      CapDrop: ['ALL'],
       SecurityOpt: ['no-new-privileges'],
       ...(settings.network ? {} : { NetworkMode: 'none' }),
       ...settings.hostConfig,
     },
   }
-  try {
-    return await docker.createContainer(options)
-  } catch (error) {
-    if (statusOf(error) !== 404) throw unreachable(error)
-  }
-  await pull(docker, image)
-  return docker.createContainer(options)
 }
 
 async function pull(docker: Docker, image: string): Promise<void> {

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Readable } from 'node:stream'
@@ -77,6 +77,8 @@ async function answers(): Promise<boolean> {
 async function importImage(docker: Docker): Promise<void> {
   const root = mkdtempSync(path.join(tmpdir(), 'osmosis-image-'))
   try {
+    // Everybody may use it.
+    chmodSync(root, 0o755)
     for (const name of ['bin', 'tmp', 'etc']) mkdirSync(path.join(root, name))
     const { stdout } = spawnSync('sh', ['-c', 'command -v busybox'], { encoding: 'utf8' })
     spawnSync('cp', ['-L', stdout.trim(), path.join(root, 'bin/busybox')])
