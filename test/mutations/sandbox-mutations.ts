@@ -24,8 +24,8 @@ export const sandboxMutations: readonly Mutation[] = [
   },
   {
     name: 'sandbox: a link that changes leads outside',
-    from: 'if (now.ino === opened.ino && now.dev === opened.dev) return handle',
-    to: 'if (now.ino !== 0n) return handle',
+    from: 'if (!isBelow(await realpath(folder), real)) throw outside(file)',
+    to: 'if (!isBelow(await realpath(folder), await pathBelow(folder, file))) throw outside(file)',
     ...opened,
   },
   {

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { type FileHandle, lstat, open, realpath, stat } from 'node:fs/promises'
+import { type FileHandle, lstat, open, readlink, realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '../errors.ts'
@@ -25,12 +25,14 @@ export async function openBelow(folder: string, file: string, flags: number): Pr
     throw error.code === 'ENXIO' ? notRegular(file) : error
   })
   try {
-    const opened = await handle.stat({ bigint: true })
+    const opened = await handle.stat()
     if (!opened.isFile()) throw notRegular(file)
-    // A folder may have become a link since its real path was read.
-    const now = await lstat(await pathBelow(folder, file), { bigint: true })
-    if (now.ino === opened.ino && now.dev === opened.dev) return handle
-    throw new OsmosisError('tool_failed', `${file} was replaced while it was opened.`)
+    // A folder may have become a link since its real path was read. Only Linux knows what was opened.
+    const real = await readlink(`/proc/self/fd/${handle.fd}`).catch(async () =>
+      pathBelow(folder, file),
+    )
+    if (!isBelow(await realpath(folder), real)) throw outside(file)
+    return handle
   } catch (error) {
     await handle.close()
     throw error
