@@ -81,6 +81,16 @@ export async function failedWrite(
   return new OsmosisError('storage_error', `${failed}${free} ${advice}`, { cause })
 }
 
+/** The error of a full disk as {@link failedWrite} makes it, and every other error as it is. */
+export async function namedFullDisk(
+  error: unknown,
+  { folder, advice }: { readonly folder: string; readonly advice: string },
+): Promise<unknown> {
+  const { code = '', path: file } = error as NodeJS.ErrnoException
+  if (!['ENOSPC', 'EDQUOT', 'EFBIG'].includes(code)) return error
+  return failedWrite(file ?? path.join(folder, '.'), error, advice)
+}
+
 function formatBytes(bytes: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
   const power = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), units.length - 1)

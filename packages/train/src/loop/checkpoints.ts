@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
 import type { CheckpointRecord } from '@osmosis/eval/analysis'
 
 import { digestFolder } from '../files/folder-digest.ts'
@@ -32,7 +32,7 @@ export class Checkpoints {
   /**
    * Saves the current state, unless the last checkpoint has it.
    *
-   * @throws what the learner throws; OsmosisError with code `storage_error` when the disk is full
+   * @throws what the learner throws, and the error of the file system
    */
   async save(): Promise<void> {
     const { journal, learner } = this.#options
@@ -41,9 +41,7 @@ export class Checkpoints {
     if (last?.step === step && existsSync(this.#path(last.folder))) return
     const folder = path.join('checkpoints', `step-${padded(step)}`)
     await mkdir(this.#path('checkpoints'), { recursive: true })
-    await learner.save(this.#path(folder)).catch((error: unknown) => {
-      throw asStorageError(error, this.#path(folder))
-    })
+    await learner.save(this.#path(folder))
     const { version } = learner
     const saved = { kind: 'checkpoint', step, version, folder } as const
     const isHere = existsSync(this.#path(folder))
@@ -138,14 +136,4 @@ export class Checkpoints {
   #path(folder: string): string {
     return path.join(this.#options.folder, folder)
   }
-}
-
-function asStorageError(error: unknown, place: string): unknown {
-  const { code = '' } = error as NodeJS.ErrnoException
-  if (!['ENOSPC', 'EDQUOT', 'EFBIG'].includes(code)) return error
-  return new OsmosisError(
-    'storage_error',
-    `Cannot write to ${place}: ${errorMessage(error)}. Free some space, and continue with the training.`,
-    { cause: error },
-  )
 }

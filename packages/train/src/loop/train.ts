@@ -14,6 +14,8 @@ import {
   type UpdateFigures,
 } from '@osmosis/eval/analysis'
 
+import { namedFullDisk } from '@osmosis/runtime/files'
+
 import { policyGradientBatch, rejectionBatch, type CountedBatch } from '../batch/training-batch.ts'
 import type { Learner } from '../learner.ts'
 import { Checkpoints } from './checkpoints.ts'
@@ -38,6 +40,15 @@ import { TrainingJournal } from './training-journal.ts'
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   assertOptions(options)
+  try {
+    return await trainInFolder(options)
+  } catch (error) {
+    const advice = 'Free some space, and continue with the training.'
+    throw await namedFullDisk(error, { folder: options.folder, advice })
+  }
+}
+
+async function trainInFolder(options: TrainOptions): Promise<TrainResult> {
   await mkdir(options.folder, { recursive: true })
   const lock = await lockRun(trainingLock(options.folder))
   try {

@@ -115,7 +115,8 @@ export function resumeArguments(
   return ['eval', 'run', ...what, ...repeated, '--name', name]
 }
 
-function flagArguments(flag: string, value: unknown): string[] {
+/** A flag with its value, as a command has them. @param flag - in camelCase */
+export function flagArguments(flag: string, value: unknown): string[] {
   const option = flag.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
   // --preflight and --grader do not exist: they are the defaults.
   if (value === true) return ['preflight', 'grader'].includes(flag) ? [] : [`--${option}`]

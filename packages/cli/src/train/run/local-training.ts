@@ -28,7 +28,8 @@ const checkpoints = 5
  * @throws OsmosisError, as {@link runTraining} does
  */
 export function trainLocalCommand(configFile: string, flags: TrainLocalFlags): Promise<number> {
-  return runTraining(configFile, { ...flags, model: flags.model ?? defaultModel }, (plan) =>
+  const named = { ...flags, model: flags.model ?? defaultModel }
+  return runTraining('local', configFile, named, (plan) =>
     plannedLearner(plan, learnerOptions(plan, flags)),
   )
 }

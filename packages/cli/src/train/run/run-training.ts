@@ -4,14 +4,18 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { assertRowsFit, createOutputFolder, isTraining, readTrainingJournal } from '@osmosis/eval'
 import { settingOptions } from '@osmosis/eval/analysis'
+import { namedFullDisk } from '@osmosis/runtime/files'
 import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
 
 import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
+import { withContinuation } from '../../command/output-files.ts'
 import { printError, printOut, redaction, standardError } from '../../command/surroundings.ts'
+import { flagArguments } from '../../eval/run/open-run.ts'
 import { startServerProcess, type ServerProcess } from '../../eval/models/server-process.ts'
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
+import type { TinkerPrices } from '../tinker.ts'
 import type { TrainingFlags } from '../training-flags.ts'
 import { trainingInputs } from './training-inputs.ts'
 import { archiveTraining, modelFolders, planTraining, type TrainingPlan } from './training-plan.ts'
@@ -53,6 +57,7 @@ export interface PlannedLearner {
  * `training_drift`, `run_locked`
  */
 export async function runTraining(
+  kind: 'local' | 'tinker',
   configFile: string,
   flags: TrainingFlags,
   planLearner: (plan: TrainingPlan) => PlannedLearner,
@@ -67,9 +72,9 @@ export async function runTraining(
   say(planText(plan, [...planned.facts, ...(probed ?? []), ...resumeFacts(plan, flags)]))
   if (flags.dryRun) return 0
   if (flags.fresh) await archiveTraining(plan)
-  await createOutputFolder(plan.folder)
   const interrupt = abortOnInterrupt()
   try {
+    await createOutputFolder(plan.folder)
     const server = await serveEntrypoint(plan, environment, interrupt.signal)
     if (!server.limitsCalls) say(unlimitedCallsText)
     const result = await survivingStrayRejections(async () => {
@@ -81,12 +86,30 @@ export async function runTraining(
     })
     return await conclude(plan, result, planned)
   } catch (error) {
-    if (!interrupt.signal.aborted) throw error
+    if (!interrupt.signal.aborted) {
+      const advice = 'What has ended is stored; free some space.'
+      const named = await namedFullDisk(error, { folder: plan.folder, advice })
+      throw withContinuation(named, ['train', kind, configFile, ...continuing(flags)])
+    }
     printError(`Interrupted. The same command continues with the training.\n`)
     return interruptedExitCode
   } finally {
     interrupt.release()
   }
+}
+
+/** The flags of a command that continues the training. */
+function continuing(
+  flags: TrainingFlags & { readonly prices?: TinkerPrices | undefined },
+): string[] {
+  const { prices, ...repeated } = flags
+  const usual = new Set(['auto', 'sum', 'tinker'])
+  return [
+    ...Object.entries(repeated).flatMap(([flag, value]) =>
+      flag === 'fresh' || usual.has(String(value)) ? [] : flagArguments(flag, value),
+    ),
+    ...(prices === undefined ? [] : ['--prices', Object.values(prices).join(',')]),
+  ]
 }
 
 /** Says that a training continues. */

@@ -27,7 +27,7 @@ const keyVariable = 'TINKER_API_KEY'
 export function trainTinkerCommand(configFile: string, flags: TrainTinkerFlags): Promise<number> {
   const apiKey = readEnvironment()[keyVariable] || undefined
   hideSecrets({ [keyVariable]: apiKey })
-  return runTraining(configFile, flags, (plan) => {
+  return runTraining('tinker', configFile, flags, (plan) => {
     if (apiKey === undefined && flags.url === undefined) {
       throw new OsmosisError(
         'invalid_config',
