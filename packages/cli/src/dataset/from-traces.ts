@@ -12,7 +12,9 @@ import {
 function declareFromTraces(datasets: Command) {
   return datasets
     .command('from-traces')
-    .description('make a dataset of what users asked an agent, without keys and personal data')
+    .description(
+      'make a dataset of what users asked an agent. Rules replace keys and personal data by placeholders such as [email]. They help and guarantee nothing: read the rows before you share them. Hashes, ids and other hexadecimal texts stay',
+    )
     .argument('<files...>', 'exported traces as JSON or JSON Lines, and runs')
     .optionsGroup(groups.inputs)
     .addOption(
@@ -32,10 +34,14 @@ function declareFromTraces(datasets: Command) {
     )
     .option(
       '--allow <regex>',
-      'keep keys and personal data that match this; may be repeated',
+      'keep what rules would replace and this matches, e.g. base64 that a task is about; may be repeated',
       repeated,
     )
-    .option('--deny <regex>', 'also replace what matches this; may be repeated', repeated)
+    .option(
+      '--deny <regex>',
+      'also replace what matches this, e.g. names; may be repeated',
+      repeated,
+    )
     .optionsGroup(groups.output)
     .requiredOption('-o, --output <file>', 'the dataset, a .jsonl file; - for stdout')
     .option('--report <file>', 'write what was left out and replaced to this file as JSON')

@@ -1,3 +1,5 @@
+import type { SpooledPlace, SpooledValues } from './spooled-values.ts'
+
 /** A message of a conversation, as text. */
 export interface SpokenTurn {
   readonly role: 'system' | 'user' | 'assistant' | 'tool'
@@ -24,48 +26,78 @@ export interface TracePart {
   /** The answer that it should have given. */
   readonly reference?: string | undefined
   /** The name of a row that is known already. */
-  readonly row?: string
+  readonly row?: string | undefined
   /** Of that row. */
-  readonly metadata?: Readonly<Record<string, unknown>> | null
+  readonly metadata?: Readonly<Record<string, unknown>> | null | undefined
 }
 
-/** A trace, put together from all of its records. */
+/** A trace, put together from all of its records. Its texts are elsewhere: there may be more than fit into memory. */
 export class Trace {
-  readonly id: string
   readonly source: string
-  turns: readonly SpokenTurn[] = []
-  answer: string | undefined
-  reference: string | undefined
-  row: string | undefined
-  metadata: Readonly<Record<string, unknown>> = {}
-  readonly tools = new Set<string>()
-  readonly feedback: Feedback[] = []
   #asked = Infinity
   #answered = -Infinity
+  #turns: SpooledPlace | undefined
+  #answer: SpooledPlace | undefined
+  /** What few traces have. */
+  #more: Pick<TracePart, 'row' | 'reference' | 'metadata' | 'tools' | 'feedback'> = nothingMore
 
-  constructor(id: string, source: string) {
-    this.id = id
+  constructor(source: string) {
     this.source = source
   }
 
+  get row(): string | undefined {
+    return this.#more.row
+  }
+
+  get reference(): string | undefined {
+    return this.#more.reference
+  }
+
+  get metadata(): Readonly<Record<string, unknown>> {
+    return this.#more.metadata ?? {}
+  }
+
+  get tools(): readonly string[] {
+    return [...new Set(this.#more.tools)].toSorted()
+  }
+
+  get feedback(): readonly Feedback[] {
+    return this.#more.feedback ?? []
+  }
+
+  turns(values: SpooledValues): readonly SpokenTurn[] {
+    return this.#turns === undefined ? [] : (values.get(this.#turns) as readonly SpokenTurn[])
+  }
+
+  answer(values: SpooledValues): string | undefined {
+    return this.#answer === undefined ? undefined : (values.get(this.#answer) as string)
+  }
+
   /** Adds a record. The question is that of the earliest, the answer that of the latest. */
-  add(part: TracePart): void {
-    const { start = 0, end = start, turns = [], answer } = part
+  add(part: TracePart, values: SpooledValues): void {
+    const { start = 0, end = start, turns = [], answer, tools = [], feedback = [] } = part
     if (turns.some(({ role }) => role === 'user') && start < this.#asked) {
       this.#asked = start
-      this.turns = turns
+      this.#turns = values.put(turns)
     }
     if (answer !== undefined && answer !== '' && end >= this.#answered) {
       this.#answered = end
-      this.answer = answer
+      this.#answer = values.put(answer)
     }
-    this.reference ??= part.reference
-    this.row ??= part.row
-    for (const tool of part.tools ?? []) this.tools.add(tool)
-    this.feedback.push(...(part.feedback ?? []))
-    this.metadata = { ...this.metadata, ...part.metadata }
+    const { row, reference, metadata } = part
+    if (!row && !reference && !metadata && tools.length + feedback.length === 0) return
+    const more = this.#more
+    this.#more = {
+      row: more.row ?? row,
+      reference: more.reference ?? reference,
+      metadata: { ...more.metadata, ...metadata },
+      tools: [...new Set([...(more.tools ?? []), ...tools])],
+      feedback: [...(more.feedback ?? []), ...feedback],
+    }
   }
 }
+
+const nothingMore = {}
 
 const praise = /^(?:pass(?:ed)?|good|great|correct|positive|yes|true|thumbs[ _-]?up|helpful|👍)$/i
 
@@ -75,12 +107,17 @@ const praise = /^(?:pass(?:ed)?|good|great|correct|positive|yes|true|thumbs[ _-]
  *
  * @param goodScore - the least number that is good; undefined: numbers say nothing
  */
-export function referenceOf(trace: Trace, goodScore: number | undefined): string | undefined {
-  if (trace.reference !== undefined) return trace.reference
+export function referenceOf(
+  trace: Trace,
+  goodScore: number | undefined,
+  values: SpooledValues,
+): string | undefined {
+  const { reference } = trace
+  if (reference !== undefined) return reference
   const verdicts = trace.feedback.flatMap(({ value }) => {
     if (typeof value === 'boolean') return [value]
     if (typeof value === 'string') return [praise.test(value.trim())]
     return goodScore === undefined ? [] : [value >= goodScore]
   })
-  return verdicts.length > 0 && verdicts.every(Boolean) ? trace.answer : undefined
+  return verdicts.length > 0 && verdicts.every(Boolean) ? trace.answer(values) : undefined
 }

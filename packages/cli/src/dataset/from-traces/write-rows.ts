@@ -1,15 +1,18 @@
+import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { formatQuantity, openRun } from '@osmosis/eval'
 
+import { keepYoungGenerationSmall } from '../../command/process.ts'
 import { fromHere, printError } from '../../command/surroundings.ts'
 import { writeTexts } from '../../eval/export/write-texts.ts'
 import type { FromTracesFlags } from '../from-traces.ts'
 import { readObjects } from './json-values.ts'
-import { fieldsOf, listOf } from './message-texts.ts'
-import { PersonalData } from './personal-data.ts'
+import { fieldsOf } from './message-texts.ts'
+import { PersonalData } from './privacy/personal-data.ts'
+import { SpooledValues, type SpooledPlace } from './spooled-values.ts'
 import { advice, atifConversation, formatOf, readers, type TraceFormat } from './trace-formats.ts'
 import { referenceOf, Trace, type TracePart } from './traces.ts'
 
@@ -24,8 +27,8 @@ export async function fromTracesCommand(
   files: readonly string[],
   flags: FromTracesFlags,
 ): Promise<number> {
-  const { output, report: reportFile, force = false } = flags
-  for (const file of [output, reportFile]) {
+  const { output, report, force = false } = flags
+  for (const file of [output, report]) {
     if (file === undefined || file === '-' || force || !existsSync(fromHere(file))) continue
     throw invalid(`${file} exists already. Pass --force to replace it.`)
   }
@@ -33,12 +36,38 @@ export async function fromTracesCommand(
     (flags.allow ?? []).map((text) => regexOf('--allow', text)),
     (flags.deny ?? []).map((text) => regexOf('--deny', text)),
   )
-  const reading = new TraceReading(flags.from)
+  keepYoungGenerationSmall()
+  // Where there is room for the dataset, too.
+  const values = new SpooledValues(output === '-' ? undefined : path.dirname(fromHere(output)))
+  try {
+    return await writeRows(files, flags, { personal, values })
+  } finally {
+    values[Symbol.dispose]()
+  }
+}
+
+interface RowParts {
+  readonly personal: PersonalData
+  readonly flags: FromTracesFlags
+  readonly values: SpooledValues
+}
+
+async function writeRows(
+  files: readonly string[],
+  flags: FromTracesFlags,
+  { personal, values }: Omit<RowParts, 'flags'>,
+): Promise<number> {
+  const { output, report: reportFile } = flags
+  const reading = new TraceReading(flags.from, values)
   for (const file of files) await reading.read(file)
-  const rows = new Map<string, RowFields>()
+  const { size } = reading.traces
+  const rows = new Map<string, SpooledPlace>()
+  /** The first answers to their questions. */
+  const answers = new Map<string, SpooledPlace>()
   const [asked, silent] = [new Set<string>(), new Set<string>()]
-  for (const trace of reading.traces.values()) {
-    const row = rowOf(trace, personal, flags)
+  for (const [id, trace] of reading.traces) {
+    reading.traces.delete(id)
+    const row = rowOf(id, trace, { personal, flags, values })
     if (row === undefined) {
       reading.leaveOut('without a question')
       silent.add(trace.source)
@@ -47,12 +76,12 @@ export async function fromTracesCommand(
     asked.add(trace.source)
     const { messages } = row['metadata'] as { messages?: unknown }
     const question = [row['system_prompt'], row['user_prompt'], messages]
-    const key = JSON.stringify(trace.row ?? question)
-    const earlier = rows.get(key)
-    if (earlier !== undefined) {
-      earlier.ground_truth ??= row.ground_truth
-      reading.leaveOut('with the question of another')
-    } else rows.set(key, row)
+    const key = hash('sha256', JSON.stringify(trace.row ?? question), 'binary')
+    if (row.ground_truth !== null && !answers.has(key)) {
+      answers.set(key, values.put(row.ground_truth))
+    }
+    if (rows.has(key)) reading.leaveOut('with the question of another')
+    else rows.set(key, values.put({ ...row, ground_truth: null }))
   }
   const advised = [...silent].flatMap((source) => (asked.has(source) ? [] : (advice[source] ?? [])))
   if (rows.size === 0) {
@@ -61,14 +90,10 @@ export async function fromTracesCommand(
       `There is no question in ${files.join(', ')}. ${formatQuantity(reading.records, 'record')} read, left out: ${listed(reading.leftOut)}. ${[...advised, formats].join(' ')}`,
     )
   }
-  const labelled = [...rows.values()].filter(({ ground_truth: answer }) => answer !== null).length
-  await writeTexts(
-    output,
-    [...rows.values()].map((row) => `${JSON.stringify(row)}\n`),
-  )
+  await writeTexts(output, linesOf(rows, answers, values))
   const report = {
-    read: { records: reading.records, traces: reading.traces.size },
-    kept: { rows: rows.size, with_ground_truth: labelled },
+    read: { records: reading.records, traces: size },
+    kept: { rows: rows.size, with_ground_truth: answers.size },
     left_out: reading.leftOut,
     replaced: personal.replaced,
   }
@@ -76,8 +101,8 @@ export async function fromTracesCommand(
     await writeTexts(reportFile, [`${JSON.stringify(report, null, 2)}\n`])
   printError(
     [
-      `Read      ${formatQuantity(reading.records, 'record')}, ${formatQuantity(reading.traces.size, 'trace')}`,
-      `Kept      ${formatQuantity(rows.size, 'row')}, ${labelled} with a ground truth`,
+      `Read      ${formatQuantity(reading.records, 'record')}, ${formatQuantity(size, 'trace')}`,
+      `Kept      ${formatQuantity(rows.size, 'row')}, ${answers.size} with a ground truth`,
       `Left out  ${listed(reading.leftOut)}`,
       `Replaced  ${listed(personal.replaced)}`,
       ...advised,
@@ -87,6 +112,19 @@ export async function fromTracesCommand(
   return 0
 }
 
+function* linesOf(
+  rows: ReadonlyMap<string, SpooledPlace>,
+  answers: ReadonlyMap<string, SpooledPlace>,
+  values: SpooledValues,
+): Generator<string, void> {
+  for (const [key, at] of rows) {
+    const row = values.get(at) as RowFields
+    const answer = answers.get(key)
+    if (answer !== undefined) row.ground_truth = values.get(answer) as string
+    yield `${JSON.stringify(row)}\n`
+  }
+}
+
 /** Traces that are put together from the records of files. */
 class TraceReading {
   readonly traces = new Map<string, Trace>()
@@ -94,8 +132,11 @@ class TraceReading {
   records = 0
   readonly #format: FromTracesFlags['from']
 
-  constructor(format: FromTracesFlags['from']) {
+  readonly #values: SpooledValues
+
+  constructor(format: FromTracesFlags['from'], values: SpooledValues) {
     this.#format = format
+    this.#values = values
   }
 
   leaveOut(why: string): void {
@@ -108,12 +149,11 @@ class TraceReading {
     if (isRun && (this.#format ?? 'run') === 'run') return this.#readRun(place)
     if (this.#format === 'run') throw invalid(`${file} is not the folder of a run.`)
     try {
-      for await (const value of readObjects(place)) {
-        const record = fieldsOf(value)
-        const { data } = record
-        // Batches and answers of interfaces have their records in a list.
-        if (value === undefined) this.leaveOut('that are not JSON')
-        else for (const one of Array.isArray(data) ? listOf(data) : [record]) this.#take(one)
+      for await (const found of readObjects(place)) {
+        if (found.kind === 'record') this.#take(fieldsOf(found.value))
+        else if (found.kind === 'document') this.records += 1
+        else if (found.kind === 'span') this.#takeSpan(fieldsOf(found.value))
+        else this.leaveOut(found.kind === 'broken' ? 'that are not JSON' : 'of more than 32 MiB')
       }
     } catch (cause) {
       if (cause instanceof OsmosisError) throw cause
@@ -131,11 +171,16 @@ class TraceReading {
     else for (const part of parts) this.#add(format, part)
   }
 
+  #takeSpan(span: Readonly<Record<string, unknown>>): void {
+    const isWanted = this.#format === undefined || this.#format === 'otel'
+    for (const part of isWanted ? readers.otel(span) : []) this.#add('otel', part)
+  }
+
   #add(source: string, part: TracePart): void {
     const known = this.traces.get(part.trace)
-    const trace = known ?? new Trace(part.trace, source)
+    const trace = known ?? new Trace(source)
     if (known === undefined) this.traces.set(part.trace, trace)
-    trace.add(part)
+    trace.add(part, this.#values)
   }
 
   /** Each sample is a trace; the reference answer is that of its row. */
@@ -170,18 +215,21 @@ class TraceReading {
 
 /** Undefined for a trace without a question. */
 function rowOf(
+  id: string,
   trace: Trace,
-  personal: PersonalData,
-  { goodScore, withSystem }: FromTracesFlags,
+  { personal, flags, values }: RowParts,
 ): RowFields | undefined {
-  const turns = trace.turns.filter(({ role }) => role !== 'system')
+  const { goodScore, withSystem } = flags
+  const all = trace.turns(values)
+  const turns = all.filter(({ role }) => role !== 'system')
   const asked = turns.findLastIndex(({ role }) => role === 'user')
   const question = turns[asked]
   if (question === undefined) return undefined
-  const system = withSystem ? trace.turns.filter(({ role }) => role === 'system') : []
+  const system = withSystem ? all.filter(({ role }) => role === 'system') : []
   const before = turns.slice(0, asked).map(({ role, text }) => ({ role, content: text }))
-  const reference = referenceOf(trace, goodScore)
-  const feedback = Object.fromEntries(trace.feedback.map(({ name, value }) => [name, value]))
+  const reference = referenceOf(trace, goodScore, values)
+  const { tools, feedback: given } = trace
+  const feedback = Object.fromEntries(given.map(({ name, value }) => [name, value]))
   return {
     ...(trace.row === undefined ? {} : { id: trace.row }),
     ...(system.length === 0
@@ -193,11 +241,11 @@ function rowOf(
       ...(personal.data({
         ...trace.metadata,
         ...(before.length === 0 ? {} : { messages: before }),
-        ...(trace.tools.size === 0 ? {} : { tools: [...trace.tools].toSorted() }),
-        ...(trace.feedback.length === 0 ? {} : { feedback }),
+        ...(tools.length === 0 ? {} : { tools }),
+        ...(given.length === 0 ? {} : { feedback }),
       }) as Record<string, unknown>),
       source: trace.source,
-      trace_id: trace.id,
+      trace_id: id,
     },
   }
 }
