@@ -45,6 +45,7 @@ async function runCommand(args: readonly string[]): Promise<number | undefined> 
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return 0
       if (inJson) await printWrongUse(program, args, error)
+      else printError(elsewhere(program, error))
       return wrongUseCode
     }
     const code = isWrongUse(error) ? wrongUseCode : 1
@@ -81,6 +82,21 @@ async function printWrongUse(
     json: true,
   })
   output.fail(new PlatformError('VALIDATION', why))
+}
+
+/** The commands of other topics that have the name which is unknown where it was written, as a line; '' for none. */
+function elsewhere(program: Command, { code, message }: CommanderError): string {
+  const [, unknown] = /'(.+?)'/.exec(message) ?? []
+  if (code !== 'commander.unknownCommand' || unknown === undefined) return ''
+  const found = commandsNamed(program, unknown)
+  return found.length === 0 ? '' : `Did you mean ${found.join(' or ')}?\n`
+}
+
+function commandsNamed(command: Command, name: string, words = 'osmosis'): string[] {
+  return command.commands.flatMap((below) => {
+    const called = `${words} ${below.name()}`
+    return [...(below.name() === name ? [called] : []), ...commandsNamed(below, name, called)]
+  })
 }
 
 /** The most specific command that the arguments name. */

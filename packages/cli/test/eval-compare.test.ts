@@ -34,6 +34,20 @@ const facets = (rows: number): MadeRun['rows'] =>
   }))
 
 describe('eval compare', () => {
+  it('compares the last two runs, the older first, when it is given none', async () => {
+    const { make, evals } = folder()
+    expect((await evals('compare', [])).stderr).toContain('A comparison needs two runs')
+    for (const [day, name] of ['zebra', 'middle', 'ant'].entries()) {
+      const created_at = `2026-01-0${day + 1}T00:00:00.000Z`
+      await make({ name, rows: facets(4), n: 2, items: passing(4, 2), manifest: { created_at } })
+    }
+    const { code, stdout } = await evals('compare', [])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^Before +middle .*\nAfter +ant /m)
+    const { code: wrong, stderr } = await evals('compare', ['ant'])
+    expect([wrong, stderr]).toEqual([2, expect.stringContaining('Name the run that ant is')])
+  })
+
   it('says when a run is compared with itself', async () => {
     const { make, evals } = folder()
     await make({ name: 'only', rows: facets(4), n: 2, items: passing(4, 2) })

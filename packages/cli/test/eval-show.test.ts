@@ -241,6 +241,16 @@ describe('the summary of a run', () => {
     }
   })
 
+  it('ends the second run of a config with the command that compares it with the first', async () => {
+    const output = temporaryFolder()
+    const ask = async (): Promise<string> => {
+      const args = ['eval', 'run', 'configs/eval/echo.toml', '--output', output]
+      return (await run(args, { COLUMNS: '' }, workspace)).stdout
+    }
+    expect(await ask()).not.toContain('eval compare')
+    expect(await ask()).toMatch(/^Compare +osmosis eval compare \S*echo-1 \S*echo-2$/m)
+  })
+
   it('shows the first cause whole, with what to do, when nothing got a reward', async () => {
     const { make, show } = folder()
     const cause = `The policy endpoint answered 401: ${'a long explanation '.repeat(20)}and its end`

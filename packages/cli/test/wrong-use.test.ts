@@ -32,6 +32,25 @@ it.each([
   expect(stderr.trimEnd().split('\n').at(-1)).toBe(help)
 })
 
+it.each([
+  ['view', 'osmosis eval view'],
+  ['init my-agent', 'osmosis rollout init'],
+  ['compare a b', 'osmosis eval compare'],
+  ['runs', 'osmosis eval runs'],
+  ['rollout run', 'osmosis eval run'],
+  ['eval doctor', 'osmosis doctor'],
+])('osmosis %s names the command of another topic: %s', async (words, command) => {
+  const { code, stderr } = await run(words.split(' '))
+  expect(code).toBe(2)
+  expect(stderr).toMatch(new RegExp(`^Did you mean .*${command}\\b.*\\?$`, 'm'))
+})
+
+it('eval run without a config names those of the workspace', async () => {
+  const { code, stderr } = await run(['eval', 'run'])
+  expect(code).toBe(2)
+  expect(stderr).toMatch(/Configs here: configs\/eval\/.*echo\.toml/)
+})
+
 const long = 'x'.repeat(300)
 
 it.each([

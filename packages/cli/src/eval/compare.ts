@@ -8,8 +8,11 @@ function declareCompare(evals: Command) {
     .optionsGroup(groups.inputs)
     .option(...runsFolder)
     .description('compare two runs of this machine over the rows that both have')
-    .argument('<before>', 'a run, named as for eval show; <run>@baseline and <run>@<grading>, too')
-    .argument('<after>', 'another one')
+    .argument(
+      '[before]',
+      'a run, named as for eval show; <run>@baseline and <run>@<grading>, too (default, without both: the last two runs)',
+    )
+    .argument('[after]', 'another one')
     .addOption(
       new Option('--metric <metric>', 'what is compared')
         .choices(['pass', 'reward'] as const)

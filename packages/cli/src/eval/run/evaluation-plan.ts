@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError, isRewardFunction } from '@osmosis/core'
@@ -10,6 +11,7 @@ import {
   type DatasetRow,
   toScorer,
   type Scorer,
+  findWorkspaceRoot,
 } from '@osmosis/eval'
 
 import { assertLogFolder } from '../../command/output-files.ts'
@@ -19,6 +21,7 @@ import {
   namedHere,
   protectData,
   workingFolder,
+  fromWorkingFolder,
 } from '../../command/surroundings.ts'
 import {
   evaluationQueue,
@@ -94,7 +97,7 @@ export async function planEvaluation(
   const isNamedTwice = configFile !== undefined && flags.module !== undefined
   if (isNamedTwice || (!isNamed && server === undefined)) {
     throw invalid(
-      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a running server as --server <url>.',
+      `Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a running server as --server <url>.${isNamedTwice ? '' : await configsText()}`,
     )
   }
   const { rows: _, ...others } = flags
@@ -294,4 +297,21 @@ function twice(earlier: string, spec: string): OsmosisError {
     'invalid_config',
     `--eval-fn names '${spec}' twice${same}. Remove one of them.`,
   )
+}
+
+/** A sentence about the configs of the workspace; '' where there are none. */
+async function configsText(): Promise<string> {
+  const workspace = await findWorkspaceRoot(fromHere('osmosis.toml'))
+  if (workspace === undefined) return ''
+  const folder = path.join(workspace, 'configs', 'eval')
+  const names = await readdir(folder).catch(() => [])
+  const configs = names
+    .filter((name) => name.endsWith('.toml'))
+    .toSorted()
+    .map((name) => fromWorkingFolder(path.join(folder, name)))
+  const [only, ...more] = configs
+  if (only === undefined) return ''
+  return more.length === 0
+    ? ` There is one config: osmosis eval run ${only}`
+    : ` Configs here: ${configs.slice(0, 5).join(', ')}${configs.length > 5 ? ', …' : ''}`
 }

@@ -26,7 +26,7 @@ import type { EvalCompareFlags } from '../compare.ts'
 import { markdownTable, markdownText } from '../export/markdown-text.ts'
 import { points, valueText, type Scale } from './figure-text.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
-import { findRun, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
+import { findRun, lastTwoRuns, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
 
 /**
  * Compares two runs over the rows that both have. Resolves with the exit code: 3 when B is worse by more
@@ -36,14 +36,21 @@ import { findRun, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
  * without a row in common; `damaged_run`
  */
 export async function evalCompareCommand(
-  nameA: string,
-  nameB: string,
+  nameA: string | undefined,
+  nameB: string | undefined,
   flags: EvalCompareFlags,
 ): Promise<number> {
   const root = await runsRoot(flags.output)
+  const [before, after] = nameA === undefined ? await lastTwoRuns(root) : [nameA, nameB]
+  if (after === undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      `Name the run that ${nameA} is compared with, or none, which compares the last two.`,
+    )
+  }
   const [a, b] = [
-    await openShownRun(await findRun(nameA, root)),
-    await openShownRun(await findRun(nameB, root)),
+    await openShownRun(await findRun(before, root)),
+    await openShownRun(await findRun(after, root)),
   ]
   if (a.reader.location === b.reader.location && a.name === b.name) {
     printError(`warning: ${a.name} is compared with itself.\n`)

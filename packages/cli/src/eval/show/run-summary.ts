@@ -235,13 +235,16 @@ export function firstNotPassed({ table, events }: ShownModel): string | undefine
   return event && rolloutName({ ...event, model_tag: 'primary' })
 }
 
-/** The command that resumes the run, else that compares it with its baseline, else that prints its details. */
+/** The command that resumes the run, else that compares it with its baseline or an earlier run, else that prints its details. */
 function lastCommandLines(run: ReportedRun, width: number): string[] {
   const resume = resumeLines(run)
   if (resume.length > 0) return resume
   const comparison = baselineLines(run, width)
   if (comparison.length > 0) return comparison
   const [{ command }] = run.models
+  if (run.earlier !== undefined) {
+    return withCommand(commandLabel('Compare'), ['eval', 'compare', run.earlier, command])
+  }
   return withCommand(commandLabel('More figures'), ['eval', 'show', command, '--details'])
 }
 

@@ -67,6 +67,8 @@ export interface ReportedRun {
   readonly models: readonly [ShownModel, ...ShownModel[]]
   /** The arguments of `osmosis` that resume it. Default: those in its manifest. */
   readonly resumeArguments?: readonly string[]
+  /** The name in commands of an earlier run of the config. */
+  readonly earlier?: string | undefined
 }
 
 /** The run that this process has just ended, without reading its folder again: a large run does not fit in memory twice. */
@@ -79,7 +81,7 @@ export async function endedRun(
   const models = [await endedModel(run, 'primary'), ...baseline] as const
   // The command prints the reason as an error on stderr.
   const state = { ...runState(run, false), reason: null }
-  return { state, models, resumeArguments }
+  return { state, models, resumeArguments, earlier: await earlierRun(run) }
 }
 
 /**
@@ -236,6 +238,34 @@ export async function findRun(name: string, root: string): Promise<FoundRun> {
   const isNewest = own === 'latest' || own === ''
   const { location } = await (isNewest ? newest(runs, root) : byName(runs, own, root))
   return { location, variant }
+}
+
+/**
+ * The folders of the last two runs, the older first.
+ *
+ * @throws OsmosisError with code `invalid_config` when there are fewer
+ */
+export async function lastTwoRuns(root: string): Promise<readonly [string, string]> {
+  const [after, before] = (await listRuns(root)).filter(({ problem }) => problem === null)
+  if (after !== undefined && before !== undefined) return [before.location, after.location]
+  throw new OsmosisError(
+    'invalid_config',
+    `A comparison needs two runs, and ${root} has ${after === undefined ? 'none' : `only ${after.name}`}: osmosis eval run starts one.`,
+  )
+}
+
+/** The name in commands of the last run before this one with its config; undefined for the first, and without a config. */
+async function earlierRun(run: RunFacts): Promise<string | undefined> {
+  const { created_at: start, provenance } = run.manifest
+  if (provenance.config === null) return undefined
+  const runs = await listRuns(path.dirname(run.location))
+  const earlier = runs.find(
+    ({ manifest }) =>
+      manifest !== null &&
+      manifest.created_at < start &&
+      manifest.provenance.config === provenance.config,
+  )
+  return earlier && commandName(earlier.location)
 }
 
 /** Whether a text can name a rollout, as `12` and `12.1` do. */
