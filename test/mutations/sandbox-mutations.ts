@@ -110,4 +110,11 @@ export const sandboxMutations: readonly Mutation[] = [
     to: 'if (end.stdout.truncated) return end.stdout.bytes',
     ...container,
   },
+  {
+    name: 'full disk: an export waits for a drain that never comes',
+    file: 'packages/cli/src/eval/export/write-texts.ts',
+    from: "if ('errored' in output && output.errored) return false",
+    to: "if ('errored' in output && output.errored === undefined) return false",
+    tests: ['packages/cli/test/process-end.test.ts'],
+  },
 ]

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
+import { onlyIf } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
 import { bin, osmosis, temporaryFolder } from './osmosis.ts'
@@ -23,4 +24,19 @@ it('ends silently when the reader of eval export --csv exits', async () => {
   const line = words.map((word) => `'${word}'`).join(' ')
   const { stderr } = await promisify(execFile)('sh', ['-c', `(${line}; echo $? >&2) | head -1`])
   expect(stderr).toMatch(/^stdout: \d+ rollouts\n0\n$/)
+})
+
+onlyIf(process.platform === 'linux', 'Linux').it.each([
+  ['eval', 'export', 'stored', '--csv', '-'],
+  ['eval', 'show', 'stored'],
+])('%s %s ends with 1 and says why when the disk of its output is full', async (...words) => {
+  const output = temporaryFolder()
+  const items = Array.from({ length: 300 }, (_, row) => storedItem(row, 'a'.repeat(2000), 1))
+  await storeRun(output, items)
+  const command = ['-c', '"$0" "$@" > /dev/full', process.execPath, bin, ...words, '-o', output]
+  const ended = promisify(execFile)('sh', command)
+  await expect(ended).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^error: Cannot write to the standard output: ENOSPC/m),
+  })
 })

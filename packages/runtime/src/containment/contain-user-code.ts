@@ -230,15 +230,16 @@ const brokenPipes = new Set(['EPIPE', 'EIO'])
 let ignoresBrokenPipe = false
 
 /**
- * The reader of this process's output may stop reading or exit; neither the process nor the rollout that
- * printed fails because of that. Idempotent.
+ * The reader of this process's output may stop reading or exit, and its disk may be full; neither the process nor the rollout
+ * that printed fails because of that. A process whose standard output is lost on a disk ends with code 1. Idempotent.
  */
 export function ignoreBrokenPipe(): void {
   if (ignoresBrokenPipe) return
   ignoresBrokenPipe = true
-  for (const output of [process.stdout, process.stderr]) {
-    output.on('error', (error: NodeJS.ErrnoException) => {
-      if (!brokenPipes.has(error.code ?? '')) throw error
-    })
-  }
+  process.stderr.on('error', () => {})
+  process.stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+    if (brokenPipes.has(code ?? '')) return
+    process.stderr.write(`error: Cannot write to the standard output: ${message}\n`)
+    process.once('exit', (exitCode) => (process.exitCode = exitCode || 1))
+  })
 }

@@ -50,18 +50,14 @@ export async function writeTexts(
   }
 }
 
-/** Resolves with false when the reader has closed the pipe, as `| head` does. */
+/** Resolves with false when nothing more can be written, as behind `| head`. */
 async function isDrained(output: OutputStream): Promise<boolean> {
-  if ('errored' in output && isNotRead(output.errored)) return false
+  // It drains no more after an error, which the process reports where it matters.
+  if ('errored' in output && output.errored) return false
   try {
     await once(output, 'drain')
     return true
-  } catch (error) {
-    if (!isNotRead(error)) throw error
+  } catch {
     return false
   }
-}
-
-function isNotRead(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EPIPE'
 }
