@@ -5,9 +5,11 @@ import {
   endSignal,
   printError,
   runWithin,
+  standardError,
   type CommandSurroundings,
 } from './command/surroundings.ts'
 import { isWrongUse, wrongUseCode } from './command/exit-codes.ts'
+import { wrapped } from './command/terminal-text.ts'
 import { createProgram, packageVersion } from './program.ts'
 
 /**
@@ -57,7 +59,10 @@ async function runCommand(args: readonly string[]): Promise<number | undefined> 
 
 /** Errors of the user need a sentence; our own errors need a stack. */
 function describe(error: unknown): string {
-  if (isOsmosisError(error) || isWrongUse(error)) return `error: ${(error as Error).message}`
+  if (isOsmosisError(error) || isWrongUse(error)) {
+    const { isTTY = false, columns = 80 } = standardError()
+    return wrapped(`error: ${(error as Error).message}`, isTTY ? columns : Infinity).join('\n')
+  }
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }
 

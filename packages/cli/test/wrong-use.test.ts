@@ -1,7 +1,10 @@
+import { Writable } from 'node:stream'
+
+import { main } from '@osmosis/cli'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, run } from './in-process.ts'
-import { temporaryFolder } from './osmosis.ts'
+import { temporaryFolder, testEnvironment, workspace } from './osmosis.ts'
 
 inWorkspace()
 
@@ -49,6 +52,19 @@ it('eval run without a config names those of the workspace', async () => {
   const { code, stderr } = await run(['eval', 'run'])
   expect(code).toBe(2)
   expect(stderr).toMatch(/Configs here: configs\/eval\/.*echo\.toml/)
+})
+
+it.each([40, 80])('an error fits a terminal of %i columns', async (columns) => {
+  let text = ''
+  const write = (chunk: unknown, _encoding: string, done: () => void): void => {
+    text += String(chunk)
+    done()
+  }
+  const stderr = Object.assign(new Writable({ write }), { isTTY: true, columns })
+  await main(['eval', 'show', 'nothing'], { stderr, cwd: workspace, env: testEnvironment })
+  expect(text).toMatch(/^error: There is no run/)
+  const words = text.split('\n').filter((line) => line.includes(' '))
+  expect(Math.max(...words.map((line) => line.length))).toBeLessThanOrEqual(columns)
 })
 
 const long = 'x'.repeat(300)

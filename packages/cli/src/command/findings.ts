@@ -1,4 +1,4 @@
-import { styled } from './terminal-text.ts'
+import { outputWidth, styled, wrapped } from './terminal-text.ts'
 
 /** The result of a check. */
 export interface CheckFinding {
@@ -27,14 +27,15 @@ export function fail(check: string, message: string, advice?: string): CheckFind
 
 const styles = { ok: 'green', warn: 'yellow', fail: 'red' } as const
 
-/** Human-readable findings: a line each, with the advice below it. */
+/** Human-readable findings, each with the advice below it. */
 export function findingLines(findings: readonly CheckFinding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length))
+  const indent = ' '.repeat(width + 8)
   return findings
     .map(({ level, check, message, advice }) => {
-      const indent = `\n${' '.repeat(width + 8)}`
-      const text = [message, ...(advice === undefined ? [] : [`→ ${advice}`])].join('\n')
-      return `${styled(styles[level], level.padEnd(4))}  ${check.padEnd(width)}  ${text.replaceAll('\n', indent)}\n`
+      const texts = [message, ...(advice === undefined ? [] : [`→ ${advice}`])]
+      const lines = texts.flatMap((text) => wrapped(text, outputWidth() - indent.length))
+      return `${styled(styles[level], level.padEnd(4))}  ${check.padEnd(width)}  ${lines.join(`\n${indent}`)}\n`
     })
     .join('')
 }
