@@ -84,7 +84,7 @@ async function torchDemo(): Promise<void> {
     const after = evaluations.at(-1)?.run ?? ''
     const inRuns = ['--output', runs]
     say(`\n${await osmosis('eval', 'compare', 'before', after, '--metric', 'reward', ...inRuns)}`)
-    say(`In the browser     npx osmosis eval view --output ${path.relative(root, runs)}`)
+    say(`In the browser     npx osmosis eval view ${path.relative(root, path.dirname(runs))}`)
   } finally {
     await stop(server)
   }

@@ -15,7 +15,7 @@ import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
 import { pythonWithTorch, temporaryFolder, withTorch } from '@osmosis/testing/kit'
 import { expect, onTestFinished } from 'vitest'
 
-import { servedRollouts, train, type LocalLearner } from '../src/index.ts'
+import { servedRollouts, train, type LocalLearner, type TrainOptions } from '../src/index.ts'
 import { tableLearner } from './reference/table-learner.ts'
 
 const { it } = withTorch()
@@ -114,7 +114,7 @@ class LikesOneLetter extends Grader {
   }
 }
 
-it('a seed repeats a training to the last bit, however many answers are sampled together', async () => {
+it('a seed repeats a training to the last bit, however many answers are sampled together, also in parts', async () => {
   const backend = new LocalBackend({ workflow: SaysLetters, grader: LikesOneLetter })
   const app = createRolloutServer({ backend, trajectories: false, logger: false })
   const server = await serve(app, { port: 0, handleSignals: false })
@@ -126,9 +126,21 @@ it('a seed repeats a training to the last bit, however many answers are sampled 
     metadata: null,
     otherColumns: {},
   }))
-  const trained = async (seed: number, maxInFlight: number) => {
-    const learner = await tableLearner({ seed, microBatchTokens: 64 }, 'CrowdedPolicy')
+  const trained = async (seed: number, maxInFlight: number, starts = 1) => {
     const folder = await temporaryFolder()
+    for (let start = 1; start < starts; start += 1) {
+      const interrupt = new AbortController()
+      const stop = () => interrupt.abort(new Error('interrupted'))
+      const part = trainedIn(folder, { seed, maxInFlight, signal: interrupt.signal, onStep: stop })
+      await expect(part).rejects.toThrow('interrupted')
+    }
+    return trainedIn(folder, { seed, maxInFlight })
+  }
+  const trainedIn = async (
+    folder: string,
+    { seed, ...more }: { seed: number } & Partial<TrainOptions>,
+  ) => {
+    const learner = await tableLearner({ seed, microBatchTokens: 64 }, 'CrowdedPolicy')
     const { steps } = await train({
       folder,
       learner,
@@ -137,9 +149,9 @@ it('a seed repeats a training to the last bit, however many answers are sampled 
       steps: 3,
       rowsPerStep: 2,
       attempts: 4,
-      maxInFlight,
       update: { learningRate: 0.2, epochs: 2, minibatches: 2 },
       seed,
+      ...more,
     })
     await learner.export(path.join(folder, 'model'))
     const weights = readFileSync(path.join(folder, 'model', 'weights.json'), 'utf8')
@@ -149,5 +161,6 @@ it('a seed repeats a training to the last bit, however many answers are sampled 
   const first = await trained(1, 8)
   expect(first.reward).toBeGreaterThan(0)
   for (const maxInFlight of [8, 3, 1]) expect(await trained(1, maxInFlight)).toEqual(first)
+  expect(await trained(1, 5, 3)).toEqual(first)
   expect((await trained(2, 8)).weights).not.toEqual(first.weights)
 })

@@ -100,7 +100,7 @@ export interface TrainResult {
    * answered. The start counts, and is the best when no other was better. Undefined when none was measured.
    */
   readonly best: CheckpointRecord | undefined
-  /** Folder of the runs: `osmosis eval view --output <folder>`. */
+  /** Folder of the runs; `osmosis eval view <folder of the training>` shows them. */
   readonly runs: string
 }
 
