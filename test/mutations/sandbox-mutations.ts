@@ -49,7 +49,7 @@ export const sandboxMutations: readonly Mutation[] = [
   },
   {
     name: 'artifacts: a deep folder remains',
-    file: 'packages/runtime/src/backend/remove-tree.ts',
+    file: 'packages/runtime/src/files.ts',
     from: 'await rename(below, path.join(folder, randomUUID()))',
     to: 'await chmod(below, 0o700)',
     ...workFolder,

@@ -23,7 +23,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/openai-agents/src': 10,
   'packages/runtime/src/backend': 14,
   'packages/strands/src': 11,
-  'packages/testing/kit': 34,
+  'packages/testing/kit': 35,
   'packages/testing/src/backend-contract': 9,
   'packages/trainer-links/src': 9,
   'packages/viewer/page/run': 11,

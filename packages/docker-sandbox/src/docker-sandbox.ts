@@ -22,7 +22,7 @@ export interface DockerSandboxOptions extends SandboxLimits, ReadOptions {
    * The image, such as `python:3.13-slim`; pulled where it is missing. It needs `sh`, `cat`, `chmod`, `mkdir` and `sleep`.
    */
   readonly image: string
-  /** Who runs commands. Default: the user of the image; `nobody` (65534) where that is root. */
+  /** Who runs commands. Default: the user of the image; 65534 where that is root. */
   readonly user?: string
   /** Label `osmosis.run` of the container, by which a clean-up finds it. Default: the id of this process. */
   readonly run?: string
@@ -46,7 +46,7 @@ export interface DockerSandboxOptions extends SandboxLimits, ReadOptions {
 const folder = '/work'
 
 /** Names the command that a process belongs to, in the variables of the process. */
-const commandVariable = 'OSMOSIS_COMMAND'
+const commandVariable = 'SANDBOX_COMMAND'
 
 /**
  * Kills all processes of this user except those of the commands "$@", which still run. A process that starts others must

@@ -31,7 +31,7 @@ export interface CommandEnd {
 
 /** How long output may stay open after its command has ended: another process may hold it. */
 const graceMs = 1000
-/** How often Docker is asked whether a command has ended whose output is open. */
+/** How often a command whose output is open is inspected. */
 const inspectEveryMs = 500
 
 /** Runs a command in a container until it ends. What it started may still run. */

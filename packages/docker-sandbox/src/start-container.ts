@@ -17,7 +17,8 @@ export interface ContainerSettings {
   readonly signal: AbortSignal | undefined
 }
 
-const nobody = '65534:65534'
+/** Owns nothing. */
+const plainUser = '65534:65534'
 
 /** Does nothing until the container is removed, and waits for processes whose parents ended before them. */
 const idle = 'while :; do sleep 3600 & wait; done'
@@ -52,7 +53,7 @@ async function chooseUser(
   { user, image, folder }: ContainerSettings,
 ): Promise<string> {
   const { Config } = await docker.getImage(image).inspect()
-  const chosen = user ?? (/^(?:root|0)?(?::|$)/.test(Config.User) ? nobody : Config.User)
+  const chosen = user ?? (/^(?:root|0)?(?::|$)/.test(Config.User) ? plainUser : Config.User)
   await exitCodeIn(container, '0', ['chmod', '777', folder])
   const isAllowed = (await exitCodeIn(container, chosen, ['/bin/sh', '-c', '[ -w . ]'])) === 0
   return isAllowed || user !== undefined ? chosen : '0'

@@ -61,7 +61,7 @@ describe('the exit code of a command in a container cannot be forged', () => {
     await box.write('b', 'something else')
     await box.exec(line, { timeoutSeconds: 20 })
     await box.write('b', 'something else').catch(() => {})
-    // A container that cannot be cleaned is removed: then there is no verdict.
+    // A container that cannot be cleaned is removed: then the judge fails.
     const judged = box.exec(['cmp', 'a', 'b'], { timeoutSeconds: 20 })
     const code = await judged.then(
       ({ exitCode }) => exitCode,
@@ -85,7 +85,7 @@ describe('the exit code of a command in a container cannot be forged', () => {
     expect(await code).toMatchObject({ exitCode: null, timedOut: true })
   })
 
-  it('and nothing that a command started runs after it, while others go on', async () => {
+  it('and nothing that a command started runs after it, while others run', async () => {
     const box = await sandbox()
     const other = box.exec('sleep 4; echo done')
     const leaving = 'setsid sleep 71 & nohup sleep 72 & (sleep 73 &) & sleep 0.2'
@@ -170,7 +170,7 @@ describe('a container has few rights', () => {
     expect((await box.exec('echo > x && mkdir -p y/z')).exitCode).toBe(0)
   })
 
-  it('but root, without capabilities, where its user is asked for', async () => {
+  it('but root, without capabilities, where an option names it', async () => {
     const box = await sandbox({ user: '0' })
     const { stdout } = await box.exec('id -u; grep -E "^CapEff" /proc/self/status')
     expect(stdout).toBe('0\nCapEff:\t0000000000000000\n')

@@ -13,7 +13,7 @@ export const defaultMaxBytes = 64 * 1024 * 1024
  * Opens a regular file whose real path is below a folder. The caller closes it.
  *
  * @param flags - as `open` of Linux has them
- * @throws OsmosisError with code `invalid_request` for a path outside, `tool_failed` for what is no regular file; the error of
+ * @throws OsmosisError with code `invalid_request` for a path outside, `tool_failed` for anything but a regular file; the error of
  * the file system
  */
 export async function openBelow(folder: string, file: string, flags: number): Promise<FileHandle> {
@@ -67,7 +67,7 @@ export function tooLarge(file: string, maxBytes: number): OsmosisError {
 /**
  * The real path of a file below a folder, with links followed. The file may not exist yet.
  *
- * @throws OsmosisError with code `invalid_request` for a path outside, `tool_failed` for a link to what is no regular file
+ * @throws OsmosisError with code `invalid_request` for a path outside, `tool_failed` for a link to a device or the like
  */
 export async function pathBelow(folder: string, file: string): Promise<string> {
   const root = await realpath(folder)

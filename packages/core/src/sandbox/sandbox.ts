@@ -14,7 +14,7 @@ export interface Sandbox {
    * The bytes of a file.
    *
    * @param path - below the folder of the sandbox
-   * @throws OsmosisError with code `tool_failed` when it cannot be read, is no regular file or too large, `invalid_request` for
+   * @throws OsmosisError with code `tool_failed` when it cannot be read, is too large or not a regular file, `invalid_request` for
    * a path outside
    */
   read(path: string, options?: ReadOptions): Promise<Uint8Array>

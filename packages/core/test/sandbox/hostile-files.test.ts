@@ -30,7 +30,7 @@ async function sandboxAfter(line: string, maxBytes?: number): Promise<LocalSandb
 
 const socket = `${JSON.stringify(process.execPath)} -e 'require("net").createServer().listen("x", () => process.kill(process.pid, "SIGKILL"))' || true`
 
-/** What the code of a model did, so that `x` is no ordinary file, and the code of the error. */
+/** What the code of a model did, so that `x` cannot be opened, and the code of the error. */
 const notRegular: readonly (readonly [what: string, line: string, code: string])[] = [
   ['a FIFO', 'mkfifo x', 'tool_failed'],
   ['a link to a FIFO', 'mkfifo f; ln -s f x', 'tool_failed'],
@@ -72,7 +72,7 @@ describe('a FIFO in the sandbox does not block the process', { timeout: 20_000 }
     const other = box.exec('cat x > got & exec 3> x; : > open; sleep 1; printf said >&3')
     await expect.poll(async () => (await box.exec('test -e open')).exitCode).toBe(0)
     await expect(box.read('x')).rejects.toThrow('x is not a regular file.')
-    await expect(box.write('x', 'told')).rejects.toThrow('x is not a regular file.')
+    await expect(box.write('x', 'written')).rejects.toThrow('x is not a regular file.')
     await other
     await expect.poll(async () => (await box.exec('cat got')).stdout).toBe('said')
   })

@@ -71,10 +71,10 @@ export function damagedRun(message: string, cause?: unknown): OsmosisError {
 
 /** The error of a failed write to a file of a run. */
 export async function storageError(file: string, cause: unknown): Promise<OsmosisError> {
-  const kept = 'Items that have ended are stored'
+  const stored = 'Items that have ended are stored'
   return failedWrite(
     file,
     cause,
-    `${kept}; free some space and start the run again to complete it.`,
+    `${stored}; free some space and start the run again to complete it.`,
   )
 }

@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import { errorMessage, OsmosisError, type WorkFolderOptions } from '@osmosis/core'
 import { openBelow } from '@osmosis/core/sandbox'
 
-import { removeTree } from './remove-tree.ts'
+import { removeTree } from '../files.ts'
 
 /** How much the artifacts of a rollout may have: the agent may leave a file that is larger than the disk. Bytes. */
 const maxArtifactBytes = 1024 ** 3
@@ -50,7 +50,7 @@ export class WorkFolder {
     let rest = maxArtifactBytes
     try {
       for await (const name of glob([...artifacts], { cwd: this.path })) {
-        // Links may name files of the host, and what is no regular file may never end.
+        // Links may name files of the host, and other files may never end.
         if (!(await lstat(path.join(this.path, name))).isFile()) continue
         const target = artifactsDir()
         if (target === null) throw new Error('the folder for artifacts cannot be created')

@@ -75,7 +75,7 @@ function parametersOf(path: string): z.ZodObject {
 /** How long the file system of a healthy server takes at most. */
 const longestMs = 3000
 
-/** The same routes; `/health` tells that the server is not healthy when the file system of a folder does not answer. */
+/** The same routes; `/health` answers 503 when the file system of a folder does not answer. */
 export function withFileSystem(routes: readonly ServerRoute[], folder: string): ServerRoute[] {
   const answersWithin = watchFileSystem(folder)
   return routes.map((route) => {

@@ -5,7 +5,7 @@ import path from 'node:path'
 
 import { AgentWorkflow, type AgentWorkflowContext } from '@osmosis/core'
 
-/** Reads FIFOs that nobody writes to, as code of users does with files that a model made. */
+/** Reads FIFOs without a writer, as code of users does with files that a model made. */
 export class FrozenWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const fifo = path.join(await ctx.workFolder(), 'fifo')
