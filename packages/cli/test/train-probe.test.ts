@@ -5,6 +5,7 @@ import { pythonWithTorch, temporaryFolder, withTorch } from '@osmosis/testing/ki
 import { expect } from 'vitest'
 
 import { inWorkspace, run as osmosis } from './in-process.ts'
+import { startOsmosis } from './osmosis.ts'
 
 inWorkspace()
 const { it } = withTorch()
@@ -64,7 +65,7 @@ async function trainWith(...flags: readonly string[]): Promise<string> {
 
 it('no uv: the message names the command that installs it', async () => {
   const [output, PATH] = [await temporaryFolder(), '/nowhere']
-  const { stderr } = await osmosis(['train', 'local', config, '-o', output], { PATH })
+  const { stderr } = await startOsmosis(['train', 'local', config, '-o', output], { PATH }).finished
   expect(stderr).toContain('curl -LsSf https://astral.sh/uv/install.sh | sh')
 })
 
@@ -209,4 +210,20 @@ it('a plan needs no Python', async () => {
   expect(stderr).toMatch(/^Model +some\/model$/m)
   expect(stderr).toMatch(/^Trained +LoRA adapters of rank 16$/m)
   expect(code).toBe(0)
+})
+
+it.each([
+  ['no solution', 1, 'error: No solution found when resolving script dependencies'],
+  ['no connection', 2, 'error: Request failed after 3 retries in 8.6s'],
+  ['no disk', 2, 'warning: slow\nerror: Failed to extract archive\n  cause: No space left'],
+])('uv that fails with %s: the message says so, and what to do', async (_, code, said) => {
+  const folder = await temporaryFolder()
+  const uv = path.join(folder, 'uv')
+  writeFileSync(uv, `#!/bin/sh\nprintf '%s\\n' '${said}' >&2\nexit ${code}\n`)
+  chmodSync(uv, 0o755)
+  const output = await temporaryFolder()
+  const args = ['train', 'local', config, '-o', output]
+  const { stderr } = await startOsmosis(args, { PATH: folder }).finished
+  expect(stderr).toMatch(/^error: uv could not install .* or pass --python .*\. uv says:\n/)
+  expect(stderr).toContain(said.slice(said.indexOf('error: ') + 7))
 })

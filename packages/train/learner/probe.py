@@ -14,8 +14,9 @@ EXAMPLE = "Qwen/Qwen3-0.6B"
 
 
 def fail(message):
+    """Ends with a code that uv does not end with."""
     print(f"error: {message}", file=sys.stderr)
-    raise SystemExit(2)
+    raise SystemExit(78)
 
 
 def check():

@@ -227,9 +227,9 @@ function lastLines(child: ChildProcess, logFile: string | undefined): () => stri
   const log = logFile === undefined ? undefined : createWriteStream(logFile, { flags: 'a' })
   log?.on('error', () => {})
   if (child.stderr === null) return () => ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    log?.write(text)
-    lines.push(...text.split('\n').filter((line) => line.trim() !== ''))
+  child.stderr.on('data', (bytes: Buffer) => log?.write(bytes))
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    if (line.trim() !== '') lines.push(line)
     lines.splice(0, lines.length - remembered)
   })
   child.stderr.on('close', () => log?.end())
@@ -245,9 +245,9 @@ async function endOf(
     const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
     const [, ...errors] = `\n${lines()}`.split('\nerror: ')
     const said = errors.at(-1)
-    if (code === 2 && said !== undefined) {
-      const isOfUv = command === 'uv' && /^Failed|No solution/.test(said)
-      return new OsmosisError('learner_error', isOfUv ? `${said}\n${uvRepair}` : said)
+    if (said !== undefined && code === foundOut) return new OsmosisError('learner_error', said)
+    if (said !== undefined && command === 'uv') {
+      return new OsmosisError('learner_error', `${uvRepair}\n${said}`)
     }
     const how = code === null ? `was ended by ${signal}` : `ended with code ${code}`
     return new OsmosisError('learner_error', `The learner ${how}. It printed last:\n${lines()}`)
@@ -259,8 +259,11 @@ async function endOf(
   }
 }
 
+/** The exit code of a learner that has found out what is wrong. */
+const foundOut = 78
+
 const uvRepair =
-  'uv could not install the learner. Run the same command again with a connection, or pass --python with a Python that has torch, transformers and peft.'
+  'uv could not install Python with torch, transformers and peft for the learner. Run the same command again with a connection, or pass --python with a Python that has them. uv says:'
 
 /** Why a program cannot be run, and what to do. */
 function unusable(command: string, error: unknown): string {

@@ -568,11 +568,11 @@ class WithVllm(unittest.TestCase):
         learner.close()
 
     def test_says_what_vllm_printed_when_it_does_not_start(self):
-        with self.assertRaisesRegex(RuntimeError, "code 2"):
+        with self.assertRaisesRegex(RuntimeError, "code 78"):
             self.start(VLLM_STAND_IN_FAILS="1")
 
     def test_refuses_to_train_all_weights_with_vllm(self):
-        with self.assertRaisesRegex(RuntimeError, "code 2"):
+        with self.assertRaisesRegex(RuntimeError, "code 78"):
             self.start("--lora-rank", "0")
 
     def test_vllm_ends_with_a_learner_that_is_killed(self):
