@@ -64,8 +64,8 @@ export const sandboxMutations: readonly Mutation[] = [
   {
     name: 'server: a server without threads is healthy',
     file: 'packages/server/src/http/shell-routes.ts',
-    from: 'if (await answersWithin(longestMs)) return',
-    to: 'if (longestMs > 0) return',
+    from: 'if (watch.silentSeconds < longestSilence) return',
+    to: 'if (watch.silentSeconds >= 0) return',
     tests: ['packages/cli/test/frozen-server.test.ts'],
   },
   {

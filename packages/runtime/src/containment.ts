@@ -2,7 +2,7 @@
 export {
   endWhenBlocked,
   exitDespiteThreads,
-  watchFileSystem,
+  FileSystemWatch,
 } from './containment/blocked-threads.ts'
 export {
   containUserCode,

@@ -1,66 +1,67 @@
 import { spawn } from 'node:child_process'
 import { stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 
 // User code may open a FIFO, and a disk may be gone: a thread of libuv then waits forever. There are few of them.
 
-/** Questions without an answer, by folder: one that is never answered is not asked again. */
-const asked = new Map<string, Promise<void>>()
+/** All that are open. */
+const watches = new Set<FileSystemWatch>()
 
-/** The folders that this process needs. */
-const needed = new Set([tmpdir()])
+/** Asks the file system of a folder every second whether it answers. The caller closes it. */
+export class FileSystemWatch {
+  readonly #folder: string
+  readonly #timer = setInterval(() => this.#ask(), 1000).unref()
+  #isAsked = false
+  #silentSeconds = 0
 
-/** Returns whether the file system of a folder answers within a time. The process needs it until its end. */
-export function watchFileSystem(folder: string): (limitMs: number) => Promise<boolean> {
-  needed.add(folder)
-  return async (limitMs) => fileSystemAnswers(folder, limitMs)
+  constructor(folder: string) {
+    this.#folder = folder
+    watches.add(this)
+  }
+
+  /** For how long the file system has not answered. Time in which the event loop was blocked does not count. */
+  get silentSeconds(): number {
+    return this.#silentSeconds
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    watches.delete(this)
+  }
+
+  #ask(): void {
+    if (this.#isAsked) {
+      this.#silentSeconds += 1
+      return
+    }
+    this.#isAsked = true
+    const answered = (): void => {
+      this.#isAsked = false
+      this.#silentSeconds = 0
+    }
+    stat(this.#folder).then(answered, answered)
+  }
 }
 
-async function fileSystemAnswers(folder: string, limitMs: number): Promise<boolean> {
-  const answer = asked.get(folder) ?? ask(folder)
-  const late = new AbortController()
-  const limit = sleep(limitMs, true, { ref: false, signal: late.signal }).catch(() => false)
-  const isLate = await Promise.race([answer, limit])
-  late.abort()
-  // An event loop that was busy may find the answer after the time.
-  if (isLate === true) await setImmediate()
-  return asked.get(folder) !== answer
-}
-
-async function ask(folder: string): Promise<void> {
-  const answer = stat(folder).then(
-    () => void asked.delete(folder),
-    () => void asked.delete(folder),
-  )
-  asked.set(folder, answer)
-  return answer
-}
-
-/** How long the file system may not answer while a process ends. */
-const longestMs = 10_000
+/** How long a file system may not answer while a process ends. Seconds. */
+const longestSilence = 10
 
 /**
- * Ends the process when its file system stops answering: its end would wait forever.
+ * Ends the process when a file system does not answer: its end would wait forever.
  *
  * @param ended - aborted when it needs no watching any more
  */
 export function endWhenBlocked(ended: AbortSignal, exitCode: number, onBlocked: () => void): void {
-  const watch = async (): Promise<void> => {
-    while (await allAnswer()) {
-      await sleep(1000, undefined, { ref: false, signal: ended }).catch(() => {})
-      if (ended.aborted) return
-    }
+  const own = new FileSystemWatch(tmpdir())
+  const timer = setInterval(() => {
+    if (![...watches].some(({ silentSeconds }) => silentSeconds >= longestSilence)) return
     onBlocked()
     process.exit(exitCode)
-  }
-  watch().catch(() => {})
-}
-
-async function allAnswer(): Promise<boolean> {
-  const folders = [...needed]
-  const answers = folders.map(async (folder) => fileSystemAnswers(folder, longestMs))
-  return (await Promise.all(answers)).every(Boolean)
+  }, 1000).unref()
+  ended.addEventListener('abort', () => {
+    clearInterval(timer)
+    own.close()
+  })
 }
 
 /** Kills a process unless it has ended, which closes the standard input. */

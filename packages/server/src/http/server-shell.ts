@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { OpenAPIHono } from '@hono/zod-openapi'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { EgressPolicy, type EgressOptions } from '@osmosis/core/http'
+import { FileSystemWatch } from '@osmosis/runtime/containment'
 import type { Context } from 'hono'
 
 import { CallbackDelivery, type CallbackRetryOptions } from '../delivery/callback-delivery.ts'
@@ -184,11 +185,13 @@ export function createServerShell(
     ending,
   )
   const { maxBodyBytes = 64 * 1024 * 1024 } = options
-  const routes = withFileSystem(protocol.routes, outboxDir ?? tmpdir())
+  const watch = new FileSystemWatch(outboxDir ?? tmpdir())
+  const routes = withFileSystem(protocol.routes, watch)
   const app = createApp({ ...protocol, routes }, { keys, maxBodyBytes, logger, metrics })
   const end = async (waitSeconds?: number): Promise<void> => {
     await life.end(waitSeconds)
     metrics.close()
+    watch.close()
   }
   return {
     fetch: async (request, host) => {

@@ -1,5 +1,5 @@
 import { z, type OpenAPIHono } from '@hono/zod-openapi'
-import { watchFileSystem } from '@osmosis/runtime/containment'
+import type { FileSystemWatch } from '@osmosis/runtime/containment'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Outbox } from '../delivery/outbox.ts'
@@ -72,20 +72,22 @@ function parametersOf(path: string): z.ZodObject {
   return z.object(Object.fromEntries(names.map((name) => [name, z.string()])))
 }
 
-/** How long the file system of a healthy server takes at most. */
-const longestMs = 3000
+/** How long the file system of a healthy server may not answer. Seconds. */
+const longestSilence = 3
 
-/** The same routes; `/health` answers 503 when the file system of a folder does not answer. */
-export function withFileSystem(routes: readonly ServerRoute[], folder: string): ServerRoute[] {
-  const answersWithin = watchFileSystem(folder)
+/** The same routes; `/health` answers 503 when the file system does not answer. */
+export function withFileSystem(
+  routes: readonly ServerRoute[],
+  watch: FileSystemWatch,
+): ServerRoute[] {
   return routes.map((route) => {
     if (route.path !== '/health') return route
     const { answers } = route
     return {
       ...route,
       answers: { ...answers, 503: { description: 'The file system does not answer' } },
-      async handle(...request) {
-        if (await answersWithin(longestMs)) return route.handle(...request)
+      handle(...request) {
+        if (watch.silentSeconds < longestSilence) return route.handle(...request)
         throw new HttpRefusal(503, 'The file system does not answer')
       },
     }
