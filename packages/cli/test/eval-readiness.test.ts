@@ -30,7 +30,7 @@ const forgetful: Steps = [
 ]
 
 describe('the training readiness of a run', () => {
-  it('is yes when rows have a gradient and no rollout is lost', async () => {
+  it('is yes when rows have a training signal and no rollout is lost', async () => {
     const items = rewarded([
       [1, 0, 1, 0],
       [1, 1, 1, 0],
@@ -40,7 +40,7 @@ describe('the training readiness of a run', () => {
     ])
     expect(await readiness({ rows: 5, n: 4, items })).toStrictEqual([
       'Ready to train: yes',
-      '✓ 60.0 % of 5 rows have a gradient in groups of 4 (36.7 % of 2). Of the other rows, 1 never passes, 1 always does.',
+      '✓ 60.0 % of 5 rows have a training signal in groups of 4 (36.7 % of 2). Of the other rows, 1 never passes, 1 always does.',
       expect.stringContaining(' --filter -is:signal'),
       '✓ Every rollout has a reward.',
       '✓ Every call extends the conversation before it.',
@@ -99,7 +99,7 @@ describe('the training readiness of a run', () => {
     })
     expect(equal.slice(0, 2)).toStrictEqual([
       'Ready to train: no',
-      '! No row has a gradient in groups of 2: nothing would be learned. Of the other rows, 1 never passes, 1 always does.',
+      '! No row has a training signal in groups of 2: nothing would be learned. Of the other rows, 1 never passes, 1 always does.',
     ])
     const silent = rewarded([[1, 0]]).map((item) => ({
       ...item,
@@ -114,7 +114,7 @@ describe('the training readiness of a run', () => {
     const lines = await readiness({ rows: 1, n: 2, items: rewarded([[1, 0]]) })
     expect(lines.slice(0, 2)).toStrictEqual([
       'Ready to train: not known',
-      '? 100.0 % of 1 row has a gradient in groups of 2. With this few rows the figure is rough.',
+      '? 100.0 % of 1 row has a training signal in groups of 2. With this few rows the figure is rough.',
     ])
     const silent = rewarded([[1, 0]]).map((item) => ({
       ...item,
@@ -127,7 +127,7 @@ describe('the training readiness of a run', () => {
   it('is not known with one attempt per row', async () => {
     expect((await readiness({ rows: 2, items: rewarded([[1], [0]]) })).slice(0, 2)).toStrictEqual([
       'Ready to train: not known',
-      '? With one attempt per row it is not known which rows have a gradient. Run it with --n 4 or more.',
+      '? With one attempt per row it is not known which rows have a training signal. Run it with --n 4 or more.',
     ])
   })
 })

@@ -215,9 +215,7 @@ describe('the summary of a run', () => {
       expect.stringMatching(
         /^Pass rate +56\.3 % +between .*; 45 of 80 have a reward of 1 or more$/,
       ),
-      expect.stringMatching(
-        /^Gradient +100\.0 % +between .*; 20 of 20 rows with a training signal/,
-      ),
+      expect.stringMatching(/^Signal +100\.0 % +between .*; 20 of 20 rows with a training signal/),
       'Time         10.0 s in all, 8.00 rollouts/s',
       '',
       expect.stringMatching(/^In the browser {2}osmosis eval view \S*airline$/),
@@ -348,7 +346,7 @@ describe('the report of a run', () => {
     )
     expect(stdout).toMatch(/^Pass@2 +\d+\.\d % +between .* one of 2 passes \(rough: few rows\)/m)
     expect(stdout).toMatch(
-      /^Gradient +100\.0 % +between 86\.1 and 100\.0 %; 20 of 20 rows with a training signal/m,
+      /^Signal +100\.0 % +between 86\.1 and 100\.0 %; 20 of 20 rows with a training signal/m,
     )
     expect(stdout).toMatch(
       /^Tokens +100 +per rollout, median 100, .*; 8,000 written and 80,000 read in all$/m,

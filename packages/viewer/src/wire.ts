@@ -36,6 +36,10 @@ export interface RunSummary extends RunProgress {
   readonly passInterval: readonly [low: number, high: number] | null
   /** Share of the rows whose attempts differ in reward; null with one attempt per row. */
   readonly signal: number | null
+  /** Rollouts that failed. */
+  readonly failed: number
+  /** Rollouts with possible reward hacking. */
+  readonly suspicious: number
   /** Names of its baseline and its re-gradings. */
   readonly variants: readonly string[]
 }
@@ -79,7 +83,7 @@ export interface TrainingSummary {
   /** Mean reward of each step with rewards. */
   readonly rewards: readonly number[]
   /** Of the last step. */
-  readonly alarms: number
+  readonly alarms: readonly string[]
   /** ISO 8601, UTC; null when unknown. */
   readonly startedAt: string | null
 }

@@ -201,12 +201,15 @@ describe('grading again', () => {
 describe('the list of runs', () => {
   it('is searched and sorted, has the trend of a rollout, and leads to a comparison', async () => {
     const { page, problems } = await open('#/')
-    const group = page.getByRole('region', { name: 'airline-support' })
+    const group = page.getByRole('rowgroup', { name: 'airline-support' })
     await group.getByRole('img', { name: /^from \d+\.\d % to \d+\.\d %$/ }).waitFor()
     const names = (): Promise<string[]> => group.locator('td.name a:first-child').allInnerTexts()
-    await group.getByRole('button', { name: 'Run' }).click()
+    expect(await page.getByRole('columnheader', { name: 'Pass rate' }).count()).toBe(1)
+    await group.getByText('pass rate on airline.jsonl, the oldest first').waitFor()
+    const byName = page.getByRole('button', { name: /^Run\b/ })
+    await byName.click()
     expect(await names()).toEqual(['airline-base', 'airline-two', 'planted', 'rendered', 'thrown'])
-    await group.getByRole('button', { name: 'Run' }).click()
+    await byName.click()
     expect((await names())[0]).toBe('thrown')
     await page.getByLabel('Search runs').fill('airline-support qwen3-8b:two')
     expect(await names()).toEqual(['airline-two'])

@@ -132,7 +132,7 @@ test('pass@k and pass^k leave rows with fewer attempts out, and count them', () 
   ])
 })
 
-test('rows with a gradient, now and at other group sizes', () => {
+test('rows with a training signal, now and at other group sizes', () => {
   expect(groups).toEqual({ rows: 7, never: 1, signal: 4, flat: 1, always: 1 })
   expect(stats.gradient).toEqual(estimate(0.57142857142857, 0.07707772488276, 1.065779417974382, 7))
   expect(stats.gradient_at).toEqual([
@@ -156,7 +156,7 @@ test('a row of which one attempt has ended says nothing about gradients yet', ()
   expect(runStatistics(run).stats.gradient).toMatchObject({ value: 0.5, rows: 2 })
 })
 
-test('there is one share of rows with a gradient, whatever failed', () => {
+test('there is one share of rows with a training signal, whatever failed', () => {
   const rewards = [
     [0, null, 1, null],
     [null, null, null, null],
@@ -287,7 +287,7 @@ test.each([
   expect(tQuantile(degrees)).toBeCloseTo(quantile, 9)
 })
 
-test('pass^k and the chance of a gradient are the shares of all draws of k attempts', () => {
+test('pass^k and the chance of a training signal are the shares of all draws of k attempts', () => {
   const rewards = fc.array(fc.constantFrom(0, 0.5, 1, null), { minLength: 1, maxLength: 8 })
   fc.assert(
     fc.property(rewards, fc.integer({ min: 1, max: 8 }), (all, size) => {

@@ -152,7 +152,7 @@ function RolloutLine(props: RolloutLineProps): JSX.Element {
   const value = table.value(item)
   const group = table.group(item)
   const question = isSameRow ? '' : (table.document.rows.question[group.place] ?? '')
-  const [facet] = question === '' ? Object.values(table.facets(group)) : []
+  const [facet] = question === '' ? Object.entries(table.facets(group)) : []
   const id = isSameRow ? null : givenId(group.key)
   const tokens = columns.completionTokens[item] ?? null
   return (
@@ -180,7 +180,7 @@ function RolloutLine(props: RolloutLineProps): JSX.Element {
       <span class="text">
         {id !== null && <code>{id}</code>}
         {question !== '' && <q title={question}>{oneLine(question)}</q>}
-        {facet !== undefined && <em>{facet}</em>}
+        {facet !== undefined && <em>{facet.join(' ')}</em>}
         {oneLine(columns.summary[item] ?? '')}
       </span>
       <Flags table={table} item={item} most={short ? 1 : 2} />

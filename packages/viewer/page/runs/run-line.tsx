@@ -71,10 +71,41 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
           {run.state}
           {run.state !== 'finished' && ` ${thousands(run.ended)} of ${thousands(run.total)}`}
         </span>
+        <Trouble
+          run={run}
+          query="is:failed"
+          text={`${thousands(run.failed)} failed`}
+          count={run.failed}
+        />
+        <Trouble
+          run={run}
+          query="is:unearned"
+          text={`possible hacking in ${thousands(run.suspicious)}`}
+          count={run.suspicious}
+        />
       </td>
       <td class="end wide">{duration(run.durationMs)}</td>
       <td class="end wide">{run.costUsd === null ? unknown : `$${run.costUsd.toFixed(2)}`}</td>
     </tr>
+  )
+}
+
+interface TroubleProps {
+  readonly run: RunSummary
+  readonly query: string
+  readonly text: string
+  readonly count: number
+}
+
+/** Rollouts of a run that somebody should look at; nothing when there are none. */
+function Trouble({ run, query, text, count }: TroubleProps): JSX.Element | null {
+  if (count === 0) return null
+  return (
+    <div>
+      <a class="alarm" href={hrefOf({ page: 'run', run: run.name, query })}>
+        {text}
+      </a>
+    </div>
   )
 }
 

@@ -20,8 +20,8 @@ export interface RunGroup {
   /** Empty for runs that cannot be read. */
   readonly rollout: string
   readonly runs: readonly RunListing[]
-  /** Pass rates of its runs, the oldest first. */
-  readonly trend: readonly number[]
+  /** The dataset of its newest run, and the pass rates of its runs on that, the oldest first. */
+  readonly trend: { readonly dataset: string; readonly passRates: readonly number[] }
 }
 
 /** Whether the words of a search are in what the list shows of a run. */
@@ -37,11 +37,12 @@ export function matches(run: RunListing, search: string): boolean {
 export function groupRuns(runs: readonly RunListing[], order: RunOrder): RunGroup[] {
   const byRollout = Map.groupBy(runs, (run) => (isSummary(run) ? run.rollout : ''))
   return [...byRollout].map(([rollout, own]) => {
-    const trend = own
-      .filter(isSummary)
-      .toSorted((a, b) => compare(a.startedAt, b.startedAt))
+    const inTime = own.filter(isSummary).toSorted((a, b) => compare(a.startedAt, b.startedAt))
+    const dataset = inTime.at(-1)?.dataset ?? ''
+    const passRates = inTime
+      .filter((run) => run.dataset === dataset)
       .flatMap(({ passRate }) => passRate ?? [])
-    return { rollout, runs: sorted(own, order), trend }
+    return { rollout, runs: sorted(own, order), trend: { dataset, passRates } }
   })
 }
 

@@ -47,6 +47,7 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
     )
   }
   const runs = listing.state === 'listed' ? listing.runs : []
+  const onMark = runs.length > 1 ? mark : undefined
   const groups = groupRuns(
     runs.filter((run) => matches(run, search)),
     order,
@@ -87,34 +88,36 @@ export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Elemen
           </button>
         </p>
       )}
-      {groups.map((group) => (
-        <Group
-          key={group.rollout}
-          {...{ group, order, onSort, marked }}
-          hasTitle={groups.length > 1 || group.trend.length > 1}
-          onMark={runs.length > 1 ? mark : undefined}
-        />
-      ))}
-      {plotted.length > 1 && <RunPlot runs={plotted} />}
       {runs.length > 1 && <CompareBar runs={runs} marked={marked} go={go} />}
+      {groups.length > 0 && (
+        <div class="sheet">
+          <table class="grid">
+            <Head order={order} onSort={onSort} hasMarks={onMark !== undefined} />
+            {groups.map((group) => (
+              <Group
+                key={group.rollout}
+                {...{ group, marked, onMark }}
+                hasTitle={groups.length > 1 || group.trend.passRates.length > 1}
+              />
+            ))}
+          </table>
+        </div>
+      )}
+      {plotted.length > 1 && <RunPlot runs={plotted} />}
     </main>
   )
 }
 
-interface GroupProps {
-  readonly group: RunGroup
-  readonly hasTitle: boolean
+/** Columns besides that of the marks. */
+const columns = 11
+
+interface HeadProps {
   readonly order: RunOrder
   readonly onSort: (key: RunKey) => void
-  readonly marked: readonly string[]
-  /** Undefined when there is only one run. */
-  readonly onMark: ((name: string, isOn: boolean) => void) | undefined
+  readonly hasMarks: boolean
 }
 
-/** The runs of a rollout in a table, with the trend of their pass rate. */
-function Group({ group, hasTitle, order, onSort, marked, onMark }: GroupProps): JSX.Element {
-  const { rollout, runs, trend } = group
-  const title = rollout === '' ? 'Not read' : rollout
+function Head({ order, onSort, hasMarks }: HeadProps): JSX.Element {
   const head = (key: RunKey, label: string, style = ''): JSX.Element => (
     <th class={style} aria-sort={sortOf(order, key)}>
       <button onClick={() => onSort(key)}>
@@ -125,49 +128,60 @@ function Group({ group, hasTitle, order, onSort, marked, onMark }: GroupProps): 
     </th>
   )
   return (
-    <section aria-label={title}>
+    <thead>
+      <tr>
+        {hasMarks && <th>Compare</th>}
+        {head('name', 'Run')}
+        {head('startedAt', 'Started', 'wide')}
+        {head('model', 'Model', 'wide')}
+        <th class="wide">Dataset</th>
+        {head('reward', 'Reward', 'end')}
+        {head('passRate', 'Pass rate', 'end')}
+        <th class="end wide" title="Rows whose attempts differ in reward">
+          Signal
+        </th>
+        <th class="end wide">Rows</th>
+        <th class="end">State</th>
+        {head('durationMs', 'Time', 'end wide')}
+        {head('costUsd', 'Cost', 'end wide')}
+      </tr>
+    </thead>
+  )
+}
+
+interface GroupProps {
+  readonly group: RunGroup
+  readonly hasTitle: boolean
+  readonly marked: readonly string[]
+  /** Undefined when there is only one run. */
+  readonly onMark: ((name: string, isOn: boolean) => void) | undefined
+}
+
+/** The runs of a rollout, below a line with its name and the trend of its pass rate. */
+function Group({ group, hasTitle, marked, onMark }: GroupProps): JSX.Element {
+  const { rollout, runs, trend } = group
+  const title = rollout === '' ? 'Not read' : rollout
+  return (
+    <tbody aria-label={title}>
       {hasTitle && (
-        <h2>
-          {title}
-          {trend.length > 1 && (
-            <>
-              <span class="dim">pass rate, the oldest first</span>
-              <Trend values={trend} text={(value) => percent(value)} />
-            </>
-          )}
-        </h2>
+        <tr class="group">
+          <th scope="rowgroup" colSpan={columns + (onMark === undefined ? 0 : 1)}>
+            <b>{title}</b>
+            {trend.passRates.length > 1 && (
+              <>
+                <span class="dim">
+                  pass rate on {trend.dataset.split('/').at(-1)}, the oldest first
+                </span>
+                <Trend values={trend.passRates} text={(value) => percent(value)} />
+              </>
+            )}
+          </th>
+        </tr>
       )}
-      <div class="sheet">
-        <table class="grid">
-          <thead>
-            <tr>
-              {onMark !== undefined && <th>Compare</th>}
-              {head('name', 'Run')}
-              {head('startedAt', 'Started', 'wide')}
-              {head('model', 'Model', 'wide')}
-              <th class="wide">Dataset</th>
-              {head('reward', 'Reward', 'end')}
-              {head('passRate', 'Pass rate', 'end')}
-              <th class="end wide">Training signal</th>
-              <th class="end wide">Rows</th>
-              <th class="end">State</th>
-              {head('durationMs', 'Time', 'end wide')}
-              {head('costUsd', 'Cost', 'end wide')}
-            </tr>
-          </thead>
-          <tbody>
-            {runs.map((run) => (
-              <RunLine
-                key={run.name}
-                run={run}
-                isMarked={marked.includes(run.name)}
-                onMark={onMark}
-              />
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </section>
+      {runs.map((run) => (
+        <RunLine key={run.name} run={run} isMarked={marked.includes(run.name)} onMark={onMark} />
+      ))}
+    </tbody>
   )
 }
 

@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
 import type { TrainingListing, TrainingSummary } from '../../src/wire.ts'
-import { counted, thousands } from '../format.ts'
+import { thousands } from '../format.ts'
 import { Trend } from '../parts/trend.tsx'
 import { hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
@@ -57,7 +57,11 @@ function TrainingLine({ training }: { training: TrainingSummary }): JSX.Element 
     <tr>
       <td class="name">
         <a href={hrefOf({ page: 'training', training: name })}>{name}</a>
-        {alarms > 0 && <div class="alarm">{counted(alarms, 'alarm')} in the last step</div>}
+        {alarms.map((alarm) => (
+          <div key={alarm} class="alarm">
+            {alarm}
+          </div>
+        ))}
       </td>
       <td class="wide mono">{model}</td>
       <td class="wide" title={dataset ?? ''}>

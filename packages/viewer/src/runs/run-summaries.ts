@@ -3,7 +3,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { errorMessage } from '@osmosis/core'
-import { gradientShare, meanValue, passRate, RunTable } from '@osmosis/eval/analysis'
+import { findings, gradientShare, meanValue, passRate, RunTable } from '@osmosis/eval/analysis'
 
 import type { RunListing, RunSummary } from '../wire.ts'
 import { OpenRun } from './open-run.ts'
@@ -77,6 +77,7 @@ export async function summarize(run: OpenRun, name: string): Promise<RunSummary>
   const { document } = view
   const table = new RunTable(document)
   const passes = passRate(table)
+  const found = findings(table)
   return {
     name,
     ...(await run.progress(view)),
@@ -93,6 +94,8 @@ export async function summarize(run: OpenRun, name: string): Promise<RunSummary>
     passRate: passes.value,
     passInterval: passes.ci95,
     signal: document.attempts > 1 ? gradientShare(table).value : null,
+    failed: found.find(({ key }) => key === 'failed')?.count ?? 0,
+    suspicious: found.find(({ key }) => key === 'unearned')?.count ?? 0,
     variants: await run.variants(),
   }
 }

@@ -52,7 +52,7 @@ export class OpenTraining {
       steps: steps.length,
       planned: started?.kind === 'start' ? started.steps : null,
       rewards,
-      alarms: steps.at(-1)?.alarms.length ?? 0,
+      alarms: steps.at(-1)?.alarms ?? [],
       startedAt: records.find((record) => record.kind === 'start')?.startedAt ?? null,
     }
   }

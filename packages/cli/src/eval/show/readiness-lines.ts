@@ -68,7 +68,7 @@ function remarksOf(run: ShownModel, breaks: readonly HistoryBreak[]): Remark[] {
   ]
 }
 
-/** With one attempt per row it is not known which rows have a gradient. */
+/** With one attempt per row it is not known which rows have a training signal. */
 function verdictOf(remarks: readonly Remark[]): string {
   const tones = new Set(remarks.map(({ tone }) => tone))
   if (tones.has('bad')) return styled('red', 'no')
@@ -76,14 +76,14 @@ function verdictOf(remarks: readonly Remark[]): string {
   return tones.has('warn') ? styled('yellow', 'yes, with losses') : styled('green', 'yes')
 }
 
-/** Also says how many rows would have a gradient in smaller groups. */
+/** Also says how many rows would have a training signal in smaller groups. */
 function gradientRemark(readiness: TrainingReadiness, { table }: ShownModel): Remark {
   const { gradient, smallerGroups } = readiness
   const { attempts } = table.document
   if (attempts < 2) {
     return {
       tone: 'open',
-      text: 'With one attempt per row it is not known which rows have a gradient. Run it with --n 4 or more.',
+      text: 'With one attempt per row it is not known which rows have a training signal. Run it with --n 4 or more.',
     }
   }
   if (gradient.value === null) {
@@ -106,8 +106,8 @@ function gradientRemark(readiness: TrainingReadiness, { table }: ShownModel): Re
     tone: gradient.value === 0 ? 'bad' : few === '' ? 'ok' : 'open',
     text:
       gradient.value === 0
-        ? `No row has a gradient in groups of ${formatCount(attempts)}: nothing would be learned.${rest}`
-        : `${valueText(gradient, 'share')} of ${formatQuantity(gradient.rows, 'row')} ${has(gradient.rows)} a gradient in groups of ${formatCount(attempts)}${smaller}.${rest}${few}`,
+        ? `No row has a training signal in groups of ${formatCount(attempts)}: nothing would be learned.${rest}`
+        : `${valueText(gradient, 'share')} of ${formatQuantity(gradient.rows, 'row')} ${has(gradient.rows)} a training signal in groups of ${formatCount(attempts)}${smaller}.${rest}${few}`,
     ...(others.length === 0 ? {} : { query: '-is:signal' }),
   }
 }

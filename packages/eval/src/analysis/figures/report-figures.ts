@@ -134,7 +134,7 @@ function gradientFigure({ stats, groups }: RunStatistics): ReportFigure {
   ]
   return {
     key: 'gradient',
-    label: 'Gradient',
+    label: 'Signal',
     value: stats.gradient.value,
     unit: 'share',
     interval: stats.gradient,
