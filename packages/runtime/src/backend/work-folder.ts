@@ -51,7 +51,8 @@ export class WorkFolder {
     try {
       for await (const name of glob([...artifacts], { cwd: this.path })) {
         // Links may name files of the host, and other files may never end.
-        if (!(await lstat(path.join(this.path, name))).isFile()) continue
+        const found = await lstat(path.join(this.path, name)).catch(() => undefined)
+        if (found?.isFile() !== true) continue
         const target = artifactsDir()
         if (target === null) throw new Error('the folder for artifacts cannot be created')
         await this.#copy(name, path.join(target, name), rest).then((size) => (rest -= size), note)
@@ -68,12 +69,12 @@ export class WorkFolder {
   async #copy(name: string, target: string, maxBytes: number): Promise<number> {
     const source = await openBelow(this.path, name, constants.O_RDONLY)
     try {
-      const { size } = await source.stat()
+      const { size, mode } = await source.stat()
       if (size > maxBytes) throw new Error(`${name} exceeds the limit of ${maxArtifactBytes} bytes`)
       await mkdir(path.dirname(target), { recursive: true })
       // Without its end, a file that grows as fast as it is read would be copied forever.
-      const read = source.createReadStream({ autoClose: false, ...(size > 0 && { end: size - 1 }) })
-      await pipeline(read, createWriteStream(target))
+      const read = source.createReadStream({ autoClose: false, end: Math.max(size, 1) - 1 })
+      await pipeline(read, createWriteStream(target, { mode }))
       return size
     } finally {
       await source.close()

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -110,7 +110,7 @@ it('that cannot be created, or is requested too late, is an error', async () => 
 async function storedAfter(
   line: string,
   artifacts: readonly string[] = ['**'],
-): Promise<{ stored: string[]; left: string[]; warned: string[] }> {
+): Promise<{ root: string; stored: string[]; left: string[]; warned: string[] }> {
   const warnings = vi.spyOn(process, 'emitWarning').mockReturnValue()
   onTestFinished(() => warnings.mockRestore())
   const [parent, artifactRoot] = [await parentFolder(), await parentFolder()]
@@ -126,6 +126,7 @@ async function storedAfter(
   const root = path.join(artifactRoot, 'hostile', 'artifacts')
   const names = await readdir(root, { recursive: true, withFileTypes: true })
   return {
+    root,
     stored: names
       .filter((entry) => entry.isFile())
       .map((entry) => readFileSync(path.join(entry.parentPath, entry.name), 'utf8'))
@@ -182,6 +183,13 @@ posix.it.each([
 ])('a folder that is %s is deleted', async (_, line) => {
   const { left, warned } = await storedAfter(line, ['z/*'])
   expect({ left, warned }).toEqual({ left: [], warned: [] })
+})
+
+posix.it('artifacts keep their rights, and empty ones are stored', async () => {
+  const line = ': > empty; printf run > run.sh; chmod 750 run.sh'
+  const { root, stored } = await storedAfter(line)
+  expect(stored).toEqual(['', 'fine', 'run'])
+  expect(statSync(path.join(root, 'run.sh')).mode & 0o777).toBe(0o750)
 })
 
 posix.it('a file that was left out is named, and the others are stored', async () => {
