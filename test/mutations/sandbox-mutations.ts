@@ -44,7 +44,7 @@ export const sandboxMutations: readonly Mutation[] = [
     name: 'artifacts: a folder that is a link leads outside',
     file: 'packages/runtime/src/backend/work-folder.ts',
     from: 'await openBelow(this.path, name, constants.O_RDONLY)',
-    to: "await open(path.join(this.path, name), 'r')",
+    to: "await (await import('node:fs/promises')).open(path.join(this.path, name), 'r')",
     ...workFolder,
   },
   {

@@ -64,8 +64,8 @@ for time in 1 2 3; do
 done
 exit 0`
 
-/** A container whose processes cannot be killed in this time is removed. */
-const killSeconds = 30
+/** How long an attempt to kill processes may take. */
+const killSeconds = 10
 
 /**
  * Runs commands in a container of its own, which {@link DockerSandbox.close} removes. The Docker daemon is the one of
@@ -223,16 +223,22 @@ export class DockerSandbox implements Sandbox {
     await earlier
     this.#nextKilling = undefined
     if (this.#removed !== undefined) return
+    // What has to be killed may stop or kill the one that does it.
+    for (let time = 0; time < 3; time += 1) {
+      if (await this.#killNow()) return
+    }
+    await this.close()
+  }
+
+  /** Whether all were killed. They are not where, for example, there are as many processes as there may be. */
+  async #killNow(): Promise<boolean> {
     const own = randomUUID()
     const words = ['/bin/sh', '-c', killOthers, 'sh', own, ...this.#running]
-    const kill = async (): Promise<void> => this.close()
-    try {
-      const { exitCode } = await this.#runAs(own, words, { kill, timeoutSeconds: killSeconds })
-      if (exitCode !== 0) await kill()
-    } catch {
-      // For example because there are as many processes as there may be.
-      await kill()
-    }
+    const settings = { cwd: '/', kill: async () => {}, timeoutSeconds: killSeconds }
+    return this.#runAs(own, words, settings).then(
+      ({ exitCode }) => exitCode === 0,
+      () => false,
+    )
   }
 }
 

@@ -61,13 +61,13 @@ describe('the exit code of a command in a container cannot be forged', () => {
     await box.write('b', 'something else')
     await box.exec(line, { timeoutSeconds: 20 })
     await box.write('b', 'something else').catch(() => {})
-    // A container that cannot be cleaned is removed: then the judge fails.
+    // A container whose processes cannot be killed is removed: then the judge fails.
     const judged = box.exec(['cmp', 'a', 'b'], { timeoutSeconds: 20 })
     const code = await judged.then(
       ({ exitCode }) => exitCode,
       (error: { code: string }) => error.code,
     )
-    expect(line.includes('sleep 60') ? [1, 'tool_failed'] : [1]).toContain(code)
+    expect([1, 'tool_failed']).toContain(code)
   })
 
   it('while the code runs beside the judge', async () => {
