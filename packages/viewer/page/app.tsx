@@ -9,6 +9,7 @@ import { RunPage } from './run/run-page.tsx'
 import { type RunState, useRun } from './run/use-run.ts'
 import { RunsPage } from './runs/runs-page.tsx'
 import type { Source } from './source/source.ts'
+import { Boundary } from './text/boundary.tsx'
 import { useTheme } from './theme.ts'
 import { TrainingPage } from './training/training-page.tsx'
 import { type TrainingState, useTraining } from './training/use-training.ts'
@@ -36,7 +37,9 @@ export function App({ source }: { source: Source }): JSX.Element {
   const frame: ViewProps['frame'] = (content, states) => (
     <div class="app">
       <Header {...{ source, route, states, control, go }} onHelp={() => setIsHelping(true)} />
-      {content}
+      <Boundary of={shown} instead={() => <Waiting state={undrawn} />}>
+        {content}
+      </Boundary>
       {isHelping && <Help onClose={() => setIsHelping(false)} />}
     </div>
   )
@@ -46,6 +49,8 @@ export function App({ source }: { source: Source }): JSX.Element {
   if (route.page === 'training') return <OneTraining key={route.training} {...view} />
   return frame(<RunsPage source={source} go={go} />, [])
 }
+
+const undrawn = { state: 'failed', problem: 'The page cannot draw what it says.' } as const
 
 function OneRun({ source, route, go, look, frame }: ViewProps): JSX.Element {
   const state = useRun(source, route.run)

@@ -1,9 +1,10 @@
 import { createContext, type JSX } from 'preact'
 import { useContext, useEffect, useMemo, useState } from 'preact/hooks'
 
+import { Boundary } from './boundary.tsx'
 import { JsonTree, parsedJson } from './json-tree.tsx'
 import { LongText } from './long-text.tsx'
-import { looksLikeMarkdown, Markdown } from './markdown.tsx'
+import { Markdown, parsedMarkdown } from './markdown.tsx'
 
 /** Whether texts are shown as they were written. */
 export const Raw = createContext(false)
@@ -19,15 +20,22 @@ interface BlockProps {
 export function Block({ text, characters, lines }: BlockProps): JSX.Element {
   const isRaw = useContext(Raw)
   const json = useMemo(() => parsedJson(text), [text])
+  const isShort = text.length <= characters * 4
+  const markdown = useMemo(() => (isShort ? parsedMarkdown(text) : undefined), [text, isShort])
+  const plain = (
+    <LongText text={text} characters={characters} {...(lines === undefined ? {} : { lines })} />
+  )
   return (
     <div class="block">
-      {!isRaw && json !== undefined ? (
-        <JsonTree value={json} />
-      ) : !isRaw && text.length <= characters * 4 && looksLikeMarkdown(text) ? (
-        <Markdown text={text} />
-      ) : (
-        <LongText text={text} characters={characters} {...(lines === undefined ? {} : { lines })} />
-      )}
+      <Boundary of={text} instead={() => plain}>
+        {!isRaw && json !== undefined ? (
+          <JsonTree value={json} />
+        ) : !isRaw && markdown !== undefined ? (
+          <Markdown tokens={markdown} />
+        ) : (
+          plain
+        )}
+      </Boundary>
       <CopyButton text={text} />
     </div>
   )

@@ -1,6 +1,5 @@
 import { marked, type Token, type Tokens } from 'marked'
 import type { ComponentChildren, JSX } from 'preact'
-import { useMemo } from 'preact/hooks'
 
 import { withoutControls } from '../format.ts'
 
@@ -11,17 +10,36 @@ const signs = [
   /\[[^\]\n]+\]\([^)\s]+\)/,
 ]
 
-/** Whether a text has anything that Markdown renders. */
-export function looksLikeMarkdown(text: string): boolean {
-  return signs.some((sign) => sign.test(text))
+/** A longer text is shown as it is: reading it takes longer by the square of its length. Characters. */
+const maxLength = 20_000
+/** Deeper Markdown is shown as it is: each level takes some of the stack. */
+const maxDepth = 24
+
+/** What a text means as Markdown; undefined for one without any, and for what a page should not draw. */
+export function parsedMarkdown(text: string): readonly Token[] | undefined {
+  if (text.length > maxLength || !signs.some((sign) => sign.test(text))) return undefined
+  try {
+    const tokens = marked.lexer(text, { gfm: true, breaks: true })
+    return isShallow(tokens, maxDepth) ? tokens : undefined
+  } catch {
+    // Nested so deeply that the stack was full.
+    return undefined
+  }
+}
+
+function isShallow(tokens: readonly Token[], depth: number): boolean {
+  return tokens.every((token) => {
+    const { tokens: inner = [], items = [] } = token as { tokens?: Token[]; items?: Token[] }
+    const below = [...inner, ...items]
+    return below.length === 0 || (depth > 0 && isShallow(below, depth - 1))
+  })
 }
 
 /**
  * Markdown as elements. Nothing of it is parsed as HTML, no link can be followed and no image is loaded: what a model
  * wrote may be hostile.
  */
-export function Markdown({ text }: { text: string }): JSX.Element {
-  const tokens = useMemo(() => marked.lexer(text, { gfm: true, breaks: true }), [text])
+export function Markdown({ tokens }: { tokens: readonly Token[] }): JSX.Element {
   return <div class="markdown">{tokens.map(toElement)}</div>
 }
 

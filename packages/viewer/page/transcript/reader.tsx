@@ -9,6 +9,7 @@ import type { Go, Route } from '../route.ts'
 import type { DisplayedRun } from '../run/use-run.ts'
 import type { Source, OmittedTranscript } from '../source/source.ts'
 import { Raw } from '../text/block.tsx'
+import { Boundary } from '../text/boundary.tsx'
 import { Failure } from './failure.tsx'
 import { Divergence } from './divergence.tsx'
 import { ReaderHead } from './reader-head.tsx'
@@ -138,8 +139,29 @@ export interface ReaderProps {
   readonly onNote: ((tag: string, text: string) => void) | null
 }
 
-/** The transcript of a rollout, alone or beside another attempt at the row. */
+/** The transcript of a rollout; one that cannot be drawn keeps no other from being read. */
 export function Reader(props: ReaderProps): JSX.Element {
+  const { run, item, route, onPick } = props
+  const failed = (): JSX.Element => (
+    <section class="reader" aria-label="Transcript">
+      <div class="empty">
+        <b>This rollout cannot be shown</b>
+        Its text is in the files of the run; osmosis eval show prints it.
+        <button class="btn" onClick={() => onPick(null)}>
+          Close <kbd>esc</kbd>
+        </button>
+      </div>
+    </section>
+  )
+  return (
+    <Boundary of={`${run.name} ${item} ${route.sample} ${route.divergence}`} instead={failed}>
+      <DrawnReader {...props} />
+    </Boundary>
+  )
+}
+
+/** Alone or beside another attempt at the row. */
+function DrawnReader(props: ReaderProps): JSX.Element {
   const { source, run, item, route, go, onPick, onNote } = props
   const { table } = run
   const transcript = useTranscript(source, run, item)
@@ -235,16 +257,22 @@ function Conversation({ table, item, ending, trajectory }: ConversationProps): J
   })
   return (
     <>
-      <Timeline steps={steps} at={at} onGo={setAt} />
+      <Boundary of={steps} instead={() => null}>
+        <Timeline steps={steps} at={at} onGo={setAt} />
+      </Boundary>
       <div class="steps" ref={list} tabIndex={0} role="region" aria-label="What was said">
-        <Failure {...{ table, item, ending }} />
+        <Boundary of={ending} instead={() => ending?.error}>
+          <Failure {...{ table, item, ending }} />
+        </Boundary>
         {steps.map((step) => (
           <Step key={step.step_id} step={step} here={step.step_id === at} />
         ))}
         {callsBeside(trajectory).map((notes, index) => (
           <div key={index} class="mark">{`another model call: ${notes.join(', ')}`}</div>
         ))}
-        <Verdict {...{ table, item, ending, trajectory }} />
+        <Boundary of={ending} instead={() => null}>
+          <Verdict {...{ table, item, ending, trajectory }} />
+        </Boundary>
       </div>
     </>
   )

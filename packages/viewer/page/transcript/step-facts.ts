@@ -13,8 +13,13 @@ export function kindOf(step: TrajectoryStep): StepKind {
 
 /** Whether n and p select this step. */
 export function isNotable(step: TrajectoryStep): boolean {
-  const kind = kindOf(step)
-  return kind === 'error' || kind === 'cut' || rewroteHistory(step)
+  try {
+    const kind = kindOf(step)
+    return kind === 'error' || kind === 'cut' || rewroteHistory(step)
+  } catch {
+    // It is shown as plain text.
+    return false
+  }
 }
 
 export function finishReason(step: TrajectoryStep): unknown {

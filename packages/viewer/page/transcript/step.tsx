@@ -12,11 +12,32 @@ import { useState } from 'preact/hooks'
 
 import { counted, duration, oneLine, thousands } from '../format.ts'
 import { Block } from '../text/block.tsx'
+import { Boundary, plainText } from '../text/boundary.tsx'
 import { LongText } from '../text/long-text.tsx'
 import { finishReason, latency, rewrittenFrom, rewroteHistory } from './step-facts.ts'
 
-/** One message of a conversation with its tool calls; a long system message is folded. */
-export function Step({ step, here }: { step: TrajectoryStep; here: boolean }): JSX.Element {
+interface StepProps {
+  readonly step: TrajectoryStep
+  readonly here: boolean
+}
+
+/** One message of a conversation with its tool calls, as plain text where it cannot be drawn. */
+export function Step(props: StepProps): JSX.Element {
+  const plain = (): JSX.Element => (
+    <div class="step">
+      <div class="who" />
+      <LongText text={plainText(props.step)} characters={1400} />
+    </div>
+  )
+  return (
+    <Boundary of={props.step} instead={plain}>
+      <DrawnStep {...props} />
+    </Boundary>
+  )
+}
+
+/** A long system message is folded. */
+function DrawnStep({ step, here }: StepProps): JSX.Element {
   const { text, images } = shownContent(step.message)
   const folds = step.source === 'system' && text.length > 120
   const [open, setOpen] = useState(!folds)
@@ -96,8 +117,8 @@ function ToolCall({
   call: TrajectoryToolCall
   result: Result | undefined
 }): JSX.Element {
-  const few = Object.keys(call.arguments).length <= 3
-  const args = JSON.stringify(call.arguments, null, few ? 0 : 2)
+  const isShort = Object.keys(call.arguments).length <= 3
+  const args = isShort ? JSON.stringify(call.arguments) : plainText(call.arguments)
   const bad = result !== undefined && isToolError(result)
   return (
     <div class={`call${bad ? ' bad' : ''}`}>
