@@ -33,6 +33,54 @@ export const trainingMutations: readonly Mutation[] = [
       ],
     ],
   ),
+  ...mutationsOf(
+    'packages/train/learner/learner.py',
+    [`${train}/learner/requests.test.ts`],
+    [
+      [
+        'the learner reads bodies before it checks the key',
+        '        wanted = f"Bearer {self.server.key}".encode()',
+        '        self._body(read_length(self.headers))\n        wanted = f"Bearer {self.server.key}".encode()',
+      ],
+      [
+        'the learner waits for bodies without an end',
+        'self.patience + length / 2**20',
+        '1e6 + length / 2**20',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/train.ts',
+    [`${train}/without-signal.test.ts`],
+    [
+      [
+        'a training without a signal continues',
+        'const { withoutSignal = 3 } = stopWhen',
+        'const withoutSignal = 0',
+      ],
+      [
+        'a training whose signal ended stops',
+        '&& !this.#hasUpdate()) {',
+        '&& steps.at(-1)?.update === null) {',
+      ],
+      [
+        'unchanged weights are evaluated again',
+        'if (this.#hasUpdate()) await this.#evaluate()',
+        'await this.#evaluate()',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/runtime/src/files.ts',
+    ['packages/train/test/full-disk.test.ts'],
+    [
+      [
+        'the error of a full disk is not translated',
+        "if (!['ENOSPC', 'EDQUOT', 'EFBIG'].includes(code)) return error",
+        'return error',
+      ],
+    ],
+  ),
   ...mutationsOf('packages/train/src/batch/advantages.ts', known, [
     [
       'deviations are those over all groups',

@@ -55,3 +55,23 @@ it.each([
     )
   },
 )
+
+it('a training that had a signal continues when it has none any more', async () => {
+  const attempts = attemptsAt([
+    [0, 1],
+    [0, 0],
+    [0, 0],
+    [0, 0],
+  ])
+  const { steps } = await train({
+    folder: await temporaryFolder(),
+    learner: new KnownLearner(attempts),
+    rollouts: await knownRollouts(attempts),
+    rows: [0, 1, 2, 3].map(knownRow),
+    steps: 8,
+    rowsPerStep: 2,
+    attempts: 2,
+  })
+  expect(steps.map(({ update }) => update !== null)).toContain(false)
+  expect(steps).toHaveLength(8)
+})
