@@ -545,6 +545,28 @@ Agent  step 4, 1 token after 900, 0.5 s  cut off (length)
     expect((await show(['latest', '7.1', '--full'])).stdout).toContain('\n  Rule 29\n')
   })
 
+  it.each<[string, object]>([
+    ['arguments', { tool_calls: [{ function_name: 'f', arguments: null }] }],
+    ['the name of a tool', { tool_calls: [{ function_name: {}, arguments: 7 }] }],
+    ['tool calls', { tool_calls: 'x' }],
+    ['results', { observation: { results: [null] } }],
+    ['thinking', { reasoning_content: { a: 1 } }],
+  ])(
+    'shows a step as plain text whose %s are not those of a step, and all others',
+    async (_name, odd) => {
+      const { make, show } = folder()
+      const steps = [
+        { step_id: 1, source: 'user', message: 'before' },
+        { step_id: 2, source: 'agent', message: 'odd', ...odd },
+        { step_id: 3, source: 'agent', message: 'after' },
+      ] as unknown as Steps
+      await make({ name: 'r', rows: 1, items: [{ row: 0, attempt: 0, samples: { main: steps } }] })
+      const { code, stdout } = await show(['r', '0.1'])
+      expect(code).toBe(0)
+      for (const text of ['before', 'odd', 'after']) expect(stdout).toContain(text)
+    },
+  )
+
   it('has colours where they are wanted: errors are red, reasoning is dimmed', async () => {
     const { make, output } = folder()
     await make({

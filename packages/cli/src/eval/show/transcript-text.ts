@@ -35,8 +35,16 @@ export function transcriptLines(trajectory: Trajectory, options: TranscriptOptio
   return [...steps, '', ...beside.map((line) => styled('dim', plain(line)))]
 }
 
-/** Lines of one step. */
+/** Lines of one step, as plain text where its parts are not those of a step. */
 export function stepLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
+  try {
+    return drawnLines(step, options)
+  } catch {
+    return folded(block(JSON.stringify(step, null, 2), options), resultLines, options)
+  }
+}
+
+function drawnLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
   const { source, reasoning_content: reasoning } = step
   const message = shownContent(step.message).text
   return [
