@@ -119,7 +119,7 @@ export {
   type UpdateFigures,
 } from './training/training-records.ts'
 export { type MeasuredRollouts, measureRollouts, stepEstimates } from './training/step-figures.ts'
-export { alarmsOf } from './training/training-alarms.ts'
+export { alarmsOf, driftText } from './training/training-alarms.ts'
 export {
   type SeriesKey,
   type TrainingPoint,

@@ -1,4 +1,4 @@
-import type { SeriesKey, TrainingSeries } from '@osmosis/eval/analysis'
+import { driftText, type SeriesKey, type TrainingSeries } from '@osmosis/eval/analysis'
 
 import { compact, duration, percent } from '../format.ts'
 
@@ -10,7 +10,7 @@ export function seriesText(
   if (unit === 'share') return percent(value)
   if (unit === 'seconds') return duration(1000 * value)
   if (precise.has(key)) return value.toFixed(3)
-  if (key === 'drift') return value === 0 ? '0' : value.toExponential(0)
+  if (key === 'drift') return driftText(value)
   return value >= 100 ? compact(value) : value.toFixed(value >= 10 ? 0 : 1)
 }
 
@@ -23,6 +23,6 @@ export function axisText(
 ): string {
   if (unit === 'share') return percent(value, Number.isInteger(100 * value) ? 0 : 1)
   if (unit === 'seconds') return duration(1000 * value)
-  if (key === 'drift') return value === 0 ? '0' : value.toExponential(0)
+  if (key === 'drift') return driftText(value)
   return value >= 1000 ? compact(value) : String(value)
 }

@@ -1,5 +1,6 @@
 import { formatCount, formatDuration, formatShare, trainingWriter } from '@osmosis/eval'
 import {
+  driftText,
   rowVerdict,
   type RowHistory,
   type StepRecord,
@@ -145,7 +146,7 @@ function stepLines(steps: readonly StepRecord[], width: number): string[] {
     barOf(rollouts.reward),
     formatShare(rollouts.passRate),
     `${batch.groupsWithSignal}/${batch.groups}`,
-    update?.driftMean == null ? '' : update.driftMean.toExponential(0),
+    update?.driftMean == null ? '' : driftText(update.driftMean),
     update?.entropy == null ? '' : update.entropy.toFixed(2),
     formatShare(rollouts.cutOff),
     rollouts.answerTokens.toFixed(0),

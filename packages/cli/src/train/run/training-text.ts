@@ -1,11 +1,11 @@
 import path from 'node:path'
 
 import { formatCount, formatDuration, formatShare, type EvaluationProgress } from '@osmosis/eval'
-import { changedSettings, settingOptions, settingsText } from '@osmosis/eval/analysis'
+import { changedSettings, driftText, settingOptions, settingsText } from '@osmosis/eval/analysis'
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
 import { fromWorkingFolder, type OutputStream } from '../../command/surroundings.ts'
-import { osmosisCommand } from '../../command/terminal-text.ts'
+import { osmosisCommand, outputWidth, packed, wrapped } from '../../command/terminal-text.ts'
 import { modelFolders, type TrainingPlan } from './training-plan.ts'
 
 /** The plan of a training, a line for each fact. */
@@ -27,11 +27,15 @@ export function planText(
     ],
     ...(settings === '' ? [] : [['Settings', settings] satisfies [string, string]]),
     ['Folder', fromWorkingFolder(plan.folder)],
-    ['Watch it', osmosisCommand('eval', 'view', plan.command)],
   ]
   const width = Math.max(...lines.map(([label]) => label.length)) + 2
+  const margin = ' '.repeat(width)
   return [
-    ...lines.map(([label, text]) => `${label.padEnd(width)}${text}`),
+    ...lines.map(([label, text]) => {
+      const wrappedText = wrapped(text, outputWidth() - width).join(`\n${margin}`)
+      return `${label.padEnd(width)}${wrappedText}`
+    }),
+    `${'Watch it'.padEnd(width)}${osmosisCommand('eval', 'view', plan.command)}`,
     ...unused.map((line) => `Not used  ${line}`),
   ].join('\n')
 }
@@ -49,7 +53,7 @@ export function timeLeft(
   return left <= 0 ? undefined : `about ${formatDuration(left * 1000)} left`
 }
 
-/** A step that ended, on one line with further details, and its alarms below. */
+/** A step that ended, with further details, on as few lines as the terminal needs, and its alarms below. */
 export function stepText(record: StepRecord, ...details: readonly (string | undefined)[]): string {
   const { step, phase, rollouts, batch, update, alarms } = record
   const parts = [
@@ -61,7 +65,7 @@ export function stepText(record: StepRecord, ...details: readonly (string | unde
     update === null
       ? 'no update'
       : [
-          ...(update.driftMean === null ? [] : [`drift ${update.driftMean.toExponential(0)}`]),
+          ...(update.driftMean === null ? [] : [`drift ${driftText(update.driftMean)}`]),
           ...(update.entropy === null ? [] : [`entropy ${update.entropy.toFixed(2)}`]),
         ].join('  '),
     `rollouts ${formatDuration(rollouts.seconds * 1000)}`,
@@ -69,7 +73,16 @@ export function stepText(record: StepRecord, ...details: readonly (string | unde
     ...details.filter((detail) => detail !== undefined),
     ...(phase === 'warm_start' ? ['(warm start)'] : []),
   ].filter((part) => part !== '')
-  return [parts.join('  '), ...alarms.map((alarm) => `  ! ${alarm}`)].join('\n')
+  const indent = ' '.repeat('step   1  '.length)
+  const [first = '', ...more] = packed(parts, '  ', outputWidth() - indent.length)
+  return [
+    first,
+    ...more.map((line) => `${indent}${line}`),
+    ...alarms.flatMap((alarm) => {
+      const [lead = '', ...rest] = wrapped(alarm, outputWidth() - 4)
+      return [`  ! ${lead}`, ...rest.map((line) => `    ${line}`)]
+    }),
+  ].join('\n')
 }
 
 /** An evaluation of the held-out rows, on one line. */

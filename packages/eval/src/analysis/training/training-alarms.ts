@@ -1,5 +1,11 @@
 import type { StepRecord } from './training-records.ts'
 
+/** The mean difference of logprobs, as all outputs show it: two digits below 0.001. */
+export function driftText(drift: number): string {
+  if (drift === 0) return '0'
+  return drift < 0.001 ? drift.toExponential(0) : drift.toFixed(3)
+}
+
 /** A step of which the alarms are not known yet. */
 type MeasuredStep = Omit<StepRecord, 'alarms'>
 
@@ -14,7 +20,7 @@ export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): st
   const alarms: string[] = []
   if (update !== null && (update.driftMean ?? 0) > 0.05) {
     alarms.push(
-      `The learner's logprobs differ from the recorded ones by ${update.driftMean?.toFixed(3)} on average: check template, temperature, precision and padding.`,
+      `The learner's logprobs differ from the recorded ones by ${driftText(update.driftMean ?? 0)} on average: check template, temperature, precision and padding.`,
     )
   }
   if (batch.groups > 0 && batch.groupsWithSignal === 0) {

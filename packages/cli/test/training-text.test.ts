@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest'
+
+import { runWithin } from '../src/command/surroundings.ts'
+import { stepText } from '../src/train/run/training-text.ts'
+
+const record = {
+  step: 4,
+  phase: 'policy_gradient',
+  rollouts: { reward: 0.396, passRate: 0.1875, failed: 2, seconds: 3.5 },
+  batch: { groups: 12, groupsWithSignal: 12 },
+  update: { driftMean: 3e-6, entropy: 0.49, seconds: 1.9 },
+  alarms: ['The policy hardly varies, and attempts will stop to differ: look at what it says.'],
+} as never
+
+it.each([60, 80, 120])(
+  'a step fits a terminal of %i columns, its alarms included',
+  async (columns) => {
+    const text = await runWithin({ env: { COLUMNS: String(columns) } }, async () =>
+      stepText(record, 'about 3 min left'),
+    )
+    const lines = text.split('\n')
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(columns)
+    expect(lines[0]).toMatch(/^step {3}4 {2}reward 0\.396 {2}passed 18\.8 %/)
+    expect(text.replaceAll(/\s+/g, ' ')).toContain('drift 3e-6 entropy 0.49')
+  },
+)
