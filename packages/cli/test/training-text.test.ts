@@ -15,9 +15,11 @@ const record = {
 it.each([60, 80, 120])(
   'a step fits a terminal of %i columns, its alarms included',
   async (columns) => {
-    const text = await runWithin({ env: { COLUMNS: String(columns) } }, async () =>
-      stepText(record, 'about 3 min left'),
-    )
+    let text = ''
+    await runWithin({ env: { COLUMNS: String(columns) } }, async () => {
+      text = stepText(record, 'about 3 min left')
+      return 0
+    })
     const lines = text.split('\n')
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(columns)
     expect(lines[0]).toMatch(/^step {3}4 {2}reward 0\.396 {2}passed 18\.8 %/)
