@@ -12,7 +12,7 @@ export class FrozenWorkflow extends AgentWorkflow {
     execFileSync('mkfifo', [fifo])
     const { FROZEN } = process.env
     console.log('frozen')
-    if (FROZEN === 'loop') setTimeout(() => readFileSync(fifo), 500)
+    if (FROZEN === 'loop') setImmediate(() => readFileSync(fifo))
     const threads = FROZEN === 'one' ? 1 : FROZEN === 'loop' ? 0 : 8
     await Promise.all(Array.from({ length: threads }, async () => readFile(fifo)))
     await new Promise(() => {})
