@@ -111,10 +111,10 @@ export const sandboxMutations: readonly Mutation[] = [
     ...container,
   },
   {
-    name: 'full disk: an export waits for a drain that never comes',
-    file: 'packages/cli/src/eval/export/write-texts.ts',
-    from: "if ('errored' in output && output.errored) return false",
-    to: "if ('errored' in output && output.errored === undefined) return false",
+    name: 'full disk: a command whose result is lost succeeds',
+    file: 'packages/runtime/src/containment/contain-user-code.ts',
+    from: '(process.exitCode = exitCode || 1)',
+    to: '(process.exitCode = exitCode || 0)',
     tests: ['packages/cli/test/process-end.test.ts'],
   },
 ]
