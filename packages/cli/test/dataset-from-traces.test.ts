@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { readDataset } from '@osmosis/eval'
+import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, run } from './in-process.ts'
@@ -393,6 +394,72 @@ it('replaces keys and personal data by rule, and leaves other numbers and words 
   expect(stderr).toContain(
     'Replaced  1 denied, 1 api key, 1 token, 1 credentials, 1 email, 1 ip address, 1 card, 2 phone',
   )
+})
+
+it('reads the same of all forms of a file, whatever texts and names have in them', async () => {
+  const parts = [
+    '"',
+    '\\',
+    '\\"',
+    '{',
+    '}',
+    '[',
+    ']',
+    ',',
+    ':',
+    '\n',
+    'é',
+    '\u2028',
+    '"data":[',
+    '"spans":[{',
+    'resourceSpans',
+  ]
+  const text = fc.array(fc.constantFrom(...parts), { maxLength: 12 }).map((all) => all.join(''))
+  const files = fc.sample(fc.array(fc.tuple(text, text), { minLength: 1, maxLength: 6 }), {
+    numRuns: 40,
+    seed: 7,
+  })
+  for (const file of files) {
+    const asked = file.map(([said], at) => `${at} ${said}`)
+    const noise = file.map(([, other]) => ({
+      [other]: { spans: [{ [other]: [other] }], data: [other] },
+    }))
+    const traces = asked.map((input, at) => ({
+      ...noise[at],
+      id: `t${at}`,
+      name: 'n',
+      input,
+      output: 'o',
+    }))
+    const spans = asked.map((content, at) => ({
+      ...noise[at],
+      traceId: `t${at}`,
+      attributes: [attribute('gen_ai.input.messages', [message('user', content)])],
+    }))
+    const forms = [
+      traces.map((trace) => JSON.stringify(trace)).join('\n'),
+      JSON.stringify(traces),
+      JSON.stringify(traces, null, 2),
+      JSON.stringify({ before: noise, data: traces, after: noise }),
+      JSON.stringify(otlp(...spans)),
+      JSON.stringify(
+        {
+          resourceSpans: [
+            {
+              scopeSpans: spans.map((span) => ({ scope: noise[0], spans: [span], schemaUrl: ']' })),
+            },
+          ],
+        },
+        null,
+        1,
+      ),
+      JSON.stringify({ data: [otlp(...spans)] }),
+    ]
+    for (const form of forms) {
+      const { rows } = await made(form)
+      expect(rows.map(({ user_prompt: prompt }) => prompt)).toEqual(asked)
+    }
+  }
 })
 
 it('says what it left out, and refuses files without a question', async () => {
