@@ -1,3 +1,7 @@
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 
 import { withChromium } from './chromium.ts'
@@ -143,7 +147,7 @@ describe('whatever a model says', () => {
     'keeps the other steps readable where a step is none: %i, %s',
     async (at) => {
       const { page, problems } = await inBrowser.open(`#/run/texts?sel=${names.length + at}.1`)
-    const shown = reader(page)
+      const shown = reader(page)
       await shown.locator('.step', { hasText: 'before' }).first().waitFor()
       await shown.locator('.step', { hasText: 'after' }).last().waitFor()
       expect(await shown.textContent()).toContain('broken')
@@ -152,4 +156,16 @@ describe('whatever a model says', () => {
       expect(problems).toEqual([])
     },
   )
+
+  it('is read in a report, too', async () => {
+    const file = path.join(inBrowser.root, 'texts.html')
+    await exportReport({ run: path.join(inBrowser.root, 'texts'), file, transcripts: 'all' })
+    const { page, problems } = await inBrowser.openUrl(pathToFileURL(file).href)
+    for (const name of ['quotesInReach', 'objects', 'toJson', 'surrogates', 'line']) {
+      await go(page, `#/?sel=${names.indexOf(name)}.1`)
+      await reader(page).locator('.step .said', { hasText: name }).first().waitFor()
+      await reader(page).locator('.step', { hasText: 'after' }).last().waitFor()
+    }
+    expect(problems).toEqual([])
+  })
 })
