@@ -4,11 +4,15 @@ import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import type { CheckpointRecord } from '@osmosis/eval/analysis'
+import { namedFullDisk } from '@osmosis/runtime/files'
 
 import { digestFolder } from '../files/folder-digest.ts'
 import type { Learner } from '../learner.ts'
 import { padded } from './step-run.ts'
 import type { TrainingJournal } from './training-journal.ts'
+
+/** What the error of a full disk says. */
+export const fullDiskAdvice = 'Free some space, and continue with the training.'
 
 /** Options of {@link Checkpoints}. */
 export interface CheckpointsOptions {
@@ -32,7 +36,7 @@ export class Checkpoints {
   /**
    * Saves the current state, unless the last checkpoint has it.
    *
-   * @throws what the learner throws, and the error of the file system
+   * @throws what the learner throws; OsmosisError with code `storage_error` when the disk is full
    */
   async save(): Promise<void> {
     const { journal, learner } = this.#options
@@ -41,7 +45,9 @@ export class Checkpoints {
     if (last?.step === step && existsSync(this.#path(last.folder))) return
     const folder = path.join('checkpoints', `step-${padded(step)}`)
     await mkdir(this.#path('checkpoints'), { recursive: true })
-    await learner.save(this.#path(folder))
+    await learner.save(this.#path(folder)).catch(async (error: unknown) => {
+      throw await namedFullDisk(error, { folder: this.#path(folder), advice: fullDiskAdvice })
+    })
     const { version } = learner
     const saved = { kind: 'checkpoint', step, version, folder } as const
     const isHere = existsSync(this.#path(folder))

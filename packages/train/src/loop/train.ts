@@ -18,7 +18,7 @@ import { namedFullDisk } from '@osmosis/runtime/files'
 
 import { policyGradientBatch, rejectionBatch, type CountedBatch } from '../batch/training-batch.ts'
 import type { Learner } from '../learner.ts'
-import { Checkpoints } from './checkpoints.ts'
+import { Checkpoints, fullDiskAdvice } from './checkpoints.ts'
 import { chooseRows } from './choose-rows.ts'
 import { assertSameTraining } from './same-training.ts'
 import { padded, runStep, trainableSamples, type RunSettings } from './step-run.ts'
@@ -43,8 +43,7 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
   try {
     return await trainInFolder(options)
   } catch (error) {
-    const advice = 'Free some space, and continue with the training.'
-    throw await namedFullDisk(error, { folder: options.folder, advice })
+    throw await namedFullDisk(error, { folder: options.folder, advice: fullDiskAdvice })
   }
 }
 
