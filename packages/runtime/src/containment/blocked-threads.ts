@@ -67,7 +67,7 @@ export function endWhenBlocked(ended: AbortSignal, exitCode: number, onBlocked: 
 /** Kills a process unless it has ended, which closes the standard input. */
 const killer = `
 process.stdin.on('end', () => process.exit()).resume()
-setTimeout(() => process.kill(Number(process.argv[1]), 'SIGKILL'), 1000)`
+setTimeout(() => process.kill(Number(process.argv[1]), 'SIGKILL'), 3000)`
 
 let exitsDespiteThreads = false
 
