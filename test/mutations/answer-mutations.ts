@@ -184,7 +184,7 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'LangChain completes arguments that were cut off',
     file: 'packages/langchain/src/answer-messages.ts',
-    from: '      args: argumentsObject(written) ? written : JSON.stringify(written),',
+    from: "      args: argumentsObject(written) ? written : '{}',",
     to: '      args: written,',
     tests: anyServer,
   },
@@ -226,8 +226,8 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'calls under another finish reason are not run',
     file: 'packages/core/src/policy/answer/completion-accumulator.ts',
-    from: "    return this.#toolCalls.size > 0 && reason !== 'content_filter' ? 'tool_calls' : reason",
-    to: '    return reason',
+    from: "this.#toolCalls.size > 0 ? 'tool_calls' : 'stop'",
+    to: "this.#toolCalls.size > 0 ? reason : 'stop'",
     tests: anyServer,
   },
   {
