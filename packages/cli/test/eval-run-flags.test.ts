@@ -62,10 +62,6 @@ describe('osmosis eval run refuses', () => {
 
   it.each([
     [
-      policy,
-      'Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a running server as --server <url>.',
-    ],
-    [
       `--server http://127.0.0.1:1 ${policy}`,
       '--server without a config needs --dataset: the file with the rows.',
     ],

@@ -145,7 +145,7 @@ describe('osmosis serve --register', () => {
 
     expect((await fetch(`${url}/health`)).status).toBe(200)
     expect(await end(command)).toMatch(
-      /\nCould not register with the platform: The platform .* answered 401: .*\[redacted\].*\. The login token is wrong or has expired: log in again\.\n$/,
+      /\nCould not register with the platform: The platform answered 401: .*\[redacted\].*\. The login token is wrong or has expired: log in again\. \(http.*\)\n$/,
     )
     expect(readFileSync(credentialsIn(environment.HOME))).toStrictEqual(before)
   })

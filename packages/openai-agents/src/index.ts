@@ -5,6 +5,6 @@ export {
   type AnyHandoff,
   type HandoffOutput,
   OsmosisRolloutModel,
-  type OsmosisRolloutModelOptions,
+  type AgentsRolloutModelOptions,
 } from './osmosis-agent.ts'
 export { instrumentRunner, type RunnerClass } from './sdk-interventions.ts'

@@ -24,7 +24,7 @@ import { prepareSdk } from './sdk-interventions.ts'
 const brand = Symbol.for('osmosis.openai-agents.rollout-model')
 
 /** Options of {@link OsmosisRolloutModel}: what its calls are for, and whether its answers are training data. */
-export interface OsmosisRolloutModelOptions extends Pick<
+export interface AgentsRolloutModelOptions extends Pick<
   PolicyCallOptions,
   'purpose' | 'trainable'
 > {
@@ -39,9 +39,9 @@ export interface OsmosisRolloutModelOptions extends Pick<
  */
 export class OsmosisRolloutModel implements Model {
   readonly [brand] = true
-  readonly options: OsmosisRolloutModelOptions
+  readonly options: AgentsRolloutModelOptions
 
-  constructor(options: OsmosisRolloutModelOptions = {}) {
+  constructor(options: AgentsRolloutModelOptions = {}) {
     this.options = options
   }
 

@@ -81,7 +81,7 @@ function unpacked(bytes: Uint8Array, encoding: string): Uint8Array {
 }
 
 /** What the body of an error answer says. */
-export interface Refusal {
+export interface EndpointRefusal {
   readonly text: string
   /** The endpoint's own words for the error, for programs. */
   readonly code: string | undefined
@@ -96,7 +96,7 @@ export interface Refusal {
 export async function readRefusal(
   answer: AnswerContent & { readonly body: AnswerBody },
   authorization: string | undefined,
-): Promise<Refusal> {
+): Promise<EndpointRefusal> {
   const { text, isWhole } = await beginning(answer.body, answer)
   const key = authorization?.replace(/^Bearer /, '') ?? ''
   const { message, code, type } = errorIn(text)

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { OsmosisError, isOsmosisError } from '@osmosis/core'
 
 import { parseRolloutName } from '../analysis/records/item-event.ts'
-import { createOutputFolder } from './output-folder.ts'
+import { createOutputFolder } from '../output-folder.ts'
 import { lockFolder, lockName, lockRun, type RunLock } from './run-lock.ts'
 
 const maxNameLength = 96

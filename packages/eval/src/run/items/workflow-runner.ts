@@ -12,6 +12,7 @@ import type {
 } from '@osmosis/controller'
 import type { PhaseFailure } from '@osmosis/runtime/trajectory'
 
+import { isThrown } from '../../analysis/records/error-text.ts'
 import { placeOf } from '../../dataset/dataset-row.ts'
 import type { GradedRollout } from '../../store/write/run-store.ts'
 import {
@@ -251,7 +252,8 @@ function classifyResult(
       const message = result.errorMessage ?? `the ${fault} failed and the server did not say why`
       const type = result.lostWith ?? result.errorCategory ?? `${fault}_failed`
       // Such a failure may be the row's, which the server does not know by its place.
-      const where = type === 'validation_error' ? `${placeOf(item.row)}: ` : ''
+      const isOfRow = type === 'validation_error' && !isThrown(message)
+      const where = isOfRow ? `${placeOf(item.row)}: ` : ''
       return failed(type, where + message, reward)
     }
     case 'success':
