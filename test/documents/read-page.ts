@@ -38,7 +38,9 @@ export async function readPage(page: Page): Promise<string[]> {
         : command,
     )
   const provider = { OPENAI_API_KEY: 'key', EVAL_OPENAI_KEY: 'key', OPENAI_BASE_URL: url }
-  const printed = oneSpace(await reader.bash(script.join('\n'), place, provider))
+  // Pages show what a terminal of ordinary width does.
+  const env = { ...provider, COLUMNS: '80' }
+  const printed = oneSpace(await reader.bash(script.join('\n'), place, env))
 
   const promised = blocks.flatMap(({ language, text }) =>
     language === 'text' ? text.trim().split('\n') : [],
