@@ -82,7 +82,8 @@ export async function passedOf(
   const stored = ['demo', '--output', output]
   // A loop computes its own reward, so it has no grader to run again.
   if (evaluation.includes(' -m ')) return passed
-  const regraded = await osmosis(['eval', 'regrade', ...stored], root)
+  // Graders run only where their workspace is.
+  const regraded = await osmosis(['eval', 'regrade', ...stored], path.join(root, 'examples'))
   expect(regraded.stdout).toContain(`Graded ${all} of ${all} rollouts`)
   expect(regraded.stdout).toContain(`No verdict has changed.\nPass rate ${rate} → ${rate}`)
   const exported = await osmosis(['eval', 'export', ...stored, '--sft', '-'], root)
