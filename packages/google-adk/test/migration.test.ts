@@ -8,12 +8,16 @@ import { CalculatorWorkflow } from './migration/after.ts'
 
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
-test.each(['before', 'after'])('the program serves users %s the migration', async (when) => {
+const programs: [when: string, program: URL][] = [
+  ['before', new URL('migration/before.ts', import.meta.url)],
+  ['after', new URL('migration/after.ts', import.meta.url)],
+]
+
+test.each(programs)('the program serves users %s the migration', async (_when, program) => {
   await using gemini = await startGeminiEndpoint([
     [{ functionCall: { id: 'call-1', name: 'multiply', args: { a: 12, b: 34 } } }],
     [{ text: '12 times 34 is 408.' }],
   ])
-  const program = new URL(`migration/${when}.ts`, import.meta.url)
   const env = { GOOGLE_GEMINI_BASE_URL: gemini.url, GEMINI_API_KEY: 'key' }
   // The ADK logs its requests there as well.
   expect((await printedBy(program, env)).stdout.endsWith(printed.stdout)).toBe(true)

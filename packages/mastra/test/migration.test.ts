@@ -8,12 +8,16 @@ import { isNewestMastra } from './running-mastra.ts'
 
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
+const programs: [when: string, program: URL][] = [
+  ['before', new URL('migration/before.ts', import.meta.url)],
+  ['after', new URL('migration/after.ts', import.meta.url)],
+]
+
 // A child process resolves `@mastra/core` by itself, so this is about one version only.
-test.runIf(isNewestMastra).each(['before', 'after'])(
+test.runIf(isNewestMastra).each(programs)(
   'the program serves users %s the migration',
-  async (when) => {
+  async (_when, program) => {
     await using server = await startPolicyServer(answers)
-    const program = new URL(`migration/${when}.ts`, import.meta.url)
     const env = { MODEL_BASE_URL: server.url, MODEL_API_KEY: 'key' }
     expect(await printedBy(program, env)).toEqual(printed)
     expect(server.requests[0]?.body).toMatchObject({ model: 'gpt-4.1', ...unchanged })

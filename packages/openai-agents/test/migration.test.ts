@@ -8,12 +8,16 @@ import { isNewestSdk } from './running-sdk.ts'
 
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
+const programs: [when: string, program: URL][] = [
+  ['before', new URL('migration/before.ts', import.meta.url)],
+  ['after', new URL('migration/after.ts', import.meta.url)],
+]
+
 // A child process resolves `@openai/agents` by itself, so this is about one version only.
-test.runIf(isNewestSdk).each(['before', 'after'])(
+test.runIf(isNewestSdk).each(programs)(
   'the program serves users %s the migration',
-  async (when) => {
+  async (_when, program) => {
     await using server = await startPolicyServer(answers)
-    const program = new URL(`migration/${when}.ts`, import.meta.url)
     expect(
       await printedBy(program, {
         OPENAI_BASE_URL: server.url,

@@ -7,9 +7,13 @@ import { CalculatorWorkflow } from './migration/after.ts'
 
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 
-test.each(['before', 'after'])('the program serves users %s the migration', async (when) => {
+const programs: [when: string, program: URL][] = [
+  ['before', new URL('migration/before.ts', import.meta.url)],
+  ['after', new URL('migration/after.ts', import.meta.url)],
+]
+
+test.each(programs)('the program serves users %s the migration', async (_when, program) => {
   await using server = await startPolicyServer(answers)
-  const program = new URL(`migration/${when}.ts`, import.meta.url)
   const env = { MODEL_BASE_URL: server.url, MODEL_API_KEY: 'key' }
   expect(await printedBy(program, env)).toEqual(printed)
   const { messages, ...settings } = unchanged

@@ -10,10 +10,15 @@ import { isNewestSdk } from './running-sdk.ts'
 const { answers, unchanged, printed, prompt, label } = calculatorMigration
 const [system, question] = unchanged.messages
 
+const programs: [when: string, program: URL][] = [
+  ['before', new URL('migration/before.ts', import.meta.url)],
+  ['after', new URL('migration/after.ts', import.meta.url)],
+]
+
 // A child process resolves `@strands-agents/sdk` by itself, so this is about one version only.
-test.runIf(isNewestSdk).each(['before', 'after'])(
+test.runIf(isNewestSdk).each(programs)(
   'the program serves users %s the migration',
-  async (when) => {
+  async (_when, program) => {
     const start = { toolUse: { toolUseId: 'call-1', name: 'multiply' } }
     await using bedrock = await startBedrockEndpoint([
       [
@@ -33,7 +38,6 @@ test.runIf(isNewestSdk).each(['before', 'after'])(
         ['messageStop', { stopReason: 'end_turn' }],
       ],
     ])
-    const program = new URL(`migration/${when}.ts`, import.meta.url)
     const env = {
       AWS_ENDPOINT_URL_BEDROCK_RUNTIME: bedrock.url,
       AWS_REGION: 'us-west-2',

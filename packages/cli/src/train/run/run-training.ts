@@ -31,7 +31,7 @@ import {
 } from './training-text.ts'
 
 /** Lines of a plan. */
-export type PlanFacts = readonly (readonly [name: string, text: string])[]
+type PlanFacts = readonly (readonly [name: string, text: string])[]
 
 /** A learner for a plan, and what is said about it. */
 export interface PlannedLearner {
