@@ -62,6 +62,7 @@ async function prepare(
   }
   if (filesOf !== undefined) writeFiles(blocksOf(filesOf, 'ts', 'jsonl'), place)
   if (migrated !== undefined) {
+    writeFileSync(path.join(place, 'package.json'), '{ "type": "module" }')
     const grader = "export { CalculatorGrader } from './grader.ts'"
     const file = path.join(place, migrated.to)
     mkdirSync(path.dirname(file), { recursive: true })

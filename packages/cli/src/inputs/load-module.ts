@@ -3,7 +3,7 @@ import { registerHooks, setSourceMapsSupport, type LoadHookSync } from 'node:mod
 import { pathToFileURL } from 'node:url'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import { workingFolder, fromHere } from '../command/surroundings.ts'
 
@@ -66,12 +66,18 @@ export async function loadModule(what: string, file: string): Promise<Record<str
   } catch (error) {
     throw new OsmosisError(
       'invalid_entrypoint',
-      `Cannot load the ${what} ${file}:\n${located(error)}`,
+      `Cannot load the ${what} ${file}:\n${located(error)}${typeAdvice(error)}`,
       {
         cause: error,
       },
     )
   }
+}
+
+/** What to do about a module that is compiled to CommonJS, although it only works as an ES module; '' for other errors. */
+function typeAdvice(error: unknown): string {
+  const isModule = /top-level await.*"cjs"/is.test(errorMessage(error))
+  return isModule ? '\nIt has to be an ES module: npm pkg set type=module' : ''
 }
 
 /**
