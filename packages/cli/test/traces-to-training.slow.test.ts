@@ -147,7 +147,7 @@ it(
     }
 
     const trained = await call(
-      'train local configs/training/doors.toml --dataset data/train.jsonl --steps 1 --rows-per-step 4 --n 2',
+      'train local configs/training/doors.toml --dataset data/train.jsonl --steps 1 --rows-per-step 4 --n 2 --without-signal 0',
       ...learner,
     )
     expect(trained.stderr).toMatch(/^step {3}1 {2}reward 0/m)

@@ -22,6 +22,8 @@ import {
 
 /** How long a server may take to end after SIGTERM. Milliseconds. */
 const endLimitMs = 5_000
+/** How long a server may take to cancel its rollouts after an interrupt: it may be blocked. Milliseconds. */
+const interruptLimitMs = 15_000
 /** The last lines of output that errors quote. */
 const quotedLines = 20
 /** Characters of a quoted line. */
@@ -108,7 +110,12 @@ export async function startServerProcess(
   )
   const output = collectOutput(child, options)
   const died = new AbortController()
+  const force = (): void => {
+    setTimeout(() => signalGroup(child, 'SIGKILL'), interruptLimitMs).unref()
+  }
+  signal.addEventListener('abort', force)
   const ended = endOf(child, output).then((how) => {
+    signal.removeEventListener('abort', force)
     const all =
       output.logFile() === undefined ? '' : `\nThe whole output is in ${output.logFile()}.`
     const message = `The rollout server ${how}. Its last output:\n${output.lastLines()}${all}`
