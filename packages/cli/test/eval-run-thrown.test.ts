@@ -39,3 +39,26 @@ it('what the code of a rollout threw is shown with its function, file and line, 
   )
   expect(stdout).toMatch(/\nThe whole output: .*\/r\/logs\.txt\n/)
 })
+
+it('a label that a scoring function cannot read is named with its row', async () => {
+  const grader = `import { AgentWorkflow, Grader } from '@osmosis/core'
+import { numeric } from '@osmosis/core/scores'
+export class Shop extends AgentWorkflow {
+  async run() { return [{ role: 'assistant', content: '12' }] }
+}
+export class Counts extends Grader {
+  async grade(ctx: any) { ctx.setReward(numeric('12', ctx.label)) }
+}
+`
+  const rows = ['12', 'twelve or 13'].map((ground_truth) =>
+    JSON.stringify({ user_prompt: 'How many?', ground_truth }),
+  )
+  const root = temporaryWorkspace({
+    'rollouts/shop/main.ts': grader,
+    'data/counts.jsonl': rows.join('\n'),
+  })
+  const words = 'eval run -m rollouts/shop/main.ts -d data/counts.jsonl --policy policies/echo.ts'
+  const { stdout } = await run([...words.split(' '), '--details'], {}, root)
+  const label = 'got "twelve or 13". (line 2 of the dataset)'
+  expect(stdout).toContain(label)
+})

@@ -252,9 +252,12 @@ function classifyResult(
       const message = result.errorMessage ?? `the ${fault} failed and the server did not say why`
       const type = result.lostWith ?? result.errorCategory ?? `${fault}_failed`
       // Such a failure may be the row's, which the server does not know by its place.
-      const isOfRow = type === 'validation_error' && !isThrown(message)
-      const where = isOfRow ? `${placeOf(item.row)}: ` : ''
-      return failed(type, where + message, reward)
+      if (type !== 'validation_error') return failed(type, message, reward)
+      const place = placeOf(item.row)
+      if (!isThrown(message)) return failed(type, `${place}: ${message}`, reward)
+      // User code that cannot read a label speaks of the row; its other errors do not.
+      const isOfLabel = /\blabel\b/.test(message)
+      return failed(type, isOfLabel ? `${message} (${place} of the dataset)` : message, reward)
     }
     case 'success':
       break
