@@ -88,7 +88,6 @@ function agreed(command: string): string {
 
 /** What serves gets a port that is free. What continues until Ctrl-C gets it when it waits. */
 function untilItWaits(command: string): string {
-  if (command.includes(' --watch')) return `until_it_says 'Waiting for' INT ${command}`
   if (!/osmosis (?:serve|eval view(?!.*--export))/.test(command)) return command
   return `until_it_says http:// TERM ${command.replace(/ --port \d+/, '')} --port 0`
 }

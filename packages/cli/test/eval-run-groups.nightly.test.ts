@@ -98,7 +98,7 @@ it('osmosis rollout send says why one rollout alone is not graded', async () => 
   )
 })
 
-it('osmosis eval regrade grades a part by whole rows, and again whenever a grader of groups is saved', async () => {
+it('osmosis eval regrade grades a part by whole rows', async () => {
   const { root, evaluate, output } = workspaceOfGroups()
   await evaluate('--n 2')
   const file = path.join(root, 'inverse.ts')
@@ -111,10 +111,4 @@ it('osmosis eval regrade grades a part by whole rows, and again whenever a grade
     graded: 2,
     errors: [],
   })
-  const command = startOsmosis([...words, '--watch'], {}, root)
-  await command.printed(/mean reward 0\.75 → 0\.25/)
-  writeFileSync(file, inverse.replace('1 - member.attempt / group.size', '1'))
-  await command.printed(/mean reward 0\.75 → 1\b/)
-  command.child.kill('SIGINT')
-  expect((await command.finished).code).toBe(130)
 })

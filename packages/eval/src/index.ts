@@ -43,7 +43,6 @@ export { type RowSelection, rowValue, selectRows } from './dataset/select-rows.t
 export { toRunRow } from './dataset/dataset-row.ts'
 export { createOutputFolder, defaultOutputRoot } from './output-folder.ts'
 export { assertRunName, generateRunName } from './store/run-name.ts'
-export { adoptGrading, originalGrading } from './regrade/adopt-grading.ts'
 export { type FunctionGradingOptions, gradeByFunction } from './regrade/grade-by-function.ts'
 export { gradeByGrader, type StoredGrading } from './regrade/grade-by-grader.ts'
 export { gradedEvents } from './regrade/rollout-grade.ts'

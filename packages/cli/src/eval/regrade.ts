@@ -21,22 +21,13 @@ function declareRegrade(evals: Command) {
     .optionsGroup(groups.inputs)
     .option('--filter <query>', "only these rollouts, e.g. 'is:passed tool:search'")
     .optionsGroup(groups.run)
-    .option('--watch', 'grade again whenever the grader or what it imports is saved')
-    .option(
-      '--adopt [grading]',
-      'use its rewards, or those of an earlier grading, as the rewards of the run; the previous rewards remain as the grading "original"',
-    )
-    .option(
-      '--break-lock',
-      'with --adopt: take over the run although another process seems to write to it',
-    )
     .optionsGroup(groups.inputs)
     .option(
       '--secrets-file <file>',
       'read the secrets of the run from a dotenv file, or - for stdin (default: the environment)',
     )
     .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'do not ask for confirmation before a grading is replaced or adopted')
+    .option('-y, --yes', 'do not ask for confirmation before a grading is replaced')
     .optionsGroup(groups.output)
     .option('--json', 'print JSON')
     .addHelpText('after', example('osmosis eval regrade latest --grader graders/strict.ts'))

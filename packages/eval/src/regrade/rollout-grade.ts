@@ -100,7 +100,7 @@ export function gradedEvents(
 }
 
 /** An event with the rewards of a grade instead of its own. */
-export function gradedEvent(event: ItemEvent, grade: Grade): ItemEvent {
+function gradedEvent(event: ItemEvent, grade: Grade): ItemEvent {
   const { reward, skipped, error, samples = {}, metrics = {} } = grade
   const { scores: _scores, score_errors: _errors, ...rest } = event
   const scores = grade.scores === undefined ? {} : { scores: grade.scores }
@@ -117,24 +117,5 @@ export function gradedEvent(event: ItemEvent, grade: Grade): ItemEvent {
     error_message: null,
     // The summary was the error, which no longer applies.
     summary: event.status === 'failed' ? '' : event.summary,
-  }
-}
-
-/** The event of an item as a grade. */
-export function ownGrade(event: ItemEvent): Grade {
-  const { source_row_index, run_index, model_tag, rollout_id, reward, samples, metrics } = event
-  const { status, error_message: error, error_type: type, scores } = event
-  return {
-    source_row_index,
-    run_index,
-    ...(model_tag === undefined ? {} : { model_tag }),
-    rollout_id,
-    reward,
-    ...(status === 'skipped' ? { skipped: true } : {}),
-    samples,
-    metrics,
-    ...(scores === undefined ? {} : { scores }),
-    error: status === 'failed' ? (error ?? '') : null,
-    ...(type === null ? {} : { error_type: type }),
   }
 }

@@ -7,7 +7,7 @@ import {
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import { compareEvents } from '../store/run-files.ts'
 import type { EvaluationStore } from '../store/write/run-store.ts'
-import { readProgress } from '../store/write/snapshot-files.ts'
+import { readEarlierDuration } from '../store/write/snapshot-files.ts'
 import type { ModelTag } from './items/item-runner.ts'
 import type { RunCost } from './stop-conditions.ts'
 
@@ -95,7 +95,7 @@ export class EvaluationState {
     this.total = plan.rowCount * plan.attempts * (plan.baseline === undefined ? 1 : 2)
     this.#id = store?.manifest.local_run_id ?? randomBytes(16).toString('hex')
     this.#startedAt = new Date(store?.manifest.created_at ?? Date.now())
-    this.#earlierMs = store === undefined ? 0 : readProgress(store.location).durationMs
+    this.#earlierMs = store === undefined ? 0 : readEarlierDuration(store.location)
     this.#store = store
     this.#done = store?.events.size ?? 0
     let lastEnd = ''

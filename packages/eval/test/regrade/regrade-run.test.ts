@@ -6,7 +6,6 @@ import {
   type GroupGraderContext,
 } from '@osmosis/core'
 import {
-  adoptGrading,
   createRun,
   gradeByFunction,
   gradeByGrader,
@@ -26,7 +25,6 @@ import { madeEvent, madeManifest, temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { itemOf } from '../store/runs.ts'
-import { osmosisErrorOf } from '../thrown-by.ts'
 
 async function storedRun(
   items: readonly EndedItem[],
@@ -308,75 +306,6 @@ describe('gradedEvents', () => {
       { row_index: 1, run_index: 1, status: 'failed', error_type: 'timeout' },
     ])
     expect(events[0]).not.toHaveProperty('scores')
-  })
-})
-
-describe('adoptGrading', () => {
-  it('replaces the rewards of the run, and an item whose grader failed succeeds', async () => {
-    const broken = { status: 'failed' as const, reward: null, samples: { main: null } }
-    const run = await storedRun([
-      itemOf(0, 0, 'Done.', { scores: { polite: 1 } }),
-      itemOf(1, 0, 'All good.', {
-        ...broken,
-        error_type: 'agent_error',
-        error_message: 'typo',
-        summary: 'typo',
-      }),
-    ])
-    const { grades } = await regradeRun(run, { grade: half })
-    await run.replaceGrades('mild', grades)
-    expect(await adoptGrading('mild', { location: run.location })).toBe(2)
-    await run.refresh()
-    expect(run.sortedEvents).toMatchObject([
-      { reward: 0.5, status: 'success', scores: { polite: 1 }, summary: 'Answer 0.0.' },
-      {
-        reward: 0.5,
-        status: 'success',
-        error_type: null,
-        error_message: null,
-        summary: 'All good.',
-      },
-    ])
-    // What was said is where it was.
-    const [first] = run.sortedEvents
-    expect(first && (await run.trajectories(first)).state).toBe('found')
-
-    // A second grading does not take the place of the original.
-    await run.replaceGrades(
-      'zero',
-      grades.map((grade) => ({ ...grade, reward: 0 })),
-    )
-    await adoptGrading('zero', { location: run.location })
-    expect(await adoptGrading('original', { location: run.location })).toBe(2)
-    const restored = await openRun(run.location)
-    expect(restored.sortedEvents).toMatchObject([
-      { reward: 1, status: 'success' },
-      {
-        reward: null,
-        status: 'failed',
-        error_type: 'agent_error',
-        error_message: 'typo',
-        summary: 'typo',
-      },
-    ])
-    expect(restored.sortedEvents.map(({ samples }) => samples)).toEqual([
-      { main: 1 },
-      { main: null },
-    ])
-  })
-
-  it('is refused while a process writes to the run, and for an unknown grading', async () => {
-    const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
-    await store.commit(itemOf(0, 0))
-    const { location } = store
-    expect(await osmosisErrorOf(() => adoptGrading('mild', { location }))).toMatchObject({
-      code: 'run_locked',
-    })
-    await store.close()
-    expect(await osmosisErrorOf(() => adoptGrading('mild', { location }))).toEqual({
-      code: 'invalid_config',
-      message: 'The run airline-1 has no grading mild. Its gradings: none.',
-    })
   })
 })
 

@@ -1,6 +1,3 @@
-import { registerHooks } from 'node:module'
-import { fileURLToPath } from 'node:url'
-
 import { errorMessage } from '@osmosis/core'
 import type { RolloutGrade, StoredRollout } from '@osmosis/eval'
 
@@ -18,30 +15,11 @@ export type FromGrader =
   | ({ readonly type: 'loaded' } & Omit<LoadedGrader, 'grade'>)
   | { readonly type: 'failed'; readonly message: string }
   | { readonly type: 'graded'; readonly id: number; readonly grades: readonly RolloutGrade[] }
-  /** Source files that were just loaded; absolute. */
-  | { readonly type: 'files'; readonly files: readonly string[] }
 
 let grader: LoadedGrader | undefined
 
 function say(message: FromGrader): void {
   process.send?.(message)
-}
-
-const reported = new Set<string>()
-registerHooks({
-  resolve(specifier, context, nextResolve) {
-    const resolved = nextResolve(specifier, context)
-    report(resolved.url)
-    return resolved
-  },
-})
-
-function report(url: string): void {
-  if (!url.startsWith('file:') || url.includes('/node_modules/')) return
-  const file = fileURLToPath(url.replace(/[?#].*$/, ''))
-  if (reported.has(file)) return
-  reported.add(file)
-  say({ type: 'files', files: [file] })
 }
 
 async function answer(message: ToGrader): Promise<void> {

@@ -26,8 +26,6 @@ export interface GraderProcessOptions {
   /** Working folder of the process. */
   readonly folder: string
   readonly env: NodeJS.ProcessEnv
-  /** Called with each source file that it loads; absolute. */
-  readonly onFile: (file: string) => void
 }
 
 interface Task {
@@ -100,7 +98,7 @@ export class GraderProcess {
   }
 
   #start(onLoad: (message: Loaded | Extract<FromGrader, { type: 'failed' }>) => void): void {
-    const { order, folder, env, onFile } = this.#options
+    const { order, folder, env } = this.#options
     const child = spawn(process.execPath, [...process.execArgv, childFile()], {
       cwd: folder,
       env,
@@ -116,9 +114,6 @@ export class GraderProcess {
     child.on('message', (message: FromGrader) => {
       if (this.#child !== child) return
       switch (message.type) {
-        case 'files':
-          for (const file of message.files) onFile(file)
-          return
         case 'graded':
           this.#finish(message.id, message.grades)
           return
@@ -225,7 +220,7 @@ function childFile(): string {
 export async function graderSurroundings(
   run: RunReader,
   flags: Pick<EvalRegradeFlags, 'grader' | 'secretsFile'>,
-): Promise<Omit<GraderProcessOptions, 'onFile'>> {
+): Promise<GraderProcessOptions> {
   const { code, timeouts, env, secrets: names } = run.manifest.inputs
   const own = await ownFiles(run)
   if (flags.grader === undefined && own.entrypoint === null) {

@@ -1,12 +1,9 @@
 import path from 'node:path'
 import { createInterface } from 'node:readline/promises'
 
-import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
 import {
-  adoptGrading,
   formatCount,
-  formatQuantity,
-  originalGrading,
   openRun,
   openRunFolder,
   regradeRun,
@@ -32,7 +29,6 @@ import { filterItems, itemsOf } from '../show/shown-items.ts'
 import { ownFiles } from './own-files.ts'
 import { GraderProcess, type GraderProcessOptions, graderSurroundings } from './grader-process.ts'
 import { regradeDocument, regradeReport, type EndedRegrading } from './regrade-report.ts'
-import { SourceWatcher } from './source-watcher.ts'
 
 /** What is known before the grader is loaded. */
 interface Preparation {
@@ -40,7 +36,7 @@ interface Preparation {
   readonly flags: EvalRegradeFlags
   readonly grading: string
   readonly events: readonly ItemEvent[]
-  readonly surroundings: Omit<GraderProcessOptions, 'onFile'>
+  readonly surroundings: GraderProcessOptions
 }
 
 /**
@@ -49,23 +45,17 @@ interface Preparation {
  * which stores the grades so far.
  *
  * @throws OsmosisError with code `invalid_config` or `invalid_entrypoint` for invalid input, `judge_failed`
- * when its judge refuses every request, which stores nothing, `damaged_run`, `run_locked`, `storage_error`
+ * when its judge refuses every request, which stores nothing, `damaged_run`, `storage_error`
  */
 export async function evalRegradeCommand(name: string, flags: EvalRegradeFlags): Promise<number> {
   const { location, variant } = await findRun(name, await runsRoot(flags.output))
   if (variant !== undefined) {
     throw invalid(`A run is graded again together with its baseline: omit @${variant}.`)
   }
-  assertFlagsFit(flags)
   const run = await openRun(location)
   const interrupt = abortOnInterrupt()
   try {
-    if (typeof flags.adopt === 'string')
-      return await adopt(run, flags.adopt, flags, interrupt.signal)
-    const prepared = await prepare(run, flags, interrupt.signal)
-    return flags.watch
-      ? await watch(prepared, interrupt.signal)
-      : await gradeOnce(prepared, interrupt.signal)
+    return await gradeOnce(await prepare(run, flags, interrupt.signal), interrupt.signal)
   } catch (error) {
     if (interrupt.signal.aborted) return interruptedExitCode
     throw error
@@ -92,7 +82,7 @@ export async function regradeForPage(location: string): Promise<string> {
   const run = await openRun(location)
   const { signal } = new AbortController()
   const prepared = await prepare(run, { as: pageGrading, yes: true }, signal)
-  const { regrading } = await grade(prepared, { signal, onFile: () => {} })
+  const { regrading } = await grade(prepared, signal)
   const [first] = regrading.grades
   if (first !== undefined && regrading.grades.every(({ error }) => error !== null)) {
     throw new OsmosisError(
@@ -102,31 +92,6 @@ export async function regradeForPage(location: string): Promise<string> {
   }
   await run.replaceGrades(pageGrading, regrading.grades)
   return pageGrading
-}
-
-function assertFlagsFit({
-  adopt: adopted,
-  watch: isWatching,
-  grader,
-  as,
-  filter,
-  breakLock,
-}: EvalRegradeFlags): void {
-  if (breakLock && adopted === undefined) {
-    throw invalid(
-      '--break-lock only applies to --adopt: a grading does not need the lock of the run.',
-    )
-  }
-  if (isWatching && adopted !== undefined) {
-    throw invalid(
-      '--watch and --adopt exclude each other: adopt a finished grading with --adopt <grading>.',
-    )
-  }
-  const others = { '--grader': grader, '--as': as, '--filter': filter }
-  const [other] = Object.entries(others).find(([, value]) => value !== undefined) ?? []
-  if (typeof adopted === 'string' && other !== undefined) {
-    throw invalid(`--adopt ${adopted} adopts an existing grading: omit ${other}.`)
-  }
 }
 
 async function prepare(
@@ -156,9 +121,6 @@ async function prepare(
   return { run, flags, grading, events, surroundings }
 }
 
-/** Names with a meaning of their own after the @ of a run. */
-const reserved = [originalGrading, 'baseline']
-
 async function gradingName(
   run: RunReader,
   flags: EvalRegradeFlags,
@@ -176,7 +138,7 @@ async function gradingName(
     while (taken.has(`${stem || 'grades'}-${number}`)) number += 1
     return `${stem || 'grades'}-${number}`
   }
-  if (reserved.includes(as)) {
+  if (as === 'baseline') {
     throw invalid(`${run.name}@${as} is reserved: choose another name for the grading.`)
   }
   if (taken.has(as)) await confirm(`The grading ${as} exists already. Replace it?`, flags, signal)
@@ -184,21 +146,23 @@ async function gradingName(
 }
 
 async function gradeOnce(prepared: Preparation, signal: AbortSignal): Promise<number> {
-  const ended = await grade(prepared, { signal, onFile: () => {} })
+  const ended = await grade(prepared, signal)
   const { run, flags, grading } = prepared
-  await storeAndPrint(ended, flags)
+  const { regrading } = ended
+  if (regrading.grades.length > 0) await run.replaceGrades(grading, regrading.grades)
+  const text = flags.json ? JSON.stringify(regradeDocument(ended), null, 2) : regradeReport(ended)
+  printOut(`${text}\n`)
   if (signal.aborted) return interruptedExitCode
-  const { grades, missing, damaged } = ended.regrading
+  const { grades, missing, damaged } = regrading
   const isGraded = grades.some(({ error }) => error === null)
-  if (flags.adopt && isGraded) await adopt(run, grading, flags, signal)
   return missing.length + damaged.length > 0 || !isGraded ? 1 : 0
 }
 
 async function grade(
   { run, grading, events: selected, surroundings }: Preparation,
-  { signal, onFile }: { readonly signal: AbortSignal; readonly onFile: (file: string) => void },
+  signal: AbortSignal,
 ): Promise<EndedRegrading> {
-  const grader = new GraderProcess({ ...surroundings, onFile })
+  const grader = new GraderProcess(surroundings)
   const onAbort = (): void => grader.close()
   signal.addEventListener('abort', onAbort, { once: true })
   try {
@@ -222,78 +186,6 @@ async function grade(
     signal.removeEventListener('abort', onAbort)
     grader.close()
   }
-}
-
-/** Errors that a change of the grader may fix. */
-const graderErrors: ReadonlySet<string> = new Set(['invalid_entrypoint', 'judge_failed'])
-
-/** Grades after each change of a source, until Ctrl-C. */
-async function watch(prepared: Preparation, signal: AbortSignal): Promise<number> {
-  const { flags, surroundings } = prepared
-  const { grader, entrypoint } = surroundings.order
-  const watcher = new SourceWatcher()
-  watcher.add(moduleFile('grader', splitSpec(grader ?? entrypoint ?? '').file))
-  try {
-    for (;;) {
-      // A change during a pass ends it and starts the next one.
-      const pass = new AbortController()
-      let hasFailed = false
-      const changed = watcher.nextChange(signal, () => hasFailed).finally(() => pass.abort())
-      changed.catch(() => {
-        // It is awaited below.
-      })
-      try {
-        const ended = await grade(prepared, {
-          signal: pass.signal,
-          onFile: (file) => watcher.add(file),
-        })
-        if (!pass.signal.aborted) await storeAndPrint(ended, flags)
-      } catch (error) {
-        if (!pass.signal.aborted) {
-          if (!isOsmosisError(error) || !graderErrors.has(error.code)) throw error
-          hasFailed = true
-          printError(`error: ${error.message}\n`)
-        }
-      }
-      if (!pass.signal.aborted)
-        printError('\nWaiting for a change of the grader. Press Ctrl-C to stop.\n')
-      await changed
-    }
-  } finally {
-    watcher.close()
-  }
-}
-
-/** Stores the grades and prints the report. */
-async function storeAndPrint(
-  ended: EndedRegrading,
-  { json, watch: isWatching }: EvalRegradeFlags,
-): Promise<void> {
-  const { run, grading, regrading } = ended
-  if (regrading.grades.length > 0) await run.replaceGrades(grading, regrading.grades)
-  const text = json
-    ? JSON.stringify(regradeDocument(ended), null, isWatching ? 0 : 2)
-    : regradeReport(ended)
-  printOut(`${text}\n`)
-}
-
-async function adopt(
-  run: RunReader,
-  grading: string,
-  flags: EvalRegradeFlags,
-  signal: AbortSignal,
-): Promise<number> {
-  const question = `Make ${run.name}@${grading} the rewards of ${run.name}?`
-  const keeps = `Its present rewards remain as ${run.name}@${originalGrading}.`
-  await confirm(`${question} ${keeps}`, flags, signal)
-  const { breakLock = false } = flags
-  const changed = await adoptGrading(grading, { location: run.location, breakLock })
-  const said = `${run.name} now has the rewards of ${grading}: ${formatQuantity(changed, 'rollout')} changed.`
-  if (!flags.json) printOut(`${said}\n`)
-  else if (typeof flags.adopt === 'string') {
-    printOut(`${JSON.stringify({ run: run.name, adopted: grading, changed })}\n`)
-  }
-  return 0
 }
 
 /** @throws OsmosisError with code `invalid_config` without a yes */

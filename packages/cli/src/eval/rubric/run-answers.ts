@@ -1,5 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
-import { originalGrading, type Grade } from '@osmosis/eval'
+import type { Grade } from '@osmosis/eval'
 import { shownContent, type RunNote } from '@osmosis/eval/analysis'
 import type { Trajectory } from '@osmosis/runtime/trajectory'
 
@@ -92,7 +92,7 @@ function textsOf(conversations: readonly Trajectory[]): {
 
 /** Before the judge is called: its scores should not be lost. */
 async function assertNewGrading({ reader, name, modelTag }: ShownRun, as: string): Promise<void> {
-  if (modelTag === 'baseline' || [originalGrading, 'baseline'].includes(as)) {
+  if (modelTag === 'baseline' || as === 'baseline') {
     throw invalid(`Scores of ${name} cannot be stored as ${as}: choose another run or name.`)
   }
   // Throws for a name that cannot be one.

@@ -186,20 +186,8 @@ export class RunStore {
    * @throws TypeError when the store is closed, or the item has no JSON form
    */
   async commit(item: EndedItem): Promise<ItemEvent> {
-    return this.#track(() => this.#write(item))
-  }
-
-  /**
-   * Replaces the event of an item that has ended; its transcripts stay in place. Resolves, and throws, as
-   * `commit` does.
-   */
-  async amend(event: ItemEvent): Promise<ItemEvent> {
-    return this.#track(() => this.#enter(event))
-  }
-
-  async #track(write: () => Promise<ItemEvent>): Promise<ItemEvent> {
     if (this.#closed !== undefined) throw new TypeError(`The run ${this.location} is closed.`)
-    const committed = write()
+    const committed = this.#write(item)
     this.#commits.add(committed)
     try {
       return await committed
@@ -259,13 +247,10 @@ export class RunStore {
       conversations === null ? null : this.#trajectories.append(conversations),
       samples === null ? null : this.#samples.append(samples),
     ])
-    return this.#enter({ ...event, at, sat })
-  }
-
-  async #enter(event: ItemEvent): Promise<ItemEvent> {
-    await this.#journal.append(toJournalLine(event)).durable
-    const shared = this.#parts.share(event)
-    this.#events.set(itemKey(event), shared)
+    const whole = { ...event, at, sat }
+    await this.#journal.append(toJournalLine(whole)).durable
+    const shared = this.#parts.share(whole)
+    this.#events.set(itemKey(shared), shared)
     return shared
   }
 

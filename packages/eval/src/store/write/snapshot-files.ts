@@ -68,25 +68,15 @@ export class SnapshotFiles {
   }
 }
 
-/** The state of a run when its last process wrote snapshots. */
-export interface StoredProgress {
-  /** How long its earlier processes worked on it. Milliseconds; 0 when unknown. */
-  readonly durationMs: number
-  /** Why it did not finish; undefined when it finished, or when unknown. */
-  readonly incompleteReason: string | undefined
-}
-
-export function readProgress(location: string): StoredProgress {
-  let progress: Record<string, unknown> = {}
+/** How long the earlier processes of a run worked on it. Milliseconds; 0 when unknown. */
+export function readEarlierDuration(location: string): number {
   try {
-    const text = readFileSync(runFiles(location).progress, 'utf8')
-    progress = (JSON.parse(text) ?? {}) as typeof progress
+    const progress = JSON.parse(readFileSync(runFiles(location).progress, 'utf8')) as {
+      duration_ms?: unknown
+    }
+    return Number(progress.duration_ms) || 0
   } catch {
     // A run that was killed before its first snapshot has no file.
-  }
-  const { duration_ms: durationMs, incomplete_reason: reason } = progress
-  return {
-    durationMs: Number(durationMs) || 0,
-    incompleteReason: typeof reason === 'string' ? reason : undefined,
+    return 0
   }
 }
