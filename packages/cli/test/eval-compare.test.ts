@@ -1,11 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { stripVTControlCharacters } from 'node:util'
 
 import { describe, expect, it } from 'vitest'
 
 import { run } from './in-process.ts'
-import { makeRun, rewarded, type MadeItem, type MadeRun, type Steps } from './made-runs.ts'
+import { makeRun, rewarded, type MadeItem, type MadeRun } from './made-runs.ts'
 import { temporaryFolder, type Finished } from './osmosis.ts'
 
 /** Runs in a folder of their own, and the commands that compare them. */
@@ -78,9 +77,8 @@ describe('eval compare', () => {
     )
     expect(text).toMatch(/^Tokens written per rollout +100 +150 +\+50\.0$/m)
     expect(text).toMatch(
-      /^Largest losses, of 20\n100\.0 % → 50\.0 % {2}row 10, Task refund\n {2}osmosis eval show \S+after 10\.2 --diff \\\n {4}\S+before:10\.2$/m,
+      /^Largest losses, of 20\n100\.0 % → 50\.0 % {2}row 10, Task refund\n {2}osmosis eval show \S+after 10\.2$/m,
     )
-    // Printed commands as well: a longer one continues behind a backslash.
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80)
   })
 
@@ -193,123 +191,5 @@ describe('eval compare', () => {
       /write --fail-if-worse=2, or the flag behind/,
     )
     expect(await error('a', 'b', '--metric', 'speed')).toMatch(/Allowed choices are pass, reward/)
-  })
-})
-
-const step = (id: number, name: string, result: string): Steps[number] => ({
-  step_id: id,
-  source: 'agent',
-  message: '',
-  tool_calls: [{ tool_call_id: `c${id}`, function_name: name, arguments: { id: 'ABC' } }],
-  observation: { results: [{ source_call_id: `c${id}`, content: result }] },
-})
-
-const say = (id: number, message: string): Steps[number] => ({
-  step_id: id,
-  source: 'agent',
-  message,
-})
-
-describe('eval show --diff', () => {
-  const talks = (): MadeItem[] => {
-    const failing = [
-      step(1, 'look', 'seat 1'),
-      step(2, 'update', 'Error: no'),
-      say(3, 'a'),
-      say(4, 'b'),
-      say(5, 'c'),
-    ]
-    const good = [step(1, 'look', 'seat 2'), step(2, 'check', 'fine'), say(3, 'Done.')]
-    return [
-      { row: 3, attempt: 0, samples: { main: good } },
-      { row: 3, attempt: 1, samples: { main: failing }, event: { reward: 0 } },
-      { row: 3, attempt: 2, samples: null, event: { reward: 0.5 } },
-    ]
-  }
-
-  it('shows the last step that both have, what differs, and how each continues', async () => {
-    const { make, evals } = folder()
-    await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
-    const { stdout } = await evals('show', ['r', '3.2', '--diff'], 80)
-    expect(stdout).toBe(`3.2  reward 0, not passed
-3.1  reward 1, passed
-
-Agent  step 1
-  → look(id: "ABC")
-  ← seat 1
-
-The same up to step 1, then another tool is called.
-In step 1 an equal call of look got another result: the environment is not
-deterministic, and its noise is in the reward.
-
-3.2  reward 0, not passed
-
-Agent  step 2
-  → update(id: "ABC")
-  ← Error: no
-
-Agent  step 3
-  a
-
-Agent  step 4
-  b
-
-… 1 more step (--full)
-${/^osmosis eval show .*$/m.exec(stdout)?.[0]}
-
-3.1  reward 1, passed
-
-Agent  step 2
-  → check(id: "ABC")
-  ← fine
-
-Agent  step 3
-  Done.
-`)
-    const full = await evals('show', ['r', '3', '--diff', '1', '--full'])
-    expect(full.stdout).toContain('Agent  step 5\n  c\n')
-    expect(JSON.parse((await evals('show', ['3.2', '--diff', '--json'])).stdout)).toMatchObject({
-      item: { item: '3.2' },
-      other: { item: '3.1' },
-      divergence: { at: 1, by: 'tool', environment: { at: 0, tool: 'look' } },
-    })
-  })
-
-  it('puts both side by side where there is room', async () => {
-    const { make, evals } = folder()
-    await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
-    const { stdout } = await evals('show', ['r', '3.2', '--diff'], 140)
-    expect(stdout).toMatch(/^ {2}→ update\(id: "ABC"\) +│ {3}→ check\(id: "ABC"\)$/m)
-    const lines = stdout.split('\n').map((line) => stripVTControlCharacters(line).length)
-    expect(Math.max(...lines)).toBeLessThanOrEqual(140)
-  })
-
-  it('may be from an attempt of another run', async () => {
-    const { make, evals } = folder()
-    const [good, failing] = talks()
-    if (good === undefined || failing === undefined) throw new Error('no talks')
-    await make({ name: 'old', rows: [{ key: 'k', source_row: 8 }], items: [{ ...good, row: 8 }] })
-    await make({ name: 'new', rows: [{ key: 'k', source_row: 3 }], n: 2, items: [failing] })
-    const { code, stdout } = await evals('show', ['new', '3', '--diff', 'old:8.1'])
-    expect(code).toBe(0)
-    expect(stdout).toMatch(
-      /^new {2}3\.2 {2}reward 0, not passed\nold {2}8\.1 {2}reward 1, passed\n/,
-    )
-    expect(stdout).toContain('then another tool is called.')
-  })
-
-  it('reports a missing other attempt, and one without a transcript', async () => {
-    const { make, evals } = folder()
-    await make({ name: 'r', rows: [{ key: 'k', source_row: 3 }], n: 3, items: talks() })
-    await make({ name: 'single', rows: 1, items: rewarded([[1]]) })
-    expect((await evals('show', ['r', '3.2', '--diff', '3'])).stdout).toContain(
-      'A transcript of both rollouts is needed',
-    )
-    expect(await evals('show', ['r', '3.2', '--diff', '7'])).toMatchObject({ code: 2 })
-    expect(await evals('show', ['single', '0', '--diff'])).toMatchObject({
-      code: 2,
-      stderr: 'error: No other attempt at row 0 has ended.\n',
-    })
-    expect((await evals('show', ['r', '--diff'])).code).toBe(2)
   })
 })

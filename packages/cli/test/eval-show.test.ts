@@ -274,6 +274,26 @@ describe('the summary of a run', () => {
     expect(await made('many', 3)).toMatch(/^Tool errors +15\.0 % .*3 of 20 tool calls$/m)
   })
 
+  const signal = rewarded(Array.from({ length: 5 }, () => [1, 0]))
+  const withFirst = (event: MadeItem['event']): MadeItem[] =>
+    signal.map((item, at) => (at === 0 ? { ...item, event: { ...item.event, ...event } } : item))
+
+  it.each<[string, readonly MadeItem[]]>([
+    ['yes', signal],
+    ['yes, with losses', withFirst(failure('http_error', 'The policy did not answer.'))],
+    ['yes, with losses', withFirst({ finish: { length: 1 } })],
+    ['yes, with losses', withFirst({ rewritten: 1 })],
+    ['no', withFirst({ calls: 0 })],
+    ['no', rewarded(Array.from({ length: 5 }, () => [1, 1]))],
+    ['not known', rewarded([[1, 0]])],
+    ['not known', rewarded(Array.from({ length: 5 }, () => [1]))],
+  ])('says "ready to train: %s"', async (verdict, items) => {
+    const { make, show } = folder()
+    await make({ name: 'airline', rows: 5, n: 2, items })
+    const [first = ''] = (await show([])).stdout.split('\n')
+    expect(first.split('ready to train: ')[1]).toBe(verdict)
+  })
+
   it('counts what may be reward hacking', async () => {
     const { make, show } = folder()
     const tools = [{ name: 'search', calls: 2, errors: 0 }]

@@ -179,7 +179,7 @@ function declareRun(evals: Command) {
     .option('--no-preflight', 'do not test the models with one call before the run starts')
     .option('--dry-run', 'print the plan without starting a rollout')
     .optionsGroup(groups.output)
-    .option('--details', 'end with every figure, failure and finding, and the training readiness')
+    .option('--details', 'end with every figure, failure and finding')
     .option('--verbose', 'also print what the agent and its server print')
     .option('-q, --quiet', 'print errors and one line with the result, no plan, progress or report')
     .option('--json', 'print only the result on stdout, as one JSON document')

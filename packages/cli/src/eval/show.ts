@@ -21,15 +21,11 @@ function declareShow(evals: Command) {
     .option('--failed', 'list the rollouts that did not pass')
     .option('--filter <query>', "list rollouts, e.g. 'is:stuck tool:search reward<0.5'")
     .option('--sort <key>', 'sort that list, e.g. tokens; -tokens for the largest first')
-    .option(
-      '--diff [attempt]',
-      'show the first difference to another attempt at the row, or to <run>:<row>.<attempt> (default: one that ended otherwise)',
-    )
     .optionsGroup(groups.output)
-    .option('--details', 'show every figure, failure and finding, and the training readiness')
+    .option('--details', 'show every figure, failure and finding')
     .option('--full', 'do not truncate')
     .option('--json', 'print one JSON document, transcripts in ATIF')
-    .addHelpText('after', example('osmosis eval show latest 12.1 --diff'))
+    .addHelpText('after', example('osmosis eval show latest 12.1'))
 }
 
 /** Flags of `osmosis eval show`. */

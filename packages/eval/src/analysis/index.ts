@@ -29,8 +29,6 @@ export {
   type BehaviourStatistics,
   type RunStatistics,
   runStatistics,
-  trainingReadiness,
-  type TrainingReadiness,
 } from './figures/run-statistics.ts'
 export { numberKeys, numberReader } from './query/query-numbers.ts'
 export {
@@ -80,9 +78,7 @@ export {
   answeredCalls,
   callNotes,
   callsBeside,
-  frameworkOf,
   isToolError,
-  rewrittenSteps,
   samplingText,
   toSummary,
   trajectoryFacts,

@@ -332,9 +332,7 @@ async function conclude(
   } else if (flags.quiet) printOut(`${outcomeLine(result)}\n`)
   else if (isReported && run !== undefined) {
     const width = outputWidth()
-    const text = flags.details
-      ? await runReport(run, width)
-      : runSummary(run, { width, showPlan: false })
+    const text = flags.details ? runReport(run, width) : runSummary(run, { width, showPlan: false })
     printOut(`\n${text}\n`)
   }
   if (run !== undefined) {

@@ -328,8 +328,8 @@ function amountText(value: number, unit: BehaviourChange['unit'], isChange = fal
   }
 }
 
-/** The rows that lost most, each with the command that shows the first difference to before. */
-function lossLines({ a, b, comparison }: ComparedRuns): string[] {
+/** The rows that lost most, each with the command that shows its worst attempt. */
+function lossLines({ b, comparison }: ComparedRuns): string[] {
   const lost = comparison.rows.filter(({ change }) => change < 0)
   if (lost.length === 0) return []
   const scale = scaleOf(comparison)
@@ -344,24 +344,18 @@ function lossLines({ a, b, comparison }: ComparedRuns): string[] {
         ([name, value]) => `${onOneLine(name)} ${onOneLine(value)}`,
       )
       const facts = [`row ${row.b.row}`, ...facets].join(', ')
-      return [`${styled('red', change)}  ${facts}`, ...commandLines(divergenceCommand(a, b, row))]
+      return [
+        `${styled('red', change)}  ${facts}`,
+        ...commandLines(['eval', 'show', b.command, worstAttempt(b, row)]),
+      ]
     }),
   ]
 }
 
-/** The worst of the attempts after against the best before. */
-function divergenceCommand(a: ShownRun, b: ShownRun, row: RowChange): string[] {
-  const [worst] = byValue(b, row.b.row)
-  const best = byValue(a, row.a.row).at(-1)
-  const show = ['eval', 'show', b.command]
-  if (worst === undefined || best === undefined) return [...show, String(row.b.row)]
-  return [...show, itemName(worst), '--diff', `${a.command}:${itemName(best)}`]
-}
-
-/** The attempts at a row by value; first those without a value. */
-function byValue(run: ShownRun, row: number): ShownItem[] {
+/** `12.1`: the attempt at the row with the least value; one without a value comes first. */
+function worstAttempt(run: ShownRun, { b: { row } }: RowChange): string {
   const value = ({ item }: ShownItem): number => run.table.value(item) ?? Number.NEGATIVE_INFINITY
-  return itemsOf(run, row).toSorted((one, other) =>
-    value(one) < value(other) ? -1 : Number(value(one) > value(other)),
-  )
+  const [first, ...others] = itemsOf(run, row)
+  if (first === undefined) return String(row)
+  return itemName(others.reduce((least, one) => (value(one) < value(least) ? one : least), first))
 }

@@ -21,7 +21,6 @@ import {
 } from '../../command/terminal-text.ts'
 import { failureLines } from './failure-lines.ts'
 import { intervalText, valueText } from './figure-text.ts'
-import { readinessLines } from './readiness-lines.ts'
 import {
   baselineLines,
   browserLines,
@@ -38,15 +37,12 @@ import {
 import type { ReportedRun, ShownModel, ShownRunState } from './shown-run.ts'
 
 /**
- * Everything that there is to say about a run, in blocks: figures, scores, failures, findings, training
- * readiness, commands. Without a line feed at the end.
+ * Everything that there is to say about a run, in blocks: figures, scores, failures, findings, commands. Without a
+ * line feed at the end.
  */
-export async function runReport(run: ReportedRun, width: number): Promise<string> {
+export function runReport(run: ReportedRun, width: number): string {
   const { models, state } = run
   const several = models.length > 1
-  const readiness = models.map((model) =>
-    readinessLines(model, { of: several ? `: ${modelTitle(model)}` : '', width }),
-  )
   const sections = [
     [...statusLines(run, width), ...planLines(run, width), ...progressLines(state, width)],
     ...models.flatMap((model) => {
@@ -56,7 +52,6 @@ export async function runReport(run: ReportedRun, width: number): Promise<string
     baselineLines(run, width),
     ...models.map((model) => failureLines(model, several, width)),
     ...models.map((model) => findingLines(model, several, width)),
-    ...(await Promise.all(readiness)),
     commandSection(run),
   ]
   return sections
@@ -115,15 +110,8 @@ function modelTitle({ table: { document }, modelTag }: ShownModel): string {
   return `${onOneLine(document.model)}${modelTag === 'baseline' ? ' (baseline)' : ''}`
 }
 
-/** Findings of other sections: failures, training readiness and the commands at the end. */
-const inOtherSections = new Set<Finding['key']>([
-  'failed',
-  'notpassed',
-  'rows',
-  'cut',
-  'rewritten',
-  'nocalls',
-])
+/** Findings of other sections: failures, and the commands at the end. */
+const inOtherSections = new Set<Finding['key']>(['failed', 'notpassed'])
 
 function findingLines(run: ShownModel, several: boolean, width: number): string[] {
   const found = findings(run.table).filter(({ key }) => !inOtherSections.has(key))

@@ -23,8 +23,7 @@ import {
   withCommand,
 } from '../../command/terminal-text.ts'
 import { failureKinds, kindLines } from './failure-lines.ts'
-import { intervalText } from './figure-text.ts'
-import { readinessVerdict } from './readiness-lines.ts'
+import { fewestRows, intervalText } from './figure-text.ts'
 import type { ReportedRun, ShownModel, ShownRunState } from './shown-run.ts'
 
 /**
@@ -56,7 +55,7 @@ function verdictFacts({ models }: ReportedRun): string[] {
   const events = models.flatMap((one) => one.events)
   const failed = events.filter(({ status }) => status === 'failed').length
   const unearned = findings(model.table).find(({ key }) => key === 'unearned')?.count ?? 0
-  const readiness = readinessVerdict(model)
+  const readiness = readinessText(model)
   return [
     ...(failed === 0
       ? []
@@ -64,6 +63,21 @@ function verdictFacts({ models }: ReportedRun): string[] {
     ...(unearned === 0 ? [] : [`possible reward hacking in ${formatCount(unearned)}`]),
     ...(readiness === undefined ? [] : [`ready to train: ${readiness}`]),
   ]
+}
+
+/** What a trainer would get: `yes`, `yes, with losses`, `no` or `not known`; undefined when no rollout has ended. */
+function readinessText({ table }: ShownModel): string | undefined {
+  const { stats, behaviour } = runStatistics(table)
+  const { no_value: noValue, no_calls: noCalls, cut_off: cut, rewritten, skipped } = behaviour
+  const rollouts = table.size - skipped
+  if (rollouts === 0) return undefined
+  const { value, rows } = stats.gradient
+  const nothingToLearn = value === 0 || noValue.items === rollouts || noCalls.items > 0
+  if (nothingToLearn) return styled('red', 'no')
+  // One attempt per row says nothing about a training signal, and neither do few rows.
+  if (value === null || rows < fewestRows) return 'not known'
+  const lost = noValue.items + cut.items + rewritten.items
+  return lost > 0 ? styled('yellow', 'yes, with losses') : styled('green', 'yes')
 }
 
 /** The name of the run and its status, with facts behind them. */

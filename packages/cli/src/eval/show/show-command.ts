@@ -5,7 +5,6 @@ import { runStatistics } from '@osmosis/eval/analysis'
 import { printError, printOut } from '../../command/surroundings.ts'
 import { outputWidth, withCommand } from '../../command/terminal-text.ts'
 import type { EvalShowFlags } from '../show.ts'
-import { otherAttempt, divergenceLines, sharedSample } from './divergence-text.ts'
 import {
   findRun,
   isItemName,
@@ -47,12 +46,11 @@ export async function evalShowCommand(
   const item = isItem ? name : rollout
   const filter = filterOf(flags)
   if (item !== undefined) {
-    if (filter !== undefined) throw wrong('Pass a rollout, or --failed, --filter and --sort.')
-    const items = namedItems(run, item)
-    if (flags.diff === undefined) await showItems(items, flags)
-    else await showDivergence(items, flags.diff, root, flags)
-  } else if (flags.diff !== undefined) {
-    throw wrong('--diff needs a rollout, such as osmosis eval show latest 12.1 --diff.')
+    if (filter !== undefined) {
+      const message = 'Pass a rollout, or --failed, --filter and --sort.'
+      throw new OsmosisError('invalid_config', message)
+    }
+    await showItems(namedItems(run, item), flags)
   } else if (filter === undefined) {
     await showReport(run, flags)
   } else {
@@ -71,7 +69,7 @@ async function showReport(run: ShownRun, { json, details }: EvalShowFlags): Prom
   const reported = await openReportedRun(run)
   const width = outputWidth()
   if (json === true) printJson(reportDocument(reported))
-  else if (details === true) print(await runReport(reported, width))
+  else if (details === true) print(runReport(reported, width))
   else print(runSummary(reported, { width, showPlan: true }))
 }
 
@@ -105,35 +103,10 @@ async function showItems(
     return
   }
   const width = outputWidth()
-  const chosen = firstFailing(items)
+  const chosen = items.find(({ run, item }) => !run.table.passed(item)) ?? items[0]
+  if (chosen === undefined) throw new TypeError('Named items are at least one.')
   const list = items.length === 1 ? [] : [...itemLines(items, width), '']
   print([...list, ...(await rolloutLines(chosen, { width, full: full === true }))].join('\n'))
-}
-
-async function showDivergence(
-  items: readonly ShownItem[],
-  name: true | string,
-  root: string,
-  { json, full }: EvalShowFlags,
-): Promise<void> {
-  const own = firstFailing(items)
-  const other = await otherAttempt(own, name, root)
-  if (json === true) {
-    const sample = await sharedSample(own, other)
-    const { divergence = null } = sample ?? {}
-    printJson({ item: await rolloutDocument(own), other: await rolloutDocument(other), divergence })
-    return
-  }
-  print(
-    (await divergenceLines(own, other, { width: outputWidth(), full: full === true })).join('\n'),
-  )
-}
-
-/** The first that did not pass, else the first. */
-function firstFailing(items: readonly ShownItem[]): ShownItem {
-  const [first] = items
-  if (first === undefined) throw new TypeError('Named items are at least one.')
-  return items.find(({ run, item }) => !run.table.passed(item)) ?? first
 }
 
 function reportDocument({ state, models }: ReportedRun): object {
@@ -173,10 +146,6 @@ async function rolloutDocument(shown: ShownItem): Promise<object> {
     transcript: said.state,
     samples,
   }
-}
-
-function wrong(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }
 
 function printJson(document: object): void {

@@ -1,5 +1,5 @@
 import type { Estimate } from '../statistics/estimate.ts'
-import { type UnearnedReason, unearnedReasons, type ItemFlag } from '../table/item-flags.ts'
+import { type UnearnedReason, unearnedReasons } from '../table/item-flags.ts'
 import type { GroupKind, RunTable } from '../table/run-table.ts'
 import {
   distribution,
@@ -162,46 +162,4 @@ function withoutValue(table: RunTable): BehaviourStatistics['no_value'] {
       groups.map(([type, { length }]) => [type, length] as const).toSorted(([, a], [, b]) => b - a),
     ),
   }
-}
-
-/** What a trainer would receive from a run, without rollouts that were removed from training. */
-export interface TrainingReadiness {
-  readonly rollouts: number
-  /** The share of rows with a training signal, as `stats.gradient` of a run. */
-  readonly gradient: Estimate
-  /** The same in smaller groups: of 2, 4, … attempts. */
-  readonly smallerGroups: readonly DrawEstimate[]
-  /** Rollouts without a reward: trainers exclude them, which makes their groups smaller. */
-  readonly withoutReward: number
-  /** Rollouts that succeeded without calling the policy: there is nothing to train on. */
-  readonly withoutCalls: number
-  /** Rollouts with a call that reached the token limit. */
-  readonly cut: number
-  /** Rollouts with a call that did not extend the conversation before it: trainers split or mask there. */
-  readonly rewritten: number
-  /** Completion tokens of a rollout: the tokens that are trained. */
-  readonly tokens: Distribution
-}
-
-/** Computes what to check before training on the rows of a run. */
-export function trainingReadiness(table: RunTable): TrainingReadiness {
-  const having = (flag: ItemFlag): number => count(table, (item) => table.has(item, flag))
-  return {
-    rollouts: count(table, () => true),
-    gradient: gradientShare(table),
-    smallerGroups: drawSizes(table.document.attempts)
-      .filter((size) => size > 1 && size < table.document.attempts)
-      .map((size) => gradientAt(table, size)),
-    withoutReward: count(table, (item) => table.value(item) === null),
-    withoutCalls: having('nocalls'),
-    cut: having('cut'),
-    rewritten: having('rewritten'),
-    tokens: distribution(table, quantities(table).completion_tokens),
-  }
-}
-
-function count(table: RunTable, has: (item: number) => boolean): number {
-  let items = 0
-  for (let item = 0; item < table.size; item++) if (table.counts(item) && has(item)) items += 1
-  return items
 }

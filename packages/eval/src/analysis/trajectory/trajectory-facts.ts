@@ -135,25 +135,6 @@ export function toSummary(text: string): string {
   return characters.length <= 160 ? line.slice(0, 400) : `${characters.slice(0, 159).join('')}…`
 }
 
-/**
- * The steps, counted from 1, before which the conversation was rewritten: their model call did not extend
- * the conversation before it. Null for a call whose answer is not in a step.
- */
-export function rewrittenSteps({ steps, extra }: TrajectoryLike): (number | null)[] {
-  const inSteps = steps.flatMap(({ metrics }, index) =>
-    metrics?.extra?.['history_rewritten'] === true ? [index + 1] : [],
-  )
-  const others = callsWithoutStep(extra).filter(
-    (call) => isFields(call['extra']) && call['extra']['history_rewritten'] === true,
-  )
-  return [...inSteps, ...others.map(() => null)]
-}
-
-/** The `user-agent` of its model calls, such as `Agents/JavaScript 0.11.0`; null when there is none. */
-export function frameworkOf(trajectory: TrajectoryLike): string | null {
-  return extraField(trajectory, 'user_agent') ?? null
-}
-
 /** A text among the extra fields of a sample. */
 function extraField({ extra }: TrajectoryLike, name: string): string | undefined {
   const osmosis = extra?.['osmosis']
