@@ -85,7 +85,9 @@ export class Echo extends AgentWorkflow {
 export class Exact extends Grader {
   async grade(ctx) {
     if (process.env.TOKEN !== undefined) throw new Error('the evaluation has the token')
-    ctx.setReward(lastAssistantText(ctx.sample) === ctx.label ? 1 : 0)
+    const answer = lastAssistantText(ctx.sample)
+    if (ctx.label === 'w3' && answer !== 'w3') throw new Error(answer)
+    ctx.setReward(answer === ctx.label ? 1 : 0)
   }
 }
 `
@@ -196,7 +198,7 @@ describe('the action of this repository', () => {
     const place = await workspace()
     const good = await act(github, place, { config, arguments: '--policy policies/echo.ts -q' })
     expect([good.code, good.run]).toEqual([0, path.join(place, '.osmosis/evals/ci')])
-    expect(good.summary).toMatch(/^### ci: 100\.0 % passed\n/)
+    expect(good.summary).toMatch(/^### ci\n\n {4}ci {2}finished [^]*^ {4}Pass rate +100\.0 % /m)
     const [own, ...rest] = github.comments.slice(3)
     expect(rest).toEqual([])
     expect(own?.body).toBe(
@@ -217,11 +219,11 @@ describe('the action of this repository', () => {
     expect(github.comments.slice(0, 3)).toEqual(others)
     expect(github.comments).toHaveLength(4)
     expect(own?.body).toMatch(
-      /^<!-- osmosis evaluation: ci -->\n\*\*Worse by 100\.0 points\*\*[^]*\n<details>\n<summary>Result<\/summary>\n\n### ci: 0\.0 % passed\n/,
+      /^<!-- osmosis evaluation: ci -->\n\*\*Worse by 100\.0 points\*\*[^]*\n<details>\n<summary>Result<\/summary>\n\n### ci\n\n {4}ci {2}finished /,
     )
     // GitHub notifies nobody who is mentioned in code.
-    expect(own?.body).toContain('`@octocat look`')
-    expect(worse.summary).toMatch(/^### ci: 0\.0 % passed\n[^]*\n\*\*Worse by 100\.0 points\*\*/)
+    expect(own?.body).toMatch(/^ {4}.*@octocat look/m)
+    expect(worse.summary).toMatch(/^### ci\n\n(?: {4}.*\n)+\*\*Worse by 100\.0 points\*\*/)
   })
 
   it('ends with the code of an evaluation that has no result, and says so', async () => {
@@ -246,7 +248,7 @@ describe('the action of this repository', () => {
       'fail-if-worse': '0',
     })
     expect(code).toBe(0)
-    expect(summary).toMatch(/^### ci: 100\.0 % passed\n/)
+    expect(summary).toMatch(/^### ci\n\n {4}ci {2}finished /)
     expect(log).toContain('There is no run in nowhere: the result is not compared.')
     expect(log).toContain(
       '::warning::The result is not a comment on the pull request, it is in the summary of the job: Resource not accessible by integration',

@@ -16,8 +16,17 @@ osmosis() { npx --no-install osmosis "$@"; }
 
 evaluated=0
 read -r -d '' -a arguments <<<"$ARGUMENTS" || true
-GITHUB_STEP_SUMMARY=$files/result.md osmosis eval run "$CONFIG" --name "$NAME" --fresh --yes \
+touch "$files/started"
+osmosis eval run "$CONFIG" --name "$NAME" --fresh --yes \
   --output "$PWD/.osmosis/evals" ${arguments[@]+"${arguments[@]}"} || evaluated=$?
+# An earlier run of that name is not the result.
+if [ "$run/manifest.json" -nt "$files/started" ]; then
+  {
+    printf '### %s\n\n' "$NAME"
+    # Indented, it is code: GitHub shows every character of what a model said, and notifies nobody whom it mentions.
+    COLUMNS=100 osmosis eval show "$run" | sed 's/^/    /'
+  } >"$files/result.md"
+fi
 
 compared=0
 touch "$files/comparison.md" "$files/result.md"

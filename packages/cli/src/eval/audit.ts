@@ -31,7 +31,6 @@ function declareAudit(evals: Command) {
     .option('--by <name>', 'the name of the reviewer (default: the user of this machine)')
     .optionsGroup(groups.output)
     .option('--fail-on-open', 'exit with code 3 while a finding has no verdict, e.g. in CI')
-    .option('--markdown', 'print Markdown, e.g. for a pull request')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',

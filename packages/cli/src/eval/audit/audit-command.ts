@@ -14,7 +14,7 @@ import { gateFailedCode } from '../../command/exit-codes.ts'
 import { printOut } from '../../command/surroundings.ts'
 import type { EvalAuditFlags } from '../audit.ts'
 import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
-import { auditDocument, auditLines, auditMarkdown } from './audit-report.ts'
+import { auditDocument, auditLines } from './audit-report.ts'
 
 /**
  * Shows the findings of a run, after recording verdicts if any are given. Resolves with the exit code: 3 with
@@ -41,7 +41,6 @@ export async function evalAuditCommand(
   }
   const audited = { run, findings }
   if (flags.json === true) printOut(`${JSON.stringify(auditDocument(audited), null, 2)}\n`)
-  else if (flags.markdown === true) printOut(auditMarkdown(audited))
   else printOut(`${auditLines(audited).join('\n')}\n`)
   const isOpen = findings.some(({ verdict }) => verdict === null)
   return flags.failOnOpen === true && isOpen ? gateFailedCode : 0

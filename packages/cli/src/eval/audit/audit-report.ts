@@ -8,7 +8,6 @@ import {
   tableLines,
   withCommand,
 } from '../../command/terminal-text.ts'
-import { markdownCode, markdownTable, markdownText } from '../export/markdown-text.ts'
 import type { ShownRun } from '../show/shown-run.ts'
 
 /** A run and its findings. */
@@ -56,31 +55,6 @@ export function auditLines(audited: AuditedRun): string[] {
           ]),
         ]),
   ]
-}
-
-/** The findings for a page of a CI service. */
-export function auditMarkdown(audited: AuditedRun): string {
-  const { run, findings } = audited
-  const sorted = [...openOf(findings), ...findings.filter(({ verdict }) => verdict !== null)]
-  const rows = sorted.map((finding) => {
-    const { id, verdict, evidence } = finding
-    const decided =
-      verdict === null ? '**open**' : `${verdict.verdict}: ${markdownText(reasonOf(finding))}`
-    return `| ${id} | ${markdownCell(evidence)} | ${decided} |`
-  })
-  const head = markdownTable(['Finding', 'Evidence', 'Verdict'], [], [])
-  const lines = [
-    `### ${markdownText(run.name)}: audit`,
-    '',
-    `${summary(audited)}.`,
-    ...(rows.length === 0 ? [] : ['', ...head, ...rows]),
-  ]
-  return `${lines.join('\n')}\n`
-}
-
-/** A code span in a table, which a `|` would end. */
-function markdownCell(text: string): string {
-  return markdownCode(text).replaceAll('|', String.raw`\|`)
 }
 
 /** The findings as JSON data. */

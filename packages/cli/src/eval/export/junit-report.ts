@@ -2,10 +2,12 @@ import { formatReward } from '@osmosis/eval'
 import type { ItemEvent, RunRow } from '@osmosis/eval/analysis'
 
 import { oneLine } from '../../command/surroundings.ts'
-import { osmosisCommand } from '../../command/terminal-text.ts'
-import { itemName } from '../show/shown-items.ts'
+import { onOneLine, osmosisCommand } from '../../command/terminal-text.ts'
+import { itemName, type ShownItem } from '../show/shown-items.ts'
 import type { ShownModel } from '../show/shown-run.ts'
-import { missedItems, verdict, type MissedItem } from './missed-items.ts'
+
+/** An item that did not pass. */
+type MissedItem = Omit<ShownItem, 'run'> & { readonly run: ShownModel }
 
 /** A row as a test: all of its attempts. */
 interface TestCase {
@@ -69,6 +71,25 @@ function testCase(
         : facts.join(', '),
     text: missed.map(reasonText).join('\n'),
   }
+}
+
+/** The items among these events that did not pass, without those whose samples were all removed. */
+function missedItems(run: ShownModel, events: readonly ItemEvent[]): MissedItem[] {
+  return events.flatMap((event) => {
+    const item = run.table.find(event.source_row_index, event.run_index)
+    if (item === undefined || !run.table.counts(item) || run.table.passed(item)) return []
+    return [{ run, item, event }]
+  })
+}
+
+/** `reward 0, and 1 passes`; for a rollout that failed, its error. */
+function verdict({ event, item, run: { table } }: MissedItem): string {
+  if (event.status === 'failed')
+    return `${event.error_type ?? 'failed'}: ${event.error_message ?? ''}`
+  const measure = onOneLine(table.measure)
+  const value = table.value(item)
+  if (value === null) return `no ${measure}`
+  return `${measure} ${formatReward(value)}, and ${formatReward(table.document.threshold)} passes`
 }
 
 function attempts(count: number): string {

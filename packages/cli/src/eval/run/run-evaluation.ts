@@ -38,6 +38,8 @@ import { readEnvironment } from '../../inputs/environment.ts'
 import { chooseModels, type ComparedModels, preflightModels } from '../models/compared-models.ts'
 import { serveModels, type ServedModels } from '../models/served-models.ts'
 import type { EvalRunFlags } from '../run.ts'
+import { junitLines, testCases } from '../export/junit-report.ts'
+import { writeTexts } from '../export/write-texts.ts'
 import { runReport } from '../show/run-report.ts'
 import { runSummary } from '../show/run-summary.ts'
 import { endedRun } from '../show/shown-run.ts'
@@ -53,7 +55,6 @@ import {
 import { planEvaluation, type EvalRunPlan, loadScorers } from './evaluation-plan.ts'
 import { beginRun, openEarlierRun, resumeArguments } from './open-run.ts'
 import { planText, runAgainText, servedText, ProgressLine } from './run-output.ts'
-import { hasResultFiles, writeResultFiles } from './result-files.ts'
 import { findInputs, type KnownInputs } from './run-inputs.ts'
 import { exitCodeOf, outcomeLine } from './run-outcome.ts'
 
@@ -323,7 +324,8 @@ async function conclude(
   const { isSilent = false } = hooks
   const isReported = !isSilent && flags.json !== true && flags.quiet !== true
   // A large run is not held in a second form without need.
-  const run = isReported || hasResultFiles(flags) ? await endedRun(store, resumeWith) : undefined
+  const run =
+    isReported || flags.junit !== undefined ? await endedRun(store, resumeWith) : undefined
   if (isSilent) {
     // The command prints all of its runs at the end.
   } else if (flags.json) {
@@ -335,9 +337,9 @@ async function conclude(
     const text = flags.details ? runReport(run, width) : runSummary(run, { width, showPlan: false })
     printOut(`\n${text}\n`)
   }
-  if (run !== undefined) {
-    const state = { ...run.state, reason: result.incompleteReason }
-    await writeResultFiles({ ...run, state }, flags)
+  if (run !== undefined && flags.junit !== undefined) {
+    const [model] = run.models
+    await writeTexts(flags.junit, junitLines(model, testCases(model)))
   }
 
   const code = exitCodeOf(result, flags)

@@ -23,7 +23,7 @@ import {
   commandLines,
 } from '../../command/terminal-text.ts'
 import type { EvalCompareFlags } from '../compare.ts'
-import { markdownTable, markdownText } from '../export/markdown-text.ts'
+import { markdownTable, markdownText } from './markdown-text.ts'
 import { points, valueText, type Scale } from './figure-text.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
 import { findRun, lastTwoRuns, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
