@@ -18,7 +18,7 @@ import { addDoctorCommand } from './doctor/doctor.ts'
 import { addEvalAuditCommand } from './eval/audit.ts'
 import { addEvalCompareCommand } from './eval/compare.ts'
 import { addEvalExportCommand } from './eval/export.ts'
-import { addEvalNoteCommands } from './eval/notes.ts'
+import { addEvalNoteCommand } from './eval/note.ts'
 import { addEvalRegradeCommand } from './eval/regrade.ts'
 import { addRubricCommand } from './eval/rubric.ts'
 import { addEvalRunCommand } from './eval/run.ts'
@@ -67,7 +67,7 @@ export function createProgram(
   addEvalCompareCommand(evals, setExitCode)
   addEvalViewCommand(evals, setExitCode)
   addEvalRegradeCommand(evals, setExitCode)
-  addEvalNoteCommands(evals, setExitCode)
+  addEvalNoteCommand(evals, setExitCode)
   addEvalAuditCommand(evals, setExitCode)
   addEvalExportCommand(evals, setExitCode)
   addRubricCommand(evals, setExitCode)

@@ -160,7 +160,7 @@ it('eval export omits and counts rollouts without model calls and missing transc
   })
 })
 
-it('eval note and eval notes keep what the viewer shows; the last note of a rollout counts', async () => {
+it('eval note keeps what the viewer shows; the last note of a rollout counts', async () => {
   const output = temporaryFolder()
   const inputs = { model: { name: 'new', base_url: null, baseline: 'old', params: {} } }
   const folder = await storeRun(
@@ -176,15 +176,15 @@ it('eval note and eval notes keep what the viewer shows; the last note of a roll
   expect(await note(folder, '1.1', 'first thoughts')).toMatchObject({ code: 0 })
   await note(folder, '1.1', 'asks\ntwice', '--tag', 'loop')
   await note(`${folder}@baseline`, '0.1', '--tag', 'guess')
-  const notes = await run(['eval', 'notes', folder])
+  const notes = await note(folder)
   expect(notes).toMatchObject({ code: 0, stdout: '1.1  [loop] asks twice\n' })
-  const ofBaseline = await run(['eval', 'notes', `${folder}@baseline`, '--json'])
+  const ofBaseline = await note(`${folder}@baseline`, '--json')
   expect(JSON.parse(ofBaseline.stdout)).toMatchObject({
     run: 'stored',
     notes: [{ source_row_index: 0, run_index: 0, model_tag: 'baseline', tag: 'guess', text: '' }],
   })
   await note(folder, '1.1')
-  expect((await run(['eval', 'notes', folder])).stdout).toBe('')
+  expect((await note(folder)).stdout).toBe('')
   expect(await note(folder, '7.1', 'x')).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('Row 7 is not in stored'),

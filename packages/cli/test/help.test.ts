@@ -15,7 +15,6 @@ const commands = [
   'eval view',
   'eval regrade',
   'eval note',
-  'eval notes',
   'eval audit',
   'eval export',
   'eval rubric',

@@ -1,0 +1,38 @@
+import type { Command } from '@commander-js/extra-typings'
+
+import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+
+function declareNote(evals: Command) {
+  return evals
+    .command('note')
+    .optionsGroup(groups.inputs)
+    .option(...runsFolder)
+    .description('list the notes of a run, or write the note of a rollout, as in the viewer')
+    .argument('<run>', 'a run, <run>@baseline, or its folder')
+    .argument(
+      '[rollout]',
+      '<row>.<attempt>, the row from 0 and the attempt from 1, e.g. 12.1; without it the notes are listed',
+    )
+    .argument('[text]', 'replaces the note of the rollout; without text and tag, it is removed')
+    .option(
+      '--tag <tag>',
+      'a short word to filter rollouts by, e.g. loop for tag:loop; without a rollout, list only these',
+    )
+    .optionsGroup(groups.output)
+    .option('--json', 'print the list as JSON')
+    .addHelpText(
+      'after',
+      example("osmosis eval note latest 12.1 'calls the tool twice' --tag loop"),
+    )
+}
+
+/** Flags of `osmosis eval note`. */
+export type EvalNoteFlags = FlagsOf<typeof declareNote>
+
+/** Adds `eval note`. */
+export function addEvalNoteCommand(evals: Command, setExitCode: SetExitCode): void {
+  declareNote(evals).action(async (name, rollout, text, flags) => {
+    const { evalNoteCommand } = await import('./note/run-notes.ts')
+    setExitCode(await evalNoteCommand(name, rollout, text, flags))
+  })
+}
