@@ -13,7 +13,7 @@ import {
   serve,
   type RolloutServer,
 } from '@osmosis/server'
-import { createWorkerPool, runWorker } from '@osmosis/workers'
+import { createWorkerPool, runWorker } from '@osmosis/server/child'
 import { Queue as Jobs, QueueEvents, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 

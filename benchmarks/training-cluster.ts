@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import type { GraderCallbackBody } from '@osmosis/runtime/wire'
+import type { GraderCallbackBody } from '@osmosis/protocol/wire'
 import { Agent, request } from 'undici'
 
 /** The work of a cluster. */

@@ -1,5 +1,5 @@
 // A worker of the workers benchmark.
-import { runWorker } from '@osmosis/workers'
+import { runWorker } from '@osmosis/server/child'
 
 import { workload } from './worker-workload.ts'
 

@@ -10,7 +10,7 @@ import path from 'node:path'
 import { Worker, isMainThread, parentPort } from 'node:worker_threads'
 
 import { LocalBackend, type ExecutionBackend, type RolloutRequest } from '@osmosis/server'
-import { createWorkerPool, type WorkerPoolBackend } from '@osmosis/workers'
+import { createWorkerPool, type WorkerPoolBackend } from '@osmosis/server/child'
 
 import { workload } from './worker-workload.ts'
 

@@ -117,7 +117,7 @@ export const rewardMutations: readonly Mutation[] = [
     file: 'packages/core/src/scores/reference.ts',
     from: "reference('ctx.requireLabel()', label)\n",
     to: '',
-    tests: ['packages/runtime/test/backend/outcomes.test.ts'],
+    tests: ['packages/server/test/execution/outcomes.test.ts'],
   },
   {
     name: 'labels are not checked before an evaluation',
@@ -142,23 +142,23 @@ export const rewardMutations: readonly Mutation[] = [
   },
   {
     name: 'a limit of turns is a failure',
-    file: 'packages/runtime/src/backend/workflow-phase.ts',
+    file: 'packages/server/src/execution/workflow-phase.ts',
     from: '  const fault = policyFaultIn(error)',
     to: '  const fault = policyFaultIn(undefined)',
     tests: ['packages/openai-agents/test/adapter-contract.test.ts'],
   },
   {
     name: 'a failed model call that a framework reports as a bad answer is graded',
-    file: 'packages/runtime/src/backend/workflow-phase.ts',
+    file: 'packages/server/src/execution/workflow-phase.ts',
     from: "  const hasFailed = name === 'model_error' && calls.at(-1)?.error !== null",
     to: '  const hasFailed = false',
-    tests: ['packages/runtime/test/backend/policy-faults.test.ts'],
+    tests: ['packages/server/test/execution/policy-faults.test.ts'],
   },
   {
     name: 'policyFaults: fail grades',
-    file: 'packages/runtime/src/backend/workflow-phase.ts',
+    file: 'packages/server/src/execution/workflow-phase.ts',
     from: "  if (!isOfRun || settings.policyFaults === 'fail') return undefined",
     to: '  if (!isOfRun) return undefined',
-    tests: ['packages/runtime/test/backend/policy-faults.test.ts'],
+    tests: ['packages/server/test/execution/policy-faults.test.ts'],
   },
 ]

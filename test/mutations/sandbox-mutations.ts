@@ -4,7 +4,7 @@ const opened = {
   file: 'packages/core/src/sandbox/regular-file.ts',
   tests: ['packages/core/test/sandbox/hostile-files.test.ts'],
 }
-const workFolder = { tests: ['packages/runtime/test/backend/work-folder.test.ts'] }
+const workFolder = { tests: ['packages/server/test/execution/work-folder.test.ts'] }
 
 const container = { tests: ['packages/docker-sandbox/test/hostile-container.test.ts'] }
 
@@ -42,14 +42,14 @@ export const sandboxMutations: readonly Mutation[] = [
   },
   {
     name: 'artifacts: a folder that is a link leads outside',
-    file: 'packages/runtime/src/backend/work-folder.ts',
+    file: 'packages/server/src/execution/work-folder.ts',
     from: 'await openBelow(this.path, name, constants.O_RDONLY)',
     to: "await (await import('node:fs/promises')).open(path.join(this.path, name), 'r')",
     ...workFolder,
   },
   {
     name: 'artifacts: a deep folder remains',
-    file: 'packages/runtime/src/files.ts',
+    file: 'packages/protocol/src/files.ts',
     from: 'await rename(below, path.join(folder, randomUUID()))',
     to: 'await chmod(below, 0o700)',
     ...workFolder,
@@ -112,7 +112,7 @@ export const sandboxMutations: readonly Mutation[] = [
   },
   {
     name: 'full disk: a command whose result is lost succeeds',
-    file: 'packages/runtime/src/containment/contain-user-code.ts',
+    file: 'packages/server/src/containment/contain-user-code.ts',
     from: '(process.exitCode = exitCode || 1)',
     to: '(process.exitCode = exitCode || 0)',
     tests: ['packages/cli/test/process-end.test.ts'],

@@ -71,7 +71,7 @@ export const trainingMutations: readonly Mutation[] = [
     ],
   ),
   ...mutationsOf(
-    'packages/runtime/src/files.ts',
+    'packages/protocol/src/files.ts',
     ['packages/train/test/full-disk.test.ts'],
     [
       [
@@ -180,7 +180,7 @@ export const trainingMutations: readonly Mutation[] = [
       'own.next().value ?? null',
     ],
   ]),
-  ...mutationsOf('packages/runtime/src/trajectory/training-sequences.ts', known, [
+  ...mutationsOf('packages/protocol/src/trajectory/training-sequences.ts', known, [
     ['failed calls are trained', 'if (call.error !== null) continue', ''],
     [
       'all answers count as sampled at temperature 1',

@@ -13,8 +13,8 @@ const trace = {
   tests: ['packages/server/test/run.test.ts', 'packages/server/test/run-endings.test.ts'],
 }
 const lifecycle = {
-  file: 'packages/runtime/src/lifecycle/rollout-lifecycle.ts',
-  tests: ['packages/runtime/test/lifecycle', 'packages/workers/test/worker-ends.test.ts'],
+  file: 'packages/protocol/src/lifecycle/rollout-lifecycle.ts',
+  tests: ['packages/protocol/test/lifecycle', 'packages/server/test/child/worker-ends.test.ts'],
 }
 const queueScripts = {
   file: 'packages/bullmq/src/records/script-library.ts',
@@ -41,10 +41,10 @@ export const wireMutations: readonly Mutation[] = [
   },
   {
     name: 'negative rewards are 0 where a rollout has one reward',
-    file: 'packages/runtime/src/backend/rollout-end.ts',
+    file: 'packages/server/src/execution/rollout-end.ts',
     from: "const reward = rule === 'mean' ? sum / samples.size : sum",
     to: "const reward = Math.max(0, rule === 'mean' ? sum / samples.size : sum)",
-    tests: ['packages/runtime/test/backend/rollout-end.test.ts'],
+    tests: ['packages/server/test/execution/rollout-end.test.ts'],
     overTheWire: true,
   },
   {

@@ -16,12 +16,11 @@ export const frameworks: Record<string, string | undefined> = {
   '@osmosis/openai-agents': '@openai/agents',
   '@osmosis/pi': '@earendil-works/pi-agent-core',
   '@osmosis/platform': undefined,
-  '@osmosis/runtime': undefined,
+  '@osmosis/protocol': undefined,
   '@osmosis/server': undefined,
   '@osmosis/strands': '@strands-agents/sdk',
   '@osmosis/testing': undefined,
   '@osmosis/train': undefined,
   '@osmosis/trainer-links': undefined,
   '@osmosis/viewer': undefined,
-  '@osmosis/workers': undefined,
 }

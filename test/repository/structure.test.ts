@@ -21,7 +21,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/core/src/http': 12,
   'packages/core/src/policy': 14,
   'packages/openai-agents/src': 10,
-  'packages/runtime/src/backend': 14,
+  'packages/server/src/execution': 14,
   'packages/strands/src': 11,
   'packages/testing/kit': 35,
   'packages/testing/src/backend-contract': 9,

@@ -1,6 +1,6 @@
 import { globSync } from 'node:fs'
 
-import { leasedErrorCategorySchema, rolloutLossSchema } from '@osmosis/runtime/wire'
+import { leasedErrorCategorySchema, rolloutLossSchema } from '@osmosis/protocol/wire'
 import { expect, it } from 'vitest'
 
 import { read, root, section, tableColumn } from './documents.ts'

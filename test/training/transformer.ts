@@ -8,7 +8,7 @@ import {
   type TrainableSample,
   type TrainingBatch,
 } from '@osmosis/train'
-import { toTrainingSequences } from '@osmosis/runtime/trajectory'
+import { toTrainingSequences } from '@osmosis/protocol/trajectory'
 import { expect } from 'vitest'
 
 import type { AskForCode } from './agents/ask-for-code.ts'

@@ -53,7 +53,7 @@ export {
   type RolloutSettingsInput,
 } from './rollout-settings.ts'
 export { executeToolCalls, type ExecuteToolCallsOptions } from './tools/execute-tool-calls.ts'
-export type { FunctionTool } from '@osmosis/runtime/wire'
+export type { FunctionTool } from '@osmosis/protocol/wire'
 export {
   functionTool,
   type JsonSchema,

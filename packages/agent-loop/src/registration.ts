@@ -9,7 +9,7 @@ import {
   retryRequest,
   withTimeLimit,
 } from '@osmosis/core/http'
-import { boundedText } from '@osmosis/runtime/http'
+import { boundedText } from '@osmosis/protocol/http'
 import type { Logger } from '@osmosis/server'
 import { SecretValues } from '@osmosis/server/protocols'
 import { z } from 'zod'

@@ -1,5 +1,5 @@
 import type { PromptMessage } from '@osmosis/core'
-import type { FunctionTool } from '@osmosis/runtime/wire'
+import type { FunctionTool } from '@osmosis/protocol/wire'
 
 import type { ChatResult } from './chat/chat-result.ts'
 import type { RolloutResult } from './rollout-result.ts'

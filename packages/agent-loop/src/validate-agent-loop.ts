@@ -1,6 +1,6 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { codeLine, UserCode } from '@osmosis/runtime/containment'
-import type { FunctionTool } from '@osmosis/runtime/wire'
+import { codeLine, UserCode } from '@osmosis/server/execution'
+import type { FunctionTool } from '@osmosis/protocol/wire'
 
 import type { RolloutAgentLoop, RolloutRequest } from './rollout-agent-loop.ts'
 import { checkTools, formatIssue, type ValidationIssue } from './tools/function-tool.ts'

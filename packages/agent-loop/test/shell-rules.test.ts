@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 
 import { createApp } from '@osmosis/agent-loop'
 import { AgentWorkflow } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer, serve, type ListeningServer, type ServableApp } from '@osmosis/server'
 import { post, statusAndBody } from '@osmosis/testing/kit'
 import { afterAll, describe, expect, it } from 'vitest'

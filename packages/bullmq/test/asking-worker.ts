@@ -6,7 +6,7 @@ import {
   toRolloutSample,
   type GraderContext,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { startRolloutWorker, type RolloutWorkerOptions } from '@osmosis/bullmq'
 import type { RolloutQueue } from '@osmosis/bullmq/records'
 import type { RedisServer } from '@osmosis/testing/kit'

@@ -5,11 +5,11 @@ import {
   isEnded,
   lifecycleStates,
   stateAfter,
-  toFailure,
   transitions,
   type LifecycleEvent,
   type LifecycleState,
-} from '@osmosis/runtime'
+} from '@osmosis/protocol'
+import { toFailure } from '@osmosis/server/execution'
 import type { RolloutQueue, QueuedExecution } from '@osmosis/bullmq/records'
 import { withPrograms } from '@osmosis/testing/kit'
 import type { Redis } from 'ioredis'

@@ -1,5 +1,5 @@
 import { OsmosisError, toRolloutSample, type RolloutSample } from '@osmosis/core'
-import type { GradingOutcome, RolloutRequest } from '@osmosis/runtime'
+import type { GradingOutcome, RolloutRequest } from '@osmosis/protocol'
 import type { QueueConnectionOptions } from '@osmosis/bullmq'
 import {
   RolloutQueue,

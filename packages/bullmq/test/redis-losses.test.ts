@@ -1,4 +1,4 @@
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { startRolloutWorker } from '@osmosis/bullmq'
 import { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'

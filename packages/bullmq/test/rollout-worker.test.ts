@@ -9,7 +9,7 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { startRolloutWorker } from '@osmosis/bullmq'
 import { queuePriority } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'

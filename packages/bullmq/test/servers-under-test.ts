@@ -8,7 +8,7 @@ import {
   type GraderClass,
   type GraderContext,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import {
   createQueueServer,
   startRolloutWorker,

@@ -11,7 +11,7 @@ if (isOlder(process.versions.node, needed)) {
   process.exitCode = 2
 } else {
   const { main } = await import('./main.ts')
-  const { exitDespiteThreads, ignoreBrokenPipe } = await import('@osmosis/runtime/containment')
+  const { exitDespiteThreads, ignoreBrokenPipe } = await import('@osmosis/server/execution')
   exitDespiteThreads()
   if (process.argv[2] === 'serve') (await import('./serve/server-channel.ts')).endWithParent()
   const { breakUpCommands } = await import('./command/github-commands.ts')

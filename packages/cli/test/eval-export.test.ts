@@ -8,7 +8,7 @@ import {
 } from 'node:fs'
 import path from 'node:path'
 
-import { validateTrajectory } from '@osmosis/runtime/trajectory'
+import { validateTrajectory } from '@osmosis/protocol/trajectory'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, run } from './in-process.ts'

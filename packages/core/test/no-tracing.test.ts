@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 
 it('OpenTelemetry is not loaded by a process without a registered provider', async () => {
   const program = `
-    import { LocalBackend } from '@osmosis/runtime'
+    import { LocalBackend } from '@osmosis/server/execution'
     import { AgentWorkflow } from '@osmosis/core'
     class Empty extends AgentWorkflow { async run() { return { messages: [] } } }
     const done = { workflowFinished: async () => {}, gradingFinished: async () => {} }

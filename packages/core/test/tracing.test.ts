@@ -8,7 +8,8 @@ import {
   type GraderContext,
   type GroupGraderContext,
 } from '@osmosis/core'
-import { LocalBackend, type RolloutRequest } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
+import type { RolloutRequest } from '@osmosis/protocol'
 import { answerStream, sendJson, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
 import {

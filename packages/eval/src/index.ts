@@ -1,4 +1,4 @@
-export { trajectorySchema, validateTrajectory, type Trajectory } from '@osmosis/runtime/trajectory'
+export { trajectorySchema, validateTrajectory, type Trajectory } from '@osmosis/protocol/trajectory'
 export {
   type EvaluationMetrics,
   evaluationMetrics,

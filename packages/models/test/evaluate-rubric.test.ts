@@ -8,7 +8,7 @@ import {
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { evaluateRubric, type ChatModel } from '@osmosis/models'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { openaiEvents, ProviderStandIn } from '@osmosis/testing/kit/provider-stand-in'
 import { describe, expect, it } from 'vitest'

@@ -7,7 +7,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { pairwiseJudge, panel } from '@osmosis/models'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 

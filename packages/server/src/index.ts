@@ -1,25 +1,21 @@
-export {
-  discoverEntrypoint,
-  LocalBackend,
-  runToEnd,
-  type BackendLoad,
-  type BackendWorkers,
-  type CancelDisposition,
-  type Entrypoint,
-  type ExecutionBackend,
-  type GradingOutcome,
-  type LocalBackendOptions,
-  type RewardRule,
-  type RolloutEnd,
-  type RolloutFailure,
-  type RolloutObserver,
-  type RolloutRequest,
-  type RolloutSelector,
-  type RolloutState,
-  type RolloutStatus,
-  type SamplesById,
-  type WorkflowOutcome,
-} from '@osmosis/runtime'
+export { discoverEntrypoint, type Entrypoint } from './execution/discover-entrypoint.ts'
+export { LocalBackend, type LocalBackendOptions } from './execution/local-backend.ts'
+export { runToEnd, type RewardRule, type RolloutEnd } from './execution/rollout-end.ts'
+export type {
+  BackendLoad,
+  BackendWorkers,
+  CancelDisposition,
+  ExecutionBackend,
+  GradingOutcome,
+  RolloutFailure,
+  RolloutObserver,
+  RolloutRequest,
+  RolloutSelector,
+  RolloutState,
+  RolloutStatus,
+  SamplesById,
+  WorkflowOutcome,
+} from '@osmosis/protocol'
 
 export type { CallbackRetryOptions } from './delivery/callback-delivery.ts'
 export {

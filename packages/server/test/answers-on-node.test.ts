@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer, serve, type RolloutServer } from '@osmosis/server'
 import { expect, it } from 'vitest'
 

@@ -1,4 +1,4 @@
-import { runResponseSchema, type RunResponseBody } from '@osmosis/runtime/wire'
+import { runResponseSchema, type RunResponseBody } from '@osmosis/protocol/wire'
 import * as fc from 'fast-check'
 import { post } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'

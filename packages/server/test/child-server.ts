@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { requireRolloutContext } from '@osmosis/core'
 import { createRolloutServer, serve } from '@osmosis/server'
 

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
-import { runToEnd, type ExecutionBackend, type RolloutRequest } from '@osmosis/runtime'
+import { runToEnd } from '@osmosis/server/execution'
+import type { ExecutionBackend, RolloutRequest } from '@osmosis/protocol'
 import { countedBackend, createServerShell, OwnershipLog } from '@osmosis/server/protocols'
 import { HttpPeer, metricsIn, recordingLogger, type PeerRequest } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'

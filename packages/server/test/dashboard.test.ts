@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { LocalBackend, type BackendWorkers } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
+import type { BackendWorkers } from '@osmosis/protocol'
 import { metricsIn, post, temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 

@@ -1,7 +1,7 @@
 import { statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { OsmosisError } from '@osmosis/core'
 
 import { AskOnce, askPolicy, OneForYes, startServer, workflowOf } from './running-server.ts'

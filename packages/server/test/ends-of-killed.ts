@@ -1,4 +1,4 @@
-import type { StatusResponseBody } from '@osmosis/runtime/wire'
+import type { StatusResponseBody } from '@osmosis/protocol/wire'
 import type { FakeController } from '@osmosis/testing/kit'
 
 export const running =

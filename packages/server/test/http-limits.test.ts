@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
 import { createRolloutServer, serve, type ServeOptions } from '@osmosis/server'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { recordingLogger, type LogLine } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 

@@ -1,4 +1,4 @@
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
 import { post, statusAndBody } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 
-import { LocalBackend, type BackendWorkers } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
+import type { BackendWorkers } from '@osmosis/protocol'
 import { requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
 import {
   answerStream,

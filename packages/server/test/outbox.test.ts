@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer } from '@osmosis/server'
 import { FakeController, storedRollouts, onlyIf, post } from '@osmosis/testing/kit'
 import { describe, expect, it, vi } from 'vitest'

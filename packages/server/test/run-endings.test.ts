@@ -1,6 +1,6 @@
 import { type GraderContext, requireRolloutContext } from '@osmosis/core'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
-import type { HealthResponseBody } from '@osmosis/runtime/wire'
+import type { HealthResponseBody } from '@osmosis/protocol/wire'
 import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
 import {
   post,

@@ -8,7 +8,7 @@ import type {
   GraderClass,
   GroupGraderClass,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import {
   createRolloutServer,
   type HttpLimits,

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Agent as HttpAgent, get } from 'node:http'
 
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import {
   createRolloutServer,
   serve,

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
 import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
-import { validateTrajectory, type Trajectory } from '@osmosis/runtime/trajectory'
+import { validateTrajectory, type Trajectory } from '@osmosis/protocol/trajectory'
 import { LeaseClient, onlyIf, post, temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 

@@ -7,7 +7,8 @@ import {
   type PromptMessage,
   type RolloutSample,
 } from '@osmosis/core'
-import { LocalBackend, type GradingOutcome, type WorkflowOutcome } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
+import type { GradingOutcome, WorkflowOutcome } from '@osmosis/protocol'
 import type { ChatMessage } from '@osmosis/core/policy'
 import type { PolicyServer, ReceivedRequest } from '@osmosis/testing'
 

@@ -11,7 +11,7 @@ import type {
   GradingOutcome,
   RolloutRequest,
   WorkflowOutcome,
-} from '@osmosis/runtime'
+} from '@osmosis/protocol'
 
 export function request(overrides: Partial<RolloutRequest> = {}): RolloutRequest {
   return {

@@ -1,4 +1,4 @@
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { contractEntrypoints, runBackendContract } from '@osmosis/testing'
 import { afterAll, describe, it } from 'vitest'
 

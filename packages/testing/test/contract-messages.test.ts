@@ -5,7 +5,7 @@ import {
   type RolloutContext,
 } from '@osmosis/core'
 import type { ChatCompletion, ChatMessage, ChatToolCall } from '@osmosis/core/policy'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import {
   type AdapterUnderTest,
   backendRules,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/runtime'
+import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/server/execution'
 import { wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
 import { RowGroups, rowOf, type RowGroupOptions, type TrainerRow } from '@osmosis/server/protocols'

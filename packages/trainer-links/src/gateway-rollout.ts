@@ -1,5 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
-import type { RolloutEnd } from '@osmosis/runtime'
+import type { RolloutEnd } from '@osmosis/server/execution'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import type { TrainerRequest } from './trainer-client.ts'

@@ -9,8 +9,8 @@ import {
   type HttpAnswer,
   type Transport,
 } from '@osmosis/core/http'
-import { boundedText } from '@osmosis/runtime/http'
-import { parsePlainJson } from '@osmosis/runtime/wire'
+import { boundedText } from '@osmosis/protocol/http'
+import { parsePlainJson } from '@osmosis/protocol/wire'
 
 /** The address of a trainer's API. */
 export interface TrainerClientOptions {

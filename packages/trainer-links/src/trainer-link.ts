@@ -1,5 +1,6 @@
 import type { OsmosisError } from '@osmosis/core'
-import type { RolloutEnd, RolloutRequest } from '@osmosis/runtime'
+import type { RolloutEnd } from '@osmosis/server/execution'
+import type { RolloutRequest } from '@osmosis/protocol'
 
 /** One rollout that a trainer has assigned, until its outcome is delivered. */
 export interface TrainerTask {

@@ -1,6 +1,7 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { wait } from '@osmosis/core/http'
-import { runToEnd, type ExecutionBackend, type RolloutEnd } from '@osmosis/runtime'
+import { runToEnd, type RolloutEnd } from '@osmosis/server/execution'
+import type { ExecutionBackend } from '@osmosis/protocol'
 import { silentLogger, type Logger } from '@osmosis/server'
 import { SecretValues, warnOfStepRewards } from '@osmosis/server/protocols'
 

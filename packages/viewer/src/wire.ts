@@ -1,4 +1,4 @@
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { ItemEvent, RunDocument, RunNote, TrainingRecord } from '@osmosis/eval/analysis'
 
 /** The progress of a run. */

@@ -1,4 +1,4 @@
-import { ConcurrencyLimiter } from '@osmosis/runtime'
+import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import { errorMessage, type PromptMessage } from '@osmosis/core'
 import {
   bearer,
@@ -8,7 +8,7 @@ import {
   type Transport,
 } from '@osmosis/core/http'
 import type { CallTrace, RolloutTrace } from '@osmosis/core/tracing'
-import type { LoopChatRequestBody } from '@osmosis/runtime/wire'
+import type { LoopChatRequestBody } from '@osmosis/protocol/wire'
 import type { CountedCall } from '@osmosis/server/protocols'
 
 import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'

@@ -1,4 +1,4 @@
-import { ConcurrencyLimiter } from '@osmosis/runtime'
+import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import { OsmosisError, type EgressOptions } from '@osmosis/core'
 import type {
   CallbackRetryOptions,

@@ -3,7 +3,7 @@ import { appendFile, mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
-import { toTelemetryJson } from '@osmosis/runtime/http'
+import { toTelemetryJson } from '@osmosis/protocol/http'
 import type { Logger } from '@osmosis/server'
 import type { SecretValues } from '@osmosis/server/protocols'
 

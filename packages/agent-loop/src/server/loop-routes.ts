@@ -1,12 +1,12 @@
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
 import type { EgressPolicy } from '@osmosis/core/http'
-import type { ConcurrencyLimiter } from '@osmosis/runtime'
+import type { ConcurrencyLimiter } from '@osmosis/server/execution'
 import {
   loopInitResponseSchema,
   type LoopInitRequestBody,
   type LoopInitResponseBody,
   loopInitRequestSchema,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 import type { OwnershipOptions } from '@osmosis/server'
 import {
   Admission,

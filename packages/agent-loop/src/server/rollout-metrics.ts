@@ -1,4 +1,4 @@
-import type { RolloutMetrics } from '@osmosis/runtime/wire'
+import type { RolloutMetrics } from '@osmosis/protocol/wire'
 
 /** Counts the calls and tokens of a rollout; its time starts with the constructor. */
 export class MetricsCounter {

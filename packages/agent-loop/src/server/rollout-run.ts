@@ -1,14 +1,14 @@
 import { errorCategory, errorMessage, OsmosisError, type PromptMessage } from '@osmosis/core'
 import { startTimer, type EgressPolicy, type TraceHeaders } from '@osmosis/core/http'
 import { beginRolloutTrace, type RolloutTrace } from '@osmosis/core/tracing'
-import type { ConcurrencyLimiter, RolloutFailure } from '@osmosis/runtime'
-import { thrownBy, UserCode } from '@osmosis/runtime/containment'
+import { type ConcurrencyLimiter, thrownBy, UserCode } from '@osmosis/server/execution'
+import type { RolloutFailure } from '@osmosis/protocol'
 import type {
   RolloutStatus,
   FunctionTool,
   LoopCompletedBody,
   RolloutMetrics,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 import type { Logger } from '@osmosis/server'
 import type { Callback, OwnershipLog, SecretValues, ServerMetrics } from '@osmosis/server/protocols'
 

@@ -1,4 +1,4 @@
-import { ConcurrencyLimiter } from '@osmosis/runtime'
+import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import { activeTrace } from '@osmosis/core/tracing'
 
 import { namesOfCall } from './tool-call-info.ts'

@@ -1,5 +1,5 @@
 import { errorMessage } from '@osmosis/core'
-import type { FunctionTool } from '@osmosis/runtime/wire'
+import type { FunctionTool } from '@osmosis/protocol/wire'
 
 import { isRecord } from '../chat/message-fields.ts'
 

@@ -1,5 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
-import { isEnded, lossError, type RolloutRequest } from '@osmosis/runtime'
+import { isEnded, lossError, type RolloutRequest } from '@osmosis/protocol'
 import type { Redis } from 'ioredis'
 
 import { deliveryScripts } from '../records/record-scripts.ts'

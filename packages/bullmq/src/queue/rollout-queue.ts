@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
-import type { CancelDisposition } from '@osmosis/runtime/wire'
-import type { RolloutSelector } from '@osmosis/runtime'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
+import type { RolloutSelector } from '@osmosis/protocol'
 import { startTimer } from '@osmosis/core/http'
 import { Queue, type JobsOptions } from 'bullmq'
 import type { Redis } from 'ioredis'

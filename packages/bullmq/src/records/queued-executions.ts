@@ -1,5 +1,5 @@
 import type { OsmosisError } from '@osmosis/core'
-import type { CancelDisposition } from '@osmosis/runtime/wire'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
 import {
   type SamplesById,
   type GradingOutcome,
@@ -8,12 +8,12 @@ import {
   endedState,
   endOfPhase,
   lossError,
-  toFailure,
   type LifecycleEvent,
   type LossReason,
   type RolloutState,
-} from '@osmosis/runtime'
-import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/workers/messages'
+} from '@osmosis/protocol'
+import { toFailure } from '@osmosis/server/execution'
+import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/server/child'
 
 import { shownCode, storedCode } from './rollout-record.ts'
 import { runScripts } from './record-scripts.ts'

@@ -1,5 +1,5 @@
-import type { CancelDisposition } from '@osmosis/runtime/wire'
-import type { LifecycleState, RolloutRequest } from '@osmosis/runtime'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
+import type { LifecycleState, RolloutRequest } from '@osmosis/protocol'
 
 /** How the results of a rollout are delivered. */
 export type RolloutKind = 'callbacks' | 'lease'

@@ -1,4 +1,4 @@
-import { portable } from '@osmosis/workers/messages'
+import { portable } from '@osmosis/server/child'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'

@@ -7,7 +7,7 @@ import {
   lifecycleStates,
   lossRules,
   transitions,
-} from '@osmosis/runtime'
+} from '@osmosis/protocol'
 import type { Redis } from 'ioredis'
 
 /** An argument of a script. All get the key of the record, the prefix and the id before their own. */

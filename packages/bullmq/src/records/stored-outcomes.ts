@@ -2,13 +2,8 @@ import { isDeepStrictEqual, types } from 'node:util'
 import { deserialize, serialize } from 'node:v8'
 
 import type { RolloutSample } from '@osmosis/core'
-import type { GradingOutcome, SamplesById, WorkflowOutcome } from '@osmosis/runtime'
-import {
-  receiveFailure,
-  sendFailure,
-  sendSamples,
-  type SentFailure,
-} from '@osmosis/workers/messages'
+import type { GradingOutcome, SamplesById, WorkflowOutcome } from '@osmosis/protocol'
+import { receiveFailure, sendFailure, sendSamples, type SentFailure } from '@osmosis/server/child'
 
 /** The outcome of a workflow as it is stored, beside its samples. */
 interface StoredWorkflowOutcome {

@@ -1,4 +1,4 @@
-import { isEnded, type SamplesById } from '@osmosis/runtime'
+import { isEnded, type SamplesById } from '@osmosis/protocol'
 import { inTrace } from '@osmosis/core/http'
 import {
   countModelCalls,

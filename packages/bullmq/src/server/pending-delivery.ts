@@ -3,7 +3,7 @@ import {
   type GradingOutcome,
   type RolloutRequest,
   type WorkflowOutcome,
-} from '@osmosis/runtime'
+} from '@osmosis/protocol'
 import type { PendingDelivery } from '@osmosis/server/protocols'
 
 import type { RolloutRecord } from '../records/rollout-record.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import type { RolloutRequest } from '@osmosis/runtime'
+import type { RolloutRequest } from '@osmosis/protocol'
 import type { TraceHeaders } from '@osmosis/core/http'
 import {
   digestOf,

@@ -1,5 +1,5 @@
-import type { CancelDisposition } from '@osmosis/runtime/wire'
-import { isEnded, type RolloutSelector, type RolloutState } from '@osmosis/runtime'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
+import { isEnded, type RolloutSelector, type RolloutState } from '@osmosis/protocol'
 import type {
   RolloutControl,
   RolloutCounts,

@@ -2,8 +2,8 @@ import { timingSafeEqual } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
 import { startTimer } from '@osmosis/core/http'
-import { isEnded } from '@osmosis/runtime'
-import type { LeasedResultBody } from '@osmosis/runtime/wire'
+import { isEnded } from '@osmosis/protocol'
+import type { LeasedResultBody } from '@osmosis/protocol/wire'
 import {
   digestOfToken,
   type LeaseResults,

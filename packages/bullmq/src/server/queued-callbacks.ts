@@ -1,4 +1,4 @@
-import { isFinal, type DeliveryOutcome, type SamplesById } from '@osmosis/runtime'
+import { isFinal, type DeliveryOutcome, type SamplesById } from '@osmosis/protocol'
 import {
   conversationJson,
   type BodyParts,

@@ -4,7 +4,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { OsmosisError, type StartingModelCall } from '@osmosis/core'
-import { lossError, type ExecutionBackend } from '@osmosis/runtime'
+import { lossError, type ExecutionBackend } from '@osmosis/protocol'
 import type { Logger } from '@osmosis/server'
 import { Worker, type Job } from 'bullmq'
 

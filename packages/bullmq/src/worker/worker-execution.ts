@@ -1,13 +1,13 @@
 import { isOsmosisError, OsmosisError, type StartingModelCall } from '@osmosis/core'
-import {
-  type SamplesById,
-  type ExecutionBackend,
-  type GradingOutcome,
-  type RolloutObserver,
-  type RolloutRequest,
-  type WorkflowOutcome,
-  toFailure,
-} from '@osmosis/runtime'
+import type {
+  SamplesById,
+  ExecutionBackend,
+  GradingOutcome,
+  RolloutObserver,
+  RolloutRequest,
+  WorkflowOutcome,
+} from '@osmosis/protocol'
+import { toFailure } from '@osmosis/server/execution'
 
 import type {
   QueuedExecutions,

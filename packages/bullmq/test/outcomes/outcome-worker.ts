@@ -1,5 +1,5 @@
 import { startRolloutWorker } from '@osmosis/bullmq'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { silentLogger } from '@osmosis/server'
 import { ownProcess } from '@osmosis/server/protocols'
 import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'

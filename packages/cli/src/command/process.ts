@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 
 import { OsmosisError, errorMessage } from '@osmosis/core'
-import { endWhenBlocked } from '@osmosis/runtime/containment'
+import { endWhenBlocked } from '@osmosis/server/execution'
 
 import { interruptedExitCode } from './exit-codes.ts'
 import {

@@ -8,7 +8,7 @@ import {
   type ValidationReport,
 } from '@osmosis/agent-loop'
 import { OsmosisError, errorMessage } from '@osmosis/core'
-import { discoverEntrypoint, type Entrypoint } from '@osmosis/runtime'
+import { discoverEntrypoint, type Entrypoint } from '@osmosis/server/execution'
 
 import { printError } from '../command/surroundings.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'

@@ -1,12 +1,12 @@
 import { OsmosisError } from '@osmosis/core'
-import type { Entrypoint } from '@osmosis/runtime'
+import type { Entrypoint } from '@osmosis/server/execution'
 import {
   createRolloutServer,
   readServerEnvironment,
   type RolloutServer,
   type ServerShell,
 } from '@osmosis/server'
-import type { WorkerEnd } from '@osmosis/workers'
+import type { WorkerEnd } from '@osmosis/server/child'
 
 import { egressOf } from '../command/flags.ts'
 import { endSignal, environment, namedHere, printOut } from '../command/surroundings.ts'

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, type Command } from '@commander-js/extra-typings'
 import { OsmosisError } from '@osmosis/core'
-import type { RewardRule } from '@osmosis/runtime'
+import type { RewardRule } from '@osmosis/server/execution'
 
 import {
   addEgressFlags,

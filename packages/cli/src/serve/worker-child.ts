@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 import type { RowCheck } from '@osmosis/eval'
-import { runWorker } from '@osmosis/workers'
+import { runWorker } from '@osmosis/server/child'
 
 import { breakUpCommands } from '../command/github-commands.ts'
 import { environment } from '../command/surroundings.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
-import type { RewardRule } from '@osmosis/runtime'
+import type { RewardRule } from '@osmosis/server/execution'
 import { assertApiKey } from '@osmosis/core/http'
 import type { ListeningServer, Logger } from '@osmosis/server'
 import {

@@ -1,5 +1,5 @@
-import type { ExecutionBackend } from '@osmosis/runtime'
-import { healthResponseSchema, type HealthResponseBody } from '@osmosis/runtime/wire'
+import type { ExecutionBackend } from '@osmosis/protocol'
+import { healthResponseSchema, type HealthResponseBody } from '@osmosis/protocol/wire'
 import { readServerEnvironment, type Logger, type ServableApp } from '@osmosis/server'
 import {
   countedBackend,

@@ -9,7 +9,7 @@ import {
   type LeasedRolloutAcceptedBody,
   type LeasedRolloutRequestBody,
   type RolloutStatus,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 import { z } from 'zod'
 
 import {

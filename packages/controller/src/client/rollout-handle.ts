@@ -3,7 +3,7 @@ import {
   type CancelDisposition,
   type RolloutStatus,
   cancelResponseSchema,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 import { untilAborted } from '@osmosis/core/http'
 
 import { followResult, isTerminal, type Lease, type LeasedResult } from './lease.ts'

@@ -4,7 +4,7 @@ import {
   drainRequestSchema,
   drainResponseSchema,
   healthResponseSchema,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 
 import {
   sendInTime,

@@ -7,7 +7,7 @@ import {
   withTimeLimit,
   type Transport,
 } from '@osmosis/core/http'
-import { boundedText } from '@osmosis/runtime/http'
+import { boundedText } from '@osmosis/protocol/http'
 import type { z } from 'zod'
 
 const maxDetailLength = 500

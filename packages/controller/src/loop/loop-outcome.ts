@@ -1,4 +1,4 @@
-import type { FunctionTool, LoopCompletedBody, RolloutMetrics } from '@osmosis/runtime/wire'
+import type { FunctionTool, LoopCompletedBody, RolloutMetrics } from '@osmosis/protocol/wire'
 
 import type { RolloutEnding, RolloutFacts, RolloutSessions } from '../session/rollout-sessions.ts'
 

@@ -11,7 +11,7 @@ import {
   type LoopChatRequestBody,
   loopInitRequestSchema,
   type LoopInitRequestInput,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 import { Hono } from 'hono'
 
 import { readCallback, readJson, Refusal } from '../http/request-body.ts'

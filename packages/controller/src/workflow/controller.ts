@@ -8,7 +8,7 @@ import {
   type RolloutRequestBody,
   completionCallbackSchema,
   graderCallbackSchema,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 import { Hono, type Context } from 'hono'
 
 import type { Lease } from '../client/lease.ts'

@@ -1,5 +1,5 @@
 import { isOsmosisError } from '@osmosis/core'
-import type { RolloutStatus, LeasedRolloutRequestBody } from '@osmosis/runtime/wire'
+import type { RolloutStatus, LeasedRolloutRequestBody } from '@osmosis/protocol/wire'
 
 import { admit, followResult, type Lease, type LeasedResult } from '../client/lease.ts'
 import type { ServerConnection } from '../http/server-client.ts'

@@ -6,7 +6,7 @@ import {
   rolloutRequestSchema,
   type LeasedRolloutRequestBody,
   type RolloutRequestBody,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 import type { z } from 'zod'
 
 /** One rollout to run: a dataset row and how long it may take. */

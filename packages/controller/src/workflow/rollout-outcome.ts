@@ -6,7 +6,7 @@ import {
   type GraderCallbackBody,
   type RolloutLoss,
   type SampleBody,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 
 import type { TokenUsage } from '../policy/usage.ts'
 import type { RolloutEnding, RolloutFacts, RolloutSessions } from '../session/rollout-sessions.ts'

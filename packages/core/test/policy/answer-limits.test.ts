@@ -9,7 +9,7 @@ import {
   type AgentWorkflowContext,
   type PolicyLimits,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { answerStream, chunk, eventStream, startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 

@@ -4,7 +4,7 @@ import {
   defineWorkflowConfig,
   type AgentWorkflowContext,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it } from 'vitest'
 
 import { run } from '@osmosis/testing/kit/executed-rollouts'

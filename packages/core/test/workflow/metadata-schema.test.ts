@@ -9,7 +9,7 @@ import {
   rowProblems,
 } from '@osmosis/core'
 import { numericLabel } from '@osmosis/core/scores'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 

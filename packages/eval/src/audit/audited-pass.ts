@@ -1,4 +1,4 @@
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import { textOf, type StepLike } from '../analysis/trajectory/trajectory-shape.ts'

@@ -1,5 +1,5 @@
 import { errorMessage } from '@osmosis/core'
-import { parseExactJson, WrittenNumber } from '@osmosis/runtime/wire'
+import { parseExactJson, WrittenNumber } from '@osmosis/protocol/wire'
 import type {
   DecodedArray,
   ParquetRowRange,

@@ -1,4 +1,4 @@
-import { parseExactJson } from '@osmosis/runtime/wire'
+import { parseExactJson } from '@osmosis/protocol/wire'
 
 import { repeatedKey } from './repeated-keys.ts'
 

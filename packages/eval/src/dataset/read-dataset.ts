@@ -4,7 +4,7 @@ import { extname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { WrittenNumber, type LargeIntegers, toExactText, toPlainJson } from '@osmosis/runtime/wire'
+import { WrittenNumber, type LargeIntegers, toExactText, toPlainJson } from '@osmosis/protocol/wire'
 import { CsvError, parse } from 'csv-parse'
 
 import {

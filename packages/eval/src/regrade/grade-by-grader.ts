@@ -9,12 +9,8 @@ import {
   type RolloutSample,
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
-import {
-  LocalBackend,
-  type Entrypoint,
-  type GradingOutcome,
-  type RolloutRequest,
-} from '@osmosis/runtime'
+import { LocalBackend, type Entrypoint } from '@osmosis/server/execution'
+import type { GradingOutcome, RolloutRequest } from '@osmosis/protocol'
 
 import { meanMetrics } from '../run/items/item-record.ts'
 import type { GradedSample, WireConversation } from '../store/write/run-store.ts'

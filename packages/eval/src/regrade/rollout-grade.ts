@@ -1,5 +1,5 @@
 import { isOsmosisError, type RolloutGroup } from '@osmosis/core'
-import type { RolloutFailure } from '@osmosis/runtime'
+import type { RolloutFailure } from '@osmosis/protocol'
 
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import type { RunManifest } from '../analysis/records/run-manifest.ts'

@@ -1,6 +1,6 @@
 import { errorMessage, isOsmosisError } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
-import { rolloutLossSchema } from '@osmosis/runtime/wire'
+import { rolloutLossSchema } from '@osmosis/protocol/wire'
 
 import { formatDuration } from '../analysis/figures/number-text.ts'
 import type { ItemEvent } from '../analysis/records/item-event.ts'

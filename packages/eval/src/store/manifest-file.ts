@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 
 import { errorMessage } from '@osmosis/core'
-import { writeFileAtomically } from '@osmosis/runtime/files'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 
 import type { RunInputs, RunManifest, RunRow } from '../analysis/records/run-manifest.ts'
 import { damagedRun, fileMode, runFiles, storageError } from './run-files.ts'

@@ -1,7 +1,7 @@
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { failedWrite } from '@osmosis/runtime/files'
+import { failedWrite } from '@osmosis/protocol/files'
 
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 

@@ -3,7 +3,7 @@ import { mkdir, open, readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { writeFileAtomically } from '@osmosis/runtime/files'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 
 import type { AuditVerdict } from '../audit/audit-finding.ts'
 import type { RunNote } from '../analysis/records/item-event.ts'

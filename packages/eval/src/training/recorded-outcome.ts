@@ -1,6 +1,11 @@
 import type { RolloutSample } from '@osmosis/core'
-import type { GradingOutcome, RolloutRequest, SamplesById, WorkflowOutcome } from '@osmosis/runtime'
-import { toTrajectories } from '@osmosis/runtime/trajectory'
+import type {
+  GradingOutcome,
+  RolloutRequest,
+  SamplesById,
+  WorkflowOutcome,
+} from '@osmosis/protocol'
+import { toTrajectories } from '@osmosis/protocol/trajectory'
 
 import { meanMetrics, unnamedSample } from '../run/items/item-record.ts'
 import type { ItemOutcome } from '../run/items/item-runner.ts'

@@ -2,12 +2,8 @@ import { statSync } from 'node:fs'
 import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
-import {
-  replaceMethods,
-  type ExecutionBackend,
-  type RolloutObserver,
-  type RolloutRequest,
-} from '@osmosis/runtime'
+import { replaceMethods } from '@osmosis/server/execution'
+import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/protocol'
 
 import type { RunRow } from '../analysis/records/run-manifest.ts'
 import type {

@@ -7,7 +7,7 @@ import {
   trajectoryFacts,
   type TrajectoryLike,
 } from '@osmosis/eval/analysis'
-import { type Trajectory, trajectorySchema } from '@osmosis/runtime/trajectory'
+import { type Trajectory, trajectorySchema } from '@osmosis/protocol/trajectory'
 import { expect, test } from 'vitest'
 
 interface Said {

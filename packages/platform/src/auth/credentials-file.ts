@@ -2,7 +2,7 @@ import { mkdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import path from 'node:path'
 
-import { writeFileAtomically } from '@osmosis/runtime/files'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 
 import { isJsonObject, type JsonObject } from '../answers.ts'
 import { PlatformError } from '../platform-error.ts'

@@ -10,8 +10,8 @@ import {
   type HttpAnswer,
   type Transport,
 } from '@osmosis/core/http'
-import { isFinal, type DeliveryOutcome } from '@osmosis/runtime'
-import { boundedText } from '@osmosis/runtime/http'
+import { isFinal, type DeliveryOutcome } from '@osmosis/protocol'
+import { boundedText } from '@osmosis/protocol/http'
 
 import type { Logger } from '../logging/logger.ts'
 import type { CallbackFigures } from '../metrics/server-metrics.ts'

@@ -2,8 +2,8 @@ import { createReadStream } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import path from 'node:path'
 
-import type { RolloutState } from '@osmosis/runtime'
-import { rolloutStatusSchema } from '@osmosis/runtime/wire'
+import type { RolloutState } from '@osmosis/protocol'
+import { rolloutStatusSchema } from '@osmosis/protocol/wire'
 import { z } from 'zod'
 
 import { AppendedFile, WriteGroups } from '../journal/appended-file.ts'

@@ -1,5 +1,5 @@
 import { errorMessage } from '@osmosis/core'
-import { isFinal, type DeliveryOutcome } from '@osmosis/runtime'
+import { isFinal, type DeliveryOutcome } from '@osmosis/protocol'
 
 import type { Logger } from '../logging/logger.ts'
 import type { Callback, CallbackRecord } from './callback-delivery.ts'

@@ -3,8 +3,8 @@ import { access, constants, mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import type { RolloutState } from '@osmosis/runtime'
-import { writeFileAtomically } from '@osmosis/runtime/files'
+import type { RolloutState } from '@osmosis/protocol'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 
 import { OutboxJournal, type JournalFolder } from '../journal/journal.ts'
 import type { Logger } from '../logging/logger.ts'

@@ -1,5 +1,5 @@
 import type { EgressPolicy } from '@osmosis/core/http'
-import { parsePlainJson } from '@osmosis/runtime/wire'
+import { parsePlainJson } from '@osmosis/protocol/wire'
 import type { z } from 'zod'
 
 import { HttpRefusal, type BodyProblem, type ExpectedBody } from './server-route.ts'

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { OpenAPIHono } from '@hono/zod-openapi'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { EgressPolicy, type EgressOptions } from '@osmosis/core/http'
-import { FileSystemWatch } from '@osmosis/runtime/containment'
+import { FileSystemWatch } from '../containment/blocked-threads.ts'
 import type { Context } from 'hono'
 
 import { CallbackDelivery, type CallbackRetryOptions } from '../delivery/callback-delivery.ts'

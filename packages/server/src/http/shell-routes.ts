@@ -1,5 +1,5 @@
 import { z, type OpenAPIHono } from '@hono/zod-openapi'
-import type { FileSystemWatch } from '@osmosis/runtime/containment'
+import type { FileSystemWatch } from '../containment/blocked-threads.ts'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Outbox } from '../delivery/outbox.ts'

@@ -2,7 +2,7 @@ import { fstatSync, statSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
-import { syncFolder } from '@osmosis/runtime/files'
+import { syncFolder } from '@osmosis/protocol/files'
 
 /** A file that only grows at its end. Only its owner may read it: it may contain bearer keys. */
 export class AppendedFile {

@@ -1,7 +1,7 @@
 import { open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 
-import { syncFolder } from '@osmosis/runtime/files'
+import { syncFolder } from '@osmosis/protocol/files'
 
 import {
   closeBrace,

@@ -1,6 +1,6 @@
 import { isOsmosisError } from '@osmosis/core'
-import type { SamplesById, GradingOutcome, WorkflowOutcome } from '@osmosis/runtime'
-import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/runtime/wire'
+import type { SamplesById, GradingOutcome, WorkflowOutcome } from '@osmosis/protocol'
+import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/protocol/wire'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'

@@ -7,8 +7,8 @@ import {
   type leaseSteps,
   type LeaseState,
   type LifecycleState,
-} from '@osmosis/runtime'
-import type { CancelDisposition, LeasedResultBody } from '@osmosis/runtime/wire'
+} from '@osmosis/protocol'
+import type { CancelDisposition, LeasedResultBody } from '@osmosis/protocol/wire'
 
 /** How a leased rollout ended. */
 export interface LeasedEnd {

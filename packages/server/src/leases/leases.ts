@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
-import { interrupted, type ExecutionBackend, type RolloutSelector } from '@osmosis/runtime'
-import type { CancelDisposition } from '@osmosis/runtime/wire'
+import { interrupted, type ExecutionBackend, type RolloutSelector } from '@osmosis/protocol'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
 
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import type { Logger } from '../logging/logger.ts'

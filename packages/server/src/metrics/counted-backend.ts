@@ -1,4 +1,5 @@
-import { replaceMethods, type ExecutionBackend, type RolloutObserver } from '@osmosis/runtime'
+import { replaceMethods } from '../execution/replaced-methods.ts'
+import type { ExecutionBackend, RolloutObserver } from '@osmosis/protocol'
 
 import { CountedDelivery, type ResultDelivery } from '../rollout/result-delivery.ts'
 import type { OwnershipLog } from '../work/ownership-log.ts'

@@ -1,5 +1,5 @@
 import type { ErrorCategory, PolicyCall } from '@osmosis/core'
-import { type RolloutFailure, isCancellation } from '@osmosis/runtime'
+import { type RolloutFailure, isCancellation } from '@osmosis/protocol'
 import { Counter, Histogram, type Registry } from 'prom-client'
 
 /** Batches this small are garbage before V8 promotes them. */

@@ -1,12 +1,8 @@
 import { constants } from 'node:os'
 
 import { errorMessage } from '@osmosis/core'
-import {
-  containUserCode,
-  endWhenBlocked,
-  exitDespiteThreads,
-  ignoreBrokenPipe,
-} from '@osmosis/runtime/containment'
+import { containUserCode, ignoreBrokenPipe } from '../containment/contain-user-code.ts'
+import { endWhenBlocked, exitDespiteThreads } from '../containment/blocked-threads.ts'
 
 import type { Logger } from '../logging/logger.ts'
 

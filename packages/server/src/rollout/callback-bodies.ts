@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 
 import { errorMessage, isOsmosisError, type PolicyCall, type RolloutSample } from '@osmosis/core'
-import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/runtime'
-import { toTelemetryJson } from '@osmosis/runtime/http'
+import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/protocol'
+import { toTelemetryJson } from '@osmosis/protocol/http'
 import {
   rolloutLossSchema,
   type CallReportBody,
@@ -10,7 +10,7 @@ import {
   type GraderCallbackBody,
   type RolloutLoss,
   type SampleBody,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 
 /** A body in pieces. Each conversation is represented by the key of its sample. */
 export type BodyParts = readonly (string | { readonly sample: string })[]

@@ -1,11 +1,11 @@
-import type { CancelDisposition } from '@osmosis/runtime/wire'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
 import {
   isEnded,
   type BackendWorkers,
   type ExecutionBackend,
   type RolloutSelector,
   type RolloutState,
-} from '@osmosis/runtime'
+} from '@osmosis/protocol'
 import type { TraceHeaders } from '@osmosis/core/http'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'

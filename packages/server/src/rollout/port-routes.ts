@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 
 import { isPathSegment } from '@osmosis/core'
 import type { EgressPolicy, TraceHeaders } from '@osmosis/core/http'
-import type { BackendLoad, RolloutSelector, RolloutState } from '@osmosis/runtime'
+import type { BackendLoad, RolloutSelector, RolloutState } from '@osmosis/protocol'
 import {
   cancelRequestSchema,
   cancelResponseSchema,
@@ -24,7 +24,7 @@ import {
   type LeasedRolloutRequestBody,
   type RolloutRequestBody,
   type StatusResponseBody,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 import { z } from 'zod'
 
 import {

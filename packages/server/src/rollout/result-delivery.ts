@@ -5,9 +5,9 @@ import type {
   RolloutObserver,
   SamplesById,
   WorkflowOutcome,
-} from '@osmosis/runtime'
+} from '@osmosis/protocol'
 
-import type { RolloutStatus } from '@osmosis/runtime/wire'
+import type { RolloutStatus } from '@osmosis/protocol/wire'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'

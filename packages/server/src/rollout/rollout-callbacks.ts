@@ -4,9 +4,9 @@ import {
   type RolloutFailure,
   type RolloutState,
   type WorkflowOutcome,
-} from '@osmosis/runtime'
+} from '@osmosis/protocol'
 
-import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/runtime/wire'
+import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/protocol/wire'
 
 import { completionBody, graderBody, type BodyParts, type EncodedBody } from './callback-bodies.ts'
 import type { Callback, CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'

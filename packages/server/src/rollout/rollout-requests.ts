@@ -1,19 +1,14 @@
 import { randomUUID } from 'node:crypto'
 
 import { errorMessage, type PromptMessage } from '@osmosis/core'
-import {
-  type ExecutionBackend,
-  runToEnd,
-  type RolloutEnd,
-  type RolloutObserver,
-  type RolloutRequest,
-} from '@osmosis/runtime'
+import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/protocol'
+import { runToEnd, type RolloutEnd } from '../execution/rollout-end.ts'
 import { inTrace, type TraceHeaders } from '@osmosis/core/http'
 import type {
   LeasedRolloutAcceptedBody,
   LeasedRolloutRequestBody,
   RolloutRequestBody,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 
 import type { ServerServices } from '../http/server-shell.ts'
 import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'

@@ -1,12 +1,12 @@
-import {
-  ConcurrencyLimiter,
-  type GradingOutcome,
-  type RolloutFailure,
-  type RolloutObserver,
-  type RolloutRequest,
-  type SamplesById,
-  type WorkflowOutcome,
-} from '@osmosis/runtime'
+import { ConcurrencyLimiter } from '../execution/concurrency-limiter.ts'
+import type {
+  GradingOutcome,
+  RolloutFailure,
+  RolloutObserver,
+  RolloutRequest,
+  SamplesById,
+  WorkflowOutcome,
+} from '@osmosis/protocol'
 import { errorCategory, errorMessage, type RolloutSample } from '@osmosis/core'
 import { longErrorTextBytes, untilAborted, withTimeLimit } from '@osmosis/core/http'
 import {
@@ -15,7 +15,7 @@ import {
   type EndedRollout,
   type PhaseFailure,
   type TrajectoryReport,
-} from '@osmosis/runtime/trajectory'
+} from '@osmosis/protocol/trajectory'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'

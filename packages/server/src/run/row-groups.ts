@@ -1,5 +1,5 @@
 import type { RolloutGroup } from '@osmosis/core'
-import { WrittenNumber } from '@osmosis/runtime/wire'
+import { WrittenNumber } from '@osmosis/protocol/wire'
 
 /** Maximum number of groups whose attempts are counted. */
 const maxGroups = 10_000

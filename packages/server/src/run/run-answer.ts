@@ -1,12 +1,12 @@
 import { errorMessage, type PolicyCall, type RolloutSample } from '@osmosis/core'
-import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/runtime'
-import { missingOf, sampledLogprobs } from '@osmosis/runtime/trajectory'
+import { oneReward, type RewardRule, type RolloutEnd } from '../execution/rollout-end.ts'
+import { missingOf, sampledLogprobs } from '@osmosis/protocol/trajectory'
 import type {
   CallReportBody,
   RunCallBody,
   RunResponseBody,
   RunSampleBody,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 
 import { callReports } from '../rollout/callback-bodies.ts'
 

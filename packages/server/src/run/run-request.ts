@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto'
 
 import { isOsmosisError, OsmosisError, type PromptMessage } from '@osmosis/core'
 import type { TraceHeaders } from '@osmosis/core/http'
-import type { RolloutRequest } from '@osmosis/runtime'
+import type { RolloutRequest } from '@osmosis/protocol'
 import {
   parseExactJson,
   type RunRequestBody,
   runRequestSchema,
   toExactText,
   toPlainJson,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 
 import { HttpRefusal, isJsonObject } from '../http/server-route.ts'
 import type { RowGroupOptions } from './row-groups.ts'

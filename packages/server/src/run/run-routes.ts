@@ -1,7 +1,7 @@
 import type { RolloutSample } from '@osmosis/core'
 import type { EgressPolicy, TraceHeaders } from '@osmosis/core/http'
-import type { ExecutionBackend, RolloutRequest } from '@osmosis/runtime'
-import { RolloutMemory } from '@osmosis/runtime/http'
+import type { ExecutionBackend, RolloutRequest } from '@osmosis/protocol'
+import { RolloutMemory } from '@osmosis/protocol/http'
 import {
   flushRequestSchema,
   flushResponseSchema,
@@ -10,7 +10,7 @@ import {
   type FlushRequestBody,
   type FlushResponseBody,
   type RunRequestBody,
-} from '@osmosis/runtime/wire'
+} from '@osmosis/protocol/wire'
 
 import { reachableUrl } from '../http/request-body.ts'
 import {

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 
 import { errorMessage } from '@osmosis/core'
-import type { RolloutState } from '@osmosis/runtime'
-import { RolloutMemory } from '@osmosis/runtime/http'
+import type { RolloutState } from '@osmosis/protocol'
+import { RolloutMemory } from '@osmosis/protocol/http'
 
 import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Leftovers, Outbox } from '../delivery/outbox.ts'

@@ -1,7 +1,7 @@
 import { errorMessage } from '@osmosis/core'
-import type { RolloutRequest } from '@osmosis/runtime'
-import type { RolloutStatus } from '@osmosis/runtime/wire'
-import { boundedText } from '@osmosis/runtime/http'
+import type { RolloutRequest } from '@osmosis/protocol'
+import type { RolloutStatus } from '@osmosis/protocol/wire'
+import { boundedText } from '@osmosis/protocol/http'
 import { createTransport, startTimer, withTimeLimit, type Transport } from '@osmosis/core/http'
 
 import type { Logger } from '../logging/logger.ts'

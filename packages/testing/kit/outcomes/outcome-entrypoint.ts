@@ -8,7 +8,7 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import type { LocalBackendOptions } from '@osmosis/runtime'
+import type { LocalBackendOptions } from '@osmosis/server/execution'
 
 import { graders, workflows } from './outcome-scripts.ts'
 

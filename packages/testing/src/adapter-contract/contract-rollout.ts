@@ -8,7 +8,8 @@ import {
   RolloutContext,
   type RolloutLimits,
 } from '@osmosis/core'
-import { type GradingOutcome, LocalBackend, type WorkflowOutcome } from '@osmosis/runtime'
+import type { GradingOutcome, WorkflowOutcome } from '@osmosis/protocol'
+import { LocalBackend } from '@osmosis/server/execution'
 import type { ChatMessage } from '@osmosis/core/policy'
 
 import { expectRequests } from '../contract-expectations.ts'

@@ -1,5 +1,5 @@
 import { isOsmosisError, lastAssistantText } from '@osmosis/core'
-import type { GradingOutcome } from '@osmosis/runtime'
+import type { GradingOutcome } from '@osmosis/protocol'
 
 import { expectEqual, expectMatch, expectThat } from '../contract-expectations.ts'
 import { startPolicyServer } from '../policy-server.ts'

@@ -1,4 +1,4 @@
-import type { ExecutionBackend } from '@osmosis/runtime'
+import type { ExecutionBackend } from '@osmosis/protocol'
 
 import type { ContractEntrypoint } from './contract-entrypoints.ts'
 

@@ -6,7 +6,7 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import type { LocalBackendOptions } from '@osmosis/runtime'
+import type { LocalBackendOptions } from '@osmosis/server/execution'
 
 import { graderScripts, workflowScripts } from './contract-scripts.ts'
 

@@ -1,4 +1,4 @@
-import { toTelemetryJson } from '@osmosis/runtime/http'
+import { toTelemetryJson } from '@osmosis/protocol/http'
 
 import { fault } from '../policy-reply.ts'
 import { expectEqual, expectThat } from '../contract-expectations.ts'

@@ -5,7 +5,7 @@ import type {
   RolloutObserver,
   RolloutRequest,
   WorkflowOutcome,
-} from '@osmosis/runtime'
+} from '@osmosis/protocol'
 import type { RolloutSample } from '@osmosis/core'
 
 import { expectEqual, expectMatch, expectThat } from '../contract-expectations.ts'

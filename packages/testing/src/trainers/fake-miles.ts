@@ -1,7 +1,7 @@
-import { boundedText } from '@osmosis/runtime/http'
+import { boundedText } from '@osmosis/protocol/http'
 import { createTransport, wait, type Transport } from '@osmosis/core/http'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
-import type { RunResponseBody } from '@osmosis/runtime/wire'
+import type { RunResponseBody } from '@osmosis/protocol/wire'
 
 import type { TestServer } from '../loopback-server.ts'
 import { recordedTokens, type FakeModel, type TrainedCall } from './trained-call.ts'

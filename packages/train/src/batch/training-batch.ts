@@ -1,5 +1,5 @@
 import type { BatchCounts } from '@osmosis/eval/analysis'
-import type { TrainingSequence } from '@osmosis/runtime/trajectory'
+import type { TrainingSequence } from '@osmosis/protocol/trajectory'
 
 import type { BatchSequence, TrainingBatch } from '../learner.ts'
 import { sampledIn } from './loss-scales.ts'

@@ -4,7 +4,7 @@ import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
 import { bearer, createTransport, type Transport } from '@osmosis/core/http'
 import type { UpdateFigures } from '@osmosis/eval/analysis'
-import { boundedText } from '@osmosis/runtime/http'
+import { boundedText } from '@osmosis/protocol/http'
 import { z } from 'zod'
 
 import { digestFolder } from '../files/folder-digest.ts'

@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import type { CheckpointRecord } from '@osmosis/eval/analysis'
-import { namedFullDisk } from '@osmosis/runtime/files'
+import { namedFullDisk } from '@osmosis/protocol/files'
 
 import { digestFolder } from '../files/folder-digest.ts'
 import type { Learner } from '../learner.ts'

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import type { DatasetRow } from '@osmosis/eval'
 import type { RunInputs } from '@osmosis/eval/analysis'
-import { writeFileAtomically } from '@osmosis/runtime/files'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 
 import type { TrainOptions } from './train-options.ts'
 

@@ -14,7 +14,7 @@ import {
   type UpdateFigures,
 } from '@osmosis/eval/analysis'
 
-import { namedFullDisk } from '@osmosis/runtime/files'
+import { namedFullDisk } from '@osmosis/protocol/files'
 
 import { policyGradientBatch, rejectionBatch, type CountedBatch } from '../batch/training-batch.ts'
 import type { Learner } from '../learner.ts'

@@ -1,6 +1,6 @@
 import type { PolicyModel } from '@osmosis/controller'
 import type { ItemRunner } from '@osmosis/eval'
-import type { SequenceCall } from '@osmosis/runtime/trajectory'
+import type { SequenceCall } from '@osmosis/protocol/trajectory'
 
 /** What a rollout of a {@link RolloutSource} leaves for the trainer. */
 export interface SampledCalls {

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 
 import { AppendFile, type ItemOutcome, type ItemRunner } from '@osmosis/eval'
-import { toTrainingSequences, type SampleSequences } from '@osmosis/runtime/trajectory'
+import { toTrainingSequences, type SampleSequences } from '@osmosis/protocol/trajectory'
 
 import type { RolloutSource, SampledCalls } from './rollout-source.ts'
 

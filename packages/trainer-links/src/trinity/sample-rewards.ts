@@ -1,4 +1,4 @@
-import type { RolloutEnd } from '@osmosis/runtime'
+import type { RolloutEnd } from '@osmosis/server/execution'
 import type { RolloutSample } from '@osmosis/core'
 
 import type { CallReward, EndedGroup } from './trinity-journal.ts'

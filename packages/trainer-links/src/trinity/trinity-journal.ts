@@ -3,7 +3,7 @@ import { mkdir, open, readFile, realpath, type FileHandle } from 'node:fs/promis
 import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import { writeFileAtomically } from '@osmosis/runtime/files'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 import { lockName, type ProcessLock } from '@osmosis/server/protocols'
 
 /** Calls that get the same reward, by the ids of their answers. */

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
-import type { RolloutEnd, RolloutRequest } from '@osmosis/runtime'
+import type { RolloutEnd } from '@osmosis/server/execution'
+import type { RolloutRequest } from '@osmosis/protocol'
 import { untilAborted } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
 import { lockName, type ProcessLock } from '@osmosis/server/protocols'

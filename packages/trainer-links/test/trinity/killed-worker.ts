@@ -8,7 +8,7 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { runTrainerWorker, trinity } from '@osmosis/trainer-links'
 
 class AsksTwice extends AgentWorkflow {

@@ -6,7 +6,7 @@ import {
   type GraderContext,
   type GroupGraderClass,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/runtime'
+import { LocalBackend } from '@osmosis/server/execution'
 import { FakeTrinity, type FakeTrinityOptions, type TrinityCall } from '@osmosis/testing'
 import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
 import {

@@ -1,4 +1,4 @@
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 import {
   divergenceOf,
   type Divergence as DivergencePlace,

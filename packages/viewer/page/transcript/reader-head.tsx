@@ -1,5 +1,5 @@
 import type { RunTable } from '@osmosis/eval/analysis'
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { JSX } from 'preact'
 
 import type { ItemEnding } from '../../src/wire.ts'

@@ -1,5 +1,5 @@
 import { callsBeside, counterpartOf, type RunTable } from '@osmosis/eval/analysis'
-import type { Trajectory, TrajectoryStep } from '@osmosis/runtime/trajectory'
+import type { Trajectory, TrajectoryStep } from '@osmosis/protocol/trajectory'
 import type { JSX, TargetedSubmitEvent } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 

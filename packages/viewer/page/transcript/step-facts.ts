@@ -1,4 +1,4 @@
-import type { TrajectoryStep } from '@osmosis/runtime/trajectory'
+import type { TrajectoryStep } from '@osmosis/protocol/trajectory'
 import { isToolError } from '@osmosis/eval/analysis'
 
 /** The kind of a step, for its colour. */

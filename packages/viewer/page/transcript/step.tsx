@@ -6,7 +6,7 @@ import {
   shownContent,
   type ShownImage,
 } from '@osmosis/eval/analysis'
-import type { TrajectoryStep, TrajectoryToolCall } from '@osmosis/runtime/trajectory'
+import type { TrajectoryStep, TrajectoryToolCall } from '@osmosis/protocol/trajectory'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 

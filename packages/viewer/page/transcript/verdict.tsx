@@ -1,4 +1,4 @@
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { RunTable, UnearnedReason } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 

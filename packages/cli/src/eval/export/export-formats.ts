@@ -1,7 +1,7 @@
 import type { TrainedConversation } from '@osmosis/core/policy'
 import type { GradedRollout } from '@osmosis/eval'
 import { type ItemEvent, type RunTable, rolloutName } from '@osmosis/eval/analysis'
-import { validateTrajectory, type Trajectory } from '@osmosis/runtime/trajectory'
+import { validateTrajectory, type Trajectory } from '@osmosis/protocol/trajectory'
 
 type Cell = string | number | boolean | null
 

@@ -6,7 +6,7 @@ import { errorMessage } from '@osmosis/core'
 import { PassingAnswer } from '@osmosis/core/policy'
 import { cachedAnswer, type PolicyModel, type PolicyRequest } from '@osmosis/controller'
 import type { EvaluationItem } from '@osmosis/eval'
-import { writeFileAtomically } from '@osmosis/runtime/files'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 
 /** A policy whose answers are stored in files. */
 export interface CachedPolicy extends PolicyModel {

@@ -20,7 +20,7 @@ import {
   type ItemRunner,
 } from '@osmosis/eval'
 import { providerOf } from '@osmosis/models'
-import { healthResponseSchema } from '@osmosis/runtime/wire'
+import { healthResponseSchema } from '@osmosis/protocol/wire'
 
 import { hideKey, printError } from '../../command/surroundings.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'

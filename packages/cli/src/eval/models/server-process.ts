@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RowCheck } from '@osmosis/eval'
-import { failedWrite } from '@osmosis/runtime/files'
+import { failedWrite } from '@osmosis/protocol/files'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { fromHere, hideKey, printError, redaction } from '../../command/surroundings.ts'

@@ -8,7 +8,7 @@ import {
   type StoredGrading,
 } from '@osmosis/eval'
 import type { RunInputs } from '@osmosis/eval/analysis'
-import { discoverGrader, type Entrypoint } from '@osmosis/runtime'
+import { discoverGrader, type Entrypoint } from '@osmosis/server/execution'
 
 import {
   loadExports,

@@ -1,7 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 import type { Grade } from '@osmosis/eval'
 import { shownContent, type RunNote } from '@osmosis/eval/analysis'
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 
 import { protectData } from '../../command/surroundings.ts'
 import type { RubricFlags } from '../rubric.ts'

@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { agreementOf, evaluateRubric } from '@osmosis/models'
-import { ConcurrencyLimiter } from '@osmosis/runtime'
+import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
 import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { abortOnInterrupt } from '../../command/process.ts'

@@ -7,7 +7,7 @@ import {
   selectItems,
   type ItemEvent,
 } from '@osmosis/eval/analysis'
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 
 import type { ShownRun } from './shown-run.ts'
 

@@ -7,7 +7,7 @@ import {
   samplingText,
   shownContent,
 } from '@osmosis/eval/analysis'
-import type { Trajectory, TrajectoryStep } from '@osmosis/runtime/trajectory'
+import type { Trajectory, TrajectoryStep } from '@osmosis/protocol/trajectory'
 
 import { columnsOf, plain, styled, wrapped } from '../../command/terminal-text.ts'
 

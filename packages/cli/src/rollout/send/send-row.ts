@@ -12,7 +12,7 @@ import {
   type RunOptions,
 } from '@osmosis/controller'
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import type { RolloutStatus } from '@osmosis/runtime'
+import type { RolloutStatus } from '@osmosis/protocol'
 import { untilAborted } from '@osmosis/core/http'
 
 import { messageLines } from '../../agent-loop/run-row.ts'

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { writeFileAtomically } from '@osmosis/runtime/files'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 import type { LearnerProcessOptions } from '@osmosis/train'
 
 /** How the learner of a training on this machine was started, so that its checkpoints can be loaded again. */

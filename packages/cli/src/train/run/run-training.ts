@@ -4,7 +4,7 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { assertRowsFit, createOutputFolder, isTraining, readTrainingJournal } from '@osmosis/eval'
 import { settingOptions } from '@osmosis/eval/analysis'
-import { namedFullDisk } from '@osmosis/runtime/files'
+import { namedFullDisk } from '@osmosis/protocol/files'
 import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
 
 import { interruptedExitCode } from '../../command/exit-codes.ts'

@@ -12,7 +12,7 @@ import {
   type EndedRollout,
   type PhaseFailure,
   type Trajectory,
-} from '@osmosis/runtime/trajectory'
+} from '@osmosis/protocol/trajectory'
 
 import { shortenedError } from '../../analysis/records/error-text.ts'
 import type { ItemEvent } from '../../analysis/records/item-event.ts'

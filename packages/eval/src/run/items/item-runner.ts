@@ -1,6 +1,6 @@
 import type { PolicyTrouble, TokenUsage } from '@osmosis/controller'
 import type { RolloutGroup } from '@osmosis/core'
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 
 import type { DatasetRow } from '../../dataset/dataset-row.ts'
 import type { GradedRollout } from '../../store/write/run-store.ts'

@@ -10,7 +10,7 @@ import type {
   RunOptions,
   ServerAddress,
 } from '@osmosis/controller'
-import type { PhaseFailure } from '@osmosis/runtime/trajectory'
+import type { PhaseFailure } from '@osmosis/protocol/trajectory'
 
 import { isThrown } from '../../analysis/records/error-text.ts'
 import { placeOf } from '../../dataset/dataset-row.ts'

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import { crc32 } from 'node:zlib'
 
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 
 import { isThrown } from '../../analysis/records/error-text.ts'
 import type { ItemEvent, RunNote, SegmentPlace } from '../../analysis/records/item-event.ts'

@@ -2,7 +2,7 @@ import { close, closeSync, fdatasync, fstatSync, ftruncateSync, openSync, write 
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { syncFolder } from '@osmosis/runtime/files'
+import { syncFolder } from '@osmosis/protocol/files'
 
 import { fileMode, storageError } from '../run-files.ts'
 

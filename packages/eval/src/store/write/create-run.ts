@@ -3,7 +3,7 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { syncFolder } from '@osmosis/runtime/files'
+import { syncFolder } from '@osmosis/protocol/files'
 
 import type { RunManifest } from '../../analysis/records/run-manifest.ts'
 import { readManifest, writeManifest } from '../manifest-file.ts'

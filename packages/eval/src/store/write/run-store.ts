@@ -2,7 +2,7 @@ import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import type { TrainedConversation } from '@osmosis/core/policy'
-import type { Trajectory } from '@osmosis/runtime/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 
 import type { ItemEvent } from '../../analysis/records/item-event.ts'
 import type { RunManifest } from '../../analysis/records/run-manifest.ts'

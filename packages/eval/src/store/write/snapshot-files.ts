@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-import { writeFileAtomically } from '@osmosis/runtime/files'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 
 import { fileMode, runFiles, storageError } from '../run-files.ts'
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { createTransport, retryAfterMs, type Transport } from '@osmosis/core/http'
-import { boundedBytes } from '@osmosis/runtime/http'
+import { boundedBytes } from '@osmosis/protocol/http'
 
 import type { ForwardBackward } from './tinker-data.ts'
 import type { TinkerAddress } from './tinker-options.ts'

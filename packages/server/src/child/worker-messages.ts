@@ -1,0 +1,114 @@
+import type { EgressOptions, RolloutSample } from '@osmosis/core'
+import type { RolloutRequest, WorkflowOutcome } from '@osmosis/protocol'
+
+import type { SentError, SentFailure } from './portable-values.ts'
+
+// Messages between a parent and its workers. A rollout may be executed more than once, and an id may be
+// used again, so each execution has its own number, `run`, in every message about it. Messages about an
+// execution that the parent has abandoned are ignored.
+
+/** To a worker. */
+export type ParentMessage =
+  /** Sent first, before user code is loaded: how the worker is watched. */
+  | { readonly type: 'watch'; readonly beatMs: number; readonly maxMemoryBytes: number }
+  | {
+      readonly type: 'run'
+      readonly run: number
+      readonly request: RolloutRequest
+      /** Whether the mark is answered, and the first model call waits for that. */
+      readonly answersMark: boolean
+      /** Whether each model call is announced, and waits for an answer. */
+      readonly announcesCalls: boolean
+    }
+  /** The answer to the mark: the first model call may be sent, or fails with this error. */
+  | { readonly type: 'marked'; readonly run: number; readonly error: SentError | null }
+  /** The answer to an announced model call: it may be sent, or fails with this error. */
+  | {
+      readonly type: 'call-answered'
+      readonly run: number
+      readonly call: number
+      readonly error: SentError | null
+    }
+  /** The outcome of the workflow was delivered, and a grader slot is free. */
+  | { readonly type: 'grade'; readonly run: number }
+  /** Ends an execution with this reason. */
+  | { readonly type: 'end'; readonly run: number; readonly reason: SentError }
+  | { readonly type: 'question'; readonly question: number; readonly value: unknown }
+  /** The worker exits. */
+  | { readonly type: 'leave' }
+
+/** From a worker. */
+export type WorkerMessage =
+  | ReadyMessage
+  /** The entrypoint cannot be loaded. */
+  | { readonly type: 'refused'; readonly error: SentError }
+  /** The event loop turns; with the resources of the process. */
+  | ({ readonly type: 'beat' } & ProcessUsage)
+  | ExecutionMessage
+  | { readonly type: 'answer'; readonly question: number; readonly value: unknown }
+  | { readonly type: 'no-answer'; readonly question: number; readonly error: SentError }
+
+/** Resources that a process uses. */
+export interface ProcessUsage {
+  readonly residentBytes: number
+  /** User and system, since its start. */
+  readonly cpuSeconds: number
+}
+
+/** The entrypoint is loaded. */
+export interface ReadyMessage {
+  readonly type: 'ready'
+  readonly limits: WorkerLimits
+  readonly artifactRoot: string
+  readonly egress: EgressOptions | undefined
+  /** Further data of the module about its entrypoint. */
+  readonly facts: unknown
+}
+
+/** Limits for all workers together. */
+interface WorkerLimits {
+  /** Null: unlimited. */
+  readonly workflows: number | null
+  readonly graders: number | null
+  readonly maxQueueDepth: number | undefined
+  /** Whether there is a grader. */
+  readonly graded: boolean
+}
+
+/** Reports about an execution. */
+export type ExecutionMessage =
+  /** User code is about to run. */
+  | { readonly type: 'code-started'; readonly run: number }
+  /**
+   * The mark: the first model call is about to be sent. It is written before that, so that an execution
+   * whose worker was lost without it can be repeated. The parent answers it if the order says so.
+   */
+  | { readonly type: 'policy-called'; readonly run: number }
+  /** A model call is about to be sent. */
+  | {
+      readonly type: 'call'
+      readonly run: number
+      readonly call: number
+      readonly endpoint: string
+    }
+  /** An announced model call has ended, or its answer is no longer needed. */
+  | { readonly type: 'call-ended'; readonly run: number; readonly call: number }
+  | WorkflowMessage
+  | { readonly type: 'partial'; readonly run: number; readonly samples: readonly RolloutSample[] }
+  | GradingMessage
+
+interface WorkflowMessage {
+  readonly type: 'workflow'
+  readonly run: number
+  readonly failure: SentFailure | null
+  readonly warnings: readonly string[]
+  readonly otherCalls: WorkflowOutcome['otherCalls']
+  readonly samples: readonly RolloutSample[]
+}
+
+interface GradingMessage {
+  readonly type: 'grading'
+  readonly run: number
+  readonly failure: SentFailure | null
+  readonly samples: readonly RolloutSample[]
+}

@@ -1,0 +1,89 @@
+import { OsmosisError, type RolloutSample, type GraderClass } from '@osmosis/core'
+import { assertReward, cloneConfig } from '@osmosis/core/workflow'
+import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
+import { type Deadline, graderDeadline } from './deadline.ts'
+import type { SamplesById, GradingOutcome } from '@osmosis/protocol'
+import type { LiveRollout } from './live-rollout.ts'
+import { SampleGrading } from './sample-grading.ts'
+import { noSamples, toFailure, type WorkflowResult } from './workflow-phase.ts'
+
+/** Runs the grader over the samples of a workflow that succeeded. Never rejects. */
+export async function runGradingPhase<TConfig, TWorkflowConfig>(
+  live: LiveRollout,
+  result: WorkflowResult,
+  slots: ConcurrencyLimiter,
+  grader: GraderClass<TConfig, TWorkflowConfig> | undefined,
+  config: TConfig,
+): Promise<GradingOutcome> {
+  const { request } = live
+  const { samples } = result
+  let release: (() => void) | undefined
+  let deadline: Deadline | undefined
+  let by: string | undefined
+  try {
+    assertSamples(live, result)
+    if (result.isRemoved) return { status: 'success', failure: null, samples }
+    if (grader === undefined) return ungraded(noGrader, samples)
+    if (request.label === null && request.metadata === null) return ungraded(nothingToGradeAgainst)
+
+    release = await slots.acquire(live.ending)
+    const phase = graderDeadline(request)
+    deadline = phase
+    live.enter(phase)
+    const grade = async (): Promise<void> => {
+      await phase.run(async () => {
+        const copy = cloneConfig(config)
+        by = 'the constructor of the grader'
+        const instance = new grader(copy)
+        by = 'grade()'
+        await instance.grade(new SampleGrading(live, samples, copy, phase.signal))
+        by = undefined
+      })
+      for (const sample of samples.values()) assertRewarded(sample)
+      live.trace?.rewarded(samples)
+    }
+    await (live.trace === undefined ? grade() : live.trace.grading(grader.name, grade))
+    return { status: 'success', failure: null, samples }
+  } catch (error) {
+    live.trace?.fail(error)
+    return { status: 'failure', failure: toFailure(error, by), samples }
+  } finally {
+    release?.()
+    deadline?.clear()
+  }
+}
+
+/** @throws the reason why there is nothing to grade */
+export function assertSamples(
+  { ending }: LiveRollout,
+  { samples, unasked }: Pick<WorkflowResult, 'samples' | 'unasked'>,
+): void {
+  ending.throwIfAborted()
+  if (samples.size === 0) throw noSamples(unasked)
+}
+
+const noGrader =
+  'There is no grader, so this rollout has no reward. Export a class that extends Grader or GroupGrader from the entrypoint.'
+
+export const nothingToGradeAgainst =
+  'The row has neither a label nor metadata, so there is nothing to grade against. Add ground_truth or metadata to the dataset.'
+
+/** The error of a rollout that cannot be graded although its workflow succeeded. */
+export function notGraded(why: string): OsmosisError {
+  return new OsmosisError('not_graded', why)
+}
+
+function ungraded(why: string, samples: SamplesById = new Map()): GradingOutcome {
+  return { status: 'failure', failure: toFailure(notGraded(why)), samples }
+}
+
+export function assertRewarded({ id, reward, removeSample }: RolloutSample): void {
+  if (removeSample) return
+  if (reward === null) {
+    throw new OsmosisError(
+      'missing_reward',
+      `Sample "${id}" has no reward after grading. Call ctx.setSampleReward("${id}", reward) for every sample, or ctx.removeSample("${id}").`,
+    )
+  }
+  assertReward(id, reward)
+}

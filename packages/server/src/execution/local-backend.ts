@@ -1,0 +1,213 @@
+import { homedir } from 'node:os'
+import path from 'node:path'
+
+import {
+  type EgressOptions,
+  type AgentWorkflowClass,
+  type GraderClass,
+  type GroupGraderClass,
+  OsmosisError,
+  type BaseConfig,
+} from '@osmosis/core'
+import { EgressPolicy } from '@osmosis/core/http'
+import { beginRolloutTrace } from '@osmosis/core/tracing'
+import { isGroupGraderClass } from '@osmosis/core/workflow'
+
+import type {
+  CancelDisposition,
+  BackendLoad,
+  ExecutionBackend,
+  RolloutObserver,
+  RolloutRequest,
+  RolloutSelector,
+  RolloutState,
+} from '@osmosis/protocol'
+import { ConcurrencyLimiter } from './concurrency-limiter.ts'
+import { runGradingPhase } from './grading-phase.ts'
+import { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
+import { LiveRollouts, type RolloutPhases } from './live-rollouts.ts'
+import { RolloutGroups } from './rollout-groups.ts'
+import {
+  failedWorkflow,
+  runWorkflowPhase,
+  toFailure,
+  type WorkflowResult,
+} from './workflow-phase.ts'
+
+const defaultMaxConcurrent = 4
+
+/** Maximum numbers of concurrent workflows and graders; null is unlimited. */
+export interface ConcurrencyLimits {
+  readonly workflows: number | null
+  readonly graders: number | null
+}
+
+/**
+ * The concurrency limits of an entrypoint.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function concurrencyLimits(options: {
+  workflowConfig?: unknown
+  graderConfig?: unknown
+  maxConcurrent?: number | undefined
+}): ConcurrencyLimits {
+  const { workflowConfig, graderConfig, maxConcurrent } = options
+  const configured = concurrencyOf(workflowConfig)
+  return {
+    workflows:
+      maxConcurrent === undefined ? configured : wholeNumber('maxConcurrent', maxConcurrent),
+    graders: graderConfig === undefined ? null : concurrencyOf(graderConfig),
+  }
+}
+
+/** Whether one more may run or wait. `maxQueueDepth` limits how many wait; undefined is unlimited. */
+export function hasRoom(
+  { maxConcurrent, running, queued }: ConcurrencyLimiter,
+  maxQueueDepth: number | undefined,
+): boolean {
+  if (maxQueueDepth === undefined || maxConcurrent === null) return true
+  return running < maxConcurrent || queued < maxQueueDepth
+}
+
+/** @throws OsmosisError with code `invalid_config` */
+export function wholeNumber(name: string, value: number): number {
+  if (Number.isInteger(value) && value >= 1) return value
+  throw new OsmosisError(
+    'invalid_config',
+    `${name} must be a whole number of at least 1, got ${String(value)}. Leave it out for no limit.`,
+  )
+}
+
+/** The slots that a config sets: null is unlimited. Without a config the default. */
+function concurrencyOf(config: unknown): number | null {
+  if (config === undefined) return defaultMaxConcurrent
+  const limit = (config as Partial<BaseConfig>).concurrency?.maxConcurrent
+  return limit === undefined ? null : wholeNumber('concurrency.maxConcurrent', limit)
+}
+
+/** Options of {@link LocalBackend}. */
+export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
+  workflow: AgentWorkflowClass<TWorkflowConfig>
+  workflowConfig?: TWorkflowConfig | undefined
+  grader?:
+    | GraderClass<TGraderConfig, TWorkflowConfig>
+    | GroupGraderClass<TGraderConfig, TWorkflowConfig>
+    | undefined
+  graderConfig?: TGraderConfig | undefined
+  /**
+   * Maximum concurrent workflows. Default: the setting of the workflow's config, where unset means
+   * unlimited; 4 without a config.
+   */
+  maxConcurrent?: number | undefined
+  /** Rollouts that may wait for a slot before {@link LocalBackend.hasCapacity} is false; default: any number. */
+  maxQueueDepth?: number | undefined
+  /** Where rollouts store files; default `~/.osmosis`. */
+  artifactRoot?: string | undefined
+  /**
+   * Where model calls, and callbacks of a server with this backend, may connect to. Default: anywhere
+   * that {@link EgressOptions} does not always forbid. Does not restrict tools of user code.
+   */
+  egress?: EgressOptions | undefined
+}
+
+/** Executes rollouts in this process, limited by its slots. */
+export class LocalBackend<
+  TWorkflowConfig = unknown,
+  TGraderConfig = unknown,
+> implements ExecutionBackend {
+  /** Where rollouts store files. */
+  readonly artifactRoot: string
+  /** Where rollouts may connect to. */
+  readonly egress: EgressOptions | undefined
+  /** Whether its grader is a GroupGrader. */
+  readonly gradesGroups: boolean
+  readonly #workflowSlots: ConcurrencyLimiter
+  readonly #maxQueueDepth: number | undefined
+  readonly #workflowName: string
+  readonly #rollouts = new LiveRollouts()
+  readonly #phases: RolloutPhases
+
+  /** @throws OsmosisError with code `invalid_config` */
+  constructor(options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>) {
+    this.artifactRoot = options.artifactRoot ?? path.join(homedir(), '.osmosis')
+    this.egress = options.egress
+    EgressPolicy.of(options.egress)
+    const { workflow, grader, maxQueueDepth, egress } = options
+    const workflowConfig = options.workflowConfig as TWorkflowConfig
+    this.#workflowName = workflow.name
+    const graderConfig = options.graderConfig as TGraderConfig
+    const limits = concurrencyLimits(options)
+    const workflowSlots = new ConcurrencyLimiter(limits.workflows)
+    const graderSlots = new ConcurrencyLimiter(limits.graders)
+    if (maxQueueDepth !== undefined) wholeNumber('maxQueueDepth', maxQueueDepth)
+    this.#workflowSlots = workflowSlots
+    this.#maxQueueDepth = maxQueueDepth
+    const workflowPhase = (live: LiveRollout): Promise<WorkflowResult> =>
+      runWorkflowPhase(live, workflowSlots, {
+        workflow,
+        config: workflowConfig,
+        graderConfig,
+        egress,
+      })
+    this.gradesGroups = isGroupGraderClass(grader)
+    if (isGroupGraderClass<TGraderConfig, TWorkflowConfig>(grader)) {
+      const groups = new RolloutGroups({ grader, config: graderConfig, slots: graderSlots })
+      this.#phases = {
+        workflow: async (live) => {
+          try {
+            groups.begin(live)
+          } catch (error) {
+            return failedWorkflow(error)
+          }
+          return workflowPhase(live)
+        },
+        workflowFailed: (live, failure) => groups.failed(live, failure),
+        grading: async (live, result) => groups.grade(live, result),
+        // When an observer has thrown, the others of the group must not wait for this rollout.
+        over: (live) =>
+          groups.failed(live, toFailure(new Error('The rollout ended without a result.'))),
+      }
+    } else {
+      this.#phases = {
+        workflow: workflowPhase,
+        grading: (live, result) => runGradingPhase(live, result, graderSlots, grader, graderConfig),
+      }
+    }
+  }
+
+  /**
+   * Runs and grades one rollout. Never rejects: every outcome is reported to `observer`.
+   *
+   * @param signal - ends the rollout early when aborted; its reason, an OsmosisError, is what the
+   * rollout fails with
+   */
+  execute(request: RolloutRequest, observer: RolloutObserver, signal?: AbortSignal): Promise<void> {
+    const artifacts = new ArtifactsFolder(this.artifactRoot, request.rolloutId)
+    const trace = beginRolloutTrace(request, this.#workflowName)
+    const live = new LiveRollout(request, artifacts, observer, { trace, signal })
+    const run = (): Promise<void> => this.#rollouts.run(live, observer, this.#phases)
+    return trace === undefined ? run() : trace.run(run)
+  }
+
+  hasCapacity(): boolean {
+    return hasRoom(this.#workflowSlots, this.#maxQueueDepth)
+  }
+
+  load(): BackendLoad {
+    const { maxConcurrent, queued, running } = this.#workflowSlots
+    return { maxConcurrent, queued, running }
+  }
+
+  status(rolloutId: string): RolloutState {
+    return this.#rollouts.status(rolloutId)
+  }
+
+  cancel(selector: RolloutSelector, reason?: OsmosisError): Map<string, CancelDisposition> {
+    return this.#rollouts.cancel(selector, reason)
+  }
+
+  shutdown(): void {
+    this.#rollouts.shutdown()
+  }
+}

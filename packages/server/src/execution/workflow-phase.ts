@@ -1,0 +1,400 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+import {
+  errorCategory,
+  errorMessage,
+  OsmosisError,
+  type EgressOptions,
+  RolloutContext,
+  type AgentWorkflowClass,
+  type BaseWorkflowConfig,
+  parseRow,
+  type AgentWorkflowOutput,
+  toRolloutSample,
+  type AgentWorkflowContext,
+  type RolloutGroup,
+  policyFaultIn,
+  type MetadataOf,
+  type PromptMessage,
+  type WorkFolderOptions,
+} from '@osmosis/core'
+import { beginningOf, longErrorTextBytes, type LongTimer, startTimer } from '@osmosis/core/http'
+import { RolloutBudget } from '@osmosis/core/policy'
+import { setTrace } from '@osmosis/core/tracing'
+import { cloneConfig } from '@osmosis/core/workflow'
+
+import { runInRollout, type RolloutScope } from '../containment/user-code.ts'
+import { thrownBy } from '../containment/error-place.ts'
+import type { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
+import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
+import type { SamplesById, RolloutFailure, WorkflowOutcome } from '@osmosis/protocol'
+import { QueueClock, workflowDeadline } from './deadline.ts'
+
+/** The id of a returned sample, for which user code gives no name. */
+const returnedSampleId = 'sample'
+
+/**
+ * Registers the value that `run` returned as the sample of the rollout when it is a conversation: a list
+ * of chat messages, or an object with `messages` and at most `metrics`. Ignores every other value, such
+ * as the result object of a framework.
+ *
+ * @throws OsmosisError with code `duplicate_sample` when samples were registered as well; TypeError
+ * for metrics that are not finite numbers
+ */
+function registerReturned(context: RolloutContext, returned: unknown, label: string | null): void {
+  const output = toOutput(returned)
+  if (output === undefined) return
+  const names = context.sampleSourceNames.map((name) => `"${name}"`)
+  if (names.length > 0) {
+    throw new OsmosisError(
+      'duplicate_sample',
+      `run() returned messages and also registered ${names.join(', ')}: a sample is either returned or registered. Agents and sessions of an adapter register themselves, so return nothing with them.`,
+    )
+  }
+  const { messages, metrics = {} } = output
+  for (const [name, value] of Object.entries(metrics)) {
+    if (Number.isFinite(value)) continue
+    throw new TypeError(`The metric "${name}" that run() returned must be a finite number.`)
+  }
+  context.registerSampleSource(returnedSampleId, {
+    getSample: (id) => toRolloutSample({ id, messages, label, metrics }),
+  })
+}
+
+function toOutput(returned: unknown): AgentWorkflowOutput | undefined {
+  if (Array.isArray(returned)) {
+    const messages = returned as unknown[]
+    return messages.length > 0 && messages.every(isChatMessage) ? { messages } : undefined
+  }
+  return isOutput(returned) ? returned : undefined
+}
+
+function isChatMessage(value: unknown): boolean {
+  return typeof (value as { role?: unknown } | null | undefined)?.role === 'string'
+}
+
+function isOutput(value: unknown): value is AgentWorkflowOutput {
+  if (typeof value !== 'object' || value === null) return false
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false
+  const { messages, metrics = {}, ...others } = value as Partial<AgentWorkflowOutput>
+  const hasMetrics = typeof metrics === 'object' && metrics !== null && !Array.isArray(metrics)
+  return Array.isArray(messages) && hasMetrics && Object.keys(others).length === 0
+}
+
+const artifacts = Symbol('artifacts')
+
+/** Creates the folder on first access. */
+const artifactsDir = {
+  enumerable: true,
+  get(this: { readonly [artifacts]: ArtifactsFolder }) {
+    return this[artifacts].path
+  },
+}
+
+/** The argument of `run()`, which user code may copy. */
+class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
+  readonly prompt: PromptMessage[]
+  readonly config: TConfig
+  readonly metadata: MetadataOf<TConfig>
+  readonly rolloutId: string
+  readonly group: RolloutGroup | null
+  readonly signal: AbortSignal
+  /** A function of its own, so that copies of the input have it. */
+  readonly workFolder: (options?: WorkFolderOptions) => Promise<string>
+  declare readonly artifactsDir: string | null
+  declare readonly [artifacts]: ArtifactsFolder
+
+  constructor(live: LiveRollout, config: TConfig, signal: AbortSignal) {
+    const { rolloutId, initialMessages, group } = live.request
+    this.prompt = [...initialMessages]
+    this.config = config
+    this.metadata = live.metadata as MetadataOf<TConfig>
+    this.rolloutId = rolloutId
+    this.group = group ?? null
+    this.signal = signal
+    this.workFolder = (options) => live.openWorkFolder(options)
+    // An own property, so that copies have it. The getter is shared, because an object literal with a
+    // getter takes several times as much memory for as long as the workflow runs.
+    Object.defineProperties(this, { [artifacts]: { value: live.artifacts }, artifactsDir })
+  }
+}
+
+/** How long the code that starts in one turn of the event loop may block it. Milliseconds. */
+const longestMs = 1
+
+const waiting: (() => void)[] = []
+/** When the turn began that is in progress; undefined between turns. */
+let turnBegan: number | undefined
+
+/**
+ * Resolves in a turn of the event loop that was not blocked yet, so that at most one slow piece of user
+ * code starts before requests are read and timers fire again. Starting one per turn would slow down a
+ * busy server, whose turns are long.
+ */
+function ownTurn(): Promise<void> {
+  return new Promise<void>((resolve) => {
+    waiting.push(resolve)
+    setImmediate(begin)
+  })
+}
+
+function begin(): void {
+  const now = performance.now()
+  if (turnBegan === undefined) {
+    turnBegan = now
+    // An immediate that is set in the phase of immediates runs in the next turn, ahead of those set later.
+    setImmediate(endTurn)
+  }
+  if (now - turnBegan > longestMs) setImmediate(begin)
+  else waiting.shift()?.()
+}
+
+function endTurn(): void {
+  turnBegan = undefined
+}
+
+/** The result of the workflow phase for the grading phase. */
+export interface WorkflowResult {
+  outcome: WorkflowOutcome
+  samples: SamplesById
+  /** Names of registered agents that did not call the policy and so have no sample. */
+  unasked: readonly string[]
+  /** Whether its samples are removed from training without grading. Default: false. */
+  isRemoved?: boolean
+}
+
+/** The user code of each rollout. */
+interface WorkflowPlan<TConfig> {
+  readonly workflow: AgentWorkflowClass<TConfig>
+  readonly config: TConfig
+  readonly graderConfig: unknown
+  /** Where its model calls may connect to. */
+  readonly egress: EgressOptions | undefined
+}
+
+/** Waits for a slot, runs the workflow and collects its samples. Never rejects. */
+export async function runWorkflowPhase<TConfig>(
+  live: LiveRollout,
+  slots: ConcurrencyLimiter,
+  { workflow, config, graderConfig, egress }: WorkflowPlan<TConfig>,
+): Promise<WorkflowResult> {
+  const { request, beforeFirstModelCall, modelCallBegins } = live
+  const clock = new QueueClock(request.queuedSeconds)
+  let release: (() => void) | undefined
+  const settings = (config ?? {}) as Partial<BaseWorkflowConfig>
+  const { rolloutLimits = {}, policyLimits } = settings
+  const budget = new RolloutBudget(rolloutLimits, (reason) => deadline.abort(reason))
+  let timer: LongTimer | undefined
+  let started: RolloutContext | undefined
+  let by: string | undefined
+  const deadline = workflowDeadline(request, clock, () => started?.pausedBy)
+  live.enter(deadline)
+
+  try {
+    release = await slots.acquire(deadline.signal)
+    clock.stop()
+    live.apply('code_started')
+    // The caller, and everything else that is due, runs before user code can block the thread.
+    await ownTurn()
+    const context = new RolloutContext({
+      ...request,
+      egress,
+      policyLimits,
+      budget,
+      signal: deadline.signal,
+      beforeFirstModelCall,
+      modelCallBegins,
+      onWithdrawn: (reason) => live.end(reason),
+    })
+    started = context
+    if (live.trace !== undefined) setTrace(context, live.trace)
+    const { seconds } = rolloutLimits
+    if (seconds !== undefined) timer = startTimer(seconds * 1000, () => budget.reach('seconds'))
+    const samples = await deadline.run(() =>
+      context.run(async () => {
+        by = 'a schema of the row'
+        live.metadata = await parseRow({ workflowConfig: settings, graderConfig }, request)
+        const copy = cloneConfig(config)
+        const input = new WorkflowInput(live, copy, deadline.signal)
+        by = 'the constructor of the workflow'
+        const instance = new workflow(copy)
+        by = 'run()'
+        live.userCode = instance.run(input)
+        const returned = await live.userCode
+        by = undefined
+        registerReturned(context, returned, request.label)
+        by = 'a sample source'
+        const collected = await context.getSamples()
+        by = 'run()'
+        context.throwUnnoticedError()
+        return collected
+      }),
+    )
+    const unasked = context.sampleSourceNames.filter((name) => !samples.has(name))
+    const warnings = warningsOf(samples, unasked, context)
+    const otherCalls = context.callsOutside(samples)
+    const outcome = { status: 'success', failure: null, warnings } as const
+    return {
+      outcome: otherCalls.length > 0 ? { ...outcome, otherCalls } : outcome,
+      samples,
+      unasked,
+    }
+  } catch (error) {
+    const early = earlyEnd(error, { reached: budget.reached, settings, isOfRun: by === 'run()' })
+    if (started !== undefined && early !== undefined) {
+      return await endedEarly(error, { context: started, scope: deadline, ...early, by })
+    }
+    live.trace?.fail(error)
+    // Collected while the failure is reported, which must not wait for user code.
+    return failedWorkflow(error, collectPartialSamples(started, deadline), by)
+  } finally {
+    release?.()
+    timer?.clear()
+    deadline.clear()
+    // Ends calls that the workflow left behind, because their answers could not be recorded.
+    deadline.abort(over)
+    live.trace?.endSamples()
+  }
+}
+
+/** How a workflow ended that did not run to its end, and is graded all the same. */
+interface EarlyEnd {
+  /** A field for its samples, which says why. */
+  readonly field: readonly [name: 'limit_reached' | 'model_error', reason: string]
+  /** Whether its samples are removed from training. */
+  readonly isRemoved: boolean
+}
+
+/** Undefined for a failure. */
+function earlyEnd(
+  error: unknown,
+  about: {
+    readonly reached: string | undefined
+    readonly settings: Partial<BaseWorkflowConfig>
+    readonly isOfRun: boolean
+  },
+): EarlyEnd | undefined {
+  const { reached, settings, isOfRun } = about
+  if (reached !== undefined) {
+    const isRemoved = settings.rolloutLimits?.whenReached === 'remove'
+    return { field: ['limit_reached', reached], isRemoved }
+  }
+  if (!isOfRun || settings.policyFaults === 'fail') return undefined
+  const fault = policyFaultIn(error)
+  if (fault === undefined) return undefined
+  const field =
+    'limit' in fault
+      ? (['limit_reached', fault.limit] as const)
+      : (['model_error', fault.error] as const)
+  return { field, isRemoved: false }
+}
+
+interface EndedEarly extends EarlyEnd {
+  readonly context: RolloutContext
+  readonly scope: RolloutScope
+  readonly by: string | undefined
+}
+
+/** The result of a workflow that ended early: its samples so far. Without an answer, it has failed. */
+async function endedEarly(
+  error: unknown,
+  { context, scope, field: [name, reason], isRemoved, by }: EndedEarly,
+): Promise<WorkflowResult> {
+  // Calls that the end aborted are recorded after this turn.
+  await nextTurn()
+  const samples = await runInRollout(scope, () => context.run(() => context.getSamplesSoFar()))
+  const calls = [...samples.values()].flatMap((sample) => sample.calls)
+  const isAnswered = calls.some((call) => call.error === null)
+  // Frameworks may report a failed call as a bad answer.
+  const hasFailed = name === 'model_error' && calls.at(-1)?.error !== null
+  if (!isAnswered || hasFailed) {
+    return failedWorkflow(error, collectPartialSamples(context, scope), by)
+  }
+  for (const sample of samples.values()) {
+    sample.extraFields[name] = reason
+    if (isRemoved) sample.removeSample = true
+  }
+  const otherCalls = context.callsOutside(samples)
+  const outcome = { status: 'success', failure: null, warnings: [errorMessage(error)] } as const
+  return {
+    outcome: otherCalls.length > 0 ? { ...outcome, otherCalls } : outcome,
+    samples,
+    unasked: [],
+    isRemoved,
+  }
+}
+
+async function collectPartialSamples(
+  context: RolloutContext | undefined,
+  scope: RolloutScope,
+): Promise<SamplesById> {
+  if (context === undefined) return new Map()
+  // Calls that the end of the workflow aborts are recorded after this turn.
+  await nextTurn()
+  return runInRollout(scope, () => context.run(async () => context.getPartialSamples()))
+}
+
+/**
+ * The result of a workflow that failed with this error.
+ *
+ * @param partialSamples - default: it has none
+ * @param by - the function of the user that threw; default: none did
+ */
+export function failedWorkflow(
+  error: unknown,
+  partialSamples?: WorkflowOutcome['partialSamples'],
+  by?: string,
+): WorkflowResult {
+  const outcome = { status: 'failure', failure: toFailure(error, by), warnings: [] } as const
+  return {
+    outcome: partialSamples === undefined ? outcome : { ...outcome, partialSamples },
+    samples: new Map(),
+    unasked: [],
+  }
+}
+
+/**
+ * An error as the outcome of a phase.
+ *
+ * @param by - the function of the user that threw; default: none did
+ */
+export function toFailure(error: unknown, by?: string): RolloutFailure {
+  const text = by === undefined ? errorMessage(error) : thrownBy(by, error)
+  const message = beginningOf(text, longErrorTextBytes)
+  return { message, category: errorCategory(error), cause: error }
+}
+
+/** The error of a workflow that succeeded without a sample. */
+export function noSamples(unasked: readonly string[]): OsmosisError {
+  const names = unasked.map((name) => `"${name}"`).join(', ')
+  return new OsmosisError(
+    'no_samples',
+    unasked.length === 0
+      ? 'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), call registerSampleSource() of the rollout context, or return the messages. If run() does so already, an `await` is probably missing.'
+      : `There is no sample to grade: these agents were registered, but had no answer from the policy when run() ended: ${names}. Probably an \`await\` is missing, a stream was not read to its end, or the agents were never run or have a model of their own.`,
+  )
+}
+
+function warningsOf(
+  { size }: SamplesById,
+  unasked: readonly string[],
+  { policyCallCount, busySampleIds }: RolloutContext,
+): string[] {
+  const unfinished = busySampleIds.length === 0 ? [] : [unfinishedCalls(busySampleIds)]
+  if (size === 0) return [noSamples(unasked).message, ...unfinished]
+  return policyCallCount === 0 ? [noModelCall] : unfinished
+}
+
+function unfinishedCalls(ids: readonly string[]): string {
+  const names = ids.map((id) => `"${id}"`).join(', ')
+  return `The policy was still answering ${names} when run() ended. That answer is in no sample, but a trainer that records at its endpoint may still train on it: await everything the workflow starts, and read streams to their end.`
+}
+
+const noModelCall =
+  'The workflow made no model call through its rollout. Did the agent use a model of its own instead of the rollout model?'
+
+// Shared by all rollouts: it carries no data, and its stack trace would be of no use.
+const over = new OsmosisError(
+  'rollout_ended',
+  'The workflow of this rollout has ended; a model call made now would belong to no sample. Await everything the workflow starts.',
+)

@@ -1,0 +1,5 @@
+import { contractEntrypoints, type ContractEntrypoint } from '@osmosis/testing'
+import { runWorker } from '@osmosis/server/child'
+
+const [entrypoint] = process.argv.slice(2) as [ContractEntrypoint]
+await runWorker(async () => ({ backend: contractEntrypoints[entrypoint] }))

@@ -1,0 +1,48 @@
+import { closeSync, openSync } from 'node:fs'
+import path from 'node:path'
+
+import { createWorkerPool } from '@osmosis/server/child'
+
+// A process with a pool that has no free file descriptor while its worker is replaced.
+const unstarted = Promise.withResolvers<void>()
+const pool = await createWorkerPool({
+  module: path.join(import.meta.dirname, 'harmful-worker.ts'),
+  workers: 1,
+  onWorkerEnd({ what }) {
+    if (what.includes('EMFILE')) unstarted.resolve()
+    console.log(what)
+  },
+})
+
+async function run(does: string): Promise<string> {
+  const ended = Promise.withResolvers<string>()
+  await pool.execute(
+    {
+      rolloutId: does,
+      initialMessages: [{ role: 'user', content: does }],
+      label: null,
+      metadata: null,
+      chatCompletionsUrl: 'http://127.0.0.1:9/v1',
+      apiKey: undefined,
+      agentTimeoutSeconds: null,
+      graderTimeoutSeconds: null,
+      grade: false,
+    },
+    {
+      workflowFinished: async ({ status }) => ended.resolve(status),
+      gradingFinished: async () => {},
+    },
+  )
+  return ended.promise
+}
+
+const files: number[] = []
+try {
+  for (;;) files.push(openSync(import.meta.filename, 'r'))
+} catch {
+  for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+}
+await unstarted.promise
+for (const file of files) closeSync(file)
+console.log(`with files again: ${await run('nothing')}`)
+await pool.close()

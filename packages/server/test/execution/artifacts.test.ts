@@ -1,0 +1,66 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { LocalBackend } from '@osmosis/server/execution'
+import { expect, it, onTestFinished } from 'vitest'
+
+import { grader, registerSamples, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'osmosis-core-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  return folder
+}
+
+it('gives the workflow and the grader the same folder, which is created on first access', async () => {
+  const artifactRoot = temporaryFolder()
+  const seen: (string | null)[] = []
+  const backend = new LocalBackend({
+    artifactRoot,
+    workflow: workflow((ctx) => {
+      registerSamples('main')
+      if (ctx.rolloutId === 'keeps') seen.push(ctx.artifactsDir)
+    }),
+    grader: grader((ctx) => {
+      if (ctx.rolloutId === 'keeps') seen.push(ctx.artifactsDir)
+      ctx.setReward(1)
+    }),
+  })
+  await run(backend, { rolloutId: 'keeps' })
+  await run(backend, { rolloutId: 'needs-none' })
+
+  const folder = path.join(artifactRoot, 'keeps', 'artifacts')
+  expect(seen).toEqual([folder, folder])
+  expect(existsSync(folder)).toBe(true)
+  expect(existsSync(path.join(artifactRoot, 'needs-none'))).toBe(false)
+})
+
+it('keeps the folder in copies of the workflow input', async () => {
+  const artifactRoot = temporaryFolder()
+  const seen: (string | null)[] = []
+  const backend = new LocalBackend({
+    artifactRoot,
+    workflow: workflow((ctx) => {
+      seen.push({ ...ctx }.artifactsDir, new Proxy(ctx, {}).artifactsDir)
+    }),
+  })
+  await run(backend, { rolloutId: 'copies', grade: false })
+  const folder = path.join(artifactRoot, 'copies', 'artifacts')
+  expect(seen).toStrictEqual([folder, folder])
+})
+
+it('runs without a folder when it cannot be created', async () => {
+  const file = path.join(temporaryFolder(), 'file')
+  writeFileSync(file, '')
+  let seen: string | null | undefined
+  const backend = new LocalBackend({
+    artifactRoot: file,
+    workflow: workflow((ctx) => {
+      seen = ctx.artifactsDir
+    }),
+  })
+  const { completion } = await run(backend, { grade: false })
+  expect(completion?.status).toBe('success')
+  expect(seen).toBeNull()
+})

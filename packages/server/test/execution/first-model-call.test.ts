@@ -1,0 +1,123 @@
+import { getRolloutContext, requireRolloutContext } from '@osmosis/core'
+import { LocalBackend } from '@osmosis/server/execution'
+import type { RolloutObserver } from '@osmosis/protocol'
+import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { expect, it } from 'vitest'
+
+import { request, workflow } from '@osmosis/testing/kit/executed-rollouts'
+
+const silent: RolloutObserver = {
+  workflowFinished: async () => {},
+  gradingFinished: async () => {},
+}
+
+it('waits once for the observer before the first model call is sent', async () => {
+  const events: string[] = []
+  const policy = await startPolicyEndpoint((response) => {
+    events.push('model call')
+    sendStream(response, answerStream('4'))
+  })
+  const waited = Promise.withResolvers<undefined>()
+  const started = Promise.withResolvers<undefined>()
+  const backend = new LocalBackend({
+    workflow: workflow(async () => {
+      const rollout = requireRolloutContext('test')
+      const both = ['a', 'b'].map(async (id) => rollout.policy(id).complete({ messages: [] }))
+      await Promise.all(both)
+      await rollout.policy('a').complete({ messages: [] })
+    }),
+  })
+  const executed = backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
+    ...silent,
+    beforeFirstModelCall: async () => {
+      started.resolve(undefined)
+      await waited.promise
+      events.push('waited for')
+    },
+  })
+  await started.promise
+  events.push('asked')
+  waited.resolve(undefined)
+  await executed
+  expect(events).toEqual(['asked', 'waited for', 'model call', 'model call', 'model call'])
+})
+
+it('notifies the observer as well when user code reads the URL of the policy to call it itself', async () => {
+  let notified = 0
+  const backend = new LocalBackend({
+    workflow: workflow(() => expect(getRolloutContext()?.chatCompletionsUrl).toMatch(/^http/)),
+  })
+  await backend.execute(request({ grade: false }), {
+    ...silent,
+    beforeFirstModelCall: async () => void (notified += 1),
+  })
+  expect(notified).toBe(1)
+})
+
+it('makes no model call when the observer rejects', async () => {
+  const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('4')))
+  const backend = new LocalBackend({
+    workflow: workflow(async () => {
+      await requireRolloutContext('test').policy('main').complete({ messages: [] })
+    }),
+  })
+  const failed = Promise.withResolvers<string | undefined>()
+  await backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
+    ...silent,
+    workflowFinished: async ({ failure }) => failed.resolve(failure?.message),
+    beforeFirstModelCall: async () => {
+      throw new Error('no note can be taken')
+    },
+  })
+  expect(await failed.promise).toContain('no note can be taken')
+  expect(policy.requests).toHaveLength(0)
+})
+
+it('announces each model call before it is sent, and its end when the answer has been read', async () => {
+  const events: string[] = []
+  const policy = await startPolicyEndpoint((response) => {
+    events.push('model call')
+    sendStream(response, answerStream('4'))
+  })
+  const backend = new LocalBackend({
+    workflow: workflow(async () => {
+      const main = requireRolloutContext('test').policy('main')
+      await main.complete({ messages: [] })
+      for await (const _ of main.stream({ messages: [] })) break
+    }),
+  })
+  await backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
+    ...silent,
+    beforeFirstModelCall: async () => void events.push('first call'),
+    modelCallBegins: async ({ endpoint }) => {
+      expect(endpoint).toBe(`${policy.url}/chat/completions`)
+      events.push('begins')
+      return () => void events.push('ended')
+    },
+  })
+  expect(events.join(', ')).toBe('begins, first call, model call, ended, begins, model call, ended')
+})
+
+it('announces the end of a failed model call, and does not send one whose announcement was rejected', async () => {
+  let ended = 0
+  const policy = await startPolicyEndpoint((response) => response.writeHead(400).end())
+  const errors: string[] = []
+  const backend = new LocalBackend({
+    workflow: workflow(async () => {
+      const main = requireRolloutContext('test').policy('main')
+      for (let call = 0; call < 2; call += 1) {
+        await main.complete({ messages: [] }).catch((error: Error) => errors.push(error.message))
+      }
+    }),
+  })
+  await backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
+    ...silent,
+    modelCallBegins: async () => {
+      if (errors.length === 1) throw new Error('no room')
+      return () => void (ended += 1)
+    },
+  })
+  expect(errors).toEqual([expect.stringContaining('400'), 'no room'])
+  expect(ended).toBe(1)
+  expect(policy.requests).toHaveLength(1)
+})

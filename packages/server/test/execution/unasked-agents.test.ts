@@ -1,0 +1,115 @@
+import { LocalBackend } from '@osmosis/server/execution'
+import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
+import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { describe, expect, it } from 'vitest'
+
+import { grader, registerSamples, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
+
+const rewardAll = grader((ctx) => {
+  for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
+})
+
+/** Registers a source that represents an agent, as adapters do, and returns the agent. */
+function agent(name: string): () => Promise<unknown> {
+  const rollout = requireRolloutContext('test')
+  rollout.registerSampleSource(name, {
+    requiresModelCall: true,
+    getSample: (id) => toRolloutSample({ id, messages: [] }),
+  })
+  return async () =>
+    rollout.policy(name).complete({ messages: [{ role: 'user', content: 'hi' }] }, { retries: 0 })
+}
+
+describe('an agent that never called the policy', () => {
+  it('gives no sample, while the others are graded', async () => {
+    const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('4')))
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        agent('critic')
+        await agent('solver')()
+        registerSamples('own')
+      }),
+      grader: rewardAll,
+    })
+    const { completion, grading } = await run(backend, { chatCompletionsUrl: policy.url })
+    expect(completion?.warnings).toEqual([])
+    expect([...(grading?.samples ?? [])].map(([id, { reward }]) => [id, reward])).toEqual([
+      ['solver', 1],
+      ['own', 1],
+    ])
+  })
+
+  it('fails a rollout without other samples, and is named', async () => {
+    const backend = new LocalBackend({
+      workflow: workflow(() => {
+        agent('solver')
+        agent('critic')
+      }),
+    })
+    const { completion, grading } = await run(backend)
+    const message =
+      'There is no sample to grade: these agents were registered, but had no answer from the policy when run() ended: "solver", "critic". Probably an `await` is missing, a stream was not read to its end, or the agents were never run or have a model of their own.'
+    expect(completion).toEqual({ status: 'success', failure: null, warnings: [message] })
+    expect(grading).toMatchObject({
+      status: 'failure',
+      failure: { message, category: 'validation_error', cause: { code: 'no_samples' } },
+    })
+  })
+})
+
+it('an agent whose call is still in progress at the end of the workflow gives no sample', async () => {
+  const policy = await startPolicyEndpoint(() => {})
+  let left: Promise<unknown> = Promise.resolve()
+  const backend = new LocalBackend({
+    workflow: workflow(() => {
+      left = agent('solver')().catch((error: unknown) => error)
+    }),
+    grader: rewardAll,
+  })
+  const { grading } = await run(backend, { chatCompletionsUrl: policy.url })
+  expect(await left).toMatchObject({ code: 'rollout_ended' })
+  expect(grading?.failure).toMatchObject({
+    message: expect.stringMatching(/"solver".*`await`/),
+    cause: { code: 'no_samples' },
+  })
+})
+
+it('an agent whose only call failed is a sample', async () => {
+  const policy = await startPolicyEndpoint((response) => response.writeHead(400).end())
+  const backend = new LocalBackend({
+    workflow: workflow(async () => {
+      await agent('solver')().catch(() => {})
+    }),
+    grader: rewardAll,
+  })
+  const { grading } = await run(backend, { chatCompletionsUrl: policy.url })
+  expect(grading?.status).toBe('success')
+  expect(grading?.samples.get('solver')?.calls).toMatchObject([{ error: expect.any(String) }])
+})
+
+describe('an agent that the policy is still answering', () => {
+  it('is named in a warning when run() has ended, and the other samples are graded', async () => {
+    const { promise: asked, resolve } = Promise.withResolvers<undefined>()
+    let calls = 0
+    const policy = await startPolicyEndpoint((response) => {
+      calls += 1
+      if (calls === 1) sendStream(response, answerStream('4'))
+      else resolve(undefined)
+    })
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        await agent('solver')()
+        const title = agent('title')()
+        title.catch(() => undefined)
+        await asked
+      }),
+      grader: rewardAll,
+    })
+    const { completion, grading } = await run(backend, { chatCompletionsUrl: policy.url })
+    expect(completion).toMatchObject({
+      status: 'success',
+      warnings: [expect.stringMatching(/still answering "title" when run\(\) ended/)],
+    })
+    expect([...(grading?.samples.keys() ?? [])]).toEqual(['solver'])
+  })
+})

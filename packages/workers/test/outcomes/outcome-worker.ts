@@ -1,6 +1,0 @@
-import { runWorker } from '@osmosis/workers'
-
-import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'
-
-const [entrypoint, artifactRoot] = process.argv.slice(2) as [OutcomeEntrypoint, string]
-await runWorker(async () => ({ backend: { ...outcomeEntrypoints[entrypoint], artifactRoot } }))
