@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRunFolder } from '@osmosis/eval'
-import { frameworkOf, type ItemEvent } from '@osmosis/eval/analysis'
+import type { ItemEvent } from '@osmosis/eval/analysis'
 import { journalEvents, temporaryFolder } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
@@ -101,9 +101,13 @@ export async function passedOf(
 }
 
 /** The framework that the transcripts of the first rollout name. */
-async function frameworkIn(place: string): Promise<string | null | undefined> {
+async function frameworkIn(place: string): Promise<string | undefined> {
   const [first] = journalEvents<ItemEvent>(path.join(place, 'events.jsonl'))
   const folder = await openRunFolder(place)
   const said = first === undefined ? first : await folder.trajectories(first)
-  return said?.state === 'found' ? Object.values(said.value).map(frameworkOf)[0] : undefined
+  const [trajectory] = said?.state === 'found' ? Object.values(said.value) : []
+  const osmosis = trajectory?.extra?.['osmosis'] as {
+    sample_extra_fields?: { user_agent?: string }
+  }
+  return osmosis.sample_extra_fields?.user_agent
 }
