@@ -583,8 +583,8 @@ export const trainingMutations: readonly Mutation[] = [
     [
       ['a collapse raises no alarm', 'if (collapse !== undefined) alarms.push(collapse)', ''],
       ['one bad step is a collapse', '!hasFallen(now) || !(isFar || isLasting)', '!hasFallen(now)'],
-      ['only entropy that falls is far away', 'entropy > mean * farEntropy || ', ''],
-      ['only entropy that rises is far away', ' || entropy < mean / farEntropy', ''],
+      ['only entropy that falls is far away', 'entropy > usual * farEntropy || ', ''],
+      ['only entropy that rises is far away', ' || entropy < usual / farEntropy', ''],
     ],
   ),
   ...mutationsOf(

@@ -1,13 +1,10 @@
 export { trajectorySchema, validateTrajectory, type Trajectory } from '@osmosis/protocol/trajectory'
 export {
-  type EvaluationMetrics,
-  evaluationMetrics,
-  type FailureGroup,
-  type MetricsOptions,
-  type PassAtK,
-  type RewardStats,
-  type ScoreMetrics,
-} from './analysis/figures/evaluation-metrics.ts'
+  evaluationSummary,
+  type EvaluationSummary,
+  type ScoreFigures,
+  type SummaryOptions,
+} from './analysis/figures/run-metrics.ts'
 export {
   type EvalConfig,
   type EvaluationConfig,

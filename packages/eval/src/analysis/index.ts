@@ -29,7 +29,7 @@ export {
   type BehaviourStatistics,
   type RunStatistics,
   runStatistics,
-} from './figures/run-statistics.ts'
+} from './figures/run-metrics.ts'
 export { numberKeys, numberReader } from './query/query-numbers.ts'
 export {
   parseQuery,

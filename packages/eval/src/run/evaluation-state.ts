@@ -1,9 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-import {
-  type EvaluationMetrics,
-  evaluationMetrics,
-} from '../analysis/figures/evaluation-metrics.ts'
+import { type EvaluationSummary, evaluationSummary } from '../analysis/figures/run-metrics.ts'
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import { compareEvents } from '../store/run-files.ts'
 import type { EvaluationStore } from '../store/write/run-store.ts'
@@ -23,7 +20,7 @@ export interface RunNames {
 export interface ModelResult {
   readonly tag: ModelTag
   readonly name: string
-  readonly metrics: EvaluationMetrics
+  readonly summary: EvaluationSummary
 }
 
 /** The state of an evaluation. */
@@ -155,8 +152,8 @@ export class EvaluationState {
   }
 
   #resultOf(tag: ModelTag, name: string, items: readonly ItemEvent[]): ModelResult {
-    const { attempts: nRuns, passThreshold, scoreNames } = this.#plan
-    const options = { modelTag: tag, nRuns, passThreshold, scoreNames }
-    return { tag, name, metrics: evaluationMetrics(items, options) }
+    const { attempts, passThreshold, scoreNames } = this.#plan
+    const options = { modelTag: tag, attempts, passThreshold, scoreNames }
+    return { tag, name, summary: evaluationSummary(items, options) }
   }
 }

@@ -1,5 +1,4 @@
-import type { EvaluationMetrics, ScoreMetrics } from '../analysis/figures/evaluation-metrics.ts'
-import { runStatistics } from '../analysis/figures/run-statistics.ts'
+import { runStatistics } from '../analysis/figures/run-metrics.ts'
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import { toRunDocument } from '../analysis/table/document-writer.ts'
 import { RunTable } from '../analysis/table/run-table.ts'
@@ -87,12 +86,12 @@ function toDocument(
 
 function toProgress(snapshot: EvaluationSnapshot): Record<string, unknown> {
   const { status, pending, durationMs, incompleteReason, model, baseline } = snapshot
-  const done = model.metrics.totalItems + (baseline?.metrics.totalItems ?? 0)
+  const done = model.summary.total_samples + (baseline?.summary.total_samples ?? 0)
   return {
     status,
     done,
     total: done + pending,
-    failed: model.metrics.failed + (baseline?.metrics.failed ?? 0),
+    failed: model.summary.failed + (baseline?.summary.failed ?? 0),
     duration_ms: Math.round(durationMs),
     updated_at: new Date().toISOString(),
     ...(incompleteReason === null ? {} : { incomplete_reason: incompleteReason }),
@@ -163,49 +162,8 @@ function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown
       ...(completedAt === null ? {} : { completed_at: completedAt.toISOString() }),
       ...(incompleteReason === null ? {} : { incomplete_reason: incompleteReason }),
     },
-    summary: toSummary(model.metrics),
-    ...(baseline === null ? {} : { baseline_summary: toSummary(baseline.metrics) }),
-  }
-}
-
-function toSummary(metrics: EvaluationMetrics): Record<string, unknown> {
-  const { reward } = metrics
-  const scores = Object.entries(metrics.scores)
-  return {
-    total_samples: metrics.totalItems,
-    completed_samples: metrics.completedItems,
-    graded: reward.graded,
-    passed: reward.passed,
-    failed: metrics.failed,
-    skipped: metrics.skipped,
-    pass_rate: reward.passRate,
-    pass_threshold: metrics.passThreshold,
-    tokens_used: metrics.tokensUsed,
-    prompt_tokens: metrics.promptTokens,
-    completion_tokens: metrics.completionTokens,
-    ...(reward.stats === null ? {} : { reward_stats: reward.stats }),
-    n_runs: metrics.nRuns,
-    ...(reward.passAtK === null ? {} : { pass_at_k: reward.passAtK }),
-    ...(scores.length === 0
-      ? {}
-      : { scores: Object.fromEntries(scores.map(([name, score]) => [name, toScore(score)])) }),
-    failures: metrics.failures.map(({ errorType, count, example }) => ({
-      error_type: errorType,
-      count,
-      example,
-    })),
-    without_model_calls: metrics.withoutModelCalls,
-  }
-}
-
-/** The results of an eval function. Without any score there are no stats, which are not 0. */
-function toScore({ graded, passed, passRate, stats, passAtK }: ScoreMetrics): object {
-  return {
-    graded,
-    passed,
-    pass_rate: passRate,
-    ...(stats === null ? {} : { stats }),
-    ...(passAtK === null ? {} : { pass_at_k: passAtK }),
+    summary: model.summary,
+    ...(baseline === null ? {} : { baseline_summary: baseline.summary }),
   }
 }
 

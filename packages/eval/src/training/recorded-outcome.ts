@@ -10,6 +10,7 @@ import { toTrajectories } from '@osmosis/protocol/trajectory'
 import { meanMetrics, unnamedSample } from '../run/items/item-record.ts'
 import type { ItemOutcome } from '../run/items/item-runner.ts'
 import type { GradedRollout } from '../store/write/run-store.ts'
+import { average } from '../analysis/statistics/estimate.ts'
 
 /** What a backend reported about a rollout. */
 export interface ReportedEnd {
@@ -51,7 +52,7 @@ export async function recordedOutcome(
   })
   return {
     status,
-    reward: isRewarded ? rewards.reduce((sum, one) => sum + one, 0) / rewards.length : null,
+    reward: isRewarded ? average(rewards) : null,
     sampleRewards: Object.fromEntries(all.map(({ id, reward }) => [id, reward ?? null])),
     samples: [],
     usage: null,

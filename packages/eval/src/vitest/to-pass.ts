@@ -80,7 +80,7 @@ function judged(received: unknown): JudgedRun {
   return {
     name: names.run,
     location: result.location,
-    threshold: model.metrics.passThreshold,
+    threshold: model.summary.pass_threshold,
     items: countedItems(items),
     pending: result.pending,
     incompleteReason: result.incompleteReason,

@@ -55,7 +55,7 @@ it.each([
   let row = 0
   const end = (): typeof boom => (++row % 2 === 0 ? rewarded(1) : boom)
   const { status, incompleteReason, model } = await evaluate(40, end, { failOnError })
-  expect([status, model.metrics.failed]).toEqual(['incomplete', most])
+  expect([status, model.summary.failed]).toEqual(['incomplete', most])
   expect(incompleteReason).toMatch(
     new RegExp(
       `^${most} of ${2 * most - 1} rollouts have failed, most recently with agent_error: `,

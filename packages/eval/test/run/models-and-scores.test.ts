@@ -82,7 +82,7 @@ describe('eval functions', () => {
         },
       ],
     ])
-    expect(model.metrics.scores['throwing']).toMatchObject({ graded: 0, stats: null })
+    expect(model.summary.scores?.['throwing']).toEqual({ graded: 0, passed: 0, pass_rate: 0 })
     expect(items[0]).toMatchObject({ status: 'success', reward: 1 })
   })
 
@@ -174,12 +174,12 @@ describe('a baseline', () => {
     expect(result.model).toMatchObject({
       tag: 'primary',
       name: 'policies/arithmetic.ts',
-      metrics: { totalItems: 4, reward: { passed: 4 } },
+      summary: { total_samples: 4, passed: 4 },
     })
     expect(result.baseline).toMatchObject({
       tag: 'baseline',
       name: 'old',
-      metrics: { totalItems: 4, reward: { passed: 0 } },
+      summary: { total_samples: 4, passed: 0 },
     })
   })
 })

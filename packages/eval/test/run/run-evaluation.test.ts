@@ -1,6 +1,6 @@
 import type { RolloutOrder } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import { evaluationMetrics, type EvaluationProgress, runEvaluation } from '@osmosis/eval'
+import { evaluationSummary, type EvaluationProgress, runEvaluation } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'
 
 import { datasetRows, evaluate, modelThat, names, placeOf, placeOfItem } from '../evaluations.ts'
@@ -140,7 +140,7 @@ describe('the result', () => {
     expect(model).toEqual({
       tag: 'primary',
       name: 'policies/arithmetic.ts',
-      metrics: evaluationMetrics(items, { nRuns: 2, passThreshold: 1 }),
+      summary: evaluationSummary(items, { attempts: 2, passThreshold: 1 }),
     })
     expect(rest).toEqual({
       id: expect.stringMatching(/^[0-9a-f]{32}$/),
@@ -249,7 +249,7 @@ describe('a halt', () => {
       items: ['0/0'],
       started: ['0/0', '1/0'],
     })
-    expect(result.model.metrics.totalItems).toBe(1)
+    expect(result.model.summary.total_samples).toBe(1)
   })
 
   it('by a 5xx lets rollouts in progress come to their end', async () => {

@@ -161,7 +161,7 @@ describe('a run that is started again', () => {
       id: '0'.repeat(32),
       startedAt: new Date('2026-01-02T03:04:05.000Z'),
     })
-    expect(result.model.metrics).toMatchObject({ totalItems: 3, reward: { passed: 2 } })
+    expect(result.model.summary).toMatchObject({ total_samples: 3, passed: 2 })
     expect(await started(again)).toEqual([])
   })
 
@@ -226,7 +226,7 @@ describe('an item that fails', () => {
       },
     })
     const result = await runEvaluation({ names, rows: datasetRows(3), model, store })
-    expect(result).toMatchObject({ status: 'finished', model: { metrics: { failed: 0 } } })
+    expect(result).toMatchObject({ status: 'finished', model: { summary: { failed: 0 } } })
     expect(journalOf(store).map((event) => event.row_index)).toEqual([1, 0, 2])
     expect(rollouts.size).toBe(statuses.length)
   })
@@ -298,7 +298,7 @@ describe('an item that fails', () => {
       },
       { store },
     )
-    expect([status, model.metrics.failed]).toEqual(['finished', 0])
+    expect([status, model.summary.failed]).toEqual(['finished', 0])
     expect([...sent.values()]).toEqual(['0/0', '1/0', '2/0', '1/0'])
     expect(journalOf(store).map((event) => event.row_index)).toEqual([0, 2, 1])
   })
@@ -393,7 +393,7 @@ describe('an item that fails', () => {
       store,
       maxInFlight: 4,
     })
-    expect([result.status, result.model.metrics.failed, calls]).toEqual([
+    expect([result.status, result.model.summary.failed, calls]).toEqual([
       'finished',
       0,
       { all: 13, inPause: 0 },
@@ -405,7 +405,7 @@ describe('an item that fails', () => {
     const { model } = await askingModel(answering(400))
     const rows = datasetRows(30)
     const result = await runEvaluation({ names, rows, model, store, failOnError: false })
-    expect([result.status, result.model.metrics.failed]).toEqual(['finished', 30])
+    expect([result.status, result.model.summary.failed]).toEqual(['finished', 30])
   })
 })
 

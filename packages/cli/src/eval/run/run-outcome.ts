@@ -27,9 +27,9 @@ export function outcomeLine(result: EvaluationResult): string {
 }
 
 /** By the first eval function; without any, by the reward. */
-function passRateOf({ model: { metrics } }: EvaluationResult): number {
-  const [first = metrics.reward] = Object.values(metrics.scores)
-  return first.passRate
+function passRateOf({ model: { summary } }: EvaluationResult): number {
+  const [first = summary] = Object.values(summary.scores ?? {})
+  return first.pass_rate
 }
 
 function failuresOf(
@@ -37,11 +37,12 @@ function failuresOf(
   needsReward: boolean,
 ): string[] {
   const models = baseline === null ? [model] : [model, baseline]
-  const errors = models.flatMap(({ name, metrics: { scores, reward, completedItems } }) => {
-    const missing = Object.entries(scores).filter(([, { graded }]) => graded === 0)
+  const errors = models.flatMap(({ name, summary }) => {
+    const scores = Object.entries(summary.scores ?? {})
+    const missing = scores.filter(([, { graded }]) => graded === 0)
     if (missing.length > 0)
       return missing.map(([score]) => `${score} scored no rollout of ${name}.`)
-    const none = Object.keys(scores).length === 0 && reward.graded === 0 && completedItems > 0
+    const none = scores.length === 0 && summary.graded === 0 && summary.completed_samples > 0
     return none && needsReward ? [`No rollout of ${name} got a reward.`] : []
   })
   if (incompleteReason === null) return errors

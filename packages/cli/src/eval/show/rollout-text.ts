@@ -44,7 +44,7 @@ export async function rolloutLines(
 }
 
 /** `12.1  reward 1, passed  …`: the first line of a rollout. */
-export function titleLine(shown: ShownItem): string {
+function titleLine(shown: ShownItem): string {
   const { event, run, item } = shown
   const { table } = run
   const { text, format = 'reset' } = rewardCell(shown)

@@ -36,7 +36,7 @@ export function transcriptLines(trajectory: Trajectory, options: TranscriptOptio
 }
 
 /** Lines of one step, as plain text where its parts are not those of a step. */
-export function stepLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
+function stepLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
   try {
     return drawnLines(step, options)
   } catch {

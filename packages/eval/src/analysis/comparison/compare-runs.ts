@@ -1,5 +1,5 @@
 import { quantities, type Quantity } from '../figures/behaviour-figures.ts'
-import { type Estimate, ratioEstimate } from '../statistics/estimate.ts'
+import { type Estimate, ratioEstimate, average } from '../statistics/estimate.ts'
 import {
   pairedDifference,
   type PairedDifference,
@@ -204,8 +204,8 @@ function behaviourChanges(
     return [
       {
         ...measure,
-        before: rows.reduce((sum, { before }) => sum + before, 0) / rows.length,
-        after: rows.reduce((sum, { after }) => sum + after, 0) / rows.length,
+        before: average(rows.map(({ before }) => before)),
+        after: average(rows.map(({ after }) => after)),
         difference: pairedDifference(rows.map(({ before, after }) => after - before)),
       },
     ]
@@ -235,5 +235,5 @@ function shareMeasure(flag: ItemFlag, title: string): Measure {
 
 function quantityMean(table: RunTable, { items }: RowGroup, read: Quantity): number | null {
   const known = items.flatMap((item) => (table.counts(item) ? (read(item) ?? []) : []))
-  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length
+  return known.length === 0 ? null : average(known)
 }

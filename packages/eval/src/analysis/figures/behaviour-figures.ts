@@ -1,4 +1,4 @@
-import { type Estimate, ratioEstimate, quantile } from '../statistics/estimate.ts'
+import { type Estimate, ratioEstimate, quantile, average } from '../statistics/estimate.ts'
 import type { ItemFlag } from '../table/item-flags.ts'
 import type { RunTable } from '../table/run-table.ts'
 
@@ -121,11 +121,10 @@ export function flagShare(table: RunTable, flag: ItemFlag): FlagShare {
     const value = table.value(item)
     if (value !== null) values.push(value)
   }
-  const sum = values.reduce((total, value) => total + value, 0)
   return {
     ...ratio(table, has, () => 1, true),
     items,
-    mean_value: values.length === 0 ? null : sum / values.length,
+    mean_value: values.length === 0 ? null : average(values),
   }
 }
 
@@ -178,8 +177,8 @@ export function lengthCorrelation(table: RunTable): { value: number | null; rows
     })
     if (pairs.length < 2) continue
     rows += 1
-    const tokenMean = pairs.reduce((sum, { tokens }) => sum + tokens, 0) / pairs.length
-    const valueMean = pairs.reduce((sum, { value }) => sum + value, 0) / pairs.length
+    const tokenMean = average(pairs.map(({ tokens }) => tokens))
+    const valueMean = average(pairs.map(({ value }) => value))
     for (const { tokens, value } of pairs) {
       products += (tokens - tokenMean) * (value - valueMean)
       tokenSquares += (tokens - tokenMean) ** 2

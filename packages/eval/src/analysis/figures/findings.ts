@@ -1,5 +1,6 @@
 import { type ItemFlag, type UnearnedReason, unearnedReasons } from '../table/item-flags.ts'
 import type { RunTable } from '../table/run-table.ts'
+import { average } from '../statistics/estimate.ts'
 
 /** An observation about a run that is worth a look. */
 export interface Finding {
@@ -187,8 +188,7 @@ function tally(names: readonly string[], most = 4): string {
 function meanValue(table: RunTable, items: readonly number[]): string {
   const values = items.flatMap((item) => table.value(item) ?? [])
   if (values.length === 0) return ''
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length
-  return `Mean ${table.measure} ${mean.toFixed(2)}.`
+  return `Mean ${table.measure} ${average(values).toFixed(2)}.`
 }
 
 function percent(share: number): string {

@@ -10,7 +10,7 @@ import {
   type FigureUnit,
 } from './number-text.ts'
 import type { DrawEstimate } from './reward-figures.ts'
-import type { RunStatistics } from './run-statistics.ts'
+import type { RunStatistics } from './run-metrics.ts'
 
 /** The subject of a figure in a report. */
 export type FigureKey =

@@ -55,6 +55,11 @@ export function meanOfRows(values: readonly number[], isRate = false): Estimate 
   )
 }
 
+/** NaN for no values. */
+export function average(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
+}
+
 /** Half the width of a two-sided interval; null where there is none. */
 export function halfWidth({ ci95 }: Estimate): number | null {
   return ci95 === null ? null : (ci95[1] - ci95[0]) / 2

@@ -1,4 +1,5 @@
 import type { StepRecord } from './training-records.ts'
+import { average } from '../statistics/estimate.ts'
 
 /** The mean difference of logprobs, as all outputs show it: two digits below 0.001. */
 export function driftText(drift: number): string {
@@ -72,17 +73,17 @@ function collapseOf(step: MeasuredStep, before: readonly StepRecord[]): string |
   if (earlier.length < compared || now === null) return undefined
   const windows = earlier.slice(compared - 1).map((_, at) => earlier.slice(at, at + compared))
   const rewardIn = (steps: readonly MeasuredStep[]): number =>
-    meanOf(steps, ({ reward }) => reward ?? 0)
+    average(steps.map(({ rollouts }) => rollouts.reward ?? 0))
   const best = windows.reduce((a, b) => (rewardIn(b) > rewardIn(a) ? b : a))
   const highest = rewardIn(best)
   const hasFallen = (reward: number): boolean => highest - reward > Math.abs(highest) / 2
   const was = best.flatMap(({ update }) => update?.entropy ?? [])
-  const mean = was.reduce((sum, entropy) => sum + entropy, 0) / was.length
+  const usual = average(was)
   const entropy = step.update?.entropy ?? Number.NaN
-  const isFar = entropy > mean * farEntropy || entropy < mean / farEntropy
+  const isFar = entropy > usual * farEntropy || entropy < usual / farEntropy
   const isLasting = hasFallen(rewardIn([...earlier.slice(1 - compared), step]))
   if (!hasFallen(now) || !(isFar || isLasting)) return undefined
-  const change = `and the entropy ${entropy > mean ? 'rose' : 'fell'} from ${mean.toFixed(2)} to ${entropy.toFixed(2)}, `
+  const change = `and the entropy ${entropy > usual ? 'rose' : 'fell'} from ${usual.toFixed(2)} to ${entropy.toFixed(2)}, `
   return `The reward fell from ${highest.toFixed(2)} to ${now.toFixed(2)}, ${isFar ? change : ''}so the policy collapses: stop, lower lr or set kl, and continue from the best checkpoint.`
 }
 
@@ -90,5 +91,5 @@ function meanOf(
   steps: readonly MeasuredStep[],
   value: (rollouts: StepRecord['rollouts']) => number,
 ): number {
-  return steps.reduce((sum, { rollouts }) => sum + value(rollouts), 0) / steps.length
+  return average(steps.map(({ rollouts }) => value(rollouts)))
 }

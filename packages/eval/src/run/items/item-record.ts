@@ -20,6 +20,7 @@ import type { RunRow } from '../../analysis/records/run-manifest.ts'
 import { toSummary, trajectoryFacts } from '../../analysis/trajectory/trajectory-facts.ts'
 import type { GradedRollout, WireConversation, EndedItem } from '../../store/write/run-store.ts'
 import type { EvaluationItem, ItemOutcome, ItemRecord } from './item-runner.ts'
+import { average } from '../../analysis/statistics/estimate.ts'
 
 /** A rollout as its server reported it, from which its documents are built. */
 export interface ReportedRollout extends Pick<
@@ -188,9 +189,7 @@ export function meanMetrics(
     if (typeof value !== 'number' || !Number.isFinite(value)) continue
     values.set(name, [...(values.get(name) ?? []), value])
   }
-  return Object.fromEntries(
-    [...values].map(([name, of]) => [name, of.reduce((sum, one) => sum + one, 0) / of.length]),
-  )
+  return Object.fromEntries([...values].map(([name, of]) => [name, average(of)]))
 }
 
 /** The record of an item that never became a rollout. */

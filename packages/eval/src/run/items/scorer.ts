@@ -4,6 +4,7 @@ import type { ChatMessage } from '@osmosis/core/policy'
 import type { DatasetRow } from '../../dataset/dataset-row.ts'
 import type { ItemScores } from './item-record.ts'
 import type { ScorableSample, ItemOutcome } from './item-runner.ts'
+import { average } from '../../analysis/statistics/estimate.ts'
 
 /** Scores a conversation of an item that succeeded. */
 export interface Scorer {
@@ -59,7 +60,7 @@ export async function scoreItem(
       const values = samples.map(async (sample) =>
         checkedScore(await scorer.score(toEvalInput(row, sample))),
       )
-      return mean(await Promise.all(values))
+      return average(await Promise.all(values))
     }),
   )
   for (const [index, { name }] of scorers.entries()) {
@@ -75,8 +76,4 @@ export function checkedScore(value: unknown): number {
   if (typeof value === 'number' && Number.isFinite(value)) return value
   const shown = typeof value === 'number' || value === null ? String(value) : typeof value
   throw new TypeError(`it must return a finite number, got ${shown}`)
-}
-
-function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length
 }

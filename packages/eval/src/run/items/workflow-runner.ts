@@ -23,6 +23,7 @@ import {
   wireConversations,
 } from './item-record.ts'
 import type { ItemOutcome, EvaluationItem, ItemRunner, ItemRecord } from './item-runner.ts'
+import { average } from '../../analysis/statistics/estimate.ts'
 
 const slackSeconds = 60
 const unboundedDeadlineSeconds = 3600
@@ -283,5 +284,5 @@ function failed(errorType: string, errorMessage: string, reward: number | null):
 function meanReward(samples: readonly ResultSample[]): number | null {
   const rewards = samples.flatMap(({ reward }) => reward ?? [])
   if (rewards.length === 0 || rewards.length < samples.length) return null
-  return rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length
+  return average(rewards)
 }

@@ -1,4 +1,4 @@
-import { evaluationMetrics } from '@osmosis/eval'
+import { evaluationSummary } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { expect, it } from 'vitest'
 
@@ -48,86 +48,83 @@ it('finds 0.5, 0.8333 and 1 for two rows with four attempts that pass in turn', 
   const items = [0, 1].flatMap((row) =>
     [0, 1, 0, 1].map((reward, run) => item(row, run, { reward })),
   )
-  expect(evaluationMetrics(items, { nRuns: 4, passThreshold: 1 })).toEqual({
-    totalItems: 8,
-    completedItems: 8,
+  expect(evaluationSummary(items, { attempts: 4, passThreshold: 1 })).toEqual({
+    total_samples: 8,
+    completed_samples: 8,
+    graded: 8,
+    passed: 4,
     failed: 0,
     skipped: 0,
-    passThreshold: 1,
-    reward: {
-      graded: 8,
-      passed: 4,
-      passRate: 0.5,
-      stats: { mean: 0.5, median: 0.5, std: 0.5, min: 0, max: 1 },
-      passAtK: [
-        { k: 1, value: 0.5 },
-        { k: 2, value: expect.closeTo(5 / 6, 10) },
-        { k: 4, value: 1 },
-      ],
-    },
-    scores: {},
-    tokensUsed: 120,
-    promptTokens: 80,
-    completionTokens: 40,
-    durationMs: 8,
-    nRuns: 4,
+    pass_rate: 0.5,
+    pass_threshold: 1,
+    reward_stats: { mean: 0.5, median: 0.5, std: 0.5, min: 0, max: 1 },
+    pass_at_k: [
+      { k: 1, value: 0.5 },
+      { k: 2, value: expect.closeTo(5 / 6, 10) },
+      { k: 4, value: 1 },
+    ],
+    tokens_used: 120,
+    prompt_tokens: 80,
+    completion_tokens: 40,
+    n_runs: 4,
     failures: [],
-    withoutModelCalls: 0,
+    without_model_calls: 0,
   })
 })
 
-it('is all zeros and nulls for no items', () => {
-  expect(evaluationMetrics([], { nRuns: 2, passThreshold: 0 })).toEqual({
-    totalItems: 0,
-    completedItems: 0,
+it('is all zeros for no items', () => {
+  expect(evaluationSummary([], { attempts: 2, passThreshold: 0 })).toEqual({
+    total_samples: 0,
+    completed_samples: 0,
+    graded: 0,
+    passed: 0,
     failed: 0,
     skipped: 0,
-    passThreshold: 0,
-    reward: { graded: 0, passed: 0, passRate: 0, stats: null, passAtK: null },
-    scores: {},
-    tokensUsed: 0,
-    promptTokens: 0,
-    completionTokens: 0,
-    durationMs: 0,
-    nRuns: 2,
+    pass_rate: 0,
+    pass_threshold: 0,
+    tokens_used: 0,
+    prompt_tokens: 0,
+    completion_tokens: 0,
+    n_runs: 2,
     failures: [],
-    withoutModelCalls: 0,
+    without_model_calls: 0,
   })
 })
 
 it('counts failures without a reward as not passed, and skipped items for their tokens only', () => {
-  const metrics = evaluationMetrics(
+  const summary = evaluationSummary(
     [
       item(0, 0),
       item(1, 0, failure('timeout', 'late')),
       item(2, 0, { status: 'skipped', reward: null }),
       item(3, 0, { ...failure('grader_failed', 'broken'), reward: 1 }),
     ],
-    { nRuns: 1, passThreshold: 1 },
+    { attempts: 1, passThreshold: 1 },
   )
-  const { totalItems, completedItems, failed, skipped, reward } = metrics
-  expect({ totalItems, completedItems, failed, skipped }).toEqual({
-    totalItems: 4,
-    completedItems: 3,
+  expect(summary).toMatchObject({
+    total_samples: 4,
+    completed_samples: 3,
     failed: 2,
     skipped: 1,
+    graded: 2,
+    passed: 2,
+    pass_rate: 2 / 3,
+    tokens_used: 60,
   })
-  expect([reward.graded, reward.passed, reward.passRate]).toEqual([2, 2, 2 / 3])
-  expect(metrics.tokensUsed).toBe(60)
 })
 
 it('groups failures by type, the most frequent first, with the first message of each', () => {
-  const metrics = evaluationMetrics(
+  const summary = evaluationSummary(
     [
       item(0, 0, failure('timeout', 'late')),
       item(1, 0, failure('agent_error', 'first')),
       item(2, 0, failure('agent_error', 'second')),
     ],
-    { nRuns: 1, passThreshold: 1 },
+    { attempts: 1, passThreshold: 1 },
   )
-  expect(metrics.failures).toEqual([
-    { errorType: 'agent_error', count: 2, example: 'first' },
-    { errorType: 'timeout', count: 1, example: 'late' },
+  expect(summary.failures).toEqual([
+    { error_type: 'agent_error', count: 2, example: 'first' },
+    { error_type: 'timeout', count: 1, example: 'late' },
   ])
 })
 
@@ -137,7 +134,7 @@ it('counts successes that made no model call', () => {
     item(1, 0),
     item(2, 0, { ...failure('timeout', ''), tokens: null, calls: 0 }),
   ]
-  expect(evaluationMetrics(items, { nRuns: 1, passThreshold: 1 }).withoutModelCalls).toBe(1)
+  expect(evaluationSummary(items, { attempts: 1, passThreshold: 1 }).without_model_calls).toBe(1)
 })
 
 it.each([
@@ -145,9 +142,7 @@ it.each([
   ['at a threshold in between, those that reach it', 0.5, [0, 0.5, 1], 2],
   ['at a negative threshold, negative rewards too', -1, [-2, -1, 0], 2],
 ])('passes %s', (_name, passThreshold, values, passed) => {
-  expect(evaluationMetrics(rewards(...values), { nRuns: 3, passThreshold }).reward.passed).toBe(
-    passed,
-  )
+  expect(evaluationSummary(rewards(...values), { attempts: 3, passThreshold }).passed).toBe(passed)
 })
 
 it.each([
@@ -158,17 +153,20 @@ it.each([
   ],
   [[10, 2, 4, 0], { mean: 4, median: 3, std: Math.sqrt(14), min: 0, max: 10 }],
 ])('describes the rewards %j', (values, expected) => {
-  const { reward } = evaluationMetrics(rewards(...values), { nRuns: 4, passThreshold: 1 })
-  expect(reward.stats).toEqual(expected)
+  const { reward_stats: stats } = evaluationSummary(rewards(...values), {
+    attempts: 4,
+    passThreshold: 1,
+  })
+  expect(stats).toEqual(expected)
 })
 
 it('leaves pass@k out for a single attempt per row', () => {
-  expect(evaluationMetrics(rewards(1), { nRuns: 1, passThreshold: 1 }).reward.passAtK).toBeNull()
+  expect(evaluationSummary(rewards(1), { attempts: 1, passThreshold: 1 }).pass_at_k).toBeUndefined()
 })
 
 it('takes only rows with enough attempts into pass@k', () => {
   const items = [item(0, 0), item(0, 1, { reward: 0 }), item(1, 0, { reward: 0 })]
-  expect(evaluationMetrics(items, { nRuns: 4, passThreshold: 1 }).reward.passAtK).toEqual([
+  expect(evaluationSummary(items, { attempts: 4, passThreshold: 1 }).pass_at_k).toEqual([
     { k: 1, value: 0.25 },
     { k: 2, value: 1 },
   ])
@@ -181,21 +179,21 @@ it('sums up every score on its own; an item without a score has not passed by it
     item(1, 0, failure('timeout', 'late')),
   ]
   const names = { scoreNames: ['exact', 'close', 'never'] }
-  const { reward, scores } = evaluationMetrics(items, { nRuns: 2, passThreshold: 0.5, ...names })
-  const none = { graded: 0, passed: 0, passRate: 0, stats: null }
-  expect(reward).toMatchObject(none)
-  expect(scores).toMatchObject({
+  const summary = evaluationSummary(items, { attempts: 2, passThreshold: 0.5, ...names })
+  const none = { graded: 0, passed: 0, pass_rate: 0 }
+  expect(summary).toMatchObject(none)
+  expect(summary.scores).toMatchObject({
     exact: {
       graded: 2,
       passed: 1,
-      passRate: 1 / 3,
+      pass_rate: 1 / 3,
       stats: { mean: 0.5, min: 0, max: 1 },
-      passAtK: [
+      pass_at_k: [
         { k: 1, value: 0.25 },
         { k: 2, value: 1 },
       ],
     },
-    close: { graded: 1, passed: 1, passRate: 1 / 3, stats: { mean: 0.5, std: 0 } },
+    close: { graded: 1, passed: 1, pass_rate: 1 / 3, stats: { mean: 0.5, std: 0 } },
     never: none,
   })
 })
