@@ -45,7 +45,7 @@ describe('an outbox on a volume that containers share', () => {
     const folder = await temporaryFolder()
     await using _ = await openOutbox(folder)
     const waiting = ['a', 'b', 'c'].map(async (namespace) =>
-      openOutbox(folder, { namespace, deadAfterMs: 30, heartbeatMs: 5 }),
+      openOutbox(folder, { namespace, deadAfterMs: 2000, heartbeatMs: 20 }),
     )
     const opened = await Promise.allSettled(waiting)
     const winners = opened.filter(({ status }) => status === 'fulfilled')
