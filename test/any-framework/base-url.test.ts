@@ -4,13 +4,13 @@ import { promisify } from 'node:util'
 import { createPolicyEndpoint, recordPolicy, scriptedPolicy } from '@osmosis/controller'
 import {
   AgentWorkflow,
-  createPolicyProxy,
   Grader,
   requireRolloutContext,
   type AgentWorkflowContext,
   type GraderContext,
   type RolloutSample,
 } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 import { LocalBackend, runToEnd } from '@osmosis/server'
 import { startPolicyServer } from '@osmosis/testing'
 import { rolloutOn, sampleOf } from '@osmosis/testing/kit'

@@ -1,5 +1,6 @@
 import Anthropic from '@anthropic-ai/sdk'
-import { createPolicyProxy, type PolicyProxy, type RolloutSample } from '@osmosis/core'
+import { type RolloutSample } from '@osmosis/core'
+import { createPolicyProxy, type PolicyProxy } from '@osmosis/proxy'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import { rolloutOn, sampleOf } from '@osmosis/testing/kit'

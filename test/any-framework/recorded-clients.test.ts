@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { createPolicyProxy } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { startPolicyServer } from '@osmosis/testing'
 import { rolloutOn, sampleOf } from '@osmosis/testing/kit'

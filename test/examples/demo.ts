@@ -106,8 +106,8 @@ async function frameworkIn(place: string): Promise<string | undefined> {
   const folder = await openRunFolder(place)
   const said = first === undefined ? first : await folder.trajectories(first)
   const [trajectory] = said?.state === 'found' ? Object.values(said.value) : []
-  const osmosis = trajectory?.extra?.['osmosis'] as {
+  const extra = trajectory?.extra?.['osmosis'] as {
     sample_extra_fields?: { user_agent?: string }
   }
-  return osmosis.sample_extra_fields?.user_agent
+  return extra.sample_extra_fields?.user_agent
 }

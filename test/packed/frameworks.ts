@@ -17,6 +17,7 @@ export const frameworks: Record<string, string | undefined> = {
   '@osmosis/pi': '@earendil-works/pi-agent-core',
   '@osmosis/platform': undefined,
   '@osmosis/protocol': undefined,
+  '@osmosis/proxy': undefined,
   '@osmosis/server': undefined,
   '@osmosis/strands': '@strands-agents/sdk',
   '@osmosis/testing': undefined,

@@ -14,13 +14,6 @@ export { definePolicyFaults, type PolicyFault, policyFaultIn } from './policy/po
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { StartingModelCall, PolicyClient } from './policy/policy-client.ts'
-export {
-  createPolicyProxy,
-  type PolicyProxy,
-  type PolicyProxyCall,
-  type PolicyProxyOptions,
-  type PolicyProxyUse,
-} from './policy/policy-proxy.ts'
 export type { PolicyCallOptions, PolicyStream } from './policy/policy-stream.ts'
 export type { PolicyWire } from './policy/policy-wire.ts'
 export {

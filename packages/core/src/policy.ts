@@ -19,6 +19,7 @@ export type {
   ChatToolCallDelta,
   ChatUsage,
 } from './policy/chat-completion.ts'
+export { answerReader } from './policy/answer/answer-reader.ts'
 export { argumentsObject, nameForAgent } from './policy/malformed-calls.ts'
 export { PassingAnswer, type AnswerListener } from './policy/passing-answer.ts'
 export type { PolicyClient } from './policy/policy-client.ts'
@@ -29,6 +30,9 @@ export {
   callUse,
   type CallUse,
   policyModelName,
+  purposeHeader,
+  trainableHeader,
+  useHeaderNames,
   type PolicyWire,
 } from './policy/policy-wire.ts'
 export { RolloutBudget } from './workflow/rollout-limits.ts'

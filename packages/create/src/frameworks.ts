@@ -43,11 +43,17 @@ export const frameworks = {
   },
   'claude-agent-sdk': {
     title: 'Claude Agent SDK',
-    dependencies: ['@anthropic-ai/claude-agent-sdk', '@osmosis/core', 'zod'],
+    dependencies: ['@anthropic-ai/claude-agent-sdk', '@osmosis/core', '@osmosis/proxy', 'zod'],
   },
   codex: {
     title: 'Codex',
-    dependencies: ['@modelcontextprotocol/sdk', '@openai/codex-sdk', '@osmosis/core', 'zod'],
+    dependencies: [
+      '@modelcontextprotocol/sdk',
+      '@openai/codex-sdk',
+      '@osmosis/core',
+      '@osmosis/proxy',
+      'zod',
+    ],
   },
   'agent-loop': {
     title: 'no framework: a loop written by hand',

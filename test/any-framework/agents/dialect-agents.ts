@@ -1,5 +1,6 @@
 import Anthropic from '@anthropic-ai/sdk'
-import { createPolicyProxy, type PolicyProxy, requireRolloutContext } from '@osmosis/core'
+import { requireRolloutContext } from '@osmosis/core'
+import { createPolicyProxy, type PolicyProxy } from '@osmosis/proxy'
 import type { ContractRun, ContractTool } from '@osmosis/testing'
 import OpenAI from 'openai'
 

@@ -1,7 +1,8 @@
 import path from 'node:path'
 
 import { createSdkMcpServer, query, tool } from '@anthropic-ai/claude-agent-sdk'
-import { AgentWorkflow, createPolicyProxy, requireRolloutContext } from '@osmosis/core'
+import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 import type { AgentWorkflowContext } from '@osmosis/core'
 import { spawnInGroup } from '@osmosis/core/sandbox'
 import { z } from 'zod'

@@ -1,7 +1,8 @@
 import path from 'node:path'
 
 import { Codex } from '@openai/codex-sdk'
-import { AgentWorkflow, createPolicyProxy, requireRolloutContext } from '@osmosis/core'
+import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 import type { AgentWorkflowContext } from '@osmosis/core'
 
 const here = import.meta.dirname

@@ -3,11 +3,11 @@ import path from 'node:path'
 import { createSdkMcpServer, query, tool } from '@anthropic-ai/claude-agent-sdk'
 import {
   AgentWorkflow,
-  createPolicyProxy,
   defineWorkflowConfig,
   requireRolloutContext,
   type AgentWorkflowContext,
 } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 import { spawnInGroup } from '@osmosis/core/sandbox'
 import { z } from 'zod'
 

@@ -2,11 +2,11 @@ import path from 'node:path'
 
 import {
   AgentWorkflow,
-  createPolicyProxy,
   defineWorkflowConfig,
   requireRolloutContext,
   type AgentWorkflowContext,
 } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 import { Codex } from '@openai/codex-sdk'
 
 export { ShopGrader } from './grader.ts'

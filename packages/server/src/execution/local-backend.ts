@@ -106,7 +106,7 @@ export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
   artifactRoot?: string | undefined
   /**
    * Where model calls, and callbacks of a server with this backend, may connect to. Default: anywhere
-   * that {@link EgressOptions} does not always forbid. Does not restrict tools of user code.
+   * that `EgressOptions` of `@osmosis/core` does not always forbid. Does not restrict tools of user code.
    */
   egress?: EgressOptions | undefined
 }

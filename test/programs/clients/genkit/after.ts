@@ -1,5 +1,6 @@
 import { openAICompatible } from '@genkit-ai/compat-oai'
-import { AgentWorkflow, createPolicyProxy, requireRolloutContext } from '@osmosis/core'
+import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 import type { AgentWorkflowContext } from '@osmosis/core'
 import { genkit, z } from 'genkit'
 

@@ -24,7 +24,7 @@ export interface AnswerReader {
  * The reader of an answer. Servers and gateways confuse the content types of events and JSON, so the first
  * character decides where it can.
  *
- * @param maxLineBytes - see {@link PolicyLimits}
+ * @param maxLineBytes - a longer line is an error; default: that of `PolicyLimits`
  */
 export function answerReader(
   contentType: string,

@@ -1,6 +1,6 @@
-import type { PolicyClient } from './policy-client.ts'
+import type { PolicyClient } from '@osmosis/core'
 
-/** A policy under a URL of its own, see {@link createPolicyProxy}. */
+/** A policy under a URL of its own, see `createPolicyProxy`. */
 export interface PolicyProxy extends AsyncDisposable {
   /** Base URL of OpenAI's APIs, with `/v1`. It contains a secret, so that only its users can call. */
   readonly url: string
@@ -46,7 +46,7 @@ export interface PolicyProxyUse {
   readonly policy?: Pick<PolicyClient, 'fetch'> | undefined
 }
 
-/** Options of {@link createPolicyProxy}. */
+/** Options of `createPolicyProxy`. */
 export interface PolicyProxyOptions {
   /**
    * What a call is for. Undefined: as the proxy decides. Calls of Claude Code and Codex with the headers of a
@@ -54,22 +54,4 @@ export interface PolicyProxyOptions {
    * (`title`) and what Codex names otherwise than `turn`, such as `compaction`, are none.
    */
   readonly use?: ((call: PolicyProxyCall) => PolicyProxyUse | undefined) | undefined
-}
-
-/**
- * Serves the policy of a sample on the loopback interface, for SDKs that accept a base URL and no `fetch`, and
- * for child processes in any language. It answers OpenAI's chat completions and Responses, and Anthropic's
- * Messages. Requests go through `policy` with all of its guarantees; keys and headers of the caller do not reach it,
- * but for `x-osmosis-purpose` and `x-osmosis-trainable`. What chat completions cannot represent is left out, which a
- * warning of the process says once for each name, or refused (400, with the name of the field) where the rest would
- * mean something else. It closes at the end of the rollout, unless `close` was
- * called before.
- */
-export async function createPolicyProxy(
-  policy: Pick<PolicyClient, 'fetch'>,
-  options: PolicyProxyOptions = {},
-): Promise<PolicyProxy> {
-  // Loaded when it is used, because it doubles the time to import this package.
-  const { servePolicy } = await import('../proxy/proxy-server.ts')
-  return servePolicy(policy, options)
 }

@@ -1,5 +1,5 @@
-import type { PolicyProxyCall, PolicyProxyUse } from '../policy/policy-proxy.ts'
-import { useHeaderNames } from '../policy/policy-wire.ts'
+import type { PolicyProxyCall, PolicyProxyUse } from './policy-proxy.ts'
+import { useHeaderNames } from '@osmosis/core/policy'
 
 type CallHeaders = PolicyProxyCall['headers']
 

@@ -9,21 +9,21 @@ import {
 import type { AddressInfo } from 'node:net'
 import { pipeline } from 'node:stream/promises'
 
-import { errorMessage, isOsmosisError } from '../errors.ts'
-import { carriesKey } from '../http/bearer.ts'
-import { purposeHeader, trainableHeader, useHeaderNames } from '../policy/policy-wire.ts'
+import { errorMessage, getRolloutContext, isOsmosisError } from '@osmosis/core'
+import { carriesKey } from '@osmosis/core/http'
+import { answerReader, purposeHeader, trainableHeader, useHeaderNames } from '@osmosis/core/policy'
 import type {
   PolicyProxy,
   PolicyProxyCall,
   PolicyProxyOptions,
   PolicyProxyUse,
-} from '../policy/policy-proxy.ts'
-import { getRolloutContext } from '../rollout-context.ts'
-import { answerEvents } from './answer-events.ts'
+} from './policy-proxy.ts'
+import { AnswerSegments } from './answer-segments.ts'
 import { anthropicError, estimatedTokens, messagesDialect } from './anthropic/messages-dialect.ts'
 import { defaultUse } from './call-rules.ts'
 import {
   type Dialect,
+  type DialectAnswer,
   type DialectEvent,
   type DialectFailure,
   conversationAt,
@@ -40,10 +40,18 @@ import { openAiError, ResponsesDialect } from './responses/responses-dialect.ts'
 
 type ProxiedPolicy = NonNullable<PolicyProxyUse['policy']>
 
-/** A server of the policy on the loopback interface. */
-export async function servePolicy(
-  policy: ProxiedPolicy,
-  options: PolicyProxyOptions,
+/**
+ * Serves the policy of a sample on the loopback interface, for SDKs that accept a base URL and no `fetch`, and
+ * for child processes in any language. It answers OpenAI's chat completions and Responses, and Anthropic's
+ * Messages. Requests go through `policy` with all of its guarantees; keys and headers of the caller do not reach it,
+ * but for `x-osmosis-purpose` and `x-osmosis-trainable`. What chat completions cannot represent is left out, which a
+ * warning of the process says once for each name, or refused (400, with the name of the field) where the rest would
+ * mean something else. It closes at the end of the rollout, unless `close` was
+ * called before.
+ */
+export async function createPolicyProxy(
+  policy: NonNullable<PolicyProxyUse['policy']>,
+  options: PolicyProxyOptions = {},
 ): Promise<PolicyProxy> {
   const secret = randomUUID()
   const rollout = getRolloutContext()
@@ -306,4 +314,27 @@ async function* eventTexts(
 
 function eventText(event: DialectEvent): string {
   return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+}
+
+/**
+ * The events of an answer, as the chunks of the policy arrive.
+ *
+ * @throws OsmosisError with code `policy_stream_error` when the answer breaks off
+ */
+async function* answerEvents(
+  answered: Response,
+  answer: DialectAnswer,
+): AsyncGenerator<readonly DialectEvent[]> {
+  const parts = new AnswerSegments()
+  // The policy client has checked the limits.
+  const reader = answerReader('text/event-stream', Infinity)
+  yield answer.begin()
+  for await (const bytes of answered.body as AsyncIterable<Uint8Array>) {
+    reader.add([bytes])
+    const pieces = reader.take().flatMap((chunk) => parts.add(chunk))
+    if (pieces.length > 0) yield pieces.flatMap((piece) => answer.piece(piece))
+  }
+  reader.end()
+  yield parts.rest().flatMap((piece) => answer.piece(piece))
+  yield answer.end(parts.end)
 }

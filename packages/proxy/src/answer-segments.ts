@@ -3,7 +3,7 @@ import type {
   ChatToolCall,
   ChatToolCallDelta,
   ChatUsage,
-} from '../policy/chat-completion.ts'
+} from '@osmosis/core/policy'
 
 /** A part of an answer, which other dialects send as a block or an item of its own. */
 export interface AnswerSegment {

@@ -1,4 +1,4 @@
-import type { ChatCompletionRequest } from '../policy/chat-completion.ts'
+import type { ChatCompletionRequest } from '@osmosis/core/policy'
 import type { PolicyAnswerEnd, SegmentStep } from './answer-segments.ts'
 
 export type WireObject = Readonly<Record<string, unknown>>

@@ -9,7 +9,7 @@ import type {
   DialectFailure,
   WireObject,
 } from '../dialect.ts'
-import { argumentsObject, nameForAgent } from '../../policy/malformed-calls.ts'
+import { argumentsObject, nameForAgent } from '@osmosis/core/policy'
 import { fromMessagesRequest } from './messages-request.ts'
 import { toClientId } from './tool-ids.ts'
 

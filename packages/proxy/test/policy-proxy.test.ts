@@ -1,6 +1,7 @@
 import { request } from 'node:http'
 
-import { createPolicyProxy, requireRolloutContext } from '@osmosis/core'
+import { requireRolloutContext } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 import {
   answerStream,
   chunk,

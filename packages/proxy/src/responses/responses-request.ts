@@ -3,7 +3,7 @@ import type {
   ChatContentPart,
   ChatMessage,
   ChatToolCall,
-} from '../../policy/chat-completion.ts'
+} from '@osmosis/core/policy'
 import {
   addUnknown,
   assertChoice,

@@ -1,9 +1,5 @@
-import {
-  createPolicyProxy,
-  RolloutContext,
-  type PolicyProxy,
-  type PolicyProxyOptions,
-} from '@osmosis/core'
+import { RolloutContext } from '@osmosis/core'
+import { createPolicyProxy, type PolicyProxy, type PolicyProxyOptions } from '@osmosis/proxy'
 import {
   answerStream,
   sendStream,

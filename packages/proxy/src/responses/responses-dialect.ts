@@ -1,4 +1,4 @@
-import type { ChatMessage } from '../../policy/chat-completion.ts'
+import type { ChatMessage } from '@osmosis/core/policy'
 import {
   type Dialect,
   type DialectExchange,
