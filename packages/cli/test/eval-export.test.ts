@@ -13,7 +13,7 @@ import { expect, it } from 'vitest'
 
 import { inWorkspace, run } from './in-process.ts'
 import { temporaryFolder } from './osmosis.ts'
-import { storedItem, storedManifest, storeRun } from './stored-runs.ts'
+import { storedItem, storeRun } from './stored-runs.ts'
 
 inWorkspace()
 
@@ -162,26 +162,16 @@ it('eval export omits and counts rollouts without model calls and missing transc
 
 it('eval note keeps what the viewer shows; the last note of a rollout counts', async () => {
   const output = temporaryFolder()
-  const inputs = { model: { name: 'new', base_url: null, baseline: 'old', params: {} } }
-  const folder = await storeRun(
-    output,
-    [
-      storedItem(0, 'zero', 1, { model_tag: 'primary' }),
-      storedItem(0, 'zero', 0, { model_tag: 'baseline' }),
-      storedItem(1, 'one', 1, { model_tag: 'primary' }),
-    ],
-    storedManifest(2, {}, inputs),
-  )
+  const folder = await storeRun(output, [storedItem(0, 'zero', 1), storedItem(1, 'one', 1)])
   const note = async (...args: string[]) => run(['eval', 'note', ...args])
   expect(await note(folder, '1.1', 'first thoughts')).toMatchObject({ code: 0 })
   await note(folder, '1.1', 'asks\ntwice', '--tag', 'loop')
-  await note(`${folder}@baseline`, '0.1', '--tag', 'guess')
   const notes = await note(folder)
   expect(notes).toMatchObject({ code: 0, stdout: '1.1  [loop] asks twice\n' })
-  const ofBaseline = await note(`${folder}@baseline`, '--json')
-  expect(JSON.parse(ofBaseline.stdout)).toMatchObject({
+  const asJson = await note(folder, '--json')
+  expect(JSON.parse(asJson.stdout)).toMatchObject({
     run: 'stored',
-    notes: [{ source_row_index: 0, run_index: 0, model_tag: 'baseline', tag: 'guess', text: '' }],
+    notes: [{ source_row_index: 1, run_index: 0, tag: 'loop', text: 'asks\ntwice' }],
   })
   await note(folder, '1.1')
   expect((await note(folder)).stdout).toBe('')

@@ -68,22 +68,6 @@ describe('osmosis eval regrade of stored samples', () => {
     })
   })
 
-  it('grades both models of a run with a baseline', async () => {
-    const inputs = { model: { name: 'new', base_url: null, baseline: 'old', params: {} } }
-    const folder = await storeRun(
-      temporaryFolder(),
-      [
-        storedItem(0, '0', 0, { model_tag: 'primary' }),
-        storedItem(0, 'zero', 1, { model_tag: 'baseline' }),
-      ],
-      storedManifest(1, {}, inputs),
-    )
-    const grader = 'rollouts/agent-loops/rewards.ts:exact'
-    const { stdout } = await run(['eval', 'regrade', folder, '--grader', grader])
-    expect(stdout).toContain('1 verdict has changed:\n  0.1: 0 → 1\n')
-    expect(stdout).toContain('1 verdict of the baseline has changed:\n  0.1@baseline: 1 → 0\n')
-  })
-
   it('says with how much confidence rollouts have become worse', async () => {
     const output = temporaryFolder()
     const items = Array.from({ length: 20 }, (_, row) => storedItem(row, String(row), 1))

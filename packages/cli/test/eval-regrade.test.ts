@@ -223,7 +223,6 @@ describe('osmosis eval regrade of stored samples', () => {
       [['nowhere'], 'There is no run nowhere'],
       [[folder, '--filter', 'is:odd'], 'Cannot filter by is:odd'],
       [[folder, '--filter', 'row:7'], "matches 'row:7'"],
-      [[folder, '--as', 'baseline'], 'is reserved'],
       [[folder, '--as', '../x'], 'The name of a grading has up to 96'],
       [[folder, '--grader', 'nothing.ts'], 'nothing.ts does not exist'],
       [

@@ -49,17 +49,22 @@ it('the eval functions of the guide score the agent of the guide by the command 
 
   const [, command = ''] = /^npx osmosis (eval run .*)$/m.exec(guide) ?? []
   const args = command.replace('http://127.0.0.1:8000', url).split(' ')
-  const { code, stdout } = await osmosis([...args, '--name', 'r', '--details'], {}, folder)
+  const { code, stdout } = await osmosis([...args, '--name', 'r'], {}, folder)
   expect(code).toBe(0)
-  const { run, summary, baseline, records } = readResults(path.join(folder, 'results/r'))
-  expect(run).toMatchObject({ model_name: 'my-model', baseline_model_name: 'my-old-model' })
-  expect(records).toHaveLength(8)
-  expect([summary.scores, baseline?.scores]).toMatchObject([
+  const [own, old] = ['my-model', 'my-old-model'].map((model) =>
+    readResults(path.join(folder, `results/r-${model}`)),
+  )
+  expect([own?.run, old?.run]).toMatchObject([
+    { model_name: 'my-model' },
+    { model_name: 'my-old-model' },
+  ])
+  expect([own?.records.length, old?.records.length]).toEqual([4, 4])
+  expect([own?.summary.scores, old?.summary.scores]).toMatchObject([
     {
       'rewards.ts:exact': { graded: 4, stats: { mean: 1 } },
       'rewards.ts:frugal': { graded: 4, stats: { mean: 0.5 } },
     },
     { 'rewards.ts:exact': { stats: { mean: 0 } }, 'rewards.ts:frugal': { stats: { mean: 1 } } },
   ])
-  expect(stdout).toMatch(/^Pass@2 .*\nPass@4 /m)
+  expect(stdout).toMatch(/^my-model .*\nmy-old-model /m)
 })

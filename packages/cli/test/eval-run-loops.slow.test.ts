@@ -39,32 +39,25 @@ function lastText({ body }: Received): string {
 }
 
 describe('osmosis eval run, an agent loop', () => {
-  it('may be compared with a baseline, and its results are separate', async () => {
+  it('prints its result, and writes a trace of each rollout', async () => {
     const log = path.join(temporaryFolder(), 'traces')
-    const baseline = `--limit 2 --baseline-policy policies/echo.ts --log ${log}`
-    const { code, stdout, records, summary, ...rest } = await evaluate(
+    const { code, stdout, records, summary } = await evaluate(
       adder,
       sums,
       policy,
-      `${baseline} --details`,
+      `--limit 2 --log ${log} --details`,
     )
     expect(code).toBe(0)
-    expect(stdout).toContain('2 rows × 1 attempt × 2 models = 4 rollouts\n')
-    expect(stdout).toMatch(/^policies\/adding\.ts\nReward +1 .*\nPass rate +50\.0 % /m)
-    expect(stdout).toMatch(/^policies\/echo\.ts \(baseline\)\nReward +0\nPass rate +0\.0 % /m)
+    expect(stdout).toContain('2 rows × 1 attempt = 2 rollouts\n')
+    expect(stdout).toMatch(/^Reward +1 .*\nPass rate +50\.0 % /m)
     expect(stdout).not.toContain('\u001B')
-    expect(records.map(({ model_tag, status, reward }) => [model_tag, status, reward])).toEqual([
-      ['primary', 'success', 1],
-      ['baseline', 'success', 0],
-      ['primary', 'failed', undefined],
-      ['baseline', 'success', 0],
+    expect(records.map(({ status, reward }) => [status, reward])).toEqual([
+      ['success', 1],
+      ['failed', undefined],
     ])
-    expect([summary, rest.baseline]).toMatchObject([
-      { total_samples: 2, tokens_used: 28, reward_stats: { mean: 1 } },
-      { total_samples: 2, graded: 2, reward_stats: { mean: 0 } },
-    ])
+    expect(summary).toMatchObject({ total_samples: 2, tokens_used: 28, reward_stats: { mean: 1 } })
     const [start = ''] = readdirSync(log)
-    expect(readdirSync(path.join(log, start))).toHaveLength(4)
+    expect(readdirSync(path.join(log, start))).toHaveLength(2)
   })
 
   it('continues after a row that the loop has no tools for', async () => {
@@ -165,27 +158,23 @@ describe('osmosis eval run, an agent loop', () => {
     const asked = ({ received }: typeof upstream): unknown[] =>
       received.map(({ body, headers }) => [body['model'], headers.authorization])
     const env = { MY_KEY: 'sk-1', OTHER_KEY: 'sk-2' }
-    const primary = `--base-url ${upstream.url}/v1 --model org/a:b --api-key-env MY_KEY`
-    const evaluation = async (flags: string): Promise<string> => {
-      const args = `eval run ${adder} ${sums} --limit 1 --max-in-flight 1 ${primary} ${flags}`
-      const { code, stdout } = await run([...args.split(' '), '--output', temporaryFolder()], env)
+    const evaluation = async ({ url }: typeof upstream, flags: string): Promise<void> => {
+      const args = `eval run ${adder} ${sums} --limit 1 --base-url ${url}/v1 --max-in-flight 1 ${flags}`
+      const { code } = await run([...args.split(' '), '--output', temporaryFolder()], env)
       expect(code).toBe(0)
-      return stdout
     }
 
-    const report = await evaluation(
-      '--baseline-model m0 --temperature 0.5 --max-tokens 64 --details',
+    await evaluation(
+      upstream,
+      '--models org/a:b,m0 --api-key-env MY_KEY --temperature 0.5 --max-tokens 64',
     )
-    expect(report).toMatch(/^m0 \(baseline\)$/m)
     expect(asked(upstream)).toEqual([
       ['org/a:b', 'Bearer sk-1'],
       ['m0', 'Bearer sk-1'],
     ])
     expect(upstream.received[0]?.body).toMatchObject({ temperature: 0.5, max_tokens: 64 })
-    await evaluation(`--baseline-model org/a:b --baseline-base-url ${other.url}/v1`)
-    await evaluation(
-      `--baseline-model org/a:b --baseline-base-url ${other.url}/v1 --baseline-api-key-env OTHER_KEY`,
-    )
+    await evaluation(other, '--model org/a:b')
+    await evaluation(other, '--model org/a:b --api-key-env OTHER_KEY')
     expect(asked(other)).toEqual([
       ['org/a:b', undefined],
       ['org/a:b', 'Bearer sk-2'],
@@ -194,22 +183,6 @@ describe('osmosis eval run, an agent loop', () => {
 })
 
 describe('osmosis eval run, when the policy fails a loop', () => {
-  it('stops when no model answers for the baseline, and names the baseline', async () => {
-    const baseline = '--baseline-model m0 --baseline-base-url http://127.0.0.1:1/v1'
-    const {
-      code,
-      stdout,
-      run: facts,
-    } = await evaluate(adder, sums, policy, baseline, '--max-in-flight 1 --no-preflight --details')
-    expect([code, facts['incomplete_reason']]).toEqual([
-      1,
-      expect.stringMatching(
-        /^baseline: The policy at http:\/\/127\.0\.0\.1:1\/v1 cannot be reached: /,
-      ),
-    ])
-    expect(stdout).toContain('4 rows × 1 attempt × 2 models = 8 rollouts\n1 of 8 done\n')
-  })
-
   it('continues after rollouts that were answered 400, 500 or 502', async () => {
     const upstream = await endpoint((request, response) => {
       const status = { q0: 400, q1: 500, q2: 502 }[lastText(request)]

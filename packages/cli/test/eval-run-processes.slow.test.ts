@@ -59,7 +59,7 @@ it('osmosis eval run waits neither for an eval function nor for a policy that do
   const { command, folder } = start(
     `-m rollouts/agent-loops/adder.ts ${sums}`,
     '--rows 2 --eval-fn rollouts/agent-loops/rewards.ts:hanging',
-    '--policy policies/adding.ts --baseline-policy policies/silent.ts',
+    '--policy policies/adding.ts',
   )
   await command.printed(/judging 30/)
   command.child.kill('SIGINT')

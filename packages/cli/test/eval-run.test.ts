@@ -103,31 +103,25 @@ describe('osmosis eval run, a workflow', () => {
     expect((await run([...again, '--break-lock'])).code).toBe(0)
   })
 
-  it('takes eval functions and a baseline, as an agent loop does', async () => {
-    const upstream = await endpoint(({ body }, response) =>
-      say(response, body['model'] === 'new' ? 'one' : 'two'),
-    )
-    const flags = `--rows 0-1 --base-url ${upstream.url}/v1 --model new --baseline-model old`
-    const { code, stdout, records, summary, baseline, stderr } = await evaluate(
+  it('takes eval functions, as an agent loop does', async () => {
+    const upstream = await endpoint((_, response) => say(response, 'one'))
+    const flags = `--rows 0-1 --base-url ${upstream.url}/v1 --model new`
+    const { code, stdout, records, summary, stderr } = await evaluate(
       `configs/eval/echo-once.toml ${flags} --details`,
       `--eval-fn ${rewards}:exact --eval-fn ${rewards}:notANumber`,
     )
-    expect(records.map(({ model_tag, reward, scores }) => [model_tag, reward, scores])).toEqual([
-      ['primary', 1, { [`${rewards}:exact`]: 1 }],
-      ['baseline', 0, { [`${rewards}:exact`]: 0 }],
-      ['primary', 0, { [`${rewards}:exact`]: 0 }],
-      ['baseline', 1, { [`${rewards}:exact`]: 1 }],
+    expect(records.map(({ reward, scores }) => [reward, scores])).toEqual([
+      [1, { [`${rewards}:exact`]: 1 }],
+      [0, { [`${rewards}:exact`]: 0 }],
     ])
     const half = { graded: 2, passed: 1, pass_rate: 0.5 }
-    expect([summary.scores, baseline?.scores]).toMatchObject([
-      { [`${rewards}:exact`]: half, [`${rewards}:notANumber`]: { graded: 0 } },
-      { [`${rewards}:exact`]: half, [`${rewards}:notANumber`]: { graded: 0 } },
-    ])
-    expect(stdout).toMatch(/^new\nReward +0\.5$/m)
-    expect(stdout).toMatch(/^old \(baseline\)\nReward +0\.5$/m)
+    expect(summary.scores).toMatchObject({
+      [`${rewards}:exact`]: half,
+      [`${rewards}:notANumber`]: { graded: 0 },
+    })
+    expect(stdout).toMatch(/^Reward +0\.5$/m)
     expect(code).toBe(1)
     expect(stderr).toContain(`error: ${rewards}:notANumber scored no rollout of new.\n`)
-    expect(stderr).toContain(`error: ${rewards}:notANumber scored no rollout of old.\n`)
   })
 
   it('ends with 1 and the last output of the server when that exits', async () => {

@@ -113,7 +113,6 @@ describe('the list of runs', () => {
         location,
         status: 'finished',
         model: 'step-200',
-        baseline: null,
         rows: 2,
         n: 1,
         done: 2,
@@ -168,18 +167,14 @@ describe('the name of a run', () => {
     })
   })
 
-  it('selects the baseline or a re-grading behind an @', async () => {
+  it('selects a re-grading behind an @', async () => {
     const { make, show } = folder()
-    const items = ['primary', 'baseline'].map((tag): MadeItem => {
-      const model_tag = tag as 'primary' | 'baseline'
-      return { row: 0, attempt: 0, event: { model_tag, reward: tag === 'primary' ? 1 : 0.25 } }
-    })
-    const location = await make({ name: 'both', rows: 1, items, inputs: { baseline: 'qwen3:8b' } })
+    const location = await make({ name: 'both', rows: 1, items: rewarded([[1]]) })
     mkdirSync(path.join(location, 'grades'))
     const grade = {
       source_row_index: 0,
       run_index: 0,
-      rollout_id: 'primary-0-0',
+      rollout_id: 'rollout-0-0',
       reward: 0.125,
       error: null,
     }
@@ -187,10 +182,9 @@ describe('the name of a run', () => {
     const reward = async (name: string): Promise<string | undefined> =>
       /Reward +(\S+)/.exec((await show([name])).stdout)?.[1]
     expect(await reward('both')).toBe('1')
-    expect(await reward('both@baseline')).toBe('0.25')
     expect(await reward('both@strict')).toBe('0.125')
     expect((await show(['both@lenient'])).stderr).toBe(
-      'error: There is no both@lenient: there are both@baseline, both@strict.\n',
+      'error: There is no both@lenient: there are both@strict.\n',
     )
   })
 })
@@ -308,19 +302,8 @@ describe('the summary of a run', () => {
     )
   })
 
-  it('compares with the baseline, or says how to resume, instead of naming --details', async () => {
+  it('says how to resume, instead of naming --details', async () => {
     const { make, show } = folder()
-    const items = Array.from({ length: 12 }, (_, row) =>
-      (['primary', 'baseline'] as const).map((model_tag): MadeItem => ({
-        row,
-        attempt: 0,
-        event: { model_tag, reward: model_tag === 'primary' ? 1 : 0 },
-      })),
-    ).flat()
-    await make({ name: 'both', rows: 12, items, inputs: { baseline: 'qwen3:8b' } })
-    expect((await show(['both'])).stdout).toMatch(
-      /\nAgainst the baseline, pass rate: Better by 100\.0 points in every row\.\n {2}osmosis eval compare \S*both@baseline \S*both\n$/,
-    )
     await make({ name: 'part', rows: 12, items: rewarded([[1]]) })
     expect((await show(['part'])).stdout).toMatch(
       /\n1 of 12 done\n[^]*\nContinue +osmosis eval run configs\/eval\/airline\.toml --name part\n/,
@@ -455,27 +438,16 @@ describe('the report of a run', () => {
     expect(commands).toHaveLength(3)
   })
 
-  it('compares with the baseline by rows, and names eval functions', async () => {
+  it('names eval functions', async () => {
     const { make, show } = folder()
-    const items = Array.from({ length: 12 }, (_, row) =>
-      (['primary', 'baseline'] as const).map((model_tag): MadeItem => {
-        const score = model_tag === 'primary' ? 1 : 0
-        return {
-          row,
-          attempt: 0,
-          event: { model_tag, reward: score, scores: { exact: score, fluent: 0.5 } },
-        }
-      }),
-    ).flat()
-    await make({ name: 'both', rows: 12, items, inputs: { baseline: 'qwen3:8b' } })
+    const items = Array.from({ length: 12 }, (_, row) => ({
+      row,
+      attempt: 0,
+      event: { reward: 1, scores: { exact: 1, fluent: 0.5 } },
+    }))
+    await make({ name: 'both', rows: 12, items })
     const { stdout } = await show(['--details'])
-    expect(stdout).toContain(
-      'step-200 against qwen3:8b · 12 rows × 1 attempt × 2 models = 24 rollouts',
-    )
-    expect(stdout).toContain('\nqwen3:8b (baseline)\n')
-    expect(stdout).toContain(
-      'Against the baseline, pass rate: Better by 100.0 points in every row.',
-    )
+    expect(stdout).toContain('step-200 · 12 rows × 1 attempt = 12 rollouts')
     expect(stdout).toMatch(/^fluent +0\.5 +0\.0 % +between 0\.0 and 22\.1 % +12 of 12$/m)
   })
 
@@ -485,14 +457,9 @@ describe('the report of a run', () => {
     expect(JSON.parse((await show(['--json'])).stdout)).toMatchObject({
       name: 'airline',
       status: 'finished',
-      models: [
-        {
-          model: 'step-200',
-          model_tag: 'primary',
-          stats: { measure: 'reward' },
-          groups: { rows: 2 },
-        },
-      ],
+      manifest: { inputs: { model: { name: 'step-200' } } },
+      stats: { measure: 'reward' },
+      groups: { rows: 2 },
     })
   })
 })

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { createRun } from '@osmosis/eval'
+import { createRun, openRun } from '@osmosis/eval'
 import { madeManifest, madeRows } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
@@ -41,10 +41,10 @@ it('eval view takes the folder of a run, wherever it is', async () => {
 it('eval view takes latest, the beginning of a name, and a name with an @', async () => {
   const output = await folderWithRun()
   const newest = { ...manifest, run_name: 'products', created_at: '2026-11-21T09:00:00.000Z' }
-  const baseline = { ...manifest.inputs.model, baseline: 'older' }
-  const inputs = { ...manifest.inputs, model: baseline }
-  await (await createRun({ outputRoot: output, manifest: { ...newest, inputs } })).close()
-  const opened = { latest: 'products', su: 'sums', 'latest@baseline': 'products%40baseline' }
+  const store = await createRun({ outputRoot: output, manifest: newest })
+  await store.close()
+  await (await openRun(store.location)).addGrades('strict', [])
+  const opened = { latest: 'products', su: 'sums', 'latest@strict': 'products%40strict' }
   for (const [name, place] of Object.entries(opened)) {
     const command = start(['eval', 'view', name, '--output', output])
     const [link] = await command.printed(/http:\S+\n/)

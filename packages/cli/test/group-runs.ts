@@ -37,7 +37,6 @@ export class RankGrader extends GroupGrader {
 }
 `
 
-const other = `export { policy } from './echo.ts'\n`
 const base =
   'eval run -m rollouts/ranked/main.ts -d data/words.jsonl --policy policies/echo.ts --name r'
 
@@ -51,10 +50,7 @@ export function workspaceOfGroups(): {
   readonly journal: string
   readonly output: string
 } {
-  const root = temporaryWorkspace({
-    'rollouts/ranked/main.ts': ranked,
-    'policies/other.ts': other,
-  })
+  const root = temporaryWorkspace({ 'rollouts/ranked/main.ts': ranked })
   const output = temporaryFolder()
   const journal = path.join(output, 'r/events.jsonl')
   const words = (more: string): string[] => `${base} --output ${output} ${more}`.trim().split(' ')
@@ -68,10 +64,9 @@ export function workspaceOfGroups(): {
   }
 }
 
-/** Row, attempt and model, as \`0.1\` or \`0.1 baseline\`. */
-export function placeOf({ source_row_index, run_index, model_tag = 'primary' }: ItemEvent): string {
-  const place = `${source_row_index}.${run_index + 1}`
-  return model_tag === 'primary' ? place : `${place} ${model_tag}`
+/** Row and attempt, as \`0.1\`. */
+export function placeOf({ source_row_index, run_index }: ItemEvent): string {
+  return `${source_row_index}.${run_index + 1}`
 }
 
 /** What each place ended with last. */
@@ -80,13 +75,11 @@ export function rewards(events: readonly ItemEvent[]): Record<string, number | n
 }
 
 /** The places of a whole run of four rows, each with this reward. */
-export function everywhere(n: number, tags = ['']): Record<string, number> {
+export function everywhere(n: number): Record<string, number> {
   const attempts = Array.from({ length: n }, (_, index) => index + 1)
   return Object.fromEntries(
     [0, 1, 2, 3].flatMap((row) =>
-      attempts.flatMap((attempt) =>
-        tags.map((tag) => [`${row}.${attempt}${tag}`, attempt / n] as const),
-      ),
+      attempts.map((attempt) => [`${row}.${attempt}`, attempt / n] as const),
     ),
   )
 }

@@ -132,7 +132,6 @@ export interface Results {
   readonly records: readonly Record<string, unknown>[]
   readonly run: Record<string, unknown>
   readonly summary: Record<string, unknown> & { scores?: Record<string, unknown> }
-  readonly baseline: (Record<string, unknown> & { scores?: Record<string, unknown> }) | undefined
 }
 
 /** Reads the files of a run. JSON.parse takes no NaN. */
@@ -141,7 +140,6 @@ export function readResults(folder: string): Results {
   const metrics = JSON.parse(text('metrics.json')) as {
     eval_run: Results['run']
     summary: Results['summary']
-    baseline_summary?: Results['baseline']
   }
   const lines = text('index.jsonl').split('\n')
   return {
@@ -150,7 +148,6 @@ export function readResults(folder: string): Results {
       .map((line) => JSON.parse(line) as Record<string, unknown>),
     run: metrics.eval_run,
     summary: metrics.summary,
-    baseline: metrics.baseline_summary,
   }
 }
 

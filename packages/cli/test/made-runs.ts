@@ -80,7 +80,7 @@ function endedItem({ row, attempt, event = {}, samples, label, userAgent }: Made
   const said = samples === undefined ? { main: shortTalk(row) } : samples
   return {
     event: madeEvent(row, attempt, {
-      rollout_id: `${event.model_tag ?? 'rollout'}-${row}-${attempt}`,
+      rollout_id: `rollout-${row}-${attempt}`,
       ...event,
     }),
     trajectories:

@@ -70,7 +70,6 @@ export {
 export {
   type EvaluationResult,
   type EvaluationSnapshot,
-  type ModelResult,
   type RunNames,
 } from './run/evaluation-state.ts'
 export { type ItemScores } from './run/items/item-record.ts'
@@ -81,7 +80,6 @@ export {
   type ItemRecord,
   type ItemRunner,
   type ItemRunOptions,
-  type ModelTag,
   type ScorableSample,
 } from './run/items/item-runner.ts'
 export { loopRunner, type LoopRunnerOptions, type LoopSender } from './run/items/loop-runner.ts'

@@ -25,7 +25,6 @@ export function madeManifest({ inputs, ...made }: MadeManifest = {}): RunManifes
       model: {
         name: 'step-200',
         base_url: 'http://127.0.0.1:8000/v1',
-        baseline: null,
         params: {},
         ...inputs?.model,
       },

@@ -100,7 +100,7 @@ function Progress({ run: { progress } }: { run: DisplayedRun }): JSX.Element | n
   )
 }
 
-/** Links to comparisons with its baseline and its re-gradings. */
+/** Links to comparisons with its re-gradings. */
 function Variants({ run }: { run: DisplayedRun }): JSX.Element | null {
   const others = run.variants.filter((variant) => variant !== run.name)
   if (others.length === 0) return null
@@ -122,13 +122,13 @@ function wholeName(name: string): string {
 }
 
 /** How many transcripts a report has, because only these are searched. */
-function reportText(run: DisplayedRun | null, held: (run: string) => number): string {
+function reportText(run: DisplayedRun | null, held: number): string {
   if (run === null) return 'Report'
-  const [count, all] = [held(run.name), run.table.size]
-  if (count === 0) return 'Report without transcripts'
-  return count >= all
+  const { size } = run.table
+  if (held === 0) return 'Report without transcripts'
+  return held >= size
     ? 'Report with all transcripts'
-    : `Report with ${thousands(count)} of ${counted(all, 'transcript')}`
+    : `Report with ${thousands(held)} of ${counted(size, 'transcript')}`
 }
 
 function aboutText({ table: { document } }: DisplayedRun): string {

@@ -52,10 +52,9 @@ export function hrefOf(route: Partial<Route>): string {
   return `#/${path}${search === '' ? '' : `?${search}`}`
 }
 
-/** The address of a comparison: of a run with its baseline as "before", or of a re-grading with its run. */
+/** The address of the comparison of a run with a re-grading of it. */
 export function comparisonHref(name: string, variant: string): string {
-  const isBefore = variant.endsWith('@baseline') || !variant.includes('@')
-  const [run, other] = isBefore ? [variant, name] : [name, variant]
+  const [run, other] = variant.includes('@') ? [name, variant] : [variant, name]
   return hrefOf({ page: 'compare', run, other })
 }
 

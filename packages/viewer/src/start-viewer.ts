@@ -36,7 +36,7 @@ function digest(text: string): Buffer {
 export interface ViewerOptions extends RunPlaces, TrainingPlaces {
   /** The port on 127.0.0.1. Default: one that is free. */
   readonly port?: number
-  /** The run that the link opens, e.g. `my-run` or `my-run@baseline`. Default: the list of runs. */
+  /** The run that the link opens, e.g. `my-run` or `my-run@grading`. Default: the list of runs. */
   readonly run?: string
   /** The training that the link opens instead. */
   readonly training?: string

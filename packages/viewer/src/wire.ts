@@ -40,7 +40,7 @@ export interface RunSummary extends RunProgress {
   readonly failed: number
   /** Rollouts with possible reward hacking. */
   readonly suspicious: number
-  /** Names of its baseline and its re-gradings. */
+  /** Names of its re-gradings. */
   readonly variants: readonly string[]
 }
 
@@ -156,8 +156,8 @@ export interface EmbeddedReport {
   readonly first: string
   /** By name, its variants included. */
   readonly runs: Readonly<Record<string, Packed<RunAnswer>>>
-  /** Of the run, and of its baseline; re-gradings have those of the run. */
-  readonly transcripts: Readonly<Record<string, EmbeddedTranscripts>>
+  /** Those of the run; re-gradings have the same. */
+  readonly transcripts: EmbeddedTranscripts
   /** By re-grading and item, for items whose end differs from that in the run. */
   readonly endings: Readonly<Record<string, Readonly<Record<string, ItemEnding>>>>
 }

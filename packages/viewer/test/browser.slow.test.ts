@@ -1,7 +1,6 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { journalEvents, journalLine } from '@osmosis/testing/kit'
 import { openRunFolder } from '@osmosis/eval'
 import { startViewer } from '@osmosis/viewer'
 import { expect } from 'vitest'
@@ -77,25 +76,21 @@ describe('a list of one run', () => {
   })
 })
 
-describe('a baseline', () => {
-  it('is what its run is compared with, from the list of runs as from the run', async () => {
-    const folder = writeAirlineRun(root, { name: 'with-baseline', rows: 40, attempts: 2 })
-    const file = path.join(folder, 'manifest.json')
-    const manifest = readFileSync(file, 'utf8').replace('"baseline": null', '"baseline": "older"')
-    writeFileSync(file, manifest)
-    const journal = path.join(folder, 'events.jsonl')
-    const baseline = journalEvents(journal).map((event) => ({ ...event, model_tag: 'baseline' }))
-    appendFileSync(journal, baseline.map(journalLine).join(''))
+describe('a re-grading', () => {
+  it('is compared with its run, from the list of runs as from the run', async () => {
+    const folder = writeAirlineRun(root, { name: 'graded-again', rows: 40, attempts: 2 })
+    const grade = { source_row_index: 0, run_index: 0, rollout_id: '0', reward: 0.5, error: null }
+    await (await openRunFolder(folder)).addGrades('strict', [grade])
     const { page, problems } = await open('#/')
-    await page.getByRole('link', { name: 'compare @baseline' }).click()
-    await page.getByText('No row differs').waitFor()
-    expect(page.url()).toContain('#/compare/with-baseline%40baseline/with-baseline')
-    for (const name of ['baseline', 'run']) {
+    await page.getByRole('link', { name: 'compare @strict' }).click()
+    await page.locator('.sentence').waitFor()
+    expect(page.url()).toContain('#/compare/graded-again/graded-again%40strict')
+    for (const name of ['run', 'strict']) {
       await page.getByRole('columnheader', { name, exact: true }).waitFor()
     }
-    await go(page, '#/run/with-baseline')
-    await page.getByRole('link', { name: 'Compare @baseline' }).click()
-    await page.getByText('No row differs').waitFor()
+    await go(page, '#/run/graded-again')
+    await page.getByRole('link', { name: 'Compare @strict' }).click()
+    await page.locator('.sentence').waitFor()
     expect(problems).toEqual([])
   })
 })

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRunFolder } from '@osmosis/eval'
@@ -69,7 +69,7 @@ describe('who is let in', () => {
     for (const name of ['..%2Foutside', '%2Fetc', '..', '%00', 'airline%2F..', '%', 'nothing']) {
       expect((await client.get(`/api/runs/${name}`)).status).toBe(404)
     }
-    for (const name of ['airline@nothing', 'airline@..%2F..', 'airline@baseline']) {
+    for (const name of ['airline@nothing', 'airline@..%2F..']) {
       expect((await client.get(`/api/runs/${name}`)).status).toBe(404)
     }
   })
@@ -285,24 +285,6 @@ describe('what it serves', () => {
     const own = await client.json<RunAnswer>('/api/runs/airline')
     expect(own.progress).toMatchObject({ state: 'finished', ended: 24, total: 24 })
   })
-
-  it('serves the items of the baseline as a run of its own', async () => {
-    const { root, client } = await airlineViewer()
-    const folder = path.join(root, 'airline')
-    const manifest = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8')) as {
-      inputs: { model: { baseline: string } }
-    }
-    manifest.inputs.model.baseline = 'older'
-    writeFileSync(path.join(folder, 'manifest.json'), JSON.stringify(manifest))
-    const baseline = eventsOf(root).slice(0, 5)
-    const lines = baseline.map((event) => journalLine({ ...event, model_tag: 'baseline' }))
-    appendFileSync(path.join(folder, 'events.jsonl'), lines.join(''))
-    const { document, progress } = await client.json<RunAnswer>('/api/runs/airline@baseline')
-    expect(document).toMatchObject({ model: 'older', modelTag: 'baseline' })
-    expect(progress).toMatchObject({ state: 'incomplete', ended: 5, total: 24 })
-    const own = await client.json<RunAnswer>('/api/runs/airline')
-    expect(own.document.columns.row).toHaveLength(24)
-  })
 })
 
 describe('a run in progress', () => {
@@ -334,7 +316,6 @@ describe('a run in progress', () => {
     const next = updates.next()
     const folder = await openRunFolder(path.join(root, 'airline'))
     const note = { source_row_index: 2, run_index: 1, tag: 'look', text: 'Twice.' }
-    await folder.addNote({ ...note, model_tag: 'baseline' })
     await folder.addNote(note)
     expect((await next).value).toMatchObject({ notes: [note] })
     const { document } = await client.json<RunAnswer>('/api/runs/airline')

@@ -15,7 +15,7 @@ function declareAudit(evals: Command) {
     .optionsGroup(groups.inputs)
     .option(...runsFolder)
     .description('check the passes of a run for reward hacking, and record what reviewers decide')
-    .argument('[run]', 'a run, <run>@baseline, <run>@<grading>, or its folder (default: latest)')
+    .argument('[run]', 'a run, <run>@<grading>, or its folder (default: latest)')
     .option(
       '--check <check>',
       'only this check: same-words, no-tools, label-shown, candidates, grader-error, no-label or no-evidence; may be repeated',

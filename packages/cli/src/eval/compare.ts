@@ -10,7 +10,7 @@ function declareCompare(evals: Command) {
     .description('compare two runs of this machine over the rows that both have')
     .argument(
       '[before]',
-      'a run, named as for eval show; <run>@baseline and <run>@<grading>, too (default, without both: the last two runs)',
+      'a run, named as for eval show; <run>@<grading>, too (default, without both: the last two runs)',
     )
     .argument('[after]', 'another one')
     .addOption(

@@ -6,7 +6,7 @@ function declareExport(evals: Command) {
   return evals
     ?.command('export')
     .description('export the rollouts of a run in other formats')
-    .argument('<run>', 'a run, <run>@baseline, <run>@<grading>, or its folder')
+    .argument('<run>', 'a run, <run>@<grading>, or its folder')
     .optionsGroup(groups.output)
     .option('--atif <folder>', 'a trajectory document (ATIF) for each sample')
     .option('--csv <file>', 'a table with a line for each rollout; - for stdout')

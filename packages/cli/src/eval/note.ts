@@ -8,7 +8,7 @@ function declareNote(evals: Command) {
     .optionsGroup(groups.inputs)
     .option(...runsFolder)
     .description('list the notes of a run, or write the note of a rollout, as in the viewer')
-    .argument('<run>', 'a run, <run>@baseline, or its folder')
+    .argument('<run>', 'a run, or its folder')
     .argument(
       '[rollout]',
       '<row>.<attempt>, the row from 0 and the attempt from 1, e.g. 12.1; without it the notes are listed',

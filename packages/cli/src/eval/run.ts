@@ -1,4 +1,4 @@
-import type { Command } from '@commander-js/extra-typings'
+import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-typings'
 
 import {
   addPolicyFlags,
@@ -92,20 +92,6 @@ function declareRun(evals: Command) {
       '--checkpoints <folder>',
       'make a run with each checkpoint of a training by osmosis train local and compare them: its folder, or that of one checkpoint',
     )
-    .option(
-      '--baseline-policy <name or module>',
-      'compare with a policy of osmosis.toml, or with a module that exports one',
-    )
-    .option('--baseline-model <name>', 'compare with this model of an endpoint')
-    .option(
-      '--baseline-base-url <url>',
-      'endpoint of the baseline model (default: that of the model, with its key)',
-      endpointUrl,
-    )
-    .option(
-      '--baseline-api-key-env <name>',
-      'environment variable with the key of the baseline endpoint',
-    )
     .optionsGroup(groups.limits)
     .option(
       '--max-turns <turns>',
@@ -188,6 +174,12 @@ function declareRun(evals: Command) {
     .addHelpText('after', example('osmosis eval run configs/eval/price-check.toml --limit 20'))
 }
 
+function refuseBaseline(): never {
+  throw new InvalidArgumentError(
+    'To compare models, pass both as --models <name>,<name>, each a model or a policy of osmosis.toml.',
+  )
+}
+
 /** Flags of `osmosis eval run`. */
 export type ParsedRunFlags = FlagsOf<typeof declareRun>
 
@@ -200,6 +192,11 @@ export type EvalRunFlags = Omit<ParsedRunFlags, 'set' | 'models'> & {
 export function addEvalRunCommand(evals: Command, setExitCode: SetExitCode): void {
   const command = declareRun(evals)
   addPythonName(command, '--dataset-file <file>', '--dataset')
+  // The Python command line compares two models in one run.
+  for (const name of ['model', 'base-url', 'api-key']) {
+    const option = new Option(`--baseline-${name} <value>`).hideHelp()
+    command.addOption(option.argParser(refuseBaseline))
+  }
   command.action(async (config, flags) => {
     const { runVariants } = await import('./models/run-variants.ts')
     setExitCode(await runVariants(config, flags))

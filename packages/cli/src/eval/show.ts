@@ -12,7 +12,7 @@ function declareShow(evals: Command) {
     )
     .argument(
       '[run]',
-      'a run, the beginning of its name, <run>@baseline, <run>@<grading>, a folder, or latest (default); or a training, <training>/<run> for one of its steps',
+      'a run, the beginning of its name, <run>@<grading>, a folder, or latest (default); or a training, <training>/<run> for one of its steps',
     )
     .argument(
       '[rollout]',

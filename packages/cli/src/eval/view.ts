@@ -15,7 +15,7 @@ function declareView(evals: Command) {
     .description('read evaluation runs and trainings of this machine in a browser')
     .argument(
       '[run]',
-      'a run, the beginning of its name, its folder, or latest; with @baseline or @<grading>; or a training, <training>/<run> for one of its steps (default: the one that is running, or the list)',
+      'a run, the beginning of its name, its folder, or latest; with @<grading>; or a training, <training>/<run> for one of its steps (default: the one that is running, or the list)',
     )
     .optionsGroup(groups.server)
     .option('--port <port>', 'port on 127.0.0.1 (default: any free port)', portNumber)

@@ -53,12 +53,7 @@ export { type RunInputs, type RunManifest, type RunRow } from './records/run-man
 export { gradientChance, passAtK, passHatK } from './statistics/draws.ts'
 export { type Estimate, halfWidth, tQuantile } from './statistics/estimate.ts'
 export { type PairedDifference, type Verdict } from './statistics/paired-difference.ts'
-export {
-  appendEvents,
-  findItem,
-  type RunDocumentOptions,
-  toRunDocument,
-} from './table/document-writer.ts'
+export { appendEvents, findItem, toRunDocument } from './table/document-writer.ts'
 export {
   type ItemFlag,
   itemFlags,

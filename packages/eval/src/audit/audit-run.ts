@@ -91,7 +91,7 @@ async function withVerdicts(
   return found.map(([{ event, value }, check, evidence]) => {
     const own = currentVerdicts(byItem.get(itemKey(event)) ?? [], event)
     return {
-      id: `${rolloutName({ ...event, model_tag: 'primary' })}:${check}`,
+      id: `${rolloutName(event)}:${check}`,
       check,
       event,
       value,

@@ -56,7 +56,7 @@ export async function regradeRun(run: RunReader, options: RegradeOptions): Promi
   const { events = run.sortedEvents, gradesGroups = false, maxInFlight = 64, signal } = options
   const { n } = run.manifest
   const groups = gradesGroups
-    ? [...Map.groupBy(events, groupOf).values()].filter(({ length }) => length === n)
+    ? [...Map.groupBy(events, rowOf).values()].filter(({ length }) => length === n)
     : events.map((event) => [event])
   const results = new Map<ItemEvent, GradingResult>()
   let next = 0
@@ -94,15 +94,14 @@ export async function regradeRun(run: RunReader, options: RegradeOptions): Promi
 
 /** All items of the groups of these items, sorted as in the run. */
 export function wholeGroups(run: RunReader, events: readonly ItemEvent[]): ItemEvent[] {
-  const groups = new Set(events.map(groupOf))
-  return run.sortedEvents.filter((event) => groups.has(groupOf(event)))
+  const rows = new Set(events.map(rowOf))
+  return run.sortedEvents.filter((event) => rows.has(rowOf(event)))
 }
 
 const never = new AbortController().signal
 
-/** The row and the model. */
-function groupOf({ source_row_index: row, model_tag: tag = 'primary' }: ItemEvent): string {
-  return `${row} ${tag}`
+function rowOf({ source_row_index: row }: ItemEvent): number {
+  return row
 }
 
 async function gradeGroup(
@@ -128,11 +127,10 @@ async function gradeGroup(
   })
   const grades = one === undefined ? [] : (await grade(rollouts)).map(unlessLasting)
   for (const [index, { event, stored }] of members.entries()) {
-    const { source_row_index, run_index, model_tag, rollout_id } = event
-    const tag = model_tag === undefined ? {} : { model_tag }
+    const { source_row_index, run_index, rollout_id } = event
     const given = grades[index]
     if (typeof stored !== 'object') onResult(event, stored)
-    else if (given) onResult(event, { source_row_index, run_index, ...tag, rollout_id, ...given })
+    else if (given) onResult(event, { source_row_index, run_index, rollout_id, ...given })
   }
 }
 
@@ -152,7 +150,7 @@ async function storedOf(
 }
 
 function placeOf({ manifest }: RunReader, event: ItemEvent): StoredRollout['group'] {
-  return { id: groupOf(event), attempt: event.run_index + 1, size: manifest.n }
+  return { id: String(rowOf(event)), attempt: event.run_index + 1, size: manifest.n }
 }
 
 function failureOf(

@@ -42,18 +42,16 @@ export interface EvaluationOptions {
   readonly rows: readonly DatasetRow[]
   /** The model under evaluation. */
   readonly model: EvaluatedModel
-  /** A second model that runs every item too, for comparison. Default: none. */
-  readonly baseline?: EvaluatedModel
   /** Score every item that succeeds; see `toScorer`. Default: none, only the reward counts. */
   readonly scorers?: readonly Scorer[]
   /** Whether an item without a reward has failed. Default: true without scorers. */
   readonly needsReward?: boolean
-  /** Attempts per row and model. Default: 1. */
+  /** Attempts per row. Default: 1. */
   readonly n?: number
   /** Maximum concurrent items. Default: 1; at least `n` with `gradesGroups`. */
   readonly maxInFlight?: number
   /**
-   * Whether a GroupGrader grades the attempts of a model at a row together: then they start together, and
+   * Whether a GroupGrader grades the attempts at a row together: then they start together, and
    * run again together. Default: false.
    */
   readonly gradesGroups?: boolean

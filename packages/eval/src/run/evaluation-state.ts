@@ -5,7 +5,6 @@ import type { ItemEvent } from '../analysis/records/item-event.ts'
 import { compareEvents } from '../store/run-files.ts'
 import type { EvaluationStore } from '../store/write/run-store.ts'
 import { readEarlierDuration } from '../store/write/snapshot-files.ts'
-import type { ModelTag } from './items/item-runner.ts'
 import type { RunCost } from './stop-conditions.ts'
 
 /** The names of an evaluation in files and reports. */
@@ -14,13 +13,6 @@ export interface RunNames {
   readonly run: string
   readonly rollout: string
   readonly dataset: string
-}
-
-/** The result of one model. */
-export interface ModelResult {
-  readonly tag: ModelTag
-  readonly name: string
-  readonly summary: EvaluationSummary
 }
 
 /** The state of an evaluation. */
@@ -37,16 +29,14 @@ export interface EvaluationSnapshot {
   /** Milliseconds of wall time. */
   readonly durationMs: number
   readonly rowCount: number
-  /** Attempts per row and model. */
+  /** Attempts per row. */
   readonly attempts: number
   /** Items that have not ended. */
   readonly pending: number
-  /** Items that have ended, sorted by row, then attempt, then model. */
+  /** Items that have ended, sorted by row, then attempt. */
   readonly items: readonly ItemEvent[]
-  /** The model under evaluation. */
-  readonly model: ModelResult
-  /** The model it is compared with; null when there is none. */
-  readonly baseline: ModelResult | null
+  /** The model under evaluation, and its figures. */
+  readonly model: { readonly name: string; readonly summary: EvaluationSummary }
 }
 
 /** The result of an evaluation. */
@@ -67,8 +57,6 @@ export interface EvaluationPlan {
   readonly passThreshold: number
   readonly scoreNames: readonly string[]
   readonly model: string
-  /** Undefined when there is none. */
-  readonly baseline: string | undefined
 }
 
 /** The items of an evaluation that have ended, and its duration. */
@@ -89,7 +77,7 @@ export class EvaluationState {
   /** @param store - its events belong to the evaluation */
   constructor(plan: EvaluationPlan, store?: EvaluationStore) {
     this.#plan = plan
-    this.total = plan.rowCount * plan.attempts * (plan.baseline === undefined ? 1 : 2)
+    this.total = plan.rowCount * plan.attempts
     this.#id = store?.manifest.local_run_id ?? randomBytes(16).toString('hex')
     this.#startedAt = new Date(store?.manifest.created_at ?? Date.now())
     this.#earlierMs = store === undefined ? 0 : readEarlierDuration(store.location)
@@ -135,7 +123,7 @@ export class EvaluationState {
   }
 
   #facts(): Omit<EvaluationSnapshot, 'status' | 'incompleteReason' | 'completedAt'> {
-    const { names, rowCount, attempts, model, baseline } = this.#plan
+    const { names, rowCount, attempts, passThreshold, scoreNames, model: name } = this.#plan
     const items = [...(this.#store?.events.values() ?? this.#events)].toSorted(compareEvents)
     return {
       id: this.#id,
@@ -146,14 +134,7 @@ export class EvaluationState {
       attempts,
       pending: this.total - items.length,
       items,
-      model: this.#resultOf('primary', model, items),
-      baseline: baseline === undefined ? null : this.#resultOf('baseline', baseline, items),
+      model: { name, summary: evaluationSummary(items, { attempts, passThreshold, scoreNames }) },
     }
-  }
-
-  #resultOf(tag: ModelTag, name: string, items: readonly ItemEvent[]): ModelResult {
-    const { attempts, passThreshold, scoreNames } = this.#plan
-    const options = { modelTag: tag, attempts, passThreshold, scoreNames }
-    return { tag, name, summary: evaluationSummary(items, options) }
   }
 }

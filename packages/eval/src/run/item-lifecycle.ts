@@ -7,10 +7,10 @@ import type { ItemEvent } from '../analysis/records/item-event.ts'
 import { trajectoryFacts } from '../analysis/trajectory/trajectory-facts.ts'
 import { toRunRow } from '../dataset/dataset-row.ts'
 import { itemKey } from '../store/run-files.ts'
-import type { EvaluatedModel, EvaluationOptions, EvaluationProgress } from './evaluation-options.ts'
+import type { EvaluationOptions, EvaluationProgress } from './evaluation-options.ts'
 import type { EvaluationState } from './evaluation-state.ts'
 import { toEndedItem, type ItemScores, emptyRecord } from './items/item-record.ts'
-import type { EvaluationItem, ItemOutcome, ModelTag } from './items/item-runner.ts'
+import type { EvaluationItem, ItemOutcome } from './items/item-runner.ts'
 import { scoreItem } from './items/scorer.ts'
 import {
   CostBudget,
@@ -23,6 +23,7 @@ import {
 /** Options of {@link ItemLifecycle}. */
 export interface ItemLifecycleOptions extends Pick<
   EvaluationOptions,
+  | 'model'
   | 'store'
   | 'scorers'
   | 'needsReward'
@@ -34,7 +35,6 @@ export interface ItemLifecycleOptions extends Pick<
   | 'onItem'
   | 'onProgress'
 > {
-  readonly models: ReadonlyMap<ModelTag, EvaluatedModel>
   readonly state: EvaluationState
   readonly stop: StopSwitch
   /** Receives every event after it was stored. */
@@ -64,7 +64,7 @@ export class ItemLifecycle {
   readonly #unreported: { readonly event: ItemEvent; readonly isNew: boolean }[] = []
   /** When an item was first run again after the last one was stored. */
   #againSince: number | undefined
-  /** How often items were lost with their worker, by model, row and attempt. */
+  /** How often items were lost with their worker, by row and attempt. */
   readonly #lost = new Map<string, number>()
 
   constructor(options: ItemLifecycleOptions) {
@@ -109,12 +109,10 @@ export class ItemLifecycle {
 
   /** Whether the evaluation has stopped, e.g. because the policy cannot answer. */
   get halted(): boolean {
-    for (const [tag, { policy }] of this.#options.models) {
-      if (policy && policy.failure !== null) this.#halt(tag, policy.failure)
-    }
-    const exceeded = this.#budget?.verdict ?? this.#failures.verdict
-    if (exceeded !== undefined) this.#options.stop.halt(exceeded)
-    return this.#options.stop.reason !== undefined
+    const { model, stop } = this.#options
+    const reason = model.policy?.failure ?? this.#budget?.verdict ?? this.#failures.verdict
+    if (reason !== undefined) stop.halt(reason)
+    return stop.reason !== undefined
   }
 
   /** When no item is running any more, items that were lost to the policy count as failed. */
@@ -128,11 +126,11 @@ export class ItemLifecycle {
     item: EvaluationItem,
     onEnd: (outcome: ItemOutcome) => Promise<void>,
   ): Promise<ItemOutcome | undefined> {
-    const { stop, models, scorers = [], needsReward = scorers.length === 0 } = this.#options
+    const { stop, model, scorers = [], needsReward = scorers.length === 0 } = this.#options
     const startedAt = performance.now()
     try {
       const options = { signal: stop.signal, needsReward, onEnd }
-      return await models.get(item.model)?.runner.run(item, options)
+      return await model.runner.run(item, options)
     } catch (error) {
       if (stop.signal.aborted) return undefined
       switch (classifyError(error)) {
@@ -150,12 +148,12 @@ export class ItemLifecycle {
 
   /** Resolves to whether the item is to be run again. */
   async #end(run: EndedRun): Promise<boolean> {
-    const { item, outcome } = run
+    const { outcome } = run
     const { trouble } = outcome.record
-    const known = this.#options.models.get(item.model)?.policy?.failure ?? null
+    const known = this.#options.model.policy?.failure ?? null
     const lasting = trouble?.isLasting ? (known ?? trouble.message) : known
     if (lasting !== null && (trouble?.isLasting || outcome.status === 'failed')) {
-      this.#halt(item.model, lasting)
+      this.#options.stop.halt(lasting)
     } else if (trouble?.isRateLimit && outcome.status === 'failed') {
       return this.#runsAgain(outcome, trouble.message)
     } else if (this.#isLost(run)) {
@@ -173,7 +171,7 @@ export class ItemLifecycle {
   /** Whether it was lost with its worker, unless that happened so often that the item may be the cause. */
   #isLost({ item, outcome }: EndedRun): boolean {
     if (!rolloutLossSchema.safeParse(outcome.errorType).success) return false
-    const key = `${item.model} ${item.rowIndex} ${item.runIndex}`
+    const key = `${item.rowIndex} ${item.runIndex}`
     const times = (this.#lost.get(key) ?? 0) + 1
     this.#lost.set(key, times)
     return times < maxTimesLost
@@ -193,18 +191,12 @@ export class ItemLifecycle {
     return false
   }
 
-  /** Stops because of an answer of a model's policy. */
-  #halt(tag: ModelTag, reason: string): void {
-    const { models, stop } = this.#options
-    stop.halt(models.size === 1 ? reason : `${tag}: ${reason}`)
-  }
-
   async #storeLosses(): Promise<void> {
     for (const lost of this.#losses.release()) await this.#store(lost)
   }
 
   async #store({ item, outcome }: EndedRun): Promise<void> {
-    const { scorers = [], store, models, redact = unchanged, stop, onStored } = this.#options
+    const { scorers = [], store, redact = unchanged, stop, onStored } = this.#options
     // An eval function may take long, or never end.
     const scores =
       scorers.length === 0
@@ -214,7 +206,7 @@ export class ItemLifecycle {
     let isNew = true
     try {
       const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)
-      const ended = toEndedItem(item, outcome, { row, scores, isCompared: models.size > 1, redact })
+      const ended = toEndedItem(item, outcome, { row, scores, redact })
       isNew = !store?.events.has(itemKey(ended.event))
       event = (await store?.commit(ended)) ?? { ...ended.event, at: null, sat: null }
       onStored?.(event)

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import { itemKey } from '../store/run-files.ts'
-import type { EvaluatedModel, EvaluationOptions } from './evaluation-options.ts'
+import type { EvaluationOptions } from './evaluation-options.ts'
 import { type EvaluationResult, EvaluationState } from './evaluation-state.ts'
 import { ItemLifecycle } from './item-lifecycle.ts'
-import type { EvaluationItem, ModelTag } from './items/item-runner.ts'
+import type { EvaluationItem } from './items/item-runner.ts'
 import { costOfItems, StopSwitch } from './stop-conditions.ts'
 import { RunSnapshotFiles } from './run-snapshots.ts'
 
@@ -54,11 +54,11 @@ class Concurrency {
 }
 
 /**
- * Runs every row `n` times by every model, row by row, with at most `maxInFlight` concurrent items, and
- * scores the items that succeed. Rollouts that fail are results, not errors.
+ * Runs every row `n` times, row by row, with at most `maxInFlight` concurrent items, and scores the items
+ * that succeed. Rollouts that fail are results, not errors.
  *
- * With `gradesGroups` the attempts of a model at a row run concurrently, so that none waits for one that has
- * not started; a group in which some have not ended runs again as a whole.
+ * With `gradesGroups` the attempts at a row run concurrently, so that none waits for one that has not
+ * started; a group in which some have not ended runs again as a whole.
  *
  * An item that was lost to a rate limit (429) runs again, as another rollout, after all others. Each refusal
  * that its policy counts reduces the number of concurrent items.
@@ -67,7 +67,7 @@ class Concurrency {
  *
  * No further item is started when
  * - the server cannot be reached, answers with 5xx or refuses the key,
- * - a policy cannot answer any call, or 20 consecutive rollouts were lost to a policy that is down,
+ * - the policy cannot answer any call, or 20 consecutive rollouts were lost to a policy that is down,
  * - items were run again for `patienceMs` and none ended,
  * - the limits `maxCostUsd` or `failOnError` are reached.
  *
@@ -78,23 +78,19 @@ class Concurrency {
  * after items in progress were cancelled
  */
 export async function runEvaluation(options: EvaluationOptions): Promise<EvaluationResult> {
-  const { store, n = 1, maxInFlight = 1, gradesGroups = false } = options
+  const { model, rows, store, n = 1, maxInFlight = 1, gradesGroups = false } = options
   assertPositiveInteger('n', n)
   assertPositiveInteger('maxInFlight', maxInFlight)
-  const models = new Map<ModelTag, EvaluatedModel>([['primary', options.model]])
-  if (options.baseline !== undefined) models.set('baseline', options.baseline)
-  const { rows } = options
-  const range: ItemRange = { rows, attempts: n, models: [...models.keys()], gradesGroups }
-  const snapshots = store && new RunSnapshotFiles(store, models.size > 1)
+  const range: ItemRange = { rows, attempts: n, gradesGroups }
+  const snapshots = store && new RunSnapshotFiles(store)
   const state = new EvaluationState(
     {
       names: options.names,
-      rowCount: options.rows.length,
+      rowCount: rows.length,
       attempts: n,
       passThreshold: options.passThreshold ?? 1,
       scoreNames: options.scorers?.map(({ name }) => name) ?? [],
-      model: options.model.name,
-      baseline: options.baseline?.name,
+      model: model.name,
     },
     store,
   )
@@ -104,7 +100,6 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
   const concurrency = new Concurrency(Math.min(maxGroups, state.total))
   const lifecycle = new ItemLifecycle({
     ...options,
-    models,
     state,
     stop,
     onStored: (event) => snapshots?.add(event),
@@ -134,16 +129,13 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
     return again ? itemsAgain(group) : undefined
   }
 
-  function hasRoom(running: number): boolean {
-    let refusals = 0
-    for (const { policy } of models.values()) refusals += policy?.refusals ?? 0
-    return concurrency.hasRoom(running, refusals)
-  }
-
   const { runAgain = () => false, redact = (data) => data } = options
   const items = pendingItems(range, store?.events ?? new Map(), runAgain)
   try {
-    await runWorkerPool(items, workTogether, { hasRoom, halted: () => lifecycle.halted })
+    await runWorkerPool(items, workTogether, {
+      hasRoom: (running) => concurrency.hasRoom(running, model.policy?.refusals ?? 0),
+      halted: () => lifecycle.halted,
+    })
     if (!lifecycle.halted) await lifecycle.settle()
   } finally {
     stop.release()
@@ -217,13 +209,12 @@ async function runWorkerPool<T extends object>(
 interface ItemRange {
   readonly rows: readonly DatasetRow[]
   readonly attempts: number
-  readonly models: readonly ModelTag[]
   /** Whether the attempts at a row are graded together. */
   readonly gradesGroups: boolean
 }
 
 /**
- * The items that have not ended yet, or must be run again, by row, attempt and model; a generator, so that
+ * The items that have not ended yet, or must be run again, by row and attempt; a generator, so that
  * millions of them need no memory. Attempts that are graded together are yielded together, and all of them
  * if one must be run: a group grader judges them relative to one another.
  */
@@ -246,49 +237,37 @@ function itemsAgain(items: readonly EvaluationItem[]): EvaluationItem[] {
   const start = newStart()
   return items.map((item) => ({
     ...item,
-    rolloutId: toRolloutId(item.row, item.runIndex, item.model),
-    group: { ...item.group, id: toGroupId(item.row, item.model, start) },
+    rolloutId: toRolloutId(item.row, item.runIndex),
+    group: { ...item.group, id: toGroupId(item.row, start) },
   }))
 }
 
 function* evaluationItems(range: ItemRange): Generator<readonly EvaluationItem[], void> {
-  const { rows, attempts, models, gradesGroups } = range
+  const { rows, attempts, gradesGroups } = range
   const start = newStart()
   const runs = Array.from({ length: attempts }, (_, runIndex) => runIndex)
   for (const [rowIndex, row] of rows.entries()) {
-    const toItem = (runIndex: number, model: ModelTag): EvaluationItem => {
-      const id = toGroupId(row, model, start)
-      const group = { id, attempt: runIndex + 1, size: attempts }
-      return { rolloutId: toRolloutId(row, runIndex, model), row, rowIndex, runIndex, model, group }
+    const toItem = (runIndex: number): EvaluationItem => {
+      const group = { id: toGroupId(row, start), attempt: runIndex + 1, size: attempts }
+      return { rolloutId: toRolloutId(row, runIndex), row, rowIndex, runIndex, group }
     }
-    if (gradesGroups) {
-      for (const model of models) yield runs.map((runIndex) => toItem(runIndex, model))
-    } else {
-      for (const runIndex of runs) for (const model of models) yield [toItem(runIndex, model)]
-    }
+    if (gradesGroups) yield runs.map(toItem)
+    else for (const runIndex of runs) yield [toItem(runIndex)]
   }
 }
 
-function keyOf({ row, runIndex, model }: EvaluationItem): string {
-  return itemKey({
-    source_row_index: row.sourceRowIndex,
-    run_index: runIndex,
-    model_tag: model,
-  })
+function keyOf({ row, runIndex }: EvaluationItem): string {
+  return itemKey({ source_row_index: row.sourceRowIndex, run_index: runIndex })
 }
 
 function newStart(): string {
   return randomUUID().slice(0, 8)
 }
 
-function toGroupId({ sourceRowIndex }: DatasetRow, model: ModelTag, start: string): string {
-  return `eval-${sourceRowIndex}${tagOf(model)}-${start}`
+function toGroupId({ sourceRowIndex }: DatasetRow, start: string): string {
+  return `eval-${sourceRowIndex}-${start}`
 }
 
-function toRolloutId({ sourceRowIndex }: DatasetRow, runIndex: number, model: ModelTag): string {
-  return `eval-${sourceRowIndex}-run-${runIndex}${tagOf(model)}-${randomUUID().slice(0, 8)}`
-}
-
-function tagOf(model: ModelTag): string {
-  return model === 'primary' ? '' : `-${model}`
+function toRolloutId({ sourceRowIndex }: DatasetRow, runIndex: number): string {
+  return `eval-${sourceRowIndex}-run-${runIndex}-${randomUUID().slice(0, 8)}`
 }

@@ -5,20 +5,18 @@ import { RunTable } from '../analysis/table/run-table.ts'
 import type { EvaluationStore } from '../store/write/run-store.ts'
 import type { RunSnapshots } from '../store/write/snapshot-files.ts'
 import type { EvaluationSnapshot } from './evaluation-state.ts'
-import type { ModelTag } from './items/item-runner.ts'
 import { costOfItems } from './stop-conditions.ts'
 
 /** Keeps `index.jsonl`, `metrics.json` and `progress.json` of a run up to date. */
 export class RunSnapshotFiles {
   readonly #store: EvaluationStore
-  readonly #tables: Tables
-  /** Events that are not in the tables yet. */
+  readonly #table: RunTable
+  /** Events that are not in the table yet. */
   #added: ItemEvent[] = []
 
-  /** @param isCompared - whether there are two models */
-  constructor(store: EvaluationStore, isCompared: boolean) {
+  constructor(store: EvaluationStore) {
     this.#store = store
-    this.#tables = tablesOf(store, isCompared)
+    this.#table = tableOf(store)
   }
 
   /** Adds an event that is in the store. */
@@ -36,62 +34,47 @@ export class RunSnapshotFiles {
   }
 
   #texts(snapshot: EvaluationSnapshot): RunSnapshots {
-    const added = this.#added.splice(0)
-    const { primary, baseline } = this.#tables
-    primary.append(added)
-    baseline?.append(added)
+    this.#table.append(this.#added.splice(0))
     return {
       index: indexPieces(snapshot),
-      metrics: toText(toDocument(snapshot, this.#store, this.#tables)),
+      metrics: toText(toDocument(snapshot, this.#store, this.#table)),
       progress: toText(toProgress(snapshot)),
     }
   }
 }
 
-/** The document of `metrics.json`: figures of the records, then the statistics of each model. */
+/** The document of `metrics.json`: figures of the records, then statistics. */
 export function metricsDocument(
   snapshot: EvaluationSnapshot,
   store: Pick<EvaluationStore, 'manifest' | 'events'>,
 ): Record<string, unknown> {
-  return toDocument(snapshot, store, tablesOf(store, snapshot.baseline !== null))
+  return toDocument(snapshot, store, tableOf(store))
 }
 
-interface Tables {
-  readonly primary: RunTable
-  /** Undefined without a baseline. */
-  readonly baseline: RunTable | undefined
-}
-
-function tablesOf(
-  { manifest, events }: Pick<EvaluationStore, 'manifest' | 'events'>,
-  isCompared: boolean,
-): Tables {
-  const table = (modelTag: ModelTag): RunTable =>
-    new RunTable(toRunDocument(manifest, events.values(), [], { modelTag }))
-  return { primary: table('primary'), baseline: isCompared ? table('baseline') : undefined }
+function tableOf({ manifest, events }: Pick<EvaluationStore, 'manifest' | 'events'>): RunTable {
+  return new RunTable(toRunDocument(manifest, events.values()))
 }
 
 function toDocument(
   snapshot: EvaluationSnapshot,
   { events }: Pick<EvaluationStore, 'events'>,
-  { primary, baseline }: Tables,
+  table: RunTable,
 ): Record<string, unknown> {
   return {
     ...toMetricsDocument(snapshot),
     total_cost_usd: costOfItems(events.values())?.usd ?? null,
-    ...runStatistics(primary),
-    ...(baseline === undefined ? {} : { baseline: runStatistics(baseline) }),
+    ...runStatistics(table),
   }
 }
 
 function toProgress(snapshot: EvaluationSnapshot): Record<string, unknown> {
-  const { status, pending, durationMs, incompleteReason, model, baseline } = snapshot
-  const done = model.summary.total_samples + (baseline?.summary.total_samples ?? 0)
+  const { status, pending, durationMs, incompleteReason, model } = snapshot
+  const done = model.summary.total_samples
   return {
     status,
     done,
     total: done + pending,
-    failed: model.summary.failed + (baseline?.summary.failed ?? 0),
+    failed: model.summary.failed,
     duration_ms: Math.round(durationMs),
     updated_at: new Date().toISOString(),
     ...(incompleteReason === null ? {} : { incomplete_reason: incompleteReason }),
@@ -109,11 +92,11 @@ const pieceSize = 64 * 1024
  * The text of `index.jsonl` in pieces: one line per item. A piece is overwritten when the next one is
  * requested: 100,000 lines as strings would be 100 MB of garbage.
  */
-function* indexPieces({ items, baseline }: EvaluationSnapshot): Generator<Uint8Array, void> {
+function* indexPieces({ items }: EvaluationSnapshot): Generator<Uint8Array, void> {
   let piece = Buffer.allocUnsafe(pieceSize)
   let length = 0
   for (const item of items) {
-    const line = `${toIndexLine(item, baseline !== null)}\n`
+    const line = `${toIndexLine(item)}\n`
     const size = Buffer.byteLength(line)
     if (length + size > piece.length) {
       if (length > 0) yield piece.subarray(0, length)
@@ -126,12 +109,11 @@ function* indexPieces({ items, baseline }: EvaluationSnapshot): Generator<Uint8A
 }
 
 // Keys, their order and the separators are those of the Python SDK's files.
-function toIndexLine(item: ItemEvent, compared: boolean): string {
+function toIndexLine(item: ItemEvent): string {
   let line = `"row_index": ${item.row_index}, "run_index": ${item.run_index}, "source_row_index": ${item.source_row_index}`
   const add = (key: string, value: unknown): void => {
     if (value !== null) line += `, "${key}": ${JSON.stringify(value)}`
   }
-  add('model_tag', compared ? (item.model_tag ?? 'primary') : null)
   add('rollout_id', item.rollout_id)
   add('status', item.status)
   add('reward', item.reward)
@@ -147,7 +129,7 @@ function toIndexLine(item: ItemEvent, compared: boolean): string {
 
 /** The first part of `metrics.json`. */
 function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown> {
-  const { names, status, incompleteReason, startedAt, completedAt, model, baseline } = snapshot
+  const { names, status, incompleteReason, startedAt, completedAt, model } = snapshot
   return {
     eval_run: {
       id: snapshot.id,
@@ -155,7 +137,6 @@ function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown
       name: names.run,
       dataset_name: names.dataset,
       model_name: model.name,
-      ...(baseline === null ? {} : { baseline_model_name: baseline.name }),
       rollout_name: names.rollout,
       duration_ms: toMilliseconds(snapshot.durationMs),
       started_at: startedAt.toISOString(),
@@ -163,7 +144,6 @@ function toMetricsDocument(snapshot: EvaluationSnapshot): Record<string, unknown
       ...(incompleteReason === null ? {} : { incomplete_reason: incompleteReason }),
     },
     summary: model.summary,
-    ...(baseline === null ? {} : { baseline_summary: baseline.summary }),
   }
 }
 

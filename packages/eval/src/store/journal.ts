@@ -59,7 +59,6 @@ const itemEvent: z.ZodType<ItemEvent> = z.object({
   row_index: count,
   run_index: count,
   source_row_index: count,
-  model_tag: z.enum(['primary', 'baseline']).exactOptional(),
   rollout_id: z.string(),
   status: z.enum(['success', 'failed', 'skipped']),
   reward: z.number().nullable(),

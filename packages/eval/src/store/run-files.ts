@@ -47,22 +47,17 @@ export function segmentOf(name: string): number | undefined {
   return /^\d{4,}\.jsonl$/.test(name) ? parseInt(name, 10) : undefined
 }
 
-/** Identifies an item: its row in the dataset, its attempt and, in a comparison, its model. */
-export type ItemReference = Pick<ItemEvent, 'source_row_index' | 'run_index' | 'model_tag'>
+/** Identifies an item: its row in the dataset, and its attempt. */
+export type ItemReference = Pick<ItemEvent, 'source_row_index' | 'run_index'>
 
-/** The reference of an item as one text, such as `12.0` or `12.0@baseline`. */
+/** The reference of an item as one text, such as `12.0`. */
 export function itemKey(item: ItemReference): string {
-  const baseline = item.model_tag === 'baseline' ? '@baseline' : ''
-  return `${item.source_row_index}.${item.run_index}${baseline}`
+  return `${item.source_row_index}.${item.run_index}`
 }
 
-/** Orders events by row, attempt and model. */
+/** Orders events by row and attempt. */
 export function compareEvents(a: ItemEvent, b: ItemEvent): number {
-  return (
-    a.row_index - b.row_index ||
-    a.run_index - b.run_index ||
-    Number(a.model_tag === 'baseline') - Number(b.model_tag === 'baseline')
-  )
+  return a.row_index - b.row_index || a.run_index - b.run_index
 }
 
 export function damagedRun(message: string, cause?: unknown): OsmosisError {

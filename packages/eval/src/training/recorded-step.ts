@@ -153,7 +153,7 @@ function manifestOf({ step, version, rollout, passThreshold }: RecordedStepOptio
     run_name: stepName(step),
     created_at: new Date().toISOString(),
     inputs: {
-      model: { name: version, base_url: null, baseline: null, params: {} },
+      model: { name: version, base_url: null, params: {} },
       dataset: { name: '', sha256: '' },
       code: { rollout, kind: 'workflow', entrypoint: '', sha256: '', scorers: [] },
       env: {},

@@ -18,7 +18,7 @@ export interface PassExpectation {
   readonly rate: number
 }
 
-/** What is asserted about an evaluation: the model under evaluation, without its baseline. */
+/** What is asserted about an evaluation. */
 interface JudgedRun {
   readonly name: string
   /** Null without a store. */
@@ -26,7 +26,7 @@ interface JudgedRun {
   readonly threshold: number
   /** Without items whose samples were all removed from training. */
   readonly items: readonly ItemEvent[]
-  /** Items of all models that have not ended. */
+  /** Items that have not ended. */
   readonly pending: number
   readonly incompleteReason: string | null
 }
@@ -88,22 +88,19 @@ function judged(received: unknown): JudgedRun {
 }
 
 function judgedReader({ name, location, manifest, sortedEvents }: RunReader): JudgedRun {
-  const { rows, n, inputs, pass_threshold: threshold } = manifest
-  const planned = rows.length * n * (inputs.model.baseline === null ? 1 : 2)
+  const { rows, n, pass_threshold: threshold } = manifest
   return {
     name,
     location,
     threshold,
     items: countedItems(sortedEvents),
-    pending: planned - sortedEvents.length,
+    pending: rows.length * n - sortedEvents.length,
     incompleteReason: null,
   }
 }
 
 function countedItems(events: readonly ItemEvent[]): ItemEvent[] {
-  return events.filter(
-    ({ model_tag: tag = 'primary', status }) => tag === 'primary' && status !== 'skipped',
-  )
+  return events.filter(({ status }) => status !== 'skipped')
 }
 
 /** `reward`, or the first eval function of a run without rewards, as in reports. */
@@ -158,7 +155,7 @@ function missedLines(
     '',
     `${formatQuantity(missed.length, 'rollout')} did not pass:`,
     ...missed.slice(0, mostNamed).flatMap((item) => {
-      const name = rolloutName({ ...item, model_tag: 'primary' })
+      const name = rolloutName(item)
       return [
         `  ${name}  ${reasonOf(item, measure, threshold)}`,
         ...(location === null ? [] : [`    ${command(location, name)}`]),

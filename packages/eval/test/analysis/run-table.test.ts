@@ -67,12 +67,11 @@ test('a document survives JSON, and is continued after it', () => {
   expect(received).toEqual(toRunDocument(manifest, events))
 })
 
-test('the last event of an item counts, and events of the other model are passed over', () => {
+test('the last event of an item counts', () => {
   const table = new RunTable(
     toRunDocument(manifestOf(2), [
       madeEvent(0, 0, { status: 'failed' }),
       madeEvent(0, 0, { reward: 0.5 }),
-      madeEvent(1, 0, { model_tag: 'baseline', reward: 0 }),
     ]),
   )
   expect(table.size).toBe(1)

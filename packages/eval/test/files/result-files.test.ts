@@ -5,7 +5,7 @@ import { defaultOutputRoot, toScorer } from '@osmosis/eval'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { evaluate, modelThat, placeOf } from '../evaluations.ts'
+import { evaluate, placeOf } from '../evaluations.ts'
 import { newRun } from '../stored-evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
 
@@ -81,11 +81,10 @@ it('lists the rewards of a rollout with several samples', async () => {
   )
 })
 
-it('holds the scores, why there are none, and which model they are of', async () => {
+it('holds the scores, and why there are none', async () => {
   await using store = await newRun(await temporaryFolder(), 1)
   const { items } = await evaluate(1, () => rewarded(1), {
     store,
-    baseline: { ...modelThat(() => rewarded(0)), name: 'old' },
     scorers: [
       toScorer('same', ({ reward }: { reward: number }) => reward),
       toScorer('broken', () => NaN),
@@ -95,23 +94,15 @@ it('holds the scores, why there are none, and which model they are of', async ()
   const place = '"row_index": 0, "run_index": 0, "source_row_index": 0'
   const cost = '"tokens": 15, "duration_ms": 12.5'
   expect(await readFile(join(store.location, 'index.jsonl'), 'utf8')).toBe(`\
-{${place}, "model_tag": "primary", "rollout_id": "${items[0]?.rollout_id}", "status": "success", "reward": 1, "scores": {"same":1}, ${error}, ${cost}}
-{${place}, "model_tag": "baseline", "rollout_id": "${items[1]?.rollout_id}", "status": "success", "reward": 0, "scores": {"same":0}, ${error}, ${cost}}
+{${place}, "rollout_id": "${items[0]?.rollout_id}", "status": "success", "reward": 1, "scores": {"same":1}, ${error}, ${cost}}
 `)
-  const stats = (value: number): object => ({
-    mean: value,
-    median: value,
-    std: 0,
-    min: value,
-    max: value,
-  })
-  const scores = (value: number): object => ({
-    same: { graded: 1, passed: value, pass_rate: value, stats: stats(value) },
+  const stats = { mean: 1, median: 1, std: 0, min: 1, max: 1 }
+  const scores = {
+    same: { graded: 1, passed: 1, pass_rate: 1, stats },
     broken: { graded: 0, passed: 0, pass_rate: 0 },
-  })
+  }
   expect(JSON.parse(await readFile(join(store.location, 'metrics.json'), 'utf8'))).toMatchObject({
-    eval_run: { model_name: 'policies/arithmetic.ts', baseline_model_name: 'old' },
-    summary: { total_samples: 1, reward_stats: stats(1), scores: scores(1) },
-    baseline_summary: { total_samples: 1, reward_stats: stats(0), scores: scores(0) },
+    eval_run: { model_name: 'policies/arithmetic.ts' },
+    summary: { total_samples: 1, reward_stats: stats, scores },
   })
 })

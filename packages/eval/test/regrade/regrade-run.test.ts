@@ -38,7 +38,7 @@ async function storedRun(
 
 const half: GradeRollouts = async (rollouts) => rollouts.map(() => ({ reward: 0.5, error: null }))
 
-const group = { id: '0 primary', attempt: 1, size: 1 }
+const group = { id: '0', attempt: 1, size: 1 }
 
 const timeoutSeconds = null
 
@@ -168,21 +168,17 @@ describe('a grader of groups', () => {
     return regradeRun(run, { grade, gradesGroups: true, ...options })
   }
 
-  it('gets all attempts of a row and model, even with low concurrency', async () => {
-    const isCompared = { model_tag: 'baseline' } as const
+  it('gets all attempts of a row, even with low concurrency', async () => {
     const run = await storedRun(
-      [0, 1].flatMap((row) =>
-        [0, 1].flatMap((n) => [itemOf(row, n), itemOf(row, n, '', isCompared)]),
-      ),
+      [0, 1].flatMap((row) => [0, 1].map((n) => itemOf(row, n))),
       madeManifest({ n: 2 }),
     )
     const { grades, pending } = await ranked(run, { maxInFlight: 1 })
     expect(pending).toEqual([])
-    // By row, attempt and model.
-    expect(grades.map(({ reward }) => reward)).toEqual([0.5, 0.5, 1, 1, 0.5, 0.5, 1, 1])
-    const ids = seen.map((ctx) => ctx.group.id)
-    expect(new Set(ids)).toEqual(new Set(['0 primary', '0 baseline', '1 primary', '1 baseline']))
-    expect(seen.map(({ complete }) => complete)).toEqual([true, true, true, true])
+    // By row and attempt.
+    expect(grades.map(({ reward }) => reward)).toEqual([0.5, 1, 0.5, 1])
+    expect(new Set(seen.map((ctx) => ctx.group.id))).toEqual(new Set(['0', '1']))
+    expect(seen.map(({ complete }) => complete)).toEqual([true, true])
   })
 
   it('sees failed attempts, skips groups that have not ended, and grades whole groups', async () => {

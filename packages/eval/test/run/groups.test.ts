@@ -1,7 +1,7 @@
 import type { RolloutOrder } from '@osmosis/controller'
 import { describe, expect, it } from 'vitest'
 
-import { evaluate, modelThat, placeOf } from '../evaluations.ts'
+import { evaluate, placeOf } from '../evaluations.ts'
 import { rewarded } from '../rollout-results.ts'
 
 /** Answers the attempts of a group when all of them are there, as a server with a group grader does. */
@@ -43,16 +43,6 @@ describe('attempts that are graded together', () => {
     const groups = Array.from({ length: 4 }, (_, row) => [`${row}/0`, `${row}/1`, `${row}/2`])
     expect(model.started.toSorted()).toEqual(groups.flat())
     expect(model.started.slice(0, 3)).toEqual(groups[0])
-  })
-
-  it('of two models are groups of their own', async () => {
-    const [model, baseline] = [new GatheringModel(), new GatheringModel()]
-    const { status, pending } = await evaluate(2, model.answer, {
-      n: 2,
-      baseline: modelThat(baseline.answer),
-      gradesGroups: true,
-    })
-    expect([status, pending, model.most, baseline.most]).toEqual(['finished', 0, 2, 2])
   })
 
   it('are not started when the run has been halted before', async () => {

@@ -3,7 +3,7 @@ import { type EvaluatedModel, runEvaluation, toScorer } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
-import { datasetRows, evaluate, modelThat, names, placeOf, placeOfItem } from '../evaluations.ts'
+import { datasetRows, evaluate, modelThat, names, placeOf } from '../evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
 
 const said = (content: string): unknown[] => [
@@ -148,42 +148,6 @@ describe('eval functions', () => {
   })
 })
 
-describe('a baseline', () => {
-  it('runs all items too, with separate results', async () => {
-    const ids: string[] = []
-    const answering =
-      (reward: number): Parameters<typeof modelThat>[0] =>
-      ({ rolloutId = '' }) => {
-        ids.push(rolloutId.slice(0, -9))
-        return rewarded(reward)
-      }
-    const result = await runEvaluation({
-      names,
-      rows: datasetRows(2),
-      n: 2,
-      model: modelThat(answering(1)),
-      baseline: { ...modelThat(answering(0)), name: 'old' },
-    })
-    expect(ids.slice(0, 3)).toEqual(['eval-0-run-0', 'eval-0-run-0-baseline', 'eval-0-run-1'])
-    expect(result.items.map((item) => [placeOfItem(item), item.model_tag, item.reward])).toEqual(
-      ['0/0', '0/1', '1/0', '1/1'].flatMap((place) => [
-        [place, 'primary', 1],
-        [place, 'baseline', 0],
-      ]),
-    )
-    expect(result.model).toMatchObject({
-      tag: 'primary',
-      name: 'policies/arithmetic.ts',
-      summary: { total_samples: 4, passed: 4 },
-    })
-    expect(result.baseline).toMatchObject({
-      tag: 'baseline',
-      name: 'old',
-      summary: { total_samples: 4, passed: 0 },
-    })
-  })
-})
-
 describe('a policy that cannot answer any call', () => {
   /** Finds out at its first item that the key is wrong. */
   function lockedOut(outcome = failedWorkflow('answered 401')): EvaluatedModel {
@@ -207,16 +171,6 @@ describe('a policy that cannot answer any call', () => {
       9,
     ])
     expect(items).toEqual([])
-  })
-
-  it('is named when it is one of two', async () => {
-    const { incompleteReason } = await runEvaluation({
-      names,
-      rows: datasetRows(3),
-      model: modelThat(() => rewarded(1)),
-      baseline: lockedOut(),
-    })
-    expect(incompleteReason).toBe('baseline: The policy answered 401: wrong key')
   })
 
   it('has stopped nothing when the last item found out', async () => {

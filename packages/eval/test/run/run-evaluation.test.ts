@@ -138,7 +138,6 @@ describe('the result', () => {
       ['1/1', 'failed'],
     ])
     expect(model).toEqual({
-      tag: 'primary',
       name: 'policies/arithmetic.ts',
       summary: evaluationSummary(items, { attempts: 2, passThreshold: 1 }),
     })
@@ -153,7 +152,6 @@ describe('the result', () => {
       rowCount: 2,
       attempts: 2,
       pending: 0,
-      baseline: null,
       cost: null,
       location: null,
     })

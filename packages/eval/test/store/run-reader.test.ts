@@ -209,7 +209,7 @@ it('stores notes, also after a truncated one', async () => {
   })
   const file = path.join(store.location, 'notes.jsonl')
   await appendFile(file, '{"source_row_index":')
-  const second = await reader.addNote({ ...item, model_tag: 'baseline', tag: null, text: 'Fine.' })
+  const second = await reader.addNote({ ...item, tag: null, text: 'Fine.' })
   expect(await reader.notes()).toEqual([first, second])
   expect((await stat(file)).mode & 0o777).toBe(0o600)
 })

@@ -6,7 +6,7 @@ import { openRun, toScorer, type EvaluationResult } from '@osmosis/eval'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
-import { evaluate, modelThat, placeOf } from '../evaluations.ts'
+import { evaluate, placeOf } from '../evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
 import { newRun } from '../stored-evaluations.ts'
 
@@ -118,13 +118,6 @@ describe('expect(run).toPass', () => {
     expect(failureOf(() => expect(run).toPass({ rate: 1 }))).toContain(
       '  0.1  no half: no number\n',
     )
-  })
-
-  it('does not count the baseline', async () => {
-    const run = await evaluate(2, () => rewarded(1), {
-      baseline: { ...modelThat(() => rewarded(0)), name: 'old' },
-    })
-    expect(run).toPass({ rate: 1 })
   })
 
   it('says what it expects', async () => {

@@ -367,7 +367,7 @@ function runSettings(options: TrainOptions, source: RunSettings['source']): RunS
 
 function unknownInputs({ rollout, dataset }: RunSettings['names']): RunInputs {
   return {
-    model: { name: '', base_url: null, baseline: null, params: {} },
+    model: { name: '', base_url: null, params: {} },
     dataset: { name: dataset, sha256: '' },
     code: { rollout, kind: 'workflow', entrypoint: '', sha256: '', scorers: [] },
     env: {},

@@ -6,7 +6,7 @@ import type { Source } from '../source/source.ts'
 
 /** A run on the screen. A new object for every change, so that hooks notice it; the table is the same. */
 export interface DisplayedRun {
-  /** The requested name, e.g. `my-run@baseline`. */
+  /** The requested name, e.g. `my-run@grading`. */
   readonly name: string
   readonly table: RunTable
   readonly progress: RunProgress

@@ -109,7 +109,7 @@ function Trouble({ run, query, text, count }: TroubleProps): JSX.Element | null 
   )
 }
 
-/** The name with the tags of notes, and links to comparisons with its baseline and its re-gradings. */
+/** The name with the tags of notes, and links to comparisons with its re-gradings. */
 function Name({ run }: { run: RunSummary }): JSX.Element {
   return (
     <td class="name">

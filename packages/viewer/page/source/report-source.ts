@@ -1,22 +1,13 @@
 import { transcriptContains } from '@osmosis/eval/analysis'
 
-import type {
-  EmbeddedReport,
-  EmbeddedTranscripts,
-  ItemName,
-  Packed,
-  TranscriptAnswer,
-} from '../../src/wire.ts'
+import type { EmbeddedReport, ItemName, Packed, TranscriptAnswer } from '../../src/wire.ts'
 import type { Source } from './source.ts'
 
 /** A report: all data is in the page, compressed, and unpacked when needed. */
 export function reportSource(embedded: string): Source {
   const report = JSON.parse(embedded) as EmbeddedReport
+  const { items, pieces, pieceSize } = report.transcripts
   const opened = new Map<string, Promise<readonly TranscriptAnswer[]>>()
-
-  /** A re-grading has the transcripts of its run. */
-  const transcriptsOf = (run: string): EmbeddedTranscripts | undefined =>
-    own(report.transcripts, run) ?? own(report.transcripts, run.split('@')[0] ?? '')
 
   const piece = (packed: Packed<readonly TranscriptAnswer[]>) => {
     const found = opened.get(packed) ?? unpack(packed)
@@ -27,7 +18,7 @@ export function reportSource(embedded: string): Source {
   return {
     kind: 'report',
     only: report.first,
-    held: (run) => transcriptsOf(run)?.items.length ?? 0,
+    held: items.length,
     runs: async () => Promise.resolve([report.summary]),
     run: async (name) => {
       const run = own(report.runs, name)
@@ -35,18 +26,16 @@ export function reportSource(embedded: string): Source {
       return unpack(run)
     },
     transcript: async (run, item) => {
-      const held = transcriptsOf(run)
       const name = item.join('.')
-      const index = held?.items.indexOf(name) ?? -1
-      const packed = held?.pieces[Math.floor(index / held.pieceSize)]
-      if (held === undefined || packed === undefined) return { state: 'omitted' }
-      const transcript = (await piece(packed))[index % held.pieceSize]
+      const index = items.indexOf(name)
+      const packed = pieces[Math.floor(index / pieceSize)]
+      if (packed === undefined) return { state: 'omitted' }
+      const transcript = (await piece(packed))[index % pieceSize]
       const ending = own(report.endings[run] ?? {}, name)
       if (transcript === undefined) return { state: 'omitted' }
       return ending === undefined ? transcript : { ...transcript, ending }
     },
-    search: async (run, words, signal) => {
-      const { items = [], pieces = [], pieceSize = 1 } = transcriptsOf(run) ?? {}
+    search: async (_run, words, signal) => {
       const found: ItemName[] = []
       for (const [place, packed] of pieces.entries()) {
         signal.throwIfAborted()

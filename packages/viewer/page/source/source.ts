@@ -21,8 +21,8 @@ export interface Source {
   readonly kind: 'server' | 'report'
   /** The only run, which is shown without a list. */
   readonly only?: string | undefined
-  /** The number of transcripts of a run. Undefined where all are available. */
-  held?: (run: string) => number
+  /** The number of transcripts. Undefined where all are available. */
+  readonly held?: number
   runs(): Promise<readonly RunListing[]>
   run(name: string): Promise<RunAnswer>
   transcript(run: string, item: ItemName): Promise<TranscriptAnswer | OmittedTranscript>
@@ -35,7 +35,7 @@ export interface Source {
   /** Grades the stored samples of a run again. Undefined for a report. */
   regrade?(run: string): Promise<RegradeAnswer>
   /** Undefined where nothing can be written. */
-  note?(run: string, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote>
+  note?(run: string, note: Omit<RunNote, 'at'>): Promise<RunNote>
   /**
    * Follows a run. Read the run at each `onOpen`, which is called again after a reconnect. Returns a function
    * that stops this. Undefined for a report.

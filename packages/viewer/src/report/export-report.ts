@@ -12,7 +12,7 @@ import { packReport } from './pack-report.ts'
 export interface ReportOptions {
   /** The folder of the run. */
   readonly run: string
-  /** The variant that is opened first: `baseline`, or a re-grading. Default: the run itself. */
+  /** The re-grading that is opened first. Default: the run itself. */
   readonly variant?: string
   /** The HTML file to write; replaced if there is one. */
   readonly file: string
@@ -31,15 +31,14 @@ export interface WrittenReport {
   readonly file: string
   readonly bytes: number
   readonly transcripts: number
-  /** Includes those of the baseline. */
   readonly rollouts: number
-  /** `baseline`, and the names of re-gradings. */
+  /** Names of re-gradings. */
   readonly variants: readonly string[]
 }
 
 /**
- * Writes a run with its baseline and its re-gradings as one HTML file that needs no server: the page of
- * the viewer with its data inside.
+ * Writes a run with its re-gradings as one HTML file that needs no server: the page of the viewer with its
+ * data inside.
  *
  * @throws OsmosisError with code `damaged_run`, or `storage_error` when it cannot be written
  */

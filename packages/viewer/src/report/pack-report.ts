@@ -44,47 +44,29 @@ export interface PackedReport {
   readonly variants: readonly string[]
 }
 
-/** A model's rollouts with their original grades and their re-gradings. */
-interface Rollouts {
-  readonly view: RunView
-  readonly regraded: readonly RunView[]
-}
-
 /** Packs a run with everything that it can be compared with. */
 export async function packReport(run: OpenRun, options: PackOptions): Promise<PackedReport> {
   const names = (await run.variants()).map((name) => name.slice(name.indexOf('@') + 1))
   const own = await viewOf(run, '')
-  const models: Rollouts[] = [{ view: own, regraded: [] }]
+  const regraded: RunView[] = []
+  for (const name of names) regraded.push(await viewOf(run, name))
+  const views = [own, ...regraded]
   const runs: Record<string, Packed<RunAnswer>> = {}
-  const views = [own]
-  for (const name of names) {
-    const view = await viewOf(run, name)
-    views.push(view)
-    if (name === 'baseline') models.push({ view, regraded: [] })
-    else models[0] = { view: own, regraded: [...(models[0]?.regraded ?? []), view] }
-  }
   for (const view of views) runs[view.name] = await pack(await run.answer(view))
-  const transcripts: Record<string, EmbeddedTranscripts> = {}
+  const items = chosenItems(views, options.transcripts)
+  const transcripts = await packTranscripts(run, own, items, options.signal)
   const endings: Record<string, Record<string, ItemEnding>> = {}
-  let held = 0
-  for (const model of models) {
-    const items = chosenItems(model, options.transcripts)
-    const packed = await packTranscripts(run, model.view, items, options.signal)
-    transcripts[model.view.name] = packed.embedded
-    held += packed.found
-    for (const view of model.regraded)
-      endings[view.name] = await otherEndings(run, model, view, items)
-  }
+  for (const view of regraded) endings[view.name] = await otherEndings(run, own, view, items)
   return {
     report: {
       summary: await summarize(run, own.name),
       first: (options.variant === '' ? own : await viewOf(run, options.variant)).name,
       runs,
-      transcripts,
+      transcripts: transcripts.embedded,
       endings,
     },
-    transcripts: held,
-    rollouts: models.reduce((sum, { view }) => sum + view.ended, 0),
+    transcripts: transcripts.found,
+    rollouts: own.ended,
     variants: names,
   }
 }
@@ -95,12 +77,16 @@ async function viewOf(run: OpenRun, variant: string): Promise<RunView> {
   return view
 }
 
-/** In the order of rows, so that attempts at a row are in one piece. */
-function chosenItems({ view, regraded }: Rollouts, which: PackOptions['transcripts']): ItemName[] {
-  if (which === 'none') return []
-  const { row, attempt } = view.document.columns
-  const own = new RunTable(view.document)
-  const tables = [own, ...regraded.map(({ document }) => new RunTable(document))]
+/**
+ * The rollouts whose transcripts the report has, in the order of rows, so that attempts at a row are in one piece.
+ *
+ * @param views - the run itself, then its re-gradings
+ */
+function chosenItems(views: readonly RunView[], which: PackOptions['transcripts']): ItemName[] {
+  const tables = views.map(({ document }) => new RunTable(document))
+  const [own] = tables
+  if (own === undefined || which === 'none') return []
+  const { row, attempt } = own.document.columns
   const wanted = which === 'all' ? null : new Set(tables.flatMap(flaggedItems).map(String))
   return own.groups.flatMap(({ items }) =>
     items
@@ -146,7 +132,7 @@ async function packTranscripts(
 
 async function otherEndings(
   run: OpenRun,
-  { view }: Rollouts,
+  view: RunView,
   regraded: RunView,
   items: readonly ItemName[],
 ): Promise<Record<string, ItemEnding>> {

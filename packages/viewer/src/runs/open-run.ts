@@ -13,7 +13,7 @@ import type {
   RunProgress,
   TranscriptAnswer,
 } from '../wire.ts'
-import { type PlacedItem, RunView, type Variant } from './run-view.ts'
+import { type PlacedItem, RunView } from './run-view.ts'
 
 /** Receives the updates of a view. */
 export type Follower = (update: LiveUpdate) => void
@@ -61,11 +61,9 @@ export class OpenRun {
     return this.#folder.manifest
   }
 
-  /** Names of the variants of the run: `<run>@baseline`, `<run>@<grading>`. */
+  /** Names of the re-gradings of the run: `<run>@<grading>`. */
   async variants(): Promise<string[]> {
-    const baseline = this.manifest.inputs.model.baseline === null ? [] : ['baseline']
-    const gradings = await this.#folder.gradings()
-    return [...baseline, ...gradings].map((variant) => `${this.name}@${variant}`)
+    return (await this.#folder.gradings()).map((grading) => `${this.name}@${grading}`)
   }
 
   /**
@@ -158,10 +156,9 @@ export class OpenRun {
   }
 
   /** @throws OsmosisError with code `storage_error` */
-  async addNote(view: RunView, note: Omit<RunNote, 'at' | 'model_tag'>): Promise<RunNote> {
-    const tag = view.document.modelTag === 'baseline' ? ({ model_tag: 'baseline' } as const) : {}
+  async addNote(note: Omit<RunNote, 'at'>): Promise<RunNote> {
     // Followers receive it like notes of other processes: from the file.
-    return toNote(await this.#folder.addNote({ ...note, ...tag }))
+    return toNote(await this.#folder.addNote(note))
   }
 
   /** Calls the follower with updates of a view; returns a function that ends this. */
@@ -262,15 +259,9 @@ export class OpenRun {
   }
 
   async #build(name: string, variant: string): Promise<RunView> {
-    const kind = await this.#variantOf(variant)
+    const grades = variant === '' ? undefined : await this.#folder.grades(variant)
     const notes = (await this.#folder.notes()).map(toNote)
-    return RunView.open({ name, variant: kind, notes }, this.#folder)
-  }
-
-  async #variantOf(variant: string): Promise<Variant> {
-    if (variant === '') return { kind: 'run' }
-    if (variant === 'baseline') return { kind: 'baseline' }
-    return { kind: 'grading', grades: await this.#folder.grades(variant) }
+    return RunView.open({ name, grades, notes }, this.#folder)
   }
 
   async #openViews(): Promise<[variant: string, view: RunView][]> {
@@ -284,8 +275,7 @@ export class OpenRun {
 
   /** Changes when a variant must be read again. */
   #stampOf(variant: string): string {
-    const isGrading = variant !== '' && variant !== 'baseline'
-    return isGrading ? this.#fileStamp('grades', `${variant}.jsonl`) : ''
+    return variant === '' ? '' : this.#fileStamp('grades', `${variant}.jsonl`)
   }
 
   #fileStamp(...names: readonly string[]): string {

@@ -53,7 +53,7 @@ export class RunCatalog {
   }
 
   /**
-   * The run and the view of a name such as `my-run`, `my-run@baseline` or `my-training/step-0007`; undefined when there
+   * The run and the view of a name such as `my-run`, `my-run@grading` or `my-training/step-0007`; undefined when there
    * is none.
    *
    * @throws OsmosisError with code `damaged_run`

@@ -51,15 +51,11 @@ class ItemPlaces {
   }
 }
 
-/** A run itself, its baseline, or one of its re-gradings. */
-export type Variant =
-  | { readonly kind: 'run' | 'baseline' }
-  | { readonly kind: 'grading'; readonly grades: ReadonlyMap<string, Grade> }
-
 /** Describes a view of a run. */
 export interface ViewedRun {
   readonly name: string
-  readonly variant: Variant
+  /** Those of a re-grading; undefined for the run itself. */
+  readonly grades: ReadonlyMap<string, Grade> | undefined
   readonly notes: readonly RunNote[]
 }
 
@@ -70,14 +66,14 @@ export interface PlacedItem extends Pick<ItemEvent, 'at'> {
 }
 
 /**
- * The rollouts of one model with the grades of one grader: the data of a page, updated continuously. It stores
+ * The rollouts of a run with the grades of one grader: the data of a page, updated continuously. It stores
  * columns instead of events, which may be many.
  */
 export class RunView {
   readonly name: string
   /** Incremented by each change. */
   changes = 0
-  readonly #variant: Variant
+  readonly #grades: ReadonlyMap<string, Grade> | undefined
   readonly #folder: RunFolder
   readonly #manifest: RunManifest
   readonly #notes: readonly RunNote[]
@@ -87,9 +83,9 @@ export class RunView {
   /** Ended items without a grade: not graded yet (`left`), and not gradable (`unfit`). */
   #ungraded = { left: new Set<string>(), unfit: new Set<string>() }
 
-  private constructor({ name, variant, notes }: ViewedRun, folder: RunFolder) {
+  private constructor({ name, grades, notes }: ViewedRun, folder: RunFolder) {
     this.name = name
-    this.#variant = variant
+    this.#grades = grades
     this.#notes = notes
     this.#folder = folder
     this.#manifest = folder.manifest
@@ -104,7 +100,7 @@ export class RunView {
     return view
   }
 
-  /** The number of items of a complete run of this model. */
+  /** The number of items of a complete run. */
   static total({ rows, n }: RunManifest): number {
     return rows.length * n
   }
@@ -155,23 +151,13 @@ export class RunView {
 
   /** Sets the notes of the run, and returns the new ones; `replaced` when earlier notes have changed. */
   setNotes(all: readonly RunNote[]): readonly RunNote[] | 'replaced' {
-    const own = all.filter((note) => this.has(note))
     const { notes } = this.#document
-    const isSame = notes.every((note, index) => note.at === own[index]?.at)
-    const added = own.slice(notes.length)
+    const isSame = notes.every((note, index) => note.at === all[index]?.at)
+    const added = all.slice(notes.length)
     if (isSame && added.length === 0) return []
     this.changes += 1
-    notes.splice(0, notes.length, ...own)
+    notes.splice(0, notes.length, ...all)
     return isSame ? added : 'replaced'
-  }
-
-  /** Whether an event is of this model. */
-  has({ model_tag: tag = 'primary' }: Pick<ItemEvent, 'model_tag'>): boolean {
-    return tag === this.#tag
-  }
-
-  get #tag(): 'primary' | 'baseline' {
-    return this.#variant.kind === 'baseline' ? 'baseline' : 'primary'
   }
 
   /** Resolves to whether the journal was read from its beginning. */
@@ -185,7 +171,6 @@ export class RunView {
         this.#ungraded = { left: new Set(), unfit: new Set() }
       },
       take: (event, place) => {
-        if (!this.has(event)) return
         const graded = this.#graded(event)
         this.#count(event, graded)
         for (const own of graded) {
@@ -201,12 +186,11 @@ export class RunView {
   }
 
   #emptyDocument(): RunDocument {
-    const options = { modelTag: this.#tag }
-    return { ...toRunDocument(this.#manifest, [], this.#notes, options), name: this.name }
+    return { ...toRunDocument(this.#manifest, [], this.#notes), name: this.name }
   }
 
   #count(event: ItemEvent, [own]: readonly ItemEvent[]): void {
-    if (this.#variant.kind !== 'grading') return
+    if (this.#grades === undefined) return
     const { left, unfit } = this.#ungraded
     const key = `${event.source_row_index}.${event.run_index}`
     left.delete(key)
@@ -216,7 +200,7 @@ export class RunView {
   }
 
   #graded(event: ItemEvent): ItemEvent[] {
-    if (this.#variant.kind !== 'grading') return [event]
-    return gradedEvents(this.#manifest, [event], this.#variant.grades)
+    if (this.#grades === undefined) return [event]
+    return gradedEvents(this.#manifest, [event], this.#grades)
   }
 }

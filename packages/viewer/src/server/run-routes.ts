@@ -112,7 +112,7 @@ async function answerRun(
     case 'POST notes': {
       const note = toNote(await bodyOf(request))
       if (note === undefined) replyText(response, 400, 'A note has row, attempt, tag and text.')
-      else await replyJson(response, await run.addNote(view, note))
+      else await replyJson(response, await run.addNote(note))
       return
     }
     case 'POST regrade': {

@@ -59,7 +59,6 @@ export function airlineManifest(
       model: {
         name: `Qwen/Qwen3-8B:${name.split('-').at(-1) ?? ''}`,
         base_url: 'http://127.0.0.1:8000/v1',
-        baseline: null,
         params: { temperature: 0.7 },
       },
       dataset: { name: 'data/airline.jsonl', sha256: idOf('airline').repeat(2) },

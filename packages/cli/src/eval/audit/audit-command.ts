@@ -85,7 +85,6 @@ function toVerdicts(
   return meant.map(({ event, check, value }) => ({
     source_row_index: event.source_row_index,
     run_index: event.run_index,
-    ...(event.model_tag === undefined ? {} : { model_tag: event.model_tag }),
     rollout_id: event.rollout_id,
     check,
     value,

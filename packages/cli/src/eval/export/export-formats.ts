@@ -92,7 +92,7 @@ export function atifDocuments(
   trajectories: Readonly<Record<string, Trajectory>>,
 ): { readonly documents: readonly SampleDocument[]; readonly problems: readonly string[] } {
   const all = Object.entries(trajectories)
-  const place = rolloutName({ ...event, model_tag: 'primary' })
+  const place = rolloutName(event)
   const documents: SampleDocument[] = []
   const problems: string[] = []
   const taken = new Set<string>()

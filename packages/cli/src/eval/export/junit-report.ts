@@ -4,10 +4,10 @@ import type { ItemEvent, RunRow } from '@osmosis/eval/analysis'
 import { oneLine } from '../../command/surroundings.ts'
 import { onOneLine, osmosisCommand } from '../../command/terminal-text.ts'
 import { itemName, type ShownItem } from '../show/shown-items.ts'
-import type { ShownModel } from '../show/shown-run.ts'
+import type { ShownItems } from '../show/shown-run.ts'
 
 /** An item that did not pass. */
-type MissedItem = Omit<ShownItem, 'run'> & { readonly run: ShownModel }
+type MissedItem = Omit<ShownItem, 'run'> & { readonly run: ShownItems }
 
 /** A row as a test: all of its attempts. */
 interface TestCase {
@@ -26,7 +26,7 @@ interface TestCase {
  *
  * @param chosen - only these rollouts, all of which have ended. Default: all that the run has to execute
  */
-export function testCases(run: ShownModel, chosen?: readonly ItemEvent[]): TestCase[] {
+export function testCases(run: ShownItems, chosen?: readonly ItemEvent[]): TestCase[] {
   const { rows, n } = run.reader.manifest
   const byRow = Map.groupBy(chosen ?? run.events, (event) => event.source_row_index)
   return rows.flatMap((row) => {
@@ -37,7 +37,7 @@ export function testCases(run: ShownModel, chosen?: readonly ItemEvent[]): TestC
 }
 
 function testCase(
-  run: ShownModel,
+  run: ShownItems,
   row: RunRow,
   events: readonly ItemEvent[],
   pending: number,
@@ -74,7 +74,7 @@ function testCase(
 }
 
 /** The items among these events that did not pass, without those whose samples were all removed. */
-function missedItems(run: ShownModel, events: readonly ItemEvent[]): MissedItem[] {
+function missedItems(run: ShownItems, events: readonly ItemEvent[]): MissedItem[] {
   return events.flatMap((event) => {
     const item = run.table.find(event.source_row_index, event.run_index)
     if (item === undefined || !run.table.counts(item) || run.table.passed(item)) return []
@@ -114,7 +114,7 @@ function reasonText(missed: MissedItem): string {
 }
 
 /** A run as JUnit XML: one suite, with a test case for each row. */
-export function* junitLines(run: ShownModel, cases: readonly TestCase[]): Generator<string> {
+export function* junitLines(run: ShownItems, cases: readonly TestCase[]): Generator<string> {
   const { document } = run.table
   const count = (outcome: TestCase['outcome']): number =>
     cases.filter((one) => one.outcome === outcome).length

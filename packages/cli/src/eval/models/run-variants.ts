@@ -146,15 +146,13 @@ function namedCheckpoints({ folders }: FoundCheckpoints, flags: ParsedRunFlags):
 }
 
 function assertOnlyCheckpoints(flags: ParsedRunFlags): void {
-  const { model, models, policy, baseUrl, baselineModel, baselinePolicy, server } = flags
+  const { model, models, policy, baseUrl, server } = flags
   refuseOneOf(
     {
       '--model': model,
       '--models': models,
       '--policy': policy,
       '--base-url': baseUrl,
-      '--baseline-model': baselineModel,
-      '--baseline-policy': baselinePolicy,
       '--server': server,
     },
     (flag) => `${flag} and --checkpoints exclude each other: the checkpoints are the models.`,
@@ -167,17 +165,10 @@ function assertModels(models: readonly string[], flags: EvalRunFlags): void {
       `--models must be different names, separated by commas, got '${models.join(',')}'.`,
     )
   }
-  const { model, policy, baselineModel, baselinePolicy } = flags
-  const others = {
-    '--model': model,
-    '--policy': policy,
-    '--baseline-model': baselineModel,
-    '--baseline-policy': baselinePolicy,
-  }
-  const [other] = Object.entries(others).find(([, value]) => value !== undefined) ?? []
-  if (other !== undefined) {
-    throw invalid(`Pass either --models or ${other}: --models names every model that is compared.`)
-  }
+  refuseOneOf(
+    { '--model': flags.model, '--policy': flags.policy },
+    (flag) => `Pass either --models or ${flag}: --models names every model that is compared.`,
+  )
 }
 
 /** Every combination of one value of each field. */

@@ -19,12 +19,9 @@ export async function evalNoteCommand(
   text: string | undefined,
   { tag, json, output }: EvalNoteFlags,
 ): Promise<number> {
-  const { location, variant } = await findRun(name, await runsRoot(output))
+  const { location } = await findRun(name, await runsRoot(output))
   // Notes belong to transcripts, so a re-grading has the notes of its run.
-  const run = await openShownRun({
-    location,
-    variant: variant === 'baseline' ? variant : undefined,
-  })
+  const run = await openShownRun({ location, variant: undefined })
   if (rollout !== undefined) {
     await writeNote(run, rollout, { tag: tag?.trim() || null, text: text?.trim() ?? '' })
     return 0
@@ -48,22 +45,13 @@ async function writeNote(
       `A note belongs to one attempt: write ${rollout}.1 for the first attempt at row ${rollout}.`,
     )
   }
-  const { source_row_index, run_index, model_tag } = named.event
-  await run.reader.addNote({
-    source_row_index,
-    run_index,
-    ...(model_tag === undefined ? {} : { model_tag }),
-    ...note,
-  })
+  const { source_row_index, run_index } = named.event
+  await run.reader.addNote({ source_row_index, run_index, ...note })
 }
 
 /** The last note of each rollout, by row and attempt, without those that were removed. */
-async function currentNotes(
-  { reader, modelTag }: ShownRun,
-  tag: string | undefined,
-): Promise<RunNote[]> {
-  const own = (await reader.notes()).filter((note) => (note.model_tag ?? 'primary') === modelTag)
-  const last = new Map(own.map((note) => [itemKey(note), note]))
+async function currentNotes({ reader }: ShownRun, tag: string | undefined): Promise<RunNote[]> {
+  const last = new Map((await reader.notes()).map((note) => [itemKey(note), note]))
   return [...last.values()]
     .filter((note) => Boolean(note.tag) || note.text !== '')
     .filter((note) => tag === undefined || note.tag === tag)
@@ -72,5 +60,5 @@ async function currentNotes(
 
 function noteLine(note: RunNote): string {
   const words = [note.tag ? `[${note.tag}]` : '', note.text].filter((word) => word !== '')
-  return `${rolloutName({ ...note, model_tag: 'primary' })}  ${onOneLine(words.join(' '))}`
+  return `${rolloutName(note)}  ${onOneLine(words.join(' '))}`
 }

@@ -36,16 +36,15 @@ export interface EndedRegrading {
 
 /** An item that passed in only one of the gradings. */
 interface ChangedVerdict {
-  /** `<row>.<attempt>`, the attempt from 1; with `@baseline` after it. */
+  /** `<row>.<attempt>`, the attempt from 1. */
   readonly rollout: string
   readonly before: number | null
   readonly after: number | null
   readonly error: string | null
 }
 
-/** The changes of the items of one model. */
-interface ModelChange {
-  readonly modelTag: 'primary' | 'baseline'
+/** What a re-grading changed. */
+interface GradingChange {
   readonly changed: readonly ChangedVerdict[]
   /** Number of changed rewards, with or without a changed verdict. */
   readonly otherRewards: number
@@ -60,7 +59,7 @@ const mostErrors = 5
 export function regradeReport(ended: EndedRegrading): string {
   const { run, grading, grader, regrading, events, durationMs } = ended
   const { grades } = regrading
-  const changes = changesOf(ended)
+  const change = changeOf(ended)
   const skipped = grades.filter((grade) => grade.skipped).length
   const what = `${formatCount(grades.length)} of ${formatQuantity(events.length, 'rollout')}`
   return [
@@ -68,7 +67,7 @@ export function regradeReport(ended: EndedRegrading): string {
     ...ungradedLines(regrading),
     ...(skipped > 0 ? [`Excluded from training: ${formatCount(skipped)}.`] : []),
     ...errorLines(grades),
-    ...changes.flatMap((change) => changeLines(change, changes.length > 1)),
+    ...(change === undefined ? [] : changeLines(change)),
     grades.length === 0 ? '' : `Written as ${run.name}@${grading}.`,
   ]
     .join('\n')
@@ -79,13 +78,7 @@ export function regradeReport(ended: EndedRegrading): string {
 export function regradeDocument(ended: EndedRegrading): object {
   const { run, grading, grader, regrading, events, durationMs } = ended
   const { grades, failed, missing, damaged, pending } = regrading
-  const [primary, baseline] = changesOf(ended).map(({ modelTag, pass, reward, ...change }) => ({
-    ...change,
-    model_tag: modelTag,
-    verdict: `${pass.verdict.lead}${pass.verdict.rest}`,
-    pass_rate: { before: pass.before, after: pass.after, difference: pass.difference },
-    reward: { before: reward.before, after: reward.after, difference: reward.difference },
-  }))
+  const change = changeOf(ended)
   return {
     run: run.name,
     location: run.location,
@@ -103,47 +96,49 @@ export function regradeDocument(ended: EndedRegrading): object {
       damaged: damaged.map(rolloutName),
       pending: pending.map(rolloutName),
     },
-    ...primary,
-    ...(baseline === undefined ? {} : { baseline }),
+    ...(change === undefined ? {} : changeDocument(change)),
     duration_ms: Math.round(durationMs),
   }
 }
 
-function changesOf({ run, regrading, events }: EndedRegrading): ModelChange[] {
+function changeDocument({ pass, reward, ...change }: GradingChange): object {
+  return {
+    ...change,
+    verdict: `${pass.verdict.lead}${pass.verdict.rest}`,
+    pass_rate: { before: pass.before, after: pass.after, difference: pass.difference },
+    reward: { before: reward.before, after: reward.after, difference: reward.difference },
+  }
+}
+
+/** Undefined when nothing can be compared. */
+function changeOf({ run, regrading, events }: EndedRegrading): GradingChange | undefined {
   const unknown = new Set([...regrading.missing, ...regrading.damaged, ...regrading.pending])
   const byKey = new Map(regrading.grades.map((grade) => [itemKey(grade), grade]))
   // Without a grade there is nothing to compare.
   const isJudged = (event: ItemEvent): boolean =>
     (byKey.get(itemKey(event))?.error ?? null) === null
   const known = events.filter((event) => !unknown.has(event) && isJudged(event))
+  if (known.length === 0) return undefined
   const after = gradedEvents(run.manifest, known, byKey)
-  const tags = [...new Set(known.map(({ model_tag: tag = 'primary' }) => tag))]
-    .toSorted()
-    .toReversed()
-  return tags.map((modelTag) => {
-    const options = { modelTag }
-    const old = new RunTable(toRunDocument(run.manifest, known, [], options))
-    const now = new RunTable(toRunDocument(run.manifest, after, [], options), { measure: 'reward' })
-    const own = known.filter(({ model_tag: tag = 'primary' }) => tag === modelTag)
-    const pairs = own.map((event) => {
-      const { source_row_index: row, run_index: attempt } = event
-      const [a, b] = [old.find(row, attempt) ?? 0, now.find(row, attempt) ?? 0]
-      return {
-        rollout: rolloutName(event),
-        before: old.value(a),
-        after: now.value(b),
-        error: byKey.get(itemKey(event))?.error ?? null,
-        isChanged: old.passed(a) !== now.passed(b),
-      }
-    })
+  const old = new RunTable(toRunDocument(run.manifest, known))
+  const now = new RunTable(toRunDocument(run.manifest, after), { measure: 'reward' })
+  const pairs = known.map((event) => {
+    const { source_row_index: row, run_index: attempt } = event
+    const [a, b] = [old.find(row, attempt) ?? 0, now.find(row, attempt) ?? 0]
     return {
-      modelTag,
-      changed: pairs.flatMap(({ isChanged, ...pair }) => (isChanged ? [pair] : [])),
-      otherRewards: pairs.filter((pair) => pair.before !== pair.after).length,
-      pass: compareRuns(old, now),
-      reward: compareRuns(old, now, { metric: 'reward' }),
+      rollout: rolloutName(event),
+      before: old.value(a),
+      after: now.value(b),
+      error: byKey.get(itemKey(event))?.error ?? null,
+      isChanged: old.passed(a) !== now.passed(b),
     }
   })
+  return {
+    changed: pairs.flatMap(({ isChanged, ...pair }) => (isChanged ? [pair] : [])),
+    otherRewards: pairs.filter((pair) => pair.before !== pair.after).length,
+    pass: compareRuns(old, now),
+    reward: compareRuns(old, now, { metric: 'reward' }),
+  }
 }
 
 function ungradedLines({ failed, missing, damaged, pending }: Regrading): string[] {
@@ -173,15 +168,13 @@ function errorLines(grades: readonly Grade[]): string[] {
   ]
 }
 
-function changeLines(change: ModelChange, several: boolean): string[] {
-  const { modelTag, changed, otherRewards, pass, reward } = change
-  const of = several && modelTag === 'baseline' ? ' of the baseline' : ''
+function changeLines({ changed, otherRewards, pass, reward }: GradingChange): string[] {
   const rest = changed.length - mostLines
   const counted = formatQuantity(changed.length, 'verdict')
   const isChanged = `${changed.length === 1 ? 'has' : 'have'} changed`
   return [
     '',
-    changed.length === 0 ? `No verdict${of} has changed.` : `${counted}${of} ${isChanged}:`,
+    changed.length === 0 ? 'No verdict has changed.' : `${counted} ${isChanged}:`,
     ...changed
       .slice(0, mostLines)
       .map(

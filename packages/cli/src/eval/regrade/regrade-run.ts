@@ -50,7 +50,7 @@ interface Preparation {
 export async function evalRegradeCommand(name: string, flags: EvalRegradeFlags): Promise<number> {
   const { location, variant } = await findRun(name, await runsRoot(flags.output))
   if (variant !== undefined) {
-    throw invalid(`A run is graded again together with its baseline: omit @${variant}.`)
+    throw invalid(`A run is graded again as a whole: omit @${variant}.`)
   }
   const run = await openRun(location)
   const interrupt = abortOnInterrupt()
@@ -99,14 +99,9 @@ async function prepare(
   flags: EvalRegradeFlags,
   signal: AbortSignal,
 ): Promise<Preparation> {
-  const variants = run.manifest.inputs.model.baseline === null ? [] : ['baseline']
-  const events: ItemEvent[] = []
-  for (const variant of [undefined, ...variants]) {
-    const shown = await openShownRun({ location: run.location, variant })
-    const items =
-      flags.filter === undefined ? itemsOf(shown) : await filterItems(shown, flags.filter)
-    for (const { event } of items) events.push(event)
-  }
+  const shown = await openShownRun({ location: run.location, variant: undefined })
+  const items = flags.filter === undefined ? itemsOf(shown) : await filterItems(shown, flags.filter)
+  const events = items.map(({ event }) => event)
   if (events.length === 0) {
     throw invalid(
       flags.filter === undefined
@@ -137,9 +132,6 @@ async function gradingName(
     let number = 1
     while (taken.has(`${stem || 'grades'}-${number}`)) number += 1
     return `${stem || 'grades'}-${number}`
-  }
-  if (as === 'baseline') {
-    throw invalid(`${run.name}@${as} is reserved: choose another name for the grading.`)
   }
   if (taken.has(as)) await confirm(`The grading ${as} exists already. Replace it?`, flags, signal)
   return as

@@ -91,10 +91,7 @@ function textsOf(conversations: readonly Trajectory[]): {
 }
 
 /** Before the judge is called: its scores should not be lost. */
-async function assertNewGrading({ reader, name, modelTag }: ShownRun, as: string): Promise<void> {
-  if (modelTag === 'baseline' || as === 'baseline') {
-    throw invalid(`Scores of ${name} cannot be stored as ${as}: choose another run or name.`)
-  }
+async function assertNewGrading({ reader }: ShownRun, as: string): Promise<void> {
   // Throws for a name that cannot be one.
   const { size } = await reader.grades(as)
   if (size > 0)
@@ -115,7 +112,6 @@ async function storeScores(
     return {
       source_row_index: event.source_row_index,
       run_index: event.run_index,
-      ...(event.model_tag === undefined ? {} : { model_tag: event.model_tag }),
       rollout_id: event.rollout_id,
       reward: scored?.score ?? null,
       ...(isOnly && scored !== null ? { samples: { [sample]: scored.score } } : {}),

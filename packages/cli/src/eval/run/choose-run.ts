@@ -88,57 +88,41 @@ export function unmatchedRetry(
 }
 
 /**
- * Widens `runAgain` to all items of a group (a row and a model) when one of them is pending: a group is
- * graded together, so it runs together.
+ * Widens `runAgain` to all attempts at a row when one of them is pending: they are graded together, so they
+ * run together.
  */
 export function runsWithGroup(
   { earlier, rows, n }: ChosenRun,
   runAgain: (event: ItemEvent) => boolean,
 ): (event: ItemEvent) => boolean {
-  const groups = earlier === undefined ? [] : [...pendingGroups(earlier, { rows, n }, runAgain)]
-  const open = new Set(groups.map(({ row, tag }) => groupKey(row, tag)))
-  return (event) => runAgain(event) || open.has(groupKey(event.source_row_index, event.model_tag))
-}
-
-function groupKey(row: number, tag: string | undefined): string {
-  return `${row} ${tag ?? ''}`
+  const pending = earlier === undefined ? [] : pendingRows(earlier, { rows, n }, runAgain)
+  const open = new Set(pending.map(({ row }) => row))
+  return (event) => runAgain(event) || open.has(event.source_row_index)
 }
 
 /** The number of pending items of a run. */
 export function countPending(
   { earlier, rows, n }: ChosenRun,
-  { model }: KnownInputs,
   runAgain: (event: ItemEvent) => boolean,
 ): number {
-  if (earlier === undefined) return rows.length * n * (model.baseline === null ? 1 : 2)
-  return pendingOf(earlier, { rows, n }, runAgain)
+  if (earlier === undefined) return rows.length * n
+  return pendingRows(earlier, { rows, n }, runAgain).reduce((sum, { pending }) => sum + pending, 0)
 }
 
-function pendingOf(...args: Parameters<typeof pendingGroups>): number {
-  let sum = 0
-  for (const { pending } of pendingGroups(...args)) sum += pending
-  return sum
-}
-
-/** The groups that have pending items, with their number. */
-function* pendingGroups(
-  { events, manifest }: RunReader,
+/** The rows that have pending items, with their number. */
+function pendingRows(
+  { events }: RunReader,
   { rows, n }: Pick<ChosenRun, 'rows' | 'n'>,
   runAgain: (event: ItemEvent) => boolean,
-): Generator<{ readonly row: number; readonly tag: string | undefined; readonly pending: number }> {
-  const isCompared = manifest.inputs.model.baseline !== null
-  const tags = isCompared ? (['primary', 'baseline'] as const) : [undefined]
-  for (const { source_row: row } of rows) {
-    for (const tag of tags) {
-      let pending = 0
-      for (let run_index = 0; run_index < n; run_index++) {
-        const place = { source_row_index: row, run_index }
-        const event = events.get(itemKey(tag === undefined ? place : { ...place, model_tag: tag }))
-        if (event === undefined || runAgain(event)) pending += 1
-      }
-      if (pending > 0) yield { row, tag, pending }
+): { readonly row: number; readonly pending: number }[] {
+  return rows.flatMap(({ source_row: row }) => {
+    let pending = 0
+    for (let run_index = 0; run_index < n; run_index++) {
+      const event = events.get(itemKey({ source_row_index: row, run_index }))
+      if (event === undefined || runAgain(event)) pending += 1
     }
-  }
+    return pending === 0 ? [] : [{ row, pending }]
+  })
 }
 
 /** The same run under another name. */
@@ -175,7 +159,7 @@ async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunRe
     // Another process writes to it.
     if (run.writer() !== null && !flags.breakLock) continue
     const { rows, n } = manifest
-    if (pendingOf(run, { rows, n }, runsAgain(flags)) > 0) return run
+    if (pendingRows(run, { rows, n }, runsAgain(flags)).length > 0) return run
   }
   return undefined
 }
@@ -214,7 +198,7 @@ function otherInputs(name: string, changed: readonly InputGroup[]): OsmosisError
 }
 
 const groupNames: Readonly<Record<InputGroup, string>> = {
-  model: 'model (its name, endpoint or parameters, or the baseline)',
+  model: 'model (its name, endpoint or parameters)',
   dataset: 'dataset',
   code: 'code (rollout, policy module or eval functions)',
   workflow: 'fields of the config of the workflow ([workflow] or --set)',

@@ -33,10 +33,10 @@ import {
 } from '../../command/surroundings.ts'
 import { assertOutputFile, withContinuation } from '../../command/output-files.ts'
 import { outputWidth, withCommand } from '../../command/terminal-text.ts'
-import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
+import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
-import { chooseModels, type ComparedModels, preflightModels } from '../models/compared-models.ts'
-import { serveModels, type ServedModels } from '../models/served-models.ts'
+import { preflightModel } from '../models/model-endpoint.ts'
+import { serveModel, type ServedModel } from '../models/served-model.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { junitLines, testCases } from '../export/junit-report.ts'
 import { writeTexts } from '../export/write-texts.ts'
@@ -76,7 +76,7 @@ interface Preparation {
   readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
   readonly environment: NodeJS.ProcessEnv
-  readonly models: ComparedModels
+  readonly model: ChosenPolicy
   readonly scorers: readonly Scorer[]
   readonly inputs: KnownInputs
   readonly run: ChosenRun
@@ -88,8 +88,8 @@ interface Preparation {
 /**
  * Starts or resumes an evaluation: serves the entrypoint in a child process, sends all rows to it over
  * HTTP, scores the outcomes and prints the result. Resolves with the exit code: 0 when every item has
- * ended and each eval function (without any, the reward) has scored a rollout of each model, 1 when not,
- * 3 when the pass rate is below `--min-pass-rate`, 130 after Ctrl-C.
+ * ended and each eval function (without any, the reward) has scored a rollout, 1 when not, 3 when the pass
+ * rate is below `--min-pass-rate`, 130 after Ctrl-C.
  *
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset` for invalid
  * input, `run_locked` when another process writes to the run, `damaged_run`, `storage_error`
@@ -136,7 +136,7 @@ async function prepare(
     const lines = plan.platformProblems.map((problem) => `- ${problem}\n`)
     printError(`warning: The platform would refuse ${configFile ?? ''}:\n${lines.join('')}`)
   }
-  const models = await chooseModels(flags, plan.policy, environment, checkpoint)
+  const model = checkpoint ?? (await openPolicy(policyChoice(flags, plan.policy), environment))
   const scorers = await loadScorers(flags.evalFn ?? [])
   const { queue, server, env, secrets } = plan
   const elsewhere = server
@@ -145,7 +145,7 @@ async function prepare(
   if (elsewhere !== undefined && Object.keys({ ...env, ...secrets }).length > 0) {
     printError(`warning: [env] and [secrets] of the config do not reach ${elsewhere}.\n`)
   }
-  const inputs = await findInputs(plan, flags, { models, scorers })
+  const inputs = await findInputs(plan, flags, model, scorers)
   const run = await chooseRun({ plan, flags, inputs })
   const unmatched = unmatchedRetry(run, flags)
   if (unmatched !== undefined) printError(`warning: ${unmatched}\n`)
@@ -153,13 +153,13 @@ async function prepare(
     if (!flags.quiet) printError(`${text}\n`)
   }
   const resumeWith = resumeArguments(configFile, flags, run.name)
-  return { configFile, resumeWith, plan, flags, environment, models, scorers, inputs, run, say }
+  return { configFile, resumeWith, plan, flags, environment, model, scorers, inputs, run, say }
 }
 
 async function start(initial: Preparation, interrupt: AbortSignal): Promise<number> {
-  const { plan, flags, models, say, hooks } = initial
-  say(planText(plan, initial.run, models, flags.dryRun ? 'Would start' : 'Starting'))
-  const pending = countPending(initial.run, initial.inputs, runsAgain(flags))
+  const { plan, flags, model, say, hooks } = initial
+  say(planText(plan, initial.run, model.name, flags.dryRun ? 'Would start' : 'Starting'))
+  const pending = countPending(initial.run, runsAgain(flags))
   if (flags.dryRun) {
     const served = await serve(initial, interrupt)
     say(servedText(served))
@@ -186,7 +186,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
         interrupt,
       )
     }
-    if (flags.preflight) await preflightModels(models, say, interrupt)
+    if (flags.preflight) await preflightModel(model, say, interrupt)
     const served = await serve(prepared, interrupt)
     const result = await survivingStrayRejections(async () => {
       try {
@@ -236,27 +236,22 @@ async function makeOutputRoot({ outputRoot }: EvalRunPlan): Promise<void> {
 }
 
 async function serve(
-  { models, plan, flags, environment, run }: Preparation,
+  { model, plan, flags, environment, run }: Preparation,
   signal: AbortSignal,
-): Promise<ServedModels> {
+): Promise<ServedModel> {
   const { location: runFolder, n: attempts } = run
-  return serveModels(models, { plan, flags, environment, runFolder, attempts, signal })
+  return serveModel(model, { plan, flags, environment, runFolder, attempts, signal })
 }
 
 /** Which ended items run again: with a group grader, all of a group when one of them does. */
-function againOf(
-  { run, flags }: Preparation,
-  served?: ServedModels,
-): (event: ItemEvent) => boolean {
+function againOf({ run, flags }: Preparation, served?: ServedModel): (event: ItemEvent) => boolean {
   const runAgain = runsAgain(flags)
   return served?.gradesGroups ? runsWithGroup(run, runAgain) : runAgain
 }
 
-function sayWhatRunsAgain(prepared: Preparation, served: ServedModels): void {
-  const { run, flags, inputs, say } = prepared
-  const more =
-    countPending(run, inputs, againOf(prepared, served)) -
-    countPending(run, inputs, runsAgain(flags))
+function sayWhatRunsAgain(prepared: Preparation, served: ServedModel): void {
+  const { run, flags, say } = prepared
+  const more = countPending(run, againOf(prepared, served)) - countPending(run, runsAgain(flags))
   if (more > 0) say(runAgainText(more))
 }
 
@@ -265,11 +260,11 @@ async function evaluate(
   prepared: Preparation,
   parts: {
     readonly store: RunStore
-    readonly served?: ServedModels
+    readonly served?: ServedModel
     readonly interrupt?: AbortSignal
   },
 ): Promise<EvaluationResult> {
-  const { plan, flags, models, scorers } = prepared
+  const { plan, flags, model, scorers } = prepared
   const { store, served, interrupt } = parts
   const { manifest } = store
   const idle = { run: () => Promise.reject(new Error('nothing is served')) }
@@ -280,7 +275,6 @@ async function evaluate(
     scoreName: scorers[0]?.name,
     earlier: [...store.events.values()].filter((event) => !runAgain(event)),
   })
-  const { baseline } = models
   const secrets = redaction()
   served?.onWait((pauseMs, status) => progress.wait(pauseMs, status))
   const signals = [interrupt, served?.died].filter((signal) => signal !== undefined)
@@ -288,10 +282,7 @@ async function evaluate(
     return await runEvaluation({
       names: { run: manifest.run_name, rollout: plan.rollout, dataset: plan.dataset },
       rows: manifest.rows.flatMap(({ source_row: row }) => plan.allRows[row] ?? []),
-      model: served?.primary ?? { name: models.primary.name, runner: idle },
-      ...(baseline === undefined
-        ? {}
-        : { baseline: served?.baseline ?? { name: baseline.name, runner: idle } }),
+      model: served?.model ?? { name: model.name, runner: idle },
       scorers,
       needsReward: scorers.length === 0 && (served?.hasGrader ?? true),
       n: manifest.n,
@@ -338,8 +329,7 @@ async function conclude(
     printOut(`\n${text}\n`)
   }
   if (run !== undefined && flags.junit !== undefined) {
-    const [model] = run.models
-    await writeTexts(flags.junit, junitLines(model, testCases(model)))
+    await writeTexts(flags.junit, junitLines(run.shown, testCases(run.shown)))
   }
 
   const code = exitCodeOf(result, flags)

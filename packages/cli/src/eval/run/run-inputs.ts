@@ -7,7 +7,6 @@ import { fromHere } from '../../command/surroundings.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import { digestOf, sourcesIn, withImports } from '../../inputs/source-digest.ts'
-import type { ComparedModels } from '../models/compared-models.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
 
@@ -20,13 +19,10 @@ export type KnownInputs = Omit<RunInputs, 'code'> & {
 export async function findInputs(
   plan: EvalRunPlan,
   flags: EvalRunFlags,
-  { models, scorers }: { readonly models: ComparedModels; readonly scorers: readonly Scorer[] },
+  model: ChosenPolicy,
+  scorers: readonly Scorer[],
 ): Promise<KnownInputs> {
-  const { primary, baseline } = models
   const { temperature, maxTokens } = flags
-  const modules = [primary, baseline].flatMap((model) =>
-    model?.choice.kind === 'module' ? [model.choice.file] : [],
-  )
   const evalFiles = (flags.evalFn ?? []).map((spec) =>
     moduleFile('eval function', splitSpec(spec).file),
   )
@@ -35,13 +31,11 @@ export async function findInputs(
   )
   return {
     model: {
-      name: primary.name,
-      base_url: addressOf(primary),
-      baseline: baseline?.name ?? null,
+      name: model.name,
+      base_url: addressOf(model),
       params: {
         ...(temperature === undefined ? {} : { temperature }),
         ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
-        ...(baseline === undefined ? {} : { baseline_base_url: addressOf(baseline) }),
       },
     },
     dataset: { name: plan.dataset, sha256: await digestOf([plan.datasetFile]) },
@@ -52,7 +46,7 @@ export async function findInputs(
       sha256: await digestOf(
         await withImports([
           ...(plan.server === undefined ? await sourcesIn(plan.sourceFolder, written) : []),
-          ...modules,
+          ...(model.choice.kind === 'module' ? [model.choice.file] : []),
           ...evalFiles,
         ]),
       ),

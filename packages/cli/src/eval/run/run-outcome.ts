@@ -32,19 +32,15 @@ function passRateOf({ model: { summary } }: EvaluationResult): number {
   return first.pass_rate
 }
 
-function failuresOf(
-  { incompleteReason, model, baseline }: EvaluationResult,
-  needsReward: boolean,
-): string[] {
-  const models = baseline === null ? [model] : [model, baseline]
-  const errors = models.flatMap(({ name, summary }) => {
-    const scores = Object.entries(summary.scores ?? {})
-    const missing = scores.filter(([, { graded }]) => graded === 0)
-    if (missing.length > 0)
-      return missing.map(([score]) => `${score} scored no rollout of ${name}.`)
-    const none = scores.length === 0 && summary.graded === 0 && summary.completed_samples > 0
-    return none && needsReward ? [`No rollout of ${name} got a reward.`] : []
-  })
-  if (incompleteReason === null) return errors
-  return [...errors, `The run is incomplete. ${reasonSentence(incompleteReason)}`]
+function failuresOf({ incompleteReason, model }: EvaluationResult, needsReward: boolean): string[] {
+  const { graded, completed_samples: completed, scores = {} } = model.summary
+  const missing = Object.entries(scores).filter(([, score]) => score.graded === 0)
+  const isUnscored = Object.keys(scores).length === 0 && graded === 0 && completed > 0
+  return [
+    ...missing.map(([score]) => `${score} scored no rollout of ${model.name}.`),
+    ...(isUnscored && needsReward ? [`No rollout of ${model.name} got a reward.`] : []),
+    ...(incompleteReason === null
+      ? []
+      : [`The run is incomplete. ${reasonSentence(incompleteReason)}`]),
+  ]
 }

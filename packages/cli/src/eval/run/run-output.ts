@@ -4,7 +4,6 @@ import { formatCount, formatQuantity, formatDuration, type EvaluationProgress } 
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
 import { workingFolder, oneLine } from '../../command/surroundings.ts'
-import type { ComparedModels } from '../models/compared-models.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
 
@@ -27,13 +26,12 @@ export interface ServedFacts {
 export function planText(
   plan: EvalRunPlan,
   run: ChosenRun,
-  { primary, baseline }: ComparedModels,
+  model: string,
   doing: 'Starting' | 'Would start',
 ): string {
   const { rows, n, earlier } = run
-  const models = baseline === undefined ? '' : ' × 2 models'
-  const total = rows.length * n * (baseline === undefined ? 1 : 2)
-  const size = `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')}${models} = ${formatQuantity(total, 'rollout')}`
+  const total = rows.length * n
+  const size = `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')} = ${formatQuantity(total, 'rollout')}`
   const done = earlier?.events.size ?? 0
   const resuming = doing === 'Starting' ? 'Resuming' : 'Would resume'
   const head =
@@ -54,10 +52,7 @@ export function planText(
     field('Dataset', shown.startsWith('..') ? plan.datasetFile : shown),
     field('Size', size),
     ...(withoutAnswer === 0 ? [] : [field('No answer', unanswered)]),
-    field(
-      'Model',
-      baseline === undefined ? primary.name : `${primary.name} against ${baseline.name}`,
-    ),
+    field('Model', model),
     field('Folder', run.location),
   ].join('\n')
 }
@@ -177,14 +172,13 @@ export class ProgressLine {
     this.#failures.set(errorType, (this.#failures.get(errorType) ?? 0) + 1)
   }
 
-  #warn({ source_row_index: row, run_index: run, model_tag: model, ...item }: ItemEvent): void {
+  #warn({ source_row_index: row, run_index: run, ...item }: ItemEvent): void {
     for (const [score, error] of Object.entries(item.score_errors ?? {})) {
       if (this.#warned.has(score)) continue
       this.#warned.add(score)
-      const of = model === 'baseline' ? ' (baseline)' : ''
       this.end()
       this.#output?.write(
-        `warning: Row ${row} attempt ${run}${of} got no score from ${score}: ${oneLine(error)}\n`,
+        `warning: Row ${row} attempt ${run} got no score from ${score}: ${oneLine(error)}\n`,
       )
     }
   }

@@ -12,7 +12,7 @@ import {
   commandLines,
   withCommand,
 } from '../../command/terminal-text.ts'
-import type { ShownModel } from './shown-run.ts'
+import type { ShownItems } from './shown-run.ts'
 
 /** Rollouts that failed in the same way. */
 interface FailureKind {
@@ -29,7 +29,7 @@ const mostKinds = 8
 const longestMessage = 4000
 
 /** The kinds of failures, the most frequent first; behind them the scores that are missing. */
-export function failureKinds({ events }: ShownModel): FailureKind[] {
+export function failureKinds({ events }: ShownItems): FailureKind[] {
   const failed = events.filter(({ status }) => status === 'failed')
   return [
     ...kindsOf(failed.map((event) => [event.error_type ?? 'failed', event.error_message, event])),
@@ -46,16 +46,15 @@ export function failureKinds({ events }: ShownModel): FailureKind[] {
 }
 
 /** What went wrong, by kind: one whole message of each, and the command that shows its rollout. */
-export function failureLines(run: ShownModel, several: boolean, width: number): string[] {
-  const { events, command, table } = run
+export function failureLines(run: ShownItems, width: number): string[] {
+  const { events, command } = run
   const kinds = failureKinds(run)
   if (kinds.length === 0) return []
   const failed = events.filter(({ status }) => status === 'failed')
-  const of = several ? ` of ${onOneLine(table.document.model)}` : ''
   const title =
     failed.length === 0
-      ? `Scores are missing${several ? `: ${onOneLine(table.document.model)}` : ''}`
-      : `${formatCount(failed.length)} of ${formatQuantity(events.length, 'rollout')}${of} failed`
+      ? 'Scores are missing'
+      : `${formatCount(failed.length)} of ${formatQuantity(events.length, 'rollout')} failed`
   const more = kinds.length - mostKinds
   return [
     styled(['bold', 'red'], title),
@@ -82,7 +81,7 @@ function kindsOf(occurrences: readonly Occurrence[]): FailureKind[] {
       const [first] = group
       if (first === undefined) return []
       const [type, message, event] = first
-      const item = rolloutName({ ...event, model_tag: 'primary' })
+      const item = rolloutName(event)
       return [{ type, count: group.length, message: message ?? '', item }]
     })
     .toSorted((a, b) => b.count - a.count)
@@ -91,7 +90,7 @@ function kindsOf(occurrences: readonly Occurrence[]): FailureKind[] {
 /** One kind of failures: a whole message, what to do, and the command that shows a rollout. */
 export function kindLines(
   { type, count, message, item }: FailureKind,
-  { command, reader }: ShownModel,
+  { command, reader }: ShownItems,
   width: number,
 ): string[] {
   const whole = plain(withoutProtocolNames(message)).trim()

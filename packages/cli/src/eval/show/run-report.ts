@@ -22,7 +22,6 @@ import {
 import { failureLines } from './failure-lines.ts'
 import { intervalText, valueText } from './figure-text.ts'
 import {
-  baselineLines,
   browserLines,
   commandLabel,
   figureInterval,
@@ -34,24 +33,20 @@ import {
   statusLines,
   timeNotes,
 } from './run-summary.ts'
-import type { ReportedRun, ShownModel, ShownRunState } from './shown-run.ts'
+import type { ReportedRun, ShownItems, ShownRunState } from './shown-run.ts'
 
 /**
  * Everything that there is to say about a run, in blocks: figures, scores, failures, findings, commands. Without a
  * line feed at the end.
  */
 export function runReport(run: ReportedRun, width: number): string {
-  const { models, state } = run
-  const several = models.length > 1
+  const { shown, state } = run
   const sections = [
     [...statusLines(run, width), ...planLines(run, width), ...progressLines(state, width)],
-    ...models.flatMap((model) => {
-      const lines = allFigureLines(model, several ? undefined : state, width)
-      return [several ? [styled('bold', modelTitle(model)), ...lines] : lines, scoreLines(model)]
-    }),
-    baselineLines(run, width),
-    ...models.map((model) => failureLines(model, several, width)),
-    ...models.map((model) => findingLines(model, several, width)),
+    allFigureLines(shown, state, width),
+    scoreLines(shown),
+    failureLines(shown, width),
+    findingLines(shown, width),
     commandSection(run),
   ]
   return sections
@@ -60,12 +55,8 @@ export function runReport(run: ReportedRun, width: number): string {
     .join('\n\n')
 }
 
-/** The figures of one model; with `state`, also the duration of the run. */
-function allFigureLines(
-  { table }: ShownModel,
-  state: ShownRunState | undefined,
-  width: number,
-): string[] {
+/** The figures, with the duration of the run. */
+function allFigureLines({ table }: ShownItems, state: ShownRunState, width: number): string[] {
   if (table.size === 0) return ['No rollout has ended yet.']
   // The first lines of the report have the number of rollouts and rows.
   const figures = reportFigures(table, runStatistics(table))
@@ -73,14 +64,14 @@ function allFigureLines(
     .map((figure) => (figure.key === 'mean' ? { ...figure, notes: figure.notes.slice(1) } : figure))
   const hasIntervals = figures.some((figure) => figureInterval(figure) !== undefined)
   const lines = figures.flatMap((figure) =>
-    figureLines(figure, figure.key === 'time' && state ? timeNotes(state) : [], width),
+    figureLines(figure, figure.key === 'time' ? timeNotes(state) : [], width),
   )
   if (!hasIntervals) return lines
   return [...lines, styled('dim', 'Between: 95 % confidence interval, counted by row.')]
 }
 
 /** A table of the other eval functions; none without any. */
-function scoreLines({ table, reader }: ShownModel): string[] {
+function scoreLines({ table, reader }: ShownItems): string[] {
   const { scores } = table.document.columns
   // An eval function that never gave a score has no column.
   const all = new Set([...reader.manifest.inputs.code.scorers, ...Object.keys(scores)])
@@ -106,19 +97,14 @@ function scoreLines({ table, reader }: ShownModel): string[] {
   return rows.length === 0 ? [] : tableLines([head, ...rows], { right: [1, 3] })
 }
 
-function modelTitle({ table: { document }, modelTag }: ShownModel): string {
-  return `${onOneLine(document.model)}${modelTag === 'baseline' ? ' (baseline)' : ''}`
-}
-
 /** Findings of other sections: failures, and the commands at the end. */
 const inOtherSections = new Set<Finding['key']>(['failed', 'notpassed'])
 
-function findingLines(run: ShownModel, several: boolean, width: number): string[] {
+function findingLines(run: ShownItems, width: number): string[] {
   const found = findings(run.table).filter(({ key }) => !inOtherSections.has(key))
   if (found.length === 0) return []
-  const of = several ? `: ${modelTitle(run)}` : ''
   return [
-    styled('bold', `Look at first${of}`),
+    styled('bold', 'Look at first'),
     ...found.flatMap(({ title, detail, tone, query }) => {
       const mark = { bad: styled('red', '!'), warn: styled('yellow', '!'), info: '·' }[tone]
       const [line = '', ...more] = wrapped(`${onOneLine(title)}. ${onOneLine(detail)}`, width - 2)
@@ -129,18 +115,18 @@ function findingLines(run: ShownModel, several: boolean, width: number): string[
 }
 
 function commandSection(run: ReportedRun): string[] {
-  const [model] = run.models
-  const failure = firstNotPassed(model)
-  const show = ['eval', 'show', model.command]
+  const { shown } = run
+  const failure = firstNotPassed(shown)
+  const show = ['eval', 'show', shown.command]
   return [
     ...resumeLines(run),
-    ...browserLines(model),
+    ...browserLines(shown),
     ...(failure === undefined
       ? []
       : [
           ...withCommand(commandLabel('First failure'), [...show, failure]),
           ...withCommand(commandLabel('All failures'), [...show, '--failed']),
         ]),
-    `${commandLabel('Folder')} ${plain(model.reader.location)}`,
+    `${commandLabel('Folder')} ${plain(shown.reader.location)}`,
   ]
 }

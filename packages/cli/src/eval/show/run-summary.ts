@@ -1,6 +1,5 @@
 import { formatCount, formatDuration, formatQuantity } from '@osmosis/eval'
 import {
-  compareRuns,
   findings,
   reportFigures,
   rolloutName,
@@ -24,7 +23,7 @@ import {
 } from '../../command/terminal-text.ts'
 import { failureKinds, kindLines } from './failure-lines.ts'
 import { fewestRows, intervalText } from './figure-text.ts'
-import type { ReportedRun, ShownModel, ShownRunState } from './shown-run.ts'
+import type { ReportedRun, ShownItems, ShownRunState } from './shown-run.ts'
 
 /**
  * The result of a run in about ten lines: the verdict, the main figures and the next three commands.
@@ -36,26 +35,24 @@ export function runSummary(
   run: ReportedRun,
   { width, showPlan }: { readonly width: number; readonly showPlan: boolean },
 ): string {
-  const [model] = run.models
   return [
-    ...statusLines(run, width, verdictFacts(run)),
+    ...statusLines(run, width, verdictFacts(run.shown)),
     ...(showPlan ? planLines(run, width) : []),
     ...progressLines(run.state, width),
     ...mainFigureLines(run, width),
     '',
-    ...browserLines(model),
-    ...failureCommandLines(run, width),
-    ...lastCommandLines(run, width),
+    ...browserLines(run.shown),
+    ...failureCommandLines(run.shown, width),
+    ...lastCommandLines(run),
   ].join('\n')
 }
 
 /** What the first line says beside the name and the status. */
-function verdictFacts({ models }: ReportedRun): string[] {
-  const [model] = models
-  const events = models.flatMap((one) => one.events)
+function verdictFacts(shown: ShownItems): string[] {
+  const { events, table } = shown
   const failed = events.filter(({ status }) => status === 'failed').length
-  const unearned = findings(model.table).find(({ key }) => key === 'unearned')?.count ?? 0
-  const readiness = readinessText(model)
+  const unearned = findings(table).find(({ key }) => key === 'unearned')?.count ?? 0
+  const readiness = readinessText(shown)
   return [
     ...(failed === 0
       ? []
@@ -66,7 +63,7 @@ function verdictFacts({ models }: ReportedRun): string[] {
 }
 
 /** What a trainer would get: `yes`, `yes, with losses`, `no` or `not known`; undefined when no rollout has ended. */
-function readinessText({ table }: ShownModel): string | undefined {
+function readinessText({ table }: ShownItems): string | undefined {
   const { stats, behaviour } = runStatistics(table)
   const { no_value: noValue, no_calls: noCalls, cut_off: cut, rewritten, skipped } = behaviour
   const rollouts = table.size - skipped
@@ -82,7 +79,7 @@ function readinessText({ table }: ShownModel): string | undefined {
 
 /** The name of the run and its status, with facts behind them. */
 export function statusLines(
-  { state: { status }, models: [{ name }] }: ReportedRun,
+  { state: { status }, shown: { name } }: ReportedRun,
   width: number,
   facts: readonly string[] = [],
 ): string[] {
@@ -95,16 +92,12 @@ export function statusLines(
 }
 
 /** What was evaluated, with which model, and how many rollouts that makes. */
-export function planLines({ models }: ReportedRun, width: number): string[] {
-  const [{ reader, table }] = models
+export function planLines({ shown: { reader, table } }: ReportedRun, width: number): string[] {
   const { rows, n } = reader.manifest
-  const by = models.length === 1 ? '' : ` × ${models.length} models`
-  const total = rows.length * n * models.length
+  const { rollout, dataset, model } = table.document
   const facts = [
-    onOneLine(table.document.rollout),
-    onOneLine(table.document.dataset),
-    models.map((model) => onOneLine(model.table.document.model)).join(' against '),
-    `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')}${by} = ${formatQuantity(total, 'rollout')}`,
+    ...[rollout, dataset, model].map(onOneLine),
+    `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')} = ${formatQuantity(rows.length * n, 'rollout')}`,
   ]
   return packed(facts, ' · ', width)
 }
@@ -136,33 +129,28 @@ function isMainFigure({ key, isBad = false }: ReportFigure): boolean {
 }
 
 /** One line per figure; notes that do not fit are left to `--details`. */
-function mainFigureLines({ state, models }: ReportedRun, width: number): string[] {
-  const [{ table }] = models
+function mainFigureLines({ state, shown: { table } }: ReportedRun, width: number): string[] {
   if (table.size === 0) return ['No rollout has ended yet.']
   const figures = reportFigures(table, runStatistics(table))
   const main = figures
     .filter(isMainFigure)
     .map((figure) => (figure.key === 'mean' ? { ...figure, notes: figure.notes.slice(1) } : figure))
-  return [...main.map((figure) => figureLines(figure, [], width)[0] ?? ''), costLine(state, models)]
+  return [
+    ...main.map((figure) => figureLines(figure, [], width)[0] ?? ''),
+    costLine(state, figures),
+  ]
 }
 
 /** What the run cost in all and how long it took. */
-function costLine(state: ShownRunState, models: ReportedRun['models']): string {
-  const all = models.map(({ table }) => reportFigures(table, runStatistics(table)))
-  const costs = all.flatMap((figures) => {
-    const note = figures.find(({ key }) => key === 'cost')?.notes.at(-1)
-    return note === undefined ? [] : [note]
-  })
-  const time = all[0]?.find(({ key }) => key === 'time')?.value ?? null
+function costLine(state: ShownRunState, figures: readonly ReportFigure[]): string {
+  const cost = figures.find(({ key }) => key === 'cost')?.notes.at(-1)
+  const time = figures.find(({ key }) => key === 'time')?.value ?? null
   const times =
     state.durationMs > 0 || time === null
       ? timeNotes(state)
       : [`${unitText(time, 'seconds')} per rollout`]
-  const label = costs.length === 0 ? 'Time' : 'Cost, time'
-  return (
-    styled('dim', label.padEnd(labelWidth)) +
-    [costs.join(' and '), ...times].filter(Boolean).join('; ')
-  )
+  const label = cost === undefined ? 'Time' : 'Cost, time'
+  return styled('dim', label.padEnd(labelWidth)) + [cost, ...times].filter(Boolean).join('; ')
 }
 
 const labelWidth = 13
@@ -198,64 +186,46 @@ export function timeNotes({ durationMs, done }: ShownRunState): string[] {
   return [`${formatDuration(durationMs)} in all, ${rate.toFixed(rate < 10 ? 2 : 1)} rollouts/s`]
 }
 
-/** The result of the comparison with the baseline, by pairs of rows, and the command that shows it. */
-export function baselineLines({ models: [own, baseline] }: ReportedRun, width: number): string[] {
-  if (baseline === undefined) return []
-  const { verdict, difference } = compareRuns(baseline.table, own.table)
-  if (difference.rows === 0) return []
-  return [
-    ...wrapped(`Against the baseline, pass rate: ${verdict.lead}${verdict.rest}`, width),
-    ...commandLines(['eval', 'compare', baseline.command, own.command]),
-  ]
-}
-
 /** A label in front of a command, as wide as the longest of them. */
 export function commandLabel(label: string): string {
   return styled('dim', `${label.padEnd('In the browser'.length)} `)
 }
 
 /** The command that opens the run in a browser. */
-export function browserLines({ command }: ShownModel): string[] {
+export function browserLines({ command }: ShownItems): string[] {
   return withCommand(commandLabel('In the browser'), ['eval', 'view', command])
 }
 
 /** The command that shows the first rollout of the most frequent failure, else the first that did not pass. */
-function failureCommandLines({ models }: ReportedRun, width: number): string[] {
-  for (const model of models) {
-    const [kind] = failureKinds(model)
-    if (kind === undefined) continue
-    // Without a reward the cause is all that there is to read.
-    if (model.events.every(({ reward }) => reward === null)) return kindLines(kind, model, width)
-    const { type, count, message, item } = kind
-    const text = `First failure  ${formatCount(count)} × ${onOneLine(type)}: ${oneLine(onOneLine(message))}`
-    return [
-      styled('red', cutTo(text, width)),
-      ...commandLines(['eval', 'show', model.command, item]),
-    ]
+function failureCommandLines(shown: ShownItems, width: number): string[] {
+  const { command, events } = shown
+  const [kind] = failureKinds(shown)
+  if (kind === undefined) {
+    const first = firstNotPassed(shown)
+    if (first === undefined) return []
+    return withCommand(commandLabel('First failure'), ['eval', 'show', command, first])
   }
-  const [model] = models
-  const item = firstNotPassed(model)
-  return item === undefined
-    ? []
-    : withCommand(commandLabel('First failure'), ['eval', 'show', model.command, item])
+  // Without a reward the cause is all that there is to read.
+  if (events.every(({ reward }) => reward === null)) return kindLines(kind, shown, width)
+  const { type, count, message, item } = kind
+  const text = `First failure  ${formatCount(count)} × ${onOneLine(type)}: ${oneLine(onOneLine(message))}`
+  return [styled('red', cutTo(text, width)), ...commandLines(['eval', 'show', command, item])]
 }
 
 /** `12.1`: the first rollout that did not pass. */
-export function firstNotPassed({ table, events }: ShownModel): string | undefined {
+export function firstNotPassed({ table, events }: ShownItems): string | undefined {
   const event = events.find(({ source_row_index: row, run_index: attempt }) => {
     const item = table.find(row, attempt)
     return item !== undefined && !table.passed(item)
   })
-  return event && rolloutName({ ...event, model_tag: 'primary' })
+  return event && rolloutName(event)
 }
 
-/** The command that resumes the run, else that compares it with its baseline or an earlier run, else that prints its details. */
-function lastCommandLines(run: ReportedRun, width: number): string[] {
+/** The command that resumes the run, else that compares it with an earlier run, else that prints its details. */
+function lastCommandLines(run: ReportedRun): string[] {
   const resume = resumeLines(run)
   if (resume.length > 0) return resume
-  const comparison = baselineLines(run, width)
-  if (comparison.length > 0) return comparison
-  const [{ command }] = run.models
+  const { command } = run.shown
   if (run.earlier !== undefined) {
     return withCommand(commandLabel('Compare'), ['eval', 'compare', run.earlier, command])
   }
@@ -263,11 +233,11 @@ function lastCommandLines(run: ReportedRun, width: number): string[] {
 }
 
 /** The command that resumes an incomplete run; nothing for any other. */
-export function resumeLines({ state, models, resumeArguments }: ReportedRun): string[] {
+export function resumeLines({ state, shown, resumeArguments }: ReportedRun): string[] {
   if (state.status !== 'incomplete') return []
   const label = commandLabel('Continue')
   if (resumeArguments !== undefined) return withCommand(label, resumeArguments)
-  return storedResumeLines(label, models[0].reader.manifest)
+  return storedResumeLines(label, shown.reader.manifest)
 }
 
 /** The command in the manifest; in a run without one, the inputs that are known. */

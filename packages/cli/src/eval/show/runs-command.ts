@@ -79,7 +79,6 @@ function toJson(run: RunSummary): object {
     ...(state.reason === null ? {} : { incomplete_reason: state.reason }),
     created_at: manifest.created_at,
     model: model.name,
-    baseline: model.baseline,
     rollout: code.rollout,
     dataset: dataset.name,
     rows: manifest.rows.length,
@@ -108,7 +107,7 @@ function runLines(runs: readonly RunSummary[], width: number): string[] {
             briefText(run.mean, 'plain'),
             briefText(run.passRate, 'share'),
             agoText(run.manifest.created_at),
-            modelText(run.manifest),
+            onOneLine(run.manifest.inputs.model.name),
           ],
     ),
   ]
@@ -127,7 +126,8 @@ function blockOf(run: RunSummary, width: number): string[] {
   const status = `  ${styled(format, text)}`
   if (run.manifest === null) return [title, status]
   const { manifest, measure, mean, passRate: rate } = run
-  const facts = [agoText(manifest.created_at), sizeText(manifest), modelText(manifest)]
+  const { name } = manifest.inputs.model
+  const facts = [agoText(manifest.created_at), sizeText(manifest), onOneLine(name)]
   const figures = `${onOneLine(measure)} ${briefText(mean, 'plain')}, passed ${briefText(rate, 'share')}`
   return [
     title,
@@ -138,11 +138,6 @@ function blockOf(run: RunSummary, width: number): string[] {
 
 function sizeText({ rows, n }: RunManifest): string {
   return `${formatQuantity(rows.length, 'row')} × ${formatCount(n)}`
-}
-
-function modelText({ inputs: { model } }: RunManifest): string {
-  const against = model.baseline === null ? '' : ` against ${model.baseline}`
-  return onOneLine(`${model.name}${against}`)
 }
 
 function statusCell(run: RunSummary): Cell {

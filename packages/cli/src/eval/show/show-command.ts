@@ -9,7 +9,7 @@ import {
   findRun,
   isItemName,
   runsRoot,
-  openReportedRun,
+  reportedRun,
   openShownRun,
   type ReportedRun,
   type ShownRun,
@@ -66,7 +66,7 @@ function filterOf({ failed, filter, sort }: EvalShowFlags): string | undefined {
 }
 
 async function showReport(run: ShownRun, { json, details }: EvalShowFlags): Promise<void> {
-  const reported = await openReportedRun(run)
+  const reported = reportedRun(run)
   const width = outputWidth()
   if (json === true) printJson(reportDocument(reported))
   else if (details === true) print(runReport(reported, width))
@@ -109,18 +109,13 @@ async function showItems(
   print([...list, ...(await rolloutLines(chosen, { width, full: full === true }))].join('\n'))
 }
 
-function reportDocument({ state, models }: ReportedRun): object {
-  const [{ reader, name }] = models
+function reportDocument({ state, shown: { reader, name, table } }: ReportedRun): object {
   return {
     name,
     location: reader.location,
     ...state,
     manifest: reader.manifest,
-    models: models.map(({ modelTag, table }) => ({
-      model: table.document.model,
-      model_tag: modelTag,
-      ...runStatistics(table),
-    })),
+    ...runStatistics(table),
   }
 }
 

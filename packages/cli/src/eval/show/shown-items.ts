@@ -22,9 +22,9 @@ export interface ShownItem {
 /** The transcripts of an item, by sample id. */
 export type Said = Stored<Readonly<Record<string, Trajectory>>>
 
-/** `12.1`: the name of an item in commands, for each model. */
+/** `12.1`: the name of an item in commands. */
 export function itemName({ event }: Pick<ShownItem, 'event'>): string {
-  return rolloutName({ ...event, model_tag: 'primary' })
+  return rolloutName(event)
 }
 
 /** The items of a run, by row and attempt; of one row if wanted. */
@@ -56,14 +56,13 @@ export async function filterItems(run: ShownRun, filter: string): Promise<ShownI
 
 /** The items whose transcripts contain all of the words. */
 async function findInTranscripts(
-  { reader, table, modelTag }: ShownRun,
+  { reader, table }: ShownRun,
   words: readonly string[],
 ): Promise<Set<number>> {
   let found: Set<number> | undefined
   for (const word of words) {
     const own = new Set<number>()
     for await (const event of reader.search(word)) {
-      if ((event.model_tag ?? 'primary') !== modelTag) continue
       const item = table.find(event.source_row_index, event.run_index)
       if (item !== undefined) own.add(item)
     }

@@ -15,13 +15,7 @@ import {
   trainingRuns,
   type ListedRun,
 } from '@osmosis/eval'
-import {
-  RunTable,
-  toRunDocument,
-  type ItemEvent,
-  type RunManifest,
-  parseRolloutName,
-} from '@osmosis/eval/analysis'
+import { RunTable, toRunDocument, type ItemEvent, parseRolloutName } from '@osmosis/eval/analysis'
 
 import { fromHere, fromWorkingFolder, workingFolder } from '../../command/surroundings.ts'
 import { findTrainingRun, trainingsRoot } from '../training/find-training.ts'
@@ -30,7 +24,7 @@ import { findTrainingRun, trainingsRoot } from '../training/find-training.ts'
 export interface ShownRunState {
   /** `running` while a process holds the lock of the run. */
   readonly status: 'running' | 'finished' | 'incomplete'
-  /** Ended items of all models, and their planned number. */
+  /** Ended items, and their planned number. */
   readonly done: number
   readonly total: number
   /** Why it is incomplete; null when that is not known. */
@@ -42,29 +36,27 @@ export interface ShownRunState {
 /** What a report needs of a run, from its folder or from the process that ran it. */
 type RunFacts = Pick<RunReader, 'location' | 'name' | 'manifest' | 'events'>
 
-/** The items of one model of a run. */
-export interface ShownModel {
+/** The items of a run. */
+export interface ShownItems {
   readonly reader: RunFacts
-  /** The name in messages, with `@baseline` or `@<grading>`. */
+  /** The name in messages, with `@<grading>`. */
   readonly name: string
   /** Its name in commands. */
   readonly command: string
-  readonly modelTag: 'primary' | 'baseline'
   readonly table: RunTable
   /** Its events, by row and attempt. */
   readonly events: readonly ItemEvent[]
 }
 
-/** A run, or one of its variants, with its transcripts. */
-export interface ShownRun extends ShownModel {
+/** A run, or one of its re-gradings, with its transcripts. */
+export interface ShownRun extends ShownItems {
   readonly reader: RunReader
 }
 
-/** A run with the models that it evaluated, for its report. */
+/** A run with its state, for its report. */
 export interface ReportedRun {
   readonly state: ShownRunState
-  /** The model under evaluation, and the baseline if there is one. */
-  readonly models: readonly [ShownModel, ...ShownModel[]]
+  readonly shown: ShownItems
   /** The arguments of `osmosis` that resume it. Default: those in its manifest. */
   readonly resumeArguments?: readonly string[]
   /** The name in commands of an earlier run of the config. */
@@ -76,96 +68,64 @@ export async function endedRun(
   { location, manifest, events }: Pick<RunStore, 'location' | 'manifest' | 'events'>,
   resumeArguments: readonly string[],
 ): Promise<ReportedRun> {
-  const run: RunFacts = { location, manifest, events, name: path.basename(location) }
-  const baseline = hasBaseline(run) ? [await endedModel(run, 'baseline')] : []
-  const models = [await endedModel(run, 'primary'), ...baseline] as const
-  // The command prints the reason as an error on stderr.
-  const state = { ...runState(run, false), reason: null }
-  return { state, models, resumeArguments, earlier: await earlierRun(run) }
-}
-
-/**
- * Opens what a report shows beside a run: its state and its baseline.
- *
- * @throws OsmosisError with code `damaged_run`
- */
-export async function openReportedRun(run: ShownRun): Promise<ReportedRun> {
-  const { reader } = run
-  const isVariant = run.name !== reader.name
-  const baseline =
-    !isVariant && hasBaseline(reader)
-      ? [await openShownRun({ location: reader.location, variant: 'baseline' })]
-      : []
-  return { state: runState(reader, reader.writer() !== null), models: [run, ...baseline] }
-}
-
-async function endedModel(reader: RunFacts, modelTag: 'primary' | 'baseline'): Promise<ShownModel> {
-  const events = [...reader.events.values()]
-    .filter(({ model_tag: tag = 'primary' }) => tag === modelTag)
-    .toSorted((a, b) => a.row_index - b.row_index || a.run_index - b.run_index)
-  const suffix = modelTag === 'primary' ? '' : `@${modelTag}`
-  return {
-    reader,
-    name: `${reader.name}${suffix}`,
-    command: `${await commandName(reader.location)}${suffix}`,
-    modelTag,
-    table: new RunTable(toRunDocument(reader.manifest, events, [], { modelTag })),
-    events,
+  const { name, ...run } = { location, manifest, events, name: path.basename(location) }
+  const sorted = [...events.values()].toSorted(
+    (a, b) => a.row_index - b.row_index || a.run_index - b.run_index,
+  )
+  const shown = {
+    reader: { ...run, name },
+    name,
+    command: await commandName(location),
+    table: new RunTable(toRunDocument(manifest, sorted)),
+    events: sorted,
   }
+  // The command prints the reason as an error on stderr.
+  const state = { ...runState(shown.reader, false), reason: null }
+  return { state, shown, resumeArguments, earlier: await earlierRun(shown.reader) }
+}
+
+/** A run with its state. */
+export function reportedRun(shown: ShownRun): ReportedRun {
+  return { state: runState(shown.reader, shown.reader.writer() !== null), shown }
 }
 
 /**
  * Opens a run with everything that commands show of it.
  *
- * @throws OsmosisError with code `invalid_config` when there is no such variant, `damaged_run`
+ * @throws OsmosisError with code `invalid_config` when there is no such re-grading, `damaged_run`
  */
 export async function openShownRun({ location, variant }: FoundRun): Promise<ShownRun> {
   const reader = await openRun(location)
-  const modelTag = variant === 'baseline' ? 'baseline' : 'primary'
-  const own = reader.sortedEvents.filter(({ model_tag: tag = 'primary' }) => tag === modelTag)
-  const events = await graded(reader, variant, own)
-  const notes = await reader.notes()
-  const running = reader.writer() !== null
-  const document = toRunDocument(reader.manifest, events, notes, { modelTag, running })
+  if (variant !== undefined) await assertVariant(reader, variant)
+  const { manifest, sortedEvents } = reader
+  const events =
+    variant === undefined
+      ? sortedEvents
+      : gradedEvents(manifest, sortedEvents, await reader.grades(variant))
+  const isRunning = reader.writer() !== null
   const suffix = variant === undefined ? '' : `@${variant}`
   return {
     reader,
     name: `${reader.name}${suffix}`,
     command: `${await commandName(location)}${suffix}`,
-    modelTag,
-    table: new RunTable(document),
+    table: new RunTable(toRunDocument(manifest, events, await reader.notes(), isRunning)),
     events,
   }
 }
 
-async function graded(
-  reader: RunReader,
-  variant: string | undefined,
-  events: readonly ItemEvent[],
-): Promise<readonly ItemEvent[]> {
-  if (variant === undefined) return events
-  await assertVariant(reader, variant)
-  const isBaseline = variant === 'baseline' && hasBaseline(reader)
-  return isBaseline ? events : gradedEvents(reader.manifest, events, await reader.grades(variant))
-}
-
 /**
- * Checks that the run has a baseline or a re-grading of this name.
+ * Checks that the run has a re-grading of this name.
  *
  * @throws OsmosisError with code `invalid_config`, with the names that exist
  */
 export async function assertVariant(run: RunFolder, variant: string): Promise<void> {
-  const known = [...(hasBaseline(run) ? ['baseline'] : []), ...(await run.gradings())]
+  const known = await run.gradings()
   if (known.includes(variant)) return
   const others =
     known.length === 0
-      ? 'it has neither a baseline nor re-gradings'
+      ? 'it has no re-gradings'
       : `there are ${known.map((one) => `${run.name}@${one}`).join(', ')}`
   throw new OsmosisError('invalid_config', `There is no ${run.name}@${variant}: ${others}.`)
-}
-
-function hasBaseline({ manifest }: Pick<RunFolder, 'manifest'>): boolean {
-  return manifest.inputs.model.baseline !== null
 }
 
 /**
@@ -177,7 +137,7 @@ export function runState(
   { manifest, location, events }: RunFacts,
   isRunning: boolean,
 ): ShownRunState {
-  const total = plannedItems(manifest)
+  const total = manifest.rows.length * manifest.n
   const done = events.size
   const progress = readProgress(location)
   const status = isRunning ? 'running' : done < total ? 'incomplete' : 'finished'
@@ -189,10 +149,6 @@ export function runState(
     reason: status === 'incomplete' && typeof reason === 'string' ? reason : null,
     durationMs: Number(progress['duration_ms']) || 0,
   }
-}
-
-function plannedItems({ rows, n, inputs }: RunManifest): number {
-  return rows.length * n * (inputs.model.baseline === null ? 1 : 2)
 }
 
 function readProgress(location: string): Readonly<Record<string, unknown>> {
@@ -209,7 +165,7 @@ function readProgress(location: string): Readonly<Record<string, unknown>> {
 export interface FoundRun {
   /** The folder; absolute. */
   readonly location: string
-  /** `baseline`, or the name of a re-grading; undefined for the run itself. */
+  /** The name of a re-grading; undefined for the run itself. */
   readonly variant: string | undefined
 }
 
@@ -222,7 +178,7 @@ export async function runsRoot(output: string | undefined): Promise<string> {
 
 /**
  * Finds a run by its name, the beginning of its name, its folder, `<training>/<run>`, or `latest` for the newest; each
- * may be followed by `@baseline` or `@<grading>`.
+ * may be followed by `@<grading>`.
  *
  * @throws OsmosisError with code `invalid_config` when no run matches, or several do
  */

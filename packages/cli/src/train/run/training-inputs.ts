@@ -16,7 +16,7 @@ export async function trainingInputs(
   const sources = await sourcesIn(experiment.rolloutFolder, new Set([path.dirname(folder)]))
   return {
     inputs: {
-      model: { name: '', base_url: null, baseline: null, params: sampling },
+      model: { name: '', base_url: null, params: sampling },
       dataset: { name: experiment.dataset, sha256: await digestOf([experiment.datasetFile]) },
       code: {
         rollout: experiment.rollout,

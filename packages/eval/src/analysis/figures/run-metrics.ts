@@ -211,8 +211,6 @@ export interface EvaluationSummary extends Omit<ScoreFigures, 'stats'> {
 
 /** Options of {@link evaluationSummary}. */
 export interface SummaryOptions {
-  /** The model whose items count. Default: the model under evaluation. */
-  readonly modelTag?: 'primary' | 'baseline'
   /** The configured number of attempts per row, which an incomplete run need not have reached. */
   readonly attempts: number
   readonly passThreshold: number
@@ -222,27 +220,26 @@ export interface SummaryOptions {
 
 /** Computes the `summary` of `metrics.json`. */
 export function evaluationSummary(
-  items: Iterable<ItemEvent>,
-  { modelTag = 'primary', attempts, passThreshold, scoreNames = [] }: SummaryOptions,
+  items: readonly ItemEvent[],
+  { attempts, passThreshold, scoreNames = [] }: SummaryOptions,
 ): EvaluationSummary {
-  const own = [...items].filter(({ model_tag: tag = 'primary' }) => tag === modelTag)
-  const counted = own.filter(({ status }) => status !== 'skipped')
-  const failed = own.filter(({ status }) => status === 'failed')
+  const counted = items.filter(({ status }) => status !== 'skipped')
+  const failed = items.filter(({ status }) => status === 'failed')
   const figures = (scoreOf: (item: ItemEvent) => number | null): ScoreFigures =>
     scoreFigures(counted, scoreOf, passThreshold, attempts)
   const sumOf = (key: 'tokens' | 'prompt_tokens' | 'completion_tokens'): number =>
-    own.reduce((sum, item) => sum + (item[key] ?? 0), 0)
+    items.reduce((sum, item) => sum + (item[key] ?? 0), 0)
   const { stats, pass_at_k, ...reward } = figures((item) => item.reward)
   const scores = scoreNames.map((name): [string, ScoreFigures] => [
     name,
     figures((item) => item.scores?.[name] ?? null),
   ])
   return {
-    total_samples: own.length,
+    total_samples: items.length,
     completed_samples: counted.length,
     ...reward,
     failed: failed.length,
-    skipped: own.length - counted.length,
+    skipped: items.length - counted.length,
     pass_threshold: passThreshold,
     tokens_used: sumOf('tokens'),
     prompt_tokens: sumOf('prompt_tokens'),
@@ -258,7 +255,7 @@ export function evaluationSummary(
         example: group[0]?.error_message ?? '',
       }))
       .toSorted((a, b) => b.count - a.count),
-    without_model_calls: own.filter(
+    without_model_calls: items.filter(
       ({ status, tokens, calls }) => status === 'success' && tokens === null && calls === 0,
     ).length,
   }

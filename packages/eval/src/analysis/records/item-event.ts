@@ -21,10 +21,8 @@ export interface ItemEvent {
   readonly row_index: number
   /** The attempt, from 0. */
   readonly run_index: number
-  /** Position in the dataset file, from 0. With `run_index` and `model_tag` it identifies the item. */
+  /** Position in the dataset file, from 0. With `run_index` it identifies the item. */
   readonly source_row_index: number
-  /** Only where two models are compared. */
-  readonly model_tag?: 'primary' | 'baseline'
   readonly rollout_id: string
   readonly status: ItemEventStatus
   /** The mean over the samples in training; null when there is none or one of them has no reward. */
@@ -85,7 +83,7 @@ export interface ItemEvent {
  * A line of `notes.jsonl`: a person's note about an item. The last note of an item counts; one without tag
  * and text removes it.
  */
-export interface RunNote extends Pick<ItemEvent, 'source_row_index' | 'run_index' | 'model_tag'> {
+export interface RunNote extends Pick<ItemEvent, 'source_row_index' | 'run_index'> {
   /** A short label by which items are found, e.g. `skipped check`; null for a note without one. */
   readonly tag: string | null
   readonly text: string
@@ -95,14 +93,13 @@ export interface RunNote extends Pick<ItemEvent, 'source_row_index' | 'run_index
 
 /**
  * The name of an item for people: `12.3` is the third attempt at row 12 of the dataset, whose first row is
- * 0; `12.3@baseline` is that of the baseline. In files an attempt is `run_index`, from 0.
+ * 0. In files an attempt is `run_index`, from 0.
  */
 export function rolloutName({
   source_row_index: row,
   run_index: attempt,
-  model_tag: tag,
-}: Pick<ItemEvent, 'source_row_index' | 'run_index' | 'model_tag'>): string {
-  return `${row}.${attempt + 1}${tag === 'baseline' ? '@baseline' : ''}`
+}: Pick<ItemEvent, 'source_row_index' | 'run_index'>): string {
+  return `${row}.${attempt + 1}`
 }
 
 /** A row, or an attempt at it, that a person named. */

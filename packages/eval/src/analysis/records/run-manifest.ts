@@ -19,8 +19,6 @@ export interface RunInputs {
     readonly name: string
     /** URL of the endpoint, without user and password; null for a module. */
     readonly base_url: string | null
-    /** The model it is compared with. */
-    readonly baseline: string | null
     /** Parameters of the model calls, e.g. `{ temperature: 0.7 }`. */
     readonly params: Readonly<Record<string, unknown>>
   }

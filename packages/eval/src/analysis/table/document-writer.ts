@@ -82,10 +82,9 @@ export class DocumentWriter {
     }
   }
 
-  /** Writes an item and returns its place; null for an item of another model. */
-  put(event: ItemEvent): number | null {
-    const { columns, modelTag } = this.#document
-    if ((event.model_tag ?? 'primary') !== modelTag) return null
+  /** Writes an item and returns its place. */
+  put(event: ItemEvent): number {
+    const { columns } = this.#document
     const { source_row_index: row, run_index: attempt } = event
     this.addRow({ source_row: row, key: event.row_key })
     const key = itemKey(row, attempt)
@@ -217,26 +216,17 @@ function define<T>(record: Record<string, T>, name: string, value: T): void {
   })
 }
 
-/** Options of {@link toRunDocument}. */
-export interface RunDocumentOptions {
-  /** The model whose items are included. Default: the model under evaluation. */
-  readonly modelTag?: 'primary' | 'baseline'
-  /** Default: false. */
-  readonly running?: boolean
-}
-
 /** The document of a run. The last event of an item counts. */
 export function toRunDocument(
   manifest: RunManifest,
   events: Iterable<ItemEvent>,
   notes: Iterable<RunNote> = [],
-  { modelTag = 'primary', running = false }: RunDocumentOptions = {},
+  running = false,
 ): RunDocument {
   const { model, dataset, code } = manifest.inputs
   const document: RunDocument = {
     name: manifest.run_name,
-    model: modelTag === 'primary' ? model.name : (model.baseline ?? model.name),
-    modelTag,
+    model: model.name,
     rollout: code.rollout,
     dataset: dataset.name,
     inputs: describeInputs(manifest),
@@ -251,7 +241,7 @@ export function toRunDocument(
     purposes: [],
     toolUses: [],
     columns: emptyColumns(),
-    notes: [...notes].filter(({ model_tag: tag = 'primary' }) => tag === modelTag),
+    notes: [...notes],
   }
   const writer = DocumentWriter.of(document)
   for (const row of manifest.rows) writer.addRow(row)
@@ -260,19 +250,14 @@ export function toRunDocument(
 }
 
 /**
- * Adds new items and replaces items that ended again. Events of another model are ignored. For the
- * document of a {@link RunTable}, use its `append`.
+ * Adds new items and replaces items that ended again. For the document of a {@link RunTable}, use its
+ * `append`.
  *
  * @returns the places of the items that were added or replaced
  */
 export function appendEvents(document: RunDocument, events: Iterable<ItemEvent>): number[] {
   const writer = DocumentWriter.of(document)
-  const places = new Set<number>()
-  for (const event of events) {
-    const place = writer.put(event)
-    if (place !== null) places.add(place)
-  }
-  return [...places]
+  return [...new Set(Array.from(events, (event) => writer.put(event)))]
 }
 
 /**

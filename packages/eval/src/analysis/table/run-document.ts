@@ -7,7 +7,6 @@ import type { RunNote } from '../records/item-event.ts'
 export interface RunDocument {
   readonly name: string
   readonly model: string
-  readonly modelTag: 'primary' | 'baseline'
   readonly rollout: string
   readonly dataset: string
   /** What it was made with, besides the model, by names for readers. */

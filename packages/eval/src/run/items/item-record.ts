@@ -216,8 +216,6 @@ export interface ItemScores {
 export interface EventContext {
   readonly row: RunRow
   readonly scores: ItemScores
-  /** Whether there are two models. */
-  readonly isCompared: boolean
   /** Removes secrets. Applied to an error before it is shortened, because half a secret is not found. */
   readonly redact: <T>(data: T) => T
 }
@@ -226,7 +224,7 @@ export interface EventContext {
 export function toEndedItem(
   item: EvaluationItem,
   outcome: ItemOutcome,
-  { row, scores: { scores, scoreErrors }, isCompared, redact }: EventContext,
+  { row, scores: { scores, scoreErrors }, redact }: EventContext,
 ): EndedItem {
   const { usage } = outcome
   const { metrics, gradingMs } = outcome.record
@@ -247,7 +245,6 @@ export function toEndedItem(
     row_index: item.rowIndex,
     run_index: item.runIndex,
     source_row_index: item.row.sourceRowIndex,
-    ...(isCompared ? { model_tag: item.model } : {}),
     rollout_id: item.rolloutId,
     status: outcome.status,
     reward: outcome.reward,

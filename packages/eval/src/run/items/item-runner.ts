@@ -8,20 +8,16 @@ import type { GradedRollout } from '../../store/write/run-store.ts'
 /** How an item ended; `skipped`: all its samples were removed from training. */
 export type ItemStatus = 'success' | 'failed' | 'skipped'
 
-/** Which model an item belongs to: the one under evaluation, or the one it is compared with. */
-export type ModelTag = 'primary' | 'baseline'
-
-/** One attempt of a model at a row. */
+/** One attempt at a row. */
 export interface EvaluationItem {
-  /** Unique; includes row, attempt and baseline for readers of logs. */
+  /** Unique; includes row and attempt for readers of logs. */
   readonly rolloutId: string
   readonly row: DatasetRow
   /** Position in the selected rows, from 0. */
   readonly rowIndex: number
   /** The attempt, from 0. */
   readonly runIndex: number
-  readonly model: ModelTag
-  /** The group of attempts of this model at this row, and the number of this attempt. */
+  /** The group of attempts at this row, and the number of this attempt. */
   readonly group: Required<RolloutGroup>
 }
 
@@ -86,7 +82,7 @@ export interface ItemRunOptions {
   readonly onEnd?: (outcome: ItemOutcome) => Promise<void>
 }
 
-/** Runs the items of one model: as a workflow, or as an agent loop. */
+/** Runs items: as a workflow, or as an agent loop. */
 export interface ItemRunner {
   /**
    * Runs an item to its end; failures of the rollout are outcomes.

@@ -28,7 +28,7 @@ import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from '../run/evaluation-plan.ts'
 import type { InFlight, ServedFacts } from '../run/run-output.ts'
 import { cachedPolicy, type CachedPolicy } from './cached-policy.ts'
-import { type ComparedModels, namingEndpoint } from './compared-models.ts'
+import { namingEndpoint } from './model-endpoint.ts'
 import {
   askHealth,
   attachServer,
@@ -44,8 +44,8 @@ const defaultInFlight = 16
 /** Time limit of a health check. Milliseconds. */
 const healthMs = 10_000
 
-/** Options of {@link serveModels}. */
-export interface ServeModelsOptions {
+/** Options of {@link serveModel}. */
+export interface ServeModelOptions {
   readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
   /** Environment of the process of the entrypoint, to which the plan adds variables. */
@@ -58,11 +58,9 @@ export interface ServeModelsOptions {
   readonly signal: AbortSignal
 }
 
-/** The models of an evaluation, with the server that runs their rollouts. */
-export interface ServedModels extends ServedFacts {
-  readonly primary: EvaluatedModel
-  /** Undefined without a baseline. */
-  readonly baseline: EvaluatedModel | undefined
+/** The model of an evaluation, with the server that runs its rollouts. */
+export interface ServedModel extends ServedFacts {
+  readonly model: EvaluatedModel
   readonly kind: EvaluatedServer['kind']
   /** Whether the attempts at a row are graded together. */
   readonly gradesGroups: boolean
@@ -74,21 +72,21 @@ export interface ServedModels extends ServedFacts {
   readonly died: AbortSignal
   /** A sentence about how to make the run shorter; undefined without one. */
   advise(): Promise<string | undefined>
-  /** Ends that process, then the controllers and trainers that received from it. */
+  /** Ends that process, then the controller or trainer that received from it. */
   close(): Promise<void>
 }
 
 /**
- * Serves the entrypoint of a plan in a process of its own, or uses a running server. Opens a driver for
- * each model: a controller for a workflow, a trainer for an agent loop.
+ * Serves the entrypoint of a plan in a process of its own, or uses a running server. Opens a driver: a
+ * controller for a workflow, a trainer for an agent loop.
  *
  * @throws OsmosisError with code `invalid_entrypoint` when it cannot be served, `invalid_config` for
  * flags that do not apply to what it exports
  */
-export async function serveModels(
-  { primary, baseline }: ComparedModels,
-  options: ServeModelsOptions,
-): Promise<ServedModels> {
+export async function serveModel(
+  chosen: ChosenPolicy,
+  options: ServeModelOptions,
+): Promise<ServedModel> {
   const { plan, flags, runFolder, signal } = options
   const server =
     plan.server === undefined
@@ -99,7 +97,7 @@ export async function serveModels(
     for (const part of opened) await part.close()
   }
   let waitListener: PatientPolicyOptions['onWait']
-  async function toModel(chosen: ChosenPolicy, thread?: WatchedThread): Promise<EvaluatedModel> {
+  async function toModel(thread: WatchedThread | undefined): Promise<EvaluatedModel> {
     const watched = watchPolicy(chosen.policy, { advise: policyAdvice(chosen) })
     const parametrised = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
     const price = plan.policy.workspace.prices.get(chosen.name)
@@ -139,8 +137,7 @@ export async function serveModels(
       Math.min(availableParallelism(), inFlight.limit) > 1
     const thread = workersMayHelp ? await watchThread(server) : undefined
     return {
-      primary: await toModel(primary, thread),
-      baseline: baseline && (await toModel(baseline, thread)),
+      model: await toModel(thread),
       kind: server.kind,
       hasGrader: server.hasGrader,
       limitsCalls: server.limitsCalls,
@@ -166,7 +163,7 @@ async function serveEntrypoint({
   environment,
   runFolder,
   signal,
-}: ServeModelsOptions): Promise<EvaluatedServer> {
+}: ServeModelOptions): Promise<EvaluatedServer> {
   const { entrypoint, folder, secrets, queue } = plan
   const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
   const env = { ...environment, ...plan.env, ...secrets, ...queue?.env, ...artifacts }
@@ -192,7 +189,7 @@ async function serveEntrypoint({
 
 function assertFlagsFit(
   { kind, groupMinSize, hasGrader }: EvaluatedServer,
-  { plan, flags, attempts }: ServeModelsOptions,
+  { plan, flags, attempts }: ServeModelOptions,
 ): void {
   const { rollout, graderTimeoutSeconds } = plan
   const { maxTurns, evalFn = [], grader: wantsGrader } = flags
@@ -224,7 +221,7 @@ interface ServedPolicy {
 async function openDriver(
   evaluated: EvaluatedServer,
   { policy, recorded, chosen }: ServedPolicy,
-  { plan, flags, runFolder }: Pick<ServeModelsOptions, 'plan' | 'flags' | 'runFolder'>,
+  { plan, flags, runFolder }: Pick<ServeModelOptions, 'plan' | 'flags' | 'runFolder'>,
 ): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
   const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
   const { kind, url, apiKey } = evaluated
@@ -276,7 +273,7 @@ function withParams(policy: PolicyModel, params: Record<string, number>): Policy
 function cacheOf(
   policy: PolicyModel,
   { choice }: ChosenPolicy,
-  { flags, plan }: ServeModelsOptions,
+  { flags, plan }: ServeModelOptions,
 ): CachedPolicy | undefined {
   if (!flags.cache || choice.kind === 'module' || choice.kind === 'checkpoint') return undefined
   const address = choice.kind === 'endpoint' ? choice.baseUrl : null
@@ -341,7 +338,7 @@ async function inFlightOf(
 function forGroups(
   inFlight: InFlight,
   { groupMinSize }: EvaluatedServer,
-  { attempts }: ServeModelsOptions,
+  { attempts }: ServeModelOptions,
 ): InFlight {
   if (groupMinSize === null || inFlight.limit >= attempts) return inFlight
   const why = `raised from ${inFlight.limit}, because the grader sees the ${attempts} attempts at a row together`
