@@ -124,7 +124,7 @@ export async function correctInstructions(framework: Framework): Promise<string>
 /** The problems that the checks of a workspace find. */
 export async function problemsOf(framework: Framework): Promise<unknown[]> {
   const folder = folderOf(framework)
-  const checks = await osmosis(['rollout', 'validate', '--json'], folder)
+  const checks = await osmosis(['validate', '--json'], folder)
   expect(checks.code).toBe(0)
   const { rollouts } = JSON.parse(checks.stdout) as {
     rollouts: [{ findings: { level: string }[] }]

@@ -3,8 +3,6 @@ import { readFileSync } from 'node:fs'
 import { Command, Help, type OutputConfiguration } from '@commander-js/extra-typings'
 import type { Command as UntypedCommand } from 'commander'
 
-import { addTestCommand } from './agent-loop/test.ts'
-import { addValidateLoopCommand } from './agent-loop/validate.ts'
 import { groups } from './command/flags.ts'
 import {
   printError,
@@ -32,9 +30,10 @@ import { addHostedEvalCommands } from './platform/runs/hosted-evals.ts'
 import { addSecretCommands } from './platform/secret.ts'
 import { addInitCommand } from './rollout/init.ts'
 import { addSendCommand } from './rollout/send.ts'
-import { addValidateCommand } from './rollout/validate.ts'
 import { addServeCommand } from './serve/serve.ts'
 import { addTrainCommands } from './train/train.ts'
+import { addTestCommand } from './try/test.ts'
+import { addValidateCommand } from './try/validate.ts'
 import { addWorkerCommand } from './worker/worker.ts'
 
 /**
@@ -55,7 +54,7 @@ export function createProgram(
     .configureOutput(silent ? { ...commandOutput, writeErr: () => {} } : commandOutput)
   addServeCommand(program)
   addWorkerCommand(program)
-  addValidateLoopCommand(program)
+  addValidateCommand(program, setExitCode)
   addTestCommand(program, setExitCode)
   const evals = program
     .command('eval')
@@ -74,7 +73,6 @@ export function createProgram(
   addPlatformCommands(program, evals, { version: packageVersion(), setExitCode })
   const rollouts = program.command('rollout').description('add rollouts, and run single ones')
   addInitCommand(rollouts, setExitCode)
-  addValidateCommand(rollouts, setExitCode)
   addSendCommand(rollouts, setExitCode)
   addDoctorCommand(program, setExitCode)
   // Each subcommand has its own type, so a list of commands is untyped.

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 
 import { inWorkspace, run as osmosis, start } from './in-process.ts'
 import { endpoint, noRetries, refuse, say } from './model-endpoint.ts'
-import { startOsmosis, temporaryFolder, workspace, type Finished } from './osmosis.ts'
+import { startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
 
 inWorkspace()
 
@@ -25,63 +25,83 @@ async function isWrongUse(...args: string[]): Promise<string> {
   return stderr
 }
 
-describe('osmosis validate', () => {
+describe('osmosis validate -m', () => {
+  const validated = async (spec: string): Promise<{ code: number | null; findings: string }> => {
+    const { code, stdout } = await osmosis(['validate', '-m', spec])
+    return { code, findings: stdout.replace(`${spec}\n`, '').replaceAll(/\s+/g, ' ') }
+  }
+
   it('finds nothing wrong with a good loop, an instance, a class or the only one of a file', async () => {
     for (const spec of [
       adder,
       'rollouts/agent-loops/adder.ts:Adder',
       'rollouts/agent-loops/adder.ts',
     ]) {
-      expect(await osmosis(['validate', '-m', spec])).toEqual({
-        code: 0,
-        stdout: "Agent loop 'adder' validated successfully.\n  - Tools: 1\n",
-        stderr: '',
-      } satisfies Finished)
+      const { code, findings } = await validated(spec)
+      expect(code).toBe(0)
+      expect(findings).toMatch(/^ok entrypoint exports the agent loop 'adder' with 1 tool warn/)
     }
   })
 
   it('takes the name of the export to begin at the last colon', async () => {
     const folder = path.join(temporaryFolder(), 'a:b')
     symlinkSync(path.join(workspace, 'rollouts/agent-loops'), folder)
-    expect(await osmosis(['validate', '-m', `${folder}/adder.ts:agentLoop`])).toMatchObject({
-      code: 0,
-      stderr: '',
-    })
+    expect(await validated(`${folder}/adder.ts:agentLoop`)).toMatchObject({ code: 0 })
   })
 
   it('warns of what looks wrong, and fails for what is', async () => {
-    expect(await osmosis(['validate', '-m', 'rollouts/agent-loops/faulty.ts:doubtful'])).toEqual({
-      code: 0,
-      stdout: "Agent loop 'doubtful' validated successfully.\n  - Tools: 1\n  - Warnings: 1\n",
-      stderr:
-        "warning: [MISSING_FUNCTION_DESCRIPTION] tools[0].function.description: Function should have a 'description' for better LLM understanding\n",
-    })
-    expect(await fails('validate', '-m', 'rollouts/agent-loops/faulty.ts:wrong')).toContain(
-      '[GET_TOOLS_RETURNS_NONE]',
+    const doubtful = await validated('rollouts/agent-loops/faulty.ts:doubtful')
+    expect(doubtful.code).toBe(0)
+    expect(doubtful.findings).toContain(
+      "warn entrypoint [MISSING_FUNCTION_DESCRIPTION] tools[0].function.description: Function should have a 'description' for better LLM understanding",
     )
+    const wrong = await validated('rollouts/agent-loops/faulty.ts:wrong')
+    expect(wrong.code).toBe(1)
+    expect(wrong.findings).toMatch(/^fail entrypoint .*\[GET_TOOLS_RETURNS_NONE\]/)
   })
 
   it.each([
-    ['nowhere.ts:agentLoop', /^error: The agent loop file .*nowhere\.ts does not exist\.\n$/],
+    ['nowhere.ts:agentLoop', 'nowhere.ts does not exist.'],
     [
       'rollouts/agent-loops/adder.ts:loop',
-      /^error: rollouts\/agent-loops\/adder\.ts has no export 'loop'\. Its exports: Adder, agentLoop, number\.\n$/,
+      "adder.ts has no export 'loop'. Its exports: Adder, agentLoop, number.",
     ],
     [
       'rollouts/agent-loops/adder.ts:number',
-      /^error: 'number' must be a RolloutAgentLoop or a subclass of it, got number\.\n$/,
+      "'number' must be a RolloutAgentLoop or a subclass of it, got number.",
     ],
-    [
-      'rollouts/agent-loops/faulty.ts',
-      /^error: rollouts\/agent-loops\/faulty\.ts should export one agent loop, or name the one meant as rollouts\/agent-loops\/faulty\.ts:<export>\. It exports: choosy, doubtful, wrong\.\n$/,
-    ],
-    [
-      'rollouts/agent-loops/faulty.ts:Unmakeable',
-      /^error: Cannot instantiate 'Unmakeable': no settings\n$/,
-    ],
-    ['rollouts/broken/throws.ts', /^error: Cannot load the agent loop .*throws\.ts:1/s],
+    ['rollouts/agent-loops/faulty.ts', 'faulty.ts:<export>. It exports: choosy, doubtful, wrong.'],
+    ['rollouts/agent-loops/faulty.ts:Unmakeable', "Cannot instantiate 'Unmakeable': no settings"],
+    ['rollouts/broken/throws.ts', 'Cannot load the entrypoint'],
   ])('says what is wrong with %s', async (spec, message) => {
-    expect(await fails('validate', '-m', spec)).toMatch(message)
+    const { code, findings } = await validated(spec)
+    expect(code).toBe(1)
+    expect(findings).toContain(message)
+  })
+})
+
+describe('osmosis test of a workflow', () => {
+  const test = [
+    'test',
+    '-m',
+    'rollouts/echo/main.ts',
+    '-d',
+    'data/words.jsonl',
+    '--policy',
+    'policies/echo.ts',
+  ]
+
+  it('runs every row with its grader, and says how each went', async () => {
+    const { code, stdout } = await osmosis([...test, '--limit', '2'])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(
+      /^\[1\/2\] Row 0: OK \(.*, reward 1\)\n\[2\/2\] Row 1: OK \(.*, reward 1\)\n/,
+    )
+    expect(stdout).toContain('Mean reward: 1.000 (2 rewards)')
+  })
+
+  it('refuses flags that only agent loops have', async () => {
+    expect(await fails(...test, '--max-turns', '3')).toContain('are for agent loops')
   })
 })
 

@@ -17,9 +17,6 @@ it.each([
   writeFileSync(path.join(folder, 'server.ts'), program)
   if (manifest) writeFileSync(path.join(folder, 'package.json'), JSON.stringify(manifest))
 
-  expect(await osmosis(['validate', '-m', spec], {}, folder)).toEqual({
-    code: 0,
-    stdout: "Agent loop 'adder' validated successfully.\n  - Tools: 1\n",
-    stderr: '',
-  })
+  const { code, stdout } = await osmosis(['validate', '-m', spec], {}, folder)
+  expect([code, stdout]).toEqual([0, expect.stringContaining("the agent loop 'adder' with 1 tool")])
 })

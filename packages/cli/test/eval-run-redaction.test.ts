@@ -135,7 +135,7 @@ describe('a key that its endpoint repeats', () => {
         ...model(url),
       ],
     ],
-    ['rollout validate', (url: string) => ['rollout', 'validate', 'echo', ...model(url)]],
+    ['validate', (url: string) => ['validate', 'echo', ...model(url)]],
   ])('is in nothing that %s prints or stores', async (_name, args) => {
     const root = temporaryWorkspace({
       'configs/eval/echo.toml': evalConfig('echo'),

@@ -70,7 +70,7 @@ const commands: readonly string[] = [
   'eval export $runs/stored --junit -',
   'test -m rollouts/agent-loops/adder.ts -d data/sums.jsonl --policy policies/adding.ts --limit 1',
   'validate -m rollouts/agent-loops/adder.ts',
-  'rollout validate rollouts/echo/main.ts',
+  'validate -m rollouts/echo/main.ts',
   'rollout init --help',
   'rollout send --help',
   'doctor',

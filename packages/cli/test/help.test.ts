@@ -20,7 +20,6 @@ const commands = [
   'eval rubric',
   'rollout init',
   'rollout send',
-  'rollout validate',
   'auth login',
   'dataset upload',
   'secret set',

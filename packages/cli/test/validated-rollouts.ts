@@ -41,7 +41,7 @@ export interface Report {
 
 /** Validates, and parses the findings: \`level check: message\`. */
 export async function validate(...args: readonly string[]): Promise<Report> {
-  const { code, stdout, stderr } = await run(['rollout', 'validate', ...args, '--json'])
+  const { code, stdout, stderr } = await run(['validate', ...args, '--json'])
   if (stdout === '') throw new Error(stderr)
   const { rollouts } = JSON.parse(stdout) as {
     rollouts: { findings: { level: string; check: string; message: string }[] }[]

@@ -93,7 +93,7 @@ it.each([
   ['rollout', 'init', long],
   ['rollout', 'send', long, '-d', 'data/words.jsonl'],
   ['rollout', 'send', 'rollouts/echo/main.ts', '9', '-d', 'data/words.jsonl'],
-  ['rollout', 'validate', long],
+  ['validate', long],
   ['dataset', 'validate', long],
   ['dataset', 'list', '--env-file', long],
   ['secret', 'set', long],

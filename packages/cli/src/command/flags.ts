@@ -41,10 +41,6 @@ export const runsFolder = [
   'folder of the runs (default: .osmosis/evals in the workspace)',
 ] as const
 
-/** Help text of the argument that names an agent loop. */
-export const agentLoopModule =
-  'an agent loop: <file>:<export>, e.g. server.ts:agentLoop; without :<export> the only one there'
-
 /** An example at the end of the help of a command. */
 export function example(line: string): string {
   return `\nExample:\n  $ ${line}\n`

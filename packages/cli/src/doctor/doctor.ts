@@ -5,7 +5,7 @@ import path from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import type { CheckFinding } from '../command/findings.ts'
+import type { CheckFinding } from '../checks/finding.ts'
 import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { fromHere, printJson, printOut, workingFolder } from '../command/surroundings.ts'
 import { readEnvironment } from '../inputs/environment.ts'
@@ -45,7 +45,7 @@ export function addDoctorCommand(program: Command, setExitCode: SetExitCode): vo
  * exit code: 1 when a check failed, else 0.
  */
 async function diagnose(flags: FlagsOf<typeof declareDoctor>): Promise<number> {
-  const { exitCodeOf, findingLines } = await import('../command/findings.ts')
+  const { exitCodeOf, findingLines } = await import('../checks/finding.ts')
   const findings =
     flags.baseUrl === undefined ? await machineAndWorkspace(flags) : await endpointOf(flags)
   if (flags.json === true) printJson({ findings })
@@ -55,7 +55,7 @@ async function diagnose(flags: FlagsOf<typeof declareDoctor>): Promise<number> {
 
 async function endpointOf(flags: FlagsOf<typeof declareDoctor>): Promise<CheckFinding[]> {
   const { choosePolicy } = await import('../inputs/choose-policy.ts')
-  const { endpointFindings } = await import('./endpoint-checks.ts')
+  const { endpointFindings } = await import('../checks/endpoint-checks.ts')
   const { closing } = await import('../command/process.ts')
   return closing(await choosePolicy(flags, readEnvironment()), endpointFindings)
 }
@@ -65,10 +65,10 @@ async function machineAndWorkspace({
   fix,
 }: FlagsOf<typeof declareDoctor>): Promise<CheckFinding[]> {
   const { findWorkspaceRoot } = await import('@osmosis/eval')
-  const { ok, warn } = await import('../command/findings.ts')
-  const { machineFindings } = await import('./installation-checks.ts')
-  const { packageFindings } = await import('./installation-checks.ts')
-  const { policyFindings, workspaceFindings } = await import('./workspace-checks.ts')
+  const { ok, warn } = await import('../checks/finding.ts')
+  const { machineFindings, packageFindings } = await import('../checks/installation-checks.ts')
+  const { configFinding, policyFindings, secretFindings, workspaceConfigs } =
+    await import('../checks/workspace-checks.ts')
   const environment = readEnvironment()
   const toml = fromHere('osmosis.toml')
   const created = fix === true ? await createFolders(await findWorkspaceRoot(toml)) : []
@@ -88,10 +88,12 @@ async function machineAndWorkspace({
       ),
     )
   } else {
+    const configs = await workspaceConfigs(workspace)
     findings.push(
       ok('workspace', workspace),
       ...created.map((folder) => ok('workspace', `created ${folder}/`)),
-      ...(await workspaceFindings(workspace, environment)),
+      ...(await Promise.all(configs.map(async (config) => configFinding(config)))),
+      ...secretFindings(configs, environment),
       ...(await policyFindings(workspace, environment, online === true)),
     )
   }

@@ -1,9 +1,10 @@
+import { AgentLoopValidationError, formatIssue, validateAgentLoop } from '@osmosis/agent-loop'
 import { errorMessage } from '@osmosis/core'
 
 import { hasSchema, rowCheckOf } from '../serve/served-workflow.ts'
 import { answerRowChecks } from '../serve/server-channel.ts'
 import type { EntrypointReport } from './entrypoint-process.ts'
-import { checkAgentLoop, loadEntrypoint, type LoadedEntrypoint } from './load-entrypoint.ts'
+import { loadEntrypoint, type LoadedEntrypoint } from './load-entrypoint.ts'
 
 // `entrypoint-process` starts this module, with the entrypoint as its argument.
 const [spec = ''] = process.argv.slice(2)
@@ -17,8 +18,10 @@ try {
 
 async function inspect(loaded: LoadedEntrypoint): Promise<EntrypointReport> {
   if (loaded.kind === 'agent-loop') {
-    const problem = await checkAgentLoop(loaded.loop).then(() => null, errorMessage)
-    return { kind: 'agent-loop', problem }
+    const { valid, errors, warnings, toolCount } = await validateAgentLoop(loaded.loop)
+    const problem = valid ? null : new AgentLoopValidationError(errors).message
+    const { name } = loaded.loop
+    return { kind: 'agent-loop', name, toolCount, problem, warnings: warnings.map(formatIssue) }
   }
   const { grader, workflowConfig, graderConfig } = loaded.entrypoint
   answerRowChecks(rowCheckOf(loaded.entrypoint))

@@ -15,8 +15,14 @@ export type EntrypointReport =
       readonly missing: readonly string[]
       readonly hasSchema: boolean
     }
-  /** `problem` says why the loop cannot serve rollouts. */
-  | { readonly kind: 'agent-loop'; readonly problem: string | null }
+  | {
+      readonly kind: 'agent-loop'
+      readonly name: string
+      readonly toolCount: number
+      /** Why the loop cannot serve rollouts; null when it can. */
+      readonly problem: string | null
+      readonly warnings: readonly string[]
+    }
   | { readonly kind: 'failed'; readonly message: string; readonly isDependency: boolean }
 
 /** The process that loads an entrypoint. */

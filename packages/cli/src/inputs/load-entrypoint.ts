@@ -19,6 +19,9 @@ export type LoadedEntrypoint = { readonly file: string } & (
   | { readonly kind: 'agent-loop'; readonly loop: RolloutAgentLoop }
 )
 
+/** An agent loop and the path of its file, for messages. */
+export type LoadedAgentLoop = Extract<LoadedEntrypoint, { readonly kind: 'agent-loop' }>
+
 /**
  * Loads an entrypoint: the workflow that a module exports, or an agent loop, which may be named as in
  * `server.ts:agentLoop`.
@@ -72,27 +75,6 @@ function workflowIn(exports: Readonly<Record<string, unknown>>): Entrypoint | un
 
 function invalid(message: string, cause?: unknown): OsmosisError {
   return new OsmosisError('invalid_entrypoint', message, { cause })
-}
-
-/** An agent loop and the path of its file, for messages. */
-export interface LoadedAgentLoop {
-  readonly loop: RolloutAgentLoop
-  readonly file: string
-}
-
-/**
- * Loads an agent loop: `server.ts:agentLoop`, or `server.ts` when that exports only one. A class
- * is instantiated without arguments.
- *
- * @throws OsmosisError with code `invalid_entrypoint`
- */
-export async function loadAgentLoop(spec: string): Promise<LoadedAgentLoop> {
-  const { file, name } = splitSpec(spec)
-  const loaded = await loadExports('agent loop', file)
-  return {
-    loop: name === undefined ? onlyLoop(loaded) : toLoop(namedExport(loaded, name), name),
-    file: loaded.file,
-  }
 }
 
 /** The exported agent loops, each with its first name. */

@@ -15,7 +15,7 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RolloutStatus } from '@osmosis/protocol'
 import { untilAborted } from '@osmosis/core/http'
 
-import { messageLines } from '../../agent-loop/run-row.ts'
+import { messageLines } from '../../try/test/run-row.ts'
 import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
 import { interruptedExitCode } from '../../command/exit-codes.ts'
 import {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { evalConfig } from './temporary-workspace.ts'
 import { good, takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
 
-describe('osmosis rollout validate', () => {
+describe('osmosis validate', () => {
   it('names a rollout without a sample', async () => {
     workspaceOf(`await say('main')`)
     const { code, findings } = await validate('one')
@@ -69,7 +69,7 @@ export const loop = new Loop()`,
     const { code, findings } = await validate('-m', 'loop.ts:loop', '-d', 'data/words.jsonl')
     expect(code).toBe(1)
     expect(findings).toEqual([
-      'ok entrypoint: exports an agent loop',
+      "ok entrypoint: exports the agent loop 'loop' with 0 tools",
       'ok model calls: 1 reached the policy',
       'fail reward: No reward was set for the conversation.',
       'ok this machine: can train it: osmosis train local',

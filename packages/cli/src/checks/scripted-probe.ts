@@ -1,3 +1,30 @@
+import { scriptedPolicy } from '@osmosis/controller'
+
+interface ProbedTool {
+  readonly function?: { readonly name?: string; readonly parameters?: object }
+}
+
+/** Calls the first tool, and then answers, both by their schemas. */
+export const probe = scriptedPolicy(({ tools, turn, body }) => {
+  const { tool_choice: choice, response_format: format } = body
+  const { name: chosen } = (choice as ProbedTool | null | undefined)?.function ?? {}
+  const offered = tools as readonly ProbedTool[]
+  // Behind its other tools an agent may offer one for its structured answer.
+  const called = turn === 0 || choice !== 'required' ? offered[0] : offered.at(-1)
+  const tool = offered.find((one) => one.function?.name === chosen) ?? called
+  const { name, parameters = {} } = tool?.function ?? {}
+  const mustCall = turn === 0 || chosen !== undefined || choice === 'required'
+  if (name !== undefined && mustCall) {
+    return { toolCalls: [{ name, arguments: JSON.stringify(schemaExample(parameters)) }] }
+  }
+  const { type, json_schema: asked } = (format ?? {}) as {
+    type?: string
+    json_schema?: { schema?: object }
+  }
+  if (type === 'json_schema') return JSON.stringify(schemaExample(asked?.schema ?? {}))
+  return type === 'json_object' ? '{}' : 'A scripted answer.'
+})
+
 type Schema = Readonly<Record<string, unknown>>
 
 /** Deeper values of a schema that names itself are null. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { run } from './in-process.ts'
 import { good, takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
 
-describe('osmosis rollout validate', () => {
+describe('osmosis validate', () => {
   it('finds nothing about a rollout that is ready', async () => {
     workspaceOf(`sample('main'); await say('main')`)
     expect(await validate('one')).toEqual({
@@ -45,10 +45,10 @@ class Loop extends RolloutAgentLoop {
 }
 export const loop = new Loop()`,
     })
-    const { code, stdout } = await run(['rollout', 'validate', '-m', 'loop.ts:loop'])
+    const { code, stdout } = await run(['validate', '-m', 'loop.ts:loop'])
     expect(code).toBe(0)
     expect(stdout).toMatch(
-      /^loop\.ts:loop\nok {4}entrypoint {2}exports an agent loop\nwarn {2}rollout {5}No rollout was run, because no dataset is named\.\n/,
+      /^loop\.ts:loop\nok {4}entrypoint {2}exports the agent loop 'loop' with 0 tools\nwarn {2}rollout {5}No rollout was run, because no dataset is named\.\n/,
     )
   })
 
@@ -58,7 +58,7 @@ export const loop = new Loop()`,
     [['-d', 'data/words.jsonl'], /--dataset goes with --module/],
   ])('refuses %j', async (args, message) => {
     workspaceOf('')
-    const { code, stderr } = await run(['rollout', 'validate', ...args])
+    const { code, stderr } = await run(['validate', ...args])
     expect(code).toBe(2)
     expect(stderr).toMatch(message)
   })

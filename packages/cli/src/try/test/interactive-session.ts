@@ -4,8 +4,8 @@ import type { FunctionTool } from '@osmosis/agent-loop'
 import type { AnsweredCall, AnswerHook } from '@osmosis/controller'
 import type { DatasetRow } from '@osmosis/eval'
 
-import type { InputStream, OutputStream } from '../command/surroundings.ts'
-import { runRow, type RowRunnerParts, messageLines, rowLine } from './run-row.ts'
+import type { InputStream, OutputStream } from '../../command/surroundings.ts'
+import { runLoopRow, type LoopRunnerParts, messageLines, rowLine } from './run-row.ts'
 
 /**
  * Lets the user choose rows and step through them until they quit.
@@ -15,7 +15,7 @@ import { runRow, type RowRunnerParts, messageLines, rowLine } from './run-row.ts
 export async function interactiveSession(
   terminal: Terminal,
   rows: readonly DatasetRow[],
-  parts: RowRunnerParts,
+  parts: LoopRunnerParts,
   firstRow: number | undefined,
 ): Promise<void> {
   let said: string | null = firstRow === undefined ? '' : String(firstRow)
@@ -31,12 +31,12 @@ export async function interactiveSession(
 async function stepThroughRow(
   terminal: Terminal,
   row: DatasetRow,
-  parts: RowRunnerParts,
+  parts: LoopRunnerParts,
 ): Promise<void> {
   const steps = new StepThrough(terminal)
   terminal.print('', `Row ${row.sourceRowIndex}`)
   const hooks = { onAccepted: steps.setTools, onAnswer: steps.onAnswer }
-  const result = await runRow(row, { ...parts, hooks })
+  const result = await runLoopRow(row, { ...parts, hooks })
   const outcome = steps.left ? { ...result, error: abortedByUser } : result
   terminal.print('', rowLine(outcome, 1, 1))
   if (steps.left) return

@@ -1,22 +1,67 @@
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+
 import { errorMessage, isOsmosisError } from '@osmosis/core'
-import { readEvalConfig, readWorkspaceConfig, type PolicyConfig } from '@osmosis/eval'
+import {
+  configSections,
+  platformProblems,
+  readEvalConfig,
+  readWorkspaceConfig,
+  type ConfigKind,
+  type PolicyConfig,
+} from '@osmosis/eval'
 
 import { closing } from '../command/process.ts'
-import { fail, ok, type CheckFinding, warn } from '../command/findings.ts'
+import { fail, ok, type CheckFinding, warn } from './finding.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../inputs/choose-policy.ts'
-import { workspaceConfigs, type ConfigFile } from '../rollout/validate/validation-targets.ts'
 
-/** Checks that the platform would accept the configs of a workspace, and that their secrets are set. */
-export async function workspaceFindings(
-  workspace: string,
-  environment: NodeJS.ProcessEnv,
-): Promise<readonly CheckFinding[]> {
-  const configs = await workspaceConfigs(workspace)
-  const findings = await Promise.all(configs.map(async (config) => configFinding(config)))
-  return [...findings, ...secretFindings(configs, environment)]
+/** A config of a workspace. */
+export interface ConfigFile {
+  readonly kind: ConfigKind
+  /** Absolute. */
+  readonly file: string
+  /** Relative to the workspace. */
+  readonly name: string
+  /** `rollout` of `[experiment]`; undefined when it names none. */
+  readonly rollout: string | undefined
+  /** Problems that the platform would report. */
+  readonly problems: readonly string[]
+  /** Names in `[secrets] required`; empty for a config with problems. */
+  readonly secrets: readonly string[]
 }
 
-async function configFinding({ kind, file, name, problems }: ConfigFile): Promise<CheckFinding> {
+/** The configs of a workspace, in the order of their names. */
+export async function workspaceConfigs(root: string): Promise<readonly ConfigFile[]> {
+  const kinds = ['eval', 'training'] as const
+  const found = await Promise.all(
+    kinds.map(async (kind) => {
+      const folder = path.join(root, 'configs', kind)
+      const names = await readdir(folder).catch(() => [])
+      const files = names.filter((file) => file.endsWith('.toml')).toSorted()
+      return Promise.all(files.map(async (file) => readConfig(root, kind, path.join(folder, file))))
+    }),
+  )
+  return found.flat()
+}
+
+async function readConfig(root: string, kind: ConfigKind, file: string): Promise<ConfigFile> {
+  const text = await readFile(file, 'utf8')
+  const name = path.relative(root, file).replaceAll(path.sep, '/')
+  // A regular expression also finds it in an invalid config.
+  const [, , rollout] = /^[ \t]*rollout[ \t]*=[ \t]*(["'])(.+?)\1/m.exec(text) ?? []
+  const problems = platformProblems(kind, text)
+  // Without problems it has the known form.
+  const required = problems.length > 0 ? [] : configSections(kind, text)['secrets']?.['required']
+  return { kind, file, name, rollout, problems, secrets: (required ?? []) as readonly string[] }
+}
+
+/** Checks that a config can be read here, and that the platform would accept it. */
+export async function configFinding({
+  kind,
+  file,
+  name,
+  problems,
+}: ConfigFile): Promise<CheckFinding> {
   if (problems.length > 0) {
     const lines = problems.map((line) => `\n- ${line}`).join('')
     return fail('config', `The platform would refuse ${name}:${lines}`)
@@ -33,7 +78,7 @@ async function configFinding({ kind, file, name, problems }: ConfigFile): Promis
 }
 
 /** One finding for each name, also when several configs require it. */
-function* secretFindings(
+export function* secretFindings(
   configs: readonly ConfigFile[],
   environment: NodeJS.ProcessEnv,
 ): Generator<CheckFinding> {

@@ -1,9 +1,16 @@
-import type { LoopOrder, LoopOutcome, ServerAddress, Trainer } from '@osmosis/controller'
+import type {
+  Controller,
+  LoopOrder,
+  LoopOutcome,
+  RolloutOutcome,
+  ServerAddress,
+  Trainer,
+} from '@osmosis/controller'
 import { errorMessage, isOsmosisError, type OsmosisError } from '@osmosis/core'
 import { type DatasetRow, formatDuration } from '@osmosis/eval'
 
-import { oneLine } from '../command/surroundings.ts'
-import type { TestFlags } from './test.ts'
+import { oneLine } from '../../command/surroundings.ts'
+import type { TestFlags } from '../test.ts'
 
 /** The result of one row. */
 export interface RowResult {
@@ -21,8 +28,8 @@ export interface RowResult {
   readonly finalMessages: readonly Readonly<Record<string, unknown>>[]
 }
 
-/** What running a row needs. */
-export interface RowRunnerParts {
+/** What running a row of an agent loop needs. */
+export interface LoopRunnerParts {
   readonly trainer: Pick<Trainer, 'run'>
   /** The server of the loop. */
   readonly server: ServerAddress
@@ -34,8 +41,50 @@ export interface RowRunnerParts {
 }
 
 /** Runs one row as a trainer does: one init, then the model calls of the loop, then its result. */
-export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<RowResult> {
+export async function runLoopRow(row: DatasetRow, parts: LoopRunnerParts): Promise<RowResult> {
   const { trainer, server, hooks = {} } = parts
+  return timed(row, async (rolloutId) => {
+    const order = { rolloutId, ...toOrder(row, parts) }
+    return outcomeOf(await trainer.run(order, { server, ...hooks }))
+  })
+}
+
+/** Runs one row of a workflow, with its grader. */
+export async function runWorkflowRow(
+  row: DatasetRow,
+  controller: Pick<Controller, 'run'>,
+  signal: AbortSignal,
+): Promise<RowResult> {
+  const { label, metadata } = row
+  const initialMessages = row.initialMessages.map((message) => ({ ...message }))
+  return timed(row, async (rolloutId) =>
+    workflowOutcome(
+      await controller.run({ rolloutId, initialMessages, label, metadata }, { signal }),
+    ),
+  )
+}
+
+function workflowOutcome(outcome: RolloutOutcome): Outcome {
+  const { status, errorMessage: message, samples, usage, policyCalls } = outcome
+  const trained = [...samples.values()].filter(({ removeSample }) => !removeSample)
+  const rewards = trained.flatMap(({ reward }) => reward ?? [])
+  const isWhole = rewards.length > 0 && rewards.length === trained.length
+  return {
+    error: status === 'success' ? null : (message ?? 'no error message'),
+    reward: isWhole ? rewards.reduce((sum, one) => sum + one, 0) / rewards.length : null,
+    finishReason: null,
+    promptTokens: usage.promptTokens,
+    completionTokens: usage.completionTokens,
+    llmCalls: policyCalls,
+    finalMessages: [],
+  }
+}
+
+/** Runs a row under an id of its own; a rollout that cannot be started has failed. */
+async function timed(
+  row: DatasetRow,
+  run: (rolloutId: string) => Promise<Outcome>,
+): Promise<RowResult> {
   const unique = crypto.randomUUID().slice(0, 8)
   const rolloutId = `test-${row.sourceRowIndex}-${unique}`
   const started = performance.now()
@@ -46,8 +95,7 @@ export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<Ro
     ...outcome,
   })
   try {
-    const order = { rolloutId, ...toOrder(row, parts) }
-    return ended(outcomeOf(await trainer.run(order, { server, ...hooks })))
+    return ended(await run(rolloutId))
   } catch (error) {
     if (!isOsmosisError(error)) throw error
     return ended(notRun(error))
@@ -57,8 +105,8 @@ export async function runRow(row: DatasetRow, parts: RowRunnerParts): Promise<Ro
 /** The result of a run, without the facts known before it. */
 type Outcome = Omit<RowResult, 'rowIndex' | 'rolloutId' | 'durationMs'>
 
-function toOrder(row: DatasetRow, { flags }: RowRunnerParts): LoopOrder {
-  const { maxTurns, maxTokens, temperature } = flags
+function toOrder(row: DatasetRow, { flags }: LoopRunnerParts): LoopOrder {
+  const { maxTurns = 10, maxTokens, temperature } = flags
   return {
     messages: row.initialMessages,
     completionParams: {

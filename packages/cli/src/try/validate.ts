@@ -9,12 +9,14 @@ import {
   type SetExitCode,
 } from '../command/flags.ts'
 
-function declareValidate(rollouts: Command) {
+function declareValidate(program: Command) {
   return addPolicyFlags(
-    rollouts.command('validate'),
+    program.command('validate'),
     'default_policy of osmosis.toml when that is a module, else one that calls the first tool',
   )
-    .description('run one rollout and report what would fail in training')
+    .description(
+      'check a workflow or an agent loop: run one rollout and report what would fail in training',
+    )
     .argument('[name]', 'a folder in rollouts/ (default: all of them)')
     .optionsGroup(groups.inputs)
     .option('-m, --module <module>', 'an entrypoint instead of a name: <file>[:<export>]')
@@ -29,16 +31,16 @@ function declareValidate(rollouts: Command) {
     )
     .optionsGroup(groups.output)
     .option('--json', 'print one JSON object')
-    .addHelpText('after', example('osmosis rollout validate price-check'))
+    .addHelpText('after', example('osmosis validate price-check'))
 }
 
-/** Flags of `osmosis rollout validate`. */
-export type ValidateRolloutFlags = FlagsOf<typeof declareValidate>
+/** Flags of `osmosis validate`. */
+export type ValidateFlags = FlagsOf<typeof declareValidate>
 
-/** Adds `rollout validate`. */
-export function addValidateCommand(rollouts: Command, setExitCode: SetExitCode): void {
-  declareValidate(rollouts).action(async (name, flags) => {
-    const { validateRolloutsCommand } = await import('./validate/validate-rollouts.ts')
-    setExitCode(await validateRolloutsCommand(name, flags))
+/** Adds `validate`. */
+export function addValidateCommand(program: Command, setExitCode: SetExitCode): void {
+  declareValidate(program).action(async (name, flags) => {
+    const { validateCommand } = await import('./validate/validate-agents.ts')
+    setExitCode(await validateCommand(name, flags))
   })
 }

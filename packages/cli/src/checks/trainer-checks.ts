@@ -1,7 +1,7 @@
 import type { PolicyModel } from '@osmosis/controller'
 
-import { ok, warn, type CheckFinding } from '../../command/findings.ts'
-import type { EntrypointKind } from '../../serve/server-channel.ts'
+import { ok, warn, type CheckFinding } from './finding.ts'
+import type { EntrypointKind } from '../serve/server-channel.ts'
 
 /** The outcome of the rollout that was run. */
 export interface TriedRollout {

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { errorMessage } from '@osmosis/core'
 import { readServerEnvironment } from '@osmosis/server'
 
-import { fail, ok, warn, type CheckFinding } from '../command/findings.ts'
+import { fail, ok, warn, type CheckFinding } from './finding.ts'
 import { loadModule } from '../inputs/load-module.ts'
 
 interface Manifest {

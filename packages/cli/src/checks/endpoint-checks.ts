@@ -2,7 +2,7 @@ import { errorMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { z } from 'zod'
 
-import { fail, ok, warn, type CheckFinding } from '../command/findings.ts'
+import { fail, ok, warn, type CheckFinding } from './finding.ts'
 import type { ChosenPolicy } from '../inputs/choose-policy.ts'
 
 /** Time limit of a call. Milliseconds. */

@@ -10,11 +10,11 @@ import {
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 
-import { closing } from '../../command/process.ts'
-import type { EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
-import { startServerProcess, type ServerProcess } from '../../eval/models/server-process.ts'
-import { fail, ok, warn, type CheckFinding } from '../../command/findings.ts'
-import { hearRequests, trainerFindings, type TriedRollout } from './trainer-findings.ts'
+import { closing } from '../command/process.ts'
+import type { EvalRunPlan } from '../eval/run/evaluation-plan.ts'
+import { startServerProcess, type ServerProcess } from '../eval/models/server-process.ts'
+import { fail, ok, warn, type CheckFinding } from './finding.ts'
+import { hearRequests, trainerFindings, type TriedRollout } from './trainer-checks.ts'
 
 /** Time limit of a rollout whose config has none. Milliseconds. */
 const patienceMs = 120_000

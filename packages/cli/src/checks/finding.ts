@@ -1,4 +1,4 @@
-import { outputWidth, styled, wrapped } from './terminal-text.ts'
+import { outputWidth, styled, wrapped } from '../command/terminal-text.ts'
 
 /** The result of a check. */
 export interface CheckFinding {

@@ -1,0 +1,152 @@
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+
+import { entrypointFindings, variableFindings } from '../../checks/entrypoint-checks.ts'
+import { exitCodeOf, fail, findingLines, warn, type CheckFinding } from '../../checks/finding.ts'
+import { triedFindings, tryRollout } from '../../checks/rollout-checks.ts'
+import { probe } from '../../checks/scripted-probe.ts'
+import { configFinding } from '../../checks/workspace-checks.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
+import { printJson, printOut, workingFolder } from '../../command/surroundings.ts'
+import { planEvaluation, type EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
+import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
+import { readEnvironment } from '../../inputs/environment.ts'
+import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
+import type { ValidateFlags } from '../validate.ts'
+import { findTargets, type ValidationTarget } from './validation-targets.ts'
+
+/**
+ * Runs one row of each selected rollout, and prints problems for training. Resolves with the exit code: 0, 1
+ * when there are problems, 130 after Ctrl-C.
+ *
+ * @throws OsmosisError with code `invalid_config` when no rollout has that name
+ */
+export async function validateCommand(
+  name: string | undefined,
+  flags: ValidateFlags,
+): Promise<number> {
+  if (name !== undefined && flags.module !== undefined) {
+    const message = 'Name either a rollout of the workspace, or --module.'
+    throw new OsmosisError('invalid_config', message)
+  }
+  const targets = await findTargets(name, flags)
+  const interrupt = abortOnInterrupt()
+  const { signal } = interrupt
+  try {
+    const reports: { rollout: string; findings: readonly CheckFinding[] }[] = []
+    for (const target of targets) {
+      const findings = await validate(target, flags, signal)
+      reports.push({ rollout: target.name, findings })
+      if (signal.aborted) return interruptedExitCode
+      if (flags.json !== true) printOut(`${target.name}\n${findingLines(findings)}\n`)
+    }
+    if (flags.json === true) {
+      printJson({ rollouts: reports })
+    }
+    return exitCodeOf(reports.flatMap(({ findings }) => findings))
+  } finally {
+    interrupt.release()
+  }
+}
+
+async function validate(
+  target: ValidationTarget,
+  flags: ValidateFlags,
+  signal: AbortSignal,
+): Promise<readonly CheckFinding[]> {
+  const findings: CheckFinding[] = []
+  try {
+    const environment = readEnvironment()
+    for (const config of target.configs) {
+      const finding = await configFinding(config)
+      findings.push(finding)
+      if (finding.level === 'fail' && config.file === target.evalConfig) return findings
+    }
+    if (target.module !== undefined && target.module.dataset === undefined) {
+      return await withoutRollout(target.module.file, environment, signal)
+    }
+    const plan = await planFor(target, flags, environment)
+    if (plan === undefined) {
+      const file = `configs/eval/${target.name}.toml`
+      const advice = `Write ${file}, or name a module: --module rollouts/${target.name}/main.ts --dataset <file>`
+      const message = `No config in configs/eval/ names the rollout ${target.name}.`
+      return [...findings, fail('config', message, advice)]
+    }
+    const loaded = await entrypointFindings(plan, environment, signal)
+    findings.push(...loaded)
+    // Only a config declares variables.
+    if (target.module === undefined) findings.push(...(await variableFindings(plan)))
+    if (exitCodeOf(loaded) !== 0) return findings
+    findings.push(...(await rolloutFindings(plan, { flags, environment, signal })))
+  } catch (error) {
+    if (!isOsmosisError(error)) throw error
+    findings.push(fail('rollout', errorMessage(error)))
+  }
+  return findings
+}
+
+/** Undefined for a rollout without a config, which would name the dataset. */
+async function planFor(
+  { evalConfig, module }: ValidationTarget,
+  { secretsFile, row }: ValidateFlags,
+  environment: NodeJS.ProcessEnv,
+): Promise<EvalRunPlan | undefined> {
+  const selection = { rows: String(row), ...(secretsFile === undefined ? {} : { secretsFile }) }
+  if (module?.dataset !== undefined) {
+    const named = { ...selection, module: module.file, dataset: module.dataset }
+    return planEvaluation(undefined, named, environment)
+  }
+  return evalConfig === undefined ? undefined : planEvaluation(evalConfig, selection, environment)
+}
+
+async function withoutRollout(
+  module: string,
+  environment: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<readonly CheckFinding[]> {
+  const { file, name } = splitSpec(module)
+  const found = moduleFile('entrypoint', file)
+  const entrypoint = name === undefined ? found : `${found}:${name}`
+  const plan = { entrypoint, folder: workingFolder() }
+  return [
+    ...(await entrypointFindings(plan, environment, signal)),
+    warn('rollout', 'No rollout was run, because no dataset is named.', 'Pass --dataset <file>.'),
+  ]
+}
+
+async function rolloutFindings(
+  plan: EvalRunPlan,
+  { flags, environment, signal }: RolloutSurroundings,
+): Promise<readonly CheckFinding[]> {
+  const chosen = await policyFor(flags, plan, environment)
+  const parts = { policy: chosen.policy, environment, signal }
+  const tried = await closing(chosen, async () =>
+    survivingStrayRejections(async () => tryRollout(plan, parts)),
+  )
+  return triedFindings(tried)
+}
+
+interface RolloutSurroundings {
+  readonly flags: ValidateFlags
+  readonly environment: NodeJS.ProcessEnv
+  readonly signal: AbortSignal
+}
+
+/** Without flags this is a scripted policy, so that a validation costs nothing. */
+async function policyFor(
+  flags: ValidateFlags,
+  { policy: surroundings }: EvalRunPlan,
+  environment: NodeJS.ProcessEnv,
+): Promise<Omit<ChosenPolicy, 'name' | 'choice'>> {
+  const { defaultPolicy, policies } = surroundings.workspace
+  const preset = defaultPolicy === null ? undefined : policies.get(defaultPolicy)
+  const isNamed = flags.policy !== undefined || flags.baseUrl !== undefined
+  if (isNamed || preset?.kind === 'module' || flags.model !== undefined) {
+    return openPolicy(policyChoice(flags, surroundings), environment)
+  }
+  return {
+    policy: probe,
+    apiKey: undefined,
+    [Symbol.asyncDispose]: async () => {},
+  }
+}
