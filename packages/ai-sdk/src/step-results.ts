@@ -32,11 +32,17 @@ const holder = globalThis as { [watching]?: true }
 
 /**
  * Makes the SDK report the steps of plain `generateText` and `streamText` calls, which have no
- * other place to listen at. It does not when a call turns telemetry off, gives integrations of its
- * own, or sets `recordOutputs: false`.
+ * other place to listen at, and what tools throw. It does not when a call turns telemetry off, gives
+ * integrations of its own, or sets `recordOutputs: false`.
  */
 export function watchSteps(): void {
   if (holder[watching]) return
   holder[watching] = true
-  registerTelemetry({ onStepEnd: (step) => noteStep(step) })
+  registerTelemetry({
+    onStepEnd: (step) => noteStep(step),
+    onToolExecutionEnd({ toolOutput }) {
+      if (toolOutput?.type !== 'tool-error') return
+      getRolloutContext()?.logToolError(toolOutput.toolName, toolOutput.error)
+    },
+  })
 }

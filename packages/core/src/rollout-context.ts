@@ -19,6 +19,7 @@ import type { PolicyWire } from './policy/policy-wire.ts'
 import { toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 import { type SampleSource, SampleRegistry } from './sample-registry.ts'
 import { traces } from './tracing/rollout-trace.ts'
+import { toolErrorLine } from './tracing/tool-error-line.ts'
 
 /** A sample made of the messages on the wire, for frameworks without an adapter. */
 class PolicySample implements SampleSource {
@@ -92,6 +93,8 @@ const storage = (holder[storageKey] ??= new AsyncLocalStorage<RolloutContext>())
 
 /** How long the sources of a failed rollout may take to return their samples. */
 const partialSamplesMs = 1000
+/** A tool that is broken throws at each call. */
+const maxToolErrors = 10
 
 /** Options of a {@link RolloutContext}. */
 export interface RolloutContextInit {
@@ -136,6 +139,7 @@ export class RolloutContext {
   readonly #route: PolicyRoute
   readonly #registry = new SampleRegistry()
   readonly #clients = new Map<string, PolicyClient>()
+  #toolErrors = 0
 
   /**
    * @throws OsmosisError with code `invalid_id`, `invalid_request` or `invalid_config`
@@ -270,6 +274,18 @@ export class RolloutContext {
     const client = createPolicyClient(this.#route, { id: sampleId, log, trace: traces.get(this) })
     this.#clients.set(sampleId, client)
     return client
+  }
+
+  /**
+   * For adapters: writes what a tool threw to stderr, as one line of JSON, because a framework shows the policy the message at
+   * most. The first ten of a rollout are written; nothing is when it has ended.
+   */
+  logToolError(tool: string, error: unknown): void {
+    if (this.signal.aborted || this.#toolErrors === maxToolErrors) return
+    this.#toolErrors += 1
+    process.stderr.write(
+      toolErrorLine({ rolloutId: this.rolloutId, tool, error }, this.#route.apiKey),
+    )
   }
 
   /** For backends: the model calls under ids other than those of `samples`. */

@@ -31,7 +31,7 @@ import { toAIMessage, usageOf, toChunk, toLastChunk } from './answer-messages.ts
 import { toChatMessages } from './chat-messages.ts'
 import { conversationRecord, recordOf } from './sample-record.ts'
 import { structuredOutput, type OutputSchema } from './structured-output.ts'
-import { toolFields, toWireTool } from './tool-fields.ts'
+import { logErrorsOf, toolFields, toWireTool } from './tool-fields.ts'
 
 definePolicyFaults({
   GraphRecursionError: { limit: 'recursion_limit' },
@@ -165,6 +165,7 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     tools: BindToolsInput[],
     kwargs: Partial<OsmosisChatModelCallOptions> = {},
   ): Runnable<BaseLanguageModelInput, AIMessageChunk, OsmosisChatModelCallOptions> {
+    for (const tool of tools) logErrorsOf(tool)
     return this.withConfig({ tools: tools.map(toWireTool), ...kwargs })
   }
 

@@ -1,6 +1,12 @@
+import { BaseCallbackHandler } from '@langchain/core/callbacks/base'
 import type { BindToolsInput, ToolChoice } from '@langchain/core/language_models/chat_models'
-import { convertToOpenAITool, isLangChainTool } from '@langchain/core/utils/function_calling'
-import { OsmosisError } from '@osmosis/core'
+import type { StructuredTool } from '@langchain/core/tools'
+import {
+  convertToOpenAITool,
+  isLangChainTool,
+  isStructuredTool,
+} from '@langchain/core/utils/function_calling'
+import { getRolloutContext, OsmosisError } from '@osmosis/core'
 
 /** A tool as a chat completions request has it. */
 export interface WireTool {
@@ -22,6 +28,26 @@ export function toWireTool(tool: BindToolsInput): WireTool {
     'invalid_request',
     `OsmosisChatModel cannot use the tool ${JSON.stringify(name ?? type)}: a provider would execute it. Use tools that run in the program, such as those of tool().`,
   )
+}
+
+const logged = new WeakSet<object>()
+
+/** Makes a tool log what it throws in rollouts: LangChain tells that to callbacks, and only the message to the model. */
+export function logErrorsOf(tool: BindToolsInput): void {
+  if (!isStructuredTool(tool) || logged.has(tool)) return
+  const watched: Pick<StructuredTool, 'callbacks' | 'name'> = tool
+  const { name, callbacks = [] } = watched
+  if (!Array.isArray(callbacks)) return
+  logged.add(tool)
+  const handler = BaseCallbackHandler.fromMethods({
+    handleToolError(error: unknown) {
+      // LangGraph interrupts runs by throwing.
+      if (!('is_bubble_up' in Object(error))) getRolloutContext()?.logToolError(name, error)
+    },
+  })
+  // Otherwise it may be called in the async context of another rollout.
+  handler.awaitHandlers = true
+  watched.callbacks = [...callbacks, handler]
 }
 
 /** The parts of a request that its tools become. */

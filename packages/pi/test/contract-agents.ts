@@ -66,6 +66,7 @@ export const prompting: AdapterUnderTest = {
       'a stream function is known to the rollout from its first call on',
     'grades-turn-limits': 'Pi has no limit of turns',
     'grades-wrong-output': 'Pi has no structured output',
+    'logs-tool-errors': 'Pi keeps only the message of what a tool threw',
     'refuses-duplicates': 'stream functions of one name are one sample',
   },
   concurrentRollouts: 20,

@@ -37,10 +37,16 @@ import { type TurnMemory, turnMemoryOf } from './turn-memory.ts'
  */
 class RecorderPlugin implements Plugin {
   readonly name = 'osmosis:recorder'
+  readonly #context: RolloutContext
   readonly #recorder: ConversationRecorder
   readonly #memory: TurnMemory | undefined
 
-  constructor(recorder: ConversationRecorder, memory: TurnMemory | undefined) {
+  constructor(
+    context: RolloutContext,
+    recorder: ConversationRecorder,
+    memory: TurnMemory | undefined,
+  ) {
+    this.#context = context
     this.#recorder = recorder
     this.#memory = memory
   }
@@ -69,6 +75,9 @@ class RecorderPlugin implements Plugin {
     agent.addHook(BeforeToolCallEvent, (event) => {
       const problem = this.#memory?.problemOf(event.toolUse.toolUseId)
       if (problem) event.cancel = `Error: ${problem}`
+    })
+    agent.addHook(AfterToolCallEvent, ({ toolUse, error }) => {
+      if (error !== undefined) this.#context.logToolError(toolUse.name, error)
     })
   }
 }
@@ -146,7 +155,7 @@ export class RolloutBinding {
       ...(managesHistory ? {} : { conversationManager: new NullConversationManager() }),
       plugins: [
         ...(config.plugins ?? []),
-        new RecorderPlugin(this.#recorder, this.memory),
+        new RecorderPlugin(this.#context, this.#recorder, this.memory),
         ...(trace === undefined ? [] : [new ToolSpanPlugin(trace, this.sampleId)]),
       ],
     }

@@ -71,6 +71,7 @@ function runTool(called: ChatToolCall['function'], tools: ContractRun['tools'] =
   try {
     return tool?.execute(JSON.parse(called.arguments)) ?? 'unknown tool'
   } catch (error) {
+    getRolloutContext()?.logToolError(called.name, error)
     return String(error)
   }
 }

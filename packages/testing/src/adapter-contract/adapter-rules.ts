@@ -22,6 +22,7 @@ export const contractRules = {
   'never-runs-cut-calls': 'a tool call that the token limit cut off never runs',
   'returns-names': 'a name that no tool has goes back word for word, with an error as its result',
   'runs-without-arguments': 'a tool without parameters runs when the policy gives no arguments',
+  'logs-tool-errors': 'what a tool throws is in the log of its rollout, with its stack',
   'grades-refusals': 'a refusal is graded',
   'grades-turn-limits': 'a run that the framework ends after too many turns is graded',
   'grades-wrong-output': 'an answer without the structure that is due is graded',

@@ -10,7 +10,7 @@ import {
 } from '../contract-expectations.ts'
 import { fault } from '../policy-reply.ts'
 import { startPolicyServer } from '../policy-server.ts'
-import type { ContractCase, ContractRule } from './adapter-rules.ts'
+import type { ContractCase, ContractRule, ContractTool } from './adapter-rules.ts'
 import {
   addTool,
   contractRollout,
@@ -41,6 +41,22 @@ export const failureCases = {
     )
     await expectHttpError(run)
     expectRequests(server, 1)
+  },
+
+  'logs-tool-errors': async (adapter) => {
+    await using server = await startPolicyServer([callAdd, 'done'], adapter)
+    const written = await stderrOf(async () =>
+      runWithRequests(server, 2, contractRollout(server), async () =>
+        adapter.run({ name: 'solver', prompt: 'go', tools: [closedShop] }),
+      ),
+    )
+    const lines = written.filter((text) => text.includes('the shop is closed'))
+    expectEqual('the number of lines on stderr', lines.length, 1)
+    expectMatch(
+      'the line on stderr',
+      lines[0],
+      /"rollout_id":"rollout-1","tool":"add",.*"thrown":"TypeError: the shop is closed\\n +at .*\n$/,
+    )
   },
 
   'stays-within-egress': async (adapter) => {
@@ -133,6 +149,28 @@ export const failureCases = {
     expectMatch('trajectoryMessages', messages, /sum: 3[^]*Let me add that up\./)
   },
 } satisfies Partial<Record<ContractRule, ContractCase>>
+
+const closedShop: ContractTool = {
+  ...addTool,
+  execute() {
+    throw new TypeError('the shop is closed')
+  },
+}
+
+/** What is written to stderr while `run` runs. */
+async function stderrOf(run: () => Promise<unknown>): Promise<string[]> {
+  const written: string[] = []
+  const { stderr } = process
+  const before = Object.getOwnPropertyDescriptor(stderr, 'write')
+  stderr.write = (text: unknown) => written.push(String(text)) > 0
+  try {
+    await run()
+  } finally {
+    if (before) Object.defineProperty(stderr, 'write', before)
+    else Reflect.deleteProperty(stderr, 'write')
+  }
+  return written
+}
 
 async function expectHttpError(run: Promise<unknown>): Promise<void> {
   const error = await expectRejection('the run', run)

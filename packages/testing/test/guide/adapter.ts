@@ -49,6 +49,7 @@ function execute(tools: readonly ContractTool[], name: string, text: string): st
   try {
     return tools.find((tool) => tool.name === name)?.execute(JSON.parse(text)) ?? 'no such tool'
   } catch (error) {
+    requireRolloutContext('LoopAgent').logToolError(name, error)
     return `Error: ${String(error)}`
   }
 }
