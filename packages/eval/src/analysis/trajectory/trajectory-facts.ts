@@ -29,12 +29,13 @@ export function answeredCalls<TStep extends StepLike>(step: TStep): AnsweredTool
   })
 }
 
-/** `An error occurred while running the tool` is the default message of the OpenAI Agents SDK. */
-const errorText = /^\s*(?:error\b|traceback\b|an error occurred while running the tool\b)/i
+/** How the results begin that frameworks give for an exception, an unknown tool, and arguments that do not fit. */
+const errorText =
+  /^\s*(?:error\b|\[error\]|[\w.]{1,80}(?:error|exception):|traceback\b|an error occurred while running the tool\b|tool \S+ not found\b|validation failed for tool\b)/i
 
 /**
  * Whether a tool failed: its framework flagged the result, or the text begins like an error or traceback,
- * or is a JSON object with an `error`.
+ * or is a JSON object with an `error`. Pi and Mastra give the message of an exception alone, which is not recognised.
  */
 export function isToolError({ content, extra }: ToolResultLike): boolean {
   if (extra?.['error'] === true || extra?.['is_error'] === true) return true
