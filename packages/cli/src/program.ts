@@ -29,7 +29,6 @@ import { addPlatformFlags, type ProgramSettings } from './platform/platform-flag
 import { addHostedEvalCommands } from './platform/runs/hosted-evals.ts'
 import { addSecretCommands } from './platform/secret.ts'
 import { addInitCommand } from './rollout/init.ts'
-import { addSendCommand } from './rollout/send.ts'
 import { addServeCommand } from './serve/serve.ts'
 import { addTrainCommands } from './train/train.ts'
 import { addTestCommand } from './try/test.ts'
@@ -71,9 +70,8 @@ export function createProgram(
   addEvalExportCommand(evals, setExitCode)
   addRubricCommand(evals, setExitCode)
   addPlatformCommands(program, evals, { version: packageVersion(), setExitCode })
-  const rollouts = program.command('rollout').description('add rollouts, and run single ones')
+  const rollouts = program.command('rollout').description('add rollouts')
   addInitCommand(rollouts, setExitCode)
-  addSendCommand(rollouts, setExitCode)
   addDoctorCommand(program, setExitCode)
   // Each subcommand has its own type, so a list of commands is untyped.
   const untyped = program as unknown as UntypedCommand

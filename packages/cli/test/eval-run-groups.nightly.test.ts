@@ -85,17 +85,6 @@ describe('a run that ends while a group is waited for', () => {
   })
 })
 
-it('osmosis rollout send says why one rollout alone is not graded', async () => {
-  const { root } = workspaceOfGroups()
-  const words =
-    'rollout send rollouts/ranked/main.ts 0 -d data/words.jsonl --policy policies/echo.ts'
-  const { code, stdout, stderr } = await run(words.split(' '), {}, root)
-  expect(code).toBe(1)
-  expect(`${stdout}${stderr}`).toContain(
-    'The grader judges all attempts at a row together, and this rollout was sent without a group.',
-  )
-})
-
 it('osmosis eval regrade grades a part by whole rows', async () => {
   const { root, evaluate, output } = workspaceOfGroups()
   await evaluate('--n 2')

@@ -124,17 +124,6 @@ describe('a key that its endpoint repeats', () => {
         ...model(url),
       ],
     ],
-    [
-      'rollout send',
-      (url: string) => [
-        'rollout',
-        'send',
-        'rollouts/echo/main.ts',
-        '--dataset',
-        'data/words.jsonl',
-        ...model(url),
-      ],
-    ],
     ['validate', (url: string) => ['validate', 'echo', ...model(url)]],
   ])('is in nothing that %s prints or stores', async (_name, args) => {
     const root = temporaryWorkspace({

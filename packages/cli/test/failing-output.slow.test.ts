@@ -72,7 +72,6 @@ const commands: readonly string[] = [
   'validate -m rollouts/agent-loops/adder.ts',
   'validate -m rollouts/echo/main.ts',
   'rollout init --help',
-  'rollout send --help',
   'doctor',
   'serve --help',
   'worker --help',

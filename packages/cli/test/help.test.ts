@@ -19,7 +19,6 @@ const commands = [
   'eval export',
   'eval rubric',
   'rollout init',
-  'rollout send',
   'auth login',
   'dataset upload',
   'secret set',
@@ -38,13 +37,12 @@ describe('the help of a command', () => {
   })
 
   it('shows flags about one thing together, in the order of the groups', async () => {
-    const { stdout } = await run(['rollout', 'send', '--help'])
+    const { stdout } = await run(['validate', '--help'])
     expect(stdout.match(/^[A-Z]\w+:/gm)).toEqual([
       'Usage:',
       'Arguments:',
       'Inputs:',
       'Model:',
-      'Server:',
       'Output:',
       'Options:',
       'Example:',

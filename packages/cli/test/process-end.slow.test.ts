@@ -53,12 +53,3 @@ it('eval view ends on SIGTERM', async () => {
   command.child.kill('SIGTERM')
   expect((await command.finished).code).toBe(0)
 })
-
-it('rollout send cancels its rollout on SIGINT', async () => {
-  const words = 'rollout send rollouts/echo/main.ts 0 -d data/words.jsonl'
-  const command = startOsmosis([...words.split(' '), '--policy', 'policies/silent.ts'])
-  await command.printed(/status: running/)
-  command.child.kill('SIGINT')
-  const { code, stderr } = await command.finished
-  expect([code, stderr]).toEqual([130, expect.stringContaining('status: cancelled\n')])
-})

@@ -13,7 +13,7 @@ it.each([
   ['eval nope'],
   ['eval'],
   ['doctor --nope'],
-  ['rollout send'],
+  ['eval note'],
   ['test --limit 0'],
   ['eval show --sort'],
   ['auth whoami --nope'],

@@ -26,8 +26,6 @@ export {
 export type { AnsweredCall, AnswerHook, LoopOutcome } from './loop/loop-outcome.ts'
 export {
   cachedAnswer,
-  overhear,
-  type CallListener,
   type ModelPrice,
   recordPolicy,
   type RecordPolicyOptions,

@@ -23,7 +23,7 @@ import { systemicFailure } from './watch-policy.ts'
 export const cachedAnswer = { 'x-osmosis-cached': 'true' } as const
 
 /** Receives the result of one model call: one call of `onAnswer`, `onBroken` or `onRefusal`. */
-export interface CallListener extends AnswerListener {
+interface CallListener extends AnswerListener {
   /** The policy began to answer. */
   onHeaders?(headers: Headers): void
   /** The policy answered with an error status; `text` is the start of its body. */
@@ -37,7 +37,7 @@ const maxTextLength = 2000
  * Callers get the answers byte for byte; listeners get a result before the caller sees the end of the answer.
  * The creator of `policy` closes it.
  */
-export function overhear(
+function overhear(
   policy: PolicyModel,
   listen: (request: PolicyRequest) => CallListener | undefined,
 ): PolicyModel {
