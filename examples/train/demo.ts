@@ -10,7 +10,7 @@ import path from 'node:path'
 import { parseArgs, promisify } from 'node:util'
 
 import { readDataset, type DatasetRow } from '@osmosis/eval'
-import { FakeOsmosis, learn, type FakeModel } from '@osmosis/testing'
+import { FakeOsmosis, learn, type FakeModel } from '@osmosis/testing/kit/trainers'
 
 import { startOsmosis, stop } from '../distributed/processes.ts'
 import { LearningCurve } from './learning-curve.ts'

@@ -1,5 +1,5 @@
 import Anthropic from '@anthropic-ai/sdk'
-import { type RolloutSample } from '@osmosis/core'
+import type { RolloutSample } from '@osmosis/core'
 import { createPolicyProxy, type PolicyProxy } from '@osmosis/proxy'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { fault, startPolicyServer } from '@osmosis/testing'

@@ -11,12 +11,8 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
-import {
-  FakeAgentLightning,
-  FakeTrinity,
-  startPolicyServer,
-  type FakeModel,
-} from '@osmosis/testing'
+import { startPolicyServer } from '@osmosis/testing'
+import { FakeAgentLightning, FakeTrinity, type FakeModel } from '@osmosis/testing/kit/trainers'
 import { temporaryFolder, tokenAnswer, withPrograms } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 

@@ -1,5 +1,5 @@
 import { discoverEntrypoint, LocalBackend } from '@osmosis/server'
-import { FakeAgentLightning } from '@osmosis/testing'
+import { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
 import { agentLightning, runTrainerWorker } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 

@@ -1,6 +1,6 @@
 import { AgentWorkflow, requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
-import type { FakeModel } from '@osmosis/testing'
+import type { FakeModel } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 
 import * as aiSdk from '../../examples/rollouts/multiply-ai-sdk/main.ts'

@@ -1,5 +1,5 @@
 import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
-import { FakeMiles } from '@osmosis/testing'
+import { FakeMiles } from '@osmosis/testing/kit/trainers'
 import { expect, test } from 'vitest'
 
 import { multiplyAgents, multiplyModel } from './multiply-agents.ts'

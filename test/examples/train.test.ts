@@ -2,7 +2,7 @@ import path from 'node:path'
 
 import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { readDataset } from '@osmosis/eval'
-import { FakeOsmosis, type FakeModel } from '@osmosis/testing'
+import { FakeOsmosis, type FakeModel } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 

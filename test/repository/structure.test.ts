@@ -23,7 +23,8 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/server/src/execution': 14,
   'packages/strands/src': 11,
   'packages/testing/kit': 35,
-  'packages/testing/src/backend-contract': 9,
+  'packages/testing/kit/backend-contract': 11,
+  'packages/testing/kit/trainers': 11,
   'packages/trainer-links/src': 9,
   'packages/viewer/page/run': 11,
 }

@@ -1,4 +1,4 @@
-import type { RolloutOnGateway, TrainedCall } from '@osmosis/testing'
+import type { RolloutOnGateway, TrainedCall } from '@osmosis/testing/kit/trainers'
 
 import { isRewarded, type PlannedRow } from './planned-rows.ts'
 

@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { FakeAgentLightning, randomFaults, type FakeModel } from '@osmosis/testing'
+import { FakeAgentLightning, randomFaults, type FakeModel } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit/token-answer'
 
 import { chances } from '../faults/chance.ts'

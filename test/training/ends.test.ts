@@ -6,7 +6,12 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve, silentLogger } from '@osmosis/server'
-import { FakeMiles, type FakeModel, type TrainedCall, type TrainingRow } from '@osmosis/testing'
+import {
+  FakeMiles,
+  type FakeModel,
+  type TrainedCall,
+  type TrainingRow,
+} from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 

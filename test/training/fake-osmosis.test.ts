@@ -6,7 +6,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve, silentLogger } from '@osmosis/server'
-import { FakeOsmosis, TinyPolicy, type FakeOsmosisOptions } from '@osmosis/testing'
+import { FakeOsmosis, TinyPolicy, type FakeOsmosisOptions } from '@osmosis/testing/kit/trainers'
 import { expect, it, onTestFinished } from 'vitest'
 
 const tools = [{ type: 'function', function: { name: 'read_note', parameters: {} } }]

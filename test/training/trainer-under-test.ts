@@ -12,7 +12,7 @@ import {
   type MilesRollout,
   type TrainedCall,
   type TrainingRow,
-} from '@osmosis/testing'
+} from '@osmosis/testing/kit/trainers'
 
 import { rows } from './door-rollouts.ts'
 

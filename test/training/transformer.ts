@@ -1,4 +1,4 @@
-import type { TrainedCall, FakeModel, TrainingRow } from '@osmosis/testing'
+import type { TrainedCall, FakeModel, TrainingRow } from '@osmosis/testing/kit/trainers'
 import { pythonWithTorch, tinyTransformer } from '@osmosis/testing/kit'
 import {
   defaultUpdate,

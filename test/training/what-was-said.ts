@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import type { PolicyCall } from '@osmosis/core'
-import type { FakeModel, TrainedCall } from '@osmosis/testing'
+import type { FakeModel, TrainedCall } from '@osmosis/testing/kit/trainers'
 import { expect } from 'vitest'
 
 import type { GradedRollout } from './door-rollouts.ts'

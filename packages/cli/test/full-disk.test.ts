@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { FakeAgentLightning } from '@osmosis/testing'
+import { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { smallDisk, withSmallDisk } from '@osmosis/testing/kit/small-disk'
 import { expect, onTestFinished } from 'vitest'

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { RunResponseBody } from '@osmosis/protocol/wire'
-import { FakeMiles } from '@osmosis/testing'
+import { FakeMiles } from '@osmosis/testing/kit/trainers'
 import { post, sendJson, startPolicyEndpoint, tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 

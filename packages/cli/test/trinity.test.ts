@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { FakeTrinity, type FakeTrinityOptions } from '@osmosis/testing'
+import { FakeTrinity, type FakeTrinityOptions } from '@osmosis/testing/kit/trainers'
 import { temporaryFolder, tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
 
-import { FakeAgentLightning } from '@osmosis/testing'
+import { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 

@@ -1,7 +1,7 @@
 import { appendFileSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeAgentLightning } from '@osmosis/testing'
+import { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it, onTestFinished } from 'vitest'
 

@@ -1,7 +1,7 @@
 import { type GraderContext, requireRolloutContext } from '@osmosis/core'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 import type { HealthResponseBody } from '@osmosis/protocol/wire'
-import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
+import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing/kit/trainers'
 import {
   post,
   sendJson,

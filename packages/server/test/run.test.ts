@@ -8,7 +8,7 @@ import {
   type GraderContext,
   type GroupGraderContext,
 } from '@osmosis/core'
-import { FakeMiles, type FakeMilesOptions, type TrainerFault } from '@osmosis/testing'
+import { FakeMiles, type FakeMilesOptions, type TrainerFault } from '@osmosis/testing/kit/trainers'
 import {
   post,
   sendJson,

@@ -1,7 +1,6 @@
 import { LocalBackend } from '@osmosis/server/execution'
-import { contractEntrypoints, runBackendContract } from '@osmosis/testing'
-import { afterAll, describe, it } from 'vitest'
+import { contractEntrypoints, runBackendContract } from '@osmosis/testing/kit/backend-contract'
 
-runBackendContract({ describe, it, afterAll }, 'LocalBackend', {
+runBackendContract('LocalBackend', {
   open: async (entrypoint) => new LocalBackend(contractEntrypoints[entrypoint]),
 })

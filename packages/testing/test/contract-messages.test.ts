@@ -5,19 +5,15 @@ import {
   type RolloutContext,
 } from '@osmosis/core'
 import type { ChatCompletion, ChatMessage, ChatToolCall } from '@osmosis/core/policy'
-import { LocalBackend } from '@osmosis/server/execution'
 import {
   type AdapterUnderTest,
-  backendRules,
-  contractEntrypoints,
   contractRules,
   type ContractRun,
   runAdapterContract,
-  runBackendContract,
 } from '@osmosis/testing'
 import { describe, expect, it } from 'vitest'
 
-// A small adapter and a backend are broken in one way each; the rule that notices says what is wrong.
+// A small adapter is broken in one way at a time; the rule that notices says what is wrong.
 
 class TooManyTurns extends Error {}
 class NotASum extends Error {}
@@ -111,28 +107,6 @@ async function adapterFailure(
   return failure
 }
 
-async function backendFailure(
-  rule: keyof typeof backendRules,
-  breakBackend: (backend: LocalBackend) => void,
-): Promise<string> {
-  let failure = Promise.resolve('')
-  const runner = {
-    describe: (_: string, body: () => void) => body(),
-    it: (title: string, body: () => Promise<void>) => {
-      if (title === backendRules[rule]) failure = failureOf(body)
-    },
-    afterAll: () => {},
-  }
-  runBackendContract(runner, 'broken', {
-    open: async (entrypoint) => {
-      const backend = new LocalBackend(contractEntrypoints[entrypoint])
-      breakBackend(backend)
-      return backend
-    },
-  })
-  return failure
-}
-
 async function failureOf(body: () => Promise<void>): Promise<string> {
   return body().then(
     () => 'no failure',
@@ -191,59 +165,6 @@ describe('the failure of an adapter names the rule, what was expected and what w
     }
     expect(await adapterFailure('echoes-arguments', { run })).toMatchInlineSnapshot(
       `"rule "tool arguments return to the policy byte for byte" (echoes-arguments): expected no error, received TypeError: no such model"`,
-    )
-  })
-})
-
-describe('the failure of a backend names the rule, what was expected and what was received', () => {
-  it('when it reports no samples', async () => {
-    const dropSamples = (backend: LocalBackend): void => {
-      const execute = backend.execute.bind(backend)
-      backend.execute = async (request, observer) =>
-        execute(request, {
-          ...observer,
-          workflowFinished: async (outcome) => observer.workflowFinished(outcome, new Map()),
-        })
-    }
-    expect(await backendFailure('reports-phases', dropSamples)).toMatchInlineSnapshot(
-      `"rule "an observer receives each phase, then its outcome, and the samples between them" (reports-phases): expected the reported samples to be [ 'a', 'b' ], received []"`,
-    )
-  })
-
-  it('when it replaces the message of a failure', async () => {
-    const replaceMessage = (backend: LocalBackend): void => {
-      const execute = backend.execute.bind(backend)
-      backend.execute = async (request, observer) =>
-        execute(request, {
-          ...observer,
-          workflowFinished: async (outcome, samples) => {
-            const failure = outcome.failure && { ...outcome.failure, message: 'it failed' }
-            return observer.workflowFinished({ ...outcome, failure }, samples)
-          },
-        })
-    }
-    expect(await backendFailure('fails-workflows', replaceMessage)).toMatchInlineSnapshot(
-      `"rule "a failing workflow fails both phases with its message, category and cause" (fails-workflows): expected the failure of the workflow to be "thrown by run(): boom", received "it failed""`,
-    )
-  })
-
-  it('when it rejects instead of executing a rollout', async () => {
-    const refuse = (backend: LocalBackend): void => {
-      backend.execute = async () => {
-        throw new Error('the queue is full')
-      }
-    }
-    expect(await backendFailure('cancels-gradings', refuse)).toMatchInlineSnapshot(
-      `"rule "cancelling ends a grading, and the workflow stays a success" (cancels-gradings): expected the request of the grader, received the end of the run with Error: the queue is full"`,
-    )
-  })
-
-  it('when it reports the wrong state', async () => {
-    const forget = (backend: LocalBackend): void => {
-      backend.status = () => ({ status: 'unknown', reward: null, errorMessage: null })
-    }
-    expect(await backendFailure('knows-states', forget)).toMatchInlineSnapshot(
-      `"rule "the state of an ended rollout can be read" (knows-states): expected the status of "rewarded" at status to be "success", received "unknown""`,
     )
   })
 })

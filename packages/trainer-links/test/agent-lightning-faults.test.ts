@@ -5,7 +5,7 @@ import {
   type TrainerFault,
   type TrainerFaults,
   type ReceivedTrainerRequest,
-} from '@osmosis/testing'
+} from '@osmosis/testing/kit/trainers'
 import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'
 

@@ -1,5 +1,5 @@
 import type { RolloutGroup } from '@osmosis/core'
-import type { FakeAgentLightning } from '@osmosis/testing'
+import type { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
 import type { AgentLightningOptions } from '@osmosis/trainer-links'
 import { startPolicyEndpoint } from '@osmosis/testing/kit'
 import { describe, expect, test } from 'vitest'

@@ -1,4 +1,8 @@
-import type { TrainerFault, TrainerFaults, ReceivedTrainerRequest } from '@osmosis/testing'
+import type {
+  TrainerFault,
+  TrainerFaults,
+  ReceivedTrainerRequest,
+} from '@osmosis/testing/kit/trainers'
 import { expect } from 'vitest'
 
 import { gateway, startWorker, trainedRewards } from './gateway-worker.ts'

@@ -1,4 +1,8 @@
-import { FakeAgentLightning, type QueuedRollout, type TrainerFaults } from '@osmosis/testing'
+import {
+  FakeAgentLightning,
+  type QueuedRollout,
+  type TrainerFaults,
+} from '@osmosis/testing/kit/trainers'
 import { recordingLogger, type LogLine } from '@osmosis/testing/kit'
 import {
   agentLightning,

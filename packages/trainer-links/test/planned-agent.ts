@@ -12,7 +12,7 @@ import {
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
 import type { ChatMessage } from '@osmosis/core/policy'
-import type { FakeModel } from '@osmosis/testing'
+import type { FakeModel } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 
 /** What an agent does with a row, as the row says. */

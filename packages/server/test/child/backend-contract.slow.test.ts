@@ -1,12 +1,11 @@
 import path from 'node:path'
 
-import { runBackendContract } from '@osmosis/testing'
 import { createWorkerPool } from '@osmosis/server/child'
-import { afterAll, describe, it } from 'vitest'
+import { runBackendContract } from '@osmosis/testing/kit/backend-contract'
 
 const module = path.join(import.meta.dirname, 'contract-worker.ts')
 
-runBackendContract({ describe, it, afterAll }, 'WorkerPoolBackend', {
+runBackendContract('WorkerPoolBackend', {
   open: async (entrypoint) =>
     createWorkerPool({ module, args: [entrypoint], execArgv: [], workers: 2 }),
 })

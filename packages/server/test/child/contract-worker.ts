@@ -1,4 +1,4 @@
-import { contractEntrypoints, type ContractEntrypoint } from '@osmosis/testing'
+import { contractEntrypoints, type ContractEntrypoint } from '@osmosis/testing/kit/backend-contract'
 import { runWorker } from '@osmosis/server/child'
 
 const [entrypoint] = process.argv.slice(2) as [ContractEntrypoint]

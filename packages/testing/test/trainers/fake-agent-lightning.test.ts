@@ -1,4 +1,4 @@
-import { FakeAgentLightning, randomFaults, type QueuedRollout } from '@osmosis/testing'
+import { FakeAgentLightning, randomFaults, type QueuedRollout } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 

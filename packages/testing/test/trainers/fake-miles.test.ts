@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing'
+import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, onTestFinished, test } from 'vitest'
 

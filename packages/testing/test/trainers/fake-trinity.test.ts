@@ -1,4 +1,4 @@
-import { FakeTrinity, type FakeTrinityOptions } from '@osmosis/testing'
+import { FakeTrinity, type FakeTrinityOptions } from '@osmosis/testing/kit/trainers'
 import { tokenAnswer } from '@osmosis/testing/kit'
 import { expect, test } from 'vitest'
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-import type { FakeTrinity, TrinityCall } from '@osmosis/testing'
+import type { FakeTrinity, TrinityCall } from '@osmosis/testing/kit/trainers'
 import { temporaryFolder } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 

@@ -7,7 +7,11 @@ import {
   type GroupGraderClass,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { FakeTrinity, type FakeTrinityOptions, type TrinityCall } from '@osmosis/testing'
+import {
+  FakeTrinity,
+  type FakeTrinityOptions,
+  type TrinityCall,
+} from '@osmosis/testing/kit/trainers'
 import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
 import {
   runTrainerWorker,

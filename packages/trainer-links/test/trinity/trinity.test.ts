@@ -6,7 +6,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { FakeTrinity, randomFaults, type TrinityCall } from '@osmosis/testing'
+import { FakeTrinity, randomFaults, type TrinityCall } from '@osmosis/testing/kit/trainers'
 import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
 import { runTrainerWorker, trinity, type WorkerSummary } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'

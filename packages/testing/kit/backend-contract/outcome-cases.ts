@@ -1,7 +1,7 @@
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { expectEqual, expectMatch, expectRequests, expectThat } from '../contract-expectations.ts'
-import { startPolicyServer } from '../policy-server.ts'
+import { expectEqual, expectMatch, expectRequests, expectThat } from './expectations.ts'
+import { startPolicyServer } from '@osmosis/testing'
 import type { BackendCase, BackendRule } from './backend-rules.ts'
 import { expectFailure, executeScripted, type ScriptedRequest } from './scripted-rollout.ts'
 
@@ -66,7 +66,7 @@ export const outcomeCases = {
     expectFailure(
       'the workflow',
       refused.completion.failure,
-      'the mark cannot be written',
+      'thrown by run(): the mark cannot be written',
       'validation_error',
     )
     expectRequests(server, 5)

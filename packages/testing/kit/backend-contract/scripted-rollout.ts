@@ -8,7 +8,7 @@ import type {
 } from '@osmosis/protocol'
 import type { RolloutSample } from '@osmosis/core'
 
-import { expectEqual, expectMatch, expectThat } from '../contract-expectations.ts'
+import { expectEqual, expectMatch, expectThat } from './expectations.ts'
 import type { graderScripts, workflowScripts } from './contract-scripts.ts'
 
 /** The scripts of a rollout and fields of its request. */
@@ -89,7 +89,13 @@ export function expectFailure(
   message: string | RegExp,
   category: string,
 ): void {
-  if (typeof message === 'string') expectEqual(`the failure of ${what}`, failure?.message, message)
-  else expectMatch(`the failure of ${what}`, failure?.message, message)
+  const received = withoutPlace(failure?.message)
+  if (typeof message === 'string') expectEqual(`the failure of ${what}`, received, message)
+  else expectMatch(`the failure of ${what}`, received, message)
   expectEqual(`the failure category of ${what}`, failure?.category, category)
+}
+
+/** The message of a failure without the file and line of the user's code. */
+export function withoutPlace(message: string | null | undefined): string | undefined {
+  return message?.replace(/ at \S+:\d+(?=: )/, '')
 }

@@ -1,8 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 
-import { fault } from '../policy-reply.ts'
-import { expectEqual, expectRequests, eventually } from '../contract-expectations.ts'
-import { startPolicyServer } from '../policy-server.ts'
+import { fault, startPolicyServer } from '@osmosis/testing'
+import { expectEqual, expectRequests, eventually } from './expectations.ts'
 import type { BackendCase, BackendRule } from './backend-rules.ts'
 import { expectFailure, executeScripted } from './scripted-rollout.ts'
 

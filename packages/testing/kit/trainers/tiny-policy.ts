@@ -4,7 +4,7 @@ import { answerOf } from '@osmosis/controller/answers'
 import type { PolicyModel, PolicyRequest } from '@osmosis/controller'
 import type { ChatCompletion, ChatCompletionRequest, ChatMessage } from '@osmosis/core/policy'
 
-import type { TrainedCall } from '../trainers/trained-call.ts'
+import type { TrainedCall } from './trained-call.ts'
 
 /** What a tiny policy reads and writes: a token's id is its place in this list. */
 const tinyTokens = [

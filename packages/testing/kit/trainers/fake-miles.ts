@@ -3,13 +3,13 @@ import { createTransport, wait, type Transport } from '@osmosis/core/http'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 import type { RunResponseBody } from '@osmosis/protocol/wire'
 
-import type { TestServer } from '../loopback-server.ts'
 import { recordedTokens, type FakeModel, type TrainedCall } from './trained-call.ts'
 import {
   startTrainerHttp,
   type TrainerAnswer,
   type TrainerFaults,
   type ReceivedTrainerRequest,
+  type TrainerServer,
 } from './trainer-http.ts'
 
 /** A row of Miles' dataset: the metadata of its samples. */
@@ -70,7 +70,7 @@ export class FakeMiles implements AsyncDisposable {
   readonly #sessions = new Map<string, Session>()
   readonly #rollouts: MilesRollout[] = []
   readonly #transport: Transport
-  #http: TestServer | undefined
+  #http: TrainerServer | undefined
   #groups = 0
 
   private constructor(options: FakeMilesOptions) {

@@ -1,12 +1,12 @@
 import type { ChatCompletionRequest } from '@osmosis/core/policy'
 
-import type { TestServer } from '../loopback-server.ts'
 import { type FakeModel, recordedTokens, type TrainedCall } from './trained-call.ts'
 import {
   startTrainerHttp,
   type TrainerAnswer,
   type TrainerFaults,
   type ReceivedTrainerRequest,
+  type TrainerServer,
 } from './trainer-http.ts'
 
 /** A call that Trinity would learn from; its `group` is the `task_id` that it was rewarded under. */
@@ -42,7 +42,7 @@ export class FakeTrinity implements AsyncDisposable {
   readonly #used = new Set<string>()
   readonly #commits: TrinityCall[][] = []
   #waiting: TrinityCall[] = []
-  #http: TestServer | undefined
+  #http: TrainerServer | undefined
   #paused = Promise.withResolvers<void>()
 
   private constructor(options: FakeTrinityOptions) {

@@ -1,4 +1,4 @@
-import type { TrainedCall } from '../trainers/trained-call.ts'
+import type { TrainedCall } from './trained-call.ts'
 import type { TinyPolicy, UpdateOptions } from './tiny-policy.ts'
 
 /**

@@ -1,6 +1,12 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
 
-import { startLoopbackServer, type TestServer } from '../loopback-server.ts'
+/** The HTTP server of a fake trainer. */
+export interface TrainerServer {
+  readonly url: string
+  close(): Promise<void>
+}
 
 /** A request as a fake trainer received it. */
 export interface ReceivedTrainerRequest {
@@ -39,9 +45,9 @@ export type TrainerFaults = (
 export async function startTrainerHttp(
   answer: (request: ReceivedTrainerRequest) => TrainerAnswer | Promise<TrainerAnswer>,
   faults: TrainerFaults = () => undefined,
-): Promise<TestServer> {
+): Promise<TrainerServer> {
   let count = 0
-  return startLoopbackServer((incoming, outgoing) => {
+  const server = createServer({ keepAliveTimeout: 75_000 }, (incoming, outgoing) => {
     const exchange = async (): Promise<void> => {
       const over = new AbortController()
       outgoing.once('close', () => over.abort())
@@ -56,6 +62,17 @@ export async function startTrainerHttp(
     }
     exchange().catch(() => outgoing.destroy())
   })
+  server.listen({ host: '127.0.0.1', port: 0, backlog: 4096 })
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const close = async (): Promise<void> => {
+    if (!server.listening) return
+    const closed = once(server, 'close')
+    server.close()
+    server.closeAllConnections()
+    await closed
+  }
+  return { url: `http://127.0.0.1:${port}`, close }
 }
 
 async function answered(

@@ -1,10 +1,9 @@
 import { toTelemetryJson } from '@osmosis/protocol/http'
 
-import { fault } from '../policy-reply.ts'
-import { expectEqual, expectThat } from '../contract-expectations.ts'
-import { startPolicyServer } from '../policy-server.ts'
+import { fault, startPolicyServer } from '@osmosis/testing'
+import { expectEqual, expectThat } from './expectations.ts'
 import type { BackendCase, BackendRule } from './backend-rules.ts'
-import { expectFailure, executeScripted } from './scripted-rollout.ts'
+import { expectFailure, executeScripted, withoutPlace } from './scripted-rollout.ts'
 import { richSample } from './contract-scripts.ts'
 
 /** The samples of rollouts. */
@@ -201,7 +200,7 @@ export const sampleCases = {
       workflow: 'calls-and-throws',
       chatCompletionsUrl: server.url,
     })
-    const { message } = completion.failure ?? {}
+    const message = withoutPlace(completion.failure?.message)
     expectEqual('the failure of the workflow', message, 'thrown by run(): after the answer')
     expectEqual('the number of graded samples', grading?.samples.size, 0)
     const partial = (await completion.partialSamples)?.get('main')

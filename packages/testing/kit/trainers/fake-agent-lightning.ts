@@ -9,13 +9,13 @@ import {
   type StoredGatewayRollout,
   trainedCalls,
 } from './gateway-store.ts'
-import type { TestServer } from '../loopback-server.ts'
 import type { FakeModel, TrainedCall } from './trained-call.ts'
 import {
   startTrainerHttp,
   type TrainerAnswer,
   type TrainerFaults,
   type ReceivedTrainerRequest,
+  type TrainerServer,
 } from './trainer-http.ts'
 
 /** Options of {@link FakeAgentLightning}. */
@@ -36,7 +36,7 @@ export interface FakeAgentLightningOptions {
 export class FakeAgentLightning implements AsyncDisposable {
   readonly #options: FakeAgentLightningOptions
   readonly #rollouts = new Map<string, StoredGatewayRollout>()
-  #http: TestServer | undefined
+  #http: TrainerServer | undefined
   #pause: { readonly retryAfterSeconds: number } | undefined
   #changed = Promise.withResolvers<void>()
   #count = 0
