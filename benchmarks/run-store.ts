@@ -120,7 +120,7 @@ async function searching(reader: RunReader): Promise<void> {
   for (const [name, text] of Object.entries(texts)) {
     const startedAt = performance.now()
     let hits = 0
-    for await (const event of reader.search(text)) hits += event.at === null ? 0 : 1
+    for await (const event of reader.search(text)) hits += event.trajectory_place === null ? 0 : 1
     const seconds = round((performance.now() - startedAt) / 1000)
     show(`search, ${name} (${hits} hits)`, seconds, 's', 'at most 1.5')
   }

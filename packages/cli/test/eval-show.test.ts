@@ -296,10 +296,8 @@ describe('the summary of a run', () => {
       event: { ...item.event, ...(item.row === 0 ? {} : { tools, tool_calls: 2 }) },
     }))
     await make({ name: 'airline', rows: 24, n: 2, items })
-    expect((await show([])).stdout).toMatch(/ · possible reward hacking in 1 · /)
-    expect((await show(['--filter', 'is:unearned'])).stdout).toContain(
-      'unearned (possible reward hacking)',
-    )
+    expect((await show([])).stdout).toMatch(/ · 1 suspicious · /)
+    expect((await show(['--filter', 'is:suspicious'])).stdout).toMatch(/^0\.1 +1 +suspicious/m)
   })
 
   it('says how to resume, instead of naming --details', async () => {

@@ -83,8 +83,8 @@ export function madeEvent(
     grading_ms: 1,
     summary: `Answer ${row}.${attempt}.`,
     ended_at: '2026-01-02T03:05:00.000Z',
-    at: null,
-    sat: null,
+    trajectory_place: null,
+    sample_place: null,
     ...fields,
   }
 }

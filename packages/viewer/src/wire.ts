@@ -38,7 +38,7 @@ export interface RunSummary extends RunProgress {
   readonly signal: number | null
   /** Rollouts that failed. */
   readonly failed: number
-  /** Rollouts with possible reward hacking. */
+  /** Passes that may be reward hacking. */
   readonly suspicious: number
   /** Names of its re-gradings. */
   readonly variants: readonly string[]

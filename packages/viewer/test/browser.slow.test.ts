@@ -132,7 +132,7 @@ describe('the keyboard', () => {
 describe('a re-grading', () => {
   it('of a part of the run says how much of it it is, and is not incomplete', async () => {
     const folder = writeAirlineRun(root, { name: 'regraded', rows: 10, attempts: 2, skill: 9 })
-    rewriteEvents(folder, (event) => ({ ...event, sat: event.at }))
+    rewriteEvents(folder, (event) => ({ ...event, sample_place: event.trajectory_place }))
     const run = await openRunFolder(folder)
     const item = { source_row_index: 0, run_index: 0, rollout_id: '0' }
     await run.addGrades('strict', [{ ...item, reward: 0, error: null }])

@@ -29,12 +29,12 @@ const { root } = inBrowser
 const open: ViewerInBrowser['open'] = (place, options) => inBrowser.open(place, options)
 
 describe('finding what explains the number', () => {
-  it('shows possible reward hacking after two keys', async () => {
+  it('shows suspicious passes after two keys', async () => {
     const { page, problems } = await open('#/run/planted')
     await page.getByText('passed without a tool call').waitFor()
     await press(page, '1', 'j')
     await reader(page).getByText('REFUND_COMPLETE').waitFor()
-    const { row, attempt } = planted.unearned
+    const { row, attempt } = planted.suspicious
     expect(page.url()).toContain(`sel=${row}.${attempt + 1}`)
     expect(await page.locator('.verdict').textContent()).toContain('it called no tool')
     expect(problems).toEqual([])
@@ -162,7 +162,14 @@ describe('what is not as it should be', () => {
     const folder = writeAirlineRun(root, { name: 'lost', rows: 4, attempts: 2 })
     rewriteEvents(folder, (event, index) => ({
       ...event,
-      at: index === 0 ? null : index === 1 ? [0, 3, 200, 1] : index === 2 ? [9, 0, 9, 1] : event.at,
+      trajectory_place:
+        index === 0
+          ? null
+          : index === 1
+            ? [0, 3, 200, 1]
+            : index === 2
+              ? [9, 0, 9, 1]
+              : event.trajectory_place,
     }))
     const { page, problems } = await open('#/run/lost?sel=0.1')
     await page.getByText('No conversation').waitFor()

@@ -83,7 +83,7 @@ describe('a transcript', () => {
   it('has the verdict with its reason, the expected answer and labelled metadata in its head', async () => {
     const { page } = await open('#/run/planted?sel=17.3')
     const head = reader(page).locator('.rhead')
-    await head.getByText('passes at 1; possible reward hacking: it called no tool').waitFor()
+    await head.getByText('passes at 1; suspicious: it called no tool').waitFor()
     expect(await head.locator('.expected').innerText()).toMatch(/^expected \w+$/)
     expect(await head.locator('.chip').innerText()).toMatch(/^task\s\w+$/)
   })
@@ -159,7 +159,7 @@ describe('grading again', () => {
       attempts: 2,
       skill: 9,
     })
-    rewriteEvents(folder, (event) => ({ ...event, sat: event.at }))
+    rewriteEvents(folder, (event) => ({ ...event, sample_place: event.trajectory_place }))
     let reward: number | null = 0
     const regrade = async (location: string): Promise<string> => {
       if (reward === null) throw new Error('main.ts exports no grader.')

@@ -134,7 +134,7 @@ describe('a report', () => {
 
   it('holds the re-gradings of its run, and compares with them', async () => {
     const folder = writeAirlineRun(root, { name: 'whole', rows: 20, attempts: 2, skill: 9 })
-    rewriteEvents(folder, (event) => ({ ...event, sat: event.at }))
+    rewriteEvents(folder, (event) => ({ ...event, sample_place: event.trajectory_place }))
     const run = await openRunFolder(folder)
     const grade = (row: number): Grade => ({
       source_row_index: row,

@@ -147,8 +147,8 @@ describe('what it serves', () => {
     const { root, client } = await airlineViewer()
     const [first, second] = eventsOf(root)
     const journal = path.join(root, 'airline/events.jsonl')
-    const silent = { ...second, at: null }
-    const damaged = { ...first, at: [0, 3, 200, 1] }
+    const silent = { ...second, trajectory_place: null }
+    const damaged = { ...first, trajectory_place: [0, 3, 200, 1] }
     appendFileSync(journal, journalLine(silent) + journalLine(damaged))
     const state = async (item: string): Promise<string> =>
       (await client.json<TranscriptAnswer>(`/api/runs/airline/transcripts/${item}`)).state
@@ -268,7 +268,7 @@ describe('what it serves', () => {
   it('says of how much a re-grading is, and does not call it incomplete', async () => {
     const { root, client } = await airlineViewer()
     const events = eventsOf(root).map((event, index) =>
-      index < 20 ? { ...event, sat: event.at } : event,
+      index < 20 ? { ...event, sample_place: event.trajectory_place } : event,
     )
     writeJournal(root, events)
     mkdirSync(path.join(root, 'airline/grades'))

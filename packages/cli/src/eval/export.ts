@@ -29,7 +29,7 @@ function declareExport(evals: Command) {
     )
     .option(
       '--filter <query>',
-      "only these rollouts, e.g. 'is:passed -is:unearned', which leaves out possible reward hacking (default: all; for --sft is:passed)",
+      "only these rollouts, e.g. 'is:passed -is:suspicious', which leaves out what may be reward hacking (default: all; for --sft is:passed)",
     )
     .option('--grading <name>', 'use the rewards of this re-grading')
     .optionsGroup(groups.output)

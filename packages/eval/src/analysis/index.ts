@@ -57,8 +57,8 @@ export { appendEvents, findItem, toRunDocument } from './table/document-writer.t
 export {
   type ItemFlag,
   itemFlags,
-  type UnearnedReason,
-  unearnedReasons,
+  type SuspicionReason,
+  suspicionReasons,
 } from './table/item-flags.ts'
 export {
   type FacetColumn,

@@ -45,7 +45,7 @@ export async function auditRun(
     if (tool !== undefined) callsAtEnd.set(pass, tool)
     const isUnique = rowsOfLabel.get(label) === 1
     const evidence: Record<AuditCheck, string | undefined> = {
-      'same-words': table.unearned(item).includes('sametext')
+      'same-words': table.suspicions(item).includes('sametext')
         ? repeatedText(event, rowsOfText.get(event.summary) ?? new Set(), labels)
         : undefined,
       'no-tools': unusedTools(table, item, read),
@@ -171,7 +171,7 @@ function unusedTools(
   if (calling.length > others.length / 2) {
     return `it called no tool; ${calling.length} of ${others.length} other attempts at its row did`
   }
-  return table.unearned(item).includes('notools')
+  return table.suspicions(item).includes('notools')
     ? 'it called no tool; more than 80 % of the passes did'
     : undefined
 }

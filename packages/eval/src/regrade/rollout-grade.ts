@@ -78,7 +78,7 @@ function lastingRefusal(thrown: unknown): string | undefined {
  * its messages are stored.
  */
 export function isGradable(event: ItemEvent, { inputs }: Pick<RunManifest, 'inputs'>): boolean {
-  if (event.sat === null) return false
+  if (event.sample_place === null) return false
   const { kind } = inputs.code
   return kind === 'workflow' || event.status !== 'failed' || event.error_type === 'missing_reward'
 }

@@ -208,7 +208,11 @@ export class ItemLifecycle {
       const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)
       const ended = toEndedItem(item, outcome, { row, scores, redact })
       isNew = !store?.events.has(itemKey(ended.event))
-      event = (await store?.commit(ended)) ?? { ...ended.event, at: null, sat: null }
+      event = (await store?.commit(ended)) ?? {
+        ...ended.event,
+        trajectory_place: null,
+        sample_place: null,
+      }
       onStored?.(event)
       this.#budget?.add(event)
       this.#failures.add(event)

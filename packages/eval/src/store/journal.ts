@@ -87,8 +87,8 @@ const itemEvent: z.ZodType<ItemEvent> = z.object({
   grading_ms: z.number().nullable(),
   summary: z.string(),
   ended_at: z.string(),
-  at: place,
-  sat: place,
+  trajectory_place: place,
+  sample_place: place,
 })
 
 /** An event as a line of a journal: its JSON, in which the last key is the CRC-32 of all before it. */

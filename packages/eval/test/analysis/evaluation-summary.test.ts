@@ -29,8 +29,8 @@ function item(rowIndex: number, runIndex: number, init: Partial<ItemEvent> = {})
     error_type: null,
     error_message: null,
     ended_at: '2026-01-01T00:00:00.000Z',
-    at: null,
-    sat: null,
+    trajectory_place: null,
+    sample_place: null,
     ...init,
   }
 }

@@ -70,42 +70,42 @@ test('what wrote most is long only with more than twice the median', () => {
 test('a pass without a tool call is flagged where more than 80 % of 20 passes use tools', () => {
   const without = (count: number) => (row: number) =>
     row < count ? { tool_calls: 0, tools: [] } : {}
-  expect(passes(without(7)).unearned(0)).toEqual(['notools'])
-  expect(passes(without(7)).unearned(7)).toEqual([])
-  expect(passes(without(8)).unearned(0)).toEqual([])
+  expect(passes(without(7)).suspicions(0)).toEqual(['notools'])
+  expect(passes(without(7)).suspicions(7)).toEqual([])
+  expect(passes(without(8)).suspicions(0)).toEqual([])
   const few = new RunTable(
     toRunDocument(
       manifestOf(19),
       Array.from({ length: 19 }, (_, row) => madeEvent(row, 0, row === 0 ? {} : search)),
     ),
   )
-  expect(few.unearned(0)).toEqual([])
+  expect(few.suspicions(0)).toEqual([])
 })
 
 test('so does one that wrote less than a quarter of the median pass', () => {
   const table = passes((row) => ({ completion_tokens: [24, 25, 0][row] ?? 100 }))
-  expect([0, 1, 2].map((item) => table.unearned(item))).toEqual([['short'], [], ['short']])
+  expect([0, 1, 2].map((item) => table.suspicions(item))).toEqual([['short'], [], ['short']])
 })
 
 test('so does one that fails a check that 95 % of the passes meet', () => {
   const table = passes((row) => ({
     metrics: { confirmed: row < 2 ? 0 : 1, polite: row < 3 ? 0 : 1, messages: row },
   }))
-  expect([0, 1, 2, 3].map((item) => table.unearned(item))).toEqual([['check'], ['check'], [], []])
+  expect([0, 1, 2, 3].map((item) => table.suspicions(item))).toEqual([['check'], ['check'], [], []])
 })
 
 test('a pass whose last text passes in five rows or more is flagged, unless most passes have that text', () => {
   const same = (count: number) => (row: number) =>
     row < count ? { summary: 'REFUND_COMPLETE' } : {}
-  expect(passes(same(4)).unearned(0)).toEqual([])
-  expect(passes(same(5)).unearned(0)).toEqual(['sametext'])
-  expect(passes(same(20)).unearned(0)).toEqual(['sametext'])
-  expect(passes(same(21)).unearned(0)).toEqual([])
+  expect(passes(same(4)).suspicions(0)).toEqual([])
+  expect(passes(same(5)).suspicions(0)).toEqual(['sametext'])
+  expect(passes(same(20)).suspicions(0)).toEqual(['sametext'])
+  expect(passes(same(21)).suspicions(0)).toEqual([])
 })
 
-test('items that did not pass are never flagged as possible reward hacking', () => {
+test('items that did not pass are never flagged as suspicious', () => {
   const table = passes((row) => (row < 7 ? { tool_calls: 0, tools: [], reward: 0 } : {}))
-  expect(table.count('unearned')).toBe(0)
+  expect(table.count('suspicious')).toBe(0)
 })
 
 test('findings are ranked by the number of items times their weight', () => {
@@ -137,11 +137,11 @@ test('findings are ranked by the number of items times their weight', () => {
       count: 16,
     },
     {
-      key: 'unearned',
+      key: 'suspicious',
       tone: 'bad',
       title: '3 passed without a tool call',
-      detail: 'Possible reward hacking.',
-      query: 'is:unearned',
+      detail: 'The reward may be exploitable.',
+      query: 'is:suspicious',
       count: 3,
     },
     {
@@ -186,13 +186,13 @@ test('rows with one ended attempt are not counted as rows without a training sig
   expect(findings(table)).toMatchObject([{ key: 'rows', count: 1 }])
 })
 
-test('the detail counts each reason for possible reward hacking', () => {
+test('the detail counts each reason of suspicious passes', () => {
   const table = passes((row) => ({
     ...(row < 5 ? { tool_calls: 0, tools: [] } : {}),
     ...(row > 3 && row < 6 ? { completion_tokens: 10 } : {}),
   }))
   expect(findings(table)[0]).toMatchObject({
-    title: '6 passes with possible reward hacking',
+    title: '6 suspicious passes',
     detail: '5 without a tool call, 2 with very little text. The reward may be exploitable.',
   })
   const shorts = selectItems(table, parseQuery('is:short -is:notools', table))

@@ -17,8 +17,12 @@ it('provides committed items to readers and to the next writer', async () => {
     store.commit(itemOf(0, 0, 'First.')),
     store.commit({ event: madeEvent(0, 1), trajectories: null, graded: null }),
   ])
-  expect(second).toEqual({ ...madeEvent(0, 1), at: null, sat: null })
-  expect(first).toEqual({ ...madeEvent(0, 0), at: first.at, sat: first.sat })
+  expect(second).toEqual({ ...madeEvent(0, 1), trajectory_place: null, sample_place: null })
+  expect(first).toEqual({
+    ...madeEvent(0, 0),
+    trajectory_place: first.trajectory_place,
+    sample_place: first.sample_place,
+  })
   await store.close()
 
   const reader = await openRun(store.location)
@@ -116,7 +120,7 @@ it('removes a truncated last line and unreferenced data, and continues after it'
   expect(await readdir(join(store.location, 'trajectories'))).toEqual(['0000.jsonl'])
   expect(await readdir(store.location)).not.toContain(unfinished)
   const second = await resumed.commit(itemOf(0, 1, 'Again.'))
-  expect(second.at?.[1]).toBe(first.at?.[2])
+  expect(second.trajectory_place?.[1]).toBe(first.trajectory_place?.[2])
   await resumed.close()
   expect(await reader.refresh()).toEqual([second])
   expect(await reader.trajectories(second)).toEqual({
@@ -201,13 +205,13 @@ it('reports whether a trajectory is missing or damaged', async () => {
   expect(await reader.trajectories(event)).toEqual({ state: 'damaged' })
   await truncate(segment, text.length - 3)
   expect(await reader.trajectories(event)).toEqual({ state: 'damaged' })
-  const elsewhere: ItemEvent = { ...event, at: [7, 0, 10, 0] }
+  const elsewhere: ItemEvent = { ...event, trajectory_place: [7, 0, 10, 0] }
   expect(await reader.trajectories(elsewhere)).toEqual({ state: 'missing' })
 
   // What is written next must not lie where the lost end was.
   const resumed = await resumeRun({ location: store.location })
   const next = await resumed.commit(itemOf(0, 1))
-  expect(next.at?.[0]).toBe(1)
+  expect(next.trajectory_place?.[0]).toBe(1)
   await resumed.close()
 })
 

@@ -27,13 +27,18 @@ it('starts another segment when one is full', async () => {
     '0000.jsonl',
     '0001.jsonl',
   ])
-  expect(new Set(events.map(({ at, sat }) => `${at?.[0]} ${sat?.[0]}`))).toEqual(
-    new Set(['0 0', '1 1']),
-  )
+  expect(
+    new Set(
+      events.map(
+        ({ trajectory_place: trajectories, sample_place: samples }) =>
+          `${trajectories?.[0]} ${samples?.[0]}`,
+      ),
+    ),
+  ).toEqual(new Set(['0 0', '1 1']))
   const resumed = await resumeRun({ location: store.location })
   events.push(await resumed.commit(itemOf(70, 0, 'The last one.')))
   await resumed.close()
-  expect(events.at(-1)?.at?.[0]).toBe(1)
+  expect(events.at(-1)?.trajectory_place?.[0]).toBe(1)
   const reader = await openRun(store.location)
   for (const event of events) {
     expect((await reader.trajectories(event)).state).toBe('found')

@@ -2,7 +2,7 @@ import type { RunTable, ItemFlag } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
 const tones: Partial<Record<ItemFlag, 'bad' | 'warn'>> = {
-  unearned: 'bad',
+  suspicious: 'bad',
   failed: 'bad',
   stuck: 'bad',
   nocalls: 'bad',
@@ -13,7 +13,7 @@ const tones: Partial<Record<ItemFlag, 'bad' | 'warn'>> = {
 }
 
 const words: Record<ItemFlag, string> = {
-  unearned: 'possible reward hacking',
+  suspicious: 'suspicious',
   failed: 'failed',
   stuck: 'stuck',
   nocalls: 'no model call',

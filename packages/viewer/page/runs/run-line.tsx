@@ -79,7 +79,7 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
         />
         <Trouble
           run={run}
-          query="is:unearned"
+          query="is:suspicious"
           text={`possible hacking in ${thousands(run.suspicious)}`}
           count={run.suspicious}
         />

@@ -1,5 +1,5 @@
 import type { Trajectory } from '@osmosis/protocol/trajectory'
-import type { RunTable, UnearnedReason } from '@osmosis/eval/analysis'
+import type { RunTable, SuspicionReason } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
 import type { ItemEnding } from '../../src/wire.ts'
@@ -8,7 +8,7 @@ import { rewardText } from '../format.ts'
 import { LongText } from '../text/long-text.tsx'
 import { scoresOf } from './scores.tsx'
 
-const reasons: Record<UnearnedReason, string> = {
+const reasons: Record<SuspicionReason, string> = {
   notools: 'it called no tool, and nearly all passes do',
   short: 'it has less than a quarter of the tokens of the median pass',
   check: 'it failed a check that nearly all passes meet',
@@ -60,10 +60,8 @@ export function explanation(table: RunTable, item: number): string {
   if (!table.counts(item)) return 'removed from training and from all figures'
   if (table.value(item) === null) return 'the grader returned none'
   const verdict = table.passed(item) ? `passes at ${threshold}` : `below ${threshold}`
-  const hints = table.unearned(item).map((reason) => reasons[reason])
-  return hints.length === 0
-    ? verdict
-    : `${verdict}; possible reward hacking: ${hints.join(', and ')}`
+  const hints = table.suspicions(item).map((reason) => reasons[reason])
+  return hints.length === 0 ? verdict : `${verdict}; suspicious: ${hints.join(', and ')}`
 }
 
 function factsOf(

@@ -113,7 +113,7 @@ export class OpenRun {
     const event = await view.event(row, attempt)
     if (event === undefined) return undefined
     const ending = await this.#endingOf(event)
-    if (event.at === null) return { state: 'silent', ending }
+    if (event.trajectory_place === null) return { state: 'silent', ending }
     const stored = await this.#folder.trajectories(event)
     if (stored.state !== 'found') return { state: stored.state, ending }
     return { state: 'found', samples: stored.value, ending }

@@ -95,7 +95,7 @@ export async function summarize(run: OpenRun, name: string): Promise<RunSummary>
     passInterval: passes.ci95,
     signal: document.attempts > 1 ? gradientShare(table).value : null,
     failed: found.find(({ key }) => key === 'failed')?.count ?? 0,
-    suspicious: found.find(({ key }) => key === 'unearned')?.count ?? 0,
+    suspicious: found.find(({ key }) => key === 'suspicious')?.count ?? 0,
     variants: await run.variants(),
   }
 }

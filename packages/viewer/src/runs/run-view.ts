@@ -60,7 +60,7 @@ export interface ViewedRun {
 }
 
 /** An item with the place of its transcript. */
-export interface PlacedItem extends Pick<ItemEvent, 'at'> {
+export interface PlacedItem extends Pick<ItemEvent, 'trajectory_place'> {
   readonly row: number
   readonly attempt: number
 }
@@ -145,7 +145,7 @@ export class RunView {
   *items(): Generator<PlacedItem, void, undefined> {
     const { row: rows, attempt } = this.#document.columns
     for (const [item, row] of rows.entries()) {
-      yield { row, attempt: attempt[item] ?? 0, at: this.#places.transcript(item) }
+      yield { row, attempt: attempt[item] ?? 0, trajectory_place: this.#places.transcript(item) }
     }
   }
 
@@ -175,7 +175,7 @@ export class RunView {
         this.#count(event, graded)
         for (const own of graded) {
           for (const item of appendEvents(this.#document, [own])) {
-            this.#places.set(item, place, own.at)
+            this.#places.set(item, place, own.trajectory_place)
           }
           onEvent(own)
         }

@@ -93,7 +93,10 @@ export function airlineRollout(
   attempt: number,
   ending: Ending,
   random: Random,
-): { event: Omit<ItemEvent, 'at' | 'sat'>; samples: Record<string, object> } {
+): {
+  event: Omit<ItemEvent, 'trajectory_place' | 'sample_place'>
+  samples: Record<string, object>
+} {
   const talk = converse(task, attempt, ending, random)
   const rolloutId = idOf(`${run}/${task.row}/${attempt}`)
   const failed = ending === 'timeout'

@@ -12,7 +12,7 @@ import { RunWriter } from './run-writer.ts'
 /** Where things are planted in the run `planted`; attempts from 0. */
 export const planted = {
   /** A pass that claims to have done what it did not do. */
-  unearned: { row: 17, attempt: 2 },
+  suspicious: { row: 17, attempt: 2 },
   /** Two attempts that differ from the step with this place on, and one of them fails. */
   divergence: { row: 5, failing: 1, passing: 0, at: 3 },
   /** A tool answered the same call differently at the step with this place. */
@@ -56,8 +56,8 @@ export function writePlantedRun(root: string): string {
 }
 
 function endingOf(row: number, attempt: number): Ending {
-  const isUnearned = row === planted.unearned.row && attempt === planted.unearned.attempt
-  return isUnearned ? 'claimed' : 'right'
+  const isSuspicious = row === planted.suspicious.row && attempt === planted.suspicious.attempt
+  return isSuspicious ? 'claimed' : 'right'
 }
 
 /** A document of one conversation. */

@@ -26,11 +26,11 @@ export class RunWriter {
 
   /** Adds the end of an item. Without samples nothing was said. */
   add(
-    event: Omit<ItemEvent, 'at' | 'sat'>,
+    event: Omit<ItemEvent, 'trajectory_place' | 'sample_place'>,
     samples: Readonly<Record<string, object>> | null,
   ): ItemEvent {
-    const at = samples === null ? null : this.#trajectories(event.rollout_id, samples)
-    const whole: ItemEvent = { ...event, at, sat: null }
+    const trajectory_place = samples === null ? null : this.#trajectories(event.rollout_id, samples)
+    const whole: ItemEvent = { ...event, trajectory_place, sample_place: null }
     this.append(whole)
     return whole
   }

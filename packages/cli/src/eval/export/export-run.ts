@@ -118,7 +118,7 @@ async function writeDocuments(
   for (const event of events) {
     const stored = await run.trajectories(event)
     if (stored.state !== 'found') {
-      if (event.at === null) leftOut.add('without model calls')
+      if (event.trajectory_place === null) leftOut.add('without model calls')
       else leftOut.addDamage(`with a ${stored.state} transcript`)
       continue
     }
@@ -142,7 +142,7 @@ async function* conversations(
   for (const event of events) {
     const stored = await run.graded(event)
     if (stored.state !== 'found') {
-      if (event.sat === null) leftOut.add('without samples')
+      if (event.sample_place === null) leftOut.add('without samples')
       else leftOut.addDamage(`with ${stored.state} samples`)
       continue
     }

@@ -170,7 +170,7 @@ function saidLines(said: Said, { event }: ShownItem, options: TranscriptOptions)
   }
   if (said.state === 'missing') {
     return [
-      event.at === null
+      event.trajectory_place === null
         ? styled('yellow', 'No transcript: the rollout never called the policy.')
         : styled('red', 'The transcript is missing: its file does not exist.'),
     ]
@@ -224,7 +224,7 @@ function flagsText({ run: { table }, item, event }: ShownItem): string {
       if (flag === 'stuck' || flag === 'toolerror') {
         return `${flag}${event.tool_errors > 1 ? ` ×${event.tool_errors}` : ''}`
       }
-      return flag === 'unearned' ? 'unearned (possible reward hacking)' : flag
+      return flag
     })
     .filter(
       (flag, _, all) =>
@@ -235,7 +235,7 @@ function flagsText({ run: { table }, item, event }: ShownItem): string {
 
 function flagsCell(shown: ShownItem): Cell {
   const { table } = shown.run
-  const isBad = (['unearned', 'failed', 'stuck', 'nocalls'] as const).some((flag) =>
+  const isBad = (['suspicious', 'failed', 'stuck', 'nocalls'] as const).some((flag) =>
     table.has(shown.item, flag),
   )
   return { text: flagsText(shown), format: isBad ? 'red' : 'yellow' }

@@ -51,13 +51,13 @@ export function runSummary(
 function verdictFacts(shown: ShownItems): string[] {
   const { events, table } = shown
   const failed = events.filter(({ status }) => status === 'failed').length
-  const unearned = findings(table).find(({ key }) => key === 'unearned')?.count ?? 0
+  const suspicious = findings(table).find(({ key }) => key === 'suspicious')?.count ?? 0
   const readiness = readinessText(shown)
   return [
     ...(failed === 0
       ? []
       : [`${formatCount(failed)} of ${formatQuantity(events.length, 'rollout')} failed`]),
-    ...(unearned === 0 ? [] : [`possible reward hacking in ${formatCount(unearned)}`]),
+    ...(suspicious === 0 ? [] : [`${formatCount(suspicious)} suspicious`]),
     ...(readiness === undefined ? [] : [`ready to train: ${readiness}`]),
   ]
 }

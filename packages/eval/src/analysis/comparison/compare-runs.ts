@@ -182,7 +182,7 @@ const measures: readonly Measure[] = [
   shareMeasure('toolerror', 'Rollouts with a tool error'),
   shareMeasure('stuck', 'Rollouts that are stuck'),
   shareMeasure('cut', 'Cut off'),
-  shareMeasure('unearned', 'Possible reward hacking'),
+  shareMeasure('suspicious', 'Suspicious passes'),
   shareMeasure('rewritten', 'History rewritten'),
   shareMeasure('failed', 'Failed'),
 ]

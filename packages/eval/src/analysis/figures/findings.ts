@@ -1,11 +1,11 @@
-import { type ItemFlag, type UnearnedReason, unearnedReasons } from '../table/item-flags.ts'
+import { type ItemFlag, type SuspicionReason, suspicionReasons } from '../table/item-flags.ts'
 import type { RunTable } from '../table/run-table.ts'
 import { average } from '../statistics/estimate.ts'
 
 /** An observation about a run that is worth a look. */
 export interface Finding {
   readonly key:
-    | 'unearned'
+    | 'suspicious'
     | 'failed'
     | 'stuck'
     | 'nocalls'
@@ -29,7 +29,7 @@ export interface Finding {
 
 /** The weight of one item of a finding: a hacked reward is worse than a missing one, and facts come last. */
 const weights = {
-  unearned: 10,
+  suspicious: 10,
   failed: 4,
   stuck: 2,
   nocalls: 2,
@@ -44,7 +44,7 @@ const weights = {
 /** What to look at first: ranked by the number of items times their weight. */
 export function findings(table: RunTable): Finding[] {
   const found = [
-    unearned(table),
+    suspicious(table),
     byFlag(table, 'failed', 'bad', (items) => ({
       title: `${thousands(items.length)} failed`,
       detail: `${tally(items.map((item) => table.errorType(item) ?? 'unknown'))}.`,
@@ -93,20 +93,20 @@ function byFlag(
   return { key: flag, tone, ...describe(items), query: `is:${flag}`, count: items.length }
 }
 
-const reasonTexts: Record<UnearnedReason, string> = {
+const reasonTexts: Record<SuspicionReason, string> = {
   notools: 'without a tool call',
   short: 'with very little text',
   check: 'although a check failed',
   sametext: 'with the same last text as others',
 }
 
-function unearned(table: RunTable): Finding | null {
-  const items = itemsWith(table, 'unearned')
+function suspicious(table: RunTable): Finding | null {
+  const items = itemsWith(table, 'suspicious')
   if (items.length === 0) return null
-  const counts = unearnedReasons
+  const counts = suspicionReasons
     .map((reason) => ({
       reason,
-      count: items.filter((item) => table.unearned(item).includes(reason)).length,
+      count: items.filter((item) => table.suspicions(item).includes(reason)).length,
     }))
     .filter(({ count }) => count > 0)
     .toSorted((a, b) => b.count - a.count)
@@ -114,13 +114,13 @@ function unearned(table: RunTable): Finding | null {
   const all = first?.count === items.length
   const rest = (all ? others : counts).map(({ reason, count }) => `${count} ${reasonTexts[reason]}`)
   return {
-    key: 'unearned',
+    key: 'suspicious',
     tone: 'bad',
     title: all
       ? `${thousands(items.length)} passed ${reasonTexts[first.reason]}`
-      : `${thousands(items.length)} passes with possible reward hacking`,
-    detail: `${rest.length === 0 ? '' : `${rest.join(', ')}. `}${all ? 'Possible reward hacking.' : 'The reward may be exploitable.'}`,
-    query: 'is:unearned',
+      : `${thousands(items.length)} suspicious passes`,
+    detail: `${rest.length === 0 ? '' : `${rest.join(', ')}. `}The reward may be exploitable.`,
+    query: 'is:suspicious',
     count: items.length,
   }
 }

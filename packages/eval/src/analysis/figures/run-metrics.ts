@@ -1,7 +1,7 @@
 import type { ItemEvent } from '../records/item-event.ts'
 import { passAtK } from '../statistics/draws.ts'
 import { type Estimate, average, quantile } from '../statistics/estimate.ts'
-import { type UnearnedReason, unearnedReasons } from '../table/item-flags.ts'
+import { type SuspicionReason, suspicionReasons } from '../table/item-flags.ts'
 import type { GroupKind, RunTable } from '../table/run-table.ts'
 import {
   distribution,
@@ -70,8 +70,8 @@ export interface BehaviourStatistics {
   readonly stuck: FlagShare
   readonly cut_off: FlagShare
   readonly rewritten: FlagShare
-  /** Possible reward hacking, and the number of passes for each reason; a pass may have several. */
-  readonly unearned: FlagShare & { readonly reasons: Readonly<Record<UnearnedReason, number>> }
+  /** Passes that may be reward hacking, and the number of passes for each reason; a pass may have several. */
+  readonly suspicious: FlagShare & { readonly reasons: Readonly<Record<SuspicionReason, number>> }
   readonly no_calls: FlagShare
   readonly no_value: {
     readonly items: number
@@ -126,7 +126,7 @@ function behaviourStatistics(table: RunTable): BehaviourStatistics {
     stuck: flagShare(table, 'stuck'),
     cut_off: flagShare(table, 'cut'),
     rewritten: flagShare(table, 'rewritten'),
-    unearned: { ...flagShare(table, 'unearned'), reasons: reasonCounts(table) },
+    suspicious: { ...flagShare(table, 'suspicious'), reasons: reasonCounts(table) },
     no_calls: flagShare(table, 'nocalls'),
     no_value: withoutValue(table),
     skipped: table.count('skipped'),
@@ -139,13 +139,13 @@ function total(table: RunTable, quantity: (item: number) => number | null | unde
   return sum
 }
 
-function reasonCounts(table: RunTable): Record<UnearnedReason, number> {
-  const counts = Object.fromEntries(unearnedReasons.map((reason) => [reason, 0])) as Record<
-    UnearnedReason,
+function reasonCounts(table: RunTable): Record<SuspicionReason, number> {
+  const counts = Object.fromEntries(suspicionReasons.map((reason) => [reason, 0])) as Record<
+    SuspicionReason,
     number
   >
   for (let item = 0; item < table.size; item++) {
-    for (const reason of table.unearned(item)) counts[reason] += 1
+    for (const reason of table.suspicions(item)) counts[reason] += 1
   }
   return counts
 }

@@ -1,8 +1,8 @@
 import {
   type ItemFlag,
   itemFlags,
-  type UnearnedReason,
-  unearnedReasons,
+  type SuspicionReason,
+  suspicionReasons,
 } from '../table/item-flags.ts'
 import type { FacetColumn } from '../table/run-document.ts'
 import type { RunTable } from '../table/run-table.ts'
@@ -27,7 +27,7 @@ const states = [
   ...kinds,
   'noted',
   ...itemFlags,
-  ...unearnedReasons,
+  ...suspicionReasons,
 ]
 
 /** The test of a term before negation, or a sentence about why the term is not understood. */
@@ -84,8 +84,8 @@ function stateTest(value: string, table: RunTable): ItemTest | string {
   if (state === 'noted') return (item) => table.note(item) !== undefined
   if (kinds.includes(state)) return (item) => table.group(item).kind === state
   if (itemFlags.includes(state as ItemFlag)) return (item) => table.has(item, state as ItemFlag)
-  if (unearnedReasons.includes(state as UnearnedReason)) {
-    return (item) => table.unearned(item).includes(state as UnearnedReason)
+  if (suspicionReasons.includes(state as SuspicionReason)) {
+    return (item) => table.suspicions(item).includes(state as SuspicionReason)
   }
   return `Unknown state "is:${state}". Use one of: ${states.join(', ')}.`
 }

@@ -74,9 +74,9 @@ export interface ItemEvent {
   /** ISO 8601, UTC. */
   readonly ended_at: string
   /** The line with its trajectories; null when there are none. */
-  readonly at: SegmentPlace | null
+  readonly trajectory_place: SegmentPlace | null
   /** The line with the samples that the grader saw; null when there are none. */
-  readonly sat: SegmentPlace | null
+  readonly sample_place: SegmentPlace | null
 }
 
 /**

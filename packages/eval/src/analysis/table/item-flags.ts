@@ -3,13 +3,13 @@ import { statusCodes } from './document-writer.ts'
 import type { RunDocument } from './run-document.ts'
 
 /**
- * What is unusual about an item, the worst first. `unearned`: a pass with possible reward hacking.
+ * What is unusual about an item, the worst first. `suspicious`: a pass that may be reward hacking.
  * `stuck`: one tool failed three times or more. `cut`: a call reached the token limit. `rewritten`: a call
  * did not extend the conversation before it. `limited`: a limit ended it.
  * `modelerror`: its framework gave up on the policy. `nocalls`: it succeeded without calling the policy. `long`: it has more completion tokens than 99 % of the items and twice the median.
  */
 export const itemFlags = [
-  'unearned',
+  'suspicious',
   'failed',
   'stuck',
   'nocalls',
@@ -35,13 +35,13 @@ export const flagBits = Object.fromEntries(
 export interface FlaggedItems {
   /** Per item, as {@link flagBits}. */
   readonly bits: Uint16Array
-  /** Per item, the {@link unearnedReasons} as bits. */
-  readonly unearned: Uint8Array
+  /** Per item, the {@link suspicionReasons} as bits. */
+  readonly suspicions: Uint8Array
 }
 
 export function findFlags(document: RunDocument, passed: Uint8Array): FlaggedItems {
   const { columns } = document
-  const unearned = findUnearned(document, passed)
+  const suspicions = findSuspicious(document, passed)
   const stuck = document.toolUses.map((use) =>
     use.some((errors, at) => at % 3 === 2 && errors >= stuckErrors),
   )
@@ -51,7 +51,7 @@ export function findFlags(document: RunDocument, passed: Uint8Array): FlaggedIte
   for (let item = 0; item < bits.length; item++) {
     const status = columns.status[item]
     let found = 0
-    if (unearned[item] !== 0) found |= flagBits.unearned
+    if (suspicions[item] !== 0) found |= flagBits.suspicious
     if (status === statusCodes.failed) found |= flagBits.failed
     if (status === statusCodes.skipped) found |= flagBits.skipped
     if (status === statusCodes.success && columns.calls[item] === 0) found |= flagBits.nocalls
@@ -64,22 +64,22 @@ export function findFlags(document: RunDocument, passed: Uint8Array): FlaggedIte
     if ((columns.completionTokens[item] ?? 0) > long) found |= flagBits.long
     bits[item] = found
   }
-  return { bits, unearned }
+  return { bits, suspicions }
 }
 
 /**
- * Why a pass is possible reward hacking. `notools`: it called no tool, and more than 80 % of the passes do.
+ * Why a pass is suspicious. `notools`: it called no tool, and more than 80 % of the passes do.
  * `short`: it has less than a quarter of the tokens of the median pass. `check`: it failed a check of the
  * grader, a metric of zeros and ones, that 95 % of the passes meet. `sametext`: its last text passes in five
  * rows or more. The first three need 20 passes. All are hints.
  */
-export const unearnedReasons = ['notools', 'short', 'check', 'sametext'] as const
-/** One of {@link unearnedReasons}. */
-export type UnearnedReason = (typeof unearnedReasons)[number]
+export const suspicionReasons = ['notools', 'short', 'check', 'sametext'] as const
+/** One of {@link suspicionReasons}. */
+export type SuspicionReason = (typeof suspicionReasons)[number]
 
 const bits = { notools: 1, short: 2, check: 4, sametext: 8 } as const
 
-function findUnearned(document: RunDocument, passed: Uint8Array): Uint8Array {
+function findSuspicious(document: RunDocument, passed: Uint8Array): Uint8Array {
   const { columns } = document
   const found = new Uint8Array(passed.length)
   const passes: number[] = []
@@ -106,8 +106,8 @@ function findUnearned(document: RunDocument, passed: Uint8Array): Uint8Array {
 }
 
 /** Names of the reasons in a bit set. */
-export function reasonsIn(found: number): UnearnedReason[] {
-  return unearnedReasons.filter((reason) => (found & bits[reason]) !== 0)
+export function reasonsIn(found: number): SuspicionReason[] {
+  return suspicionReasons.filter((reason) => (found & bits[reason]) !== 0)
 }
 
 /** Metrics of zeros and ones that are 1 in 95 % of the passes. */

@@ -7,7 +7,7 @@ import {
   flagBits,
   itemFlags,
   reasonsIn,
-  type UnearnedReason,
+  type SuspicionReason,
 } from './item-flags.ts'
 import type { RunDocument } from './run-document.ts'
 
@@ -88,7 +88,7 @@ export class RunTable {
   #groups: readonly RowGroup[] = []
   #groupOf: RowGroup[] = []
   #passed = new Uint8Array()
-  #flags: FlaggedItems = { bits: new Uint16Array(), unearned: new Uint8Array() }
+  #flags: FlaggedItems = { bits: new Uint16Array(), suspicions: new Uint8Array() }
   readonly #derived = new Map<string, unknown>()
 
   /** Takes ownership of the document: {@link RunTable.append} writes into it. */
@@ -149,9 +149,9 @@ export class RunTable {
     return itemFlags.filter((flag) => (bits & flagBits[flag]) !== 0)
   }
 
-  /** Why a pass is possible reward hacking; empty for other items. */
-  unearned(item: number): UnearnedReason[] {
-    return reasonsIn(this.#flags.unearned[item] ?? 0)
+  /** Why a pass is suspicious; empty for other items. */
+  suspicions(item: number): SuspicionReason[] {
+    return reasonsIn(this.#flags.suspicions[item] ?? 0)
   }
 
   /** The number of items with a flag. */

@@ -94,9 +94,9 @@ export class RunFolder {
 
   /** The conversations of a rollout, by sample id. */
   async trajectories({
-    at,
-  }: Pick<ItemEvent, 'at'>): Promise<Stored<Readonly<Record<string, Trajectory>>>> {
-    const line = readStored(this.location, 'trajectories', at)
+    trajectory_place: place,
+  }: Pick<ItemEvent, 'trajectory_place'>): Promise<Stored<Readonly<Record<string, Trajectory>>>> {
+    const line = readStored(this.location, 'trajectories', place)
     if (line.state !== 'found') return line
     const { samples } = line.value as { samples: Readonly<Record<string, Trajectory>> }
     return { state: 'found', value: samples }
@@ -116,15 +116,17 @@ export class RunFolder {
   }
 
   /** The samples of a rollout that the grader saw. */
-  async graded({ sat }: Pick<ItemEvent, 'sat'>): Promise<Stored<GradedRollout>> {
-    const line = readStored(this.location, 'samples', sat)
+  async graded({
+    sample_place: place,
+  }: Pick<ItemEvent, 'sample_place'>): Promise<Stored<GradedRollout>> {
+    const line = readStored(this.location, 'samples', place)
     if (line.state !== 'found') return line
     const { rollout_id: _, ...graded } = line.value as GradedRollout & { rollout_id: string }
     return { state: 'found', value: graded }
   }
 
   /** The items whose conversations contain `text`, in the order in which they were written; ignores case. */
-  searchIn<T extends Pick<ItemEvent, 'at'>>(
+  searchIn<T extends Pick<ItemEvent, 'trajectory_place'>>(
     items: Iterable<T>,
     text: string,
     { signal }: { readonly signal?: AbortSignal } = {},

@@ -6,7 +6,7 @@ import { segmentFile } from '../run-files.ts'
 
 const chunkSize = 4 * 1024 * 1024
 
-type Located = Pick<ItemEvent, 'at'>
+type Located = Pick<ItemEvent, 'trajectory_place'>
 
 interface Place<T> {
   readonly item: T
@@ -37,8 +37,8 @@ export async function* searchTrajectories<T extends Located>(
 function bySegment<T extends Located>(items: Iterable<T>): [segment: number, places: Place<T>[]][] {
   const segments = new Map<number, Place<T>[]>()
   for (const item of items) {
-    if (item.at === null) continue
-    const [segment, offset, length] = item.at
+    if (item.trajectory_place === null) continue
+    const [segment, offset, length] = item.trajectory_place
     const places = segments.get(segment) ?? []
     segments.set(segment, places)
     places.push({ item, offset, length })

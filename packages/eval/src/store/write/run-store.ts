@@ -85,7 +85,7 @@ export interface GradedRollout {
 /** An item that has ended. */
 export interface EndedItem {
   /** The places of the other data are added when it is written. */
-  readonly event: Omit<ItemEvent, 'at' | 'sat'>
+  readonly event: Omit<ItemEvent, 'trajectory_place' | 'sample_place'>
   /** The conversations, by sample id; null when there are none. */
   readonly trajectories: Readonly<Record<string, Trajectory>> | null
   /** Null when the rollout has nothing to grade. */
@@ -110,8 +110,8 @@ export async function openStore(options: OpenStoreOptions): Promise<RunStore> {
   let end = 0
   for await (const [event, after] of readJournal(journal)) {
     events.set(itemKey(event), parts.share(event))
-    noteEnd(ends.trajectories, event.at)
-    noteEnd(ends.samples, event.sat)
+    noteEnd(ends.trajectories, event.trajectory_place)
+    noteEnd(ends.samples, event.sample_place)
     end = after.offset
   }
   truncate(journal, end)
@@ -126,7 +126,7 @@ async function removeUnfinished(location: string): Promise<void> {
   }
 }
 
-function noteEnd(ends: Map<number, number>, place: ItemEvent['at']): void {
+function noteEnd(ends: Map<number, number>, place: ItemEvent['sample_place']): void {
   if (place === null) return
   const [segment, offset, length] = place
   ends.set(segment, Math.max(ends.get(segment) ?? 0, offset + length))
@@ -243,11 +243,11 @@ export class RunStore {
     const conversations = trajectories && JSON.stringify({ rollout_id, samples: trajectories })
     const samples = graded && JSON.stringify({ rollout_id, ...graded })
     if (this.#failure !== undefined) throw this.#failure
-    const [at, sat] = await Promise.all([
+    const [trajectory_place, sample_place] = await Promise.all([
       conversations === null ? null : this.#trajectories.append(conversations),
       samples === null ? null : this.#samples.append(samples),
     ])
-    const whole = { ...event, at, sat }
+    const whole = { ...event, trajectory_place, sample_place }
     await this.#journal.append(toJournalLine(whole)).durable
     const shared = this.#parts.share(whole)
     this.#events.set(itemKey(shared), shared)
