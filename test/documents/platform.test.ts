@@ -32,12 +32,12 @@ it('what docs/guides/platform.md shows runs against a stand-in of the platform',
     return /secret set (?!.*--from-env)/.test(named) ? `echo value | ${named}` : named
   })
   // The page ends the login that it begins with.
-  const login = commands.findIndex((command) => command.startsWith('osmosis auth logout'))
+  const login = commands.findIndex((command) => command.startsWith('osmosis platform logout'))
   expect(login).toBeGreaterThan(0)
   const script = [
     'git init --quiet',
     'git remote add origin https://github.com/Acme/Lab.git',
-    ...commands.toSpliced(login + 1, 0, 'osmosis auth login'),
+    ...commands.toSpliced(login + 1, 0, 'osmosis platform login'),
   ]
   const env = {
     HOME: folder,
@@ -47,7 +47,7 @@ it('what docs/guides/platform.md shows runs against a stand-in of the platform',
     OSMOSIS_TOKEN_STORE: 'file',
   }
   // Between an upload and a download the platform has work to do.
-  const download = script.findIndex((command) => command.startsWith('osmosis dataset download'))
+  const download = script.findIndex((command) => command.startsWith('osmosis platform dataset download'))
   const printed = await bash(script.slice(0, download).join('\n'), folder, env)
   for (const dataset of platform.datasets.list) dataset.status = 'uploaded'
   await bash(script.slice(download).join('\n'), folder, env)

@@ -23,14 +23,14 @@ import { addEvalRunCommand } from './eval/run.ts'
 import { addEvalRunsCommand } from './eval/runs.ts'
 import { addEvalShowCommand } from './eval/show.ts'
 import { addEvalViewCommand } from './eval/view.ts'
-import { addAuthCommands } from './platform/auth.ts'
-import { addDatasetCommands } from './platform/dataset.ts'
-import { addPlatformFlags, type ProgramSettings } from './platform/platform-flags.ts'
-import { addHostedEvalCommands } from './platform/runs/hosted-evals.ts'
-import { addSecretCommands } from './platform/secret.ts'
+import { addFromTracesCommand } from './dataset/from-traces.ts'
+import { addValidateDatasetCommand } from './platform/dataset.ts'
+import { addPlatformCommands } from './platform/platform.ts'
+import { addPlatformFlags } from './platform/platform-flags.ts'
 import { addInitCommand } from './rollout/init.ts'
 import { addServeCommand } from './serve/serve.ts'
-import { addTrainCommands } from './train/train.ts'
+import { addTrainLocalCommand } from './train/local.ts'
+import { addTrainTinkerCommand } from './train/tinker.ts'
 import { addTestCommand } from './try/test.ts'
 import { addValidateCommand } from './try/validate.ts'
 import { addWorkerCommand } from './worker/worker.ts'
@@ -45,11 +45,16 @@ export function createProgram(
   setExitCode: (code: number) => void,
   { silent = false }: { readonly silent?: boolean } = {},
 ): UntypedCommand {
+  let unlisted: ReadonlySet<unknown> = new Set()
   const program = new Command('osmosis')
     .description('Train and evaluate agents by reinforcement learning.')
     .version(packageVersion())
     .exitOverride()
-    .configureHelp({ groupItems: inOrderOfGroups })
+    .configureHelp({
+      groupItems: inOrderOfGroups,
+      visibleCommands: (command) =>
+        new Help().visibleCommands(command).filter((one) => !unlisted.has(one)),
+    })
     .configureOutput(silent ? { ...commandOutput, writeErr: () => {} } : commandOutput)
   addServeCommand(program)
   addWorkerCommand(program)
@@ -69,10 +74,20 @@ export function createProgram(
   addEvalAuditCommand(evals, setExitCode)
   addEvalExportCommand(evals, setExitCode)
   addRubricCommand(evals, setExitCode)
-  addPlatformCommands(program, evals, { version: packageVersion(), setExitCode })
+  const train = program
+    .command('train')
+    .description('train models here, on a Tinker service, or on the platform')
+  addTrainLocalCommand(train, setExitCode)
+  addTrainTinkerCommand(train, setExitCode)
+  const datasets = program.command('dataset').description('make and check datasets')
+  const settings = { version: packageVersion(), setExitCode }
+  addFromTracesCommand(datasets, setExitCode)
+  addValidateDatasetCommand(datasets, settings)
   const rollouts = program.command('rollout').description('add rollouts')
   addInitCommand(rollouts, setExitCode)
   addDoctorCommand(program, setExitCode)
+  acceptPlatformFlags(program)
+  unlisted = addPlatformCommands(program, { datasets, evals, train }, settings)
   // Each subcommand has its own type, so a list of commands is untyped.
   const untyped = program as unknown as UntypedCommand
   nameHelp(untyped, 'osmosis')
@@ -114,10 +129,8 @@ export function packageVersion(): string {
   return (JSON.parse(manifest) as { version: string }).version
 }
 
-/**
- * Adds the commands of the hosted platform. Their common flags are also accepted before the command.
- */
-function addPlatformCommands(program: Command, evals: Command, settings: ProgramSettings): void {
+/** The common flags of commands of the platform are also accepted before the command. */
+function acceptPlatformFlags(program: Command): void {
   addPlatformFlags(program.enablePositionalOptions())
   program.hook('preAction', (_program, command) => {
     const isAsked = ['json', 'platform', 'envFile', 'workspace'].some(
@@ -129,9 +142,4 @@ function addPlatformCommands(program: Command, evals: Command, settings: Program
       { exitCode: 2 },
     )
   })
-  addAuthCommands(program, settings)
-  addDatasetCommands(program, settings)
-  addSecretCommands(program, settings)
-  addHostedEvalCommands(evals, settings)
-  addTrainCommands(program, settings)
 }

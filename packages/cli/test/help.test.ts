@@ -19,12 +19,31 @@ const commands = [
   'eval export',
   'eval rubric',
   'rollout init',
-  'auth login',
-  'dataset upload',
-  'secret set',
+  'platform login',
+  'platform dataset upload',
+  'platform secret set',
   'eval submit',
-  'train info',
+  'platform train info',
 ]
+
+describe('commands of the platform under the names that its guides have', () => {
+  it.each(['login', 'auth login', 'dataset upload', 'secret set', 'eval list', 'train info'])(
+    'osmosis %s is accepted, and not listed',
+    async (name) => {
+      const [topic = '', word = ''] = name.split(' ')
+      const { code, stdout } = await run([...name.split(' '), '--help'])
+      expect(code).toBe(0)
+      expect(stdout).toContain(`Usage: osmosis ${name} `)
+      const topics = (await run(['--help'])).stdout
+      const listed = topics.includes(`\n  ${topic} `) ? (await run([topic, '--help'])).stdout : ''
+      expect(listed).not.toMatch(new RegExp(`^ {2}${word} `, 'm'))
+    },
+  )
+
+  it.each(['eval', 'train'])('osmosis %s submit is listed', async (topic) => {
+    expect((await run([topic, '--help'])).stdout).toMatch(/^ {2}submit \[options\] <config>/m)
+  })
+})
 
 describe('the help of a command', () => {
   it.each(commands)('osmosis %s shows flags in groups, and an example', async (name) => {

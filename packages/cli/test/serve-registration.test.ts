@@ -268,7 +268,7 @@ describe('osmosis serve --register refuses', () => {
     const HOME = temporaryFolder()
     const env = { HOME, OSMOSIS_TOKEN: '', OSMOSIS_PLATFORM_URL: '' }
     expect(await refusal([...keyed, ...here], env, 1)).toBe(
-      `error: Not logged in: ${credentialsIn(HOME)} has no login for https://platform.osmosis.ai. Log in with \`osmosis auth login\`, or set OSMOSIS_TOKEN to a login token of the platform.\n`,
+      `error: Not logged in: ${credentialsIn(HOME)} has no login for https://platform.osmosis.ai. Log in with \`osmosis platform login\`, or set OSMOSIS_TOKEN to a login token of the platform.\n`,
     )
   })
 

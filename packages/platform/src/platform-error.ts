@@ -77,7 +77,7 @@ const codes: Readonly<Record<number, PlatformErrorCode>> = {
 }
 
 const howToLogIn =
-  'Log in again: osmosis auth login. Where OSMOSIS_TOKEN is set, that is the login: set a valid one, or unset it.'
+  'Log in again: osmosis platform login. Where OSMOSIS_TOKEN is set, that is the login: set a valid one, or unset it.'
 
 /** Maximum length of an answer that is not JSON. */
 const longestText = 200

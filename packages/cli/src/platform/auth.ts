@@ -14,7 +14,7 @@ function declareLogin(auth: Command) {
     .description('log in with a browser, or with a token')
     .optionsGroup(groups.access)
     .option('--token <token>', 'a login token of the platform')
-    .addHelpText('after', example('osmosis auth login'))
+    .addHelpText('after', example('osmosis platform login'))
 }
 
 function declareLogout(auth: Command) {
@@ -22,17 +22,16 @@ function declareLogout(auth: Command) {
     .description('log out and revoke the token')
     .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask for confirmation')
-    .addHelpText('after', example('osmosis auth logout --yes'))
+    .addHelpText('after', example('osmosis platform logout --yes'))
 }
 
-/** Adds `auth login`, `auth logout` and `auth whoami`. */
-export function addAuthCommands(program: Command, settings: ProgramSettings): void {
-  const auth = program.command('auth').description('log in to the platform')
+/** Adds `login`, `logout` and `whoami`. */
+export function addLoginCommands(auth: Command, settings: ProgramSettings): void {
   onPlatform(declareLogin(auth), settings, logIn)
   onPlatform(declareLogout(auth), settings, logOut)
   const whoami = platformCommand(auth, 'whoami')
     .description('show who is logged in')
-    .addHelpText('after', example('osmosis auth whoami'))
+    .addHelpText('after', example('osmosis platform whoami'))
   onPlatform(whoami, settings, whoAmI)
 }
 

@@ -6,7 +6,6 @@ import type { JsonObject, PlatformClient } from '@osmosis/platform'
 
 import { countFrom, example, groups, type FlagsOf } from '../command/flags.ts'
 import { fromHere, namedHere, workingFolder } from '../command/surroundings.ts'
-import { addFromTracesCommand } from '../dataset/from-traces.ts'
 import { readEnvironment } from '../inputs/environment.ts'
 import {
   addListFlags,
@@ -36,7 +35,7 @@ function declareUpload(datasets: Command) {
     .option('--overwrite', 'replace an existing dataset')
     .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask for confirmation')
-    .addHelpText('after', example('osmosis dataset upload data/prices.jsonl'))
+    .addHelpText('after', example('osmosis platform dataset upload data/prices.jsonl'))
 }
 
 function declarePreview(datasets: Command) {
@@ -45,7 +44,7 @@ function declarePreview(datasets: Command) {
     .argument('<dataset>', 'its name or id')
     .optionsGroup(groups.limits)
     .option('--rows <count>', 'number of rows', countFrom(1), 5)
-    .addHelpText('after', example('osmosis dataset preview prices --rows 3'))
+    .addHelpText('after', example('osmosis platform dataset preview prices --rows 3'))
 }
 
 function declareDownload(datasets: Command) {
@@ -58,30 +57,32 @@ function declareDownload(datasets: Command) {
       'file or existing folder to write to (default: a file of its name in the working folder)',
     )
     .option('--overwrite', 'replace an existing file')
-    .addHelpText('after', example('osmosis dataset download prices -o data/prices.jsonl'))
+    .addHelpText('after', example('osmosis platform dataset download prices -o data/prices.jsonl'))
 }
 
-/** Adds `dataset` with its commands. */
-export function addDatasetCommands(program: Command, settings: ProgramSettings): void {
-  const datasets = program.command('dataset').description('datasets, of traces and on the platform')
-  addFromTracesCommand(datasets, settings.setExitCode)
+/** Adds `validate`, which does not call the platform. */
+export function addValidateDatasetCommand(datasets: Command, settings: ProgramSettings): void {
   onPlatform(declareValidate(datasets), settings, validateFile)
+}
+
+/** Adds the commands for datasets of the platform. */
+export function addHostedDatasetCommands(datasets: Command, settings: ProgramSettings): void {
   onPlatform(declareUpload(datasets), settings, uploadFile)
   const list = platformCommand(datasets, 'list')
     .description('list the datasets of the workspace')
-    .addHelpText('after', example('osmosis dataset list --all'))
+    .addHelpText('after', example('osmosis platform dataset list --all'))
   onPlatform(addListFlags(list), settings, listDatasets)
   const info = platformCommand(datasets, 'info')
     .description('show a dataset on the platform')
     .argument('<dataset>', 'its name or id')
-    .addHelpText('after', example('osmosis dataset info prices'))
+    .addHelpText('after', example('osmosis platform dataset info prices'))
   onPlatform(info, settings, showDataset)
   onPlatform(declarePreview(datasets), settings, previewDataset)
   onPlatform(declareDownload(datasets), settings, downloadFile)
   const logs = platformCommand(datasets, 'logs')
     .description('show the log of a dataset on the platform')
     .argument('<dataset>', 'its name or id')
-    .addHelpText('after', example('osmosis dataset logs prices'))
+    .addHelpText('after', example('osmosis platform dataset logs prices'))
   onPlatform(addLogFlags(logs), settings, async (session, flags, name) =>
     session.showLogs(['datasets', name], flags),
   )
@@ -157,7 +158,7 @@ async function uploadFile(
       operation: 'dataset.upload',
       resource,
       message: `Uploaded ${name}; the platform processes it now.${page === undefined ? '' : `\nView: ${page}`}`,
-      nextSteps: [{ action: 'dataset_info', command: `osmosis dataset info ${name}` }],
+      nextSteps: [{ action: 'dataset_info', command: `osmosis platform dataset info ${name}` }],
     })
   } finally {
     await storage.close()

@@ -24,7 +24,7 @@ function declareSet(secrets: Command) {
     .optionsGroup(groups.inputs)
     .option('--from-env <variable>', 'use the value of this environment variable')
     .addOption(scopeFlag<SecretScope>(['personal', 'workspace']))
-    .addHelpText('after', example('osmosis secret set SHOP_TOKEN --from-env SHOP_TOKEN'))
+    .addHelpText('after', example('osmosis platform secret set SHOP_TOKEN --from-env SHOP_TOKEN'))
   addPythonName(command, '--env <variable>', '--from-env')
   return command
 }
@@ -37,20 +37,19 @@ function declareDelete(secrets: Command) {
     .option('-y, --yes', 'do not ask for confirmation')
     .optionsGroup(groups.inputs)
     .addOption(scopeFlag<SecretScope>(['personal', 'workspace']))
-    .addHelpText('after', example('osmosis secret delete SHOP_TOKEN'))
+    .addHelpText('after', example('osmosis platform secret delete SHOP_TOKEN'))
 }
 
 /** Flags of `secret list`. */
 type SecretListFlags = ListFlags & { scope: SecretScope | 'all' }
 
 /** Adds `secret` with its commands. */
-export function addSecretCommands(program: Command, settings: ProgramSettings): void {
-  const secrets = program.command('secret').description('secrets of runs on the platform')
+export function addSecretCommands(secrets: Command, settings: ProgramSettings): void {
   onPlatform(declareSet(secrets), settings, setSecret)
   const list = addListFlags(
     platformCommand(secrets, 'list')
       .description('list the names of secrets')
-      .addHelpText('after', example('osmosis secret list --scope workspace')),
+      .addHelpText('after', example('osmosis platform secret list --scope workspace')),
   ).addOption(scopeFlag<SecretScope | 'all'>(['all', 'personal', 'workspace']))
   onPlatform(list, settings, listSecrets)
   onPlatform(declareDelete(secrets), settings, deleteSecret)
@@ -181,8 +180,8 @@ async function assertExists(
   const [other] = scopes
   const advice =
     other === undefined
-      ? 'List the existing secrets with osmosis secret list.'
-      : `It exists in the scope ${other}: osmosis secret delete ${name} --scope ${other}`
+      ? 'List the existing secrets with osmosis platform secret list.'
+      : `It exists in the scope ${other}: osmosis platform secret delete ${name} --scope ${other}`
   throw new PlatformError('NOT_FOUND', `The ${scope} secret ${name} does not exist. ${advice}`, {
     details: { name, scope },
   })

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { json, platformUser, token } from './on-platform.ts'
 
 const howToLogIn =
-  'Log in again: osmosis auth login. Where OSMOSIS_TOKEN is set, that is the login: set a valid one, or unset it.'
+  'Log in again: osmosis platform login. Where OSMOSIS_TOKEN is set, that is the login: set a valid one, or unset it.'
 
 describe('a refusal of the platform', () => {
   it.each<[number, string | undefined, string]>([

@@ -56,14 +56,16 @@ it('deleting a missing secret fails before the question', async () => {
     {
       error: {
         code: 'NOT_FOUND',
-        message: expect.stringContaining('osmosis secret delete SHARED_KEY --scope workspace'),
+        message: expect.stringContaining(
+          'osmosis platform secret delete SHARED_KEY --scope workspace',
+        ),
       },
     },
   ])
   const none = await osmosis('secret delete NO_KEY --yes')
   expect([none.code, none.stderr]).toEqual([
     1,
-    'error: The personal secret NO_KEY does not exist. List the existing secrets with osmosis secret list.\n',
+    'error: The personal secret NO_KEY does not exist. List the existing secrets with osmosis platform secret list.\n',
   ])
   expect(platform.secrets).toHaveLength(1)
   // Where the list does not come, the platform finds out itself.

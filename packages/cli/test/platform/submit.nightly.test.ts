@@ -61,7 +61,9 @@ describe('osmosis eval submit', () => {
     const { code, stderr } = await again('eval submit configs/eval/echo.toml --yes')
     expect([code, stderr]).toEqual([
       1,
-      expect.stringContaining('Set them: osmosis secret set ONE; osmosis secret set TWO'),
+      expect.stringContaining(
+        'Set them: osmosis platform secret set ONE; osmosis platform secret set TWO',
+      ),
     ])
   })
 

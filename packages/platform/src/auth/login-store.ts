@@ -212,7 +212,7 @@ async function storedToken(
     if (!(error instanceof PlatformError)) throw error
     throw new PlatformError(
       'KEYRING_UNAVAILABLE',
-      `The login for ${url} is in the keyring of the system. ${error.message}. Log in again with \`osmosis auth login\`, or set OSMOSIS_TOKEN to a login token of the platform.`,
+      `The login for ${url} is in the keyring of the system. ${error.message}. Log in again with \`osmosis platform login\`, or set OSMOSIS_TOKEN to a login token of the platform.`,
       { cause: error },
     )
   }

@@ -17,7 +17,7 @@ export interface StoredLogin {
 }
 
 const loginAdvice =
-  'Log in with `osmosis auth login`, or set OSMOSIS_TOKEN to a login token of the platform.'
+  'Log in with `osmosis platform login`, or set OSMOSIS_TOKEN to a login token of the platform.'
 
 /** An error for a missing or expired login. */
 export function loggedOut(why: string): PlatformError {

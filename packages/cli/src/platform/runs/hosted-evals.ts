@@ -35,14 +35,13 @@ function declareDownload(evals: Command) {
     .option('--overwrite', 'also replace files of the same size')
     .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask for confirmation')
-    .addHelpText('after', example('osmosis eval download my-run --types metrics,logs'))
+    .addHelpText('after', example('osmosis platform eval download my-run --types metrics,logs'))
   addPythonName(command, '--type <types>', '--types')
   return command
 }
 
 /** Adds the commands for evaluation runs on the platform to `eval`. */
 export function addHostedEvalCommands(evals: Command, settings: ProgramSettings): void {
-  evals.commandsGroup('On the platform:')
   addHostedRunCommands(evals, 'eval', {
     settings,
     detailsOf: async (_client, _name, { answer }) =>

@@ -68,7 +68,7 @@ function declareInfo(group: Command, kind: RunKind) {
     .argument('<run>', 'its name or id')
     .optionsGroup(groups.output)
     .option('-o, --output <file>', 'also write the JSON to this file')
-    .addHelpText('after', example(`osmosis ${kind} info my-run --output run.json`))
+    .addHelpText('after', example(`osmosis platform ${kind} info my-run --output run.json`))
 }
 
 /** Adds `stop` or `retry`. */
@@ -87,7 +87,7 @@ export function addChangeCommand(
     .argument('<run>', 'its name or id')
     .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask for confirmation')
-    .addHelpText('after', example(`osmosis ${kind} ${action} my-run`))
+    .addHelpText('after', example(`osmosis platform ${kind} ${action} my-run`))
   onPlatform(command, settings, async (session, { yes }, name) =>
     changeRun(session, name, { kind, yes, action }),
   )
@@ -109,7 +109,7 @@ export function addHostedRunCommands(
   })
   const list = platformCommand(group, 'list')
     .description('list the runs on the platform')
-    .addHelpText('after', example(`osmosis ${kind} list --limit 10`))
+    .addHelpText('after', example(`osmosis platform ${kind} list --limit 10`))
   onPlatform(addListFlags(list), settings, async (session, flags) => listRuns(session, kind, flags))
   onPlatform(declareInfo(group, kind), settings, async (session, flags, name) =>
     showRun(session, name, { kind, detailsOf, file: flags.output }),
@@ -117,7 +117,7 @@ export function addHostedRunCommands(
   const logs = platformCommand(group, 'logs')
     .description('show the log of a run on the platform')
     .argument('<run>', 'its name or id')
-    .addHelpText('after', example(`osmosis ${kind} logs my-run`))
+    .addHelpText('after', example(`osmosis platform ${kind} logs my-run`))
   onPlatform(addLogFlags(logs), settings, async (session, flags, name) =>
     session.showLogs([runKinds[kind].route, name], flags),
   )

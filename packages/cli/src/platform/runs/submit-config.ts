@@ -136,7 +136,7 @@ export async function findSecrets(
   if (missing.length > 0 && (output.json || !isInteractive())) {
     throw new PlatformError(
       'INTERACTIVE_REQUIRED',
-      `Secrets without a value: ${missing.join(', ')}. Set them with osmosis secret set, in the environment, or with --secrets-file.`,
+      `Secrets without a value: ${missing.join(', ')}. Set them with osmosis platform secret set, in the environment, or with --secrets-file.`,
       { details: { missing, flags: ['--secrets-file'] } },
     )
   }

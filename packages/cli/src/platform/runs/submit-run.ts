@@ -88,13 +88,13 @@ async function send(client: PlatformClient, kind: RunKind, body: JsonObject): Pr
     if (error.status === undefined) {
       throw new PlatformError(
         'PLATFORM_ERROR',
-        `${error.message}. The run may have been submitted: check with osmosis ${kind} list before you submit it again.`,
+        `${error.message}. The run may have been submitted: check with osmosis platform ${kind} list before you submit it again.`,
         { cause: error },
       )
     }
     const [, names] = /Secret\(s\) not found: ([\w, ]+)/.exec(error.message) ?? []
     if (names === undefined) throw error
-    const hints = names.split(/,\s*/).map((name) => `osmosis secret set ${name}`)
+    const hints = names.split(/,\s*/).map((name) => `osmosis platform secret set ${name}`)
     throw new PlatformError(error.platformCode, `${error.message}\nSet them: ${hints.join('; ')}`, {
       details: { ...error.details, hints },
       status: error.status,
@@ -126,8 +126,8 @@ function showRun(
     },
     message: `Submitted ${String(name)}.${url === undefined ? '' : `\nView: ${url}`}`,
     nextSteps: [
-      { action: `${kind}_info`, command: `osmosis ${kind} info ${String(name)}` },
-      { action: `${kind}_list`, command: `osmosis ${kind} list` },
+      { action: `${kind}_info`, command: `osmosis platform ${kind} info ${String(name)}` },
+      { action: `${kind}_list`, command: `osmosis platform ${kind} list` },
       ...(url === undefined ? [] : [{ action: 'open_url', url }]),
     ],
   })

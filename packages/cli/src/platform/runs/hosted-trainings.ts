@@ -7,18 +7,11 @@ import {
   unlessLoggedOut,
   waitingStatuses,
   type FoundHostedRun,
-} from '../platform/runs/hosted-runs.ts'
-import type { ProgramSettings } from '../platform/platform-flags.ts'
-import { addTrainLocalCommand } from './local.ts'
-import { addTrainTinkerCommand } from './tinker.ts'
+} from './hosted-runs.ts'
+import type { ProgramSettings } from '../platform-flags.ts'
 
-/** Adds `train` with its commands. */
-export function addTrainCommands(program: Command, settings: ProgramSettings): void {
-  const train = program
-    .command('train')
-    .description('train models here, on a Tinker service, or on the platform')
-  addTrainLocalCommand(train, settings.setExitCode)
-  addTrainTinkerCommand(train, settings.setExitCode)
+/** Adds the commands for training runs of the platform. */
+export function addHostedTrainingCommands(train: Command, settings: ProgramSettings): void {
   addHostedRunCommands(train, 'train', { settings, detailsOf })
 }
 
