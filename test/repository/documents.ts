@@ -59,7 +59,7 @@ export function packageOf(specifier: string): string {
 
 /** What the programs of a text import by name, with the places in it. */
 export function importsOf(text: string): { readonly specifier: string; readonly index: number }[] {
-  return [...text.matchAll(/^\+?(?:import|\}) .*?from '([^.'][^']*)'/gm)].map(
+  return [...text.matchAll(/^[+ ]?(?:import|\}) .*?from '([^.'][^']*)'/gm)].map(
     ({ 1: specifier = '', index }) => ({ specifier, index }),
   )
 }
