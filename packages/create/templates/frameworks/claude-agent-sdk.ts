@@ -31,6 +31,7 @@ export const config = defineWorkflowConfig({
 
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
+    // For users, the program Claude Code runs with its own login, without `proxy.env`.
     const policy = requireRolloutContext('The agent').registerPolicySample('__name__')
     const proxy = await createPolicyProxy(policy)
     const folder = await ctx.workFolder()

@@ -22,6 +22,7 @@ const here = import.meta.dirname
 
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
+    // For users, the program Codex runs with its own login, without `proxy.env` and the provider `policy`.
     const policy = requireRolloutContext('The agent').registerPolicySample('__name__')
     const proxy = await createPolicyProxy(policy)
     const folder = await ctx.workFolder()

@@ -29,7 +29,8 @@ export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const agent = new Agent({
       initialState: { systemPrompt: 'Look up every price, then add up.', tools: [lookUp] },
-      streamFn: rolloutStreamFn({ name: '__name__', params }), // the policy, whichever that is at the time
+      // The policy; for users, `fallback` takes a stream function of pi-ai for a model of its catalog.
+      streamFn: rolloutStreamFn({ name: '__name__', params }),
     })
     ctx.signal.addEventListener('abort', () => agent.abort())
     await agent.prompt(toAgentMessages(ctx.prompt))
