@@ -30,11 +30,11 @@ it.each([
   ['package-lock.json', 'npm install'],
   ['none', 'npm install'],
 ])('a package that is not installed comes with its install line: %s', async (lock, line) => {
-  const root = await temporaryFolder({ [lock]: '', 'rollouts/a/main.ts': '' })
+  const root = await temporaryFolder({ [lock]: '', 'package.json': '{}', 'rollouts/a/main.ts': '' })
   const folder = path.join(root, 'rollouts/a')
   await expect(providerModel('mistral/m', { folder })).rejects.toMatchObject({
     code: 'invalid_config',
-    message: `@ai-sdk/mistral is not installed in ${folder}. Install it: ${line} @ai-sdk/mistral`,
+    message: `@ai-sdk/mistral is not installed in ${root}. Install it: ${line} @ai-sdk/mistral`,
   })
 })
 

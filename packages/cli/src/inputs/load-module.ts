@@ -6,6 +6,7 @@ import path from 'node:path'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import { workingFolder, fromHere } from '../command/surroundings.ts'
+import { readEnvironment } from './environment.ts'
 
 /** The parts of a name like `server.ts:agentLoop`. */
 export interface ExportSpec {
@@ -66,7 +67,7 @@ export async function loadModule(what: string, file: string): Promise<Record<str
   } catch (error) {
     throw new OsmosisError(
       'invalid_entrypoint',
-      `Cannot load the ${what} ${file}:\n${located(error)}${typeAdvice(error)}`,
+      `Cannot load the ${what} ${file}:\n${located(error)}${await adviceFor(error, fullPath)}`,
       {
         cause: error,
       },
@@ -74,9 +75,20 @@ export async function loadModule(what: string, file: string): Promise<Record<str
   }
 }
 
-/** What to do about a module that is compiled to CommonJS, although it only works as an ES module; '' for other errors. */
-function typeAdvice(error: unknown): string {
-  const isModule = /top-level await.*"cjs"/is.test(errorMessage(error))
+/**
+ * What to do about a package that is missing, and about a module that is compiled to CommonJS although it only works as an ES module;
+ * '' for other errors.
+ */
+async function adviceFor(error: unknown, file: string): Promise<string> {
+  const message = errorMessage(error)
+  const [, name] =
+    /Cannot find (?:package|module) '((?:@[^/':]+\/)?[^@./':\\][^/':\\]*)/.exec(message) ?? []
+  if (name !== undefined) {
+    const { packageManagerOf } = await import('@osmosis/create')
+    const manager = packageManagerOf(path.dirname(file), readEnvironment())
+    return `\n→ ${manager} ${manager === 'npm' ? 'install' : 'add'} ${name}`
+  }
+  const isModule = /top-level await.*"cjs"/is.test(message)
   return isModule ? '\nIt has to be an ES module: npm pkg set type=module' : ''
 }
 

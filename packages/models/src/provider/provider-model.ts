@@ -68,7 +68,7 @@ async function importFrom(folder: string, name: string): Promise<Record<string, 
     file = createRequire(path.join(path.resolve(folder), 'package.json')).resolve(name)
   } catch (cause) {
     throw invalid(
-      `${name} is not installed in ${path.resolve(folder)}. Install it: ${installLine(name, folder)}`,
+      `${name} is not installed in ${projectOf(folder)}. Install it: ${installLine(name, folder)}`,
       cause,
     )
   }
@@ -86,6 +86,14 @@ const lockFiles: readonly (readonly [file: string, line: string])[] = [
   ['bun.lockb', 'bun add'],
   ['package-lock.json', 'npm install'],
 ]
+
+/** The folder or the nearest one above it where packages can be installed. */
+function projectOf(folder: string): string {
+  for (let above = path.resolve(folder); ; above = path.dirname(above)) {
+    if (existsSync(path.join(above, 'package.json'))) return above
+    if (above === path.dirname(above)) return path.resolve(folder)
+  }
+}
 
 /** What installs a package, with the package manager whose lock file is nearest. */
 function installLine(name: string, folder: string): string {
