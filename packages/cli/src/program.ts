@@ -52,6 +52,7 @@ export function createProgram(
     .exitOverride()
     .configureHelp({
       groupItems: inOrderOfGroups,
+      minWidthToWrap: 20,
       visibleCommands: (command) =>
         new Help().visibleCommands(command).filter((one) => !unlisted.has(one)),
     })

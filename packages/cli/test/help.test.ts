@@ -55,6 +55,16 @@ describe('the help of a command', () => {
     expect(ungrouped.trim()).toMatch(/^-h, --help +display help for command$/)
   })
 
+  it.each([...commands, '', 'eval', 'train', 'dataset', 'auth'])(
+    'osmosis %s fits 80 columns',
+    async (name) => {
+      const { stdout } = await run([...name.split(' ').filter(Boolean), '--help'])
+      const commandLines = /^(?:Usage:|  \$ )/
+      const wide = stdout.split('\n').filter((line) => line.length > 80 && !commandLines.test(line))
+      expect(wide).toEqual([])
+    },
+  )
+
   it('shows flags about one thing together, in the order of the groups', async () => {
     const { stdout } = await run(['validate', '--help'])
     expect(stdout.match(/^[A-Z]\w+:/gm)).toEqual([

@@ -35,6 +35,15 @@ describe.each([
     ])
   })
 
+  it('names the list of this machine when nobody is logged in', async () => {
+    const { osmosis } = await platformUser({ loggedIn: false })
+    const { code, stderr } = await osmosis(`${kind} list`)
+    expect(code).not.toBe(0)
+    expect(stderr).toMatch(
+      /Not logged in: .*`osmosis eval runs` lists the runs of this machine\.\n/,
+    )
+  })
+
   it('writes the JSON of info to a file as well', async () => {
     const { platform, osmosis } = await platformUser()
     platform[key].add('first', { status: 'finished' })

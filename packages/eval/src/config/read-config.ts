@@ -1,5 +1,5 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
-import { dirname, extname, join, resolve, sep, isAbsolute, relative } from 'node:path'
+import { basename, dirname, extname, join, resolve, sep, isAbsolute, relative } from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
@@ -172,8 +172,11 @@ async function readText(kind: ConfigKind, file: string): Promise<string> {
     return await readFile(file, 'utf8')
   } catch (cause) {
     const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT'
+    const hasEnding = extname(file) !== ''
+    const meant = hasEnding ? file : join('configs', kind, `${basename(file)}.toml`)
+    const advice = hasEnding ? '' : `. A config is a file: ${meant}`
     const why = isMissing
-      ? `there is no such file${await filesBeside(file, ['.toml'])}`
+      ? `there is no such file${advice}${await filesBeside(meant, ['.toml'])}`
       : errorMessage(cause)
     throw new OsmosisError('invalid_config', `Cannot read the ${kind} config ${file}: ${why}`, {
       cause,

@@ -266,6 +266,14 @@ agent_workflow_timeout_s = 0
     })
   })
 
+  it('is named when only the rollout is', async () => {
+    const file = join(await temporaryFolder(), 'calculator')
+    const { message } = await osmosisErrorOf(() => readEvalConfig(file))
+    expect(message).toContain(
+      'there is no such file. A config is a file: configs/eval/calculator.toml',
+    )
+  })
+
   it('is reported with the configs of its folder when its name is misspelt', async () => {
     const folder = await temporaryFolder({ 'b.toml': '', 'a.toml': '', 'notes.md': '' })
     const file = join(folder, 'c.toml')

@@ -126,7 +126,12 @@ export function addHostedRunCommands(
 
 async function listRuns(session: PlatformSession, kind: RunKind, flags: ListFlags): Promise<void> {
   const { runRecord } = await import('./run-record.ts')
-  const { client } = await session.scoped()
+  const { client } = await session.scoped().catch(async (error: unknown) => {
+    const { PlatformError } = await import('@osmosis/platform')
+    if (!(error instanceof PlatformError) || error.platformCode !== 'AUTH_REQUIRED') throw error
+    const message = `${error.message} \`osmosis eval runs\` lists the runs of this machine.`
+    throw new PlatformError('AUTH_REQUIRED', message, { cause: error })
+  })
   const { route, list } = runKinds[kind]
   const page = await session.readList(client, [route], list, flags)
   session.output.list({ ...page, items: page.items.map((item) => runRecord(kind, item)) }, [
