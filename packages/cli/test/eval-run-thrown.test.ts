@@ -40,6 +40,20 @@ it('what the code of a rollout threw is shown with its function, file and line, 
   expect(stdout).toMatch(/\nThe whole output: .*\/r\/logs\.txt\n/)
 })
 
+it('an agent that never calls the policy is advised to take the model of its adapter', async () => {
+  const root = temporaryWorkspace({
+    'package.json': '{ "dependencies": { "@osmosis/langchain": "*" } }',
+    'rollouts/shop/main.ts': `import { AgentWorkflow } from '@osmosis/core'
+export class Shop extends AgentWorkflow { async run() {} }`,
+    'configs/eval/shop.toml': evalConfig('shop'),
+  })
+  const words = 'eval run configs/eval/shop.toml --policy policies/echo.ts --limit 1 --name r'
+  const { stdout } = await run([...words.split(' '), '--no-grader', '--details'], {}, root)
+  const shown = stdout.replaceAll(/\s+/g, ' ')
+  expect(shown).toContain('0.1 No model call reached the policy.')
+  expect(shown).toContain('→ Give the agent OsmosisChatModel of @osmosis/langchain instead of')
+})
+
 it('a label that a scoring function cannot read is named with its row', async () => {
   const grader = `import { AgentWorkflow, Grader } from '@osmosis/core'
 import { numeric } from '@osmosis/core/scores'

@@ -109,7 +109,7 @@ describe('the log', () => {
       {
         rollout_id: 'r1',
         warning:
-          'The workflow made no model call through its rollout. Did the agent use a model of its own instead of the rollout model?',
+          'No model call reached the policy. The agent probably still has its old model: give it that of its adapter, and await its run.',
       },
       {
         rollout_id: 'r1',

@@ -29,7 +29,7 @@ export async function entrypointFindings(
       fail(
         'grader',
         'The entrypoint exports no grader, so no rollout gets a reward.',
-        'Export a class that extends Grader and calls ctx.setSampleReward for each sample.',
+        'Export a class that extends Grader and calls ctx.setReward(…).',
       ),
     )
   }

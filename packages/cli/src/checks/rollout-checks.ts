@@ -13,6 +13,7 @@ import { OsmosisError } from '@osmosis/core'
 import { closing } from '../command/process.ts'
 import type { EvalRunPlan } from '../eval/run/evaluation-plan.ts'
 import { startServerProcess, type ServerProcess } from '../eval/models/server-process.ts'
+import { policyAdvice } from '../eval/show/failure-lines.ts'
 import { fail, ok, warn, type CheckFinding } from './finding.ts'
 import { hearRequests, trainerFindings, type TriedRollout } from './trainer-checks.ts'
 
@@ -145,12 +146,19 @@ function heard(recording: RolloutRecording): Pick<TriedRollout, 'rewritten' | 'p
 }
 
 /** Problems that such a rollout causes in training. */
-export function triedFindings(tried: TriedRollout): readonly CheckFinding[] {
+export function triedFindings(tried: TriedRollout, folder: string): readonly CheckFinding[] {
   const { kind, status, errorMessage, policyCalls, policyTrouble, rewritten } = tried
   const findings: CheckFinding[] = []
   if (policyTrouble !== null) findings.push(fail('policy', policyTrouble))
   if (policyCalls > 0) findings.push(ok('model calls', `${policyCalls} reached the policy`))
-  else findings.push(fail('model calls', 'No model call reached the policy.', bypassAdvice[kind]))
+  else {
+    const advice = kind === 'workflow' ? policyAdvice(folder) : 'Ask the policy with ctx.chat().'
+    findings.push(fail('model calls', 'No model call reached the policy.', advice))
+  }
+  for (const [tool, error] of tried.requests.toolErrors) {
+    const advice = 'Its arguments were made from its schema: check whether it should fail for them.'
+    findings.push(warn('tools', `${tool} failed: ${error}`, advice))
+  }
   if (status !== 'success') {
     const reason = errorMessage ?? 'no reason was given'
     findings.push(fail('rollout', `The rollout ended with ${status}: ${reason}`))
@@ -168,12 +176,6 @@ export function triedFindings(tried: TriedRollout): readonly CheckFinding[] {
   return findings
 }
 
-const bypassAdvice = {
-  workflow:
-    "Give the agent the adapter's model (OsmosisRolloutModel, or rolloutModel() of @osmosis/ai-sdk), and await its run.",
-  'agent-loop': 'Ask the policy with ctx.chat().',
-} as const
-
 function* sampleFindings({ kind, samples }: TriedRollout): Generator<CheckFinding> {
   const trained = samples.filter(({ isRemoved }) => !isRemoved)
   const without = trained.filter(({ reward }) => reward === null)
@@ -186,7 +188,7 @@ function* sampleFindings({ kind, samples }: TriedRollout): Generator<CheckFindin
       'reward',
       `No reward was set for ${without.map(({ id }) => id).join(', ')}.`,
       kind === 'workflow'
-        ? 'Call ctx.setSampleReward, or ctx.removeSample, for every sample in the grader.'
+        ? 'Call ctx.setReward(…) in the grader; with several samples ctx.setSampleReward, or ctx.removeSample, for each.'
         : 'Give ctx.complete a reward.',
     )
   }

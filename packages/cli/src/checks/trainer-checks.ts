@@ -1,4 +1,6 @@
 import type { PolicyModel } from '@osmosis/controller'
+import type { ChatMessage } from '@osmosis/core/policy'
+import { isToolError, shownContent } from '@osmosis/eval/analysis'
 
 import { ok, warn, type CheckFinding } from './finding.ts'
 import type { EntrypointKind } from '../serve/server-channel.ts'
@@ -28,12 +30,14 @@ interface TriedSample {
   readonly isRemoved: boolean
 }
 
-/** Facts about the requests of a rollout that matter to trainers. */
+/** Facts about the requests of a rollout. */
 export interface HeardRequests {
   /** Ids of samples that sent one prompt twice. */
   readonly repeated: readonly string[]
   /** Whether a request set temperature 0. */
   readonly greedy: boolean
+  /** The first error of each tool, by its name. */
+  readonly toolErrors: ReadonlyMap<string, string>
 }
 
 /** Observes the requests of a rollout to `policy`. */
@@ -43,6 +47,7 @@ export function hearRequests(policy: PolicyModel): {
 } {
   const prompts = new Map<string, string>()
   const repeated = new Set<string>()
+  const toolErrors = new Map<string, string>()
   let greedy = false
   return {
     policy: {
@@ -53,10 +58,20 @@ export function hearRequests(policy: PolicyModel): {
         const prompt = JSON.stringify([rolloutId, body['messages']])
         if (prompts.has(prompt)) repeated.add(sampleId)
         prompts.set(prompt, sampleId)
+        noteToolErrors((body['messages'] ?? []) as ChatMessage[], toolErrors)
         return policy.respond(request)
       },
     },
-    heard: () => ({ repeated: [...repeated], greedy }),
+    heard: () => ({ repeated: [...repeated], greedy, toolErrors }),
+  }
+}
+
+function noteToolErrors(messages: readonly ChatMessage[], errors: Map<string, string>): void {
+  const calls = messages.flatMap(({ tool_calls: made = [] }) => made)
+  for (const { role, content, tool_call_id: id } of messages) {
+    const tool = calls.find((call) => call.id === id)?.function.name
+    if (role !== 'tool' || tool === undefined || errors.has(tool)) continue
+    if (isToolError({ content })) errors.set(tool, shownContent(content).text.slice(0, 500))
   }
 }
 

@@ -56,10 +56,10 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
 /** @throws the reason why there is nothing to grade */
 export function assertSamples(
   { ending }: LiveRollout,
-  { samples, unasked }: Pick<WorkflowResult, 'samples' | 'unasked'>,
+  { outcome, samples, unasked }: WorkflowResult,
 ): void {
   ending.throwIfAborted()
-  if (samples.size === 0) throw noSamples(unasked)
+  if (samples.size === 0) throw noSamples(unasked, (outcome.otherCalls ?? []).length > 0)
 }
 
 const noGrader =

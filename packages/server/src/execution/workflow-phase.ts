@@ -365,14 +365,11 @@ export function toFailure(error: unknown, by?: string): RolloutFailure {
 }
 
 /** The error of a workflow that succeeded without a sample. */
-export function noSamples(unasked: readonly string[]): OsmosisError {
+export function noSamples(unasked: readonly string[], hasCalls: boolean): OsmosisError {
   const names = unasked.map((name) => `"${name}"`).join(', ')
-  return new OsmosisError(
-    'no_samples',
-    unasked.length === 0
-      ? 'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), call registerSampleSource() of the rollout context, or return the messages. If run() does so already, an `await` is probably missing.'
-      : `There is no sample to grade: these agents were registered, but had no answer from the policy when run() ended: ${names}. Probably an \`await\` is missing, a stream was not read to its end, or the agents were never run or have a model of their own.`,
-  )
+  const withoutSource = hasCalls ? noSource : noModelCall
+  const unanswered = `There is no sample to grade: these agents were registered, but had no answer from the policy when run() ended: ${names}. Probably an \`await\` is missing, a stream was not read to its end, or the agents were never run or have a model of their own.`
+  return new OsmosisError('no_samples', unasked.length === 0 ? withoutSource : unanswered)
 }
 
 function warningsOf(
@@ -381,7 +378,7 @@ function warningsOf(
   { policyCallCount, busySampleIds }: RolloutContext,
 ): string[] {
   const unfinished = busySampleIds.length === 0 ? [] : [unfinishedCalls(busySampleIds)]
-  if (size === 0) return [noSamples(unasked).message, ...unfinished]
+  if (size === 0) return [noSamples(unasked, policyCallCount > 0).message, ...unfinished]
   return policyCallCount === 0 ? [noModelCall] : unfinished
 }
 
@@ -391,7 +388,10 @@ function unfinishedCalls(ids: readonly string[]): string {
 }
 
 const noModelCall =
-  'The workflow made no model call through its rollout. Did the agent use a model of its own instead of the rollout model?'
+  'No model call reached the policy. The agent probably still has its old model: give it that of its adapter, and await its run.'
+
+const noSource =
+  'The workflow registered no sample source, so there is no sample to grade. Call registerPolicySample() or registerSampleSource() of the rollout context, or return the messages.'
 
 // Shared by all rollouts: it carries no data, and its stack trace would be of no use.
 const over = new OsmosisError(

@@ -84,7 +84,7 @@ describe('a graded rollout', () => {
   it('warns when the workflow made no model call through its rollout', async () => {
     const { completion } = await run(new LocalBackend({ workflow: oneSample, grader: rewardAll }))
     expect(completion?.warnings).toEqual([
-      'The workflow made no model call through its rollout. Did the agent use a model of its own instead of the rollout model?',
+      'No model call reached the policy. The agent probably still has its old model: give it that of its adapter, and await its run.',
     ])
   })
 
@@ -257,9 +257,17 @@ describe('a grading that fails', () => {
       new LocalBackend({ workflow: workflow(() => {}), grader: rewardAll }),
     )
     expect(noSamples.grading).toEqual({
-      ...failed(/registered no sample source/, 'validation_error'),
+      ...failed(/^No model call reached the policy\. .*old model/, 'validation_error'),
       samples: new Map(),
     })
+    const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('4')))
+    const callsAlone = workflow(async () =>
+      requireRolloutContext('It').policy('main').complete({ messages: [] }),
+    )
+    const noSource = await run(new LocalBackend({ workflow: callsAlone, grader: rewardAll }), {
+      chatCompletionsUrl: policy.url,
+    })
+    expect(noSource.grading?.failure?.message).toMatch(/registered no sample source/)
     const noGrader = await run(new LocalBackend({ workflow: oneSample }))
     expect(noGrader.grading).toEqual({
       ...failed(/There is no grader/, 'validation_error'),

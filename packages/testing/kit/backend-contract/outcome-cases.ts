@@ -136,7 +136,7 @@ export const outcomeCases = {
       expectFailure('the grading', grading?.failure, message, 'validation_error')
       expectEqual('the number of graded samples', grading?.samples.size, samples)
     }
-    await expectMissing('unlimited', { workflow: 'no-sample' }, /registered no sample source/)
+    await expectMissing('unlimited', { workflow: 'no-sample' }, /^No model call reached the policy/)
     await expectMissing('unlimited', { workflow: 'never-calls' }, /"agent".*`await`/)
     await expectMissing('unlimited', { label: null }, /neither a label nor metadata/)
     // The samples remain, because the controller may score them.
@@ -147,9 +147,9 @@ export const outcomeCases = {
     const backend = await open('unlimited')
     const { completion } = await executeScripted(backend)
     expectEqual('the number of warnings', completion.warnings.length, 1)
-    expectMatch('the warning', completion.warnings[0], /made no model call/)
+    expectMatch('the warning', completion.warnings[0], /^No model call reached the policy/)
     const empty = await executeScripted(backend, { workflow: 'no-sample' })
-    expectMatch('the warning', empty.completion.warnings[0], /no sample source/)
+    expectMatch('the warning', empty.completion.warnings[0], /No model call reached the policy/)
   },
 } satisfies Partial<Record<BackendRule, BackendCase>>
 

@@ -123,7 +123,7 @@ async function rolloutFindings(
   const tried = await closing(chosen, async () =>
     survivingStrayRejections(async () => tryRollout(plan, parts)),
   )
-  return triedFindings(tried)
+  return triedFindings(tried, plan.folder)
 }
 
 interface RolloutSurroundings {

@@ -253,7 +253,8 @@ function classifyResult(
       const message = result.errorMessage ?? `the ${fault} failed and the server did not say why`
       const type = result.lostWith ?? result.errorCategory ?? `${fault}_failed`
       // Such a failure may be the row's, which the server does not know by its place.
-      if (type !== 'validation_error') return failed(type, message, reward)
+      const isOfRow = type === 'validation_error' && !aboutSamples.test(message)
+      if (!isOfRow) return failed(type, message, reward)
       const place = placeOf(item.row)
       if (!isThrown(message)) return failed(type, `${place}: ${message}`, reward)
       // User code that cannot read a label speaks of the row; its other errors do not.
@@ -275,6 +276,9 @@ function classifyResult(
   }
   return { status: 'success', reward, errorType: null, errorMessage: null }
 }
+
+/** Errors of the agent, whatever the row. */
+const aboutSamples = /^No model call reached the policy|\bno sample to grade\b/
 
 function failed(errorType: string, errorMessage: string, reward: number | null): Classification {
   return { status: 'failed', reward, errorType, errorMessage }
