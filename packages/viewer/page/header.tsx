@@ -40,7 +40,7 @@ export function Header({ source, route, states, control, go, onHelp }: HeaderPro
       {route.training !== '' && (
         <>
           <span class="crumb">/</span>
-          <h1 title={route.training}>
+          <h1 class="cut" title={route.training}>
             <a href={hrefOf({ page: 'training', training: route.training })}>{route.training}</a>
           </h1>
         </>
@@ -61,7 +61,7 @@ export function Header({ source, route, states, control, go, onHelp }: HeaderPro
       )}
       {run !== null && <Progress run={run} />}
       {run !== null && <Variants run={run} />}
-      {run !== null && <span class="meta">{aboutText(run)}</span>}
+      {run !== null && <span class="meta cut">{aboutText(run)}</span>}
       {graded !== null && <Regrade key={graded} source={source} name={graded} go={go} />}
       <span class="spring" />
       {source.held !== undefined && <span class="dim report">{reportText(run, source.held)}</span>}
@@ -77,7 +77,7 @@ export function Header({ source, route, states, control, go, onHelp }: HeaderPro
 
 function RunLink({ name }: { name: string }): JSX.Element {
   return (
-    <h1 title={name}>
+    <h1 class="cut" title={name}>
       <a href={hrefOf({ page: 'run', run: name })}>{name.split('/').at(-1)}</a>
     </h1>
   )

@@ -69,7 +69,7 @@ function ForestLine({ change, scale }: { change: FacetChange; scale: number }): 
   const tone = { better: ' up', worse: ' down', none: '', unknown: '' }[verdict.tone]
   return (
     <div class={`forest${tone}`} title={`${change.value}: ${verdict.lead}${verdict.rest}`}>
-      <span class="name">{change.value}</span>
+      <span class="name cut">{change.value}</span>
       <svg height="16" viewBox="0 0 100 16" preserveAspectRatio="none" aria-hidden="true">
         <line class="axis" x1="50" x2="50" y1="0" y2="16" vector-effect="non-scaling-stroke" />
         <line

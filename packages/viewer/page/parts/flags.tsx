@@ -42,7 +42,7 @@ export function Flags({
   const note = table.note(item)
   const shown = found.slice(0, note === undefined ? most : most - 1)
   return (
-    <span class="itemFlags">
+    <span class="flags">
       {note !== undefined && <span class="chip note">{note.tag || 'note'}</span>}
       {shown.map((flag) => (
         <span key={flag} class={`chip ${tones[flag] ?? ''}`}>

@@ -275,7 +275,7 @@ function LookFirst({
         </button>
       ))}
       {list.length === 0 && (
-        <p class="calm">{isEmpty ? 'Nothing has ended yet.' : 'No issues found.'}</p>
+        <p class="calm quiet">{isEmpty ? 'Nothing has ended yet.' : 'No issues found.'}</p>
       )}
     </section>
   )

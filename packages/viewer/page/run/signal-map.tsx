@@ -238,7 +238,7 @@ function Legend({ table }: { table: RunTable }): JSX.Element {
         ([tone, text, isUsed]) =>
           isUsed && (
             <span key={tone}>
-              <i style={{ background: `var(--${tone})` }} />
+              <i class="swatch" style={{ background: `var(--${tone})` }} />
               {text}
             </span>
           ),

@@ -46,11 +46,11 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
         </td>
       )}
       <Name run={run} />
-      <td class="wide one-line" title={run.startedAt}>
+      <td class="wide one-line cut" title={run.startedAt}>
         {startText(run.startedAt)}
       </td>
       <td class="wide mono">{run.model}</td>
-      <td class="wide one-line" title={run.dataset}>
+      <td class="wide one-line cut" title={run.dataset}>
         {run.dataset.split('/').at(-1)}
       </td>
       <td class="end">{run.reward?.toFixed(3) ?? unknown}</td>

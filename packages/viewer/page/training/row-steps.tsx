@@ -88,7 +88,7 @@ function RowLine({
   const about = question || Object.values(facets).join(', ')
   return (
     <div class="line" style={{ top: `${top}px` }}>
-      <span class="name" title={about}>
+      <span class="name cut" title={about}>
         Row {row} <span class="dim">{oneLine(about)}</span>
       </span>
       <span class="cells">
@@ -104,7 +104,7 @@ function RowLine({
           />
         ))}
       </span>
-      <span class="fate">{rowVerdict(history)}</span>
+      <span class="fate cut">{rowVerdict(history)}</span>
     </div>
   )
 }

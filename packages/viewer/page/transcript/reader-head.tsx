@@ -103,7 +103,7 @@ function Result({
         <span class="dim">{explanation(table, item)}</span>
       </span>
       {label !== null && (
-        <span class="expected" title={label}>
+        <span class="expected cut" title={label}>
           <span class="dim">expected</span> <b>{oneLine(label)}</b>
         </span>
       )}

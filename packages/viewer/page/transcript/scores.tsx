@@ -39,7 +39,7 @@ export function Scores({ table, item, ending, route, go }: ScoresProps): JSX.Ele
         const term = termOf(table, name, value)
         const content = (
           <>
-            <span class="name">{name}</span>
+            <span class="name cut">{name}</span>
             <b>{rewardText(value)}</b>
           </>
         )
@@ -61,7 +61,7 @@ export function Scores({ table, item, ending, route, go }: ScoresProps): JSX.Ele
       })}
       {failed.map(([name, message]) => (
         <span key={name} class="score" title={message}>
-          <span class="name">{name}</span>
+          <span class="name cut">{name}</span>
           <b class="alarm">failed</b>
         </span>
       ))}
