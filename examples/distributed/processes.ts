@@ -42,7 +42,7 @@ export async function startRedis(folder: string): Promise<string> {
 /** Starts the `osmosis` command, and waits until it has printed that it is ready. */
 export async function startOsmosis(args: readonly string[], ready: RegExp): Promise<Started> {
   const command = path.join(root, 'node_modules/.bin/osmosis')
-  return start(command, [...args, '--log-format', 'json'], ready)
+  return start(command, args, ready)
 }
 
 /** Ends a process, and waits until it has exited. */

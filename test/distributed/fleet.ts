@@ -72,14 +72,14 @@ export class Fleet {
       CLOCK_SHIFT_MS: String((index % 2 === 0 ? 1 : -1) * skewSeconds * 1000),
     })
     const queue = ['--redis', redis.url]
-    if (workerScript !== undefined) queue.push('--code-version=broken')
+    const version = workerScript === undefined ? {} : { OSMOSIS_CODE_VERSION: 'broken' }
     const servers = await Promise.all(
       ['first', 'second'].map(async (name, index) => {
         const args = [entrypoint, '--no-trajectories', ...queue]
         return new ServedProcess(await freePort(), {
           name: `the fleet (${name})`,
           args,
-          env: skew(index),
+          env: { ...version, ...skew(index) },
           onTrouble,
         })
       }),
@@ -95,7 +95,7 @@ export class Fleet {
           `--concurrency=${concurrency}`,
           `--lock-duration=${lockSeconds}`,
         ],
-        env: skew(index + 1),
+        env: { ...version, ...skew(index + 1) },
         ready: 'Taking rollouts',
         onTrouble: (what) => {
           if (!onWorkerEnd(what)) return onTrouble(what)

@@ -21,20 +21,24 @@ withRedis.it(
   },
 )
 
-withRedis.it(`the server, the worker and the evaluation of the guide work together`, async () => {
-  const { url } = await startRedis({ aof: true, config: { requirepass: password } })
-  const startHere = machine(url)
-  const front = startHere(shown('serve'))
-  await listeningUrl(front)
-  const worker = startHere(shown('worker'))
-  const runs = mkdtempSync(path.join(tmpdir(), 'osmosis-runs-'))
-  onTestFinished(() => rmSync(runs, { recursive: true }))
-  const few = ['--limit', '2', '--no-preflight', '--output', runs]
-  const evaluation = startHere([...shown('eval'), ...few])
-  expect(await once(evaluation, 'exit')).toEqual([0, null])
-  await endsCleanly(worker)
-  await endsCleanly(front)
-})
+withRedis.it(
+  `the server and the worker of the guide run the rollouts of an evaluation`,
+  async () => {
+    const { url: redis } = await startRedis({ aof: true, config: { requirepass: password } })
+    const startHere = machine(redis)
+    const front = startHere(shown('serve'))
+    const url = await listeningUrl(front)
+    const worker = startHere(shown('worker'))
+    const runs = mkdtempSync(path.join(tmpdir(), 'osmosis-runs-'))
+    onTestFinished(() => rmSync(runs, { recursive: true }))
+    const config = 'examples/configs/eval/multiply-ai-sdk.toml'
+    const few = ['--server', url, '--limit', '2', '--output', runs]
+    const evaluation = startHere(['eval', 'run', config, ...few])
+    expect(await once(evaluation, 'exit')).toEqual([0, null])
+    await endsCleanly(worker)
+    await endsCleanly(front)
+  },
+)
 
 withRedis.it(
   `the demo of a queue kills a worker, and its account is complete`,

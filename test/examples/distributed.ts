@@ -79,7 +79,7 @@ function oneByOne(words: readonly string[]): string[] {
 }
 
 /** A command of the guide. */
-export function shown(name: 'serve' | 'worker' | 'eval'): string[] {
+export function shown(name: 'serve' | 'worker'): string[] {
   const commands = blocksOf('docs/operating/distributed.md', 'bash').flatMap(({ text }) =>
     commandLines(text),
   )
@@ -102,21 +102,21 @@ export function machine(redis: string): (args: readonly string[]) => ChildProces
   const here: Readonly<Record<string, string>> = {
     'rollouts/my-agent/main.ts': 'examples/rollouts/multiply-ai-sdk/main.ts',
     'rollouts/my-rollout/main.ts': 'examples/rollouts/multiply-ai-sdk/main.ts',
-    'configs/eval/my-rollout.toml': 'examples/configs/eval/multiply-ai-sdk.toml',
     '0.0.0.0': '127.0.0.1',
     'redis://redis:6379': redis,
     'redis://my-agent-redis:6379': redis,
     'redis://127.0.0.1:6379': redis,
-    '/run/secrets/queue-keys': queueKeys,
-    '/run/secrets/queue/keys': queueKeys,
-    'queue-keys': queueKeys,
     '/run/secrets/caller-keys': callerKeys,
     '/run/secrets/callers/keys': callerKeys,
     '9100': '0',
     // One process is enough to see that they are started and ended.
     auto: '1',
   }
-  const env = { OSMOSIS_REDIS_PASSWORD: password, _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: state }
+  const env = {
+    OSMOSIS_REDIS_PASSWORD: password,
+    OSMOSIS_QUEUE_KEY_FILE: queueKeys,
+    _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: state,
+  }
   return (args) => {
     const port = args[0] === 'serve' ? ['--port', '0'] : []
     const child = start('osmosis', [...args.map((arg) => here[arg] ?? arg), ...port], env)

@@ -238,7 +238,7 @@ it('refuses plain keys off loopback, invalid addresses and an unreachable Redis'
   const open = async (url: string): Promise<RolloutQueue> => RolloutQueue.open({ url })
   await expect(open('redis://redis.example:6379')).rejects.toThrow(code('invalid_config'))
   await expect(open('redis://redis.example:6379')).rejects.toThrow(
-    /--queue-key-file.*--allow-plain-keys/,
+    /OSMOSIS_QUEUE_KEY_FILE.*OSMOSIS_ALLOW_PLAIN_KEYS/,
   )
   await expect(open('http://127.0.0.1:6379')).rejects.toThrow(code('invalid_config'))
   await expect(open('redis://127.0.0.1:1')).rejects.toThrow(code('queue_unavailable'))

@@ -49,7 +49,7 @@ function workerArgs(fake: FakeAgentLightning, flags: readonly string[]): string[
 
 it('runs the tasks of the gateway, and ends on SIGTERM with the exit code 0', async () => {
   const fake = await gateway(20)
-  const flags = ['--concurrency', '8', '--log-format', 'json']
+  const flags = ['--concurrency', '8']
   const worker = startOsmosis(workerArgs(fake, flags), { OSMOSIS_TRAINER_KEY: apiKey })
   await fake.allEnded()
   worker.child.kill('SIGTERM')

@@ -46,7 +46,7 @@ describe('rows of an evaluation', () => {
     const words = 'eval run configs/eval/echo.toml --policy policies/echo.ts --rows 0 --sample 2'
     const { code, stderr } = await run(words.split(' '))
     expect(code).toBe(2)
-    expect(stderr).toContain('--rows selects the rows: omit --limit, --offset, --where, --sample')
+    expect(stderr).toContain('--rows selects the rows: omit --limit, --where and --sample')
   })
 })
 
@@ -69,7 +69,7 @@ describe('rows of a training', () => {
   it('leave the split validation to the evaluations before and after', async () => {
     const chosen = await plan('--where', 'split=train')
     expect(chosen.stderr).toContain('12 to train, 5 held out')
-    const drawn = await plan('--where', 'split=train', '--sample', '4', '--shuffle')
+    const drawn = await plan('--where', 'split=train', '--sample', '4')
     expect(drawn.stderr).toContain('4 to train, 5 held out')
   })
 })

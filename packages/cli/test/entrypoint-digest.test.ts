@@ -92,6 +92,6 @@ it('an entrypoint whose imports cannot be followed has none, and its version can
   write(root, 'main.ts', "import { gone } from './gone.ts'\nconsole.log(gone)\n")
   await expect(entrypointDigest(path.join(root, 'main.ts'))).rejects.toMatchObject({
     code: 'invalid_entrypoint',
-    message: expect.stringMatching(/--code-version.*main\.ts:1:21: .*gone\.ts/s),
+    message: expect.stringMatching(/OSMOSIS_CODE_VERSION.*main\.ts:1:21: .*gone\.ts/s),
   })
 })

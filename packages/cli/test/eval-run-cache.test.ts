@@ -47,7 +47,7 @@ it('--cache answers what an earlier run asked in the same attempt, at no cost', 
     name: string,
     more = '',
   ): Promise<Record<'rewards' | 'costs', (string | undefined)[]>> => {
-    const flags = `--base-url ${server.url} --model m1 --limit 2 --n 2 --no-preflight --max-in-flight 1 --quiet`
+    const flags = `--base-url ${server.url} --model m1 --limit 2 --n 2 --max-in-flight 1 --quiet`
     const words = `eval run configs/eval/asking.toml ${flags} --name ${name} ${more}`.trim()
     const { code } = await run(words.split(' '), {}, root)
     expect(code).toBe(0)
@@ -61,10 +61,11 @@ it('--cache answers what an earlier run asked in the same attempt, at no cost', 
     return { rewards: column('reward'), costs: column('cost_usd') }
   }
 
+  // Each run calls the model once before it starts.
   const first = await evaluate('first', '--cache')
-  expect(server.requests).toHaveLength(8)
+  expect(server.requests).toHaveLength(9)
   const second = await evaluate('second', '--cache')
-  expect(server.requests).toHaveLength(8)
+  expect(server.requests).toHaveLength(10)
   expect(second.rewards).toEqual(first.rewards)
   expect(new Set(first.rewards).size).toBe(4)
   expect([first.costs, second.costs]).toEqual([Array(4).fill('2'), Array(4).fill('0')])
@@ -73,9 +74,9 @@ it('--cache answers what an earlier run asked in the same attempt, at no cost', 
   const [file = ''] = globSync('.osmosis/cache/*/*.json', { cwd: root })
   writeFileSync(path.join(root, file), '{')
   await evaluate('third', '--cache')
-  expect(server.requests).toHaveLength(9)
+  expect(server.requests).toHaveLength(12)
   await evaluate('fourth')
-  expect(server.requests).toHaveLength(17)
+  expect(server.requests).toHaveLength(21)
 })
 
 it('--cache stores no answer that broke off', async () => {
@@ -85,7 +86,7 @@ it('--cache stores no answer that broke off', async () => {
     'rollouts/asking/main.ts': main,
     'configs/eval/asking.toml': evalConfig('asking'),
   })
-  const flags = `--base-url ${server.url} --model m1 --limit 1 --no-preflight --cache`
+  const flags = `--base-url ${server.url} --model m1 --limit 1 --cache`
   await run(`eval run configs/eval/asking.toml ${flags}`.split(' '), {}, root)
   expect(globSync('.osmosis/cache/*/*.json', { cwd: root })).toEqual([])
 })

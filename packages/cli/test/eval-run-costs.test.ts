@@ -61,10 +61,10 @@ describe('osmosis eval run with prices', () => {
   })
 })
 
-it('osmosis eval run needs prices for a budget, and calls no model in advance with --no-preflight', async () => {
+it('osmosis eval run needs prices for a budget', async () => {
   inWorkspaceWith({})
-  const upstream = await endpoint((_, response) => say(response, 'one'), { preflight: true })
-  const flags = '--limit 1 --n 4 --max-cost 5 --no-preflight'
+  const upstream = await endpoint((_, response) => say(response, 'one'))
+  const flags = '--limit 1 --n 4 --max-cost 5'
   const { code, stdout, stderr } = await evalRun(upstream.url, flags)
   expect(upstream.received).toHaveLength(1)
   expect([code, stderr + stdout]).toEqual([1, expect.stringContaining('[prices."<model>"]')])
@@ -136,11 +136,12 @@ export class ThrowingWorkflow extends EchoWorkflow {
     'rollouts/throwing/main.ts': throwing,
     'configs/eval/echo.toml': evalConfig('throwing'),
   })
-  const { code, stderr } = await evalRun('http://127.0.0.1:1', '--n 6 --no-preflight')
+  const upstream = await endpoint((_, response) => say(response, 'one'))
+  const { code, stderr } = await evalRun(upstream.url, '--n 6')
   expect([code, stderr]).toEqual([
     1,
     expect.stringMatching(
-      /error: The run is incomplete\. The first 2\d rollouts all failed the same way, with agent_error: .*no orders\. .* pass --no-fail-on-error to continue\.\n$/,
+      /error: The run is incomplete\. The first 2\d rollouts all failed the same way, with agent_error: .*no orders\. .* pass --fail-on-error never to continue\.\n$/,
     ),
   ])
 })

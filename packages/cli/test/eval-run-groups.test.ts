@@ -60,17 +60,11 @@ describe('a grader of groups is refused', () => {
 
   it('over a queue', async () => {
     const { root } = workspaceOfGroups()
-    const redis = [
-      'rollouts/ranked/main.ts',
-      '--redis',
-      'redis://127.0.0.1:1',
-      '--code-version',
-      '1',
-    ]
+    const redis = ['rollouts/ranked/main.ts', '--redis', 'redis://127.0.0.1:1']
     const said =
       'A queue spreads the attempts at a row over its workers, and RankGrader of rollouts/ranked/main.ts is a GroupGrader, which has to see all of them: leave out --redis.'
     for (const command of ['serve', 'worker']) {
-      expect(await run([command, ...redis], {}, root)).toMatchObject({
+      expect(await run([command, ...redis], { OSMOSIS_CODE_VERSION: '1' }, root)).toMatchObject({
         code: 2,
         stderr: `error: ${said}\n`,
       })

@@ -101,18 +101,6 @@ describe('a key that its endpoint repeats', () => {
   it.each([
     ['eval run', (url: string) => [...evaluation, '--name', 'r', '--limit', '1', ...model(url)]],
     [
-      'eval run without a preflight',
-      (url: string) => [
-        ...evaluation,
-        '--name',
-        'r',
-        '--limit',
-        '1',
-        '--no-preflight',
-        ...model(url),
-      ],
-    ],
-    [
       'eval rubric',
       (url: string) => [
         'eval',

@@ -47,13 +47,15 @@ describe('osmosis eval run --server', () => {
   it('shows the key to the server, and says how when it is missing', async () => {
     const url = await served({ OSMOSIS_ROLLOUT_SERVER_API_KEY: 'server-key' })
     const args = `eval run --server ${url} ${words} ${policy} --output ${temporaryFolder()}`
-    const key = '--server-api-key-env SERVER_KEY'
-    const known = await run(`${args} ${key}`.split(' '), { SERVER_KEY: 'server-key' })
+    const key = (value: string): Record<string, string> => ({
+      OSMOSIS_ROLLOUT_SERVER_API_KEY: value,
+    })
+    const known = await run(args.split(' '), key('server-key'))
     expect(known.code).toBe(0)
-    const guessed = await run(`${args} --fresh ${key}`.split(' '), { SERVER_KEY: 'guessed' })
+    const guessed = await run(`${args} --fresh`.split(' '), key('guessed'))
     expect([guessed.code, guessed.stderr]).toEqual([
       1,
-      expect.stringContaining('with --server-api-key-env'),
+      expect.stringContaining('set OSMOSIS_ROLLOUT_SERVER_API_KEY'),
     ])
   })
 

@@ -103,7 +103,6 @@ describe('fields of the config of a workflow', () => {
     ['--models a,a', "--models must be different names, separated by commas, got 'a,a'."],
     ['--models a', 'Pass either --models or --policy'],
     ['--set max_iterations=1,2 --junit x.xml', '--junit is for one run'],
-    ['--set max_iterations=8 --redis redis://127.0.0.1:1', 'pass --set to osmosis worker.'],
   ])('are refused: %s', async (flags, message) => {
     const { code, stderr } = await workspace()(`eval run CONFIG ${flags}`)
     expect(code).toBe(2)

@@ -14,7 +14,7 @@ describe('osmosis eval run, a workflow', () => {
   it('needs no config: an entrypoint and a dataset do', async () => {
     const { code, stdout, records } = await evaluate(
       '-m rollouts/echo/main -d data/words.jsonl --policy policies/echo.ts',
-      '--offset 1 --limit 2 --n 2 --details',
+      '--rows 1-2 --n 2 --details',
     )
     expect([
       code,

@@ -2,7 +2,6 @@ import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { resumeRun } from '@osmosis/eval'
-import { freePort } from '@osmosis/testing/kit'
 import { describe, expect, it } from 'vitest'
 
 import { evaluate, inWorkspace, readResults, run } from './in-process.ts'
@@ -15,23 +14,6 @@ inWorkspace()
 const rewards = 'rollouts/agent-loops/rewards.ts'
 
 describe('osmosis eval run, a workflow', () => {
-  it('listens on the port of --rollout-port, and prints with --verbose what its server prints', async () => {
-    const port = await freePort()
-    const flags = ['--limit', '1', '--rollout-port', String(port), '--verbose']
-    const where = ['--output', temporaryFolder()]
-    const { code, stderr } = await run([
-      'eval',
-      'run',
-      'configs/eval/echo.toml',
-      ...flags,
-      ...where,
-    ])
-    expect({ code, stderr }).toEqual({
-      code: 0,
-      stderr: expect.stringContaining(`Listening on http://127.0.0.1:${port}`),
-    })
-  })
-
   it('runs every row as often as it should and reports what the files say, also later, for one process at a time', async () => {
     const output = temporaryFolder()
     const flags = ['--output', output, '--name', 'first']

@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
 import { withoutCommands } from '../src/command/github-commands.ts'
-import { run } from './in-process.ts'
+import { run, sendRow } from './in-process.ts'
 import { failure, makeRun } from './made-runs.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
@@ -179,7 +179,7 @@ describe('whatever is written under GITHUB_ACTIONS', () => {
           }
         }`,
     })
-    for (const flags of [[], ['--workers', '1'], ['--log-format', 'json']]) {
+    for (const flags of [[], ['--workers', '1']]) {
       const args = [
         'serve',
         'rollouts/said/main.ts',
@@ -189,13 +189,9 @@ describe('whatever is written under GITHUB_ACTIONS', () => {
         '--log-level',
         'debug',
       ]
-      const serving = startOsmosis([...args, '--log-format', 'pretty', ...flags], inGitHub, root)
+      const serving = startOsmosis([...args, ...flags], inGitHub, root)
       const [, url = ''] = await serving.printed(/Listening on (\S+)/)
-      await run(
-        ['rollout', 'send', url, '-d', 'data/words.jsonl', '--policy', 'policies/echo.ts'],
-        {},
-        root,
-      )
+      await sendRow(url, root)
       serving.child.kill('SIGTERM')
       const { stdout, stderr } = await serving.finished
       expect(stdout).toContain('from a model')

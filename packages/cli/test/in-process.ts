@@ -126,6 +126,13 @@ class WatchedOutput {
   }
 }
 
+/** Has a running server run one row. Only what the server does with it matters. */
+export async function sendRow(url: string, folder?: string): Promise<Finished> {
+  const row = ['--server', url, '-d', 'data/words.jsonl', '--rows', '0']
+  const args = [...row, '--policy', 'policies/echo.ts', '--output', temporaryFolder()]
+  return run(['eval', 'run', ...args], {}, folder)
+}
+
 /** What a run wrote. */
 export interface Results {
   /** Of `index.jsonl`. */

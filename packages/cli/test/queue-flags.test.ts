@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 
 import { inWorkspace, run as osmosis } from './in-process.ts'
+import { temporaryWorkspace } from './temporary-workspace.ts'
 
 inWorkspace()
 
@@ -49,44 +50,50 @@ it.each([
   {
     name: 'limits of worker processes in a worker without them',
     args: ['worker', echo, ...redis, '--worker-memory', '100'],
-    said: '--stall-timeout, --progress-timeout and --worker-memory are limits of workers: pass --workers as well.',
+    said: '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
   },
   {
     name: 'a file of keys that is not there',
-    args: [...served, '--queue-key-file', '/nowhere/keys'],
-    said: "--queue-key-file cannot be read: ENOENT: no such file or directory, open '/nowhere/keys'",
+    args: served,
+    env: { OSMOSIS_QUEUE_KEY_FILE: '/nowhere/keys' },
+    said: "OSMOSIS_QUEUE_KEY_FILE cannot be read: ENOENT: no such file or directory, open '/nowhere/keys'",
   },
   {
     name: 'plain keys in a Redis that is not on this machine',
     args: ['worker', echo, '--redis', 'redis://:secret@redis.example'],
-    said: 'Keys of policies and callbacks would be readable in the Redis at redis://redis.example. Give servers and workers a file of queue keys (--queue-key-file), or allow plain keys (--allow-plain-keys).',
+    said: 'Keys of policies and callbacks would be readable in the Redis at redis://redis.example. Give servers and workers a file of queue keys (OSMOSIS_QUEUE_KEY_FILE), or allow plain keys (OSMOSIS_ALLOW_PLAIN_KEYS=1).',
   },
-])('refuses $name', async ({ args, said }) => {
-  expect(await osmosis(args)).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })
+])('refuses $name', async ({ args, env = {}, said }) => {
+  expect(await osmosis(args, env)).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })
 })
 
 it.each([
   {
-    name: 'workers of its own',
-    flags: [...redis, '--workers', '2'],
-    said: '--workers is a flag of osmosis worker: with a queue, the evaluation runs no rollouts itself.',
-  },
-  {
     name: 'a Redis of another machine, whose workers could not reach its policy',
-    flags: ['--redis', 'redis://redis.example', '--allow-plain-keys'],
+    queue: '[queue]\nredis = "redis://redis.example"\n',
+    flags: [],
     said: 'Workers on other machines cannot reach the policy of this evaluation, which listens on 127.0.0.1. Pass --policy-host with the name or address under which they reach this machine, or --policy-host 127.0.0.1 if all of them run here.',
   },
   {
     name: 'a policy host that is everywhere',
-    flags: [...redis, '--policy-host', '0.0.0.0'],
+    queue: '[queue]\nredis = "redis://127.0.0.1:1"\n',
+    flags: ['--policy-host', '0.0.0.0'],
     said: 'Other machines cannot reach the policy at 0.0.0.0: name an address of this machine.',
   },
   {
-    name: 'a policy host without a queue',
-    flags: ['--policy-host', '10.0.0.5'],
-    said: '--policy-host only applies to a queue: pass --redis as well.',
+    name: 'fields of a config that its workers have',
+    queue: '[queue]\nredis = "redis://127.0.0.1:1"\n',
+    flags: ['--set', 'max_iterations=8'],
+    said: '[workflow] of the config and --set do not reach the workflow behind a queue: remove them here, and pass --set to osmosis worker.',
   },
-])('an evaluation over a queue is refused $name', async ({ flags, said }) => {
-  const finished = await osmosis([...evaluation, ...flags], {}, undefined)
+  {
+    name: 'a policy host without a queue',
+    queue: '',
+    flags: ['--policy-host', '10.0.0.5'],
+    said: '--policy-host is for rollouts on other machines: name a running server with --server, or a queue in [queue] of osmosis.toml.',
+  },
+])('an evaluation over a queue is refused $name', async ({ queue, flags, said }) => {
+  const root = temporaryWorkspace({ 'osmosis.toml': queue })
+  const finished = await osmosis([...evaluation, ...flags], {}, root)
   expect(finished).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })
 })

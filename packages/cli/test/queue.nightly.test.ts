@@ -4,7 +4,7 @@ import path from 'node:path'
 import { FakeController, post, startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { inWorkspace, readResults, run as osmosis } from './in-process.ts'
+import { inWorkspace, readResults, run as osmosis, sendRow } from './in-process.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 import { echo, listening, startFront, startWorker } from './queue-commands.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
@@ -22,7 +22,7 @@ withPrograms('redis-server').describe('over a queue', () => {
       startFront([echo, ...queue, '--max-rollouts', 'none']),
       startWorker([echo, ...queue]),
     ])
-    const sent = await osmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
+    const sent = await sendRow(url)
     expect(sent.code).toBe(0)
     for (const { child } of [limited, front, worker]) child.kill('SIGTERM')
     for (const { finished } of [limited, front, worker]) await finished
@@ -49,15 +49,16 @@ withPrograms('redis-server').describe('over a queue', () => {
     const redis = await startRedis()
     await using controller = await new FakeController().start()
     const queue = ['--redis', redis.url]
-    const old = await startWorker([calling, ...queue, '--code-version', 'old'])
-    const { command, url } = await startFront([calling, ...queue, '--code-version', 'new'])
+    const [older, newer] = [{ OSMOSIS_CODE_VERSION: 'old' }, { OSMOSIS_CODE_VERSION: 'new' }]
+    const old = await startWorker([calling, ...queue], older)
+    const { command, url } = await startFront([calling, ...queue], newer)
     await command.printed(
       /code new: no worker yet, rollouts wait for one; 1 worker with other code/,
     )
     await post(`${url}/rollout`, controller.rolloutBody())
     await old.printed(/"code":"new","own_code":"old".*accepted for other code/)
     expect(controller.events).toEqual([])
-    await startWorker([calling, ...queue, '--code-version', 'new'])
+    await startWorker([calling, ...queue], newer)
     expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
   })
 
@@ -124,8 +125,8 @@ withPrograms('redis-server').describe('over a queue', () => {
     await using controller = await new FakeController().start()
     const keys = path.join(temporaryFolder(), 'keys')
     writeFileSync(keys, `${Buffer.alloc(32, 1).toString('base64')}\n`)
-    const env = { OSMOSIS_REDIS_PASSWORD: 'the-password' }
-    const queue = ['--redis', redis.url, '--queue-key-file', keys]
+    const env = { OSMOSIS_REDIS_PASSWORD: 'the-password', OSMOSIS_QUEUE_KEY_FILE: keys }
+    const queue = ['--redis', redis.url]
     const front = startOsmosis(['serve', calling, '--port', '0', ...queue], env)
     const [, url = ''] = await front.printed(listening)
     const worker = startOsmosis(['worker', calling, ...queue], env)
@@ -153,7 +154,7 @@ withPrograms('redis-server').describe('over a queue', () => {
     ]
     const [over, here] = await Promise.all([
       osmosis(args, {}, root),
-      osmosis([...args, '--no-redis'], {}, root),
+      osmosis([...args, '--workers', '1'], {}, root),
     ])
     const variables =
       'warning: [env] and [secrets] of the config do not reach the workers of a queue'
@@ -167,8 +168,7 @@ withPrograms('redis-server').describe('over a queue', () => {
   it('the policy of an evaluation listens where --policy-host says, and its password is stored nowhere', async () => {
     const redis = await startRedis({ config: { requirepass: 'the-password' } })
     const address = redis.url.replace('//', '//:the-password@')
-    const root = temporaryWorkspace({})
-    const queue = ['--redis', address, '--policy-host', '127.0.0.2']
+    const root = temporaryWorkspace({ 'osmosis.toml': `[queue]\nredis = "${address}"\n` })
     // Connects nowhere else, and so has asked there.
     const worker = startOsmosis(
       ['worker', echo, '--redis', address, '--allow-host', '127.0.0.2'],
@@ -178,7 +178,7 @@ withPrograms('redis-server').describe('over a queue', () => {
     await worker.printed(/Taking rollouts/)
     const output = temporaryFolder()
     const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
-    const args = ['eval', 'run', ...words.split(' '), ...queue]
+    const args = ['eval', 'run', ...words.split(' '), '--policy-host', '127.0.0.2']
     const { code, stdout, stderr } = await osmosis(args, {}, root)
     expect([code, stderr]).toEqual([0, expect.not.stringContaining('warning')])
     const written = globSync('r/**/*', { cwd: output, withFileTypes: true })
@@ -188,14 +188,14 @@ withPrograms('redis-server').describe('over a queue', () => {
     expect(stdout).not.toContain('the-password')
   })
 
-  it('osmosis eval run evaluates on the workers of a queue, by default the queue of osmosis.toml', async () => {
+  it('osmosis eval run evaluates on the workers of the queue of osmosis.toml', async () => {
     const redis = await startRedis()
     const root = temporaryWorkspace({
       'osmosis.toml': `[queue]\nredis = "${redis.url}"\nprefix = "team"\n`,
     })
     const worker = startOsmosis(
-      ['worker', echo, '--redis', redis.url, '--redis-prefix', 'team'],
-      {},
+      ['worker', echo, '--redis', redis.url],
+      { OSMOSIS_REDIS_PREFIX: 'team' },
       root,
     )
     await worker.printed(/Taking rollouts from the queue team/)

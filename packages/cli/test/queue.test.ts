@@ -1,7 +1,7 @@
 import { startRedis, withPrograms } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { inWorkspace, run as osmosis } from './in-process.ts'
+import { inWorkspace, run as osmosis, sendRow } from './in-process.ts'
 import { echo, startFront, startWorker } from './queue-commands.ts'
 
 inWorkspace()
@@ -11,7 +11,7 @@ withPrograms('redis-server').describe('over a queue', () => {
     const redis = await startRedis({ aof: true })
     const queue = ['--redis', redis.url]
     const { command: front, url } = await startFront([echo, ...queue])
-    const sent = osmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
+    const sent = sendRow(url)
     await front.printed(/rollout accepted/)
     const worker = await startWorker([echo, ...queue])
     expect(await sent).toMatchObject({ code: 0 })

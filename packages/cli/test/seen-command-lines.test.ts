@@ -45,7 +45,6 @@ describe('other users of a machine see command lines, and no secret on them', ()
     ['serve --help', '--api-key <key>', '$OSMOSIS_ROLLOUT_SERVER_API_KEY'],
     ['serve --help', '--redis <url>', '$OSMOSIS_REDIS_PASSWORD'],
     ['worker --help', '--redis <url>', '$OSMOSIS_REDIS_PASSWORD'],
-    ['eval run --help', '--redis <url>', '$OSMOSIS_REDIS_PASSWORD'],
     ['eval rubric --help', '--api-key <key>', '--api-key-env'],
   ])('%s says so of %s, and names %s', async (words, flag, instead) => {
     const { stdout } = await run(words.split(' '))
@@ -60,10 +59,9 @@ describe('other users of a machine see command lines, and no secret on them', ()
     ['redis://user:secret-1@127.0.0.1:6379/2', 'secret-1'],
     ['rediss://:secret-2@localhost', 'secret-2'],
   ])('the server of eval run gets the password of %s from its environment', (redis, password) => {
-    const { serveArgs, env } = evaluationQueue({ redis }, null) ?? { serveArgs: [], env: {} }
-    expect(serveArgs.slice(0, 1)).toEqual(['--redis'])
-    expect(decodeURIComponent(serveArgs.join(' '))).not.toContain(password)
-    expect(env).toEqual({ OSMOSIS_REDIS_PASSWORD: password })
-    expect(new URL(serveArgs[1] ?? '').host).toBe(new URL(redis).host)
+    const queue = evaluationQueue({}, { redis, prefix: null, keyFile: null, policyHost: null })
+    expect(decodeURIComponent(queue?.redis ?? '')).not.toContain(password)
+    expect(queue?.env).toEqual({ OSMOSIS_REDIS_PASSWORD: password })
+    expect(new URL(queue?.redis ?? '').host).toBe(new URL(redis).host)
   })
 })

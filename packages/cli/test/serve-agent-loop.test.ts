@@ -117,17 +117,10 @@ describe('osmosis serve -m', () => {
     expect((await fetch(`${url}/platform/health`)).status).toBe(401)
   })
 
-  it('does not serve an invalid loop, except with --no-validate', async () => {
+  it('does not serve an invalid loop', async () => {
     expect(await fails('serve', '-m', 'rollouts/agent-loops/faulty.ts:wrong', '--port', '0')).toBe(
       'error: Agent loop validation failed with 1 error(s):\n  - [GET_TOOLS_RETURNS_NONE] getTools: getTools() must return an array, got null\n',
     )
-    const command = start(
-      ['serve', '-m', 'rollouts/agent-loops/faulty.ts:wrong', '--no-validate'],
-      {
-        ROLLOUT_PORT: '0',
-      },
-    )
-    await command.printed(/Listening on/)
   })
 
   it('serves one thing at a time', async () => {
@@ -174,11 +167,6 @@ describe('osmosis serve, when the entrypoint says what it is,', () => {
       'traces of a workflow',
       ['rollouts/echo/main.ts', '--log', 'traces'],
       '--log is for agent loops, and rollouts/echo/main.ts exports an AgentWorkflow.',
-    ],
-    [
-      'a workflow that is not to be validated',
-      ['rollouts/echo/main.ts', '--no-validate'],
-      '--no-validate is for agent loops, and rollouts/echo/main.ts exports an AgentWorkflow.',
     ],
   ])('refuses %s', async (_what, args, message) => {
     expect(await fails('serve', ...args)).toBe(`error: ${message}\n`)

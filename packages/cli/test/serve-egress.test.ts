@@ -15,7 +15,7 @@ const servers = [
   },
   {
     what: 'an agent loop',
-    args: ['-m', 'rollouts/agent-loops/adder.ts:agentLoop', '--no-validate'],
+    args: ['-m', 'rollouts/agent-loops/adder.ts:agentLoop'],
     route: '/v1/rollout/init',
     key: 'server_url',
     body: { rollout_id: 'r1', messages: [], completion_params: {} },

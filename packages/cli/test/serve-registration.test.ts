@@ -108,7 +108,7 @@ describe('osmosis serve --register', () => {
       response.end('{"id":"srv-2","status":"unhealthy","health_check_result":{"error":"no route"}}')
     })
     const command = start(
-      [...serveAdder, '--register', '--public-host', 'agents.example.com', '--public-port', '443'],
+      [...serveAdder, '--register', '--public-host', 'agents.example.com:443'],
       {
         ...home('no JSON'),
         OSMOSIS_PLATFORM_URL: platform.url,
@@ -245,13 +245,13 @@ describe('osmosis serve --register refuses', () => {
     ],
     [
       'a port that is none',
-      [...keyed, ...here, '--public-port', '0'],
-      /^error: --public-port must be a port number from 1 to 65535, got 0\.\n$/,
+      [...keyed, ...here, '--public-host', 'agents.example.com:0'],
+      /^error: option '--public-host <host\[:port\]>' .* Its port must be a number from 1 to 65535\.\n/,
     ],
     [
       'a place without the flag',
       [...keyed, '--public-host', '127.0.0.1'],
-      /^error: --public-host and --public-port only apply to a registration: pass --register as well\.\n$/,
+      /^error: --public-host only applies to a registration: pass --register as well\.\n$/,
     ],
   ])('%s', async (_, args, message) => {
     expect(await refusal(args)).toMatch(message)

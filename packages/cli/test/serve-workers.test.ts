@@ -6,7 +6,7 @@ import { FakeMiles } from '@osmosis/testing/kit/trainers'
 import { post, sendJson, startPolicyEndpoint, tokenAnswer } from '@osmosis/testing/kit'
 import { expect, it } from 'vitest'
 
-import { inWorkspace, run as osmosis, start } from './in-process.ts'
+import { inWorkspace, run as osmosis, sendRow, start } from './in-process.ts'
 import { startOsmosis } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 
@@ -30,7 +30,7 @@ it('serves a workflow in a worker process as in its own, and ends with it on SIG
     status: 'ok',
     concurrency: { max_concurrent: 4, queued: 0, running: 0 },
   })
-  const sent = await osmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
+  const sent = await sendRow(url)
   expect(sent).toMatchObject({ code: 0 })
   command.child.kill('SIGTERM')
   const { code, stdout } = await command.finished
@@ -98,7 +98,7 @@ it('flags that do not fit together are refused', async () => {
   expect(await osmosis(['serve', echo, '--stall-timeout', '5'])).toMatchObject({
     code: 2,
     stderr:
-      'error: --stall-timeout, --progress-timeout and --worker-memory are limits of workers: pass --workers as well.\n',
+      'error: --stall-timeout and --worker-memory are limits of workers: pass --workers as well.\n',
   })
   expect((await osmosis(['serve', echo, '--workers', '0'])).stderr).toMatch(/at least 1, or auto/)
   expect(await loop.finished).toMatchObject({

@@ -6,8 +6,7 @@ import path from 'node:path'
 import { FakeController, post } from '@osmosis/testing/kit'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
-import { inWorkspace, run as osmosis, start } from './in-process.ts'
-import { endpoint } from './model-endpoint.ts'
+import { inWorkspace, run as osmosis, sendRow, start } from './in-process.ts'
 import { startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
 
 inWorkspace()
@@ -113,30 +112,9 @@ describe('osmosis serve', () => {
         _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: root,
       })
       const [, url = ''] = await command.printed(/Listening on (\S+)/)
-      const sent = await osmosis(['rollout', 'send', url, '-d', 'data/words.jsonl'])
-      expect(sent.code).toBe(0)
+      expect((await sendRow(url)).code).toBe(0)
       expect(globSync('**/trajectory.json', { cwd: root })).toHaveLength(documents)
       await command.end()
-    }
-  })
-
-  it('answers an accepted rollout with the status that older trainers want', async () => {
-    const { url: trainer } = await endpoint((_, response) => void response.end('{}'))
-    const body = JSON.stringify({
-      rollout_id: 'r',
-      initial_messages: [{ role: 'user', content: 'hi' }],
-      chat_completions_url: `${trainer}/v1`,
-      completion_callback_url: `${trainer}/completion`,
-    })
-    const headers = { 'content-type': 'application/json' }
-    for (const [args, expected] of [
-      [[], 202],
-      [['--admission-status', '200'], 200],
-    ] as const) {
-      const command = start(['serve', echo, '--port', '0', '--drain-timeout', '0', ...args])
-      const [, url = ''] = await command.printed(/Listening on (\S+)/)
-      const answer = await fetch(`${url}/rollout`, { method: 'POST', headers, body })
-      expect(answer.status).toBe(expected)
     }
   })
 
@@ -158,13 +136,6 @@ describe('osmosis serve refuses', () => {
   }
   const fails = async (...args: string[]): Promise<string> => endsWith(2, args)
   const isWrongUse = async (...args: string[]): Promise<string> => endsWith(2, args)
-
-  it('a status of admission that means something else, or that is not for agent loops', async () => {
-    expect(await isWrongUse(echo, '--admission-status', '204')).toContain('It must be 200 or 202.')
-    expect(await fails('rollouts/agent-loops/adder.ts', '--admission-status', '200')).toBe(
-      'error: --admission-status is for workflows, and rollouts/agent-loops/adder.ts exports an agent loop.\n',
-    )
-  })
 
   it('flags about POST /run where it is not served', async () => {
     const about =

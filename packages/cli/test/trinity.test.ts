@@ -38,7 +38,7 @@ function startWorker(fake: FakeTrinity, dataset: string, ...flags: string[]): St
 }
 
 function workerArgs(fake: FakeTrinity, dataset: string, ...flags: string[]): string[] {
-  const batch = ['--attempts', '4', '--groups-per-commit', '2', '--log-format', 'json']
+  const batch = ['--attempts', '4', '--groups-per-commit', '2']
   return ['worker', echo, '--trinity', fake.url, '--dataset', dataset, ...batch, ...flags]
 }
 

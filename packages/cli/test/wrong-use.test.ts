@@ -91,8 +91,6 @@ it.each([
   ['eval', 'export', long, '--csv', long],
   ['eval', 'rubric', '-d', long, '--rubric', 'text'],
   ['rollout', 'init', long],
-  ['rollout', 'send', long, '-d', 'data/words.jsonl'],
-  ['rollout', 'send', 'rollouts/echo/main.ts', '9', '-d', 'data/words.jsonl'],
   ['validate', long],
   ['dataset', 'validate', long],
   ['dataset', 'list', '--env-file', long],

@@ -67,7 +67,7 @@ export class QueueConnection {
     if (!this.#isReadable || allowPlainKeys) return
     throw new OsmosisError(
       'invalid_config',
-      `Keys of policies and callbacks would be readable in the Redis at ${this.address}. Give servers and workers a file of queue keys (--queue-key-file), or allow plain keys (--allow-plain-keys).`,
+      `Keys of policies and callbacks would be readable in the Redis at ${this.address}. Give servers and workers a file of queue keys (OSMOSIS_QUEUE_KEY_FILE), or allow plain keys (OSMOSIS_ALLOW_PLAIN_KEYS=1).`,
     )
   }
 

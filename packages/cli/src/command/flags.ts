@@ -77,11 +77,14 @@ export function share(value: string): number {
   throw new InvalidArgumentError('It must be a number from 0 to 1.')
 }
 
-/** Reads a count, or a fraction below 1. */
-export function countOrShare(value: string): number {
-  const number = decimalNumber(value)
+/** Reads a count, a fraction below 1, or `never`. */
+export function failureLimit(value: string): number | 'never' {
+  if (value === 'never') return value
+  const number = Number(value)
   if (number > 0 && (number < 1 || Number.isSafeInteger(number))) return number
-  throw new InvalidArgumentError('It must be a whole number of at least 1, or a fraction below 1.')
+  throw new InvalidArgumentError(
+    'It must be a whole number of at least 1, a fraction below 1, or never.',
+  )
 }
 
 /** Reads an amount of money. */
@@ -208,7 +211,6 @@ function rowFlags(command: Command) {
       repeated,
     )
     .option('--sample <n>', 'this many of the rows, drawn at random by --seed', countFrom(1))
-    .option('--shuffle', 'take the rows in a random order, which --seed decides')
 }
 
 /** Flags that select rows by their content or at random. */
@@ -227,52 +229,14 @@ export type PolicyFlags = FlagsOf<typeof policyFlags>
  */
 export const addPolicyFlags = adding(policyFlags)
 
-function queueFlags(command: Command, redis: string) {
-  return command
-    .optionsGroup(groups.queue)
-    .option(
-      '--redis <url>',
-      `${redis}: redis://<host>:<port>, or rediss:// for TLS; other users of this machine see command lines: put the password into $OSMOSIS_REDIS_PASSWORD`,
-    )
-    .option(
-      '--redis-prefix <prefix>',
-      'prefix of the names of all keys in Redis; each prefix is a separate queue (default: osmosis)',
-    )
-    .option(
-      '--queue-key-file <file>',
-      'encrypt the data in Redis with the first key of this file, and decrypt it with any of them: 32 bytes in base64, one per line',
-    )
-    .option(
-      '--allow-plain-keys',
-      'store API keys unencrypted in a Redis that is on another machine',
-    )
-    .option(
-      '--code-version <version>',
-      'version of the code; workers only run rollouts of servers with the same version (default: a digest of the sources)',
-    )
+/** Help text of `--redis`. @param use - what the command does with the queue */
+export function redisHelp(use: string): string {
+  return `${use}: redis://<host>:<port>, or rediss:// for TLS; other users of this machine see command lines: put the password into $OSMOSIS_REDIS_PASSWORD`
 }
-
-/** Flags that select a queue. */
-export type QueueFlags = FlagsOf<typeof queueFlags>
-
-/**
- * Adds the flags that select a queue.
- *
- * @param redis - what the command does with the queue
- */
-export const addQueueFlags = adding(queueFlags)
 
 function logFlags(command: Command) {
   return command
     .optionsGroup(groups.output)
-    .addOption(
-      new Option(
-        '--log-format <format>',
-        'format of the log on stderr: pretty is human-readable; auto is pretty on a terminal, else json',
-      )
-        .choices(['auto', 'pretty', 'json'])
-        .default('auto'),
-    )
     .addOption(
       new Option('--log-level <level>', 'lowest level that is logged')
         .choices(['debug', 'info', 'warn', 'error'])
@@ -325,11 +289,6 @@ function workerFlags(command: Command, whose: string) {
       positiveSeconds,
     )
     .option(
-      '--progress-timeout <seconds>',
-      'stop a worker process that finishes no rollout for longer than this (default: no limit)',
-      positiveSeconds,
-    )
-    .option(
       '--worker-memory <MiB>',
       'heap size of a worker process (default: an equal part of the memory of the machine)',
       countFrom(32),
@@ -349,12 +308,11 @@ export const addWorkerFlags = adding(workerFlags)
 
 /** @throws OsmosisError with code `invalid_config` for limits of worker processes without `--workers` */
 export function assertWorkerFlags(flags: WorkerProcessFlags): void {
-  const { workers, stallTimeout, progressTimeout, workerMemory } = flags
-  if (workers !== undefined) return
-  if ([stallTimeout, progressTimeout, workerMemory].every((limit) => limit === undefined)) return
+  const { workers, stallTimeout, workerMemory } = flags
+  if (workers !== undefined || (stallTimeout ?? workerMemory) === undefined) return
   throw new OsmosisError(
     'invalid_config',
-    '--stall-timeout, --progress-timeout and --worker-memory are limits of workers: pass --workers as well.',
+    '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
   )
 }
 

@@ -3,17 +3,15 @@ import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-
 import {
   addPolicyFlags,
   addPythonName,
-  addQueueFlags,
   addRowFlags,
   countFrom,
-  countOrShare,
   decimalNumber,
   dollars,
   endpointUrl,
   example,
+  failureLimit,
   fieldValues,
   groups,
-  portNumber,
   repeated,
   share,
   workerCount,
@@ -22,19 +20,15 @@ import {
 } from '../command/flags.ts'
 
 function declareRun(evals: Command) {
-  const command = addRowFlags(addPolicyFlags(evals.command('run')))
+  return addRowFlags(addPolicyFlags(evals.command('run')))
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')
     .optionsGroup(groups.inputs)
     .option('-m, --module <module>', 'an entrypoint instead of a config: <file>[:<export>]')
     .option(
       '--server <url>',
-      'run the rollouts on a rollout server that is already running, with its grader; instead of an entrypoint, or with a config for the dataset and time limits',
+      'run the rollouts on a rollout server that is already running, with its grader; instead of an entrypoint, or with a config for the dataset and time limits; its key is $OSMOSIS_ROLLOUT_SERVER_API_KEY',
       endpointUrl,
-    )
-    .option(
-      '--server-api-key-env <name>',
-      'environment variable with the key of that server (default: no key is sent)',
     )
     .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
     .option(
@@ -44,8 +38,7 @@ function declareRun(evals: Command) {
     )
     .option('--rows <list>', 'only these rows, counted from 0, e.g. 0-4,7')
     .option('--limit <rows>', 'maximum number of rows', countFrom(1))
-    .option('--offset <rows>', 'skip the first N rows', countFrom(0))
-    .option('--seed <n>', 'decides what --sample and --shuffle take (default: 0)', countFrom(0))
+    .option('--seed <n>', 'decides what --sample takes (default: 0)', countFrom(0))
     .optionsGroup(groups.limits)
     .option('--n <attempts>', 'attempts at each row (default: n of the config, 1)', countFrom(1))
     .option(
@@ -56,28 +49,15 @@ function declareRun(evals: Command) {
     .optionsGroup(groups.workers)
     .option(
       '--workers <n>',
-      'number of worker processes that run the workflow, or auto for one per core; useful for CPU-bound workflows (default: it runs in the process of the server)',
+      'number of worker processes of this machine that run the workflow, or auto for one per core; useful for CPU-bound workflows (default: the queue of osmosis.toml, else the process of the server)',
       workerCount,
     )
-    .optionsGroup(groups.server)
-    .option(
-      '--rollout-port <port>',
-      'port of the server that runs the rollouts (default: any free one)',
-      portNumber,
-    )
-  return addQueueFlags(command, 'run the workflow on the workers of the queue in this Redis')
-    .option('--no-redis', 'run it on this machine, even if osmosis.toml names a queue')
     .optionsGroup(groups.server)
     .option(
       '--policy-host <host>',
       'name or address of this machine at which the policy listens for workers or servers on other machines (default: 127.0.0.1)',
     )
     .optionsGroup(groups.scoring)
-    .option(
-      '--threshold <score>',
-      'minimum reward or score that passes (default: pass_threshold of the config, 1)',
-      decimalNumber,
-    )
     .option(
       '--eval-fn <function>',
       'eval function that gives a score in addition to the reward: <file>:<export>, e.g. rewards.ts:exact; may be repeated',
@@ -109,7 +89,6 @@ function declareRun(evals: Command) {
       decimalNumber,
     )
     .optionsGroup(groups.output)
-    .option('--log <folder>', 'write a trace of every rollout to this folder (agent loops)')
     .option(
       '--junit <file>',
       'at the end, write the test results as JUnit XML for CI services, as eval export does; replaces the file',
@@ -127,11 +106,10 @@ function declareRun(evals: Command) {
     )
     .optionsGroup(groups.limits)
     .option(
-      '--fail-on-error <n or fraction>',
-      'stop after this number or fraction of failed rollouts, e.g. 50 or 0.1 (default: when the first 20 all fail in the same way)',
-      countOrShare,
+      '--fail-on-error <limit>',
+      'stop after this number or fraction of failed rollouts, e.g. 50 or 0.1, or never (default: when the first 20 all fail in the same way)',
+      failureLimit,
     )
-    .option('--no-fail-on-error', 'do not stop, however many rollouts fail')
     .optionsGroup(groups.run)
     .option(
       '--name <name>',
@@ -143,7 +121,6 @@ function declareRun(evals: Command) {
       'run failed items again, optionally of these types only, e.g. =timeout,worker_lost (default: of any type)',
     )
     .option('--break-lock', 'take over the run although another process seems to write to it')
-    .option('--token-ids', 'store the token ids and logprobs of answers that have them')
     .optionsGroup(groups.output)
     .option(
       '-o, --output <folder>',
@@ -162,11 +139,9 @@ function declareRun(evals: Command) {
       '--cache',
       'answer requests that an earlier run with this flag made, in the same attempt at a row, with the stored answers in .osmosis/cache; they cost nothing again',
     )
-    .option('--no-preflight', 'do not test the models with one call before the run starts')
     .option('--dry-run', 'print the plan without starting a rollout')
     .optionsGroup(groups.output)
     .option('--details', 'end with every figure, failure and finding')
-    .option('--verbose', 'also print what the agent and its server print')
     .option('-q, --quiet', 'print errors and one line with the result, no plan, progress or report')
     .option('--json', 'print only the result on stdout, as one JSON document')
     .optionsGroup(groups.confirmation)

@@ -112,11 +112,8 @@ export async function listen(
 }
 
 /** The log of a command, on its stderr. */
-export function commandLogger({
-  logLevel: level,
-  logFormat: format,
-}: Pick<LogFlags, 'logLevel' | 'logFormat'>): Logger {
+export function commandLogger({ logLevel: level }: LogFlags): Logger {
   const output = standardError()
   // The log of the process is written without blocking when its reader stops reading.
-  return createStderrLogger({ level, format, ...(output === process.stderr ? {} : { output }) })
+  return createStderrLogger({ level, ...(output === process.stderr ? {} : { output }) })
 }

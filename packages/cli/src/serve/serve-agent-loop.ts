@@ -35,7 +35,7 @@ export async function serveAgentLoop(
   const settings = readServerEnvironment(environment(), defaultPort)
   const keys = serverKeys(flags, settings.apiKey)
   const registration = await planRegistration(flags, keys?.[0])
-  if (flags.validate) await checkAgentLoop(loop)
+  await checkAgentLoop(loop)
   // A folder for each start, named by its time.
   const traces =
     flags.log === undefined
@@ -69,7 +69,8 @@ export async function serveAgentLoop(
     groupMinSize: null,
   })
   if (registration !== undefined) {
-    announceRegistration(app, { ...registration, port: flags.publicPort ?? listening.port })
+    const port = flags.publicHost?.port ?? listening.port
+    announceRegistration(app, { ...registration, port })
   }
   if (endSignal() !== undefined) await listening.closed
 }
@@ -142,7 +143,7 @@ function registered({ id, status, error }: Registration, place: string): string 
  * @throws OsmosisError with code `invalid_config` when the platform cannot reach it
  */
 function reachableHost({ publicHost, host }: Pick<ServeFlags, 'publicHost' | 'host'>): string {
-  if (publicHost !== undefined) return publicHost
+  if (publicHost !== undefined) return publicHost.host
   if (!isUnreachable(host)) return host
   throw invalid(
     `Other machines cannot reach the server at ${host}. Pass --public-host with the name or address under which the platform reaches it.`,

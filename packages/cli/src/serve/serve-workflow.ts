@@ -8,7 +8,7 @@ import {
 } from '@osmosis/server'
 import type { WorkerEnd } from '@osmosis/server/child'
 
-import { egressOf } from '../command/flags.ts'
+import { egressOf, refuseOneOf } from '../command/flags.ts'
 import { endSignal, environment, namedHere, printOut } from '../command/surroundings.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
@@ -61,7 +61,6 @@ export async function serveWorkflow(
       ownership: settings.ownership,
       outboxDir: flags.outbox && namedHere(flags.outbox),
       drainSeconds: flags.drainTimeout,
-      admissionStatus: flags.admissionStatus,
       trajectories: flags.trajectories,
       run: flags.run === true && { reward, groupColumn, groupSize },
     })
@@ -92,7 +91,7 @@ export async function serveQueue(spec: string, redis: string, flags: ServeFlags)
     await import('../worker/queue-access.ts')
   const loaded = queuedWorkflow(await loadEntrypoint(spec))
   assertWorkflowFlags(flags, loaded.file)
-  const { queuePackage, connection, code, place } = await queueAccess(redis, flags, loaded.file)
+  const { queuePackage, connection, code, place } = await queueAccess(redis, loaded.file)
   const { artifactRoot, instanceId, port } = settings
   const logger = commandLogger(flags)
   if (settings.ownership !== undefined) {
@@ -115,7 +114,6 @@ export async function serveQueue(spec: string, redis: string, flags: ServeFlags)
       instanceId,
       maxQueueDepth: flags.maxQueueDepth,
       drainSeconds: flags.drainTimeout,
-      admissionStatus: flags.admissionStatus,
     })
     const lines = [
       `Over ${place}, code ${shortCode(code)}: ${workersText(await queue.workers(), code)}`,
@@ -163,17 +161,10 @@ async function openWorkflowPort(
 }
 
 /** @throws OsmosisError with code `invalid_config` for flags of agent loops */
-function assertWorkflowFlags({ register, log, validate }: ServeFlags, file: string): void {
-  const foreign = [
-    register && '--register',
-    log !== undefined && '--log',
-    !validate && '--no-validate',
-  ]
-  const [flag] = foreign.filter((name) => typeof name === 'string')
-  if (flag === undefined) return
-  throw new OsmosisError(
-    'invalid_config',
-    `${flag} is for agent loops, and ${file} exports an AgentWorkflow.`,
+function assertWorkflowFlags({ register, log }: ServeFlags, file: string): void {
+  refuseOneOf(
+    { '--register': register, '--log': log },
+    (flag) => `${flag} is for agent loops, and ${file} exports an AgentWorkflow.`,
   )
 }
 

@@ -1,11 +1,10 @@
-import { InvalidArgumentError, type Command } from '@commander-js/extra-typings'
+import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-typings'
 import { OsmosisError } from '@osmosis/core'
 import type { RewardRule } from '@osmosis/server/execution'
 
 import {
   addEgressFlags,
   addLogFlags,
-  addQueueFlags,
   addWorkerFlags,
   assertWorkerFlags,
   countFrom,
@@ -13,6 +12,7 @@ import {
   fieldValue,
   groups,
   portNumber,
+  redisHelp,
   refuseOneOf,
   type FlagsOf,
 } from '../command/flags.ts'
@@ -25,10 +25,9 @@ function declareServe(program: Command) {
     .description('serve the rollouts of a workflow, or of an agent loop, over HTTP')
     .argument(
       '[entrypoint]',
-      'a TypeScript or JavaScript module that exports one AgentWorkflow, or one agent loop',
+      'a TypeScript or JavaScript module that exports one AgentWorkflow, or one agent loop; <file>:<export> names one of several',
     )
-    .optionsGroup(groups.inputs)
-    .option('-m, --module <module>', 'the entrypoint, <file>[:<export>], e.g. server.ts:agentLoop')
+    .addOption(new Option('-m, --module <module>', 'as in the Python command').hideHelp())
     .optionsGroup(groups.server)
     .option(
       '--port <port>',
@@ -52,7 +51,6 @@ function declareServe(program: Command) {
       'another value for a field of the config of the workflow, e.g. max_iterations=8; may be repeated',
       fieldValue,
     )
-    .option('--no-validate', 'do not check the agent loop before serving it')
     .optionsGroup(groups.output)
     .option('--log <folder>', 'write a trace of every rollout of the agent loop to this folder')
   const logged = addLogFlags(server)
@@ -61,13 +59,6 @@ function declareServe(program: Command) {
       '--outbox <folder>',
       'store accepted rollouts there until their results are delivered, so that the next start resumes them',
     )
-    .optionsGroup(groups.server)
-    .option(
-      '--admission-status <status>',
-      'answer an accepted rollout of a workflow with 200, for older trainers, or 202 (default: 202)',
-      admissionStatus,
-    )
-    .optionsGroup(groups.output)
     .option(
       '--no-trajectories',
       'do not write trajectory documents (default: one for each rollout, below $_OSMOSIS_ROLLOUT_ARTIFACT_ROOT or ~/.osmosis)',
@@ -98,19 +89,14 @@ function declareServe(program: Command) {
       'register the address of the agent loop with the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai); needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
     )
     .option(
-      '--public-host <host>',
-      'name or address under which the platform reaches the server (default: --host)',
-    )
-    .option(
-      '--public-port <port>',
-      'port under which the platform reaches the server (default: the port it listens on)',
-      portNumber,
+      '--public-host <host[:port]>',
+      'name or address under which the platform reaches the server (default: --host, and the port it listens on)',
+      publicAddress,
     )
   const workers = addWorkerFlags(reachable, 'server')
-  return addQueueFlags(
-    workers,
-    'queue the rollouts of a workflow in this Redis, for osmosis worker to run',
-  )
+  return workers
+    .optionsGroup(groups.queue)
+    .option('--redis <url>', redisHelp('queue the rollouts of a workflow in this Redis'))
     .option(
       '--max-rollouts <n>',
       'maximum number of concurrent rollouts of the queue, on all workers together, or none for no limit (default: the last value that a server of the queue set)',
@@ -144,15 +130,19 @@ function rewardRule(value: string): RewardRule {
   return { sampleId: value }
 }
 
+/** Reads `<host>` or `<host>:<port>`; an IPv6 address with a port stands in brackets. */
+function publicAddress(value: string): { readonly host: string; readonly port?: number } {
+  const [, host, port] = /^(\[.+\]|[^:]+):(\d+)$/.exec(value) ?? []
+  if (host === undefined) return { host: value }
+  if (Number(port) < 1 || Number(port) > 65_535) {
+    throw new InvalidArgumentError('Its port must be a number from 1 to 65535.')
+  }
+  return { host: host.replace(/^\[(.*)\]$/, '$1'), port: Number(port) }
+}
+
 function countOrNone(value: string): number | 'none' {
   // Not null: Commander would take that for a missing value.
   return value === 'none' ? value : countFrom(1)(value)
-}
-
-function admissionStatus(value: string): 200 | 202 {
-  if (value === '200') return 200
-  if (value === '202') return 202
-  throw new InvalidArgumentError('It must be 200 or 202.')
 }
 
 /**
@@ -188,7 +178,6 @@ async function serveCommand(entrypoint: string | undefined, flags: ServeFlags): 
     {
       '--set': flags.set,
       '--record': flags.record,
-      '--admission-status': flags.admissionStatus,
       '--run': flags.run || undefined,
     },
     (flag) => `${flag} is for workflows, and ${loaded.file} exports an agent loop.`,
@@ -199,20 +188,15 @@ async function serveCommand(entrypoint: string | undefined, flags: ServeFlags): 
 
 /** @throws OsmosisError with code `invalid_config` for flags that do not fit together */
 function assertRegistrationFlags(flags: ServeFlags): void {
-  const { register, publicHost, publicPort } = flags
+  const { register, publicHost } = flags
   if (!register) {
-    if (publicHost === undefined && publicPort === undefined) return
-    throw invalid(
-      '--public-host and --public-port only apply to a registration: pass --register as well.',
-    )
+    if (publicHost === undefined) return
+    throw invalid('--public-host only applies to a registration: pass --register as well.')
   }
   if (!flags.auth) {
     throw invalid(
       '--register and --no-auth exclude each other: the platform presents the key of the server in its health checks.',
     )
-  }
-  if (publicPort !== undefined && (publicPort < 1 || publicPort > 65_535)) {
-    throw invalid(`--public-port must be a port number from 1 to 65535, got ${publicPort}.`)
   }
 }
 
@@ -220,10 +204,6 @@ function assertRegistrationFlags(flags: ServeFlags): void {
 function assertQueueFlags(flags: ServeFlags): void {
   if (flags.redis === undefined) {
     const unfit = {
-      '--redis-prefix': flags.redisPrefix,
-      '--queue-key-file': flags.queueKeyFile,
-      '--allow-plain-keys': flags.allowPlainKeys,
-      '--code-version': flags.codeVersion,
       '--max-rollouts': flags.maxRollouts,
       '--max-queue-depth': flags.maxQueueDepth,
     }
@@ -243,7 +223,6 @@ function assertQueueFlags(flags: ServeFlags): void {
   const ofWorkers = {
     '--workers': flags.workers,
     '--stall-timeout': flags.stallTimeout,
-    '--progress-timeout': flags.progressTimeout,
     '--worker-memory': flags.workerMemory,
     '--set': flags.set,
     '--record': flags.record,

@@ -113,7 +113,7 @@ export interface WorkerArguments extends BackendOptions {
  */
 export async function workflowInWorkers(
   started: WorkerArguments,
-  { workers, stallTimeout, progressTimeout, workerMemory }: ProcessFlags,
+  { workers, stallTimeout, workerMemory }: ProcessFlags,
   onWorkerEnd: (end: WorkerEnd) => void,
 ): Promise<ServedWorkflow> {
   const source = path.join(import.meta.dirname, 'worker-child.ts')
@@ -124,7 +124,6 @@ export async function workflowInWorkers(
     env: environment(),
     workers: workers === 'auto' ? availableParallelism() : workers,
     stallTimeoutSeconds: stallTimeout,
-    progressTimeoutSeconds: progressTimeout,
     heapMegabytes: workerMemory,
     onWorkerEnd,
   })

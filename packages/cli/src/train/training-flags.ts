@@ -52,7 +52,7 @@ function trainingFlags(command: Command) {
     )
     .option(
       '--seed <n>',
-      'repeats a training, here to the last bit: rows, order, answers, weights, and what --sample and --shuffle take (default: 0, but for rounding)',
+      'repeats a training, here to the last bit: rows, order, answers, weights, and what --sample takes (default: 0, but for rounding)',
       countFrom(0),
     )
     .optionsGroup(groups.limits)

@@ -8,7 +8,6 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { isGroupGraderClass } from '@osmosis/core/workflow'
 import { build, stop } from 'esbuild'
 
-import type { QueueFlags } from '../command/flags.ts'
 import { environment, namedHere, hideKey } from '../command/surroundings.ts'
 import type { LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
 import { moduleFile } from '../inputs/load-module.ts'
@@ -21,31 +20,30 @@ interface QueueAccess {
   readonly connection: bullmq.QueueConnectionOptions
   /** Human-readable name of the queue. */
   readonly place: string
-  /** Version that servers and workers compare: --code-version, else a digest of the sources. */
+  /** Version that servers and workers compare: OSMOSIS_CODE_VERSION, else a digest of the sources. */
   readonly code: string
 }
 
 /**
- * Reads the flags of a queue, without connecting to it.
+ * Reads the settings of a queue from the environment, without connecting to it.
  *
  * @param redis - the flag of that name
  * @throws OsmosisError with code `invalid_config`, also when @osmosis/bullmq is not installed;
  * `invalid_entrypoint` when the sources of the entrypoint cannot be found
  */
-export async function queueAccess(
-  redis: string,
-  flags: QueueFlags,
-  entrypoint: string,
-): Promise<QueueAccess> {
-  const { href: url, protocol, host } = redisUrl(redis, environment()['OSMOSIS_REDIS_PASSWORD'])
+export async function queueAccess(redis: string, entrypoint: string): Promise<QueueAccess> {
+  const env = environment()
+  const { href: url, protocol, host } = redisUrl(redis, env['OSMOSIS_REDIS_PASSWORD'])
   const queuePackage = await loadQueuePackage()
-  const { redisPrefix: prefix, queueKeyFile, allowPlainKeys } = flags
-  const keys = queueKeyFile === undefined ? undefined : readKeys(queuePackage, queueKeyFile)
+  const prefix = env['OSMOSIS_REDIS_PREFIX'] || undefined
+  const keyFile = env['OSMOSIS_QUEUE_KEY_FILE'] || undefined
+  const keys = keyFile === undefined ? undefined : readKeys(queuePackage, keyFile)
+  const allowPlainKeys = env['OSMOSIS_ALLOW_PLAIN_KEYS'] === '1'
   return {
     queuePackage,
     connection: { url, prefix, keys, allowPlainKeys },
     place: `the queue ${prefix ?? 'osmosis'} at ${protocol}//${host}`,
-    code: flags.codeVersion ?? (await entrypointDigest(entrypoint)),
+    code: env['OSMOSIS_CODE_VERSION'] || (await entrypointDigest(entrypoint)),
   }
 }
 
@@ -116,7 +114,7 @@ function readKeys(queuePackage: QueuePackage, file: string): bullmq.QueueKeys {
   try {
     text = readFileSync(namedHere(file), 'utf8')
   } catch (error) {
-    throw invalid(`--queue-key-file cannot be read: ${errorMessage(error)}`)
+    throw invalid(`OSMOSIS_QUEUE_KEY_FILE cannot be read: ${errorMessage(error)}`)
   }
   return queuePackage.QueueKeys.parse(text)
 }
@@ -182,7 +180,7 @@ async function sourcesOf(file: string, entrypoint: string): Promise<string[]> {
   } catch (error) {
     throw new OsmosisError(
       'invalid_entrypoint',
-      `Cannot compute the digest of ${entrypoint}, which servers and workers compare. Pass its version with --code-version, e.g. the commit.\n${errorMessage(error)}`,
+      `Cannot compute the digest of ${entrypoint}, which servers and workers compare. Set its version in OSMOSIS_CODE_VERSION, e.g. the commit.\n${errorMessage(error)}`,
       { cause: error },
     )
   } finally {

@@ -138,7 +138,7 @@ interface OpenTrainer {
  */
 async function openTrainer(flags: WorkerFlags, logger: Logger): Promise<OpenTrainer> {
   if (flags.trinity !== undefined) return openTrinity(flags.trinity, flags, logger)
-  const { agentLightning: url, retries, groupColumn, groupSize } = flags
+  const { agentLightning: url, groupColumn, groupSize } = flags
   if (url === undefined) throw new OsmosisError('invalid_config', 'No trainer is named.')
   const apiKey = environment()['OSMOSIS_TRAINER_KEY'] || undefined
   assertApiKey(apiKey, 'OSMOSIS_TRAINER_KEY')
@@ -148,7 +148,6 @@ async function openTrainer(flags: WorkerFlags, logger: Logger): Promise<OpenTrai
     link: agentLightning({
       url,
       apiKey,
-      retries,
       reward,
       rows,
       groupColumn,

@@ -4,7 +4,6 @@ import { OsmosisError } from '@osmosis/core'
 import {
   addEgressFlags,
   addLogFlags,
-  addQueueFlags,
   addWorkerFlags,
   assertWorkerFlags,
   countFrom,
@@ -13,6 +12,7 @@ import {
   groups,
   portNumber,
   positiveSeconds,
+  redisHelp,
   refuseOneOf,
   type FlagsOf,
 } from '../command/flags.ts'
@@ -29,7 +29,9 @@ function declareWorker(program: Command) {
       '<entrypoint>',
       'the module of the workflow; for a queue, the same version of the module that the servers serve',
     )
-  const queued = addQueueFlags(worker, 'run the rollouts that are queued in this Redis')
+  const queued = worker
+    .optionsGroup(groups.queue)
+    .option('--redis <url>', redisHelp('run the rollouts that are queued in this Redis'))
     .optionsGroup(groups.inputs)
     .option(
       '--set <field=value>',
@@ -56,11 +58,6 @@ function declareWorker(program: Command) {
     .option(
       '--agent-lightning <url>',
       'run rollouts from the Agent Lightning v1 gateway at this URL; its key is $OSMOSIS_TRAINER_KEY',
-    )
-    .option(
-      '--retries <n>',
-      'how many times to run a rollout of a trainer again after an error of its endpoint (default: 1)',
-      countFrom(0),
     )
     .option(
       '--reward <rule>',
@@ -164,7 +161,6 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
     throw invalid(`${given.join(' and ')} exclude each other: a worker has one source of rollouts.`)
   }
   const ofAgentLightning = {
-    '--retries': flags.retries,
     '--reward': flags.reward,
     '--group-column': flags.groupColumn,
     '--group-size': flags.groupSize,
@@ -190,10 +186,6 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
       : ['Agent Lightning: it needs --agent-lightning.', ofAgentLightning]
   refuseOneOf(ofOthers, (flag) => `${flag} only applies to ${trainer}`)
   const ofQueues = {
-    '--redis-prefix': flags.redisPrefix,
-    '--queue-key-file': flags.queueKeyFile,
-    '--allow-plain-keys': flags.allowPlainKeys,
-    '--code-version': flags.codeVersion,
     '--lock-duration': flags.lockDuration,
     '--max-model-calls': flags.maxModelCalls,
   }

@@ -140,7 +140,7 @@ export class FailureLimit {
       return `${failed} of ${formatCount(this.#ended)} rollouts have failed, most recently with ${this.#latest}. Fix that and start again, or raise --fail-on-error to continue.`
     }
     if (this.#commonKind === undefined || this.#ended < firstItems) return undefined
-    return `The first ${failed} rollouts all failed the same way, with ${this.#latest}. Fix that and start again, or pass --no-fail-on-error to continue.`
+    return `The first ${failed} rollouts all failed the same way, with ${this.#latest}. Fix that and start again, or pass --fail-on-error never to continue.`
   }
 }
 

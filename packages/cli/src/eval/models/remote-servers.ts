@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
 import type { QueueConfig } from '@osmosis/eval'
 
-import { hideSecrets } from '../../command/surroundings.ts'
+import { refuseOneOf } from '../../command/flags.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { isUnreachable } from '../../serve/serve-agent-loop.ts'
 import { redisUrl } from '../../worker/queue-access.ts'
@@ -26,25 +26,17 @@ export interface EvaluationServer {
  * the server could not reach
  */
 export function evaluationServer(flags: Partial<EvalRunFlags>): EvaluationServer | undefined {
-  const { server: url, serverApiKeyEnv } = flags
-  if (url === undefined) {
-    if (serverApiKeyEnv === undefined) return undefined
-    throw invalid('--server-api-key-env only applies to a running server: pass --server as well.')
-  }
-  const unfit = {
-    '--module': flags.module,
-    '--workers': flags.workers,
-    '--rollout-port': flags.rolloutPort,
-    '--verbose': flags.verbose,
-    '--redis': flags.redis || undefined,
-    '--log': flags.log,
-    '--max-turns': flags.maxTurns,
-    '--set': flags.set,
-  }
-  for (const [flag, value] of Object.entries(unfit)) {
-    if (value === undefined) continue
-    throw invalid(`${flag} only applies to code that the evaluation serves: omit it with --server.`)
-  }
+  const { server: url } = flags
+  if (url === undefined) return undefined
+  refuseOneOf(
+    {
+      '--module': flags.module,
+      '--workers': flags.workers,
+      '--max-turns': flags.maxTurns,
+      '--set': flags.set,
+    },
+    (flag) => `${flag} only applies to code that the evaluation serves: omit it with --server.`,
+  )
   const { hostname, username, password, search, hash } = new URL(url)
   if (username || password || search || hash) {
     throw invalid('--server must be a URL without credentials, query and fragment.')
@@ -59,93 +51,52 @@ export function evaluationServer(flags: Partial<EvalRunFlags>): EvaluationServer
   }
 }
 
-/**
- * The key of a rollout server, from an environment variable.
- *
- * @throws OsmosisError with code `invalid_config` when it is not set
- */
-export function serverKey(
-  name: string | undefined,
-  environment: NodeJS.ProcessEnv,
-): string | undefined {
-  if (name === undefined) return undefined
-  const key = environment[name]
-  hideSecrets({ [name]: key })
-  if (key) return key
-  throw invalid(
-    `The key of the rollout server is missing: the environment variable ${name} is not set.`,
-  )
-}
-
 function invalid(message: string): OsmosisError {
   return new OsmosisError('invalid_config', message)
 }
 
 /** The queue over which an evaluation reaches its workers. */
 export interface EvaluationQueue {
-  /** The flags about the queue for the server of the evaluation, without the password of Redis. */
-  readonly serveArgs: readonly string[]
-  /** Variables for that server: command lines are seen by other users of this machine. */
+  /** URL of its Redis, without the password. */
+  readonly redis: string
+  /** Variables for the server of the evaluation: command lines are seen by other users of this machine. */
   readonly env: Readonly<Record<string, string>>
   /** Where the policy of the evaluation listens, and the name under which workers reach it. */
   readonly policyHost: string
 }
 
 /**
- * The queue of the flags or the workspace; undefined when rollouts run on this machine.
+ * The queue of the workspace; undefined when rollouts run on this machine, or where a running server has them run.
  *
  * @throws OsmosisError with code `invalid_config` for flags that do not fit together, and for a policy
  * that workers could not reach
  */
 export function evaluationQueue(
-  flags: Partial<EvalRunFlags>,
-  configured: QueueConfig | null,
+  { workers, server, policyHost: named }: Partial<EvalRunFlags>,
+  queue: QueueConfig | null,
 ): EvaluationQueue | undefined {
-  // A running server decides itself where its rollouts run.
-  const queue = flags.redis === false || flags.server !== undefined ? null : configured
-  const redis = flags.redis || queue?.redis
-  if (redis === undefined) {
-    const others = queueFlags(flags, null)
-    if (flags.server !== undefined) others['--policy-host'] = undefined
-    for (const [flag, value] of Object.entries(others)) {
-      if (value !== undefined)
-        throw invalid(`${flag} only applies to a queue: pass --redis as well.`)
-    }
-    return undefined
-  }
-  if (flags.workers !== undefined) {
+  if (server !== undefined) return undefined
+  if (queue === null || workers !== undefined) {
+    if (named === undefined) return undefined
     throw invalid(
-      '--workers is a flag of osmosis worker: with a queue, the evaluation runs no rollouts itself.',
+      '--policy-host is for rollouts on other machines: name a running server with --server, or a queue in [queue] of osmosis.toml.',
     )
   }
-  const url = redisUrl(redis, undefined)
+  const { prefix, keyFile } = queue
+  const url = redisUrl(queue.redis, undefined)
   const password = decodeURIComponent(url.password)
   url.password = ''
-  const { '--policy-host': named, ...others } = queueFlags(flags, queue)
-  const serveArgs = Object.entries(others).flatMap(([flag, value]) =>
-    value === undefined ? [] : value === true ? [flag] : [flag, value],
-  )
   return {
-    serveArgs: ['--redis', url.href, ...serveArgs],
-    env: password === '' ? {} : { OSMOSIS_REDIS_PASSWORD: password },
-    policyHost: policyHost(named, url.hostname, {
+    redis: url.href,
+    env: {
+      ...(password === '' ? {} : { OSMOSIS_REDIS_PASSWORD: password }),
+      ...(prefix === null ? {} : { OSMOSIS_REDIS_PREFIX: prefix }),
+      ...(keyFile === null ? {} : { OSMOSIS_QUEUE_KEY_FILE: keyFile }),
+    },
+    policyHost: policyHost(named ?? queue.policyHost ?? undefined, url.hostname, {
       others: 'Workers on other machines',
       areHere: 'all of them run here',
     }),
-  }
-}
-
-/** @param queue - provides the values that the flags omit */
-function queueFlags(
-  flags: Partial<EvalRunFlags>,
-  queue: QueueConfig | null,
-): Record<string, string | true | undefined> & { '--policy-host': string | undefined } {
-  return {
-    '--redis-prefix': flags.redisPrefix ?? queue?.prefix ?? undefined,
-    '--queue-key-file': flags.queueKeyFile ?? queue?.keyFile ?? undefined,
-    '--allow-plain-keys': flags.allowPlainKeys || undefined,
-    '--code-version': flags.codeVersion,
-    '--policy-host': flags.policyHost ?? queue?.policyHost ?? undefined,
   }
 }
 
@@ -193,7 +144,7 @@ export async function attachServer(
 ): Promise<EvaluatedServer> {
   const status = await healthStatus({ url, apiKey }, signal)
   const wrongKey = (): OsmosisError => {
-    const message = `The rollout server ${url} refuses ${apiKey === undefined ? 'a request without a key' : 'the key'}: name the variable that holds it with --server-api-key-env.`
+    const message = `The rollout server ${url} refuses ${apiKey === undefined ? 'a request without a key' : 'the key'}: set OSMOSIS_ROLLOUT_SERVER_API_KEY.`
     return new OsmosisError('unauthorized', message, { status: 401 })
   }
   if (status === 401) throw wrongKey()

@@ -102,10 +102,7 @@ export async function serveModel(
     const parametrised = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
     const price = plan.policy.workspace.prices.get(chosen.name)
     const cached = cacheOf(parametrised, chosen, options)
-    const recorded = recordPolicy(cached ?? parametrised, {
-      tokenIds: flags.tokenIds ?? false,
-      price,
-    })
+    const recorded = recordPolicy(cached ?? parametrised, { price })
     // Outermost, so that it notices each refusal and the time of waiting does not count as slowness.
     const policy = patientPolicy(recorded, {
       watched,
@@ -167,22 +164,10 @@ async function serveEntrypoint({
   const { entrypoint, folder, secrets, queue } = plan
   const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
   const env = { ...environment, ...plan.env, ...secrets, ...queue?.env, ...artifacts }
-  const traces = flags.log === undefined ? {} : { traces: flags.log }
-  const queueArgs = queue === undefined ? {} : { queueArgs: queue.serveArgs }
+  const redis = queue === undefined ? {} : { redis: queue.redis }
   const workers = flags.workers === undefined ? {} : { workers: flags.workers }
-  const { rolloutPort: port = 0, verbose: isEchoed = false } = flags
   return startServerProcess(
-    {
-      entrypoint,
-      folder,
-      env,
-      port,
-      isEchoed,
-      set: plan.workflow,
-      ...traces,
-      ...workers,
-      ...queueArgs,
-    },
+    { entrypoint, folder, env, set: plan.workflow, ...workers, ...redis },
     signal,
   )
 }
@@ -315,9 +300,8 @@ async function inFlightOf(
   const { kind, isConfigured } = server
   const source = flags.maxInFlight === undefined ? 'batch_size of the config' : '--max-in-flight'
   const slots = kind === 'agent-loop' ? null : await slotsOf(server)
-  // Workers may still join the queue.
-  const isLimit = slots !== null && (queue === undefined || slots > 0)
-  if (isLimit && slots < (wanted ?? Infinity)) {
+  // Without slots a queue has no worker yet.
+  if (slots !== null && slots > 0 && slots < (wanted ?? Infinity)) {
     const own =
       attached !== undefined
         ? 'the limit of the server'

@@ -35,10 +35,6 @@ const longestHeld = 16_000_000
 export interface ServerProcessOptions {
   /** The argument of `osmosis serve`. */
   readonly entrypoint: string
-  /** Where it listens. Default: any free port. */
-  readonly port?: number
-  /** Whether its output is also printed to stderr. Default: false. */
-  readonly isEchoed?: boolean
   /** Folder for the traces of an agent loop. Default: no traces are written. */
   readonly traces?: string
   /** Worker processes for user code. Default: the server's own process runs it. */
@@ -47,8 +43,8 @@ export interface ServerProcessOptions {
   readonly concurrency?: number
   /** Fields of the workflow's config that have other values. Default: none. */
   readonly set?: Readonly<Record<string, unknown>>
-  /** Its flags about a queue. Default: it runs the rollouts itself. */
-  readonly queueArgs?: readonly string[]
+  /** URL of the Redis of its queue. Default: it runs the rollouts itself. */
+  readonly redis?: string
   /** Working folder of the process. */
   readonly folder: string
   /** Its environment, without the key of the server. */
@@ -108,7 +104,7 @@ export async function startServerProcess(
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     },
   )
-  const output = collectOutput(child, options)
+  const output = collectOutput(child)
   const died = new AbortController()
   const force = (): void => {
     setTimeout(() => signalGroup(child, 'SIGKILL'), interruptLimitMs).unref()
@@ -159,7 +155,7 @@ export async function startServerProcess(
 }
 
 function serveArgs(options: ServerProcessOptions): string[] {
-  const { entrypoint, port = 0, traces, workers, concurrency, set = {}, queueArgs = [] } = options
+  const { entrypoint, traces, workers, concurrency, set = {}, redis } = options
   const log = traces === undefined ? [] : ['--log', fromHere(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
   // No trajectories: they may contain secrets of the evaluation that its server cannot recognise.
@@ -168,8 +164,9 @@ function serveArgs(options: ServerProcessOptions): string[] {
     '--set',
     `${field}=${JSON.stringify(value)}`,
   ])
-  const given = [...log, ...processes, ...slots, ...fields, ...queueArgs]
-  return ['serve', entrypoint, '--port', String(port), '--no-trajectories', ...given]
+  const queue = redis === undefined ? [] : ['--redis', redis]
+  const given = [...log, ...processes, ...slots, ...fields, ...queue]
+  return ['serve', entrypoint, '--port', '0', '--no-trajectories', ...given]
 }
 
 async function explain(
@@ -217,10 +214,7 @@ interface CollectedOutput {
 }
 
 /** Collects the output without its secrets, in memory until there is a log file. */
-function collectOutput(
-  child: ChildProcess,
-  { isEchoed = false }: Pick<ServerProcessOptions, 'isEchoed'>,
-): CollectedOutput {
+function collectOutput(child: ChildProcess): CollectedOutput {
   let log: WriteStream | undefined
   let logFile: string | undefined
   let hasDropped = false
@@ -231,7 +225,6 @@ function collectOutput(
     const whole = new WholeLines()
     const keep = (piece: string): void => {
       if (piece === '') return
-      if (isEchoed) printError(piece)
       hasDropped ||= piece.includes(stepRewardsDropped)
       const printed = piece.split('\n').filter((line) => line !== '')
       lines.push(...printed.slice(-quotedLines).map(shortened))

@@ -14,9 +14,9 @@ import {
   findWorkspaceRoot,
 } from '@osmosis/eval'
 
-import { assertLogFolder } from '../../command/output-files.ts'
 import {
   fromHere,
+  hideKey,
   hideSecrets,
   namedHere,
   protectData,
@@ -27,7 +27,6 @@ import {
   evaluationQueue,
   type EvaluationQueue,
   evaluationServer,
-  serverKey,
   type EvaluationServer,
 } from '../models/remote-servers.ts'
 import type { EvalRunFlags } from '../run.ts'
@@ -102,11 +101,8 @@ export async function planEvaluation(
   }
   const { rows: _, ...others } = flags
   if (flags.rows !== undefined && selectsRows(others)) {
-    throw invalid(
-      '--rows selects the rows: omit --limit, --offset, --where, --sample and --shuffle.',
-    )
+    throw invalid('--rows selects the rows: omit --limit, --where and --sample.')
   }
-  await assertLogFolder(flags.log)
   const plan =
     configFile === undefined
       ? await planFromFlags(flags, server)
@@ -120,7 +116,8 @@ export async function planEvaluation(
   // A running server has its own sources.
   if (server === undefined) return plan
   // After the rows were read: they may contain the text of the key.
-  const apiKey = serverKey(flags.serverApiKeyEnv, environment)
+  const apiKey = environment['OSMOSIS_ROLLOUT_SERVER_API_KEY'] || undefined
+  if (apiKey !== undefined) hideKey(apiKey)
   return { ...plan, server: { ...server, apiKey }, entrypoint: server.url }
 }
 
@@ -159,7 +156,7 @@ async function planFromConfig(
     sourceFolder: experiment.rolloutFolder,
     n: flags.n ?? evaluation.n,
     maxInFlight: flags.maxInFlight ?? evaluation.batchSize,
-    passThreshold: flags.threshold ?? evaluation.passThreshold,
+    passThreshold: evaluation.passThreshold,
     agentTimeoutSeconds: evaluation.agentWorkflowTimeoutSeconds,
     graderTimeoutSeconds: evaluation.graderTimeoutSeconds,
     outputRoot: outputRoot(flags, config.workspaceRoot),
@@ -210,7 +207,7 @@ async function planFromFlags(
     sourceFolder: path.dirname(found),
     n: flags.n ?? 1,
     maxInFlight: flags.maxInFlight ?? null,
-    passThreshold: flags.threshold ?? 1,
+    passThreshold: 1,
     agentTimeoutSeconds: null,
     graderTimeoutSeconds: null,
     outputRoot: outputRoot(flags, workingFolder()),
@@ -229,19 +226,19 @@ function outputRoot({ output }: Partial<EvalRunFlags>, root: string): string {
 
 function chosenRows(
   all: readonly DatasetRow[],
-  { rows, offset, limit, where, sample, shuffle, seed }: Partial<EvalRunFlags>,
+  { rows, limit, where, sample, seed }: Partial<EvalRunFlags>,
   configuredLimit: number | null,
 ): DatasetRow[] {
   if (rows !== undefined) return selectRows(all, { rows })
   // The rows of a sample are as many as it says.
   const most = limit ?? (sample === undefined ? configuredLimit : null)
-  return selectRows(all, { offset, limit: most, where, sample, shuffle, seed })
+  return selectRows(all, { limit: most, where, sample, seed })
 }
 
 /** Whether flags select the rows, and not only the config. */
 export function selectsRows(flags: Partial<EvalRunFlags>): boolean {
-  const { rows, limit, offset, where, sample, shuffle } = flags
-  return [rows, limit, offset, where, sample, shuffle].some((flag) => flag !== undefined)
+  const { rows, limit, where, sample } = flags
+  return [rows, limit, where, sample].some((flag) => flag !== undefined)
 }
 
 function invalid(message: string): OsmosisError {

@@ -118,8 +118,8 @@ export function resumeArguments(
 /** A flag with its value, as a command has them. @param flag - in camelCase */
 export function flagArguments(flag: string, value: unknown): string[] {
   const option = flag.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-  // --preflight and --grader do not exist: they are the defaults.
-  if (value === true) return ['preflight', 'grader'].includes(flag) ? [] : [`--${option}`]
+  // --grader does not exist: it is the default.
+  if (value === true) return flag === 'grader' ? [] : [`--${option}`]
   if (value === false) return [`--no-${option}`]
   if (Array.isArray(value)) return value.flatMap((one) => flagArguments(flag, one))
   if (typeof value === 'object' && value !== null) {
@@ -129,7 +129,7 @@ export function flagArguments(flag: string, value: unknown): string[] {
     ])
   }
   const text = String(value)
-  return [`--${option}`, /url$|^redis$/i.test(flag) ? withoutCredentials(text) : text]
+  return [`--${option}`, /url$/i.test(flag) ? withoutCredentials(text) : text]
 }
 
 /** Manifests are shared together with results. */

@@ -186,7 +186,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
         interrupt,
       )
     }
-    if (flags.preflight) await preflightModel(model, say, interrupt)
+    await preflightModel(model, say, interrupt)
     const served = await serve(prepared, interrupt)
     const result = await survivingStrayRejections(async () => {
       try {
@@ -290,7 +290,7 @@ async function evaluate(
       gradesGroups: served?.gradesGroups ?? false,
       passThreshold: plan.passThreshold,
       maxCostUsd: flags.maxCost,
-      failOnError: flags.failOnError,
+      failOnError: flags.failOnError === 'never' ? false : flags.failOnError,
       signal: AbortSignal.any(signals),
       store,
       runAgain,

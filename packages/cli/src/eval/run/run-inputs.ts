@@ -26,9 +26,7 @@ export async function findInputs(
   const evalFiles = (flags.evalFn ?? []).map((spec) =>
     moduleFile('eval function', splitSpec(spec).file),
   )
-  const written = new Set(
-    [plan.outputRoot, flags.log].flatMap((name) => (name === undefined ? [] : [fromHere(name)])),
-  )
+  const written = new Set([fromHere(plan.outputRoot)])
   return {
     model: {
       name: model.name,

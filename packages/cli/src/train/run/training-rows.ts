@@ -24,11 +24,11 @@ export interface TrainingRows {
 export function splitRows(
   all: readonly DatasetRow[],
   heldOut: readonly DatasetRow[] | undefined,
-  { where, sample, shuffle, seed }: RowFlags & { readonly seed?: number | undefined },
+  { where, sample, seed }: RowFlags & { readonly seed?: number | undefined },
 ): TrainingRows {
   const ofSplit = heldOut ?? all.filter((row) => splitOf(row) === 'validation')
   const own = heldOut === undefined ? all.filter((row) => splitOf(row) !== 'validation') : all
-  const rows = selectRows(own, { where, sample, shuffle, seed })
+  const rows = selectRows(own, { where, sample, seed })
   assertTrainable(rows)
   if (heldOut !== undefined) return { rows, heldOut }
   if (ofSplit.length > 0) return { rows, heldOut: ofSplit.slice(0, mostHeldOut) }

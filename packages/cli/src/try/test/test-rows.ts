@@ -203,7 +203,7 @@ async function serveLoop(
 ): Promise<ServedLoop> {
   const apiKey = randomBytes(32).toString('base64url')
   const settings = interactive ? patience : {}
-  const logger = commandLogger({ logLevel: 'error', logFormat: 'auto' })
+  const logger = commandLogger({ logLevel: 'error' })
   const app = createApp(loop, { apiKey, logger, debugDir: log && fromHere(log), settings })
   const listening = await serve(app, { port: 0, handleSignals: false })
   return {
