@@ -4,7 +4,7 @@ import { OsmosisError } from './errors.ts'
 import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { type PolicyLimits, policyLimits } from './policy/answer/answer-limits.ts'
-import { type CallLog, type PolicyCall, wireTranscript } from './policy/call-log.ts'
+import { type CallLog, wireTranscript } from './policy/call-log.ts'
 import {
   type StartingModelCall,
   createPolicyClient,
@@ -90,9 +90,9 @@ class PolicySample implements SampleSource {
 const storageKey = Symbol.for('osmosis.rollout-context')
 const holder = globalThis as { [storageKey]?: AsyncLocalStorage<RolloutContext> }
 const storage = (holder[storageKey] ??= new AsyncLocalStorage<RolloutContext>())
+// Also the same for both copies.
+const recordKey: unique symbol = Symbol.for('osmosis.rollout-record')
 
-/** How long the sources of a failed rollout may take to return their samples. */
-const partialSamplesMs = 1000
 /** A tool that is broken throws at each call. */
 const maxToolErrors = 10
 
@@ -137,7 +137,8 @@ export class RolloutContext {
   readonly signal: AbortSignal
   // Private, so that logs, JSON and inspection do not show the key in it.
   readonly #route: PolicyRoute
-  readonly #registry = new SampleRegistry()
+  /** @internal */
+  readonly [recordKey] = new SampleRegistry()
   readonly #clients = new Map<string, PolicyClient>()
   #toolErrors = 0
 
@@ -159,7 +160,7 @@ export class RolloutContext {
       signal: this.signal,
       callBegins: init.modelCallBegins,
       beforeCall: init.beforeFirstModelCall && once(init.beforeFirstModelCall),
-      paused: [],
+      paused: this[recordKey].paused,
       onWithdrawn: init.onWithdrawn,
     }
   }
@@ -205,7 +206,7 @@ export class RolloutContext {
    * @throws OsmosisError with code `duplicate_sample` or `invalid_id`
    */
   registerSampleSource(name: string, source: SampleSource): void {
-    this.#registry.register(name, source)
+    this[recordKey].register(name, source)
   }
 
   /**
@@ -217,14 +218,14 @@ export class RolloutContext {
    * @throws OsmosisError with code `duplicate_sample` or `invalid_id`
    */
   registerPolicySample(name: string): PolicyClient {
-    const sample = new PolicySample(this.policy(name), this.#registry.log(name))
+    const sample = new PolicySample(this.policy(name), this[recordKey].log(name))
     this.registerSampleSource(name, sample)
     return sample.policy
   }
 
   /** The names registered so far, in order, also those of sources without a sample. */
   get sampleSourceNames(): readonly string[] {
-    return this.#registry.names
+    return this[recordKey].names
   }
 
   /**
@@ -232,34 +233,7 @@ export class RolloutContext {
    * none; see {@link SampleSource.requiresModelCall}.
    */
   getSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
-    return this.#registry.samples()
-  }
-
-  /**
-   * For backends, when the workflow failed: the incomplete samples, to be shown to users. Sources have a
-   * second to return them. Never rejects.
-   */
-  async getPartialSamples(): Promise<ReadonlyMap<string, RolloutSample>> {
-    return this.#registry.partialSamples(AbortSignal.timeout(partialSamplesMs))
-  }
-
-  /**
-   * For backends, when a limit ended the workflow: the samples so far. Sources have a second to return them. Never
-   * rejects.
-   */
-  async getSamplesSoFar(): Promise<ReadonlyMap<string, RolloutSample>> {
-    return this.#registry.samplesSoFar(AbortSignal.timeout(partialSamplesMs))
-  }
-
-  /**
-   * For backends, to be called when the workflow has ended and its samples are collected. A model call that
-   * failed inside an unread stream must not look like an empty success.
-   *
-   * @throws the error of that call, as the sample source returns it
-   */
-  throwUnnoticedError(): void {
-    const error = this.#registry.unnoticedError()
-    if (error) throw error
+    return this[recordKey].samples()
   }
 
   /**
@@ -270,7 +244,7 @@ export class RolloutContext {
   policy(sampleId: string): PolicyClient {
     const known = this.#clients.get(sampleId)
     if (known) return known
-    const log = this.#registry.log(sampleId)
+    const log = this[recordKey].log(sampleId)
     const client = createPolicyClient(this.#route, { id: sampleId, log, trace: traces.get(this) })
     this.#clients.set(sampleId, client)
     return client
@@ -287,27 +261,11 @@ export class RolloutContext {
       toolErrorLine({ rolloutId: this.rolloutId, tool, error }, this.#route.apiKey),
     )
   }
+}
 
-  /** For backends: the model calls under ids other than those of `samples`. */
-  callsOutside(samples: ReadonlyMap<string, RolloutSample>): readonly PolicyCall[] {
-    return this.#registry.callsOutside(samples)
-  }
-
-  /** For backends: the error of the endpoint that paused a model call; undefined when none is paused. */
-  get pausedBy(): OsmosisError | undefined {
-    const [first] = this.#route.paused
-    return first
-  }
-
-  /** For backends: the ids under which a model call is in progress. */
-  get busySampleIds(): readonly string[] {
-    return this.#registry.busyIds
-  }
-
-  /** How many model calls the rollout has made so far. */
-  get policyCallCount(): number {
-    return this.#registry.callCount
-  }
+/** What a rollout has recorded, for backends and adapters: users need none of it. */
+export function recordOf(context: RolloutContext): SampleRegistry {
+  return context[recordKey]
 }
 
 /** The rollout this code runs in; undefined outside of one. */

@@ -1,6 +1,7 @@
 import { OsmosisError } from './errors.ts'
 import { untilAborted } from './http/waiting.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
+import type { PausedCalls } from './policy/policy-endpoint.ts'
 import { CallLog, type PolicyCall, wireTranscript, type WireTranscript } from './policy/call-log.ts'
 import { copyOfFields, toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 
@@ -23,10 +24,15 @@ export interface SampleSource {
   unnoticedError?(): Error | undefined
 }
 
+/** How long the sources of a failed rollout may take to return their samples. */
+const partialSamplesMs = 1000
+
 /** The samples of one rollout: their sources, and the model calls under each id. */
 export class SampleRegistry {
   readonly #sources = new Map<string, SampleSource>()
   readonly #logs = new Map<string, CallLog>()
+  /** What made model calls wait, for each that waits now. */
+  readonly paused: PausedCalls = []
 
   register(sampleId: string, source: SampleSource): void {
     assertHeaderSafeId('sample', sampleId)
@@ -88,31 +94,38 @@ export class SampleRegistry {
   }
 
   /**
-   * The incomplete samples of a workflow that failed: those that sources return until `limit` aborts, and
+   * The incomplete samples of a workflow that failed, to be shown to users: those that sources return within a second, and
    * for the others the messages on the wire. Never rejects.
    */
-  async partialSamples(limit: AbortSignal): Promise<Map<string, RolloutSample>> {
-    const ids = [...new Set([...this.#sources.keys(), ...this.#logs.keys()])]
-    const samples = await Promise.all(ids.map(async (id) => this.#partialSample(id, limit)))
-    return new Map(samples.flatMap((sample) => (sample ? [[sample.id, sample]] : [])))
+  partialSamples(): Promise<Map<string, RolloutSample>> {
+    return this.#within([...new Set([...this.#sources.keys(), ...this.#logs.keys()])])
   }
 
-  /** As `samples` at the end of the workflow, but of one that a limit has ended. Never rejects. */
-  async samplesSoFar(limit: AbortSignal): Promise<Map<string, RolloutSample>> {
-    const ids = [...this.#sources].flatMap(([id, { requiresModelCall }]) =>
+  /** As `samples`, but of a workflow that a limit has ended. Sources have a second to return them. Never rejects. */
+  samplesSoFar(): Promise<Map<string, RolloutSample>> {
+    const given = [...this.#sources].flatMap(([id, { requiresModelCall }]) =>
       requiresModelCall && this.#logs.get(id)?.isTrainable !== true ? [] : [id],
     )
-    const samples = await Promise.all(ids.map(async (id) => this.#partialSample(id, limit)))
-    return new Map(samples.flatMap((sample) => (sample ? [[sample.id, sample]] : [])))
+    return this.#within(given)
   }
 
-  /** The first error of a source that the workflow may not have noticed. */
-  unnoticedError(): Error | undefined {
+  /**
+   * To be called when the workflow has ended and its samples are collected: a model call that failed inside an unread
+   * stream must not look like an empty success.
+   *
+   * @throws the error of that call, as the sample source returns it
+   */
+  throwUnnoticedError(): void {
     for (const source of this.#sources.values()) {
       const error = source.unnoticedError?.()
-      if (error) return error
+      if (error) throw error
     }
-    return undefined
+  }
+
+  async #within(ids: readonly string[]): Promise<Map<string, RolloutSample>> {
+    const limit = AbortSignal.timeout(partialSamplesMs)
+    const samples = await Promise.all(ids.map(async (id) => this.#partialSample(id, limit)))
+    return new Map(samples.flatMap((sample) => (sample ? [[sample.id, sample]] : [])))
   }
 
   async #partialSample(id: string, limit: AbortSignal): Promise<RolloutSample | undefined> {

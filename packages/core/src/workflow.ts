@@ -1,4 +1,6 @@
 // For backends, which recognise and check workflows, graders and their configs.
+export { recordOf } from './rollout-context.ts'
+export { SampleRegistry } from './sample-registry.ts'
 export { assertReward, assertStepRewards } from './rollout-sample.ts'
 export { requireLabel } from './scores/reference.ts'
 export { isAgentWorkflowClass } from './workflow/agent-workflow.ts'

@@ -9,6 +9,7 @@ import {
   type LlmResponse,
 } from '@google/adk'
 import { requireRolloutContext } from '@osmosis/core'
+import { recordOf } from '@osmosis/core/workflow'
 import { OsmosisLlm } from '@osmosis/google-adk'
 import type { AdapterUnderTest, ContractRun, ContractTool } from '@osmosis/testing'
 
@@ -81,7 +82,8 @@ async function runAgent(
     ...(signal ? { abortSignal: signal } : {}),
   })) {
     // The ADK throws no errors: they are events, and the rollout fails.
-    if (event.errorCode !== undefined) requireRolloutContext('The agent').throwUnnoticedError()
+    if (event.errorCode !== undefined)
+      recordOf(requireRolloutContext('The agent')).throwUnnoticedError()
     if (event.partial) continue
     const texts = (event.content?.parts ?? []).flatMap(({ text, thought }) =>
       text === undefined || thought ? [] : [text],

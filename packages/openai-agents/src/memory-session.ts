@@ -7,6 +7,7 @@ import {
   type RolloutContext,
   toRolloutSample,
 } from '@osmosis/core'
+import { recordOf } from '@osmosis/core/workflow'
 
 import { registerSession, sessionsOf } from './rollout-sessions.ts'
 import { sessionTouched } from './run-scope.ts'
@@ -116,7 +117,7 @@ function earlierSession(
   sessionId: string,
 ): SessionRecord | undefined {
   // A run that is still talking would mix with that of the other session.
-  if (context === undefined || context.busySampleIds.includes(name)) return undefined
+  if (context === undefined || recordOf(context).busyIds.includes(name)) return undefined
   return sessionsOf(context).find(
     (record) => record.name === name && record.sessionId === sessionId,
   )

@@ -2,6 +2,7 @@ import { Agent, type StreamFn } from '@earendil-works/pi-agent-core'
 import { type Api, type Model, normalizeContext } from '@earendil-works/pi-ai'
 import { streamSimple } from '@earendil-works/pi-ai/api/openai-completions'
 import { lastAssistantText, requireRolloutContext } from '@osmosis/core'
+import { recordOf } from '@osmosis/core/workflow'
 import { rolloutStreamFn } from '@osmosis/pi'
 import type { AdapterUnderTest, ContractRun } from '@osmosis/testing'
 import { Type } from 'typebox'
@@ -30,7 +31,7 @@ async function run(
   const { errorMessage, messages } = agent.state
   // Pi never throws an error of its model; the rollout has it.
   if (errorMessage !== undefined) {
-    requireRolloutContext('The agent').throwUnnoticedError()
+    recordOf(requireRolloutContext('The agent')).throwUnnoticedError()
     throw new Error(errorMessage)
   }
   return lastAssistantText({ messages })

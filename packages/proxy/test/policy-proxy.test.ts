@@ -1,6 +1,7 @@
 import { request } from 'node:http'
 
 import { requireRolloutContext } from '@osmosis/core'
+import { recordOf } from '@osmosis/core/workflow'
 import { createPolicyProxy } from '@osmosis/proxy'
 import {
   answerStream,
@@ -193,5 +194,5 @@ it('gives no sample of an agent whose calls are not training data', async () => 
   await (await fetch(`${proxy.url}/chat/completions`, post({ messages }, untrained))).text()
   const samples = await rollout.getSamples()
   expect(samples.size).toBe(0)
-  expect(rollout.callsOutside(samples)).toMatchObject([{ trainable: false, error: null }])
+  expect(recordOf(rollout).callsOutside(samples)).toMatchObject([{ trainable: false, error: null }])
 })

@@ -65,3 +65,37 @@ export class ConcurrencyLimiter {
     next()
   }
 }
+
+/** How long the code that starts in one turn of the event loop may block it. Milliseconds. */
+const longestMs = 1
+
+const starting: (() => void)[] = []
+/** When the turn began that is in progress; undefined between turns. */
+let turnBegan: number | undefined
+
+/**
+ * Resolves in a turn of the event loop that was not blocked yet, so that at most one slow piece of user
+ * code starts before requests are read and timers fire again. Starting one per turn would slow down a
+ * busy server, whose turns are long.
+ */
+export function ownTurn(): Promise<void> {
+  return new Promise<void>((resolve) => {
+    starting.push(resolve)
+    setImmediate(begin)
+  })
+}
+
+function begin(): void {
+  const now = performance.now()
+  if (turnBegan === undefined) {
+    turnBegan = now
+    // An immediate that is set in the phase of immediates runs in the next turn, ahead of those set later.
+    setImmediate(endTurn)
+  }
+  if (now - turnBegan > longestMs) setImmediate(begin)
+  else starting.shift()?.()
+}
+
+function endTurn(): void {
+  turnBegan = undefined
+}

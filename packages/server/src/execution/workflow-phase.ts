@@ -21,12 +21,12 @@ import {
 import { beginningOf, longErrorTextBytes, type LongTimer, startTimer } from '@osmosis/core/http'
 import { RolloutBudget } from '@osmosis/core/policy'
 import { setTrace } from '@osmosis/core/tracing'
-import { cloneConfig } from '@osmosis/core/workflow'
+import { cloneConfig, recordOf, type SampleRegistry } from '@osmosis/core/workflow'
 
 import { runInRollout, type RolloutScope } from '../containment/user-code.ts'
 import { thrownBy } from '../containment/error-place.ts'
 import type { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
-import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
+import { type ConcurrencyLimiter, ownTurn } from './concurrency-limiter.ts'
 import type { SamplesById, RolloutFailure, WorkflowOutcome } from '@osmosis/protocol'
 import { QueueClock, workflowDeadline } from './deadline.ts'
 
@@ -119,40 +119,6 @@ class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
   }
 }
 
-/** How long the code that starts in one turn of the event loop may block it. Milliseconds. */
-const longestMs = 1
-
-const waiting: (() => void)[] = []
-/** When the turn began that is in progress; undefined between turns. */
-let turnBegan: number | undefined
-
-/**
- * Resolves in a turn of the event loop that was not blocked yet, so that at most one slow piece of user
- * code starts before requests are read and timers fire again. Starting one per turn would slow down a
- * busy server, whose turns are long.
- */
-function ownTurn(): Promise<void> {
-  return new Promise<void>((resolve) => {
-    waiting.push(resolve)
-    setImmediate(begin)
-  })
-}
-
-function begin(): void {
-  const now = performance.now()
-  if (turnBegan === undefined) {
-    turnBegan = now
-    // An immediate that is set in the phase of immediates runs in the next turn, ahead of those set later.
-    setImmediate(endTurn)
-  }
-  if (now - turnBegan > longestMs) setImmediate(begin)
-  else waiting.shift()?.()
-}
-
-function endTurn(): void {
-  turnBegan = undefined
-}
-
 /** The result of the workflow phase for the grading phase. */
 export interface WorkflowResult {
   outcome: WorkflowOutcome
@@ -187,7 +153,7 @@ export async function runWorkflowPhase<TConfig>(
   let timer: LongTimer | undefined
   let started: RolloutContext | undefined
   let by: string | undefined
-  const deadline = workflowDeadline(request, clock, () => started?.pausedBy)
+  const deadline = workflowDeadline(request, clock, () => started && recordOf(started).paused[0])
   live.enter(deadline)
 
   try {
@@ -226,16 +192,14 @@ export async function runWorkflowPhase<TConfig>(
         by = 'a sample source'
         const collected = await context.getSamples()
         by = 'run()'
-        context.throwUnnoticedError()
+        recordOf(context).throwUnnoticedError()
         return collected
       }),
     )
     const unasked = context.sampleSourceNames.filter((name) => !samples.has(name))
-    const warnings = warningsOf(samples, unasked, context)
-    const otherCalls = context.callsOutside(samples)
-    const outcome = { status: 'success', failure: null, warnings } as const
+    const warnings = warningsOf(samples, unasked, recordOf(context))
     return {
-      outcome: otherCalls.length > 0 ? { ...outcome, otherCalls } : outcome,
+      outcome: success(context, samples, warnings),
       samples,
       unasked,
     }
@@ -302,7 +266,9 @@ async function endedEarly(
 ): Promise<WorkflowResult> {
   // Calls that the end aborted are recorded after this turn.
   await nextTurn()
-  const samples = await runInRollout(scope, () => context.run(() => context.getSamplesSoFar()))
+  const samples = await runInRollout(scope, () =>
+    context.run(() => recordOf(context).samplesSoFar()),
+  )
   const calls = [...samples.values()].flatMap((sample) => sample.calls)
   const isAnswered = calls.some((call) => call.error === null)
   // Frameworks may report a failed call as a bad answer.
@@ -314,14 +280,22 @@ async function endedEarly(
     sample.extraFields[name] = reason
     if (isRemoved) sample.removeSample = true
   }
-  const otherCalls = context.callsOutside(samples)
-  const outcome = { status: 'success', failure: null, warnings: [errorMessage(error)] } as const
   return {
-    outcome: otherCalls.length > 0 ? { ...outcome, otherCalls } : outcome,
+    outcome: success(context, samples, [errorMessage(error)]),
     samples,
     unasked: [],
     isRemoved,
   }
+}
+
+function success(
+  context: RolloutContext,
+  samples: SamplesById,
+  warnings: readonly string[],
+): WorkflowOutcome {
+  const otherCalls = recordOf(context).callsOutside(samples)
+  const outcome = { status: 'success', failure: null, warnings } as const
+  return otherCalls.length > 0 ? { ...outcome, otherCalls } : outcome
 }
 
 async function collectPartialSamples(
@@ -331,7 +305,7 @@ async function collectPartialSamples(
   if (context === undefined) return new Map()
   // Calls that the end of the workflow aborts are recorded after this turn.
   await nextTurn()
-  return runInRollout(scope, () => context.run(async () => context.getPartialSamples()))
+  return runInRollout(scope, () => context.run(async () => recordOf(context).partialSamples()))
 }
 
 /**
@@ -375,11 +349,11 @@ export function noSamples(unasked: readonly string[], hasCalls: boolean): Osmosi
 function warningsOf(
   { size }: SamplesById,
   unasked: readonly string[],
-  { policyCallCount, busySampleIds }: RolloutContext,
+  { callCount, busyIds }: SampleRegistry,
 ): string[] {
-  const unfinished = busySampleIds.length === 0 ? [] : [unfinishedCalls(busySampleIds)]
-  if (size === 0) return [noSamples(unasked, policyCallCount > 0).message, ...unfinished]
-  return policyCallCount === 0 ? [noModelCall] : unfinished
+  const unfinished = busyIds.length === 0 ? [] : [unfinishedCalls(busyIds)]
+  if (size === 0) return [noSamples(unasked, callCount > 0).message, ...unfinished]
+  return callCount === 0 ? [noModelCall] : unfinished
 }
 
 function unfinishedCalls(ids: readonly string[]): string {
