@@ -1,3 +1,6 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+
 import { expect, it } from 'vitest'
 
 import { run } from './in-process.ts'
@@ -53,6 +56,34 @@ export class Shop extends AgentWorkflow { async run() {} }`,
   expect(shown).toContain('0.1 No model call reached the policy.')
   expect(shown).toContain('→ Give the agent OsmosisChatModel of @osmosis/langchain instead of')
 })
+
+it.each(['', '--workers 1'])(
+  'what a tool throws is in logs.txt of the run with its stack: eval run %s',
+  async (workers) => {
+    const root = temporaryWorkspace({
+      'rollouts/shop/main.ts': `import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
+function lookUp(): never { throw new TypeError('shop db down') }
+export class Shop extends AgentWorkflow {
+  async run() {
+    try { lookUp() } catch (error) { requireRolloutContext('Shop').logToolError('look_up', error) }
+    return [{ role: 'assistant', content: '12' }]
+  }
+}`,
+      'configs/eval/shop.toml': evalConfig('shop'),
+    })
+    const words = `eval run configs/eval/shop.toml --policy policies/echo.ts --limit 1 --name r --no-grader ${workers}`
+    const { code, stderr } = await run(words.trim().split(' '), {}, root)
+    expect([code, stderr]).toEqual([0, expect.anything()])
+    const log = readFileSync(path.join(root, '.osmosis/evals/r/logs.txt'), 'utf8')
+    const lines = log.split('\n').filter((line) => line.includes('"tool":'))
+    expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
+      expect.objectContaining({
+        tool: 'look_up',
+        thrown: expect.stringMatching(/^TypeError: shop db down\n +at lookUp .*main\.ts:2/),
+      }),
+    ])
+  },
+)
 
 it('a label that a scoring function cannot read is named with its row', async () => {
   const grader = `import { AgentWorkflow, Grader } from '@osmosis/core'
