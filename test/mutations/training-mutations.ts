@@ -510,7 +510,6 @@ export const trainingMutations: readonly Mutation[] = [
     'packages/cli/src/train/run/run-training.ts',
     ['packages/cli/test/train-tinker.test.ts'],
     [
-      ['--passes is ignored', 'epochs: flags.passes ?? 1', 'epochs: 1'],
       ['--lr is ignored', 'flags.lr ?? config', 'config'],
       ['settings of the training are ignored', '      ...settings.training,\n', ''],
     ],

@@ -1,3 +1,6 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
 import { withTorch } from '@osmosis/testing/kit'
 import { expect } from 'vitest'
 
@@ -8,7 +11,12 @@ const { it } = withTorch()
 
 it('the example learns: better by the comparison', { timeout: 900_000 }, async () => {
   const { folder, learner } = await doorsWorkspace()
-  const args = ['train', 'local', doorsTraining, ...learner, '--passes', '2', '--steps', '8']
+  const config = path.join(folder, doorsTraining)
+  writeFileSync(
+    config,
+    readFileSync(config, 'utf8').replace('[training]', '[training]\npasses = 2'),
+  )
+  const args = ['train', 'local', doorsTraining, ...learner, '--steps', '8']
   const plan = await osmosis([...args, '--dry-run'], {}, folder)
   expect(plan.code).toBe(0)
   expect(plan.stderr).toContain('64 to train, 16 held out')

@@ -33,7 +33,7 @@ it('trains with the settings of its config, and names those that are not the def
   onTestFinished(() => service[Symbol.asyncDispose]())
   const [folder, tokenizer] = [await temporaryFolder(), await tokenModelFolder()]
   const where = ['--url', service.url, '--tokenizer', tokenizer, '--output', folder]
-  const how = ['--steps', '2', '--passes', '3', '--lr', '0.2', '--seed', '1']
+  const how = ['--steps', '2', '--lr', '0.2', '--seed', '1']
   const own = 'configs/training/doors-settings.toml'
   const { code, stderr } = await osmosis(['train', 'tinker', own, ...where, ...how])
   expect(code).toBe(0)
@@ -47,6 +47,8 @@ it('trains with the settings of its config, and names those that are not the def
     normalize_advantages: false,
     mask_cut_answers: true,
     lr_schedule: 'linear',
+    passes: 3,
+    patience: 9,
   }
   const text = Object.entries(settings).map(([name, value]) => `${name} ${value}`)
   expect(stderr).toContain(`Settings  ${text.join(', ')}\n`)

@@ -35,16 +35,11 @@ function trainingFlags(command: Command) {
     )
     .option('--lr <rate>', 'learning rate (default: lr of the config)', decimalNumber)
     .option('--lora-rank <rank>', 'rank of the LoRA adapters (default: 16)', countFrom(0))
-    .option('--passes <n>', 'passes over the rollouts of a step (default: 1)', countFrom(1))
     .option(
       '--warm-start <reward>',
-      'first train the attempts that reach this reward by cross-entropy, for a model that gets hardly any reward',
+      'first train the attempts that reach this reward by cross-entropy, in three steps, for a model that gets hardly any reward',
       decimalNumber,
     )
-    .option('--warm-steps <n>', 'number of steps of the warm start (default: 3)', countFrom(1))
-    .option('--curriculum', 'draw rows less often whose attempts all got the same reward')
-    .option('--until <reward>', 'stop when the mean reward of a step reaches this', decimalNumber)
-    .option('--patience <n>', 'stop after this many steps without a better one', countFrom(1))
     .option(
       '--without-signal <steps>',
       'stop when none of this many first steps had a signal; 0: never (default: 3)',

@@ -70,7 +70,11 @@ weight_decay = 0.1
 normalize_advantages = false
 mask_cut_answers = true
 lr_schedule = "cosine"
-lr_warmup_steps = 10`,
+lr_warmup_steps = 10
+passes = 2
+curriculum = true
+stop_at_reward = 0.9
+patience = 5`,
   )
   expect(platformProblems('training', text)).toEqual(
     Object.keys(trainingSettings).map(
@@ -93,6 +97,10 @@ it.each([
   'mask_cut_answers = 0',
   'lr_schedule = "step"',
   'lr_warmup_steps = -1',
+  'passes = 0',
+  'curriculum = 1',
+  'stop_at_reward = "all"',
+  'patience = 0',
 ])('%s is no setting of a training', (line) => {
   const text = everything.training.replace('[training]', `[training]\n${line}`)
   const [key = ''] = line.split(' ')
@@ -148,7 +156,7 @@ it.each([
   [
     'training',
     '[training]\nepochs = 1',
-    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s, loss, clip_low, clip_high, importance_cap, kl, minibatches, max_grad_norm, weight_decay, normalize_advantages, mask_cut_answers, lr_schedule, lr_warmup_steps',
+    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s, loss, clip_low, clip_high, importance_cap, kl, minibatches, max_grad_norm, weight_decay, normalize_advantages, mask_cut_answers, lr_schedule, lr_warmup_steps, passes, curriculum, stop_at_reward, patience',
   ],
   [
     'training',

@@ -167,12 +167,12 @@ async function withLearner(
   const learner = await planned.open(interrupt)
   const signals = [interrupt, server.died, planned.died()].filter((one) => one !== undefined)
   const progress = new TrainingProgress(flags.quiet ? undefined : standardError())
-  const { config, rowsPerStep, attempts } = plan
+  const { config, rowsPerStep, attempts, warmSteps } = plan
   const settings = settingOptions(config.training)
   const { max_tokens: longestAnswer } = plan.sampling
   const { warmStart } = flags
   const secrets = redaction()
-  const steps = plan.steps + (warmStart === undefined ? 0 : (flags.warmSteps ?? 3))
+  const steps = plan.steps + warmSteps
   try {
     const result = await train({
       folder: plan.folder,
@@ -198,15 +198,12 @@ async function withLearner(
         ...settings.update,
         ...(longestAnswer !== undefined && { longestAnswer }),
         learningRate: flags.lr ?? config.training.lr ?? planned.defaultLearningRate,
-        epochs: flags.passes ?? 1,
       },
       ...(warmStart !== undefined && {
-        warmStart: { threshold: warmStart, steps: flags.warmSteps ?? 3 },
+        warmStart: { threshold: warmStart, steps: warmSteps },
       }),
-      curriculum: flags.curriculum ?? false,
       stopWhen: {
-        ...(flags.until !== undefined && { reward: flags.until }),
-        ...(flags.patience !== undefined && { patience: flags.patience }),
+        ...settings.stopWhen,
         ...(flags.withoutSignal !== undefined && { withoutSignal: flags.withoutSignal }),
       },
       seed: flags.seed ?? 0,

@@ -75,7 +75,7 @@ function plannedLearner(
     facts: [
       ['Model', options.baseModel],
       ['Service', options.url],
-      ['At most', usageText(mostUsage(plan, flags), flags.prices)],
+      ['At most', usageText(mostUsage(plan), flags.prices)],
     ],
     defaultLearningRate: 1e-4,
     async open(signal) {
@@ -98,18 +98,18 @@ function plannedLearner(
 }
 
 /** The tokens of a training whose rollouts all call the model once and use all that a conversation may have. */
-function mostUsage(plan: TrainingPlan, flags: TrainTinkerFlags): TinkerUsage {
-  const { steps, rowsPerStep, attempts, heldOut, maxLength, sampling, config } = plan
-  const warmSteps = flags.warmStart === undefined ? 0 : (flags.warmSteps ?? 3)
-  const trained = (steps + warmSteps) * rowsPerStep * attempts
+function mostUsage(plan: TrainingPlan): TinkerUsage {
+  const { rowsPerStep, attempts, heldOut, maxLength, sampling, config } = plan
+  const steps = plan.steps + plan.warmSteps
+  const trained = steps * rowsPerStep * attempts
   const interval = config.checkpoints.eval_interval
-  const evaluations = 2 + (interval === undefined ? 0 : Math.floor((steps + warmSteps) / interval))
+  const evaluations = 2 + (interval === undefined ? 0 : Math.floor(steps / interval))
   const rollouts = trained + evaluations * heldOut.length * heldOutAttempts
   const answer = Math.min(sampling['max_tokens'] ?? maxLength, maxLength)
   return {
     promptTokens: rollouts * (maxLength - answer),
     sampledTokens: rollouts * answer,
-    trainedTokens: trained * (flags.passes ?? 1) * maxLength,
+    trainedTokens: trained * (config.training.passes ?? 1) * maxLength,
   }
 }
 

@@ -34,6 +34,8 @@ export interface TrainingPlan {
   readonly rows: readonly DatasetRow[]
   readonly heldOut: readonly DatasetRow[]
   readonly steps: number
+  /** Steps of `--warm-start` before these; 0 without it. */
+  readonly warmSteps: number
   readonly rowsPerStep: number
   readonly attempts: number
   /** Maximum number of tokens in a conversation. */
@@ -95,6 +97,7 @@ export async function planTraining(
     rows,
     heldOut,
     steps: flags.steps ?? Math.ceil((rows.length * epochs) / rowsPerStep),
+    warmSteps: flags.warmStart === undefined ? 0 : 3,
     rowsPerStep,
     attempts: flags.n ?? training.n_samples_per_prompt ?? defaults.attempts,
     maxLength: (training.max_prompt_length ?? defaults.prompt) + response,

@@ -15,8 +15,8 @@ export function planText(
 ): string {
   const { name, rows, heldOut, steps, rowsPerStep, attempts, unused, config } = plan
   const rollouts = steps * rowsPerStep * attempts
-  const { update, training } = settingOptions(config.training)
-  const settings = settingsText(changedSettings({ ...training, update }))
+  const { training, ...parts } = settingOptions(config.training)
+  const settings = settingsText(changedSettings({ ...training, ...parts }))
   const lines: [string, string][] = [
     ['Training', `${name}, of ${config.experiment.rollout} on ${config.experiment.dataset}`],
     ...facts.map(([label, text]): [string, string] => [label, text]),

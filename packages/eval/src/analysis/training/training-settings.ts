@@ -1,10 +1,13 @@
 const atLeast0 = { type: 'number', least: 0, must: 'must be a number of at least 0' } as const
 const above0 = { type: 'number', above: 0, must: 'must be a positive number' } as const
+const positiveInteger = { type: 'integer', least: 1, must: 'must be a positive integer' } as const
+/** Of a setting that has no value unless a config names one. */
+const none = null as number | null
 const boolean = { type: 'boolean', must: 'must be true or false' } as const
 
 /**
  * Keys of `[training]` for how this SDK trains; the hosted platform does not have them. Each has the option of `train()` that it
- * sets, which is one of `update` or of the training itself, and its default.
+ * sets, which is one of `update`, of `stopWhen` or of the training itself, and its default.
  */
 export const trainingSettings = {
   loss: {
@@ -30,7 +33,7 @@ export const trainingSettings = {
     of: 'update',
     option: 'minibatches',
     standard: 1,
-    rule: { type: 'integer', least: 1, must: 'must be a positive integer' },
+    rule: positiveInteger,
   },
   max_grad_norm: { of: 'update', option: 'maxGradNorm', standard: 1, rule: above0 },
   weight_decay: { of: 'update', option: 'weightDecay', standard: 0, rule: atLeast0 },
@@ -57,6 +60,15 @@ export const trainingSettings = {
     standard: 0,
     rule: { type: 'integer', least: 0, must: 'must be an integer of at least 0' },
   },
+  passes: { of: 'update', option: 'epochs', standard: 1, rule: positiveInteger },
+  curriculum: { of: 'training', option: 'curriculum', standard: false, rule: boolean },
+  stop_at_reward: {
+    of: 'stopWhen',
+    option: 'reward',
+    standard: none,
+    rule: { type: 'number', must: 'must be a number' },
+  },
+  patience: { of: 'stopWhen', option: 'patience', standard: none, rule: positiveInteger },
 } as const
 
 /** Their values in a config. */
@@ -66,17 +78,24 @@ export type TrainingSettings = {
     | undefined
 }
 
-type Widened<T> = T extends string ? string : T extends number ? number : boolean
+type Widened<T> = T extends null
+  ? never
+  : T extends string
+    ? string
+    : T extends number
+      ? number
+      : boolean
 
 /** Values of settings by their keys in `[training]`. */
 export type SettingValues = Readonly<Record<string, string | number | boolean>>
 
 /** Those of the settings of a training that differ from the defaults. */
 export function changedSettings(training: {
-  readonly update?: object
+  readonly update?: object | undefined
+  readonly stopWhen?: object | undefined
   readonly [option: string]: unknown
 }): SettingValues {
-  const options = { training, update: training.update ?? {} }
+  const options = { training, update: training.update ?? {}, stopWhen: training.stopWhen ?? {} }
   return Object.fromEntries(
     Object.entries(trainingSettings).flatMap(([key, { of, option, standard }]) => {
       const value = (options[of] as Readonly<Record<string, SettingValues[string] | undefined>>)[
@@ -90,10 +109,12 @@ export function changedSettings(training: {
 /** The options of a training that the keys of a config set. */
 export function settingOptions(config: TrainingSettings): {
   readonly update: Readonly<Record<string, unknown>>
+  readonly stopWhen: Readonly<Record<string, unknown>>
   readonly training: Readonly<Record<string, unknown>>
 } {
-  const options: Record<'update' | 'training', Record<string, unknown>> = {
+  const options: Record<'update' | 'stopWhen' | 'training', Record<string, unknown>> = {
     update: {},
+    stopWhen: {},
     training: {},
   }
   for (const [key, { of, option }] of Object.entries(trainingSettings)) {
