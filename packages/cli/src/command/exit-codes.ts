@@ -1,4 +1,4 @@
-import { isOsmosisError, type OsmosisErrorCode } from '@osmosis/core'
+import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
 
 /** The exit code for invalid flags, configs, entrypoints and datasets. */
 export const wrongUseCode = 2
@@ -8,6 +8,11 @@ export const gateFailedCode = 3
 
 /** The exit code that shells expect of a program that Ctrl-C ended. */
 export const interruptedExitCode = 130
+
+/** The error of a command for arguments, configs and names that it cannot use. */
+export function invalid(message: string): OsmosisError {
+  return new OsmosisError('invalid_config', message)
+}
 
 const codes = new Set<OsmosisErrorCode>(['invalid_config', 'invalid_entrypoint', 'invalid_dataset'])
 

@@ -6,7 +6,9 @@ import {
   type Command,
   type OptionValues,
 } from '@commander-js/extra-typings'
-import { OsmosisError, type EgressOptions } from '@osmosis/core'
+import type { EgressOptions } from '@osmosis/core'
+
+import { invalid } from './exit-codes.ts'
 
 /** The flags of a command, from the function that declares them. */
 export type FlagsOf<Declare extends (...args: never[]) => { opts(): object }> = ReturnType<
@@ -310,8 +312,7 @@ export const addWorkerFlags = adding(workerFlags)
 export function assertWorkerFlags(flags: WorkerProcessFlags): void {
   const { workers, stallTimeout, workerMemory } = flags
   if (workers !== undefined || (stallTimeout ?? workerMemory) === undefined) return
-  throw new OsmosisError(
-    'invalid_config',
+  throw invalid(
     '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
   )
 }
@@ -322,7 +323,7 @@ export function refuseOneOf(
   sentence: (flag: string) => string,
 ): void {
   const [given] = Object.entries(flags).filter(([, value]) => value !== undefined)
-  if (given !== undefined) throw new OsmosisError('invalid_config', sentence(given[0]))
+  if (given !== undefined) throw invalid(sentence(given[0]))
 }
 
 /** Flags of every command that executes rollouts. */

@@ -1,7 +1,7 @@
+import { invalid } from '../command/exit-codes.ts'
 import { once } from 'node:events'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import { listRuns, listTrainings, openRunFolder, trainingWriter } from '@osmosis/eval'
 import { exportReport, startViewer, type ViewerOptions } from '@osmosis/viewer'
 
@@ -49,10 +49,7 @@ export async function evalViewCommand(
     )
   }
   if (name === undefined) {
-    throw new OsmosisError(
-      'invalid_config',
-      'Name the run that is exported, or latest for the newest.',
-    )
+    throw invalid('Name the run that is exported, or latest for the newest.')
   }
   const { location, variant } = await named(name, root)
   const { export: file, transcripts } = flags

@@ -1,3 +1,4 @@
+import { invalid } from '../command/exit-codes.ts'
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
 import {
@@ -230,8 +231,4 @@ function readKey(name: string, environment: NodeJS.ProcessEnv): string {
   throw invalid(
     `The key in ${name} must be visible ASCII characters, without spaces or line breaks.`,
   )
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

@@ -1,10 +1,11 @@
+import { invalid } from '../command/exit-codes.ts'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { text as readAll } from 'node:stream/consumers'
 import { parseEnv } from 'node:util'
 
-import { OsmosisError, errorMessage } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 
 import {
   addToProcess,
@@ -29,7 +30,7 @@ export function readEnvironment(): NodeJS.ProcessEnv {
   const file = fromHere(named)
   const text = readIfThere(file)
   if (text !== undefined) return { ...parseEnv(text), ...given, OSMOSIS_ENV_FILE: file }
-  throw new OsmosisError('invalid_config', `The environment file ${named} does not exist.`)
+  throw invalid(`The environment file ${named} does not exist.`)
 }
 
 /** Adds these defaults to the command and to this process: user code reads `process.env`. */
@@ -99,10 +100,6 @@ function described(file: string): string {
   return file === '-' ? 'the standard input' : file
 }
 
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
-}
-
 /**
  * The values of the secrets that a config requires, from a file or else the environment.
  *
@@ -122,8 +119,7 @@ export async function requiredSecrets(
   }
   const missing = names.filter((name) => !Object.hasOwn(secrets, name))
   if (missing.length === 0) return secrets
-  throw new OsmosisError(
-    'invalid_config',
+  throw invalid(
     `The rollout needs secrets that have no value: ${missing.join(', ')}. Set them in the environment or in .env, or pass --secrets-file <file>.`,
   )
 }

@@ -1,6 +1,7 @@
+import { invalid } from '../command/exit-codes.ts'
 import { readFileSync, statSync } from 'node:fs'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 import { assertApiKey } from '@osmosis/core/http'
 import {
   type ServerShell,
@@ -90,10 +91,6 @@ function assertReadAgain(file: string): void {
   const found = statSync(file, { throwIfNoEntry: false })
   if (found === undefined || found.isFile() || found.isDirectory()) return
   throw invalid(`${file} is not a regular file, so it cannot be read again.`)
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }
 
 /** Listens until the end signal of the command, or a signal of the process, closes the server. */

@@ -1,3 +1,4 @@
+import { invalid } from '../command/exit-codes.ts'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import path from 'node:path'
 
@@ -8,7 +9,7 @@ import {
   type Registration,
   type RegistrationOptions,
 } from '@osmosis/agent-loop'
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 import { readServerEnvironment } from '@osmosis/server'
 
 import { egressOf } from '../command/flags.ts'
@@ -155,8 +156,4 @@ export function isUnreachable(host: string): boolean {
   const family = isIP(host)
   if (family === 0) return host.toLowerCase() === 'localhost'
   return unreachable.check(host, family === 6 ? 'ipv6' : 'ipv4')
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

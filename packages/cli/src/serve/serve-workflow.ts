@@ -1,4 +1,4 @@
-import { OsmosisError } from '@osmosis/core'
+import { invalid } from '../command/exit-codes.ts'
 import type { Entrypoint } from '@osmosis/server/execution'
 import {
   createRolloutServer,
@@ -177,8 +177,4 @@ function assertGroupsAreNamed(
   throw invalid(
     `The grader of ${file} compares the attempts at a row: pass --group-column and --group-size, which define the groups of POST /run.`,
   )
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

@@ -1,5 +1,5 @@
+import { invalid } from '../command/exit-codes.ts'
 import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-typings'
-import { OsmosisError } from '@osmosis/core'
 import type { RewardRule } from '@osmosis/server/execution'
 
 import {
@@ -243,8 +243,4 @@ function assertRunFlags({ run, reward, groupColumn, groupSize }: ServeFlags): vo
   if (groupSize !== undefined && groupColumn === undefined) {
     throw invalid('--group-size needs --group-column, which names the groups.')
   }
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

@@ -1,4 +1,4 @@
-import { OsmosisError } from '@osmosis/core'
+import { invalid } from '../command/exit-codes.ts'
 import type { RowCheck } from '@osmosis/eval'
 import { runWorker } from '@osmosis/server/child'
 
@@ -14,8 +14,7 @@ const { spec, ...options } = JSON.parse(process.argv[2] ?? '{}') as WorkerArgume
 await runWorker(async () => {
   const loaded = await loadEntrypoint(spec)
   if (loaded.kind === 'agent-loop') {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       `--workers is for workflows, and ${loaded.file} exports an agent loop: start several servers of it instead, each on its own port.`,
     )
   }

@@ -1,3 +1,4 @@
+import { invalid } from '../command/exit-codes.ts'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile, realpath } from 'node:fs/promises'
@@ -119,10 +120,6 @@ function readKeys(queuePackage: QueuePackage, file: string): bullmq.QueueKeys {
   return queuePackage.QueueKeys.parse(text)
 }
 
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
-}
-
 /**
  * The URL that `--redis` names, with the password of the environment when it has none.
  *
@@ -131,8 +128,7 @@ function invalid(message: string): OsmosisError {
 export function redisUrl(redis: string, password: string | undefined): URL {
   const url = URL.canParse(redis) ? new URL(redis) : undefined
   if (url === undefined || !/^rediss?:$/.test(url.protocol) || url.hostname === '') {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis with TLS.',
     )
   }

@@ -1,3 +1,4 @@
+import { invalid } from '../command/exit-codes.ts'
 import { randomUUID } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
@@ -35,7 +36,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
   if (problem !== undefined) {
     await link[Symbol.asyncDispose]()
     await close()
-    throw new OsmosisError('invalid_config', problem)
+    throw invalid(problem)
   }
   const slots = backend.load().maxConcurrent ?? defaultConcurrency
   // More rollouts than slots wait for a slot, or for the rest of their group.
@@ -139,7 +140,7 @@ interface OpenTrainer {
 async function openTrainer(flags: WorkerFlags, logger: Logger): Promise<OpenTrainer> {
   if (flags.trinity !== undefined) return openTrinity(flags.trinity, flags, logger)
   const { agentLightning: url, groupColumn, groupSize } = flags
-  if (url === undefined) throw new OsmosisError('invalid_config', 'No trainer is named.')
+  if (url === undefined) throw invalid('No trainer is named.')
   const apiKey = environment()['OSMOSIS_TRAINER_KEY'] || undefined
   assertApiKey(apiKey, 'OSMOSIS_TRAINER_KEY')
   const rows = flags.rows === undefined ? undefined : await loadRows(flags.rows)
@@ -163,8 +164,7 @@ async function openTrainer(flags: WorkerFlags, logger: Logger): Promise<OpenTrai
 async function openTrinity(url: string, flags: WorkerFlags, logger: Logger): Promise<OpenTrainer> {
   const { dataset: file, attempts, groupsPerCommit, epochs, journal } = flags
   if (file === undefined || attempts === undefined || groupsPerCommit === undefined) {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       'Trinity needs a dataset: pass --dataset <file> --attempts <n> --groups-per-commit <n>.',
     )
   }

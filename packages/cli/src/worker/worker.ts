@@ -1,5 +1,5 @@
+import { invalid } from '../command/exit-codes.ts'
 import type { Command } from '@commander-js/extra-typings'
-import { OsmosisError } from '@osmosis/core'
 
 import {
   addEgressFlags,
@@ -194,8 +194,4 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
     throw invalid('--group-size needs --group-column, which names the groups.')
   }
   return 'trainer'
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

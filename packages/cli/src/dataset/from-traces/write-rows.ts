@@ -1,3 +1,4 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
@@ -261,8 +262,4 @@ function regexOf(flag: string, text: string): RegExp {
   } catch (cause) {
     throw invalid(`${flag} must be a regular expression, got '${text}': ${errorMessage(cause)}`)
   }
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

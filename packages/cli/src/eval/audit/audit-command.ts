@@ -1,6 +1,5 @@
 import { userInfo } from 'node:os'
 
-import { OsmosisError } from '@osmosis/core'
 import {
   auditChecks,
   auditRun,
@@ -10,7 +9,7 @@ import {
   type AuditVerdict,
 } from '@osmosis/eval'
 
-import { gateFailedCode } from '../../command/exit-codes.ts'
+import { invalid, gateFailedCode } from '../../command/exit-codes.ts'
 import { printOut } from '../../command/surroundings.ts'
 import type { EvalAuditFlags } from '../audit.ts'
 import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
@@ -101,8 +100,4 @@ function userName(): string {
     // In a container the user may have no entry.
     return ''
   }
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

@@ -1,8 +1,8 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import { formatCount, formatQuantity, type RunReader } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
@@ -153,14 +153,10 @@ async function* conversations(
   }
 }
 
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
-}
-
 /** @throws OsmosisError with code `invalid_config` for an existing file */
 function assertNewFile(file: string | undefined, force: boolean): void {
   if (file === undefined || file === '-' || force || !existsSync(fromHere(file))) return
-  throw new OsmosisError('invalid_config', `${file} exists already. Pass --force to replace it.`)
+  throw invalid(`${file} exists already. Pass --force to replace it.`)
 }
 
 /** @throws OsmosisError with code `invalid_config` for a folder that is not empty */
@@ -168,8 +164,7 @@ async function assertEmptyFolder(folder: string | undefined, force: boolean): Pr
   if (folder === undefined || force || !existsSync(fromHere(folder))) return
   const entries = await readdir(fromHere(folder)).catch(() => ['a file'])
   if (entries.length === 0) return
-  throw new OsmosisError(
-    'invalid_config',
+  throw invalid(
     `${folder} exists already and is not an empty folder. Pass --force to write into it.`,
   )
 }

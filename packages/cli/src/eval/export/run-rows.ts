@@ -1,7 +1,7 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import { readEvalConfig, readRowTexts } from '@osmosis/eval'
 import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
 
@@ -27,8 +27,7 @@ export async function rowTexts(
     if (!existsSync(place) || (await digestOf([place])) !== dataset.sha256) continue
     return (await readRowTexts(place)).filter((_, row) => wanted.has(row))
   }
-  throw new OsmosisError(
-    'invalid_config',
+  throw invalid(
     `The rows of ${name} are in its dataset ${dataset.name}, which was moved or changed since. Pass it as it was, under its name, with --dataset <file>; looked for it as ${places.join(', ')}.`,
   )
 }

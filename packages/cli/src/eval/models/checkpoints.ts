@@ -1,8 +1,8 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import { openLocalLearner } from '@osmosis/train'
 
 import { namedHere } from '../../command/surroundings.ts'
@@ -67,8 +67,4 @@ export async function openCheckpoints(learner: LearnerFile): Promise<OpenCheckpo
     },
     close: () => opened.close(),
   }
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

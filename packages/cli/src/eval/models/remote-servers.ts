@@ -1,3 +1,4 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { availableParallelism } from 'node:os'
 
 import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
@@ -49,10 +50,6 @@ export function evaluationServer(flags: Partial<EvalRunFlags>): EvaluationServer
       areHere: 'the server runs here',
     }),
   }
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }
 
 /** The queue over which an evaluation reaches its workers. */

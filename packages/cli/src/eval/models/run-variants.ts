@@ -1,6 +1,5 @@
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import {
   reportFigures,
   runStatistics,
@@ -9,7 +8,7 @@ import {
   type ReportFigure,
 } from '@osmosis/eval/analysis'
 
-import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { refuseOneOf } from '../../command/flags.ts'
 import { printError, printJson, printOut } from '../../command/surroundings.ts'
 import { styled, tableLines, withCommand, type Cell } from '../../command/terminal-text.ts'
@@ -262,8 +261,4 @@ function estimateText(figure: ReportFigure | undefined, scale: 'plain' | 'share'
 function amountText(figure: ReportFigure | undefined): string {
   const { value = null } = figure ?? {}
   return figure === undefined || value === null ? '' : unitText(value, figure.unit)
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

@@ -1,3 +1,4 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 
@@ -11,7 +12,6 @@ import {
   type PolicyModel,
   type RecordedPolicy,
 } from '@osmosis/controller'
-import { OsmosisError } from '@osmosis/core'
 import {
   assertRowsFit,
   loopRunner,
@@ -334,10 +334,6 @@ async function slotsOf(server: EvaluatedServer): Promise<number | null> {
   const response = await askHealth(server, AbortSignal.timeout(healthMs))
   const health = healthResponseSchema.safeParse(await response.json().catch(() => undefined))
   return health.data?.concurrency.max_concurrent ?? null
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }
 
 /** What the user can do when the policy answers no call. */

@@ -1,4 +1,4 @@
-import { OsmosisError } from '@osmosis/core'
+import { invalid } from '../../command/exit-codes.ts'
 import { itemKey } from '@osmosis/eval'
 import { rolloutName, type RunNote } from '@osmosis/eval/analysis'
 
@@ -40,8 +40,7 @@ async function writeNote(
 ): Promise<void> {
   const [named, ...others] = namedItems(run, rollout)
   if (named === undefined || others.length > 0) {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       `A note belongs to one attempt: write ${rollout}.1 for the first attempt at row ${rollout}.`,
     )
   }

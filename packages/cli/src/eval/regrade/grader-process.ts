@@ -1,3 +1,4 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
@@ -261,8 +262,4 @@ export async function graderSurroundings(
 function absolute(spec: string): string {
   const { file, name } = splitSpec(spec)
   return name === undefined ? fromHere(file) : `${fromHere(file)}:${name}`
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

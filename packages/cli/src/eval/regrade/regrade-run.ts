@@ -12,7 +12,7 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { abortOnInterrupt } from '../../command/process.ts'
 import {
   isInteractive,
@@ -223,8 +223,4 @@ class CountLine {
   end(): void {
     if (this.#shownAt > 0) printError('\r\u001B[K')
   }
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

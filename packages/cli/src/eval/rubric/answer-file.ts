@@ -1,3 +1,4 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { readFile } from 'node:fs/promises'
 
 import { errorMessage, lastAssistantText, OsmosisError } from '@osmosis/core'
@@ -33,8 +34,7 @@ export async function readAnswers(file: string, flags: RubricFlags): Promise<Ans
   if (answers.length === 0 && problems.length === 0) problems.push('contains no answers')
   if (problems.length > 0) throw invalidAnswers(file, problems)
   if (agreeWith !== undefined && answers.every(({ people }) => people === null)) {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       `No row has a human verdict: --agree-with must name a key of the rows or their metadata with pass or fail, true or false, or a score, or a tag; ${agreeWith} is neither.`,
     )
   }

@@ -1,4 +1,4 @@
-import { OsmosisError } from '@osmosis/core'
+import { invalid } from '../../command/exit-codes.ts'
 import type { Grade } from '@osmosis/eval'
 import { shownContent, type RunNote } from '@osmosis/eval/analysis'
 import type { Trajectory } from '@osmosis/protocol/trajectory'
@@ -120,8 +120,4 @@ async function storeScores(
   })
   await reader.addGrades(as, grades)
   return ['eval', 'view', `${command.replace(/@[^@/]*$/, '')}@${as}`]
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

@@ -1,10 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises'
 
-import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError } from '@osmosis/core'
 import { agreementOf, evaluateRubric } from '@osmosis/models'
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
-import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { abortOnInterrupt } from '../../command/process.ts'
 import { fromHere, namedHere, printError, printOut } from '../../command/surroundings.ts'
 import { withCommand } from '../../command/terminal-text.ts'
@@ -140,8 +140,4 @@ function toResult(
   )
   const agreement = verdicts.length === 0 ? null : agreementOf(verdicts)
   return { model, rows, passThreshold, agreement, ...(show === undefined ? {} : { show }) }
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }

@@ -1,7 +1,8 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
+import type { OsmosisError } from '@osmosis/core'
 import {
   assertRunName,
   changedInputs,
@@ -191,8 +192,7 @@ function otherInputs(name: string, changed: readonly InputGroup[]): OsmosisError
   const regrade = changed.includes('code')
     ? ` If only the grader has changed, osmosis eval regrade ${name} grades the stored samples again.`
     : ''
-  return new OsmosisError(
-    'invalid_config',
+  return invalid(
     `The run ${name} cannot be resumed: since it started, these have changed: ${groups}. Pass --fresh to start a new run, which renames the old one to ${name}.1, or another --name.${regrade}`,
   )
 }

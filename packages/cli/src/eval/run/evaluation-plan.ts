@@ -1,3 +1,4 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
@@ -241,10 +242,6 @@ export function selectsRows(flags: Partial<EvalRunFlags>): boolean {
   return [rows, limit, where, sample].some((flag) => flag !== undefined)
 }
 
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
-}
-
 /**
  * Loads eval functions, each named as `rewards.ts:exact`.
  *
@@ -257,8 +254,7 @@ export async function loadScorers(specs: readonly string[]): Promise<Scorer[]> {
   for (const spec of specs) {
     const { file, name } = splitSpec(spec)
     if (name === undefined) {
-      throw new OsmosisError(
-        'invalid_config',
+      throw invalid(
         `--eval-fn must name a file and an export, e.g. rewards.ts:exact; got '${spec}'.`,
       )
     }
@@ -290,10 +286,7 @@ async function loadScorer(spec: string, file: string, name: string): Promise<Sco
 
 function twice(earlier: string, spec: string): OsmosisError {
   const same = earlier === spec ? '' : `, the first time as '${earlier}'`
-  return new OsmosisError(
-    'invalid_config',
-    `--eval-fn names '${spec}' twice${same}. Remove one of them.`,
-  )
+  return invalid(`--eval-fn names '${spec}' twice${same}. Remove one of them.`)
 }
 
 /** A sentence about the configs of the workspace; '' where there are none. */

@@ -15,7 +15,7 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import {
   abortOnInterrupt,
   survivingStrayRejections,
@@ -119,14 +119,10 @@ async function prepare(
   checkpoint: ChosenPolicy | undefined,
 ): Promise<Omit<Preparation, 'hooks'>> {
   if (flags.fresh && flags.retryFailed !== undefined) {
-    throw new OsmosisError(
-      'invalid_config',
-      'Pass either --fresh or --retry-failed: a new run has no failures.',
-    )
+    throw invalid('Pass either --fresh or --retry-failed: a new run has no failures.')
   }
   if (flags.junit === '-') {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       '--junit must name a file. osmosis eval export <run> --junit - prints the results.',
     )
   }

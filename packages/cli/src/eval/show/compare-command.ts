@@ -1,4 +1,3 @@
-import { OsmosisError } from '@osmosis/core'
 import { formatCount, formatQuantity, formatReward, formatShare } from '@osmosis/eval'
 import {
   compareRuns,
@@ -11,7 +10,7 @@ import {
   unitText,
 } from '@osmosis/eval/analysis'
 
-import { gateFailedCode } from '../../command/exit-codes.ts'
+import { invalid, gateFailedCode } from '../../command/exit-codes.ts'
 import { printError, printOut } from '../../command/surroundings.ts'
 import {
   outputWidth,
@@ -43,8 +42,7 @@ export async function evalCompareCommand(
   const root = await runsRoot(flags.output)
   const [before, after] = nameA === undefined ? await lastTwoRuns(root) : [nameA, nameB]
   if (after === undefined) {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       `Name the run that ${nameA} is compared with, or none, which compares the last two.`,
     )
   }
@@ -62,8 +60,7 @@ export async function evalCompareCommand(
     ...(facet !== undefined && { by: facet }),
   })
   if (comparison.difference.rows === 0) {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       `${a.name} and ${b.name} have no row in common that has ${metric === 'pass' ? 'ended' : 'a value'} in both. Rows are the same when their id column is, else when prompt, label and metadata are.`,
     )
   }
@@ -96,7 +93,7 @@ function facetOf({ table, name }: ShownRun, wanted: string): string {
   if (found !== undefined) return found
   const known =
     names.length === 0 ? 'they have no metadata to group by' : `there are ${names.join(', ')}`
-  throw new OsmosisError('invalid_config', `The rows of ${name} have no ${wanted}: ${known}.`)
+  throw invalid(`The rows of ${name} have no ${wanted}: ${known}.`)
 }
 
 function print({ json, markdown }: EvalCompareFlags, runs: ComparedRuns): void {

@@ -1,4 +1,4 @@
-import { OsmosisError } from '@osmosis/core'
+import { invalid } from '../../command/exit-codes.ts'
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { runStatistics } from '@osmosis/eval/analysis'
 
@@ -48,7 +48,7 @@ export async function evalShowCommand(
   if (item !== undefined) {
     if (filter !== undefined) {
       const message = 'Pass a rollout, or --failed, --filter and --sort.'
-      throw new OsmosisError('invalid_config', message)
+      throw invalid(message)
     }
     await showItems(namedItems(run, item), flags)
   } else if (filter === undefined) {

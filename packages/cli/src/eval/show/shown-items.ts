@@ -1,4 +1,4 @@
-import { OsmosisError } from '@osmosis/core'
+import { invalid } from '../../command/exit-codes.ts'
 import type { Stored } from '@osmosis/eval'
 import {
   parseQuery,
@@ -47,7 +47,7 @@ export async function filterItems(run: ShownRun, filter: string): Promise<ShownI
   const [problem] = problems
   if (problem !== undefined) {
     // A part of a filter would list other rollouts.
-    throw new OsmosisError('invalid_config', `Cannot filter by ${filter}: ${problem}`)
+    throw invalid(`Cannot filter by ${filter}: ${problem}`)
   }
   const query = parseQuery(filter, table, { found: await findInTranscripts(run, words) })
   const byItem = new Map(itemsOf(run).map((shown) => [shown.item, shown]))
@@ -80,8 +80,7 @@ async function findInTranscripts(
 export function namedItems(run: ShownRun, name: string): ShownItem[] {
   const named = parseRolloutName(name)
   if (named === undefined) {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       `A rollout is named by its row, counted from 0, and its attempt, counted from 1, such as 12 or 12.1, got ${name}.`,
     )
   }
@@ -90,8 +89,7 @@ export function namedItems(run: ShownRun, name: string): ShownItem[] {
   const { manifest } = run.reader
   if (ofRow.length === 0) {
     const isKnown = manifest.rows.some(({ source_row: own }) => own === row)
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       isKnown
         ? `No rollout of row ${row} has ended in ${run.name} yet.`
         : `Row ${row} is not in ${run.name}, which has ${rowsText(run)}.`,
@@ -101,7 +99,7 @@ export function namedItems(run: ShownRun, name: string): ShownItem[] {
   const found = ofRow.filter(({ event }) => event.run_index === attempt)
   if (found.length > 0) return found
   const known = ofRow.map((shown) => itemName(shown)).join(', ')
-  throw new OsmosisError('invalid_config', `${run.name} has no rollout ${name}, but ${known}.`)
+  throw invalid(`${run.name} has no rollout ${name}, but ${known}.`)
 }
 
 /** `rows 0-4, 7`: the first ranges of rows. */

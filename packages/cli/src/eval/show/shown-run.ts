@@ -1,7 +1,7 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { readFileSync, existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import {
   gradedEvents,
   openRun,
@@ -125,7 +125,7 @@ export async function assertVariant(run: RunFolder, variant: string): Promise<vo
     known.length === 0
       ? 'it has no re-gradings'
       : `there are ${known.map((one) => `${run.name}@${one}`).join(', ')}`
-  throw new OsmosisError('invalid_config', `There is no ${run.name}@${variant}: ${others}.`)
+  throw invalid(`There is no ${run.name}@${variant}: ${others}.`)
 }
 
 /**
@@ -204,8 +204,7 @@ export async function findRun(name: string, root: string): Promise<FoundRun> {
 export async function lastTwoRuns(root: string): Promise<readonly [string, string]> {
   const [after, before] = (await listRuns(root)).filter(({ problem }) => problem === null)
   if (after !== undefined && before !== undefined) return [before.location, after.location]
-  throw new OsmosisError(
-    'invalid_config',
+  throw invalid(
     `A comparison needs two runs, and ${root} has ${after === undefined ? 'none' : `only ${after.name}`}: osmosis eval run starts one.`,
   )
 }
@@ -243,8 +242,7 @@ async function commandName(location: string): Promise<string> {
 async function newest(runs: readonly ListedRun[], root: string): Promise<ListedRun> {
   const [run] = runs
   if (run !== undefined) return run
-  throw new OsmosisError(
-    'invalid_config',
+  throw invalid(
     `There are no runs in ${root}: osmosis eval run starts one, and --output names another folder.${await trainingsText(root)}`,
   )
 }
@@ -255,16 +253,10 @@ async function byName(runs: readonly ListedRun[], name: string, root: string): P
   const [one, ...others] = runs.filter((run) => run.name.startsWith(name))
   if (one !== undefined && others.length === 0) return one
   if (one !== undefined) {
-    throw new OsmosisError(
-      'invalid_config',
-      `The names of several runs begin with ${name}: ${namesOf([one, ...others])}.`,
-    )
+    throw invalid(`The names of several runs begin with ${name}: ${namesOf([one, ...others])}.`)
   }
   const known = runs.length === 0 ? 'there are none' : `there are ${namesOf(runs)}`
-  throw new OsmosisError(
-    'invalid_config',
-    `There is no run ${name} in ${root}: ${known}.${await trainingsText(root)}`,
-  )
+  throw invalid(`There is no run ${name} in ${root}: ${known}.${await trainingsText(root)}`)
 }
 
 /** The trainings beside the runs, for messages; empty when there are none. */

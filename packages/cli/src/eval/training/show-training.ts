@@ -1,6 +1,6 @@
+import { invalid } from '../../command/exit-codes.ts'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import { openRun, readTrainingJournal, trainingRuns } from '@osmosis/eval'
 import { rowHistories, stepRows, toRunDocument, type RowHistory } from '@osmosis/eval/analysis'
 
@@ -41,8 +41,7 @@ export async function showTraining(
 
 async function historyOf({ name, location }: FoundTraining, row: string): Promise<RowHistory> {
   if (!/^\d+$/.test(row)) {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       `Of a training a row can be shown, by its position in the dataset, such as 12; got ${row}. An attempt is in a step: osmosis eval show ${name}/step-0001 ${row}`,
     )
   }
@@ -55,8 +54,7 @@ async function historyOf({ name, location }: FoundTraining, row: string): Promis
   }
   const found = rowHistories(read).find((history) => history.row === Number(row))
   if (found !== undefined) return found
-  throw new OsmosisError(
-    'invalid_config',
+  throw invalid(
     `No step of ${name} has drawn row ${row}: there are ${steps.length} steps, and rows count from 0.`,
   )
 }

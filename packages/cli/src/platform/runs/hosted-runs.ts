@@ -1,7 +1,8 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { writeFile } from 'node:fs/promises'
 
 import type { Command } from '@commander-js/extra-typings'
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 import type { JsonObject, PlatformClient, PlatformError } from '@osmosis/platform'
 
 import { example, groups, type FlagsOf } from '../../command/flags.ts'
@@ -172,7 +173,7 @@ async function writeOutput(file: string, text: string): Promise<void> {
     await writeFile(fromHere(file), text)
   } catch (error) {
     const message = `Cannot write the result to ${file}: ${errorMessage(error)}`
-    throw new OsmosisError('invalid_config', message)
+    throw invalid(message)
   }
 }
 

@@ -1,7 +1,7 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import { formatCount } from '@osmosis/eval'
 import {
   openTinkerLearner,
@@ -29,15 +29,13 @@ export function trainTinkerCommand(configFile: string, flags: TrainTinkerFlags):
   hideSecrets({ [keyVariable]: apiKey })
   return runTraining('tinker', configFile, flags, (plan) => {
     if (apiKey === undefined && flags.url === undefined) {
-      throw new OsmosisError(
-        'invalid_config',
+      throw invalid(
         `${hostedUrl} needs a key: set ${keyVariable} in the environment or in .env, or pass --url with a service of your own.`,
       )
     }
     const { kl = 0, importance_cap: cap } = plan.config.training
     if (kl > 0 || cap !== undefined) {
-      throw new OsmosisError(
-        'invalid_config',
+      throw invalid(
         `A Tinker service has no ${kl > 0 ? 'penalty' : 'importance weights'}: remove training.${kl > 0 ? 'kl' : 'importance_cap'} from the config.`,
       )
     }

@@ -8,12 +8,12 @@ import {
   type WatchedPolicy,
   type ServerAddress,
 } from '@osmosis/controller'
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 import { type DatasetRow, readDataset, selectRows } from '@osmosis/eval'
 import { serve } from '@osmosis/server'
 
 import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
-import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { writeOutput, assertLogFolder, assertOutputFile } from '../../command/output-files.ts'
 import {
   printError,
@@ -55,13 +55,10 @@ export async function testCommand(flags: TestFlags): Promise<number> {
 
 async function test(flags: TestFlags): Promise<number> {
   if (flags.row !== undefined && !flags.interactive) {
-    throw new OsmosisError('invalid_config', '--row can only be used with --interactive.')
+    throw invalid('--row can only be used with --interactive.')
   }
   if (flags.interactive && (flags.output !== undefined || flags.quiet)) {
-    throw new OsmosisError(
-      'invalid_config',
-      '--output and --quiet cannot be used with --interactive.',
-    )
+    throw invalid('--output and --quiet cannot be used with --interactive.')
   }
   return closing(await choosePolicy(flags, readEnvironment()), async ({ policy, name }) => {
     const loaded = await loadEntrypoint(flags.module)
@@ -115,8 +112,7 @@ async function testWorkflow(
   const { maxTurns, maxTokens, temperature, log, interactive } = flags
   const ofLoops = { maxTurns, maxTokens, temperature, log, interactive }
   if (Object.values(ofLoops).some((value) => value !== undefined)) {
-    throw new OsmosisError(
-      'invalid_config',
+    throw invalid(
       '--max-turns, --max-tokens, --temperature, --log and --interactive are for agent loops. Set them in the workflow.',
     )
   }
@@ -125,10 +121,7 @@ async function testWorkflow(
   const options = { entrypoint: fromHere(file), folder: workingFolder(), env: readEnvironment() }
   return closing(await startServerProcess(options, signal), async (server) => {
     if (server.groupMinSize !== null) {
-      throw new OsmosisError(
-        'invalid_config',
-        'The grader compares the attempts at a row: run several with osmosis eval run.',
-      )
+      throw invalid('The grader compares the attempts at a row: run several with osmosis eval run.')
     }
     return closing(await createController({ policy: watched, server }), async (controller) => {
       const run = async (row: DatasetRow): Promise<RowResult> =>

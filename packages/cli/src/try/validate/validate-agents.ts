@@ -1,11 +1,11 @@
-import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError } from '@osmosis/core'
 
 import { entrypointFindings, variableFindings } from '../../checks/entrypoint-checks.ts'
 import { exitCodeOf, fail, findingLines, warn, type CheckFinding } from '../../checks/finding.ts'
 import { triedFindings, tryRollout } from '../../checks/rollout-checks.ts'
 import { probe } from '../../checks/scripted-probe.ts'
 import { configFinding } from '../../checks/workspace-checks.ts'
-import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
 import { printJson, printOut, workingFolder } from '../../command/surroundings.ts'
 import { planEvaluation, type EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
@@ -27,7 +27,7 @@ export async function validateCommand(
 ): Promise<number> {
   if (name !== undefined && flags.module !== undefined) {
     const message = 'Name either a rollout of the workspace, or --module.'
-    throw new OsmosisError('invalid_config', message)
+    throw invalid(message)
   }
   const targets = await findTargets(name, flags)
   const interrupt = abortOnInterrupt()

@@ -1,7 +1,7 @@
+import { invalid } from '../../command/exit-codes.ts'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import { findWorkspaceRoot } from '@osmosis/eval'
 
 import { workspaceConfigs, type ConfigFile } from '../../checks/workspace-checks.ts'
@@ -51,8 +51,4 @@ export async function findTargets(
     const evalConfig = own.find(({ kind }) => kind === 'eval')?.file
     return { name: rollout, configs: own, evalConfig, module: undefined }
   })
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
 }
