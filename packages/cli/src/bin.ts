@@ -15,7 +15,7 @@ if (isOlder(process.versions.node, needed)) {
   exitDespiteThreads()
   if (process.argv[2] === 'serve') (await import('./serve/server-channel.ts')).endWithParent()
   const { breakUpCommands } = await import('./command/github-commands.ts')
-  const { environment } = await import('./command/surroundings.ts')
+  const { environment } = await import('./command/command-context.ts')
   breakUpCommands(environment())
   // The command continues when the reader of its output has closed the pipe.
   ignoreBrokenPipe()

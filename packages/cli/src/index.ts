@@ -1,2 +1,2 @@
 export { main } from './main.ts'
-export type { InputStream, OutputStream, CommandSurroundings } from './command/surroundings.ts'
+export type { InputStream, OutputStream, CommandContext } from './command/command-context.ts'

@@ -6,8 +6,8 @@ import {
   printError,
   runWithin,
   standardError,
-  type CommandSurroundings,
-} from './command/surroundings.ts'
+  type CommandContext,
+} from './command/command-context.ts'
 import { isWrongUse, wrongUseCode } from './command/exit-codes.ts'
 import { wrapped } from './command/terminal-text.ts'
 import { createProgram, packageVersion } from './program.ts'
@@ -17,13 +17,13 @@ import { createProgram, packageVersion } from './program.ts'
  * serve until a signal ends the process. Results go to stdout; progress and errors go to stderr.
  *
  * @param args - the arguments after `osmosis` on the command line
- * @param surroundings - its streams, variables and folder. Default: those of this process
+ * @param context - its streams, variables and folder. Default: those of this process
  */
 export async function main(
   args: readonly string[],
-  surroundings: CommandSurroundings = {},
+  context: CommandContext = {},
 ): Promise<number | undefined> {
-  return runWithin(surroundings, () => runCommand(args))
+  return runWithin(context, () => runCommand(args))
 }
 
 async function runCommand(args: readonly string[]): Promise<number | undefined> {

@@ -11,7 +11,7 @@ import {
   standardError,
   standardOutput,
   type OutputStream,
-} from './command/surroundings.ts'
+} from './command/command-context.ts'
 import { addDoctorCommand } from './doctor/doctor.ts'
 import { addEvalAuditCommand } from './eval/audit.ts'
 import { addEvalCompareCommand } from './eval/compare.ts'

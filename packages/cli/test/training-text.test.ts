@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 
-import { runWithin } from '../src/command/surroundings.ts'
+import { runWithin } from '../src/command/command-context.ts'
 import { stepText } from '../src/train/run/training-text.ts'
 
 const record = {

@@ -125,8 +125,8 @@ export async function policyFindings(
     }
     for (const [name, policy] of config.policies) {
       const open = async (): Promise<ChosenPolicy> => {
-        const surroundings = { workspace: config, folder: workspace, model: 'osmosis-rollout' }
-        return openPolicy(policyChoice({ policy: name }, surroundings), environment)
+        const defaults = { workspace: config, folder: workspace, model: 'osmosis-rollout' }
+        return openPolicy(policyChoice({ policy: name }, defaults), environment)
       }
       findings.push(await policyFinding(name, { policy, open, online }))
     }

@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { fromHere, namedHere } from './surroundings.ts'
+import { resolvePath, displayPath } from './command-context.ts'
 import { withCommand } from './terminal-text.ts'
 
 /** The flag that names a file, and a name for the example in its messages. */
@@ -25,15 +25,15 @@ export async function assertOutputFile(
   if (file === undefined) return
   // An unset shell variable leaves an empty name.
   if (file === '') throw invalid(`${flag} must name a file, e.g. ${name}; it is empty.`)
-  const there = await stat(namedHere(file)).catch(() => undefined)
+  const there = await stat(displayPath(file)).catch(() => undefined)
   if (there?.isDirectory() || file.endsWith('/')) {
     throw invalid(`${flag} must name a file, e.g. ${path.join(file, name)}; ${file} is a folder.`)
   }
   // The reader of a pipe would take the first close for the end of the output.
   if (there?.isFile() === false) return
   await orUnwritable(file, flag, async () => {
-    await mkdir(path.dirname(fromHere(file)), { recursive: true })
-    await (await open(namedHere(file), 'a')).close()
+    await mkdir(path.dirname(resolvePath(file)), { recursive: true })
+    await (await open(displayPath(file), 'a')).close()
   })
 }
 
@@ -44,7 +44,7 @@ export async function assertOutputFile(
  */
 export async function writeOutput(file: string, document: object): Promise<void> {
   await orUnwritable(file, '--output', () =>
-    writeFile(namedHere(file), `${JSON.stringify(document, null, 2)}\n`),
+    writeFile(displayPath(file), `${JSON.stringify(document, null, 2)}\n`),
   )
 }
 
@@ -61,8 +61,8 @@ export async function assertLogFolder(folder: string | undefined): Promise<void>
     throw invalid('--log must name a folder, e.g. traces; it is empty.')
   }
   try {
-    await mkdir(namedHere(folder), { recursive: true })
-    await access(namedHere(folder), constants.W_OK | constants.X_OK)
+    await mkdir(displayPath(folder), { recursive: true })
+    await access(displayPath(folder), constants.W_OK | constants.X_OK)
   } catch (error) {
     throw invalid(`--log cannot be written to ${folder}: ${errorMessage(error)}`, error)
   }

@@ -12,11 +12,11 @@ import { interruptedExitCode } from './exit-codes.ts'
 import {
   endSignal,
   printError,
-  withSurroundings,
+  inCommandContext,
   oneLine,
   environment,
   workingFolder,
-} from './surroundings.ts'
+} from './command-context.ts'
 
 /**
  * Calls `use` with a resource and always closes it afterwards. It replaces `await using`, which Node.js 22
@@ -38,7 +38,7 @@ export function abortOnInterrupt(): { signal: AbortSignal; release: () => void }
   const abort = new AbortController()
   const ended = new AbortController()
   const given = endSignal()
-  const onSignal = withSurroundings((): void => {
+  const onSignal = inCommandContext((): void => {
     if (abort.signal.aborted) process.exit(interruptedExitCode)
     printError('\nStopping: cancelling running work. Press Ctrl-C again to stop immediately.\n')
     abort.abort(new OsmosisError('cancelled', 'interrupted'))
@@ -69,7 +69,7 @@ export function abortOnInterrupt(): { signal: AbortSignal; release: () => void }
  * process and lose the work done so far.
  */
 export async function survivingStrayRejections<T>(work: () => Promise<T>): Promise<T> {
-  const onRejection = withSurroundings(warn)
+  const onRejection = inCommandContext(warn)
   process.on('unhandledRejection', onRejection)
   try {
     return await work()

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 
 import { readEnvironment, isRunByPackageManager } from '../inputs/environment.ts'
-import { showsColours, standardOutput } from './surroundings.ts'
+import { showsColours, standardOutput } from './command-context.ts'
 
 /** A text in a format such as `red` or `['bold', 'red']`; plain when the output has no colours. */
 export function styled(format: Parameters<typeof styleText>[0], text: string): string {

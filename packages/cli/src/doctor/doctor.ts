@@ -7,7 +7,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import type { CheckFinding } from '../checks/finding.ts'
 import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
-import { fromHere, printJson, printOut, workingFolder } from '../command/surroundings.ts'
+import { resolvePath, printJson, printOut, workingFolder } from '../command/command-context.ts'
 import { readEnvironment } from '../inputs/environment.ts'
 
 function declareDoctor(program: Command) {
@@ -70,7 +70,7 @@ async function machineAndWorkspace({
   const { configFinding, policyFindings, secretFindings, workspaceConfigs } =
     await import('../checks/workspace-checks.ts')
   const environment = readEnvironment()
-  const toml = fromHere('osmosis.toml')
+  const toml = resolvePath('osmosis.toml')
   const created = fix === true ? await createFolders(await findWorkspaceRoot(toml)) : []
   const workspace = await findWorkspaceRoot(toml)
   const root = nearestPackage(workspace ?? workingFolder())

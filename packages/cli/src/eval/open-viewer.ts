@@ -9,10 +9,10 @@ import { openBrowserAt, keepYoungGenerationSmall } from '../command/process.ts'
 import {
   endSignal,
   isInteractive,
-  namedHere,
+  displayPath,
   printError,
   printOut,
-} from '../command/surroundings.ts'
+} from '../command/command-context.ts'
 import { canRegrade, regradeForPage } from './regrade/regrade-run.ts'
 import { findRun, runsRoot, assertVariant } from './show/shown-run.ts'
 import { findTraining, trainingsRoot } from './training/find-training.ts'
@@ -56,7 +56,7 @@ export async function evalViewCommand(
   const chosen = variant === undefined ? {} : { variant }
   const written = await exportReport({
     run: location,
-    file: namedHere(file),
+    file: displayPath(file),
     transcripts,
     ...chosen,
   })

@@ -11,7 +11,7 @@ import { providerModel, providerOf } from '@osmosis/models'
 
 import { loadModule, moduleFile } from './load-module.ts'
 import type { PolicyFlags } from '../command/flags.ts'
-import { fromHere, hideSecrets, workingFolder } from '../command/surroundings.ts'
+import { resolvePath, hideSecrets, workingFolder } from '../command/command-context.ts'
 
 /** The selected policy: a module that exports one, or a model of an endpoint or a provider. */
 export type PolicyChoice =
@@ -50,7 +50,7 @@ export interface ChosenPolicy extends AsyncDisposable {
 }
 
 /** What a policy is chosen from besides the flags. */
-export interface PolicySurroundings {
+export interface PolicyDefaults {
   readonly workspace: WorkspaceConfig
   /** Default name of the model. */
   readonly model?: string
@@ -67,12 +67,12 @@ export async function choosePolicy(
   flags: PolicyFlags,
   environment: NodeJS.ProcessEnv,
 ): Promise<ChosenPolicy> {
-  return openPolicy(policyChoice(flags, { workspace: await workspaceHere() }), environment)
+  return openPolicy(policyChoice(flags, { workspace: await currentWorkspace() }), environment)
 }
 
 /** The config of the workspace that the working folder belongs to; empty outside of one. */
-export async function workspaceHere(): Promise<WorkspaceConfig> {
-  const root = await findWorkspaceRoot(fromHere('osmosis.toml'))
+export async function currentWorkspace(): Promise<WorkspaceConfig> {
+  const root = await findWorkspaceRoot(resolvePath('osmosis.toml'))
   return root === undefined
     ? { policies: new Map(), prices: new Map(), defaultPolicy: null, queue: null }
     : readWorkspaceConfig(root)
@@ -83,7 +83,7 @@ export async function workspaceHere(): Promise<WorkspaceConfig> {
  *
  * @throws OsmosisError with code `invalid_config`
  */
-export function policyChoice(flags: PolicyFlags, surroundings: PolicySurroundings): PolicyChoice {
+export function policyChoice(flags: PolicyFlags, defaults: PolicyDefaults): PolicyChoice {
   if (flags.policy !== undefined && flags.baseUrl !== undefined) {
     throw invalid('Pass either --policy or --base-url: one policy answers all model calls.')
   }
@@ -91,11 +91,11 @@ export function policyChoice(flags: PolicyFlags, surroundings: PolicySurrounding
   if (flags.baseUrl !== undefined) {
     return endpointChoice({ baseUrl: flags.baseUrl, model: null, apiKeyEnv: null })
   }
-  const name = flags.policy ?? surroundings.workspace.defaultPolicy
-  const policy = name === null ? undefined : namedPolicy(name, surroundings.workspace)
+  const name = flags.policy ?? defaults.workspace.defaultPolicy
+  const policy = name === null ? undefined : namedPolicy(name, defaults.workspace)
   if (policy?.kind === 'endpoint') return endpointChoice(policy)
   if (policy?.kind === 'provider') return providerChoice(model ?? policy.model, policy.apiKeyEnv)
-  const named = model ?? (policy === undefined ? surroundings.model : undefined)
+  const named = model ?? (policy === undefined ? defaults.model : undefined)
   if (flags.policy === undefined && named !== undefined && providerOf(named) !== undefined) {
     return providerChoice(named, null)
   }
@@ -112,14 +112,14 @@ export function policyChoice(flags: PolicyFlags, surroundings: PolicySurrounding
   )
 
   function providerChoice(requested: string, configuredKey: string | null): PolicyChoice {
-    const { folder = workingFolder() } = surroundings
+    const { folder = workingFolder() } = defaults
     return { kind: 'provider', model: requested, apiKeyEnv: apiKeyEnv ?? configuredKey, folder }
   }
 
   function endpointChoice(
     endpoint: Pick<EndpointConfig, 'baseUrl' | 'model' | 'apiKeyEnv'>,
   ): PolicyChoice {
-    const requested = model ?? endpoint.model ?? surroundings.model
+    const requested = model ?? endpoint.model ?? defaults.model
     if (requested === undefined) {
       throw invalid('Pass --model: the endpoint needs the name of a model.')
     }
@@ -143,7 +143,7 @@ type EndpointConfig = Extract<PolicyConfig, { kind: 'endpoint' }>
 function namedPolicy(name: string, { policies }: WorkspaceConfig): PolicyConfig {
   const policy = policies.get(name)
   if (policy !== undefined) return policy
-  const file = fromHere(name)
+  const file = resolvePath(name)
   // A name that looks like a path is a path; loading it reports a missing file.
   if (/[./\\]/.test(name) || isModule(name)) return { kind: 'module', module: name, file }
   const names = [...policies.keys()].join(', ') || 'none'

@@ -10,11 +10,11 @@ import { errorMessage } from '@osmosis/core'
 import {
   addToProcess,
   environment,
-  fromHere,
+  resolvePath,
   workingFolder,
-  namedHere,
+  displayPath,
   standardInput,
-} from '../command/surroundings.ts'
+} from '../command/command-context.ts'
 
 /**
  * The environment of a command: its variables, and as defaults those of the file that
@@ -27,7 +27,7 @@ export function readEnvironment(): NodeJS.ProcessEnv {
   const named = given['OSMOSIS_ENV_FILE']
   if (!named) return { ...nearestEnvFile(workingFolder()), ...given }
   // Absolute for processes that are started in another folder.
-  const file = fromHere(named)
+  const file = resolvePath(named)
   const text = readIfThere(file)
   if (text !== undefined) return { ...parseEnv(text), ...given, OSMOSIS_ENV_FILE: file }
   throw invalid(`The environment file ${named} does not exist.`)
@@ -84,7 +84,7 @@ export async function readSecretsFile(file: string): Promise<ReadonlyMap<string,
 
 async function contentOf(file: string): Promise<string> {
   try {
-    return file === '-' ? await readAll(standardInput()) : await readFile(namedHere(file), 'utf8')
+    return file === '-' ? await readAll(standardInput()) : await readFile(displayPath(file), 'utf8')
   } catch (cause) {
     throw invalid(`Cannot read the secrets from ${described(file)}: ${errorMessage(cause)}`)
   }

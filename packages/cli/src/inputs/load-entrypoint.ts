@@ -10,7 +10,7 @@ import {
 import { OsmosisError, errorMessage } from '@osmosis/core'
 import { discoverEntrypoint, type Entrypoint } from '@osmosis/server/execution'
 
-import { printError } from '../command/surroundings.ts'
+import { printError } from '../command/command-context.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'
 
 /** What a module exports to be served, and its path for messages. */

@@ -5,7 +5,7 @@ import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
-import { workingFolder, fromHere } from '../command/surroundings.ts'
+import { workingFolder, resolvePath } from '../command/command-context.ts'
 import { readEnvironment } from './environment.ts'
 
 /** The parts of a name like `server.ts:agentLoop`. */
@@ -109,7 +109,7 @@ function exportsOf(namespace: Record<string, unknown>): Record<string, unknown> 
  * @throws OsmosisError with code `invalid_entrypoint` when there is none
  */
 export function moduleFile(what: string, name: string): string {
-  const fullPath = fromHere(name)
+  const fullPath = resolvePath(name)
   const isModule = extensions.includes(path.extname(fullPath))
   if (statSync(fullPath, { throwIfNoEntry: false })?.isDirectory()) {
     throw new OsmosisError(

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 
 import type { RunManifest } from '@osmosis/eval/analysis'
 
-import { environment } from '../command/surroundings.ts'
+import { environment } from '../command/command-context.ts'
 
 /** The version of this command. */
 export function packageVersion(): string {

@@ -5,7 +5,7 @@ import type { DeviceCode, Identity, LoginWarning, Scope } from '@osmosis/platfor
 
 import { example, groups, type FlagsOf } from '../command/flags.ts'
 import { openBrowser } from '../command/process.ts'
-import { isInteractive } from '../command/surroundings.ts'
+import { isInteractive } from '../command/command-context.ts'
 import { onPlatform, platformCommand, type ProgramSettings } from './platform-flags.ts'
 import type { PlatformSession } from './platform-session.ts'
 

@@ -2,7 +2,7 @@ import { isOsmosisError } from '@osmosis/core'
 import { PlatformError, type JsonObject, type Page } from '@osmosis/platform'
 
 import { Redaction } from '../command/redaction.ts'
-import { printError, printOut } from '../command/surroundings.ts'
+import { printError, printOut } from '../command/command-context.ts'
 
 /** The result of a command that changes something. */
 export interface Operation {

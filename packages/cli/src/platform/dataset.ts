@@ -5,7 +5,7 @@ import type { Command } from '@commander-js/extra-typings'
 import type { JsonObject, PlatformClient } from '@osmosis/platform'
 
 import { countFrom, example, groups, type FlagsOf } from '../command/flags.ts'
-import { fromHere, namedHere, workingFolder } from '../command/surroundings.ts'
+import { resolvePath, displayPath, workingFolder } from '../command/command-context.ts'
 import { readEnvironment } from '../inputs/environment.ts'
 import {
   addListFlags,
@@ -145,7 +145,7 @@ async function uploadFile(
   }
   const storage = new Storage({ signal })
   try {
-    const dataset = await uploadDataset(client, namedHere(file), {
+    const dataset = await uploadDataset(client, displayPath(file), {
       storage,
       overwrite,
       signal,
@@ -252,21 +252,21 @@ async function downloadFile(
   }
   const { url, fileName } = await downloadAddress(client, name)
   const own = path.basename(fileName ?? shown(datasetName)) || 'dataset'
-  const isFolder = (await stat(fromHere(given ?? '.')).catch(() => undefined))?.isDirectory()
+  const isFolder = (await stat(resolvePath(given ?? '.')).catch(() => undefined))?.isDirectory()
   const file = isFolder ? path.join(given ?? '', own) : (given ?? own)
-  if (!overwrite && (await stat(fromHere(file)).catch(() => undefined)) !== undefined) {
+  if (!overwrite && (await stat(resolvePath(file)).catch(() => undefined)) !== undefined) {
     throw new PlatformError('CONFLICT', `${file} already exists: pass --overwrite, or --output.`)
   }
   const storage = new Storage({ signal: session.signal })
   try {
-    await storage.download(url, namedHere(file))
+    await storage.download(url, displayPath(file))
   } finally {
     await storage.close()
   }
   session.output.operation({
     status: 'success',
     operation: 'dataset.download',
-    resource: { ...described(dataset), output_path: fromHere(file) },
+    resource: { ...described(dataset), output_path: resolvePath(file) },
     message: `Downloaded to ${file}.`,
   })
 }

@@ -31,7 +31,7 @@ import {
   standardError,
   standardInput,
   workingFolder,
-} from '../command/surroundings.ts'
+} from '../command/command-context.ts'
 import { CommandOutput } from './command-output.ts'
 
 const versionWarnings: Readonly<Record<string, string>> = {

@@ -4,7 +4,7 @@ import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-
 import type { JsonObject, Page, PlatformClient } from '@osmosis/platform'
 
 import { addPythonName, example, groups, type FlagsOf } from '../command/flags.ts'
-import { standardInput } from '../command/surroundings.ts'
+import { standardInput } from '../command/command-context.ts'
 import {
   addListFlags,
   onPlatform,

@@ -8,7 +8,7 @@ import { readDataset, type DatasetRow } from '@osmosis/eval'
 import { PlatformError } from '@osmosis/platform'
 
 import type { DatasetFit } from '../inputs/entrypoint-process.ts'
-import { fromHere, namedHere } from '../command/surroundings.ts'
+import { resolvePath, displayPath } from '../command/command-context.ts'
 
 /** The result of checking a file before its upload; the keys are those of `--json`. */
 export interface DatasetVerdict {
@@ -39,7 +39,7 @@ export async function validateDataset(
   file: string,
   fitOf?: (rows: readonly DatasetRow[]) => Promise<DatasetFit>,
 ): Promise<DatasetVerdict> {
-  const found = await stat(fromHere(file)).catch(() => undefined)
+  const found = await stat(resolvePath(file)).catch(() => undefined)
   if (!found?.isFile())
     throw new PlatformError('VALIDATION', `${file} does not exist, or is not a file.`)
   const extension = path.extname(file).slice(1).toLowerCase()
@@ -52,7 +52,7 @@ export async function validateDataset(
   else {
     const { rows, problems } = await readRows(file)
     // Read again as rollouts get it, with integers beyond 2^53 as text.
-    const fit = await fitOf?.(problems.length === 0 ? await readDataset(namedHere(file)) : [])
+    const fit = await fitOf?.(problems.length === 0 ? await readDataset(displayPath(file)) : [])
     errors.push(...problems, ...(fit?.problems ?? []))
     warnings.push(...(fit?.warnings ?? []))
     if (problems.length === 0) errors.push(...(await contentErrors(file, rows, extension)))
@@ -72,7 +72,7 @@ async function readRows(
   file: string,
 ): Promise<{ rows: readonly DatasetRow[]; problems: readonly string[] }> {
   try {
-    return { rows: await readDataset(namedHere(file), { largeIntegers: 'bigint' }), problems: [] }
+    return { rows: await readDataset(displayPath(file), { largeIntegers: 'bigint' }), problems: [] }
   } catch (error) {
     if (!isOsmosisError(error)) throw error
     // The first line names the file; the other lines are the problems.
@@ -140,7 +140,7 @@ async function keyErrors(file: string): Promise<string[]> {
   const errors: string[] = []
   let expected: string | undefined
   let number = 0
-  for await (const line of createInterface({ input: createReadStream(namedHere(file)) })) {
+  for await (const line of createInterface({ input: createReadStream(displayPath(file)) })) {
     number += 1
     const text = line.replace(/^\uFEFF/, '').trim()
     if (text === '') continue

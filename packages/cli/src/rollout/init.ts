@@ -22,7 +22,12 @@ import {
 } from '@osmosis/create'
 
 import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
-import { fromHere, isInteractive, printError, workingFolder } from '../command/surroundings.ts'
+import {
+  resolvePath,
+  isInteractive,
+  printError,
+  workingFolder,
+} from '../command/command-context.ts'
 import { readEnvironment } from '../inputs/environment.ts'
 
 function declareInit(rollouts: Command) {
@@ -126,7 +131,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
 /** The workspace, else the nearest folder with a package.json, which becomes a workspace. */
 async function workspaceRoot(): Promise<string> {
   const { findWorkspaceRoot } = await import('@osmosis/eval')
-  const workspace = await findWorkspaceRoot(fromHere('osmosis.toml'))
+  const workspace = await findWorkspaceRoot(resolvePath('osmosis.toml'))
   if (workspace !== undefined && existsSync(path.join(workspace, 'package.json'))) return workspace
   for (let folder = workingFolder(); ; folder = path.dirname(folder)) {
     if (existsSync(path.join(folder, 'package.json'))) return folder

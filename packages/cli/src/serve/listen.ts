@@ -13,7 +13,7 @@ import {
 } from '@osmosis/server'
 
 import type { LogFlags } from '../command/flags.ts'
-import { endSignal, fromHere, namedHere, standardError } from '../command/surroundings.ts'
+import { endSignal, resolvePath, displayPath, standardError } from '../command/command-context.ts'
 import type { ServeFlags } from './serve.ts'
 
 /**
@@ -49,7 +49,7 @@ export function awaitKeyFile(file: string | undefined): void {
 export function followKeyFile(server: ServerShell, file: string | undefined): void {
   if (file === undefined || endSignal() !== undefined) return
   // User code may change the folder of the process.
-  const absolute = fromHere(file)
+  const absolute = resolvePath(file)
   const readAgain = (): void => {
     try {
       assertReadAgain(absolute)
@@ -69,17 +69,17 @@ export function followKeyFile(server: ServerShell, file: string | undefined): vo
 function keysIn(file: string): readonly [string, ...string[]] {
   let text: string
   try {
-    text = readFileSync(namedHere(file), 'utf8')
+    text = readFileSync(displayPath(file), 'utf8')
   } catch (error) {
     throw invalid(`--api-key-file cannot be read: ${errorMessage(error)}`)
   }
   const lines = text.split('\n').map((line) => line.trim())
   for (const [index, line] of lines.entries()) {
-    if (isKey(line)) assertApiKey(line, `Line ${index + 1} of ${fromHere(file)}`)
+    if (isKey(line)) assertApiKey(line, `Line ${index + 1} of ${resolvePath(file)}`)
   }
   const [first, ...others] = lines.filter(isKey)
   if (first !== undefined) return [first, ...others]
-  throw invalid(`${fromHere(file)} has no key: write one key per line.`)
+  throw invalid(`${resolvePath(file)} has no key: write one key per line.`)
 }
 
 function isKey(line: string): boolean {

@@ -1,7 +1,7 @@
 import { WorkerRecord } from '@osmosis/eval'
 import type { Logger } from '@osmosis/server'
 
-import { namedHere, redaction } from '../command/surroundings.ts'
+import { displayPath, redaction } from '../command/command-context.ts'
 import type { ServedWorkflow } from './served-workflow.ts'
 
 /**
@@ -19,7 +19,7 @@ export async function recordedWorkflow(
 ): Promise<ServedWorkflow> {
   if (folder === undefined) return served
   const record = await WorkerRecord.open({
-    folder: namedHere(folder),
+    folder: displayPath(folder),
     trainer,
     rollout: served.facts.workflow,
     redact: (data) => redaction().data(data),

@@ -17,10 +17,10 @@ import {
   endSignal,
   environment,
   homeFolder,
-  namedHere,
+  displayPath,
   printOut,
   workingFolder,
-} from '../command/surroundings.ts'
+} from '../command/command-context.ts'
 import { checkAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
 import type { ServeFlags } from './serve.ts'
@@ -41,12 +41,12 @@ export async function serveAgentLoop(
   const traces =
     flags.log === undefined
       ? undefined
-      : path.join(namedHere(flags.log), String(Math.floor(Date.now() / 1000)))
+      : path.join(displayPath(flags.log), String(Math.floor(Date.now() / 1000)))
   const app = createApp(loop, {
     apiKey: keys,
     debugDir: traces,
     logger: commandLogger(flags),
-    outboxDir: flags.outbox && namedHere(flags.outbox),
+    outboxDir: flags.outbox && displayPath(flags.outbox),
     drainSeconds: flags.drainTimeout,
     egress: egressOf(flags),
     ownership: settings.ownership,

@@ -9,7 +9,7 @@ import {
 import type { WorkerEnd } from '@osmosis/server/child'
 
 import { egressOf, refuseOneOf } from '../command/flags.ts'
-import { endSignal, environment, namedHere, printOut } from '../command/surroundings.ts'
+import { endSignal, environment, displayPath, printOut } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
 import { recordedWorkflow } from './recorded-workflow.ts'
@@ -59,7 +59,7 @@ export async function serveWorkflow(
       apiKey,
       instanceId: settings.instanceId,
       ownership: settings.ownership,
-      outboxDir: flags.outbox && namedHere(flags.outbox),
+      outboxDir: flags.outbox && displayPath(flags.outbox),
       drainSeconds: flags.drainTimeout,
       trajectories: flags.trajectories,
       run: flags.run === true && { reward, groupColumn, groupSize },

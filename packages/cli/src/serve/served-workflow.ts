@@ -10,7 +10,7 @@ import type { RowCheck } from '@osmosis/eval'
 import { createWorkerPool, type WorkerEnd } from '@osmosis/server/child'
 
 import type { ProcessFlags } from '../command/flags.ts'
-import { environment, workingFolder } from '../command/surroundings.ts'
+import { environment, workingFolder } from '../command/command-context.ts'
 
 /** Facts about a workflow; plain data, because a worker process may send it. */
 export interface WorkflowFacts {

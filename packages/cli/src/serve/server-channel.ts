@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads'
 import type { RowCheck } from '@osmosis/eval'
 import type { ListeningServer } from '@osmosis/server'
 
-import { endSignal } from '../command/surroundings.ts'
+import { endSignal } from '../command/command-context.ts'
 
 /** What an entrypoint exports, which determines the protocol of its server. */
 export type EntrypointKind = 'workflow' | 'agent-loop'

@@ -3,7 +3,7 @@ import type { RowCheck } from '@osmosis/eval'
 import { runWorker } from '@osmosis/server/child'
 
 import { breakUpCommands } from '../command/github-commands.ts'
-import { environment } from '../command/surroundings.ts'
+import { environment } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { backendOptions, factsOf, rowCheckOf, type WorkerArguments } from './served-workflow.ts'
 

@@ -9,7 +9,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { isGroupGraderClass } from '@osmosis/core/workflow'
 import { build, stop } from 'esbuild'
 
-import { environment, namedHere, hideKey } from '../command/surroundings.ts'
+import { environment, displayPath, hideKey } from '../command/command-context.ts'
 import type { LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
 import { moduleFile } from '../inputs/load-module.ts'
 
@@ -113,7 +113,7 @@ async function loadQueuePackage(): Promise<QueuePackage> {
 function readKeys(queuePackage: QueuePackage, file: string): bullmq.QueueKeys {
   let text: string
   try {
-    text = readFileSync(namedHere(file), 'utf8')
+    text = readFileSync(displayPath(file), 'utf8')
   } catch (error) {
     throw invalid(`OSMOSIS_QUEUE_KEY_FILE cannot be read: ${errorMessage(error)}`)
   }

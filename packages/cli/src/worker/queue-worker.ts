@@ -1,4 +1,4 @@
-import { endSignal, printOut } from '../command/surroundings.ts'
+import { endSignal, printOut } from '../command/command-context.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
 import { workflowText } from '../serve/served-workflow.ts'
 import { queueAccess, shortCode } from './queue-access.ts'

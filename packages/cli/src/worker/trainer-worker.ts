@@ -14,7 +14,7 @@ import {
   type WorkerSummary,
 } from '@osmosis/trainer-links'
 
-import { printOut, environment, namedHere } from '../command/surroundings.ts'
+import { printOut, environment, displayPath } from '../command/command-context.ts'
 import { loadExports, namedExport } from '../inputs/load-module.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
 import { workflowText, type WorkflowFacts } from '../serve/served-workflow.ts'
@@ -168,9 +168,9 @@ async function openTrinity(url: string, flags: WorkerFlags, logger: Logger): Pro
       'Trinity needs a dataset: pass --dataset <file> --attempts <n> --groups-per-commit <n>.',
     )
   }
-  const journalFile = journal && namedHere(journal)
+  const journalFile = journal && displayPath(journal)
   const { readDataset } = await import('@osmosis/eval')
-  const dataset = await readDataset(namedHere(file))
+  const dataset = await readDataset(displayPath(file))
   return {
     link: trinity({ url, dataset, attempts, groupsPerCommit, epochs, journalFile, logger }),
     leastConcurrency: attempts,

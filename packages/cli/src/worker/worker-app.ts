@@ -12,7 +12,7 @@ import {
 } from '@osmosis/server/protocols'
 
 import { egressOf } from '../command/flags.ts'
-import { endSignal, environment } from '../command/surroundings.ts'
+import { endSignal, environment } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { recordedWorkflow } from '../serve/recorded-workflow.ts'
 import { localWorkflow, workflowInWorkers, type ServedWorkflow } from '../serve/served-workflow.ts'

@@ -7,7 +7,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { formatQuantity, openRun } from '@osmosis/eval'
 
 import { keepYoungGenerationSmall } from '../../command/process.ts'
-import { fromHere, printError } from '../../command/surroundings.ts'
+import { resolvePath, printError } from '../../command/command-context.ts'
 import { writeTexts } from '../../eval/export/write-texts.ts'
 import type { FromTracesFlags } from '../from-traces.ts'
 import { readObjects } from './json-values.ts'
@@ -30,7 +30,7 @@ export async function fromTracesCommand(
 ): Promise<number> {
   const { output, report, force = false } = flags
   for (const file of [output, report]) {
-    if (file === undefined || file === '-' || force || !existsSync(fromHere(file))) continue
+    if (file === undefined || file === '-' || force || !existsSync(resolvePath(file))) continue
     throw invalid(`${file} exists already. Pass --force to replace it.`)
   }
   const personal = new PersonalData(
@@ -39,7 +39,7 @@ export async function fromTracesCommand(
   )
   keepYoungGenerationSmall()
   // Where there is room for the dataset, too.
-  const values = new SpooledValues(output === '-' ? undefined : path.dirname(fromHere(output)))
+  const values = new SpooledValues(output === '-' ? undefined : path.dirname(resolvePath(output)))
   try {
     return await writeRows(files, flags, { personal, values })
   } finally {
@@ -145,7 +145,7 @@ class TraceReading {
   }
 
   async read(file: string): Promise<void> {
-    const place = fromHere(file)
+    const place = resolvePath(file)
     const isRun = existsSync(path.join(place, 'manifest.json'))
     if (isRun && (this.#format ?? 'run') === 'run') return this.#readRun(place)
     if (this.#format === 'run') throw invalid(`${file} is not the folder of a run.`)

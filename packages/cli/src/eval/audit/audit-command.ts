@@ -10,7 +10,7 @@ import {
 } from '@osmosis/eval'
 
 import { invalid, gateFailedCode } from '../../command/exit-codes.ts'
-import { printOut } from '../../command/surroundings.ts'
+import { printOut } from '../../command/command-context.ts'
 import type { EvalAuditFlags } from '../audit.ts'
 import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 import { auditDocument, auditLines } from './audit-report.ts'

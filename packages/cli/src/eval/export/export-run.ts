@@ -6,7 +6,12 @@ import path from 'node:path'
 import { formatCount, formatQuantity, type RunReader } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { printError, standardError, standardOutput, fromHere } from '../../command/surroundings.ts'
+import {
+  printError,
+  standardError,
+  standardOutput,
+  resolvePath,
+} from '../../command/command-context.ts'
 import type { EvalExportFlags } from '../export.ts'
 import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
@@ -155,14 +160,14 @@ async function* conversations(
 
 /** @throws OsmosisError with code `invalid_config` for an existing file */
 function assertNewFile(file: string | undefined, force: boolean): void {
-  if (file === undefined || file === '-' || force || !existsSync(fromHere(file))) return
+  if (file === undefined || file === '-' || force || !existsSync(resolvePath(file))) return
   throw invalid(`${file} exists already. Pass --force to replace it.`)
 }
 
 /** @throws OsmosisError with code `invalid_config` for a folder that is not empty */
 async function assertEmptyFolder(folder: string | undefined, force: boolean): Promise<void> {
-  if (folder === undefined || force || !existsSync(fromHere(folder))) return
-  const entries = await readdir(fromHere(folder)).catch(() => ['a file'])
+  if (folder === undefined || force || !existsSync(resolvePath(folder))) return
+  const entries = await readdir(resolvePath(folder)).catch(() => ['a file'])
   if (entries.length === 0) return
   throw invalid(
     `${folder} exists already and is not an empty folder. Pass --force to write into it.`,

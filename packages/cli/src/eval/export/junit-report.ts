@@ -1,7 +1,7 @@
 import { formatReward } from '@osmosis/eval'
 import type { ItemEvent, RunRow } from '@osmosis/eval/analysis'
 
-import { oneLine } from '../../command/surroundings.ts'
+import { oneLine } from '../../command/command-context.ts'
 import { onOneLine, osmosisCommand } from '../../command/terminal-text.ts'
 import { itemName, type ShownItem } from '../show/shown-items.ts'
 import type { ShownItems } from '../show/shown-run.ts'

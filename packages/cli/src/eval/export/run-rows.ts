@@ -5,7 +5,7 @@ import path from 'node:path'
 import { readEvalConfig, readRowTexts } from '@osmosis/eval'
 import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
 
-import { fromHere } from '../../command/surroundings.ts'
+import { resolvePath } from '../../command/command-context.ts'
 import { digestOf } from '../../inputs/source-digest.ts'
 import type { ShownRun } from '../show/shown-run.ts'
 
@@ -22,7 +22,7 @@ export async function rowTexts(
 ): Promise<string[]> {
   const wanted = new Set(events.map(({ source_row_index: row }) => row))
   const { dataset } = manifest.inputs
-  const places = file === undefined ? await placesOf(manifest) : [fromHere(file)]
+  const places = file === undefined ? await placesOf(manifest) : [resolvePath(file)]
   for (const place of places) {
     if (!existsSync(place) || (await digestOf([place])) !== dataset.sha256) continue
     return (await readRowTexts(place)).filter((_, row) => wanted.has(row))

@@ -6,11 +6,11 @@ import path from 'node:path'
 import { OsmosisError, errorMessage } from '@osmosis/core'
 
 import {
-  fromHere,
+  resolvePath,
   printOut,
   standardOutput,
   type OutputStream,
-} from '../../command/surroundings.ts'
+} from '../../command/command-context.ts'
 
 /** Transcripts and datasets may be confidential. */
 const fileMode = 0o600
@@ -31,7 +31,7 @@ export async function writeTexts(
     }
     return
   }
-  const place = fromHere(file)
+  const place = resolvePath(file)
   const unfinished = `${place}.${randomUUID()}.tmp`
   try {
     await mkdir(path.dirname(place), { recursive: true })

@@ -5,7 +5,7 @@ import path from 'node:path'
 
 import { openLocalLearner } from '@osmosis/train'
 
-import { namedHere } from '../../command/surroundings.ts'
+import { displayPath } from '../../command/command-context.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readLearnerFile, type LearnerFile } from '../../train/run/learner-file.ts'
 
@@ -29,7 +29,7 @@ export interface OpenCheckpoints {
  * @throws OsmosisError with code `invalid_config` when there are none, or another program trained
  */
 export async function findCheckpoints(name: string): Promise<FoundCheckpoints> {
-  const folder = path.resolve(namedHere(name))
+  const folder = path.resolve(displayPath(name))
   const one = path.basename(path.dirname(folder)) === 'checkpoints'
   const training = one
     ? path.dirname(path.dirname(folder))

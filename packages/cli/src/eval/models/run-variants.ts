@@ -10,9 +10,9 @@ import {
 
 import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { refuseOneOf } from '../../command/flags.ts'
-import { printError, printJson, printOut } from '../../command/surroundings.ts'
+import { printError, printJson, printOut } from '../../command/command-context.ts'
 import { styled, tableLines, withCommand, type Cell } from '../../command/terminal-text.ts'
-import { workspaceHere, type ChosenPolicy } from '../../inputs/choose-policy.ts'
+import { currentWorkspace, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags, ParsedRunFlags } from '../run.ts'
 import { briefText } from '../show/figure-text.ts'
 import { openShownRun, type ShownRun } from '../show/shown-run.ts'
@@ -128,7 +128,7 @@ async function namedModels(models: string | undefined, flags: EvalRunFlags): Pro
   if (models === undefined) return [{ label: '', flags: {} }]
   const names = models.split(',').map((name) => name.trim())
   assertModels(names, flags)
-  const { policies } = await workspaceHere()
+  const { policies } = await currentWorkspace()
   return names.map((name) => {
     const isPolicy = policies.has(name) || /\.[cm]?[jt]s$/.test(name)
     return { label: name, flags: isPolicy ? { policy: name } : { model: name } }

@@ -22,7 +22,7 @@ import {
 import { providerOf } from '@osmosis/models'
 import { healthResponseSchema } from '@osmosis/protocol/wire'
 
-import { hideKey, printError } from '../../command/surroundings.ts'
+import { hideKey, printError } from '../../command/command-context.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from '../run/evaluation-plan.ts'

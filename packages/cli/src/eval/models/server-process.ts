@@ -12,7 +12,7 @@ import type { RowCheck } from '@osmosis/eval'
 import { failedWrite } from '@osmosis/protocol/files'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
-import { fromHere, hideKey, printError, redaction } from '../../command/surroundings.ts'
+import { resolvePath, hideKey, printError, redaction } from '../../command/command-context.ts'
 import {
   rowCheckBy,
   isListeningMessage,
@@ -156,7 +156,7 @@ export async function startServerProcess(
 
 function serveArgs(options: ServerProcessOptions): string[] {
   const { entrypoint, traces, workers, concurrency, set = {}, redis } = options
-  const log = traces === undefined ? [] : ['--log', fromHere(traces)]
+  const log = traces === undefined ? [] : ['--log', resolvePath(traces)]
   const processes = workers === undefined ? [] : ['--workers', String(workers)]
   // No trajectories: they may contain secrets of the evaluation that its server cannot recognise.
   const slots = concurrency === undefined ? [] : ['--concurrency', String(concurrency)]

@@ -2,7 +2,7 @@ import { invalid } from '../../command/exit-codes.ts'
 import { itemKey } from '@osmosis/eval'
 import { rolloutName, type RunNote } from '@osmosis/eval/analysis'
 
-import { printError, printOut } from '../../command/surroundings.ts'
+import { printError, printOut } from '../../command/command-context.ts'
 import { onOneLine } from '../../command/terminal-text.ts'
 import type { EvalNoteFlags } from '../note.ts'
 import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-run.ts'

@@ -9,10 +9,10 @@ import type { RolloutGrade, StoredRollout, RunReader } from '@osmosis/eval'
 import {
   printError,
   redaction,
-  fromHere,
+  resolvePath,
   hideSecrets,
   workingFolder,
-} from '../../command/surroundings.ts'
+} from '../../command/command-context.ts'
 import { onOneLine } from '../../command/terminal-text.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import { readEnvironment, requiredSecrets } from '../../inputs/environment.ts'
@@ -218,7 +218,7 @@ function childFile(): string {
  *
  * @throws OsmosisError with code `invalid_config` for secrets without a value, and when neither names a grader
  */
-export async function graderSurroundings(
+export async function graderOptions(
   run: RunReader,
   flags: Pick<EvalRegradeFlags, 'grader' | 'secretsFile'>,
 ): Promise<GraderProcessOptions> {
@@ -261,5 +261,5 @@ export async function graderSurroundings(
 
 function absolute(spec: string): string {
   const { file, name } = splitSpec(spec)
-  return name === undefined ? fromHere(file) : `${fromHere(file)}:${name}`
+  return name === undefined ? resolvePath(file) : `${resolvePath(file)}:${name}`
 }

@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { configSections, findWorkspaceRoot, type RunReader } from '@osmosis/eval'
 
-import { fromHere, workingFolder } from '../../command/surroundings.ts'
+import { resolvePath, workingFolder } from '../../command/command-context.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
 
 /** The parts of a run that are files of the workspace in which the command was started. */
@@ -23,7 +23,7 @@ export async function ownFiles({
   manifest,
 }: Pick<RunReader, 'location' | 'manifest'>): Promise<OwnFiles> {
   const { inputs, provenance } = manifest
-  const workspace = await findWorkspaceRoot(fromHere('file'))
+  const workspace = await findWorkspaceRoot(resolvePath('file'))
   if (workspace === undefined) return { entrypoint: null, folder: null, env: {} }
   const root = realpathSync.native(workspace)
   const run = realpathSync.native(location)

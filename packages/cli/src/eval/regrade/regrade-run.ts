@@ -21,13 +21,13 @@ import {
   redaction,
   standardError,
   standardInput,
-} from '../../command/surroundings.ts'
+} from '../../command/command-context.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import { findRun, runsRoot, openShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
 import { ownFiles } from './own-files.ts'
-import { GraderProcess, type GraderProcessOptions, graderSurroundings } from './grader-process.ts'
+import { GraderProcess, type GraderProcessOptions, graderOptions } from './grader-process.ts'
 import { regradeDocument, regradeReport, type EndedRegrading } from './regrade-report.ts'
 
 /** What is known before the grader is loaded. */
@@ -36,7 +36,7 @@ interface Preparation {
   readonly flags: EvalRegradeFlags
   readonly grading: string
   readonly events: readonly ItemEvent[]
-  readonly surroundings: GraderProcessOptions
+  readonly options: GraderProcessOptions
 }
 
 /**
@@ -109,11 +109,11 @@ async function prepare(
         : `No rollout of the run ${run.name} matches '${flags.filter}'.`,
     )
   }
-  const surroundings = await graderSurroundings(run, flags)
-  const { grader, entrypoint } = surroundings.order
+  const options = await graderOptions(run, flags)
+  const { grader, entrypoint } = options.order
   const file = moduleFile('grader', splitSpec(grader ?? entrypoint ?? '').file)
   const grading = await gradingName(run, flags, file, signal)
-  return { run, flags, grading, events, surroundings }
+  return { run, flags, grading, events, options }
 }
 
 async function gradingName(
@@ -151,10 +151,10 @@ async function gradeOnce(prepared: Preparation, signal: AbortSignal): Promise<nu
 }
 
 async function grade(
-  { run, grading, events: selected, surroundings }: Preparation,
+  { run, grading, events: selected, options }: Preparation,
   signal: AbortSignal,
 ): Promise<EndedRegrading> {
-  const grader = new GraderProcess(surroundings)
+  const grader = new GraderProcess(options)
   const onAbort = (): void => grader.close()
   signal.addEventListener('abort', onAbort, { once: true })
   try {

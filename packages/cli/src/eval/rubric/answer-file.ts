@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 
 import { errorMessage, lastAssistantText, OsmosisError } from '@osmosis/core'
 
-import { namedHere, protectData } from '../../command/surroundings.ts'
+import { displayPath, protectData } from '../../command/command-context.ts'
 import type { RubricFlags } from '../rubric.ts'
 import { verdictWord, type AnswerRow, type AnswerSource } from './answer-rows.ts'
 
@@ -50,7 +50,7 @@ function invalidAnswers(file: string, problems: readonly string[]): OsmosisError
 
 async function readText(file: string): Promise<string> {
   try {
-    return (await readFile(namedHere(file), 'utf8')).replace(/^\uFEFF/, '')
+    return (await readFile(displayPath(file), 'utf8')).replace(/^\uFEFF/, '')
   } catch (cause) {
     throw new OsmosisError('invalid_dataset', `Cannot read ${file}: ${errorMessage(cause)}`, {
       cause,

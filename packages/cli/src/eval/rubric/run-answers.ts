@@ -3,7 +3,7 @@ import type { Grade } from '@osmosis/eval'
 import { shownContent, type RunNote } from '@osmosis/eval/analysis'
 import type { Trajectory } from '@osmosis/protocol/trajectory'
 
-import { protectData } from '../../command/surroundings.ts'
+import { protectData } from '../../command/command-context.ts'
 import type { RubricFlags } from '../rubric.ts'
 import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 import { filterItems, itemName, itemsOf, type ShownItem } from '../show/shown-items.ts'

@@ -6,7 +6,7 @@ import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
 import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { abortOnInterrupt } from '../../command/process.ts'
-import { fromHere, namedHere, printError, printOut } from '../../command/surroundings.ts'
+import { resolvePath, displayPath, printError, printOut } from '../../command/command-context.ts'
 import { withCommand } from '../../command/terminal-text.ts'
 import type { RubricFlags } from '../rubric.ts'
 import { choosePolicy, type ChosenPolicy } from '../../inputs/choose-policy.ts'
@@ -49,7 +49,7 @@ export async function rubricCommand(flags: RubricFlags): Promise<number> {
 
 async function writeResult(file: string, text: string): Promise<void> {
   try {
-    await writeFile(fromHere(file), text)
+    await writeFile(resolvePath(file), text)
   } catch (error) {
     throw invalid(`Cannot write the result to ${file}: ${errorMessage(error)}`)
   }
@@ -92,7 +92,7 @@ async function openJudge({ apiKey, ...flags }: RubricFlags): Promise<ChosenPolic
 async function readRubric(given: string): Promise<string> {
   if (!given.startsWith('@')) return notEmpty(given)
   try {
-    return notEmpty(await readFile(namedHere(given.slice(1)), 'utf8'))
+    return notEmpty(await readFile(displayPath(given.slice(1)), 'utf8'))
   } catch (error) {
     if (isOsmosisError(error)) throw error
     throw invalid(`Cannot read the rubric ${given.slice(1)}: ${errorMessage(error)}`)

@@ -16,14 +16,14 @@ import {
 } from '@osmosis/eval'
 
 import {
-  fromHere,
+  resolvePath,
   hideKey,
   hideSecrets,
-  namedHere,
+  displayPath,
   protectData,
   workingFolder,
   fromWorkingFolder,
-} from '../../command/surroundings.ts'
+} from '../../command/command-context.ts'
 import {
   evaluationQueue,
   type EvaluationQueue,
@@ -31,7 +31,7 @@ import {
   type EvaluationServer,
 } from '../models/remote-servers.ts'
 import type { EvalRunFlags } from '../run.ts'
-import { workspaceHere, type PolicySurroundings } from '../../inputs/choose-policy.ts'
+import { currentWorkspace, type PolicyDefaults } from '../../inputs/choose-policy.ts'
 import { requiredSecrets } from '../../inputs/environment.ts'
 import { moduleFile, splitSpec, loadExports, namedExport } from '../../inputs/load-module.ts'
 
@@ -71,7 +71,7 @@ export interface EvalRunPlan {
   /** Seconds; null is unbounded. */
   readonly graderTimeoutSeconds: number | null
   readonly outputRoot: string
-  readonly policy: PolicySurroundings
+  readonly policy: PolicyDefaults
   /** Undefined: rollouts run on this machine. */
   readonly queue: EvaluationQueue | undefined
   /** A running server; undefined when the evaluation starts one. */
@@ -129,8 +129,8 @@ async function planFromConfig(
   environment: NodeJS.ProcessEnv | undefined,
 ): Promise<EvalRunPlan> {
   const config = await readEvalConfig(
-    namedHere(configFile),
-    flags.dataset === undefined ? {} : { datasetFile: fromHere(flags.dataset) },
+    displayPath(configFile),
+    flags.dataset === undefined ? {} : { datasetFile: resolvePath(flags.dataset) },
   )
   const { experiment, evaluation, workspaceRoot: root } = config
   const workspace = await readWorkspaceConfig(config.workspaceRoot)
@@ -186,10 +186,10 @@ async function planFromFlags(
     throw invalid('--secrets-file needs a config, which names the secrets.')
   }
   const { file, name } = splitSpec(module)
-  const found = server === undefined ? moduleFile('entrypoint', file) : fromHere(dataset)
-  const workspace = await workspaceHere()
+  const found = server === undefined ? moduleFile('entrypoint', file) : resolvePath(dataset)
+  const workspace = await currentWorkspace()
   const queue = evaluationQueue(flags, workspace.queue)
-  const allRows = await readDataset(namedHere(dataset))
+  const allRows = await readDataset(displayPath(dataset))
   protectData(allRows)
   return {
     // The folder of `main` is a better name.
@@ -200,7 +200,7 @@ async function planFromFlags(
     workflow: flags.set ?? {},
     env: {},
     dataset,
-    datasetFile: fromHere(dataset),
+    datasetFile: resolvePath(dataset),
     allRows,
     rows: chosenRows(allRows, flags, null),
     config: null,
@@ -222,7 +222,7 @@ async function planFromFlags(
 
 /** Absolute. */
 function outputRoot({ output }: Partial<EvalRunFlags>, root: string): string {
-  return output === undefined ? defaultOutputRoot(root) : fromHere(output)
+  return output === undefined ? defaultOutputRoot(root) : resolvePath(output)
 }
 
 function chosenRows(
@@ -258,7 +258,7 @@ export async function loadScorers(specs: readonly string[]): Promise<Scorer[]> {
         `--eval-fn must name a file and an export, e.g. rewards.ts:exact; got '${spec}'.`,
       )
     }
-    const identity = `${fromHere(file)}:${name}`
+    const identity = `${resolvePath(file)}:${name}`
     const earlier = seen.get(identity)
     if (earlier !== undefined) throw twice(earlier, spec)
     seen.set(identity, spec)
@@ -291,7 +291,7 @@ function twice(earlier: string, spec: string): OsmosisError {
 
 /** A sentence about the configs of the workspace; '' where there are none. */
 async function configsText(): Promise<string> {
-  const workspace = await findWorkspaceRoot(fromHere('osmosis.toml'))
+  const workspace = await findWorkspaceRoot(resolvePath('osmosis.toml'))
   if (workspace === undefined) return ''
   const folder = path.join(workspace, 'configs', 'eval')
   const names = await readdir(folder).catch(() => [])

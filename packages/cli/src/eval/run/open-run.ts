@@ -4,7 +4,7 @@ import path from 'node:path'
 import { archiveRun, createRun, resumeRun, type RunLock, type RunStore } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
 
-import { workingFolder } from '../../command/surroundings.ts'
+import { workingFolder } from '../../command/command-context.ts'
 import { gitState, packageVersion } from '../../inputs/provenance.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EntrypointKind } from '../../serve/server-channel.ts'

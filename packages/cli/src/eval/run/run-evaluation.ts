@@ -30,7 +30,7 @@ import {
   standardError,
   isInteractive,
   standardInput,
-} from '../../command/surroundings.ts'
+} from '../../command/command-context.ts'
 import { assertOutputFile, withContinuation } from '../../command/output-files.ts'
 import { outputWidth, withCommand } from '../../command/terminal-text.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'

@@ -3,7 +3,7 @@ import path from 'node:path'
 import type { Scorer } from '@osmosis/eval'
 import type { RunInputs } from '@osmosis/eval/analysis'
 
-import { fromHere } from '../../command/surroundings.ts'
+import { resolvePath } from '../../command/command-context.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import { digestOf, sourcesIn, withImports } from '../../inputs/source-digest.ts'
@@ -26,7 +26,7 @@ export async function findInputs(
   const evalFiles = (flags.evalFn ?? []).map((spec) =>
     moduleFile('eval function', splitSpec(spec).file),
   )
-  const written = new Set([fromHere(plan.outputRoot)])
+  const written = new Set([resolvePath(plan.outputRoot)])
   return {
     model: {
       name: model.name,

@@ -1,7 +1,7 @@
 import { formatShare, type EvaluationResult } from '@osmosis/eval'
 
 import { gateFailedCode } from '../../command/exit-codes.ts'
-import { printError } from '../../command/surroundings.ts'
+import { printError } from '../../command/command-context.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { reasonSentence } from '../show/run-summary.ts'
 

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { formatCount, formatQuantity, formatDuration, type EvaluationProgress } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { workingFolder, oneLine } from '../../command/surroundings.ts'
+import { workingFolder, oneLine } from '../../command/command-context.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
 

@@ -11,7 +11,7 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { invalid, gateFailedCode } from '../../command/exit-codes.ts'
-import { printError, printOut } from '../../command/surroundings.ts'
+import { printError, printOut } from '../../command/command-context.ts'
 import {
   outputWidth,
   onOneLine,

@@ -10,7 +10,7 @@ import {
   type RunManifest,
 } from '@osmosis/eval/analysis'
 
-import { oneLine, workingFolder } from '../../command/surroundings.ts'
+import { oneLine, workingFolder } from '../../command/command-context.ts'
 import {
   cutTo,
   onOneLine,

@@ -3,7 +3,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { formatCount, formatQuantity, listRuns, type ListedRun } from '@osmosis/eval'
 import { meanValue, passRate, type Estimate, type RunManifest } from '@osmosis/eval/analysis'
 
-import { printOut } from '../../command/surroundings.ts'
+import { printOut } from '../../command/command-context.ts'
 import {
   onOneLine,
   outputWidth,

@@ -2,7 +2,7 @@ import { invalid } from '../../command/exit-codes.ts'
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { runStatistics } from '@osmosis/eval/analysis'
 
-import { printError, printOut } from '../../command/surroundings.ts'
+import { printError, printOut } from '../../command/command-context.ts'
 import { outputWidth, withCommand } from '../../command/terminal-text.ts'
 import type { EvalShowFlags } from '../show.ts'
 import {

@@ -17,7 +17,7 @@ import {
 } from '@osmosis/eval'
 import { RunTable, toRunDocument, type ItemEvent, parseRolloutName } from '@osmosis/eval/analysis'
 
-import { fromHere, fromWorkingFolder, workingFolder } from '../../command/surroundings.ts'
+import { resolvePath, fromWorkingFolder, workingFolder } from '../../command/command-context.ts'
 import { findTrainingRun, trainingsRoot } from '../training/find-training.ts'
 
 /** The progress of a run. */
@@ -171,9 +171,9 @@ export interface FoundRun {
 
 /** The folder of the runs: that of the flag, else of the workspace. Absolute. */
 export async function runsRoot(output: string | undefined): Promise<string> {
-  if (output !== undefined) return fromHere(output)
+  if (output !== undefined) return resolvePath(output)
   // The search starts in the folder of this file name.
-  return defaultOutputRoot((await findWorkspaceRoot(fromHere('file'))) ?? workingFolder())
+  return defaultOutputRoot((await findWorkspaceRoot(resolvePath('file'))) ?? workingFolder())
 }
 
 /**
@@ -185,7 +185,7 @@ export async function runsRoot(output: string | undefined): Promise<string> {
 export async function findRun(name: string, root: string): Promise<FoundRun> {
   const at = name.lastIndexOf('@')
   const [own, variant] = at === -1 ? [name, undefined] : [name.slice(0, at), name.slice(at + 1)]
-  const folder = fromHere(own)
+  const folder = resolvePath(own)
   if (own !== '' && existsSync(path.join(folder, 'manifest.json')))
     return { location: folder, variant }
   const ofTraining = await findTrainingRun(own, root)

@@ -2,7 +2,7 @@ import path from 'node:path'
 
 import { isTraining, listTrainings, trainingRuns } from '@osmosis/eval'
 
-import { fromHere } from '../../command/surroundings.ts'
+import { resolvePath } from '../../command/command-context.ts'
 
 /** A training on this machine. */
 export interface FoundTraining {
@@ -21,7 +21,7 @@ export async function findTraining(
   name: string,
   runsRoot: string,
 ): Promise<FoundTraining | undefined> {
-  const folder = fromHere(name)
+  const folder = resolvePath(name)
   if (isTraining(folder)) return { name: path.basename(folder), location: folder }
   return (await listTrainings(trainingsRoot(runsRoot))).find((training) => training.name === name)
 }

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { openRun, readTrainingJournal, trainingRuns } from '@osmosis/eval'
 import { rowHistories, stepRows, toRunDocument, type RowHistory } from '@osmosis/eval/analysis'
 
-import { printOut } from '../../command/surroundings.ts'
+import { printOut } from '../../command/command-context.ts'
 import { outputWidth } from '../../command/terminal-text.ts'
 import type { FoundTraining } from './find-training.ts'
 import { rowReport, trainingReport } from './training-report.ts'

@@ -2,7 +2,7 @@ import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-
 import type { RunFile, RunFileType } from '@osmosis/platform'
 
 import { addPythonName, example, groups, type FlagsOf } from '../../command/flags.ts'
-import { fromHere } from '../../command/surroundings.ts'
+import { resolvePath } from '../../command/command-context.ts'
 import { addChangeCommand, addHostedRunCommands, waitingStatuses } from './hosted-runs.ts'
 import { onPlatform, platformCommand, type ProgramSettings } from '../platform-flags.ts'
 import type { PlatformSession } from '../platform-session.ts'
@@ -106,7 +106,7 @@ async function downloadRun(
     throw new PlatformError('VALIDATION', message, { status: 200 })
   }
   const { files, rejected, totals } = await listRunFiles(client, id, { types, rows })
-  const folder = fromHere(flags.output ?? folderName(name ?? id))
+  const folder = resolvePath(flags.output ?? folderName(name ?? id))
   const resource = {
     eval_run: { id, name: name ?? null },
     status,

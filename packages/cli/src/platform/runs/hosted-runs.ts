@@ -6,7 +6,7 @@ import { errorMessage } from '@osmosis/core'
 import type { JsonObject, PlatformClient, PlatformError } from '@osmosis/platform'
 
 import { example, groups, type FlagsOf } from '../../command/flags.ts'
-import { fromHere } from '../../command/surroundings.ts'
+import { resolvePath } from '../../command/command-context.ts'
 import {
   addListFlags,
   addLogFlags,
@@ -170,7 +170,7 @@ async function showRun(
 
 async function writeOutput(file: string, text: string): Promise<void> {
   try {
-    await writeFile(fromHere(file), text)
+    await writeFile(resolvePath(file), text)
   } catch (error) {
     const message = `Cannot write the result to ${file}: ${errorMessage(error)}`
     throw invalid(message)

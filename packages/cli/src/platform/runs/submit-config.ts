@@ -4,7 +4,7 @@ import path from 'node:path'
 import { configSections, platformProblems } from '@osmosis/eval'
 import { PlatformError, type JsonObject, type PlatformClient } from '@osmosis/platform'
 
-import { fromHere, isInteractive } from '../../command/surroundings.ts'
+import { resolvePath, isInteractive } from '../../command/command-context.ts'
 import { readSecretsFile } from '../../inputs/environment.ts'
 import type { PlatformSession } from '../platform-session.ts'
 import { readSecrets } from '../secret.ts'
@@ -42,7 +42,7 @@ export async function readSubmittedConfig(
   given: string,
   workspace: string,
 ): Promise<SubmittedConfig> {
-  const file = fromHere(given)
+  const file = resolvePath(given)
   const folder = path.join(workspace, 'configs', runKinds[kind].config)
   if (path.extname(file) !== '.toml' || !isInside(folder, file)) {
     throw invalid(`${given} must be a .toml file in configs/${runKinds[kind].config}/.`)

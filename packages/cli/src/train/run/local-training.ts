@@ -12,7 +12,7 @@ import {
   type LocalLearner,
 } from '@osmosis/train'
 
-import { fromHere } from '../../command/surroundings.ts'
+import { resolvePath } from '../../command/command-context.ts'
 import type { TrainLocalFlags } from '../local.ts'
 import { writeLearnerFile } from './learner-file.ts'
 import { runTraining, type PlannedLearner } from './run-training.ts'
@@ -36,7 +36,7 @@ export function trainLocalCommand(configFile: string, flags: TrainLocalFlags): P
 
 function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProcessOptions {
   const { model = defaultModel, maxLength = plan.maxLength } = flags
-  const folder = fromHere(model)
+  const folder = resolvePath(model)
   return {
     model: existsSync(folder) ? folder : model,
     python: flags.python,

@@ -10,7 +10,7 @@ import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/
 import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
 import { withContinuation } from '../../command/output-files.ts'
-import { printError, printOut, redaction, standardError } from '../../command/surroundings.ts'
+import { printError, printOut, redaction, standardError } from '../../command/command-context.ts'
 import { flagArguments } from '../../eval/run/open-run.ts'
 import { startServerProcess, type ServerProcess } from '../../eval/models/server-process.ts'
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'

@@ -10,7 +10,7 @@ import {
   type TinkerUsage,
 } from '@osmosis/train'
 
-import { fromHere, hideSecrets } from '../../command/surroundings.ts'
+import { resolvePath, hideSecrets } from '../../command/command-context.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
 import type { TinkerPrices, TrainTinkerFlags } from '../tinker.ts'
 import { runTraining, type PlannedLearner } from './run-training.ts'
@@ -54,7 +54,7 @@ function learnerOptions(
     apiKey,
     wire,
     baseModel: flags.model ?? plan.config.experiment.modelPath,
-    tokenizer: tokenizer === undefined ? undefined : fromHere(tokenizer),
+    tokenizer: tokenizer === undefined ? undefined : resolvePath(tokenizer),
     loraRank: flags.loraRank,
     seed: flags.seed,
     maxLength: flags.maxLength ?? plan.maxLength,

@@ -11,12 +11,12 @@ import {
 } from '@osmosis/eval'
 
 import {
-  fromHere,
+  resolvePath,
   fromWorkingFolder,
   hideSecrets,
-  namedHere,
+  displayPath,
   protectData,
-} from '../../command/surroundings.ts'
+} from '../../command/command-context.ts'
 import { runsRoot } from '../../eval/show/shown-run.ts'
 import { trainingsRoot } from '../../eval/training/find-training.ts'
 import { requiredSecrets } from '../../inputs/environment.ts'
@@ -63,14 +63,14 @@ export async function planTraining(
   environment: NodeJS.ProcessEnv,
 ): Promise<TrainingPlan> {
   const config = await readTrainingConfig(
-    namedHere(configFile),
-    flags.dataset === undefined ? {} : { datasetFile: fromHere(flags.dataset) },
+    displayPath(configFile),
+    flags.dataset === undefined ? {} : { datasetFile: resolvePath(flags.dataset) },
   )
   const { training, sampling, workspaceRoot } = config
   const all = await readDataset(config.experiment.datasetFile)
   const { rows, heldOut } = splitRows(
     all,
-    flags.heldOut === undefined ? undefined : await readDataset(namedHere(flags.heldOut)),
+    flags.heldOut === undefined ? undefined : await readDataset(displayPath(flags.heldOut)),
     flags,
   )
   protectData([...rows, ...heldOut])
@@ -81,7 +81,7 @@ export async function planTraining(
   const root =
     flags.output === undefined
       ? path.join(workspaceRoot, '.osmosis', 'training')
-      : fromHere(flags.output)
+      : resolvePath(flags.output)
   const wanted = flags.rowsPerStep ?? training.rollout_batch_size ?? defaults.rows
   const rowsPerStep = Math.min(wanted, rows.length)
   const epochs = training.total_epochs ?? 1

@@ -4,7 +4,7 @@ import { formatCount, formatDuration, formatShare, type EvaluationProgress } fro
 import { changedSettings, driftText, settingOptions, settingsText } from '@osmosis/eval/analysis'
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
-import { fromWorkingFolder, type OutputStream } from '../../command/surroundings.ts'
+import { fromWorkingFolder, type OutputStream } from '../../command/command-context.ts'
 import { osmosisCommand, outputWidth, packed, wrapped } from '../../command/terminal-text.ts'
 import { modelFolders, type TrainingPlan } from './training-plan.ts'
 

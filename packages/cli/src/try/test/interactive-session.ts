@@ -4,7 +4,7 @@ import type { FunctionTool } from '@osmosis/agent-loop'
 import type { AnsweredCall, AnswerHook } from '@osmosis/controller'
 import type { DatasetRow } from '@osmosis/eval'
 
-import type { InputStream, OutputStream } from '../../command/surroundings.ts'
+import type { InputStream, OutputStream } from '../../command/command-context.ts'
 import { runLoopRow, type LoopRunnerParts, messageLines, rowLine } from './run-row.ts'
 
 /**

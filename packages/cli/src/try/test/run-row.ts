@@ -9,7 +9,7 @@ import type {
 import { errorMessage, isOsmosisError, type OsmosisError } from '@osmosis/core'
 import { type DatasetRow, formatDuration } from '@osmosis/eval'
 
-import { oneLine } from '../../command/surroundings.ts'
+import { oneLine } from '../../command/command-context.ts'
 import type { TestFlags } from '../test.ts'
 
 /** The result of one row. */

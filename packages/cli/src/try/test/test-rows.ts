@@ -20,10 +20,10 @@ import {
   printOut,
   standardInput,
   standardOutput,
-  fromHere,
-  namedHere,
+  resolvePath,
+  displayPath,
   workingFolder,
-} from '../../command/surroundings.ts'
+} from '../../command/command-context.ts'
 import { startServerProcess } from '../../eval/models/server-process.ts'
 import { choosePolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
@@ -64,7 +64,7 @@ async function test(flags: TestFlags): Promise<number> {
     const loaded = await loadEntrypoint(flags.module)
     if (loaded.kind === 'agent-loop') await checkAgentLoop(loaded.loop)
     const { offset, limit = null } = flags
-    const rows = selectRows(await readDataset(namedHere(flags.dataset)), { offset, limit })
+    const rows = selectRows(await readDataset(displayPath(flags.dataset)), { offset, limit })
     await assertOutputFile(flags.output)
     await assertLogFolder(flags.log)
     const watched = watchPolicy(policy)
@@ -118,7 +118,7 @@ async function testWorkflow(
   }
   const interrupt = abortOnInterrupt()
   const { signal } = interrupt
-  const options = { entrypoint: fromHere(file), folder: workingFolder(), env: readEnvironment() }
+  const options = { entrypoint: resolvePath(file), folder: workingFolder(), env: readEnvironment() }
   return closing(await startServerProcess(options, signal), async (server) => {
     if (server.groupMinSize !== null) {
       throw invalid('The grader compares the attempts at a row: run several with osmosis eval run.')
@@ -197,7 +197,7 @@ async function serveLoop(
   const apiKey = randomBytes(32).toString('base64url')
   const settings = interactive ? patience : {}
   const logger = commandLogger({ logLevel: 'error' })
-  const app = createApp(loop, { apiKey, logger, debugDir: log && fromHere(log), settings })
+  const app = createApp(loop, { apiKey, logger, debugDir: log && resolvePath(log), settings })
   const listening = await serve(app, { port: 0, handleSignals: false })
   return {
     app,

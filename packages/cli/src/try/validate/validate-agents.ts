@@ -7,7 +7,7 @@ import { probe } from '../../checks/scripted-probe.ts'
 import { configFinding } from '../../checks/workspace-checks.ts'
 import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
-import { printJson, printOut, workingFolder } from '../../command/surroundings.ts'
+import { printJson, printOut, workingFolder } from '../../command/command-context.ts'
 import { planEvaluation, type EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
@@ -116,7 +116,7 @@ async function withoutRollout(
 
 async function rolloutFindings(
   plan: EvalRunPlan,
-  { flags, environment, signal }: RolloutSurroundings,
+  { flags, environment, signal }: TriedRollout,
 ): Promise<readonly CheckFinding[]> {
   const chosen = await policyFor(flags, plan, environment)
   const parts = { policy: chosen.policy, environment, signal }
@@ -126,7 +126,7 @@ async function rolloutFindings(
   return triedFindings(tried, plan.folder)
 }
 
-interface RolloutSurroundings {
+interface TriedRollout {
   readonly flags: ValidateFlags
   readonly environment: NodeJS.ProcessEnv
   readonly signal: AbortSignal
@@ -135,14 +135,14 @@ interface RolloutSurroundings {
 /** Without flags this is a scripted policy, so that a validation costs nothing. */
 async function policyFor(
   flags: ValidateFlags,
-  { policy: surroundings }: EvalRunPlan,
+  { policy: defaults }: EvalRunPlan,
   environment: NodeJS.ProcessEnv,
 ): Promise<Omit<ChosenPolicy, 'name' | 'choice'>> {
-  const { defaultPolicy, policies } = surroundings.workspace
+  const { defaultPolicy, policies } = defaults.workspace
   const preset = defaultPolicy === null ? undefined : policies.get(defaultPolicy)
   const isNamed = flags.policy !== undefined || flags.baseUrl !== undefined
   if (isNamed || preset?.kind === 'module' || flags.model !== undefined) {
-    return openPolicy(policyChoice(flags, surroundings), environment)
+    return openPolicy(policyChoice(flags, defaults), environment)
   }
   return {
     policy: probe,

@@ -6,7 +6,7 @@ import { findWorkspaceRoot } from '@osmosis/eval'
 
 import { workspaceConfigs, type ConfigFile } from '../../checks/workspace-checks.ts'
 import type { ValidateFlags } from '../validate.ts'
-import { fromHere } from '../../command/surroundings.ts'
+import { resolvePath } from '../../command/command-context.ts'
 
 /** A rollout to validate. */
 export interface ValidationTarget {
@@ -33,7 +33,7 @@ export async function findTargets(
     return [{ name: module, configs: [], evalConfig: undefined, module: target }]
   }
   if (dataset !== undefined) throw invalid('--dataset goes with --module: a config has one.')
-  const root = await findWorkspaceRoot(fromHere('osmosis.toml'))
+  const root = await findWorkspaceRoot(resolvePath('osmosis.toml'))
   if (root === undefined) {
     throw invalid(
       'Not in an Osmosis workspace: no folder here or above has both rollouts/ and data/. Name a module with --module and --dataset, or start a workspace: npm create @osmosis@latest',

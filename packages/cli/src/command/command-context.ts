@@ -23,7 +23,7 @@ export interface InputStream extends NodeJS.ReadableStream {
  * User modules that a command loads into this process still use `process.env`, `process.cwd()` and the
  * streams of the process.
  */
-export interface CommandSurroundings {
+export interface CommandContext {
   /** Receives results. */
   readonly stdout?: OutputStream
   /** Receives progress, warnings and errors. */
@@ -42,7 +42,7 @@ export interface CommandSurroundings {
   readonly signal?: AbortSignal
 }
 
-interface KnownSurroundings {
+interface KnownContext {
   readonly stdout: OutputStream
   readonly stderr: OutputStream
   readonly stdin: InputStream
@@ -55,10 +55,10 @@ interface KnownSurroundings {
   readonly secrets: HiddenSecrets
 }
 
-const storage = new AsyncLocalStorage<KnownSurroundings>()
+const storage = new AsyncLocalStorage<KnownContext>()
 
-/** The surroundings of the process. Its streams are opened when they are needed. */
-const ofProcess: KnownSurroundings = {
+/** That of the process. Its streams are opened when they are needed. */
+const ofProcess: KnownContext = {
   get stdout() {
     return withoutCommands(process.stdout, ofProcess.env)
   },
@@ -77,18 +77,18 @@ const ofProcess: KnownSurroundings = {
   secrets: new HiddenSecrets(),
 }
 
-function current(): KnownSurroundings {
+function current(): KnownContext {
   return storage.getStore() ?? ofProcess
 }
 
-/** Runs a command in surroundings. Resolves with its exit code, or undefined when it continues to serve. */
+/** Runs a command in a context. Resolves with its exit code, or undefined when it continues to serve. */
 export async function runWithin(
-  surroundings: CommandSurroundings,
+  context: CommandContext,
   command: () => Promise<number | undefined>,
 ): Promise<number | undefined> {
-  const { stdout, stderr, stdin, env, cwd, signal } = surroundings
+  const { stdout, stderr, stdin, env, cwd, signal } = context
   const variables = env === undefined ? ofProcess.env : definedIn(env)
-  const known: KnownSurroundings = {
+  const known: KnownContext = {
     get stdout() {
       return withoutCommands(stdout ?? process.stdout, variables)
     },
@@ -109,8 +109,8 @@ export async function runWithin(
   return exitCode
 }
 
-/** Binds a function to the current surroundings, e.g. for a signal handler. */
-export const withSurroundings: typeof AsyncLocalStorage.bind = (callback) =>
+/** Binds a function to the context of the command, e.g. for a signal handler. */
+export const inCommandContext: typeof AsyncLocalStorage.bind = (callback) =>
   AsyncLocalStorage.bind(callback)
 
 function definedIn(env: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
@@ -217,7 +217,7 @@ export function workingFolder(): string {
 }
 
 /** The absolute path of a name from the command line. */
-export function fromHere(name: string): string {
+export function resolvePath(name: string): string {
   return path.resolve(workingFolder(), name)
 }
 
@@ -231,9 +231,9 @@ export function fromWorkingFolder(place: string): string {
  * A file name from the command line, for functions that repeat it in messages: as it was written where the
  * folder of the command is that of the process.
  */
-export function namedHere(name: string): string {
+export function displayPath(name: string): string {
   const { cwd } = current()
-  return name === '' || cwd === undefined || cwd === process.cwd() ? name : fromHere(name)
+  return name === '' || cwd === undefined || cwd === process.cwd() ? name : resolvePath(name)
 }
 
 /** Ends the command instead of the signals of the process; undefined: those end it. */
