@@ -57,15 +57,24 @@ export function createProgram(
         new Help().visibleCommands(command).filter((one) => !unlisted.has(one)),
     })
     .configureOutput(silent ? { ...commandOutput, writeErr: () => {} } : commandOutput)
-  addServeCommand(program)
-  addWorkerCommand(program)
+  addServeCommand(program, async (entrypoint, flags) => {
+    const { serveCommand } = await import('./serve/serve-command.ts')
+    await serveCommand(entrypoint, flags)
+  })
+  addWorkerCommand(program, async (entrypoint, flags) => {
+    const { workerCommand } = await import('./worker/worker-command.ts')
+    await workerCommand(entrypoint, flags)
+  })
   addValidateCommand(program, setExitCode)
   addTestCommand(program, setExitCode)
   const evals = program
     .command('eval')
     .description('evaluate agents, on this machine or on the platform')
     .commandsGroup('On this machine:')
-  addEvalRunCommand(evals, setExitCode)
+  addEvalRunCommand(evals, async (config, flags) => {
+    const { runVariants } = await import('./eval/models/run-variants.ts')
+    setExitCode(await runVariants(config, flags))
+  })
   addEvalRunsCommand(evals, setExitCode)
   addEvalShowCommand(evals, setExitCode)
   addEvalCompareCommand(evals, setExitCode)
@@ -78,8 +87,14 @@ export function createProgram(
   const train = program
     .command('train')
     .description('train models here, on a Tinker service, or on the platform')
-  addTrainLocalCommand(train, setExitCode)
-  addTrainTinkerCommand(train, setExitCode)
+  addTrainLocalCommand(train, async (config, flags) => {
+    const { trainLocalCommand } = await import('./train/run/local-training.ts')
+    setExitCode(await trainLocalCommand(config, flags))
+  })
+  addTrainTinkerCommand(train, async (config, flags) => {
+    const { trainTinkerCommand } = await import('./train/run/tinker-training.ts')
+    setExitCode(await trainTinkerCommand(config, flags))
+  })
   const datasets = program.command('dataset').description('make and check datasets')
   const settings = { version: packageVersion(), setExitCode }
   addFromTracesCommand(datasets, setExitCode)

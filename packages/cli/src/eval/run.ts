@@ -16,11 +16,10 @@ import {
   share,
   workerCount,
   type FlagsOf,
-  type SetExitCode,
 } from '../command/flags.ts'
 
 function declareRun(evals: Command) {
-  return addRowFlags(addPolicyFlags(evals.command('run')))
+  const command = addRowFlags(addPolicyFlags(evals.command('run')))
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')
     .optionsGroup(groups.inputs)
@@ -147,12 +146,13 @@ function declareRun(evals: Command) {
     .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask for confirmation before starting many rollouts')
     .addHelpText('after', example('osmosis eval run configs/eval/price-check.toml --limit 20'))
-}
-
-function refuseBaseline(): never {
-  throw new InvalidArgumentError(
-    'To compare models, pass both as --models <name>,<name>, each a model or a policy of osmosis.toml.',
-  )
+  addPythonName(command, '--dataset-file <file>', '--dataset')
+  // The Python command line compares two models in one run.
+  for (const name of ['model', 'base-url', 'api-key']) {
+    const option = new Option(`--baseline-${name} <value>`).hideHelp()
+    command.addOption(option.argParser(refuseBaseline))
+  }
+  return command
 }
 
 /** Flags of `osmosis eval run`. */
@@ -163,17 +163,16 @@ export type EvalRunFlags = Omit<ParsedRunFlags, 'set' | 'models'> & {
   readonly set?: Readonly<Record<string, unknown>> | undefined
 }
 
+function refuseBaseline(): never {
+  throw new InvalidArgumentError(
+    'To compare models, pass both as --models <name>,<name>, each a model or a policy of osmosis.toml.',
+  )
+}
+
 /** Adds `eval run`. */
-export function addEvalRunCommand(evals: Command, setExitCode: SetExitCode): void {
-  const command = declareRun(evals)
-  addPythonName(command, '--dataset-file <file>', '--dataset')
-  // The Python command line compares two models in one run.
-  for (const name of ['model', 'base-url', 'api-key']) {
-    const option = new Option(`--baseline-${name} <value>`).hideHelp()
-    command.addOption(option.argParser(refuseBaseline))
-  }
-  command.action(async (config, flags) => {
-    const { runVariants } = await import('./models/run-variants.ts')
-    setExitCode(await runVariants(config, flags))
-  })
+export function addEvalRunCommand(
+  evals: Command,
+  action: (config: string | undefined, flags: ParsedRunFlags) => Promise<void>,
+): void {
+  declareRun(evals).action(action)
 }

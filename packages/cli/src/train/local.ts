@@ -1,6 +1,6 @@
 import { Option, type Command } from '@commander-js/extra-typings'
 
-import { countFrom, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { countFrom, example, groups, type FlagsOf } from '../command/flags.ts'
 import { addTrainingFlags } from './training-flags.ts'
 
 function declareLocal(train: Command) {
@@ -44,9 +44,9 @@ function declareLocal(train: Command) {
 export type TrainLocalFlags = FlagsOf<typeof declareLocal>
 
 /** Adds `train local`. */
-export function addTrainLocalCommand(train: Command, setExitCode: SetExitCode): void {
-  declareLocal(train).action(async (config, flags) => {
-    const { trainLocalCommand } = await import('./run/local-training.ts')
-    setExitCode(await trainLocalCommand(config, flags))
-  })
+export function addTrainLocalCommand(
+  train: Command,
+  action: (config: string, flags: TrainLocalFlags) => Promise<void>,
+): void {
+  declareLocal(train).action(action)
 }

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-typings'
 
-import { dollars, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { dollars, example, groups, type FlagsOf } from '../command/flags.ts'
 import { addTrainingFlags } from './training-flags.ts'
 
 function declareTinker(train: Command) {
@@ -70,9 +70,9 @@ function prices(value: string): TinkerPrices {
 export type TrainTinkerFlags = FlagsOf<typeof declareTinker>
 
 /** Adds `train tinker`. */
-export function addTrainTinkerCommand(train: Command, setExitCode: SetExitCode): void {
-  declareTinker(train).action(async (config, flags) => {
-    const { trainTinkerCommand } = await import('./run/tinker-training.ts')
-    setExitCode(await trainTinkerCommand(config, flags))
-  })
+export function addTrainTinkerCommand(
+  train: Command,
+  action: (config: string, flags: TrainTinkerFlags) => Promise<void>,
+): void {
+  declareTinker(train).action(action)
 }
