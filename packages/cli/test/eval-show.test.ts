@@ -51,7 +51,7 @@ describe('the help of eval', () => {
     expect(commands(here)).toEqual(
       expect.arrayContaining(['run', 'runs', 'show', 'compare', 'view']),
     )
-    expect(commands(there)).toEqual(expect.arrayContaining(['submit', 'list', 'info', 'logs']))
+    expect(commands(there)).toContain('submit')
   })
 })
 

@@ -1,12 +1,14 @@
 import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
 
 import type { RunProgress } from '../src/wire.ts'
 import { counted, thousands } from './format.ts'
 import { comparisonHref, type Go, hrefOf, type Route } from './route.ts'
-import { Regrade } from './run/regrade.tsx'
-import type { RunState, DisplayedRun } from './run/use-run.ts'
+import type { DisplayedRun, RunState } from './run/use-run.ts'
 import type { Source } from './source/source.ts'
 import type { Theme, ThemeControl } from './theme.ts'
+import { useKeys } from './keys.ts'
+import { CopyButton } from './text/block.tsx'
 
 interface HeaderProps {
   readonly source: Source
@@ -136,4 +138,57 @@ function aboutText({ table: { document } }: DisplayedRun): string {
   const attempts = document.attempts > 1 ? ` × ${document.attempts}` : ''
   const dataset = document.dataset.split('/').at(-1) ?? ''
   return `${document.model}, ${dataset}, ${rows}${attempts}`
+}
+
+interface RegradeProps {
+  readonly source: Source
+  /** The run, without a variant. */
+  readonly name: string
+  readonly go: Go
+}
+
+type Grading =
+  | { readonly state: 'ready' }
+  | { readonly state: 'grading' }
+  | { readonly state: 'failed'; readonly problem: string }
+
+/**
+ * Grades the stored rollouts again with the grader as its file is now, at no cost, and shows which verdicts changed.
+ */
+function Regrade({ source, name, go }: RegradeProps): JSX.Element {
+  const [grading, setGrading] = useState<Grading>({ state: 'ready' })
+  const start = async (): Promise<void> => {
+    if (grading.state === 'grading') return
+    setGrading({ state: 'grading' })
+    try {
+      const answer = await source.regrade?.(name)
+      if (answer === undefined) return
+      setGrading(answer.state === 'failed' ? answer : { state: 'ready' })
+      if (answer.state === 'graded') go({ page: 'compare', run: name, other: answer.name }, 'push')
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error)
+      setGrading({ state: 'failed', problem })
+    }
+  }
+  useKeys({ r: () => void start() })
+  if (grading.state !== 'failed') {
+    return (
+      <button
+        class="btn"
+        aria-busy={grading.state === 'grading'}
+        title="Grade the stored rollouts again with the grader as its file is now"
+        onClick={() => void start()}
+      >
+        {grading.state === 'grading' ? 'Grading…' : 'Re-grade'} <kbd>r</kbd>
+      </button>
+    )
+  }
+  return (
+    <span class="alarm" role="alert">
+      Not graded: {grading.problem} <CopyButton text={grading.problem} />{' '}
+      <button class="btn" onClick={() => setGrading({ state: 'ready' })}>
+        Close
+      </button>
+    </span>
+  )
 }

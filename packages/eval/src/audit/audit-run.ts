@@ -1,11 +1,17 @@
-import { rolloutName, type ItemEvent } from '../analysis/records/item-event.ts'
+import { type ItemEvent, rolloutName } from '../analysis/records/item-event.ts'
 import type { RunTable } from '../analysis/table/run-table.ts'
 import type { RunFolder } from '../store/read/run-folder.ts'
 import { itemKey } from '../store/run-files.ts'
-import { auditChecks, type AuditCheck, type AuditFinding } from './audit-finding.ts'
+import { type AuditCheck, auditChecks, type AuditFinding } from './audit-finding.ts'
 import { currentVerdicts } from './current-verdicts.ts'
-import { readLabel, readPass, type AuditedPass } from './audited-pass.ts'
-import { endsWithCall, graderError, missingEvidence } from './evidence-checks.ts'
+import {
+  type AuditedPass,
+  lastAnswer,
+  osmosisFields,
+  readLabel,
+  readPass,
+  stepText,
+} from './audited-pass.ts'
 import { listedCandidates, missingLabel, shownLabel } from './label-checks.ts'
 
 /** What {@link auditRun} audits. */
@@ -174,4 +180,72 @@ function unusedTools(
   return table.suspicions(item).includes('notools')
     ? 'it called no tool; more than 80 % of the passes did'
     : undefined
+}
+
+/** Why nothing shows that a reward was earned; undefined otherwise. */
+function missingEvidence({ event, stored, conversations }: AuditedPass): string | undefined {
+  if (stored === 'damaged') return 'its transcript is damaged'
+  if (stored === 'missing') return 'it has no transcript'
+  if (event.calls === 0) return 'it never called the policy'
+  for (const [id, conversation] of conversations) {
+    const last = lastAnswer(conversation)
+    const of = conversations.length > 1 ? ` of ${id}` : ''
+    if (last === undefined) return `an answer${of} is missing`
+    if (last.metrics?.extra?.['finish_reason'] === 'length') {
+      return `the last answer${of} is cut off at the token limit`
+    }
+    if (stepText(last) === '' && !callsTools(last)) return `the last answer${of} is empty`
+  }
+  return undefined
+}
+
+/** The tool with whose call a conversation ends instead of an answer; undefined for none. */
+function endsWithCall({ conversations }: AuditedPass): string | undefined {
+  for (const [, conversation] of conversations) {
+    const last = lastAnswer(conversation)
+    if (last !== undefined && stepText(last) === '' && callsTools(last)) {
+      return last.tool_calls?.at(-1)?.function_name
+    }
+  }
+  return undefined
+}
+
+function callsTools({ tool_calls: calls }: NonNullable<ReturnType<typeof lastAnswer>>): boolean {
+  return (calls ?? []).length > 0
+}
+
+const errorName = /(?:^|_)(?:error|exception|traceback)s?$/i
+
+/**
+ * The error of its grader, although it passed: a failure that the rollout or its log has, an eval function without
+ * a score, or what the grader itself stored as an error. Undefined for none.
+ *
+ * @param logged - the error of the rollout in the log of the run
+ */
+function graderError(
+  { event, conversations, graded }: AuditedPass,
+  logged: string | undefined,
+): string | undefined {
+  if (event.status === 'failed') return `it failed: ${event.error_type}: ${event.error_message}`
+  const documents = conversations.map(([, { extra }]) => osmosisFields(extra))
+  for (const { failures } of documents) {
+    for (const failure of Array.isArray(failures) ? failures : []) {
+      const { phase, message } = failure as { phase?: unknown; message?: unknown }
+      return `${String(phase)} failed: ${String(message)}`
+    }
+  }
+  for (const [name, error] of Object.entries(event.score_errors ?? {})) {
+    return `${name} gave no score: ${error}`
+  }
+  if (logged !== undefined) return `the log has an error: ${logged}`
+  const stored = Object.values(graded?.samples ?? {}).flatMap((sample) => [
+    ...Object.entries(sample.extra_fields),
+    ...Object.entries(sample.metrics),
+  ])
+  const found = stored.find(([name, value]) => errorName.test(name) && Boolean(value))
+  return found && `the sample has ${found[0]}: ${textOfValue(found[1])}`
+}
+
+function textOfValue(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }

@@ -1,8 +1,18 @@
+import path from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
+
 import { expect } from 'vitest'
 
-import { toPass, type PassExpectation } from './to-pass.ts'
-
-export type { PassExpectation } from './to-pass.ts'
+import {
+  formatCount,
+  formatQuantity,
+  formatReward,
+  formatShare,
+} from '../analysis/figures/number-text.ts'
+import { type ItemEvent, rolloutName } from '../analysis/records/item-event.ts'
+import { type Estimate, ratioEstimate } from '../analysis/statistics/estimate.ts'
+import type { EvaluationResult } from '../run/evaluation-state.ts'
+import type { RunReader } from '../store/read/run-reader.ts'
 
 declare module 'vitest' {
   // Vitest declares it with these parameters.
@@ -22,3 +32,192 @@ expect.extend({
     return toPass(received, expected, this.isNot)
   },
 })
+
+/** What `toPass` expects of an evaluation. */
+export interface PassExpectation {
+  /** The least fraction of rollouts that pass, from 0 to 1. A rollout that failed counts as not passed. */
+  readonly rate: number
+}
+
+/** What is asserted about an evaluation. */
+interface JudgedRun {
+  readonly name: string
+  /** Null without a store. */
+  readonly location: string | null
+  readonly threshold: number
+  /** Without items whose samples were all removed from training. */
+  readonly items: readonly ItemEvent[]
+  /** Items that have not ended. */
+  readonly pending: number
+  readonly incompleteReason: string | null
+}
+
+/** How many rollouts a message names. */
+const mostNamed = 10
+
+/** Whether an evaluation passes, as a matcher of Vitest returns it. An incomplete one neither passes nor fails. */
+function toPass(
+  received: unknown,
+  { rate }: PassExpectation,
+  isNot: boolean,
+): { readonly pass: boolean; readonly message: () => string } {
+  if (!(rate >= 0 && rate <= 1)) {
+    throw new RangeError(`rate must be a fraction from 0 to 1, such as 0.8, got ${rate}.`)
+  }
+  const run = judged(received)
+  if (run.pending > 0) return { pass: isNot, message: () => incompleteText(run) }
+  const measure = measureOf(run.items)
+  const missed = run.items.filter((item) => !hasPassed(item, measure, run.threshold))
+  const estimate = passRateOf(run.items, new Set(missed))
+  const { value } = estimate
+  if (value === null) {
+    return {
+      pass: isNot,
+      message: () => `${run.name} has no rollout that counts: the grader removed all samples.`,
+    }
+  }
+  return {
+    pass: value >= rate,
+    message: () =>
+      [
+        `${run.name}: ${formatShare(value)} passed, expected ${isNot ? 'less than' : 'at least'} ${formatShare(rate)}`,
+        countText(run, missed.length, estimate),
+        ...(isNot || missed.length === 0 ? [] : missedLines(run, missed, measure)),
+      ].join('\n'),
+  }
+}
+
+function judged(received: unknown): JudgedRun {
+  // Recognised by its fields: it may come from another copy of this package.
+  const reader = (received ?? {}) as Partial<RunReader>
+  if (reader.manifest !== undefined && reader.sortedEvents !== undefined)
+    return judgedReader(received as RunReader)
+  const { items, names, model } = (received ?? {}) as Partial<EvaluationResult>
+  if (items === undefined || names === undefined || model === undefined) {
+    const got = received instanceof Promise ? 'a promise: await it' : typeof received
+    throw new TypeError(`toPass expects what runEvaluation or openRun resolves with, got ${got}.`)
+  }
+  const result = received as EvaluationResult
+  return {
+    name: names.run,
+    location: result.location,
+    threshold: model.summary.pass_threshold,
+    items: countedItems(items),
+    pending: result.pending,
+    incompleteReason: result.incompleteReason,
+  }
+}
+
+function judgedReader({ name, location, manifest, sortedEvents }: RunReader): JudgedRun {
+  const { rows, n, pass_threshold: threshold } = manifest
+  return {
+    name,
+    location,
+    threshold,
+    items: countedItems(sortedEvents),
+    pending: rows.length * n - sortedEvents.length,
+    incompleteReason: null,
+  }
+}
+
+function countedItems(events: readonly ItemEvent[]): ItemEvent[] {
+  return events.filter(({ status }) => status !== 'skipped')
+}
+
+/** `reward`, or the first eval function of a run without rewards, as in reports. */
+function measureOf(items: readonly ItemEvent[]): string {
+  if (items.some(({ reward }) => reward !== null)) return 'reward'
+  return items.flatMap(({ scores = {} }) => Object.keys(scores))[0] ?? 'reward'
+}
+
+function valueOf({ reward, scores }: ItemEvent, measure: string): number | null {
+  return measure === 'reward' ? reward : (scores?.[measure] ?? null)
+}
+
+function hasPassed(item: ItemEvent, measure: string, threshold: number): boolean {
+  return (valueOf(item, measure) ?? Number.NEGATIVE_INFINITY) >= threshold
+}
+
+function passRateOf(items: readonly ItemEvent[], missed: ReadonlySet<ItemEvent>): Estimate {
+  const rows = Map.groupBy(items, ({ source_row_index: row }) => row)
+  return ratioEstimate(
+    [...rows.values()].map((attempts) => ({
+      sum: attempts.filter((attempt) => !missed.has(attempt)).length,
+      weight: attempts.length,
+    })),
+    true,
+  )
+}
+
+/** Intervals of fewer rows are too wide to be useful. */
+const fewestRows = 5
+
+/** `9 of 12 rollouts; 95 % confidence over 6 rows: 51.5 to 90.1 %`. */
+function countText({ items }: JudgedRun, missed: number, { ci95, rows }: Estimate): string {
+  const count = `${formatCount(items.length - missed)} of ${formatQuantity(items.length, 'rollout')}`
+  if (ci95 === null || rows < fewestRows) return count
+  // The formula can exceed the range of shares.
+  const [low = '', high = ''] = ci95.map((end) => formatShare(Math.min(1, Math.max(0, end))))
+  return `${count}; 95 % confidence over ${formatCount(rows)} rows: ${low.replace(' %', '')} to ${high}`
+}
+
+function incompleteText({ name, pending, incompleteReason }: JudgedRun): string {
+  const why = incompleteReason === null ? '' : `: ${incompleteReason}`
+  return `${name} is incomplete, ${formatQuantity(pending, 'rollout')} did not run to the end${why}`
+}
+
+/** What did not pass: why, and the command that shows its conversation. */
+function missedLines(
+  { location, threshold }: JudgedRun,
+  missed: readonly ItemEvent[],
+  measure: string,
+): string[] {
+  return [
+    '',
+    `${formatQuantity(missed.length, 'rollout')} did not pass:`,
+    ...missed.slice(0, mostNamed).flatMap((item) => {
+      const name = rolloutName(item)
+      return [
+        `  ${name}  ${reasonOf(item, measure, threshold)}`,
+        ...(location === null ? [] : [`    ${command(location, name)}`]),
+      ]
+    }),
+    ...(missed.length > mostNamed ? [`  and ${formatCount(missed.length - mostNamed)} more`] : []),
+    ...(location === null
+      ? ['Without a store the conversations are gone: pass one to runEvaluation to read them.']
+      : []),
+  ]
+}
+
+/** `reward 0, and 1 passes: I do not know`; for a rollout that failed, its error. */
+function reasonOf(item: ItemEvent, measure: string, threshold: number): string {
+  if (item.status === 'failed')
+    return onOneLine(`${item.error_type ?? 'failed'}: ${item.error_message ?? ''}`)
+  const value = valueOf(item, measure)
+  const noScore = item.score_errors?.[measure]
+  const why =
+    value === null
+      ? `no ${measure}${noScore === undefined ? '' : `: ${noScore}`}`
+      : `${measure} ${formatReward(value)}, and ${formatReward(threshold)} passes`
+  return onOneLine(item.summary === '' ? why : `${why}: ${item.summary}`)
+}
+
+/** Characters. */
+const longestReason = 200
+
+/** What a policy or a tool said, without what controls a terminal. */
+function onOneLine(text: string): string {
+  const line = stripVTControlCharacters(text)
+    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
+    .trim()
+  return line.length > longestReason ? `${line.slice(0, longestReason)}…` : line
+}
+
+function command(location: string, rollout: string): string {
+  const relative = path.relative('', location)
+  const folder = relative === '' || relative.startsWith('..') ? location : relative
+  const word = /^[\w@%+=:,./-]+$/.test(folder)
+    ? folder
+    : `'${folder.replaceAll("'", String.raw`'\''`)}'`
+  return `npx osmosis eval show ${word} ${rollout}`
+}

@@ -1,15 +1,15 @@
 import {
+  type Finding,
   parseQuery,
-  selectItems,
   parseRolloutName,
   rolloutName,
   type RunQuery,
-  type Finding,
   type RunStatistics,
   runStatistics,
+  selectItems,
 } from '@osmosis/eval/analysis'
 import type { JSX, RefObject } from 'preact'
-import { useMemo, useRef, useEffect, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 
 import { counted, thousands } from '../format.ts'
 import { type Keys, useKeys } from '../keys.ts'
@@ -22,7 +22,6 @@ import { Figures } from './figures.tsx'
 import { RolloutTable } from './rollout-table.tsx'
 import { SignalMap } from './signal-map.tsx'
 import type { DisplayedRun } from './use-run.ts'
-import { useSettled, maxImmediateItems } from './use-settled.ts'
 import { useTextSearch } from './use-text-search.ts'
 
 /** Figures are computed again after this many times their computing time. */
@@ -328,4 +327,28 @@ function FilterBar(props: FilterBarProps): JSX.Element {
       </span>
     </div>
   )
+}
+
+/** Up to this number of items everything is drawn immediately. */
+const maxImmediateItems = 6_000
+
+/** Minimum time between updates of the map, groups and figures of a large run. Milliseconds. */
+const restMs = 1_000
+
+/** The run for the map, groups and figures, which for a large live run are updated less often than its lines. */
+function useSettled(run: DisplayedRun): DisplayedRun {
+  const [settled, setSettled] = useState(run)
+  const nextAt = useRef(0)
+  const isSmall = run.table.size <= maxImmediateItems
+  useEffect(() => {
+    if (isSmall || settled === run) return undefined
+    const settle = (): void => {
+      nextAt.current = performance.now() + restMs
+      setSettled(run)
+    }
+    const timer = setTimeout(settle, Math.max(50, nextAt.current - performance.now()))
+    return () => clearTimeout(timer)
+  }, [run, settled])
+  // A new table means another run.
+  return isSmall || settled.table !== run.table ? run : settled
 }

@@ -3,7 +3,6 @@ import { useEffect, useState } from 'preact/hooks'
 
 import type { RunListing } from '../../src/wire.ts'
 import { percent } from '../format.ts'
-import { CommandToCopy } from '../parts/command.tsx'
 import { Trend } from '../parts/trend.tsx'
 import type { Go } from '../route.ts'
 import type { Source } from '../source/source.ts'
@@ -18,6 +17,7 @@ import {
   type RunOrder,
 } from './run-order.ts'
 import { TrainingList } from './training-list.tsx'
+import { CopyButton } from '../text/block.tsx'
 
 /** Interval of reading the list again: normally, and while runs are still being read. Milliseconds. */
 const refreshMs = 3000
@@ -255,4 +255,14 @@ function inTime(runs: readonly RunListing[], names: readonly string[]): readonly
     return run !== undefined && isSummary(run) ? run.startedAt : ''
   }
   return names.toSorted((a, b) => (startOf(a) < startOf(b) ? -1 : 1))
+}
+
+/** A command of the terminal that can be copied. */
+function CommandToCopy({ text }: { text: string }): JSX.Element {
+  const command = `npx ${text}`
+  return (
+    <p class="command">
+      <code>{command}</code> <CopyButton text={command} />
+    </p>
+  )
 }

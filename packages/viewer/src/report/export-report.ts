@@ -1,12 +1,24 @@
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 
 import { OsmosisError } from '@osmosis/core'
+import { RunTable } from '@osmosis/eval/analysis'
 
 import { readPage } from '../page-file.ts'
 import { OpenRun } from '../runs/open-run.ts'
-import type { EmbeddedReport } from '../wire.ts'
-import { packReport } from './pack-report.ts'
+import type {
+  EmbeddedReport,
+  EmbeddedTranscripts,
+  ItemEnding,
+  ItemName,
+  Packed,
+  RunAnswer,
+  TranscriptAnswer,
+} from '../wire.ts'
+import { summarize } from '../runs/run-summaries.ts'
+import type { RunView } from '../runs/run-view.ts'
 
 /** Options of {@link exportReport}. */
 export interface ReportOptions {
@@ -67,4 +79,137 @@ function dataElement(report: EmbeddedReport): string {
     .replaceAll('\u2028', String.raw`\u2028`)
     .replaceAll('\u2029', String.raw`\u2029`)
   return `<script type="application/json" id="embedded">${json}</script>`
+}
+
+const compress = promisify(gzip)
+
+/** Transcripts per piece: few enough to open fast, and enough to compress well. */
+const pieceSize = 64
+
+/** The journal was truncated while the report was written. */
+const lost: TranscriptAnswer = {
+  state: 'missing',
+  ending: { error: null, stack: null, rewards: {}, scoreErrors: {}, verdicts: {} },
+}
+
+/** Options of {@link packReport}. */
+interface PackOptions {
+  /** The variant that is opened first; empty for the run itself. */
+  readonly variant: string
+  readonly transcripts: 'flagged' | 'all' | 'none'
+  readonly signal: AbortSignal | undefined
+}
+
+/** A report, and the size of its content. */
+interface PackedReport {
+  readonly report: EmbeddedReport
+  readonly transcripts: number
+  readonly rollouts: number
+  readonly variants: readonly string[]
+}
+
+/** Packs a run with everything that it can be compared with. */
+async function packReport(run: OpenRun, options: PackOptions): Promise<PackedReport> {
+  const names = (await run.variants()).map((name) => name.slice(name.indexOf('@') + 1))
+  const own = await viewOf(run, '')
+  const regraded: RunView[] = []
+  for (const name of names) regraded.push(await viewOf(run, name))
+  const views = [own, ...regraded]
+  const runs: Record<string, Packed<RunAnswer>> = {}
+  for (const view of views) runs[view.name] = await pack(await run.answer(view))
+  const items = chosenItems(views, options.transcripts)
+  const transcripts = await packTranscripts(run, own, items, options.signal)
+  const endings: Record<string, Record<string, ItemEnding>> = {}
+  for (const view of regraded) endings[view.name] = await otherEndings(run, own, view, items)
+  return {
+    report: {
+      summary: await summarize(run, own.name),
+      first: (options.variant === '' ? own : await viewOf(run, options.variant)).name,
+      runs,
+      transcripts: transcripts.embedded,
+      endings,
+    },
+    transcripts: transcripts.found,
+    rollouts: own.ended,
+    variants: names,
+  }
+}
+
+async function viewOf(run: OpenRun, variant: string): Promise<RunView> {
+  const view = await run.view(variant)
+  if (view === undefined) throw new OsmosisError('invalid_config', `The run has no @${variant}.`)
+  return view
+}
+
+/**
+ * The rollouts whose transcripts the report has, in the order of rows, so that attempts at a row are in one piece.
+ *
+ * @param views - the run itself, then its re-gradings
+ */
+function chosenItems(views: readonly RunView[], which: PackOptions['transcripts']): ItemName[] {
+  const tables = views.map(({ document }) => new RunTable(document))
+  const [own] = tables
+  if (own === undefined || which === 'none') return []
+  const { row, attempt } = own.document.columns
+  const wanted = which === 'all' ? null : new Set(tables.flatMap(flaggedItems).map(String))
+  return own.groups.flatMap(({ items }) =>
+    items
+      .map((item): ItemName => [row[item] ?? 0, attempt[item] ?? 0])
+      .filter((name) => wanted === null || wanted.has(String(name))),
+  )
+}
+
+/** Items that are worth a look, and for each of their rows a passed attempt to compare with. */
+function flaggedItems(table: RunTable): ItemName[] {
+  const { row, attempt } = table.document.columns
+  return table.groups.flatMap(({ items }) => {
+    const flagged = items.filter(
+      (item) =>
+        !table.passed(item) || table.flags(item).length > 0 || table.note(item) !== undefined,
+    )
+    const passed = items.find((item) => table.passed(item))
+    const wanted = passed === undefined || flagged.length === 0 ? flagged : [...flagged, passed]
+    return wanted.map((item): ItemName => [row[item] ?? 0, attempt[item] ?? 0])
+  })
+}
+
+async function packTranscripts(
+  run: OpenRun,
+  view: RunView,
+  items: readonly ItemName[],
+  signal: AbortSignal | undefined,
+): Promise<{ embedded: EmbeddedTranscripts; found: number }> {
+  let found = 0
+  const pieces: Packed<readonly TranscriptAnswer[]>[] = []
+  for (let first = 0; first < items.length; first += pieceSize) {
+    signal?.throwIfAborted()
+    const piece: TranscriptAnswer[] = []
+    for (const item of items.slice(first, first + pieceSize)) {
+      const transcript = (await run.transcript(view, item)) ?? lost
+      if (transcript.state === 'found') found += 1
+      piece.push(transcript)
+    }
+    pieces.push(await pack(piece))
+  }
+  return { embedded: { pieceSize, items: items.map((item) => item.join('.')), pieces }, found }
+}
+
+async function otherEndings(
+  run: OpenRun,
+  view: RunView,
+  regraded: RunView,
+  items: readonly ItemName[],
+): Promise<Record<string, ItemEnding>> {
+  const others: Record<string, ItemEnding> = {}
+  for (const item of items) {
+    const ending = await run.ending(regraded, item)
+    if (ending === undefined) continue
+    if (JSON.stringify(ending) !== JSON.stringify(await run.ending(view, item)))
+      others[item.join('.')] = ending
+  }
+  return others
+}
+
+async function pack<T>(value: T): Promise<Packed<T>> {
+  return (await compress(JSON.stringify(value))).toString('base64')
 }

@@ -1,10 +1,31 @@
 import path from 'node:path'
+import { statSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 
 import { errorMessage } from '@osmosis/core'
-import { listTrainings, type ListedTraining } from '@osmosis/eval'
+import {
+  type ListedTraining,
+  listTrainings,
+  openRun,
+  readTrainingJournal,
+  trainingJournalFile,
+  trainingRuns,
+  trainingWriter,
+} from '@osmosis/eval'
+import {
+  rowHistories,
+  type RowHistory,
+  RunTable,
+  stepEstimates,
+  type StepRecord,
+  stepRows,
+  type StepRows,
+  toRunDocument,
+  type TrainingRecord,
+} from '@osmosis/eval/analysis'
 
-import type { TrainingListing } from '../wire.ts'
-import { OpenTraining } from './open-training.ts'
+import type { CurrentRun, TrainingAnswer, TrainingListing, TrainingSummary } from '../wire.ts'
+import { OpenRun } from '../runs/open-run.ts'
 
 /** The places of trainings. */
 export interface TrainingPlaces {
@@ -60,5 +81,135 @@ export class TrainingCatalog {
     const open = this.#open.get(location) ?? new OpenTraining(name, location)
     this.#open.set(location, open)
     return open
+  }
+}
+
+/** A training: its journal, its current run, and how each row did in each step. */
+class OpenTraining {
+  readonly name: string
+  readonly location: string
+  #journal: { readonly stamp: string; readonly records: readonly TrainingRecord[] } | undefined
+  #current: { readonly name: string; readonly run: Promise<OpenRun> } | undefined
+  /** By the name of a run, with the end of the step that they are from. */
+  readonly #rows = new Map<string, { readonly endedAt: string; readonly read: Promise<StepRows> }>()
+
+  constructor(name: string, location: string) {
+    this.name = name
+    this.location = location
+  }
+
+  /** @throws OsmosisError with code `damaged_run` */
+  summary(): TrainingSummary {
+    const records = this.#records()
+    const started = records.findLast(({ kind }) => kind === 'start')
+    const steps = records.filter((record) => record.kind === 'step')
+    const rewards = steps.flatMap(({ rollouts }) => rollouts.reward ?? [])
+    return {
+      name: this.name,
+      state: this.#state(records),
+      model: started?.kind === 'start' ? started.model : null,
+      dataset: started?.kind === 'start' ? started.dataset : null,
+      steps: steps.length,
+      planned: started?.kind === 'start' ? started.steps : null,
+      rewards,
+      alarms: steps.at(-1)?.alarms ?? [],
+      startedAt: records.find((record) => record.kind === 'start')?.startedAt ?? null,
+    }
+  }
+
+  /** @throws OsmosisError with code `damaged_run` */
+  async answer(): Promise<TrainingAnswer> {
+    const records = this.#records()
+    const state = this.#state(records)
+    const current = state === 'running' ? await this.#currentRun(records) : null
+    return { name: this.name, state, records, current }
+  }
+
+  /**
+   * How the rows of the steps that ended did, by row.
+   *
+   * @throws OsmosisError with code `damaged_run`
+   */
+  async rows(): Promise<RowHistory[]> {
+    const steps = this.#records().filter((record) => record.kind === 'step')
+    const read: StepRows[] = []
+    for (const step of steps) read.push(await this.#rowsOf(step))
+    return rowHistories(read)
+  }
+
+  /** The folder of a run of this training; undefined when there is none of this name. */
+  async runFolder(name: string): Promise<string | undefined> {
+    const names = await this.#runNames()
+    return names.includes(name) ? path.join(trainingRuns(this.location), name) : undefined
+  }
+
+  #records(): readonly TrainingRecord[] {
+    const found = statSync(trainingJournalFile(this.location), { throwIfNoEntry: false })
+    const stamp = `${found?.ino ?? ''}:${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
+    if (this.#journal?.stamp !== stamp) {
+      this.#journal = { stamp, records: readTrainingJournal(this.location) }
+    }
+    return this.#journal.records
+  }
+
+  #state(records: readonly TrainingRecord[]): TrainingSummary['state'] {
+    if (trainingWriter(this.location) !== null) return 'running'
+    return records.at(-1)?.kind === 'end' ? 'finished' : 'interrupted'
+  }
+
+  /** The run whose rollouts are not all in the journal yet; null between two runs. */
+  async #currentRun(records: readonly TrainingRecord[]): Promise<CurrentRun | null> {
+    const ended = new Set(records.flatMap((record) => ('run' in record ? [record.run] : [])))
+    const name = (await this.#runNames()).find((run) => !ended.has(run))
+    if (name === undefined) return null
+    if (this.#current?.name !== name) {
+      const run = OpenRun.open(path.join(trainingRuns(this.location), name))
+      this.#current = { name, run }
+    }
+    try {
+      const run = await this.#current.run
+      const view = await run.view('')
+      if (view === undefined) return null
+      const { ended: done, total } = await run.progress(view)
+      const table = new RunTable(structuredClone(view.document))
+      const { reward, passes } = stepEstimates(table)
+      return {
+        run: name,
+        ended: done,
+        total,
+        reward: reward.value,
+        rewardInterval: reward.ci95,
+        passRate: passes.value,
+        passInterval: passes.ci95,
+      }
+    } catch {
+      // The run is being created.
+      this.#current = undefined
+      return null
+    }
+  }
+
+  async #runNames(): Promise<string[]> {
+    const folder = trainingRuns(this.location)
+    const entries = await readdir(folder, { withFileTypes: true }).catch(() => [])
+    return entries
+      .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
+      .map(({ name }) => name)
+      .toSorted()
+  }
+
+  /** A step changes only with its record: of a worker's step, rollouts may end later. */
+  async #rowsOf({ step, run, endedAt }: StepRecord): Promise<StepRows> {
+    const known = this.#rows.get(run)
+    if (known?.endedAt === endedAt) return known.read
+    const read = this.#readRows(step, run)
+    this.#rows.set(run, { endedAt, read })
+    read.catch(() => this.#rows.delete(run))
+    return read
+  }
+
+  async #readRows(step: number, run: string): Promise<StepRows> {
+    const { manifest, sortedEvents } = await openRun(path.join(trainingRuns(this.location), run))
+    return stepRows(step, run, toRunDocument(manifest, sortedEvents))
   }
 }

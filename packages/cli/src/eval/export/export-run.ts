@@ -1,24 +1,30 @@
-import { invalid } from '../../command/exit-codes.ts'
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { formatCount, formatQuantity, type RunReader } from '@osmosis/eval'
-import type { ItemEvent } from '@osmosis/eval/analysis'
+import {
+  formatCount,
+  formatQuantity,
+  readEvalConfig,
+  readRowTexts,
+  type RunReader,
+} from '@osmosis/eval'
+import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
 
+import { invalid } from '../../command/exit-codes.ts'
 import {
   printError,
+  resolvePath,
   standardError,
   standardOutput,
-  resolvePath,
 } from '../../command/command-context.ts'
 import type { EvalExportFlags } from '../export.ts'
-import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-run.ts'
+import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
-import { csvLines, atifDocuments, sftLines } from './export-formats.ts'
+import { atifDocuments, csvLines, sftLines } from './export-formats.ts'
 import { junitLines, testCases } from './junit-report.ts'
-import { rowTexts } from './run-rows.ts'
 import { writeTexts } from './write-texts.ts'
+import { digestOf } from '../../inputs/source-digest.ts'
 
 /** What an export omitted, and why. */
 class LeftOut {
@@ -172,4 +178,38 @@ async function assertEmptyFolder(folder: string | undefined, force: boolean): Pr
   throw invalid(
     `${folder} exists already and is not an empty folder. Pass --force to write into it.`,
   )
+}
+
+/**
+ * The rows of the dataset that items are about, once each and in its order, as JSON.
+ *
+ * @param file - the dataset; undefined: where the run found it
+ * @throws OsmosisError with code `invalid_config` when the dataset is not what the run had; `invalid_dataset`
+ */
+async function rowTexts(
+  { name, reader: { manifest } }: ShownRun,
+  events: readonly ItemEvent[],
+  file: string | undefined,
+): Promise<string[]> {
+  const wanted = new Set(events.map(({ source_row_index: row }) => row))
+  const { dataset } = manifest.inputs
+  const places = file === undefined ? await placesOf(manifest) : [resolvePath(file)]
+  for (const place of places) {
+    if (!existsSync(place) || (await digestOf([place])) !== dataset.sha256) continue
+    return (await readRowTexts(place)).filter((_, row) => wanted.has(row))
+  }
+  throw invalid(
+    `The rows of ${name} are in its dataset ${dataset.name}, which was moved or changed since. Pass it as it was, under its name, with --dataset <file>; looked for it as ${places.join(', ')}.`,
+  )
+}
+
+/** Where the dataset of a run may be. */
+async function placesOf({ inputs, provenance }: RunManifest): Promise<string[]> {
+  const { root, resume, config } = provenance
+  const folders = [resume?.folder, root].filter((folder) => folder !== undefined)
+  const named = folders.map((folder) => path.resolve(folder, inputs.dataset.name))
+  if (config === null || root === undefined) return [...new Set(named)]
+  // A config that was removed or changed names no dataset.
+  const read = await readEvalConfig(path.resolve(root, config)).catch(() => undefined)
+  return [...new Set([...(read === undefined ? [] : [read.experiment.datasetFile]), ...named])]
 }

@@ -1,21 +1,35 @@
 import { stripVTControlCharacters } from 'node:util'
 
-import { formatCount, formatQuantity, listRuns, type ListedRun } from '@osmosis/eval'
-import { meanValue, passRate, type Estimate, type RunManifest } from '@osmosis/eval/analysis'
+import {
+  formatCount,
+  formatQuantity,
+  type ListedRun,
+  listRuns,
+  listTrainings,
+  readTrainingJournal,
+} from '@osmosis/eval'
+import {
+  type Estimate,
+  meanValue,
+  passRate,
+  type RunManifest,
+  type TrainingRecord,
+} from '@osmosis/eval/analysis'
 
 import { printOut } from '../../command/command-context.ts'
 import {
+  type Cell,
   onOneLine,
   outputWidth,
   styled,
   tableLines,
   wrapped,
-  type Cell,
 } from '../../command/terminal-text.ts'
 import type { EvalRunsFlags } from '../runs.ts'
-import { trainingLines, trainingSummaries } from '../training/training-list.ts'
 import { agoText, briefText } from './figure-text.ts'
-import { runsRoot, openShownRun, runState, type ShownRunState } from './shown-run.ts'
+import { openShownRun, runsRoot, runState, type ShownRunState } from './shown-run.ts'
+import { type FoundTraining, trainingsRoot } from '../training/find-training.ts'
+import { heldOutRewards, stateColours, trainingState } from '../training/training-report.ts'
 
 /** A run as the list has it. */
 type RunSummary = {
@@ -156,4 +170,65 @@ function statusCell(run: RunSummary): Cell {
 
 function problemLines(run: RunSummary & { readonly manifest: null }, width: number): string[] {
   return wrapped(`${run.name}: ${run.problem}`, width).map((line) => styled('red', line))
+}
+
+/** A training as the list has it. */
+interface SummarizedTraining extends FoundTraining {
+  readonly status: keyof typeof stateColours | 'broken'
+  readonly problem?: string
+  readonly steps: number
+  /** Undefined when it has not started. */
+  readonly planned?: number
+  readonly started_at?: string
+  readonly model?: string
+  /** Rewards of the held-out rows, in order. */
+  readonly held_out: readonly string[]
+}
+
+/** The trainings beside the runs of a folder, by name. */
+async function trainingSummaries(root: string): Promise<SummarizedTraining[]> {
+  return (await listTrainings(trainingsRoot(root))).map(trainingSummary)
+}
+
+function trainingSummary({ name, location }: FoundTraining): SummarizedTraining {
+  let records: readonly TrainingRecord[]
+  try {
+    records = readTrainingJournal(location)
+  } catch (error) {
+    // It is a fact about that training; the others are listed all the same.
+    const problem = (error as Error).message
+    return { name, location, status: 'broken', problem, steps: 0, held_out: [] }
+  }
+  const started = records.findLast((record) => record.kind === 'start')
+  return {
+    name,
+    location,
+    status: trainingState(location, records),
+    steps: records.filter(({ kind }) => kind === 'step').length,
+    ...(started?.steps != null && { planned: started.steps }),
+    ...(started !== undefined && { started_at: started.startedAt, model: started.model }),
+    held_out: heldOutRewards(records),
+  }
+}
+
+/** A table of trainings; the model is cut where it does not fit. */
+function trainingLines(trainings: readonly SummarizedTraining[], width: number): string[] {
+  const head = ['Training', 'Status', 'Steps', 'Held out', 'Started', 'Model']
+  const rows = trainings.map((training): (Cell | string)[] => {
+    const { name, status, steps, planned, held_out: rewards, started_at: startedAt } = training
+    const ends = rewards.length > 1 ? [rewards[0], rewards.at(-1)] : rewards
+    return [
+      name,
+      { text: status, format: status === 'broken' ? 'red' : stateColours[status] },
+      planned === undefined ? String(steps) : `${steps}/${planned}`,
+      ends.join(' → '),
+      startedAt === undefined ? '' : agoText(startedAt),
+      training.model ?? '',
+    ]
+  })
+  const bold = head.map((text): Cell => ({ text, format: 'bold' }))
+  const problems = trainings.flatMap(({ name, problem }) =>
+    problem === undefined ? [] : wrapped(`${name}: ${problem}`, width),
+  )
+  return [...tableLines([bold, ...rows], { width }), ...problems]
 }

@@ -1,25 +1,39 @@
-import { invalid } from '../../command/exit-codes.ts'
-import { formatCount, formatQuantity } from '@osmosis/eval'
-import { runStatistics } from '@osmosis/eval/analysis'
+import path from 'node:path'
 
+import {
+  formatCount,
+  formatQuantity,
+  openRun,
+  readTrainingJournal,
+  trainingRuns,
+} from '@osmosis/eval'
+import {
+  rowHistories,
+  type RowHistory,
+  runStatistics,
+  stepRows,
+  toRunDocument,
+} from '@osmosis/eval/analysis'
+
+import { invalid } from '../../command/exit-codes.ts'
 import { printError, printOut } from '../../command/command-context.ts'
 import { outputWidth, withCommand } from '../../command/terminal-text.ts'
 import type { EvalShowFlags } from '../show.ts'
 import {
   findRun,
   isItemName,
-  runsRoot,
-  reportedRun,
   openShownRun,
+  reportedRun,
   type ReportedRun,
+  runsRoot,
   type ShownRun,
 } from './shown-run.ts'
 import { itemLines, rolloutLines } from './rollout-text.ts'
-import { findTraining } from '../training/find-training.ts'
-import { showTraining } from '../training/show-training.ts'
+import { findTraining, type FoundTraining } from '../training/find-training.ts'
 import { runReport } from './run-report.ts'
 import { runSummary } from './run-summary.ts'
 import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
+import { rowReport, trainingReport } from '../training/training-report.ts'
 
 /**
  * Shows a run: its summary or report, some of its rollouts, or one transcript; or a training. Resolves with the exit
@@ -149,4 +163,54 @@ function printJson(document: object): void {
 
 function print(text: string): void {
   printOut(`${text}\n`)
+}
+
+/** What to show of a training. */
+interface ShowTrainingOptions {
+  /** Its name in commands, as the user gave it. */
+  readonly command: string
+  /** A row, by its position in the dataset; undefined for the whole training. */
+  readonly row: string | undefined
+  readonly json: boolean
+  readonly details: boolean
+}
+
+/**
+ * Prints a training: its figures over the steps, or one row over the steps.
+ *
+ * @throws OsmosisError with code `invalid_config` for a row that no step has drawn, `damaged_run`
+ */
+async function showTraining(
+  training: FoundTraining,
+  { command, row, json, details }: ShowTrainingOptions,
+): Promise<void> {
+  const records = readTrainingJournal(training.location)
+  if (row !== undefined) {
+    const history = await historyOf(training, row)
+    printOut(`${json ? JSON.stringify(history, null, 2) : rowReport(training.name, history)}\n`)
+  } else if (json) {
+    printOut(`${JSON.stringify({ name: training.name, records }, null, 2)}\n`)
+  } else {
+    printOut(`${trainingReport(training, records, { width: outputWidth(), details, command })}\n`)
+  }
+}
+
+async function historyOf({ name, location }: FoundTraining, row: string): Promise<RowHistory> {
+  if (!/^\d+$/.test(row)) {
+    throw invalid(
+      `Of a training a row can be shown, by its position in the dataset, such as 12; got ${row}. An attempt is in a step: osmosis eval show ${name}/step-0001 ${row}`,
+    )
+  }
+  const steps = readTrainingJournal(location).filter((record) => record.kind === 'step')
+  const own = steps.filter((step) => step.rows.includes(Number(row)))
+  const read = []
+  for (const { step, run } of own) {
+    const { manifest, sortedEvents } = await openRun(path.join(trainingRuns(location), run))
+    read.push(stepRows(step, run, toRunDocument(manifest, sortedEvents)))
+  }
+  const found = rowHistories(read).find((history) => history.row === Number(row))
+  if (found !== undefined) return found
+  throw invalid(
+    `No step of ${name} has drawn row ${row}: there are ${steps.length} steps, and rows count from 0.`,
+  )
 }

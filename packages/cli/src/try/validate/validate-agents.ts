@@ -1,19 +1,22 @@
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
+
 import { errorMessage, isOsmosisError } from '@osmosis/core'
+import { findWorkspaceRoot } from '@osmosis/eval'
 
 import { entrypointFindings, variableFindings } from '../../checks/entrypoint-checks.ts'
-import { exitCodeOf, fail, findingLines, warn, type CheckFinding } from '../../checks/finding.ts'
+import { type CheckFinding, exitCodeOf, fail, findingLines, warn } from '../../checks/finding.ts'
 import { triedFindings, tryRollout } from '../../checks/rollout-checks.ts'
 import { probe } from '../../checks/scripted-probe.ts'
-import { configFinding } from '../../checks/workspace-checks.ts'
-import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
-import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
-import { printJson, printOut, workingFolder } from '../../command/command-context.ts'
-import { planEvaluation, type EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
-import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
+import { type ConfigFile, configFinding, workspaceConfigs } from '../../checks/workspace-checks.ts'
+import { interruptedExitCode, invalid } from '../../command/exit-codes.ts'
+import { abortOnInterrupt, closing, survivingStrayRejections } from '../../command/process.ts'
+import { printJson, printOut, resolvePath, workingFolder } from '../../command/command-context.ts'
+import { type EvalRunPlan, planEvaluation } from '../../eval/run/evaluation-plan.ts'
+import { type ChosenPolicy, openPolicy, policyChoice } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { ValidateFlags } from '../validate.ts'
-import { findTargets, type ValidationTarget } from './validation-targets.ts'
 
 /**
  * Runs one row of each selected rollout, and prints problems for training. Resolves with the exit code: 0, 1
@@ -149,4 +152,49 @@ async function policyFor(
     apiKey: undefined,
     [Symbol.asyncDispose]: async () => {},
   }
+}
+
+/** A rollout to validate. */
+interface ValidationTarget {
+  readonly name: string
+  /** Its configs in the workspace, absolute. */
+  readonly configs: readonly ConfigFile[]
+  /** The eval config to run it with; undefined for a module. */
+  readonly evalConfig: string | undefined
+  /** A module to run without a config. */
+  readonly module: { readonly file: string; readonly dataset: string | undefined } | undefined
+}
+
+/**
+ * The targets of a validation: a module, or rollouts of the workspace.
+ *
+ * @throws OsmosisError with code `invalid_config` without a target
+ */
+async function findTargets(
+  name: string | undefined,
+  { module, dataset }: ValidateFlags,
+): Promise<readonly ValidationTarget[]> {
+  if (module !== undefined) {
+    const target = { file: module, dataset }
+    return [{ name: module, configs: [], evalConfig: undefined, module: target }]
+  }
+  if (dataset !== undefined) throw invalid('--dataset goes with --module: a config has one.')
+  const root = await findWorkspaceRoot(resolvePath('osmosis.toml'))
+  if (root === undefined) {
+    throw invalid(
+      'Not in an Osmosis workspace: no folder here or above has both rollouts/ and data/. Name a module with --module and --dataset, or start a workspace: npm create @osmosis@latest',
+    )
+  }
+  const entries = await readdir(path.join(root, 'rollouts'), { withFileTypes: true })
+  const names = entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name)
+  if (names.length === 0) throw invalid(`${path.join(root, 'rollouts')} contains no rollouts.`)
+  if (name !== undefined && !names.includes(name)) {
+    throw invalid(`rollouts/ has no rollout ${name}. Available: ${names.join(', ')}.`)
+  }
+  const configs = await workspaceConfigs(root)
+  return (name === undefined ? names.toSorted() : [name]).map((rollout) => {
+    const own = configs.filter((config) => config.rollout === rollout)
+    const evalConfig = own.find(({ kind }) => kind === 'eval')?.file
+    return { name: rollout, configs: own, evalConfig, module: undefined }
+  })
 }
