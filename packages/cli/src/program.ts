@@ -72,7 +72,7 @@ export function createProgram(
     .description('evaluate agents, on this machine or on the platform')
     .commandsGroup('On this machine:')
   addEvalRunCommand(evals, async (config, flags) => {
-    const { runVariants } = await import('./eval/models/run-variants.ts')
+    const { runVariants } = await import('./eval/run/run-variants.ts')
     setExitCode(await runVariants(config, flags))
   })
   addEvalRunsCommand(evals, setExitCode)

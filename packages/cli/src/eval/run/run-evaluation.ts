@@ -54,9 +54,15 @@ import {
 } from './choose-run.ts'
 import { planEvaluation, type EvalRunPlan, loadScorers } from './evaluation-plan.ts'
 import { beginRun, openEarlierRun, resumeArguments } from './open-run.ts'
-import { planText, runAgainText, servedText, ProgressLine } from './run-output.ts'
+import {
+  exitCodeOf,
+  outcomeLine,
+  planText,
+  ProgressLine,
+  runAgainText,
+  servedText,
+} from './run-output.ts'
 import { findInputs, type KnownInputs } from './run-inputs.ts'
-import { exitCodeOf, outcomeLine } from './run-outcome.ts'
 
 /** For a command that makes several runs. */
 export interface RunHooks {

@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import { assertRowsFit, createOutputFolder, isTraining, readTrainingJournal } from '@osmosis/eval'
-import { settingOptions } from '@osmosis/eval/analysis'
+import { settingOptions, type RunInputs, type RunManifest } from '@osmosis/eval/analysis'
 import { namedFullDisk } from '@osmosis/protocol/files'
 import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
 
@@ -15,9 +15,11 @@ import { flagArguments } from '../../eval/run/open-run.ts'
 import { startServerProcess, type ServerProcess } from '../../eval/models/server-process.ts'
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'
 import { readEnvironment } from '../../inputs/environment.ts'
+import { gitState, packageVersion } from '../../inputs/provenance.ts'
+import { digestOf, sourcesIn, withImports } from '../../inputs/source-digest.ts'
+import type { EntrypointKind } from '../../serve/server-channel.ts'
 import type { TinkerPrices } from '../tinker.ts'
 import type { TrainingFlags } from '../training-flags.ts'
-import { trainingInputs } from './training-inputs.ts'
 import { archiveTraining, modelFolders, planTraining, type TrainingPlan } from './training-plan.ts'
 import {
   endText,
@@ -229,6 +231,43 @@ async function withLearner(
   } finally {
     progress.end()
     await learner.close()
+  }
+}
+
+/** What decides the rollouts of a training, for the manifests of its runs; the loop fills in the model. */
+async function trainingInputs(
+  { config, sampling, secrets, folder }: TrainingPlan,
+  kind: EntrypointKind,
+): Promise<{ readonly inputs: RunInputs; readonly provenance: RunManifest['provenance'] }> {
+  const { experiment, training, workspaceRoot, workflow, env } = config
+  const sources = await sourcesIn(experiment.rolloutFolder, new Set([path.dirname(folder)]))
+  return {
+    inputs: {
+      model: { name: '', base_url: null, params: sampling },
+      dataset: { name: experiment.dataset, sha256: await digestOf([experiment.datasetFile]) },
+      code: {
+        rollout: experiment.rollout,
+        kind,
+        entrypoint: path.relative(workspaceRoot, experiment.entrypointFile),
+        sha256: await digestOf(await withImports(sources)),
+        scorers: [],
+      },
+      ...(Object.keys(workflow).length === 0 ? {} : { workflow }),
+      env,
+      secrets: Object.keys(secrets).toSorted(),
+      timeouts: {
+        agent_seconds: training.agent_workflow_timeout_s ?? null,
+        grader_seconds: training.grader_timeout_s ?? null,
+        max_turns: null,
+      },
+    },
+    provenance: {
+      sdk_version: packageVersion(),
+      node_version: process.version,
+      config: null,
+      root: workspaceRoot,
+      git: await gitState(workspaceRoot),
+    },
   }
 }
 

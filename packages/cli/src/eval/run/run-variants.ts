@@ -16,8 +16,8 @@ import { currentWorkspace, type ChosenPolicy } from '../../inputs/choose-policy.
 import type { EvalRunFlags, ParsedRunFlags } from '../run.ts'
 import { briefText } from '../show/figure-text.ts'
 import { openShownRun, type ShownRun } from '../show/shown-run.ts'
-import { evaluateOnce } from '../run/run-evaluation.ts'
-import { findCheckpoints, openCheckpoints, type FoundCheckpoints } from './checkpoints.ts'
+import { evaluateOnce } from './run-evaluation.ts'
+import { findCheckpoints, openCheckpoints, type FoundCheckpoints } from '../models/checkpoints.ts'
 
 /** One of the runs that a command makes. */
 interface Variant {
