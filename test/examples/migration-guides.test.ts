@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -22,27 +23,26 @@ function programsOf(guide: string): string[] {
 
 // The programs themselves are compiled and run by the tests of the adapter.
 it.each(globSync('docs/frameworks/[!i]*.md', { cwd: root }))(
-  '%s shows exactly the difference between the programs before and after',
+  '%s shows exactly what differs between the programs before and after',
   (guide) => {
-    const diffs = [...read(guide).matchAll(/```diff\n([^]*?)```\n/g)].map(([, diff = '']) => diff)
-    const shown = diffs.map((diff) => {
-      const lines = diff.split('\n').slice(0, -1)
-      expect(lines.filter((line) => line !== '' && !' +-'.includes(line.charAt(0)))).toEqual([])
-      const side = (marks: string): string =>
-        lines
-          .filter((line) => line === '' || marks.includes(line.charAt(0)))
-          .map((line) => `${line.slice(1)}\n`)
-          .join('')
-      return { before: side(' -'), after: side(' +') }
-    })
-    expect(shown).toEqual(
-      programsOf(guide).map((programs) => ({
-        before: read(`${programs}/before.ts`),
-        after: read(`${programs}/after.ts`),
-      })),
-    )
+    const shown = [...read(guide).matchAll(/```diff\n([^]*?)```\n/g)].map(([, diff]) => diff)
+    expect(shown).toEqual(programsOf(guide).map((programs) => shownDifference(programs)))
   },
 )
+
+/** What git says of the programs, without what is only indented; `…` stands for paragraphs that stay as they are. */
+function shownDifference(programs: string): string {
+  const options = ['--no-index', '--no-color', '--no-ext-diff', '-w', '-U999']
+  const files = ['before.ts', 'after.ts'].map((name) => path.join(root, programs, name))
+  const { stdout } = spawnSync('git', ['diff', ...options, ...files], { encoding: 'utf8' })
+  const [, lines = ''] = stdout.split(/^@@ .*\n/m)
+  const paragraphs = lines
+    .trimEnd()
+    .split('\n \n')
+    .map((paragraph) => (/^[+-]/m.test(paragraph) ? paragraph : ' …'))
+    .filter((paragraph, index, all) => paragraph !== ' …' || all[index - 1] !== ' …')
+  return `${paragraphs.join('\n\n')}\n`
+}
 
 it('the lines shown for clients of other frameworks are lines of their programs', () => {
   const compact = (text: string): string => text.replaceAll(/\s|,(?=\s*(?:[)}\]]|$))/g, '')
