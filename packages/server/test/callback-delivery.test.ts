@@ -216,6 +216,31 @@ describe('delivering a callback', () => {
     expect(await outcome).toBe('gave_up')
   })
 
+  it('sends at most 256 requests to one receiver at a time, and the others in turn', async () => {
+    await using controller = await new FakeController().start()
+    const delivery = new CallbackDelivery({ logger: recordingLogger([]) })
+    const held: ServerResponse[] = []
+    controller.otherwise = () => (response) => void held.push(response)
+    const outcomes = Array.from({ length: 300 }, async (_, n) =>
+      delivery.deliver({
+        rolloutId: `r${n}`,
+        kind: 'completion',
+        url: `${controller.url}/completion`,
+        apiKey: null,
+        idempotencyKey: `r${n}/completion`,
+        body: '{}',
+      }),
+    )
+    await controller.until(() => held.length === 256)
+    for (let answered = 0; answered < 300; answered += 1) {
+      await controller.until(() => held.length > answered)
+      held[answered]?.end()
+      expect(held.length - answered).toBeLessThanOrEqual(256)
+    }
+    expect(new Set(await Promise.all(outcomes))).toEqual(new Set(['acknowledged']))
+    await delivery.close()
+  })
+
   it('sends the key as bearer, and no authorization header without one', async () => {
     const withKey = await deliverTo([], { apiKey: 'controller-key' })
     const without = await deliverTo([], {})

@@ -11,6 +11,7 @@ import {
 } from '@osmosis/core/http'
 import { boundedText } from '@osmosis/protocol/http'
 import { parsePlainJson } from '@osmosis/protocol/wire'
+import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
 /** The address of a trainer's API. */
 export interface TrainerClientOptions {
@@ -43,6 +44,8 @@ export class TrainerClient {
   readonly #options: TrainerClientOptions
   readonly #headers: Readonly<Record<string, string>>
   readonly #transport: Transport
+  /** Thousands of rollouts may end at once. */
+  readonly #slots = new ConcurrencyLimiter(64)
   /** The trainer's clock minus our own. */
   #clockOffsetMs = 0
 
@@ -61,8 +64,6 @@ export class TrainerClient {
     this.#transport = createTransport({
       name,
       codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
-      // Thousands of rollouts may end at once; their requests wait for a free connection.
-      maxConnections: 64,
     })
   }
 
@@ -78,6 +79,7 @@ export class TrainerClient {
    */
   async send({ method, path, body }: TrainerRequest, outer: AbortSignal = never): Promise<unknown> {
     const { name, url, requestMs: limitMs = 30_000 } = this.#options
+    const release = await this.#slots.acquire(outer)
     const late = (): Error =>
       new OsmosisError('protocol_error', `The ${name} did not answer within ${limitMs / 1000} s.`)
     try {
@@ -100,6 +102,8 @@ export class TrainerClient {
         'unauthorized',
         `The ${name} at ${url} ${key} (${statusOf(error)}): set apiKey, or OSMOSIS_TRAINER_KEY for \`osmosis worker\`.`,
       )
+    } finally {
+      release()
     }
   }
 

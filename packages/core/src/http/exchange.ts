@@ -1,7 +1,6 @@
 import type { Dispatcher } from 'undici'
 
 import { AnswerBody, headerOf, type HttpAnswer } from './answer.ts'
-import type { AnswerReceiver } from './plain-connections.ts'
 
 /** One request. */
 export interface HttpRequest {
@@ -17,7 +16,7 @@ export interface HttpRequest {
 
 /** Connections that requests are sent over. */
 export interface Connections {
-  dispatch(request: Dispatcher.DispatchOptions, receiver: AnswerReceiver): unknown
+  dispatch(request: Dispatcher.DispatchOptions, receiver: Dispatcher.DispatchHandler): unknown
 }
 
 /**
@@ -51,14 +50,13 @@ export function exchange(
 }
 
 /** Turns the events of undici into an answer and its body, until the signal ends both. */
-class Receiver implements AnswerReceiver {
+class Receiver implements Dispatcher.DispatchHandler {
   readonly #signal: AbortSignal
   readonly answer: Promise<HttpAnswer>
   #resolve!: (answer: HttpAnswer) => void
   #reject!: (reason: unknown) => void
   #connection: Dispatcher.DispatchController | undefined
   #body: AnswerBody | undefined
-  isOver = false
 
   constructor(signal: AbortSignal) {
     this.#signal = signal
@@ -112,7 +110,6 @@ class Receiver implements AnswerReceiver {
   }
 
   #over(error: unknown): void {
-    this.isOver = true
     this.#signal.removeEventListener('abort', this.#onAbort)
     if (this.#body === undefined) this.#reject(error)
     else this.#body.end(error)

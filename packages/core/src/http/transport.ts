@@ -6,7 +6,6 @@ import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.t
 import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
 import type { HttpAnswer } from './answer.ts'
 import { exchange, type Connections, type HttpRequest } from './exchange.ts'
-import { PlainConnections } from './plain-connections.ts'
 import { contentText, readRefusal } from './answer-text.ts'
 import { isPassingStatus, retryAfterMs, shouldRetry } from './retry.ts'
 
@@ -30,8 +29,6 @@ export interface TransportOptions {
   readonly egress?: EgressPolicy | undefined
   /** How long connecting may take. Milliseconds; default 10 s. */
   readonly connectTimeoutMs?: number | undefined
-  /** Most connections to one origin; further requests wait. Default: no limit. */
-  readonly maxConnections?: number | undefined
   /** How long an idle connection stays open. Milliseconds; default 30 s. */
   readonly keepAliveMs?: number | undefined
   /** Replaces the transport's own connections. The caller closes it. */
@@ -186,7 +183,6 @@ const unsendable = new Set<unknown>(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORT
 
 async function openConnections(options: TransportOptions): Promise<OpenConnections> {
   const { dispatcher, egress, connectTimeoutMs: timeout = 10_000, keepAliveMs = 30_000 } = options
-  const { maxConnections } = options
   if (dispatcher) {
     return {
       dispatch: (request, receiver) => dispatcher.dispatch(request, receiver),
@@ -194,7 +190,7 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
     }
   }
   // Loaded with the first request, because importing undici is slow.
-  const { Agent, buildConnector, Client, Pool } = await import('undici')
+  const { Agent, buildConnector, Pool } = await import('undici')
   const connectorTo = (url: URL): buildConnector.connector => {
     // Literal addresses are not looked up.
     const refusal = egress?.refusal(url)
@@ -203,26 +199,15 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
     const connect = buildConnector({ timeout, ...(lookup && { lookup }) })
     return (target, done) => runOutsideRollout(connect, target, done)
   }
-  const settings = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: keepAliveMs }
-  const plain = new PlainConnections({
-    clientOf(url) {
-      const connect = connectorTo(url)
-      return () => new Client(url, { ...settings, connect })
-    },
-    maxConnections,
-  })
-  const connections = maxConnections ?? null
-  const secure = new Agent({
-    factory: (origin) =>
-      new Pool(origin, { ...settings, connections, connect: connectorTo(new URL(origin)) }),
-  })
-  return {
-    dispatch(request, receiver) {
-      const isPlain = String(request.origin).startsWith('http:')
-      ;(isPlain ? plain : secure).dispatch(request, receiver)
-    },
-    destroy: () => Promise.all([plain.destroy(), secure.destroy()]),
+  const settings = {
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    keepAliveTimeout: keepAliveMs,
+    connections: null,
   }
+  return new Agent({
+    factory: (origin) => new Pool(origin, { ...settings, connect: connectorTo(new URL(origin)) }),
+  })
 }
 
 function describeNetworkError(error: unknown): string {

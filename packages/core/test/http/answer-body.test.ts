@@ -65,27 +65,6 @@ describe('the body of an answer', () => {
   })
 })
 
-describe('a request that waits for a free connection', () => {
-  it('ends with its signal, and is never sent', async () => {
-    const asked: (string | undefined)[] = []
-    const { url } = await listen(({ url: path }, response) => {
-      asked.push(path)
-      if (path === '/last') response.end('last')
-      else setTimeout(() => response.end('first'), 50)
-    })
-    const transport = createTransport({ ...words, maxConnections: 1 })
-    const first = transport.send(`${url}/first`, { headers: {}, signal: never })
-    const caller = new AbortController()
-    const second = transport.send(`${url}/second`, { headers: {}, signal: caller.signal })
-    const third = transport.send(`${url}/last`, { headers: {}, signal: never })
-    caller.abort(new Error('no longer wanted'))
-    await expect(second).rejects.toThrow('no longer wanted')
-    expect(await boundedText((await first).body, 100)).toBe('first')
-    expect(await boundedText((await third).body, 100)).toBe('last')
-    expect(asked).toStrictEqual(['/first', '/last'])
-  })
-})
-
 async function listen(listener: RequestListener): Promise<{ url: string; sockets: Socket[] }> {
   const sockets: Socket[] = []
   const server = createServer(listener).on('connection', (socket) => sockets.push(socket))

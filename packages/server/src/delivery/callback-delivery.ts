@@ -13,6 +13,7 @@ import {
 import { isFinal, type DeliveryOutcome } from '@osmosis/protocol'
 import { boundedText } from '@osmosis/protocol/http'
 
+import { ConcurrencyLimiter } from '../execution/concurrency-limiter.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { CallbackFigures } from '../metrics/server-metrics.ts'
 
@@ -94,6 +95,9 @@ interface PendingCallback {
   state: 'sending' | 'gave_up'
 }
 
+/** How many requests one receiver gets at the same time; further callbacks wait. */
+const maxRequests = 256
+
 /**
  * Posts callbacks until they are acknowledged, refused permanently, or out of time. A failed delivery does not
  * change a result. The caller closes it.
@@ -109,6 +113,8 @@ export class CallbackDelivery {
   /** A callback that is sent again after it was given up counts once. */
   readonly #counted = new WeakMap<Callback, PendingCallback>()
   readonly #undelivered = new Set<PendingCallback>()
+  /** By the origin of a receiver. */
+  readonly #slots = new Map<string, ConcurrencyLimiter>()
   #lost = 0
   readonly #figures: CallbackFigures | undefined
 
@@ -122,13 +128,11 @@ export class CallbackDelivery {
       retries: retry.retries ?? Number.POSITIVE_INFINITY,
     }
     this.#logger = logger
-    // One slow controller may use all connections; further callbacks wait for a free one.
     this.#transport = createTransport({
       name: 'receiver',
       codes: { unreachable: 'protocol_error', refused: 'protocol_error' },
       egress: egress ?? EgressPolicy.of(),
       connectTimeoutMs: Math.min(this.#retry.attemptTimeoutMs, 10_000),
-      maxConnections: 256,
     })
   }
 
@@ -293,7 +297,7 @@ export class CallbackDelivery {
   }
 
   async #post({ url, apiKey, idempotencyKey, body, onAcknowledged }: Callback): Promise<void> {
-    this.#closing.signal.throwIfAborted()
+    const release = await this.#slot(url)
     const limitMs = this.#retry.attemptTimeoutMs
     const attempt = new AbortController()
     const { signal } = attempt
@@ -321,6 +325,19 @@ export class CallbackDelivery {
     } finally {
       timer.clear()
       this.#attempts.delete(attempt)
+      release()
+    }
+  }
+
+  /** Waits for its turn among the requests to one receiver. */
+  async #slot(url: string): Promise<() => void> {
+    const { origin } = new URL(url)
+    const slots = this.#slots.get(origin) ?? new ConcurrencyLimiter(maxRequests)
+    this.#slots.set(origin, slots)
+    const release = await slots.acquire(this.#closing.signal)
+    return () => {
+      release()
+      if (slots.running === 0) this.#slots.delete(origin)
     }
   }
 }
