@@ -26,13 +26,13 @@ function declareRun(evals: Command) {
     .option('-m, --module <module>', 'an entrypoint instead of a config: <file>[:<export>]')
     .option(
       '--server <url>',
-      'run the rollouts on a rollout server that is already running, with its grader; instead of an entrypoint, or with a config for the dataset and time limits; its key is $OSMOSIS_ROLLOUT_SERVER_API_KEY',
+      'run the rollouts on this rollout server, with its grader and the key $OSMOSIS_ROLLOUT_SERVER_API_KEY',
       endpointUrl,
     )
     .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
     .option(
       '--set <field=value>',
-      'another value for a field of the config of the workflow, e.g. max_iterations=8; wins over [workflow] of the config; several values, e.g. max_iterations=4,8, make a run each and compare them; may be repeated',
+      'another value for a field of the config of the workflow, e.g. max_iterations=8; several values, e.g. 4,8, make a run each and compare them; may be repeated',
       fieldValues,
     )
     .option('--rows <list>', 'only these rows, counted from 0, e.g. 0-4,7')
@@ -42,109 +42,91 @@ function declareRun(evals: Command) {
     .option('--n <attempts>', 'attempts at each row (default: n of the config, 1)', countFrom(1))
     .option(
       '--max-in-flight <rollouts>',
-      'maximum number of concurrent rollouts, limited by the slots of the server (default: batch_size of the config, 16)',
+      'maximum number of concurrent rollouts (default: batch_size of the config, 16)',
       countFrom(1),
     )
-    .optionsGroup(groups.workers)
+    .optionsGroup(groups.limits)
     .option(
       '--workers <n>',
-      'number of worker processes of this machine that run the workflow, or auto for one per core; useful for CPU-bound workflows (default: the queue of osmosis.toml, else the process of the server)',
+      'run the workflow in this many processes, or auto for one per core (default: on the queue of osmosis.toml, else in the process of the server)',
       workerCount,
     )
-    .optionsGroup(groups.server)
+    .optionsGroup(groups.inputs)
     .option(
       '--policy-host <host>',
-      'name or address of this machine at which the policy listens for workers or servers on other machines (default: 127.0.0.1)',
+      'address of this machine under which servers or workers elsewhere reach the policy',
     )
     .optionsGroup(groups.scoring)
     .option(
       '--eval-fn <function>',
-      'eval function that gives a score in addition to the reward: <file>:<export>, e.g. rewards.ts:exact; may be repeated',
+      'eval function that also gives a score, e.g. rewards.ts:exact; may be repeated',
       repeated,
     )
     .optionsGroup(groups.model)
     .option(
       '--models <names>',
-      'make a run with each of these models and compare them: names as for --model, or as for --policy, separated by commas',
+      'make a run with each of these and compare them: names of models or policies, separated by commas',
     )
     .option(
       '--checkpoints <folder>',
-      'make a run with each checkpoint of a training by osmosis train local and compare them: its folder, or that of one checkpoint',
+      'make a run with each checkpoint in this folder of a training on this machine, and compare them',
     )
     .optionsGroup(groups.limits)
-    .option(
-      '--max-turns <turns>',
-      'maximum number of model answers in a rollout (agent loops)',
-      countFrom(1),
-    )
+    .option('--max-turns <turns>', 'maximum answers in a rollout (agent loops)', countFrom(1))
     .option(
       '--max-tokens <tokens>',
-      'maximum number of tokens in one answer, overrides the value of the workflow',
+      "maximum tokens in one answer, instead of the workflow's",
       countFrom(1),
     )
     .option(
       '--temperature <number>',
-      'sampling temperature, overrides the value of the workflow',
+      "sampling temperature, instead of the workflow's",
       decimalNumber,
     )
     .optionsGroup(groups.output)
-    .option(
-      '--junit <file>',
-      'at the end, write the test results as JUnit XML for CI services, as eval export does; replaces the file',
-    )
+    .option('--junit <file>', 'write the results as JUnit XML, for CI services')
     .optionsGroup(groups.inputs)
     .option(
       '--secrets-file <file>',
       'read the secrets of the config from a dotenv file, or - for stdin (default: the environment)',
     )
     .optionsGroup(groups.scoring)
-    .option(
-      '--min-pass-rate <fraction>',
-      'exit with code 3 when a smaller fraction of the items passes, e.g. 0.8',
-      share,
-    )
+    .option('--min-pass-rate <fraction>', 'exit with code 3 when fewer items pass, e.g. 0.8', share)
     .optionsGroup(groups.limits)
     .option(
       '--fail-on-error <limit>',
-      'stop after this number or fraction of failed rollouts, e.g. 50 or 0.1, or never (default: when the first 20 all fail in the same way)',
+      'stop after this number or fraction of failures, or never (default: when the first 20 are the same)',
       failureLimit,
     )
     .optionsGroup(groups.run)
     .option(
       '--name <name>',
-      'name of the run to resume or start (default: the newest unfinished run with the same inputs, else a new one)',
+      'name of the run to resume or start (default: the newest unfinished one with the same inputs)',
     )
-    .option('--fresh', 'start a new run; an existing run of that name is renamed to <name>.1')
+    .option('--fresh', 'start a new run; an existing one is renamed')
     .option(
       '--retry-failed [types]',
-      'run failed items again, optionally of these types only, e.g. =timeout,worker_lost (default: of any type)',
+      'run failed items again, e.g. =timeout,worker_lost (default: of any type)',
     )
     .option('--break-lock', 'take over the run although another process seems to write to it')
     .optionsGroup(groups.output)
-    .option(
-      '-o, --output <folder>',
-      'folder of the runs; the run gets its own folder there (default: .osmosis/evals in the workspace)',
-    )
+    .option('-o, --output <folder>', 'folder of the runs (default: .osmosis/evals)')
     .optionsGroup(groups.limits)
-    .option(
-      '--max-cost <usd>',
-      'stop starting rollouts when the run has cost this much (US dollars); rollouts in flight still finish, and cost',
-      dollars,
-    )
+    .option('--max-cost <usd>', 'start no rollout after the run has cost this much', dollars)
     .optionsGroup(groups.scoring)
     .option('--no-grader', 'run even without a grader or an eval function')
     .optionsGroup(groups.run)
     .option(
       '--cache',
-      'answer requests that an earlier run with this flag made, in the same attempt at a row, with the stored answers in .osmosis/cache; they cost nothing again',
+      'use the answers that an earlier run with this flag got, stored in .osmosis/cache',
     )
     .option('--dry-run', 'print the plan without starting a rollout')
     .optionsGroup(groups.output)
     .option('--details', 'end with every figure, failure and finding')
-    .option('-q, --quiet', 'print errors and one line with the result, no plan, progress or report')
-    .option('--json', 'print only the result on stdout, as one JSON document')
-    .optionsGroup(groups.confirmation)
-    .option('-y, --yes', 'do not ask for confirmation before starting many rollouts')
+    .option('-q, --quiet', 'print errors and one line with the result only')
+    .option('--json', 'print the result as one JSON document')
+    .optionsGroup(groups.run)
+    .option('-y, --yes', 'do not ask before starting many rollouts')
     .addHelpText('after', example('osmosis eval run configs/eval/price-check.toml --limit 20'))
   addPythonName(command, '--dataset-file <file>', '--dataset')
   // The Python command line compares two models in one run.

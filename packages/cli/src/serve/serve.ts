@@ -81,11 +81,11 @@ function declareServe(program: Command) {
     .optionsGroup(groups.platform)
     .option(
       '--register',
-      'register the address of the agent loop with the platform ($OSMOSIS_PLATFORM_URL, https://platform.osmosis.ai); needs a key and a login ($OSMOSIS_TOKEN, else ~/.config/osmosis/credentials.json)',
+      'register the address of the agent loop with the platform; needs a key and a login',
     )
     .option(
       '--public-host <host[:port]>',
-      'name or address under which the platform reaches the server (default: --host, and the port it listens on)',
+      'where the platform reaches the server (default: --host, and the port it listens on)',
       publicAddress,
     )
   const workers = addWorkerFlags(reachable, 'server')
@@ -94,7 +94,7 @@ function declareServe(program: Command) {
     .option('--redis <url>', redisHelp('queue the rollouts of a workflow in this Redis'))
     .option(
       '--max-rollouts <n>',
-      'maximum number of concurrent rollouts of the queue, on all workers together, or none for no limit (default: the last value that a server of the queue set)',
+      'maximum concurrent rollouts on all workers of the queue, or none (default: the last value that a server set)',
       countOrNone,
     )
     .option(
