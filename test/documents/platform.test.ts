@@ -47,7 +47,9 @@ it('what docs/guides/platform.md shows runs against a stand-in of the platform',
     OSMOSIS_TOKEN_STORE: 'file',
   }
   // Between an upload and a download the platform has work to do.
-  const download = script.findIndex((command) => command.startsWith('osmosis platform dataset download'))
+  const download = script.findIndex((command) =>
+    command.startsWith('osmosis platform dataset download'),
+  )
   const printed = await bash(script.slice(0, download).join('\n'), folder, env)
   for (const dataset of platform.datasets.list) dataset.status = 'uploaded'
   await bash(script.slice(download).join('\n'), folder, env)

@@ -1,5 +1,5 @@
 // The worker of the training run, and ways to break it that the account has to notice.
-import { discoverEntrypoint, LocalBackend, type RolloutEnd } from '@osmosis/server'
+import { discoverEntrypoint, LocalBackend, type ExecutionOutcome } from '@osmosis/server'
 import { toRolloutSample } from '@osmosis/core'
 import { agentLightning, runTrainerWorker, type TrainerLink } from '@osmosis/trainer-links'
 
@@ -27,7 +27,7 @@ await runTrainerWorker({
 await link[Symbol.asyncDispose]()
 
 function broken(whole: TrainerLink): TrainerLink {
-  let before: RolloutEnd | undefined
+  let before: ExecutionOutcome | undefined
   let count = 0
   return {
     name: whole.name,
@@ -47,7 +47,7 @@ function broken(whole: TrainerLink): TrainerLink {
 }
 
 /** What a failure must never become. */
-function zero(): RolloutEnd {
+function zero(): ExecutionOutcome {
   const sample = { ...toRolloutSample({ id: 'main', messages: [] }), reward: 0 }
   return { kind: 'rewarded', samples: new Map([['main', sample]]), removed: [] }
 }

@@ -5,7 +5,7 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import {
   bearer,
   createTransport,
-  isPassingStatus,
+  isTransientStatus,
   retryRequest,
   withTimeLimit,
 } from '@osmosis/core/http'
@@ -103,7 +103,7 @@ export async function registerServer(
     ...retries,
     signal,
     isRetryable: (error) => {
-      if (!isPassing(error)) return false
+      if (!isTransient(error)) return false
       server.logger.info({ reason: errorMessage(error) }, 'not registered yet; retrying')
       return true
     },
@@ -245,11 +245,11 @@ function toRegistrationError(error: unknown, url: string, redactor: Redactor): O
 }
 
 /** Whether a retry may succeed. */
-function isPassing(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   if (!isOsmosisError(error)) return false
   const { code, status = 0 } = error
   if (code === 'timeout' || code === 'platform_unreachable') return true
-  return isPassingStatus(status)
+  return isTransientStatus(status)
 }
 
 function hint(status: number): string {

@@ -1,13 +1,13 @@
 // The HTTP client of model calls, and its parts that other HTTP clients and servers use.
-export { bodyWithoutKeys, foreignText, isForeign, webBody } from './http/answer-text.ts'
-export type { AnswerBody, AnswerHeaders, HttpAnswer } from './http/answer.ts'
+export { bodyWithoutKeys, foreignText, isForeign, webBody } from './http/error-body.ts'
+export type { ResponseBody, ResponseHeaders, HttpResponse } from './http/response.ts'
 export { assertApiKey, bearer, carriesKey, secretForms } from './http/bearer.ts'
 export { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/error-text.ts'
 export type { HttpRequest } from './http/exchange.ts'
 export { ReleasingMap } from './http/releasing-map.ts'
 export {
-  isPassingStatus,
+  isTransientStatus,
   retryAfterMs,
   retryRequest,
   shouldRetry,

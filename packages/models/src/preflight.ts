@@ -95,8 +95,8 @@ function verdict(
     )
   }
   const spent = status === 402 || code === 'insufficient_quota'
-  const mayPass = status === 408 || status === 409 || status === 425 || status === 429
-  if (!spent && (mayPass || status >= 500)) return said
+  const isTransient = status === 408 || status === 409 || status === 425 || status === 429
+  if (!spent && (isTransient || status >= 500)) return said
   throw new OsmosisError('policy_http_error', `${said} ${advice(status, spent, keyVariable)}`, {
     status,
   })

@@ -12,7 +12,12 @@ export { Deadline, graderDeadline, QueueClock, workflowDeadline } from './execut
 export { ArtifactsFolder, LiveRollout } from './execution/live-rollout.ts'
 export { LiveRollouts, type RolloutPhases } from './execution/live-rollouts.ts'
 export { replaceMethods } from './execution/replaced-methods.ts'
-export { oneReward, runToEnd, type RewardRule, type RolloutEnd } from './execution/rollout-end.ts'
+export {
+  oneReward,
+  runToEnd,
+  type RewardRule,
+  type ExecutionOutcome,
+} from './execution/rollout-end.ts'
 export { failedWorkflow, toFailure, type WorkflowResult } from './execution/workflow-phase.ts'
 export {
   discoverEntrypoint,

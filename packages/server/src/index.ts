@@ -1,6 +1,6 @@
 export { discoverEntrypoint, type Entrypoint } from './execution/discover-entrypoint.ts'
 export { LocalBackend, type LocalBackendOptions } from './execution/local-backend.ts'
-export { runToEnd, type RewardRule, type RolloutEnd } from './execution/rollout-end.ts'
+export { runToEnd, type RewardRule, type ExecutionOutcome } from './execution/rollout-end.ts'
 export type {
   BackendLoad,
   BackendWorkers,

@@ -51,7 +51,7 @@ export {
 export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
 export { leasedResult, toLeasedEnd } from './leases/leased-delivery.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
-export { digestOfToken, type LeasedEnd } from './leases/leased-rollout.ts'
+export { digestOfToken, type LeaseOutcome } from './leases/leased-rollout.ts'
 export { RowGroups, type RowGroupOptions } from './run/row-groups.ts'
 export { rowOf, type TrainerRow } from './run/run-request.ts'
 export { Admission, digestOf, refusals } from './work/admission.ts'

@@ -38,7 +38,7 @@ export { readTrainingJournal } from '@osmosis/eval'
 export {
   type BatchCounts,
   type CheckpointRecord,
-  type EndRecord,
+  type TrainingOutcome,
   type EvaluationRecord,
   type StartRecord,
   type StepFigures,

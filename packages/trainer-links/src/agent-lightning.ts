@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { oneReward, type RewardRule, type RolloutEnd } from '@osmosis/server/execution'
+import { oneReward, type RewardRule, type ExecutionOutcome } from '@osmosis/server/execution'
 import { wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
 import { RowGroups, rowOf, type RowGroupOptions, type TrainerRow } from '@osmosis/server/protocols'
 
-import { GatewayClaims } from './gateway-claims.ts'
+import { GatewayClaims } from './claimed-tasks.ts'
 import { finalStatus, gatewayRollout, pathOf, patch } from './gateway-rollout.ts'
 import { GatewayWatch, type HeldRollout } from './gateway-watch.ts'
 import { TrainerClient } from './trainer-client.ts'
@@ -130,7 +130,7 @@ class AgentLightningLink implements TrainerLink {
     }
   }
 
-  async retry(task: TrainerTask, end: RolloutEnd): Promise<TrainerTask | null> {
+  async retry(task: TrainerTask, end: ExecutionOutcome): Promise<TrainerTask | null> {
     const held = this.#held.get(task.key)
     const { retries = 1 } = this.#options
     if (end.kind !== 'failed' || end.category !== 'http_error') return null
@@ -145,7 +145,7 @@ class AgentLightningLink implements TrainerLink {
     return this.#toTask(held)
   }
 
-  acceptedEnd(end: RolloutEnd): RolloutEnd {
+  acceptedEnd(end: ExecutionOutcome): ExecutionOutcome {
     if (end.kind !== 'rewarded') return end
     try {
       oneReward(end, this.#options.reward)
@@ -155,7 +155,7 @@ class AgentLightningLink implements TrainerLink {
     }
   }
 
-  async complete({ key }: TrainerTask, end: RolloutEnd): Promise<void> {
+  async complete({ key }: TrainerTask, end: ExecutionOutcome): Promise<void> {
     const held = this.#held.get(key)
     if (held === undefined) return
     try {
@@ -200,7 +200,10 @@ class AgentLightningLink implements TrainerLink {
   }
 
   /** The trainer drops all but the last of several calls with the same prompt. */
-  #warnOfRepeatedPrompts(id: string, { samples }: Extract<RolloutEnd, { kind: 'rewarded' }>): void {
+  #warnOfRepeatedPrompts(
+    id: string,
+    { samples }: Extract<ExecutionOutcome, { kind: 'rewarded' }>,
+  ): void {
     if (this.#warned) return
     const prompts = [...samples.values()]
       .flatMap(({ calls }) => calls.filter(({ trainable }) => trainable))

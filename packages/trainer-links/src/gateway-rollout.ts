@@ -1,5 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
-import type { RolloutEnd } from '@osmosis/server/execution'
+import type { ExecutionOutcome } from '@osmosis/server/execution'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import type { TrainerRequest } from './trainer-client.ts'
@@ -39,7 +39,7 @@ export function patch(id: string, status: StatusChange): TrainerRequest {
  * The status that reports an outcome. The trainer ignores the state: it trains the calls of the last attempt,
  * with 0 when that has no reward.
  */
-export function finalStatus(end: RolloutEnd, attempt: string): StatusChange {
+export function finalStatus(end: ExecutionOutcome, attempt: string): StatusChange {
   if (end.kind === 'rewarded') return { state: 'succeeded', last_attempt_id: attempt }
   if (end.kind === 'removed') return { state: 'succeeded', last_attempt_id: voidAttempt }
   const message = beginningOf(end.message, errorTextBytes)

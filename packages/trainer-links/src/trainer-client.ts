@@ -6,7 +6,7 @@ import {
   createTransport,
   retryRequest,
   withTimeLimit,
-  type HttpAnswer,
+  type HttpResponse,
   type Transport,
 } from '@osmosis/core/http'
 import { boundedText } from '@osmosis/protocol/http'
@@ -141,7 +141,7 @@ export class TrainerClient {
     return (Date.now() + this.#clockOffsetMs) / 1000
   }
 
-  #readClock({ headers }: HttpAnswer): void {
+  #readClock({ headers }: HttpResponse): void {
     const date = headers instanceof Headers ? headers.get('date') : headers['date']
     const time = typeof date === 'string' ? Date.parse(date) : Number.NaN
     if (Number.isFinite(time)) this.#clockOffsetMs = time - Date.now()
@@ -167,17 +167,17 @@ export class TrainerClient {
       minDelayMs: 500,
       maxDelayMs: 15_000,
       isRetryable: (error) => {
-        const isPassing = this.isPassing(error)
-        if (isPassing) options.onRetry?.(error)
-        return isPassing
+        const isTransient = this.isTransient(error)
+        if (isTransient) options.onRetry?.(error)
+        return isTransient
       },
     })
   }
 
   /** Whether the same request may succeed later. */
-  isPassing(error: unknown): boolean {
+  isTransient(error: unknown): boolean {
     if (!isOsmosisError(error)) return true
-    return !(error.cause instanceof SyntaxError) && this.#transport.isPassing(error)
+    return !(error.cause instanceof SyntaxError) && this.#transport.isTransient(error)
   }
 
   #parsed(text: string): unknown {

@@ -1,5 +1,5 @@
 import type { OsmosisError } from '@osmosis/core'
-import type { RolloutEnd } from '@osmosis/server/execution'
+import type { ExecutionOutcome } from '@osmosis/server/execution'
 import type { RolloutRequest } from '@osmosis/protocol'
 
 /** One rollout that a trainer has assigned, until its outcome is delivered. */
@@ -38,19 +38,19 @@ export interface TrainerLink extends AsyncDisposable {
    * The outcome that this trainer can accept: a rollout whose rewards it cannot use becomes a failed one.
    * Counts, logs, retries and the delivery use the result. Default: the outcome unchanged.
    */
-  acceptedEnd?(end: RolloutEnd): RolloutEnd
+  acceptedEnd?(end: ExecutionOutcome): ExecutionOutcome
   /**
    * Returns the task with which a rollout is executed once more in its slot, or null. Called before
    * `complete`, unless the worker is ending. After a retry only the next outcome is delivered.
    */
-  retry?(task: TrainerTask, end: RolloutEnd): Promise<TrainerTask | null>
+  retry?(task: TrainerTask, end: ExecutionOutcome): Promise<TrainerTask | null>
   /**
    * Delivers the outcome of a rollout. Resolves when the trainer has acknowledged it or no longer needs it, or when the
    * link holds it until others have ended, which it counts in `held`.
    *
    * @throws OsmosisError with code `unauthorized`, which ends the worker; any other error is logged
    */
-  complete(task: TrainerTask, end: RolloutEnd): Promise<void>
+  complete(task: TrainerTask, end: ExecutionOutcome): Promise<void>
   /**
    * Resolves when the rollout has to end: with undefined when the trainer has withdrawn it, else with the
    * error that it fails with. Also resolves when `signal` aborts. Never rejects.

@@ -1,6 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { wait } from '@osmosis/core/http'
-import { runToEnd, type RolloutEnd } from '@osmosis/server/execution'
+import { runToEnd, type ExecutionOutcome } from '@osmosis/server/execution'
 import type { ExecutionBackend } from '@osmosis/protocol'
 import { silentLogger, type Logger } from '@osmosis/server'
 import { SecretValues, warnOfStepRewards } from '@osmosis/server/protocols'
@@ -11,7 +11,7 @@ import { WakeUp } from './wake-up.ts'
 /** Figures of a worker. */
 export interface WorkerSummary {
   /** Rollouts by how they ended. */
-  readonly ends: Readonly<Record<RolloutEnd['kind'], number>>
+  readonly ends: Readonly<Record<ExecutionOutcome['kind'], number>>
   /** Rollouts that were executed more than once. */
   readonly retried: number
   /** Rollouts whose outcome the trainer has acknowledged, or no longer needed. */
@@ -64,7 +64,7 @@ class WorkerFigures implements WorkerSummary {
     return this.running + (this.#link.held ?? 0)
   }
 
-  count(end: RolloutEnd): void {
+  count(end: ExecutionOutcome): void {
     this.ends[end.kind] += 1
     if (end.kind !== 'rewarded') return
     for (const { calls, extraFields } of end.samples.values()) {
@@ -249,7 +249,7 @@ class TrainerWorker {
   }
 
   /** An error of the retry is logged: the outcome of the first execution must be delivered anyway. */
-  async #retry(task: TrainerTask, end: RolloutEnd): Promise<TrainerTask | null> {
+  async #retry(task: TrainerTask, end: ExecutionOutcome): Promise<TrainerTask | null> {
     try {
       return (await this.#options.link.retry?.(task, end)) ?? null
     } catch (error) {
@@ -260,7 +260,7 @@ class TrainerWorker {
   }
 
   /** One execution of a task. */
-  async #runOnce(running: RunningTask): Promise<RolloutEnd> {
+  async #runOnce(running: RunningTask): Promise<ExecutionOutcome> {
     const { backend, link } = this.#options
     const { task } = running
     // It was claimed while the worker was ending.
@@ -320,7 +320,7 @@ class TrainerWorker {
     this.#ending.abort()
   }
 
-  #logEnd({ request }: TrainerTask, end: RolloutEnd): void {
+  #logEnd({ request }: TrainerTask, end: ExecutionOutcome): void {
     const line = { rollout_id: request.rolloutId, end: end.kind }
     if (end.kind === 'failed') {
       this.#logger.warn({ ...line, category: end.category, error: end.message }, 'rollout failed')
@@ -337,7 +337,7 @@ class TrainerWorker {
   }
 }
 
-const shutdown: RolloutEnd = {
+const shutdown: ExecutionOutcome = {
   kind: 'cancelled',
   by: 'shutdown',
   message: 'The worker is shutting down.',

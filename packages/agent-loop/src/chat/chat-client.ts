@@ -172,7 +172,7 @@ export class ChatClient {
         maxDelayMs: settings.retryMaxDelaySeconds * 1000,
         signal: call.signal,
         isRetryable: (error) =>
-          error instanceof OsmosisTimeoutError || this.#transport.isPassing(error),
+          error instanceof OsmosisTimeoutError || this.#transport.isTransient(error),
       },
     )
     const text = answer()

@@ -20,7 +20,7 @@ export const trainerTransport = transportsByEgress({
     403: keyHint,
     404: '. server_url is a base URL: "/v1/chat/completions" is appended to it.',
   },
-  isPassingStatus: isRetryableStatus,
+  isTransientStatus: isRetryableStatus,
 })
 
 /** Converts a failed model call to an error of this package. The error that ended the rollout is not converted. */

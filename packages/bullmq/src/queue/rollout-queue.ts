@@ -25,7 +25,7 @@ import {
   type RolloutJob,
 } from './jobs.ts'
 import { QueueSweep } from './queue-sweep.ts'
-import { Wakes } from './wakes.ts'
+import { Wakes } from './record-notifications.ts'
 import { readWorkers, type QueueWorker } from './worker-heartbeats.ts'
 
 /** BullMQ's events are not used, so few are retained. */

@@ -1,4 +1,4 @@
-import type { LeasedEnd, LeaseSettings } from '@osmosis/server/protocols'
+import type { LeaseOutcome, LeaseSettings } from '@osmosis/server/protocols'
 
 import type { RolloutRecords } from './rollout-records.ts'
 import { toScript } from './script-library.ts'
@@ -89,17 +89,19 @@ export class LeaseRecords {
    *
    * @param retentionMs - how long it is stored
    */
-  async publish(rolloutId: string, end: LeasedEnd, retentionMs: number): Promise<boolean> {
+  async publish(rolloutId: string, end: LeaseOutcome, retentionMs: number): Promise<boolean> {
     const blob = this.#records.seal(rolloutId, 'end', end)
     return Number(await this.#records.run(scripts.publish, rolloutId, [blob, retentionMs])) === 1
   }
 
   /** The outcome of a lease; undefined until it is decided. */
-  async endOf(rolloutId: string): Promise<LeasedEnd | undefined> {
+  async endOf(rolloutId: string): Promise<LeaseOutcome | undefined> {
     const sealed = await this.#records.ask((redis) =>
       redis.hgetBuffer(this.#records.key(rolloutId), 'end'),
     )
-    return sealed === null ? undefined : (this.#records.open(rolloutId, 'end', sealed) as LeasedEnd)
+    return sealed === null
+      ? undefined
+      : (this.#records.open(rolloutId, 'end', sealed) as LeaseOutcome)
   }
 
   /** Records that the outcome of a lease was fetched. */

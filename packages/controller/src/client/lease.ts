@@ -223,9 +223,15 @@ async function askForResult(
   try {
     const retries = Number.POSITIVE_INFINITY
     const totalMs = lapsesAt - startedAt
-    return await retryRequest(poll, { ...pauses, retries, totalMs, signal, isRetryable: mayPass })
+    return await retryRequest(poll, {
+      ...pauses,
+      retries,
+      totalMs,
+      signal,
+      isRetryable: isTransient,
+    })
   } catch (error) {
-    throw mayPass(error) ? unanswered(lease, performance.now() - startedAt, error) : error
+    throw isTransient(error) ? unanswered(lease, performance.now() - startedAt, error) : error
   }
 }
 
@@ -258,7 +264,7 @@ function resultAdvice(status: number): string {
  * Whether an error is transient: the connection broke or timed out, or a proxy answered while the server
  * restarts. An answer of the server itself is final.
  */
-function mayPass(error: unknown): error is OsmosisError {
+function isTransient(error: unknown): error is OsmosisError {
   if (!isOsmosisError(error) || error.code !== 'protocol_error') return false
   if (error.status !== undefined) return ofProxies.has(error.status)
   const { code } = (error.cause ?? {}) as { code?: unknown }

@@ -84,7 +84,7 @@ export async function waitIdle(
         last = `${activeRollouts} rollouts were active.`
       } catch (error) {
         limited.throwIfAborted()
-        if (!mayPass(error)) throw error
+        if (!isTransient(error)) throw error
         last = error.message
       }
       await wait(pauseMs, limited)
@@ -109,7 +109,7 @@ async function look(
   return { acceptingRollouts, activeRollouts, processId }
 }
 
-function mayPass(error: unknown): error is OsmosisError {
+function isTransient(error: unknown): error is OsmosisError {
   if (!isOsmosisError(error) || error.code !== 'protocol_error') return false
   return error.status === undefined || passing.has(error.status)
 }

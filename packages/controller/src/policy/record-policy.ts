@@ -1,5 +1,5 @@
 import { errorMessage } from '@osmosis/core'
-import { isPassingStatus } from '@osmosis/core/http'
+import { isTransientStatus } from '@osmosis/core/http'
 import {
   aboutCall,
   CallLog,
@@ -226,7 +226,7 @@ class Recording implements RolloutRecording {
         if (message !== null) this.#lasting ??= { isLasting: true, isRateLimit: false, message }
         const refusal = `The policy answered ${status}: ${text}`
         const isRateLimit = status === 429
-        this.#passing = isPassingStatus(status)
+        this.#passing = isTransientStatus(status)
           ? { isLasting: false, isRateLimit, message: refusal }
           : null
         call?.fail(new Error(refusal))

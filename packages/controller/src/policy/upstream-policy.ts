@@ -7,7 +7,7 @@ import {
   createTransport,
   foreignText,
   isForeign,
-  type HttpAnswer,
+  type HttpResponse,
 } from '@osmosis/core/http'
 
 import { textWithModel } from '../http/request-body.ts'
@@ -59,7 +59,7 @@ export function upstreamPolicy(options: {
     async respond({ body: request, signal }) {
       // Outside of the try block: its errors are not errors of the endpoint.
       const body = textWithModel(request, model)
-      let answer: HttpAnswer
+      let answer: HttpResponse
       try {
         answer = await transport.send(url, { headers, body, signal })
       } catch (error) {
@@ -83,7 +83,7 @@ export function upstreamPolicy(options: {
 }
 
 /** Replaces an answer that is not a chat completion by an error that describes it. */
-function foreign(answer: HttpAnswer, message: string): Response {
+function foreign(answer: HttpResponse, message: string): Response {
   const isRefusal = answer.status >= 400
   const status = isRefusal ? answer.status : 502
   const code = isRefusal ? 'policy_refused' : 'no_chat_completion'
@@ -92,7 +92,7 @@ function foreign(answer: HttpAnswer, message: string): Response {
   return Response.json(policyErrorBody(status, code, message), { status, headers })
 }
 
-function headerOf({ headers }: HttpAnswer, name: string): [string, string][] {
+function headerOf({ headers }: HttpResponse, name: string): [string, string][] {
   const value = headers instanceof Headers ? (headers.get(name) ?? []) : (headers[name] ?? [])
   return [value].flat().map((text) => [name, text])
 }

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici'
 
-import { AnswerBody, headerOf, type HttpAnswer } from './answer.ts'
+import { ResponseBody, headerOf, type HttpResponse } from './response.ts'
 
 /** One request. */
 export interface HttpRequest {
@@ -29,7 +29,7 @@ export function exchange(
   connections: Connections,
   url: string | URL,
   { headers, body, signal, closeConnection, method }: HttpRequest,
-): Promise<HttpAnswer> {
+): Promise<HttpResponse> {
   const receiver = new Receiver(signal)
   if (signal.aborted) return receiver.answer
   try {
@@ -52,11 +52,11 @@ export function exchange(
 /** Turns the events of undici into an answer and its body, until the signal ends both. */
 class Receiver implements Dispatcher.DispatchHandler {
   readonly #signal: AbortSignal
-  readonly answer: Promise<HttpAnswer>
-  #resolve!: (answer: HttpAnswer) => void
+  readonly answer: Promise<HttpResponse>
+  #resolve!: (answer: HttpResponse) => void
   #reject!: (reason: unknown) => void
   #connection: Dispatcher.DispatchController | undefined
-  #body: AnswerBody | undefined
+  #body: ResponseBody | undefined
 
   constructor(signal: AbortSignal) {
     this.#signal = signal
@@ -77,11 +77,11 @@ class Receiver implements Dispatcher.DispatchHandler {
   onResponseStart(
     connection: Dispatcher.DispatchController,
     status: number,
-    headers: HttpAnswer['headers'],
+    headers: HttpResponse['headers'],
   ): void {
     // Informational, sent before the answer.
     if (status < 200) return
-    const body = new AnswerBody(connection)
+    const body = new ResponseBody(connection)
     this.#body = body
     this.#resolve({
       status,

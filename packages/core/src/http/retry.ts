@@ -1,5 +1,5 @@
 import { isOsmosisError } from '../errors.ts'
-import { headerOf, type AnswerHeaders } from './answer.ts'
+import { headerOf, type ResponseHeaders } from './response.ts'
 import { wait } from './waiting.ts'
 
 /** Longest wait that an answer can request. */
@@ -82,7 +82,7 @@ function delayBefore(
 }
 
 /** Whether a status can be transient: the same request may succeed later. */
-export function isPassingStatus(status: number): boolean {
+export function isTransientStatus(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500
 }
 
@@ -90,7 +90,10 @@ export function isPassingStatus(status: number): boolean {
  * How long an answer asks to wait before the next attempt: `retry-after-ms`, or `Retry-After` in seconds or
  * as an HTTP date. Milliseconds, unlimited; undefined without a valid value and for a date in the past.
  */
-export function retryAfterMs(headers: AnswerHeaders, now: number = Date.now()): number | undefined {
+export function retryAfterMs(
+  headers: ResponseHeaders,
+  now: number = Date.now(),
+): number | undefined {
   return (
     duration(headerOf(headers, 'retry-after-ms'), 1) ??
     duration(headerOf(headers, 'retry-after'), 1000) ??
@@ -99,7 +102,7 @@ export function retryAfterMs(headers: AnswerHeaders, now: number = Date.now()): 
 }
 
 /** The value of `x-should-retry`; undefined without a valid one. */
-export function shouldRetry(headers: AnswerHeaders): boolean | undefined {
+export function shouldRetry(headers: ResponseHeaders): boolean | undefined {
   const value = headerOf(headers, 'x-should-retry').toLowerCase()
   return value === 'true' || value === 'false' ? value === 'true' : undefined
 }

@@ -4,10 +4,10 @@ import type { buildConnector, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
-import type { HttpAnswer } from './answer.ts'
+import type { HttpResponse } from './response.ts'
 import { exchange, type Connections, type HttpRequest } from './exchange.ts'
-import { contentText, readRefusal } from './answer-text.ts'
-import { isPassingStatus, retryAfterMs, shouldRetry } from './retry.ts'
+import { contentText, readRefusal } from './error-body.ts'
+import { isTransientStatus, retryAfterMs, shouldRetry } from './retry.ts'
 
 /**
  * Runs a function outside of the rollout that calls it. For what outlives the rollout: a connection, for
@@ -23,8 +23,8 @@ export interface TransportOptions {
   readonly codes: { readonly unreachable: OsmosisErrorCode; readonly refused: OsmosisErrorCode }
   /** Advice on an error status, appended to the message. */
   readonly hints?: Readonly<Record<number, string>> | undefined
-  /** Error statuses after which the same request may succeed; default: {@link isPassingStatus}. */
-  readonly isPassingStatus?: ((status: number) => boolean) | undefined
+  /** Error statuses after which the same request may succeed; default: {@link isTransientStatus}. */
+  readonly isTransientStatus?: ((status: number) => boolean) | undefined
   /** Where connections may lead. Default: anywhere, for addresses that no caller chooses. */
   readonly egress?: EgressPolicy | undefined
   /** How long connecting may take. Milliseconds; default 10 s. */
@@ -43,16 +43,16 @@ export interface Transport {
    * @throws OsmosisError with the code for `unreachable`, or `egress_refused`, or the reason of the
    * signal
    */
-  send(url: string | URL, request: HttpRequest): Promise<HttpAnswer>
+  send(url: string | URL, request: HttpRequest): Promise<HttpResponse>
   /**
    * The same for callers that need a success status.
    *
    * @throws OsmosisError also with the code for `refused`, with `status`, `retryAfterMs` and
    * `shouldRetry`
    */
-  post(url: string | URL, request: HttpRequest): Promise<HttpAnswer>
+  post(url: string | URL, request: HttpRequest): Promise<HttpResponse>
   /** Whether an error of `send` or `post` is transient: sending the request again can help. */
-  readonly isPassing: (error: unknown) => boolean
+  readonly isTransient: (error: unknown) => boolean
   /** Aborts what is in progress. Later requests fail. */
   close(): Promise<void>
 }
@@ -68,7 +68,7 @@ interface OpenConnections extends Connections {
  */
 export function createTransport(options: TransportOptions): Transport {
   const { codes, name, hints = {} } = options
-  const isPassing = options.isPassingStatus ?? isPassingStatus
+  const isTransient = options.isTransientStatus ?? isTransientStatus
   let opening: Promise<OpenConnections> | undefined
   let opened: OpenConnections | undefined
   let closed = false
@@ -81,7 +81,7 @@ export function createTransport(options: TransportOptions): Transport {
     url: string | URL,
     request: HttpRequest,
     anyStatus: boolean,
-  ): Promise<HttpAnswer> {
+  ): Promise<HttpResponse> {
     return exchanged(url, request).then(
       (answer) => (anyStatus || isSuccess(answer) ? answer : refused(answer, url, request)),
       (cause: unknown) => {
@@ -90,7 +90,7 @@ export function createTransport(options: TransportOptions): Transport {
     )
   }
 
-  function exchanged(url: string | URL, request: HttpRequest): Promise<HttpAnswer> {
+  function exchanged(url: string | URL, request: HttpRequest): Promise<HttpResponse> {
     if (opened !== undefined && !closed) return exchange(opened, url, request)
     return openFirst().then((connections) => exchange(connections, url, request))
   }
@@ -112,7 +112,7 @@ export function createTransport(options: TransportOptions): Transport {
   }
 
   async function refused(
-    answer: HttpAnswer,
+    answer: HttpResponse,
     url: string | URL,
     request: HttpRequest,
   ): Promise<never> {
@@ -136,11 +136,11 @@ export function createTransport(options: TransportOptions): Transport {
   return {
     send: (url, request) => sendRequest(url, request, true),
     post: (url, request) => sendRequest(url, request, false),
-    isPassing(error) {
+    isTransient(error) {
       if (!isOsmosisError(error)) return false
       const { code, status, cause } = error
       if (code !== codes.refused && code !== codes.unreachable) return false
-      if (status !== undefined) return error.shouldRetry ?? isPassing(status)
+      if (status !== undefined) return error.shouldRetry ?? isTransient(status)
       return !unsendable.has((cause as { code?: unknown } | undefined)?.code)
     },
     async close() {
@@ -167,7 +167,7 @@ export function transportsByEgress(
   }
 }
 
-function isSuccess({ status }: HttpAnswer): boolean {
+function isSuccess({ status }: HttpResponse): boolean {
   return status >= 200 && status <= 299
 }
 

@@ -1,8 +1,8 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { EgressPolicy } from '../http/egress-policy.ts'
-import { foreignText, isForeign } from '../http/answer-text.ts'
+import { foreignText, isForeign } from '../http/error-body.ts'
 import { retryFailed } from '../http/retry.ts'
-import type { HttpAnswer } from '../http/answer.ts'
+import type { HttpResponse } from '../http/response.ts'
 import type { HttpRequest } from '../http/exchange.ts'
 import type { Transport } from '../http/transport.ts'
 import { untilAborted } from '../http/waiting.ts'
@@ -168,7 +168,7 @@ class PolicyCalls {
       if (beforeCall) await untilAborted(signal, beforeCall)
       const body = bodyOf(settings, call.messagesJson())
       const sent = { url, headers: policyHeaders(this.#identity(), headers, use), body, signal }
-      let started: HttpAnswer
+      let started: HttpResponse
       try {
         started = await this.#send(sent, call)
       } catch (error) {
@@ -230,7 +230,7 @@ class PolicyCalls {
     return isOwn ? this.#route.endpoint.url : completionsUrl(auxiliaryUrl)
   }
 
-  #send({ url, ...sent }: SentRequest, call: CallRecorder): Promise<HttpAnswer> {
+  #send({ url, ...sent }: SentRequest, call: CallRecorder): Promise<HttpResponse> {
     call.attempts += 1
     return this.#transport.post(url, sent)
   }
@@ -241,20 +241,23 @@ class PolicyCalls {
     sent: SentRequest,
     call: CallRecorder,
     retries = 2,
-  ): Promise<HttpAnswer> {
+  ): Promise<HttpResponse> {
     const { signal } = sent
-    const mayPass = (error: unknown): boolean => this.#mayPass(error)
+    const isTransient = (error: unknown): boolean => this.#isTransient(error)
     return retryFailed(failure, () => this.#send(sent, call), {
       retries,
       minDelayMs: 500,
       maxDelayMs: 8_000,
       signal,
-      isRetryable: mayPass,
-      pause: pausesOf(mayPass, { signal, paused: this.#route.paused }),
+      isRetryable: isTransient,
+      pause: pausesOf(isTransient, { signal, paused: this.#route.paused }),
     })
   }
 
-  async #foreign(answer: HttpAnswer, { url, headers, signal }: SentRequest): Promise<OsmosisError> {
+  async #foreign(
+    answer: HttpResponse,
+    { url, headers, signal }: SentRequest,
+  ): Promise<OsmosisError> {
     const text = await foreignText(answer, headers['authorization'])
     signal.throwIfAborted()
     return new OsmosisError('policy_stream_error', `The policy endpoint ${text} (${url.href})`)
@@ -264,8 +267,8 @@ class PolicyCalls {
     return this.#wire.ownRoute === true && isGone(error)
   }
 
-  #mayPass(error: unknown): boolean {
-    return !this.#isWithdrawal(error) && this.#transport.isPassing(error)
+  #isTransient(error: unknown): boolean {
+    return !this.#isWithdrawal(error) && this.#transport.isTransient(error)
   }
 
   /** Ends the rollout, even if user code handles the error of the call. */

@@ -1,5 +1,5 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
-import { isPassingStatus } from '../http/retry.ts'
+import { isTransientStatus } from '../http/retry.ts'
 import { transportsByEgress } from '../http/transport.ts'
 import { wait } from '../http/waiting.ts'
 
@@ -70,13 +70,13 @@ export const policyTransport = transportsByEgress({
     403: keyHint,
     404: '. chat_completions_url is a base URL: "/chat/completions" is appended to it.',
   },
-  isPassingStatus: isRetryableStatus,
+  isTransientStatus: isRetryableStatus,
 })
 
 /** Whether a model call may be retried after this status. */
 export function isRetryableStatus(status: number): boolean {
   // In the OpenAI format 409 means a lock that is released soon.
-  return status === 409 || isPassingStatus(status)
+  return status === 409 || isTransientStatus(status)
 }
 
 /** Longest pause between two requests. */
@@ -92,16 +92,16 @@ export type PausedCalls = OsmosisError[]
  * Waits as long as an error of the endpoint requests, for example while it updates its weights. Such a pause is
  * not a failure. It lasts at most a minute, and the signal ends it. Resolves with whether it waited.
  *
- * @param isPassing - whether the error is transient
+ * @param isTransient - whether the error is transient
  */
 export function pausesOf(
-  isPassing: (error: unknown) => boolean,
+  isTransient: (error: unknown) => boolean,
   { signal, paused }: { readonly signal: AbortSignal; readonly paused: PausedCalls },
 ): (error: unknown) => Promise<boolean> {
   let pauses = 0
   return async (error) => {
     const requestedMs = pauseMs(error)
-    if (requestedMs === undefined || !isPassing(error)) {
+    if (requestedMs === undefined || !isTransient(error)) {
       pauses = 0
       return false
     }

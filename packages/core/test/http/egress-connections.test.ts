@@ -47,7 +47,7 @@ async function asking(options: EgressOptions = {}): Promise<(url: string) => Pro
       return await text((await transport.post(url, request)).body)
     } catch (error) {
       const { code } = error as { code: string }
-      return transport.isPassing(error) ? `${code}, for now` : code
+      return transport.isTransient(error) ? `${code}, for now` : code
     }
   }
 }

@@ -92,7 +92,7 @@ describe('a transport', () => {
     const transport = createTransport(words)
     const passes = async (url: string, request: HttpRequest = post): Promise<boolean> => {
       const error: unknown = await transport.post(url, request).catch((thrown: unknown) => thrown)
-      return transport.isPassing(error)
+      return transport.isTransient(error)
     }
     const ofStatus = async (status: number, headers: object = {}): Promise<boolean> => {
       Object.assign(answer, { status, headers })
@@ -105,7 +105,7 @@ describe('a transport', () => {
     expect(await ofStatus(409, { 'x-should-retry': 'true' })).toBe(true)
     expect(await passes('http://127.0.0.1:1/')).toBe(true)
     expect(await passes(server.url, { ...post, headers: { a: 'line\nbreak' } })).toBe(false)
-    expect(transport.isPassing(new Error('something else'))).toBe(false)
+    expect(transport.isTransient(new Error('something else'))).toBe(false)
   })
 
   it('breaks off what is in progress when it is closed, and asks nothing afterwards', async () => {

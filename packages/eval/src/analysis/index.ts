@@ -100,7 +100,7 @@ export {
 export {
   type BatchCounts,
   type CheckpointRecord,
-  type EndRecord,
+  type TrainingOutcome,
   type EvaluationRecord,
   type StartRecord,
   type StepFigures,

@@ -1,7 +1,7 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { lastJson, withoutThinking } from '@osmosis/core/scores'
-import { isPassingStatus, retryAfterMs, retryRequest } from '@osmosis/core/http'
+import { isTransientStatus, retryAfterMs, retryRequest } from '@osmosis/core/http'
 import type { z } from 'zod'
 
 import type { ChatModel } from '../chat-model.ts'
@@ -123,7 +123,7 @@ async function ask<T>(
     }
     throw failed(judge, `it answered ${answer.status}: ${messageIn(text)}`, {
       status: answer.status,
-      shouldRetry: isPassingStatus(answer.status),
+      shouldRetry: isTransientStatus(answer.status),
       retryAfterMs: retryAfterMs(answer.headers),
     })
   }

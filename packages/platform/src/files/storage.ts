@@ -52,7 +52,7 @@ export class Storage {
     { headers = {}, timeoutMs }: { headers?: Record<string, string>; timeoutMs: number },
   ): Promise<string | undefined> {
     const target = storageUrl(url)
-    return retryPassing(
+    return retryTransient(
       async () => {
         const { file, start, size } = piece
         const answer = await this.#ask(target, timeoutMs, {
@@ -163,7 +163,7 @@ export class Storage {
 const passing = new Set([429, 500, 502, 503, 504])
 
 /** Repeats an attempt while it fails with a temporary error. */
-export async function retryPassing<T>(
+export async function retryTransient<T>(
   attempt: () => Promise<T>,
   pauses: readonly number[],
   { signal, pause = wait }: { signal: AbortSignal; pause?: Pause | undefined },

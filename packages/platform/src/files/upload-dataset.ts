@@ -4,7 +4,7 @@ import path from 'node:path'
 import { isJsonObject, objectsOf, textOf, type JsonObject } from '../answers.ts'
 import type { PlatformClient } from '../client.ts'
 import { PlatformError } from '../platform-error.ts'
-import { retryPassing, type FilePiece, type Pause, type Storage } from './storage.ts'
+import { retryTransient, type FilePiece, type Pause, type Storage } from './storage.ts'
 
 /** Options of {@link uploadDataset}. */
 export interface UploadOptions {
@@ -140,7 +140,7 @@ async function complete(
   { signal, pause }: UploadOptions,
 ): Promise<JsonObject> {
   const timeoutMs = completeTimeoutMs['parts' in body ? 'multipart' : 'simple']
-  return retryPassing(
+  return retryTransient(
     () => client.request(['datasets', id, 'complete'], { method: 'POST', body, timeoutMs }),
     completePauses,
     { signal, pause },

@@ -1,4 +1,4 @@
-import type { AnswerBody } from '@osmosis/core/http'
+import type { ResponseBody } from '@osmosis/core/http'
 
 /**
  * Reads a body to its end, as UTF-8.
@@ -6,13 +6,16 @@ import type { AnswerBody } from '@osmosis/core/http'
  * @returns undefined when it is longer than `maxBytes`; the rest is not read then
  * @throws the error of the stream when it ends early
  */
-export async function boundedText(body: AnswerBody, maxBytes: number): Promise<string | undefined> {
+export async function boundedText(
+  body: ResponseBody,
+  maxBytes: number,
+): Promise<string | undefined> {
   return (await boundedBytes(body, maxBytes))?.toString('utf8')
 }
 
 /** The same, as bytes. */
 export async function boundedBytes(
-  body: AnswerBody,
+  body: ResponseBody,
   maxBytes: number,
 ): Promise<Buffer | undefined> {
   const pieces: Uint8Array[] = []

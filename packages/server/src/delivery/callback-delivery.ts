@@ -4,10 +4,10 @@ import {
   createTransport,
   currentTraceHeaders,
   EgressPolicy,
-  isPassingStatus,
+  isTransientStatus,
   retryRequest,
   startTimer,
-  type HttpAnswer,
+  type HttpResponse,
   type Transport,
 } from '@osmosis/core/http'
 import { isFinal, type DeliveryOutcome } from '@osmosis/protocol'
@@ -255,7 +255,7 @@ export class CallbackDelivery {
           totalMs: this.#retry.budgetMs,
           signal: this.#closing.signal,
           isRetryable: (error) => {
-            if (!this.#isPassing(error)) return false
+            if (!this.#isTransient(error)) return false
             // At info once per callback: a controller that restarts delays thousands of callbacks.
             this.#logger[attempts === 1 ? 'info' : 'debug'](
               { ...line, attempt: attempts, reason: errorMessage(error) },
@@ -266,7 +266,8 @@ export class CallbackDelivery {
         },
       )
     } catch (error) {
-      const outcome = this.#isPassing(error) || this.#closing.signal.aborted ? 'gave_up' : 'refused'
+      const outcome =
+        this.#isTransient(error) || this.#closing.signal.aborted ? 'gave_up' : 'refused'
       const why = { ...line, attempts, outcome, reason: errorMessage(error) }
       const isLeft = record?.isShared === true && this.#closing.signal.aborted
       if (isLeft) this.#logger.info(why, 'callback left to another server')
@@ -290,10 +291,10 @@ export class CallbackDelivery {
    * Whether a retry may succeed: not after 409, which means that the receiver has an answer already. Only the
    * status counts: `x-should-retry` is for model calls, and must not lose a reward.
    */
-  #isPassing(error: unknown): boolean {
+  #isTransient(error: unknown): boolean {
     if (!isOsmosisError(error)) return false
-    if (error.status !== undefined) return isPassingStatus(error.status)
-    return error.code === 'timeout' || this.#transport.isPassing(error)
+    if (error.status !== undefined) return isTransientStatus(error.status)
+    return error.code === 'timeout' || this.#transport.isTransient(error)
   }
 
   async #post({ url, apiKey, idempotencyKey, body, onAcknowledged }: Callback): Promise<void> {
@@ -343,7 +344,7 @@ export class CallbackDelivery {
 }
 
 /** The body of an acknowledgement; '' when it is too long or incomplete. */
-async function acknowledgement(body: HttpAnswer['body']): Promise<string> {
+async function acknowledgement(body: HttpResponse['body']): Promise<string> {
   try {
     return (await boundedText(body, maxAcknowledgementBytes)) ?? ''
   } catch {

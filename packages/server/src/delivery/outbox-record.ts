@@ -16,7 +16,7 @@ import {
 } from './outbox-lines.ts'
 
 /** The end of a leased rollout. */
-export interface StoredEnd {
+export interface StoredOutcome {
   readonly status: 'success' | 'failure' | 'cancelled'
   readonly reward: number | null
   readonly errorMessage: string | null
@@ -51,7 +51,7 @@ export class OutboxRecord implements CallbackRecord {
   #steps = 0
   #isRemoved = false
   #grading = false
-  #end: StoredEnd | undefined
+  #end: StoredOutcome | undefined
   #fetched = false
 
   constructor(acceptance: OutboxAcceptance, storage: RecordStorage) {
@@ -90,7 +90,7 @@ export class OutboxRecord implements CallbackRecord {
     return this.#grading
   }
 
-  get end(): StoredEnd | undefined {
+  get end(): StoredOutcome | undefined {
     return this.#end
   }
 
@@ -131,7 +131,7 @@ export class OutboxRecord implements CallbackRecord {
   }
 
   /** Stores a result before it can be fetched; false when it must not become visible. */
-  async storeEnd(end: Omit<StoredEnd, 'at'>): Promise<boolean> {
+  async storeEnd(end: Omit<StoredOutcome, 'at'>): Promise<boolean> {
     const { status, reward, errorMessage: error_message, json } = end
     return this.#writeStep({ line: 'end', at: Date.now(), status, reward, error_message, json })
   }

@@ -12,7 +12,7 @@ import { type ErrorCategory, OsmosisError, type RolloutSample } from '@osmosis/c
 import { assertReward } from '@osmosis/core/workflow'
 
 /** The one outcome of a rollout, as trainers receive it. A failure is never a reward. */
-export type RolloutEnd =
+export type ExecutionOutcome =
   /**
    * The samples that stay in training, by id: each has a finite reward. `removed` are the ids of
    * samples with answered model calls that the grader removed.
@@ -45,7 +45,7 @@ export async function runToEnd(
   backend: Pick<ExecutionBackend, 'execute'>,
   request: RolloutRequest,
   observer: Partial<RolloutObserver> = {},
-): Promise<RolloutEnd> {
+): Promise<ExecutionOutcome> {
   let workflow: WorkflowOutcome | undefined
   let grading: GradingOutcome | undefined
   try {
@@ -78,7 +78,7 @@ export async function runToEnd(
  * names has no reward
  */
 export function oneReward(
-  { samples, removed }: Extract<RolloutEnd, { kind: 'rewarded' }>,
+  { samples, removed }: Extract<ExecutionOutcome, { kind: 'rewarded' }>,
   rule: RewardRule = 'single',
 ): number {
   if (removed.length > 0) {
@@ -120,7 +120,7 @@ function endOf(
   workflow: WorkflowOutcome | undefined,
   grading: GradingOutcome | undefined,
   otherwise: RolloutFailure,
-): RolloutEnd {
+): ExecutionOutcome {
   const failure = workflow?.failure ?? grading?.failure
   if (failure) return endOfFailure(failure)
   if (workflow?.status !== 'success' || grading?.status !== 'success')
@@ -149,7 +149,7 @@ function hasAnswer(calls: RolloutSample['calls']): boolean {
   return calls.some(({ error }) => error === null)
 }
 
-function endOfFailure({ cause, category, message }: RolloutFailure): RolloutEnd {
+function endOfFailure({ cause, category, message }: RolloutFailure): ExecutionOutcome {
   const by = cancellerOf(cause)
   return by === undefined
     ? { kind: 'failed', category, message }

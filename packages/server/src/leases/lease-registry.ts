@@ -2,7 +2,7 @@ import { OsmosisError } from '@osmosis/core'
 import { startTimer } from '@osmosis/core/http'
 
 import { RunningWork } from '../work/running-work.ts'
-import { LeasedRollout, type LeasedEnd, type LeaseIdentity } from './leased-rollout.ts'
+import { LeasedRollout, type LeaseOutcome, type LeaseIdentity } from './leased-rollout.ts'
 
 /** How results are stored for callers that fetch them. */
 export interface LeaseOptions {
@@ -25,7 +25,7 @@ export interface LeaseOptions {
 }
 
 /** An end that an earlier process stored. */
-export interface RestoredEnd extends LeasedEnd {
+export interface RestoredEnd extends LeaseOutcome {
   /** Milliseconds since 1970. */
   readonly at: number
 }

@@ -12,7 +12,7 @@ import {
   type PendingDelivery,
   type ResultDelivery,
 } from '../rollout/result-delivery.ts'
-import type { LeasedEnd, LeasedRollout } from './leased-rollout.ts'
+import type { LeaseOutcome, LeasedRollout } from './leased-rollout.ts'
 
 /** What a leased delivery works with. */
 export interface LeasedDeliveryOptions {
@@ -30,7 +30,7 @@ export interface LeasedDeliveryOptions {
 type EndedPhase = Pick<GradingOutcome, 'status' | 'failure' | 'samples'>
 
 interface LeasedOutcome {
-  readonly status: LeasedEnd['status']
+  readonly status: LeaseOutcome['status']
   readonly failure: LeasedFailure | null
   readonly samples: SamplesById
 }
@@ -121,7 +121,7 @@ export function leasedResult(
   { rolloutId, cancelled }: Pick<LeasedRollout, 'rolloutId' | 'cancelled'>,
   { workflow, samples, grading }: PendingDelivery,
   { logger, secrets }: Pick<LeasedDeliveryOptions, 'logger' | 'secrets'>,
-): LeasedEnd {
+): LeaseOutcome {
   const log = new OutcomeLog(rolloutId, { logger, secrets })
   for (const warning of workflow.warnings) log.warn(warning)
   const failure = log.failure('workflow', workflow.failure)
@@ -151,7 +151,7 @@ function resultOf(
   return { status: 'failure', failure: { message, category: 'validation_error' }, samples }
 }
 
-function toLoggedEnd(rolloutId: string, outcome: LeasedOutcome, log: OutcomeLog): LeasedEnd {
+function toLoggedEnd(rolloutId: string, outcome: LeasedOutcome, log: OutcomeLog): LeaseOutcome {
   const { warning, ...end } = toLeasedEnd(rolloutId, outcome)
   if (warning !== null) log.warn(`The result leaves out ${warning}.`)
   return end
@@ -161,7 +161,7 @@ function toLoggedEnd(rolloutId: string, outcome: LeasedOutcome, log: OutcomeLog)
 export function toLeasedEnd(
   rolloutId: string,
   { status, failure, samples }: LeasedOutcome,
-): LeasedEnd & Pick<EncodedBody, 'warning'> {
+): LeaseOutcome & Pick<EncodedBody, 'warning'> {
   const errorMessage = failure?.message ?? null
   let reward: number | null = null
   const { json, warning } = encodeSamples({ status, samples }, (bodies) => {

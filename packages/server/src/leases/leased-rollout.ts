@@ -11,7 +11,7 @@ import {
 import type { CancelDisposition, LeasedResultBody } from '@osmosis/protocol/wire'
 
 /** How a leased rollout ended. */
-export interface LeasedEnd {
+export interface LeaseOutcome {
   readonly status: 'success' | 'failure' | 'cancelled'
   readonly reward: number | null
   readonly errorMessage: string | null
@@ -25,7 +25,7 @@ export interface LeaseRecord {
    * Resolves when the end survives the process, or with false when another process has taken over the
    * outbox. Never rejects.
    */
-  storeEnd(end: LeasedEnd): Promise<boolean>
+  storeEnd(end: LeaseOutcome): Promise<boolean>
   /** Resolves when the next process will know that grading has started. Never rejects. */
   recordGrading(): Promise<void>
   /** Never rejects. */
@@ -72,7 +72,7 @@ export class LeasedRollout {
   #state: LeaseState = 'open'
   /** The write that must be durable before the end is stored. */
   #noted: Promise<void> | undefined
-  #end: Omit<LeasedEnd, 'json'> | undefined
+  #end: Omit<LeaseOutcome, 'json'> | undefined
   #result: Uint8Array<ArrayBuffer> | undefined
   #fetchedAt: number | undefined
   #cancelled: Exclude<CancelDisposition, 'not_found'> | undefined
@@ -95,7 +95,7 @@ export class LeasedRollout {
   }
 
   /** Undefined until the result is published. */
-  get end(): Omit<LeasedEnd, 'json'> | undefined {
+  get end(): Omit<LeaseOutcome, 'json'> | undefined {
     return this.#end
   }
 
@@ -161,7 +161,7 @@ export class LeasedRollout {
   }
 
   /** Publishes the decided end; with a record, after storing it. */
-  async publish(end: LeasedEnd): Promise<void> {
+  async publish(end: LeaseOutcome): Promise<void> {
     if (this.record !== undefined) {
       await this.#noted
       if (!(await this.record.storeEnd(end))) return
@@ -170,7 +170,7 @@ export class LeasedRollout {
   }
 
   /** Restores the end that an earlier process stored. */
-  restore(end: LeasedEnd): void {
+  restore(end: LeaseOutcome): void {
     if (this.decide()) this.#publish(end)
   }
 
@@ -209,7 +209,7 @@ export class LeasedRollout {
     return next !== undefined
   }
 
-  #publish({ json, status, reward, errorMessage }: LeasedEnd): void {
+  #publish({ json, status, reward, errorMessage }: LeaseOutcome): void {
     if (!this.#step('publish')) return
     this.#end = { status, reward, errorMessage }
     this.#result = new TextEncoder().encode(json)

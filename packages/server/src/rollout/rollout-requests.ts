@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 
 import { errorMessage, type PromptMessage } from '@osmosis/core'
 import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/protocol'
-import { runToEnd, type RolloutEnd } from '../execution/rollout-end.ts'
+import { runToEnd, type ExecutionOutcome } from '../execution/rollout-end.ts'
 import { inTrace, type TraceHeaders } from '@osmosis/core/http'
 import type {
   LeasedRolloutAcceptedBody,
@@ -98,7 +98,7 @@ export class RolloutRequests {
   async toEnd(
     request: RolloutRequest,
     observer: Pick<RolloutObserver, 'phaseChanged'>,
-  ): Promise<RolloutEnd> {
+  ): Promise<ExecutionOutcome> {
     const { files, services } = this.#parts
     const trajectory = files.begin(request, null)
     const execute = async (started: RolloutRequest, results: RolloutObserver): Promise<void> =>

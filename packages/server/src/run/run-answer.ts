@@ -1,5 +1,5 @@
 import { errorMessage, type PolicyCall, type RolloutSample } from '@osmosis/core'
-import { oneReward, type RewardRule, type RolloutEnd } from '../execution/rollout-end.ts'
+import { oneReward, type RewardRule, type ExecutionOutcome } from '../execution/rollout-end.ts'
 import { missingOf, sampledLogprobs } from '@osmosis/protocol/trajectory'
 import type {
   CallReportBody,
@@ -27,7 +27,10 @@ interface RunAnswerParts extends RunAnswerRules {
 const maxNumbers = 8_000_000
 
 /** The body that answers `POST /run`: JSON. */
-export function toRunAnswer(end: RolloutEnd, { seconds, reward, traced }: RunAnswerParts): string {
+export function toRunAnswer(
+  end: ExecutionOutcome,
+  { seconds, reward, traced }: RunAnswerParts,
+): string {
   const body: RunResponseBody = {
     ...endFields(end, reward, traced),
     agent_metrics: { total_time: seconds },
@@ -37,7 +40,11 @@ export function toRunAnswer(end: RolloutEnd, { seconds, reward, traced }: RunAns
 
 type EndFields = Omit<RunResponseBody, 'agent_metrics'>
 
-function endFields(end: RolloutEnd, rule: RewardRule | undefined, traced: boolean): EndFields {
+function endFields(
+  end: ExecutionOutcome,
+  rule: RewardRule | undefined,
+  traced: boolean,
+): EndFields {
   switch (end.kind) {
     case 'rewarded':
       try {
@@ -76,7 +83,7 @@ function toTrace(samples: ReadonlyMap<string, RolloutSample>): RunSampleBody[] {
     }
     return {
       sample_id: id,
-      // Remaining samples have a reward: `RolloutEnd` guarantees it.
+      // Remaining samples have a reward: `ExecutionOutcome` guarantees it.
       reward: reward ?? 0,
       calls: answered.map(([call, report]) => toCall(call, report)),
     }

@@ -1,4 +1,4 @@
-import { LocalBackend, oneReward, runToEnd, type RolloutEnd } from '@osmosis/server/execution'
+import { LocalBackend, oneReward, runToEnd, type ExecutionOutcome } from '@osmosis/server/execution'
 import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/protocol'
 import { OsmosisError, requireRolloutContext, type GraderContext } from '@osmosis/core'
 import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 
 import { grader, registerSamples, request, workflow } from '@osmosis/testing/kit/executed-rollouts'
 
-type Rewarded = Extract<RolloutEnd, { kind: 'rewarded' }>
+type Rewarded = Extract<ExecutionOutcome, { kind: 'rewarded' }>
 
 async function policyUrl(): Promise<string> {
   const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('4')))
@@ -35,7 +35,7 @@ async function endOf(
   backend: ExecutionBackend,
   overrides: Partial<RolloutRequest> = {},
   observer?: Partial<RolloutObserver>,
-): Promise<RolloutEnd> {
+): Promise<ExecutionOutcome> {
   return runToEnd(backend, request(overrides), observer)
 }
 
@@ -45,7 +45,7 @@ async function rewarded(names: readonly string[]): Promise<Rewarded> {
   )
 }
 
-function asRewarded(end: RolloutEnd): Rewarded {
+function asRewarded(end: ExecutionOutcome): Rewarded {
   if (end.kind === 'rewarded') return end
   throw new Error(`expected rewards, got ${JSON.stringify(end)}`)
 }
@@ -119,7 +119,7 @@ describe('the outcome of a rollout', () => {
   })
 
   it('names who cancelled it: the trainer, an expired lease, or a shutdown', async () => {
-    const ended = async (end: (backend: LocalBackend) => void): Promise<RolloutEnd> => {
+    const ended = async (end: (backend: LocalBackend) => void): Promise<ExecutionOutcome> => {
       const backend: LocalBackend = new LocalBackend({
         workflow: workflow(async () => {
           end(backend)

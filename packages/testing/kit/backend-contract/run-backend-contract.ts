@@ -9,7 +9,7 @@ import {
 } from './backend-rules.ts'
 import type { ContractEntrypoint } from './contract-entrypoints.ts'
 import { endingCases } from './ending-cases.ts'
-import { loadCases } from './load-cases.ts'
+import { concurrencyCases } from './concurrency-cases.ts'
 import { outcomeCases } from './outcome-cases.ts'
 import { sampleCases } from './sample-cases.ts'
 
@@ -17,7 +17,7 @@ const cases: Readonly<Record<BackendRule, BackendCase>> = {
   ...outcomeCases,
   ...sampleCases,
   ...endingCases,
-  ...loadCases,
+  ...concurrencyCases,
 }
 
 /**

@@ -1,15 +1,15 @@
-import type { RolloutEnd } from '@osmosis/server/execution'
+import type { ExecutionOutcome } from '@osmosis/server/execution'
 import type { RolloutSample } from '@osmosis/core'
 
 import type { CallReward, EndedGroup } from './trinity-journal.ts'
 
 /** The rewards of the answered calls of a rollout. */
-export function rewardsOf(end: RolloutEnd): CallReward[] {
+export function rewardsOf(end: ExecutionOutcome): CallReward[] {
   return end.kind === 'rewarded' ? [...end.samples.values()].flatMap(sampleRewards) : []
 }
 
 /** The number of answered calls without an id, which cannot be rewarded and should be. */
-export function callsWithoutId(end: RolloutEnd): number {
+export function callsWithoutId(end: ExecutionOutcome): number {
   if (end.kind !== 'rewarded') return 0
   const calls = [...end.samples.values()].flatMap((sample) => sample.calls)
   return calls.filter(({ id, error, trainable }) => error === null && id === null && trainable)

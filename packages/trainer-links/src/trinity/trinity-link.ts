@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
-import type { RolloutEnd } from '@osmosis/server/execution'
+import type { ExecutionOutcome } from '@osmosis/server/execution'
 import type { RolloutRequest } from '@osmosis/protocol'
 import { untilAborted } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
@@ -152,7 +152,7 @@ class TrinityLink implements TrainerLink {
   }
 
   /** Safe here: calls without a reward are never trained. */
-  async retry(task: TrainerTask, end: RolloutEnd): Promise<TrainerTask | null> {
+  async retry(task: TrainerTask, end: ExecutionOutcome): Promise<TrainerTask | null> {
     const attempt = this.#assigned.get(task.key)
     if (end.kind !== 'failed' || attempt === undefined || attempt.isSecondTry) return null
     if (end.category === 'http_error') await this.#untilReachable()
@@ -169,7 +169,7 @@ class TrinityLink implements TrainerLink {
     }
   }
 
-  async complete(task: TrainerTask, end: RolloutEnd): Promise<void> {
+  async complete(task: TrainerTask, end: ExecutionOutcome): Promise<void> {
     const attempt = this.#assigned.get(task.key)
     const open = attempt && this.#open.get(attempt.group)
     if (!this.#run || !attempt || !open) return
@@ -282,13 +282,13 @@ class TrinityLink implements TrainerLink {
   }
 
   /** Whether the ending worker interrupted it: then the group stays open, and the next start repeats it. */
-  #isInterrupted(end: RolloutEnd): boolean {
+  #isInterrupted(end: ExecutionOutcome): boolean {
     if (end.kind === 'cancelled') return end.by === 'shutdown'
     // A second try would have followed; the endpoint may have been shut down with the worker.
     return end.kind === 'failed' && this.#ending?.aborted === true
   }
 
-  #rewards({ request: { rolloutId } }: TrainerTask, end: RolloutEnd): readonly CallReward[] {
+  #rewards({ request: { rolloutId } }: TrainerTask, end: ExecutionOutcome): readonly CallReward[] {
     const nameless = callsWithoutId(end)
     if (nameless > 0) {
       const line = { rollout_id: rolloutId, calls: nameless }

@@ -1,7 +1,7 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '../../errors.ts'
-import type { AnswerBody, HttpAnswer } from '../../http/answer.ts'
+import type { ResponseBody, HttpResponse } from '../../http/response.ts'
 import { type LongTimer, startTimer } from '../../http/waiting.ts'
-import { bodyText, contentText, readableText } from '../../http/answer-text.ts'
+import { bodyText, contentText, readableText } from '../../http/error-body.ts'
 import type { ChatCompletionChunk } from '../chat-completion.ts'
 import { type AnswerReader, answerReader } from './answer-reader.ts'
 import { defaultPolicyLimits, type PolicyLimits } from './answer-limits.ts'
@@ -14,7 +14,7 @@ const maxQuotedBytes = 4096
  * generator: each generator that a chunk passes through costs as much as parsing it. The caller closes it.
  */
 export class PolicyAnswer {
-  readonly #body: AnswerBody
+  readonly #body: ResponseBody
   readonly #reader: AnswerReader
   readonly #silenceMs: number
   #silence: LongTimer
@@ -29,7 +29,7 @@ export class PolicyAnswer {
   #complete = false
   #reset = false
 
-  constructor(answer: HttpAnswer, limits: Required<PolicyLimits> = defaultPolicyLimits) {
+  constructor(answer: HttpResponse, limits: Required<PolicyLimits> = defaultPolicyLimits) {
     const { contentType, body } = answer
     this.#body = body
     if (!/^$|json|event-stream/i.test(contentType)) this.#beginning = new AnswerBeginning(answer)
@@ -116,11 +116,11 @@ export class PolicyAnswer {
 
 /** The first bytes of an answer with an unexpected content type. */
 class AnswerBeginning {
-  readonly #answer: HttpAnswer
+  readonly #answer: HttpResponse
   readonly #pieces: Uint8Array[] = []
   #bytes = 0
 
-  constructor(answer: HttpAnswer) {
+  constructor(answer: HttpResponse) {
     this.#answer = answer
   }
 

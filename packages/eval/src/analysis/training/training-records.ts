@@ -143,7 +143,7 @@ export interface CheckpointRecord {
 }
 
 /** The end of a training that was not interrupted. The same call with more steps continues it. */
-export interface EndRecord {
+export interface TrainingOutcome {
   readonly kind: 'end'
   readonly step: number
   readonly reason: string
@@ -156,4 +156,4 @@ export type TrainingRecord =
   | StepRecord
   | EvaluationRecord
   | CheckpointRecord
-  | EndRecord
+  | TrainingOutcome

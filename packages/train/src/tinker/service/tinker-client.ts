@@ -90,7 +90,7 @@ export class TinkerClient {
         const isLost = error.status === undefined && error.cause !== undefined
         const isRefused = error.status === 429 || error.status === 503
         const canPass = isRepeatable ? isLost || error.status !== undefined : isRefused
-        if (!canPass || !this.#transport.isPassing(error)) throw error
+        if (!canPass || !this.#transport.isTransient(error)) throw error
         const requested = error.retryAfterMs
         await pause(requested ?? Math.min(30_000, 250 * 2 ** attempt), signal)
       }

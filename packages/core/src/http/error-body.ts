@@ -1,6 +1,6 @@
 import { brotliDecompressSync, constants, gunzipSync, inflateSync } from 'node:zlib'
 
-import { headerOf, type AnswerBody, type HttpAnswer } from './answer.ts'
+import { headerOf, type ResponseBody, type HttpResponse } from './response.ts'
 import { startTimer } from './waiting.ts'
 
 /** How much of an unexpected body is quoted. Characters. */
@@ -14,7 +14,7 @@ const maxErrorBytes = 64 * 1024
 const maxErrorMs = 10_000
 
 /** What the headers of an answer say about its body. */
-export type AnswerContent = Pick<HttpAnswer, 'contentType' | 'headers'>
+export type AnswerContent = Pick<HttpResponse, 'contentType' | 'headers'>
 
 /** Whether an answer cannot be a chat completion: a page, an image, or compressed. */
 export function isForeign(answer: AnswerContent): boolean {
@@ -94,7 +94,7 @@ export interface EndpointRefusal {
  * answer that breaks off is quoted as far as it arrived.
  */
 export async function readRefusal(
-  answer: AnswerContent & { readonly body: AnswerBody },
+  answer: AnswerContent & { readonly body: ResponseBody },
   authorization: string | undefined,
 ): Promise<EndpointRefusal> {
   const { text, isWhole } = await beginning(answer.body, answer)
@@ -111,7 +111,7 @@ export async function readRefusal(
 
 /** A sentence about an answer that is not the expected chat completion, without the key. */
 export async function foreignText(
-  answer: HttpAnswer,
+  answer: HttpResponse,
   authorization: string | undefined,
 ): Promise<string> {
   const text = readableText((await readRefusal(answer, authorization)).text)
@@ -131,7 +131,7 @@ const minKeyLength = 8
  * @param sent - the headers of the request
  */
 export async function bodyWithoutKeys(
-  answer: HttpAnswer,
+  answer: HttpResponse,
   sent: Readonly<Record<string, string>>,
 ): Promise<ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer>> {
   const { status, body } = answer
@@ -157,7 +157,7 @@ function withPlainKey(text: string, key: string): string {
 }
 
 async function beginning(
-  body: AnswerBody,
+  body: ResponseBody,
   content: AnswerContent,
 ): Promise<{ text: string; isWhole: boolean }> {
   const parts: Uint8Array[] = []

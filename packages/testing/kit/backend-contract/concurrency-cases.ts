@@ -4,7 +4,7 @@ import type { BackendCase, BackendRule } from './backend-rules.ts'
 import { executeScripted, type ObservedOutcomes, withoutPlace } from './scripted-rollout.ts'
 
 /** Slots, queues and the states of rollouts. */
-export const loadCases = {
+export const concurrencyCases = {
   'holds-slots': async (open) => {
     const backend = await open('narrow')
     const answers = [0, 1].map(() => Promise.withResolvers<Reply>())

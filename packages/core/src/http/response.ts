@@ -1,22 +1,22 @@
 /** Headers of an answer, as undici, `node:http` or `fetch` have them. */
-export type AnswerHeaders = Headers | Readonly<Record<string, string | string[] | undefined>>
+export type ResponseHeaders = Headers | Readonly<Record<string, string | string[] | undefined>>
 
 /** An answer whose status line and headers have arrived. Its body has to be read, drained or destroyed. */
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number
-  readonly headers: AnswerHeaders
+  readonly headers: ResponseHeaders
   /** '' when the header is missing. */
   readonly contentType: string
-  readonly body: AnswerBody
+  readonly body: ResponseBody
 }
 
 /** The first value of a header, '' without one. `name` is in lower case. */
-export function headerOf(headers: AnswerHeaders, name: string): string {
+export function headerOf(headers: ResponseHeaders, name: string): string {
   const value = isFetchHeaders(headers) ? headers.get(name) : headers[name]
   return ((Array.isArray(value) ? value[0] : value) ?? '').trim()
 }
 
-function isFetchHeaders(headers: AnswerHeaders): headers is Headers {
+function isFetchHeaders(headers: ResponseHeaders): headers is Headers {
   return typeof headers.get === 'function'
 }
 
@@ -36,7 +36,7 @@ interface BodySource {
  * holds, and its last bytes often name the reason. A body has to be read to its end, drained or destroyed;
  * leaving a loop over it destroys it.
  */
-export class AnswerBody implements AsyncIterable<Uint8Array> {
+export class ResponseBody implements AsyncIterable<Uint8Array> {
   readonly #source: BodySource
   #pieces: Uint8Array[] = []
   #unreadBytes = 0
