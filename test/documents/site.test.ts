@@ -39,7 +39,7 @@ it('the site builds, and its search finds the words that people look for', async
 
   const diagrams = globSync('docs/{get-started,training,operating}/*.md', { cwd: root })
   const drawn = await Promise.all(diagrams.map((page) => readFile(path.join(root, page), 'utf8')))
-  expect(drawn.filter((text) => text.includes('```mermaid')).length).toBeGreaterThanOrEqual(4)
+  expect(drawn.filter((text) => text.includes('```mermaid')).length).toBeGreaterThanOrEqual(2)
 }, 900_000)
 
 /** MiniSearch, which VitePress brings along. */
