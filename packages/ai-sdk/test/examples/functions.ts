@@ -9,11 +9,8 @@ export class DraftWorkflow extends AgentWorkflow {
       ...fromChatMessages(ctx.prompt),
       abortSignal: ctx.signal,
     })
-    const review = streamText({
-      model: rolloutModel({ name: 'reviewer', temperature: 0 }),
-      prompt: `Review this draft: ${draft.text}`,
-      abortSignal: ctx.signal,
-    })
-    await review.text
+    const model = rolloutModel({ name: 'reviewer', temperature: 0 })
+    const prompt = `Review this draft: ${draft.text}`
+    await streamText({ model, prompt, abortSignal: ctx.signal }).text
   }
 }
