@@ -36,6 +36,12 @@ describe.each(documents)('%s', (document) => {
   }
 })
 
+it.each(['AGENTS.md', 'docs/architecture.md'])('%s names files that are there', (document) => {
+  const named = [...read(document).matchAll(/`((?:packages|test|scripts|examples)\/[^`<*\s]*)`/g)]
+  const missing = named.filter(([, file = '']) => !existsSync(path.join(root, file)))
+  expect(missing.map(([, file]) => file)).toEqual([])
+})
+
 /** What the `npm install` lines of a text install. */
 function installed(text: string): Set<string> {
   const lines = text.matchAll(/^npm install (.*)$/gm)
