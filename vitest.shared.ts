@@ -32,8 +32,8 @@ export const testDefaults = {
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },
   setupFiles: [
-    pathTo('packages/testing/kit/leave-no-trace.ts'),
-    pathTo('packages/testing/kit/fail-on-console.ts'),
+    pathTo('test/kit/leave-no-trace.ts'),
+    pathTo('test/kit/fail-on-console.ts'),
   ],
 }
 

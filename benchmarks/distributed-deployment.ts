@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { startRedis } from '@osmosis/testing/kit'
+import { startRedis } from '../test/kit/index.ts'
 import { Redis } from 'ioredis'
 
 import type { ProcessFigures, Queue, Role } from './distributed-process.ts'

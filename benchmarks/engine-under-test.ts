@@ -11,7 +11,7 @@ import {
   type RunSnapshots,
   type RunStore,
 } from '@osmosis/eval'
-import { madeManifest } from '@osmosis/testing/kit/made-runs'
+import { madeManifest } from '../test/kit/made-runs.ts'
 
 import { itemOf } from '../packages/eval/test/store/runs.ts'
 

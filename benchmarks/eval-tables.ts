@@ -9,7 +9,7 @@ import {
   selectItems,
   toRunDocument,
 } from '@osmosis/eval/analysis'
-import { madeEvent } from '@osmosis/testing/kit/made-runs'
+import { madeEvent } from '../test/kit/made-runs.ts'
 
 import { manifestOf } from '../packages/eval/test/analysis/runs.ts'
 

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import { createRun, openRun, type EndedItem, type RunReader, type RunStore } from '@osmosis/eval'
-import { madeManifest } from '@osmosis/testing/kit/made-runs'
+import { madeManifest } from '../test/kit/made-runs.ts'
 
 import { complete, crash, inFlight, outputOf, writer } from '../packages/eval/test/store/crashes.ts'
 import { itemOf } from '../packages/eval/test/store/runs.ts'

@@ -9,7 +9,7 @@ import {
   type ItemRunner,
 } from '@osmosis/eval'
 import { createRolloutServer, discoverEntrypoint, LocalBackend, serve } from '@osmosis/server'
-import { TinyPolicy } from '@osmosis/testing/kit/trainers'
+import { TinyPolicy } from '../test/kit/trainers/index.ts'
 import {
   servedRollouts,
   train,

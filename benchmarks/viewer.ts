@@ -8,7 +8,7 @@ import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { journalEvents, journalLine } from '@osmosis/testing/kit'
+import { journalEvents, journalLine } from '../test/kit/index.ts'
 import { exportReport } from '@osmosis/viewer'
 
 import { launchChromium, openPage } from '../packages/viewer/test/chromium.ts'

@@ -12,7 +12,7 @@ import { promisify } from 'node:util'
 import { chromium, type Page } from 'playwright-core'
 
 import { exampleFiles, writeNewFiles } from '../packages/create/src/index.ts'
-import { pythonWithTorch, tinyTransformer } from '../packages/testing/kit/index.ts'
+import { pythonWithTorch, tinyTransformer } from '../test/kit/index.ts'
 
 const root = path.resolve(import.meta.dirname, '..')
 const images = path.join(import.meta.dirname, 'public/images')

@@ -1,7 +1,7 @@
 // The policy after the last training.
 import { readFileSync } from 'node:fs'
 
-import { TinyPolicy, type SavedTinyPolicy } from '@osmosis/testing/kit/trainers'
+import { TinyPolicy, type SavedTinyPolicy } from '../../test/kit/trainers/index.ts'
 
 import { policyFile } from './policy-file.ts'
 

@@ -1,4 +1,4 @@
 // The policy before its training.
-import { TinyPolicy } from '@osmosis/testing/kit/trainers'
+import { TinyPolicy } from '../../test/kit/trainers/index.ts'
 
 export const policy = new TinyPolicy({ seed: 1 })

@@ -13,7 +13,7 @@ import {
 import { createPolicyProxy } from '@osmosis/proxy'
 import { LocalBackend, runToEnd } from '@osmosis/server'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { rolloutOn, sampleOf } from '../kit/index.ts'
 import OpenAI from 'openai'
 import { expect, it } from 'vitest'
 

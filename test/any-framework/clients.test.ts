@@ -1,7 +1,7 @@
 import { ChatOpenAI } from '@langchain/openai'
 import { requireRolloutContext } from '@osmosis/core'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { execute, rolloutOn, sampleOf } from '../kit/index.ts'
 import OpenAI, { type ClientOptions } from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { expect, it } from 'vitest'

@@ -3,7 +3,7 @@ import type { RolloutSample } from '@osmosis/core'
 import { createPolicyProxy, type PolicyProxy } from '@osmosis/proxy'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { rolloutOn, sampleOf } from '../kit/index.ts'
 import OpenAI from 'openai'
 import { expect, it } from 'vitest'
 

@@ -1,5 +1,5 @@
 import { startPolicyServer } from '@osmosis/testing'
-import { calculatorMigration, printedBy } from '@osmosis/testing/kit'
+import { calculatorMigration, printedBy } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
 const { answers, unchanged, printed } = calculatorMigration

@@ -1,6 +1,6 @@
 import { Grader, lastAssistantText, type GraderContext } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { calculatorMigration, execute } from '@osmosis/testing/kit'
+import { calculatorMigration, execute } from '../kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { CalculatorWorkflow as OpenAICalculator } from './migration/openai/after.ts'

@@ -2,7 +2,7 @@ import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph
 import { ChatOpenAI } from '@langchain/openai'
 import { requireRolloutContext } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn, sampleOf } from '../kit/index.ts'
 import OpenAI from 'openai'
 import { expect, it } from 'vitest'
 import { z } from 'zod'

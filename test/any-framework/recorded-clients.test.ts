@@ -4,7 +4,7 @@ import path from 'node:path'
 import { createPolicyProxy } from '@osmosis/proxy'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { rolloutOn, sampleOf } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
 /** What a program sent to a proxy, in order; long descriptions are cut. */

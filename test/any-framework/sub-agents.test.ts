@@ -4,7 +4,7 @@ import { ToolNode, toolsCondition } from '@langchain/langgraph/prebuilt'
 import { ChatOpenAI } from '@langchain/openai'
 import { requireRolloutContext } from '@osmosis/core'
 import { fault, startPolicyServer, type ReceivedRequest } from '@osmosis/testing'
-import { execute, messagesOf, rolloutOn, sampleIds } from '@osmosis/testing/kit'
+import { execute, messagesOf, rolloutOn, sampleIds } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 

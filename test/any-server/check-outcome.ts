@@ -4,7 +4,7 @@ import {
   offeredTools,
   type PolicyTurn,
   type ServerDialect,
-} from '@osmosis/testing/kit/any-server'
+} from '../kit/any-server/index.ts'
 import { expect } from 'vitest'
 
 import type { Outcome } from './run-conversation.ts'

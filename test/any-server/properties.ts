@@ -5,7 +5,7 @@ import {
   type ServerDialect,
   serverDialects,
   tellsCallsApartByArguments,
-} from '@osmosis/testing/kit/any-server'
+} from '../kit/any-server/index.ts'
 import * as fc from 'fast-check'
 
 import { agentsUnderTest } from './agents-under-test.ts'

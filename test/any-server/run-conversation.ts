@@ -1,7 +1,7 @@
 import { type GraderContext, Grader, type RolloutSample } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import type { ContractTool } from '@osmosis/testing'
-import { execute, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { execute, startPolicyEndpoint } from '../kit/index.ts'
 import {
   type Failure,
   offeredTools,
@@ -9,7 +9,7 @@ import {
   type ServerDialect,
   writeAnswer,
   type WrittenAnswer,
-} from '@osmosis/testing/kit/any-server'
+} from '../kit/any-server/index.ts'
 
 import type { RunAgent } from './agents-under-test.ts'
 

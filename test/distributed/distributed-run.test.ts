@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import path from 'node:path'
 
-import { withPrograms } from '@osmosis/testing/kit/with-programs'
+import { withPrograms } from '../kit/with-programs.ts'
 import { expect } from 'vitest'
 
 /** Long enough for a very busy machine. */

@@ -1,9 +1,9 @@
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { freePort } from '@osmosis/testing/kit/free-port'
-import { LossyProxy } from '@osmosis/testing/kit/lossy-proxy'
-import { startRedis, type RedisServer } from '@osmosis/testing/kit/redis-server'
+import { freePort } from '../kit/free-port.ts'
+import { LossyProxy } from '../kit/lossy-proxy.ts'
+import { startRedis, type RedisServer } from '../kit/redis-server.ts'
 
 import type { Chance } from '../faults/chance.ts'
 import { bin, Program, ServedProcess } from '../faults/served-process.ts'

@@ -6,7 +6,7 @@
 //     [--at-once <cases>] [--patience <seconds>] [--break <way>]
 import { parseArgs } from 'node:util'
 
-import { missingPrograms } from '@osmosis/testing/kit/with-programs'
+import { missingPrograms } from '../kit/with-programs.ts'
 
 import { isWayToBreak } from '../faults/broken-delivery.ts'
 import { printAccount } from '../faults/printed-account.ts'

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { PlatformStandIn } from '@osmosis/testing/kit'
+import { PlatformStandIn } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { blocksOf } from '../repository/documents.ts'

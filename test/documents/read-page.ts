@@ -1,14 +1,8 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import {
-  answerStream,
-  sendJson,
-  sendStream,
-  startPolicyEndpoint,
-  usage,
-} from '@osmosis/testing/kit'
-import { openaiEvents } from '@osmosis/testing/kit/provider-stand-in'
+import { answerStream, sendJson, sendStream, startPolicyEndpoint, usage } from '../kit/index.ts'
+import { openaiEvents } from '../kit/provider-stand-in.ts'
 
 import { root } from '../examples/command.ts'
 import { blocksOf, read, section } from '../repository/documents.ts'

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 
 import { main } from '@osmosis/create'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../kit/index.ts'
 import { vi } from 'vitest'
 
 import { root } from '../examples/command.ts'

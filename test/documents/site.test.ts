@@ -6,7 +6,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { root } from '../examples/command.ts'

@@ -12,8 +12,8 @@ import {
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { startPolicyServer } from '@osmosis/testing'
-import { FakeAgentLightning, FakeTrinity, type FakeModel } from '@osmosis/testing/kit/trainers'
-import { temporaryFolder, tokenAnswer, withPrograms } from '@osmosis/testing/kit'
+import { FakeAgentLightning, FakeTrinity, type FakeModel } from '../kit/trainers/index.ts'
+import { temporaryFolder, tokenAnswer, withPrograms } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { commandLines } from '../repository/command-line.ts'

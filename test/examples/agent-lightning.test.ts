@@ -1,5 +1,5 @@
 import { discoverEntrypoint, LocalBackend } from '@osmosis/server'
-import { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
+import { FakeAgentLightning } from '../kit/trainers/index.ts'
 import { agentLightning, runTrainerWorker } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { root } from './command.ts'

@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { openRunFolder } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { journalEvents, temporaryFolder } from '@osmosis/testing/kit'
+import { journalEvents, temporaryFolder } from '../kit/index.ts'
 import { expect } from 'vitest'
 
 import { root, type Finished } from './command.ts'

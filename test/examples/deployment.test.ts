@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { withPrograms } from '@osmosis/testing/kit'
+import { withPrograms } from '../kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 

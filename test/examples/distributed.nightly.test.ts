@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { startRedis, withPrograms } from '@osmosis/testing/kit'
+import { startRedis, withPrograms } from '../kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { listeningUrl, root } from './command.ts'

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-import { withPrograms } from '@osmosis/testing/kit'
+import { withPrograms } from '../kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { root } from './command.ts'

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { startRedis } from '@osmosis/testing/kit'
+import { startRedis } from '../kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 

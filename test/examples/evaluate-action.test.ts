@@ -4,7 +4,7 @@ import { mkdir, symlink } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
-import { HttpPeer, temporaryFolder, type PeerRequest } from '@osmosis/testing/kit'
+import { HttpPeer, temporaryFolder, type PeerRequest } from '../kit/index.ts'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 

@@ -1,7 +1,7 @@
 import { AgentWorkflow, requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
-import type { FakeModel } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+import type { FakeModel } from '../kit/trainers/index.ts'
+import { tokenAnswer } from '../kit/index.ts'
 
 import * as aiSdk from '../../examples/rollouts/multiply-ai-sdk/main.ts'
 import * as googleAdk from '../../examples/rollouts/multiply-google-adk/main.ts'

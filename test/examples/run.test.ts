@@ -1,5 +1,5 @@
 import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
-import { FakeMiles } from '@osmosis/testing/kit/trainers'
+import { FakeMiles } from '../kit/trainers/index.ts'
 import { expect, test } from 'vitest'
 
 import { multiplyAgents, multiplyModel } from './multiply-agents.ts'

@@ -2,7 +2,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../kit/index.ts'
 
 import { root } from './command.ts'
 

@@ -12,7 +12,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
-import { temporaryFolder, withPrograms } from '@osmosis/testing/kit'
+import { temporaryFolder, withPrograms } from '../kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 const root = path.resolve(import.meta.dirname, '../..')

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { pythonWithTorch, withTorch } from '@osmosis/testing/kit'
+import { pythonWithTorch, withTorch } from '../kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { root, run } from './command.ts'

@@ -2,8 +2,8 @@ import path from 'node:path'
 
 import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { readDataset } from '@osmosis/eval'
-import { FakeOsmosis, type FakeModel } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+import { FakeOsmosis, type FakeModel } from '../kit/trainers/index.ts'
+import { tokenAnswer } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
 import * as openDoor from '../../examples/train/main.ts'

@@ -10,7 +10,7 @@ import {
   sendJson,
   sendStream,
   type PeerRequest,
-} from '@osmosis/testing/kit'
+} from '../kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { serveExample } from './served-example.ts'

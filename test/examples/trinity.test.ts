@@ -1,5 +1,5 @@
 import { discoverEntrypoint, LocalBackend } from '@osmosis/server'
-import { FakeTrinity } from '@osmosis/testing/kit/trainers'
+import { FakeTrinity } from '../kit/trainers/index.ts'
 import { runTrainerWorker, trinity } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 

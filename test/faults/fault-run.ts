@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { freePort } from '@osmosis/testing/kit/free-port'
-import { LossyProxy } from '@osmosis/testing/kit/lossy-proxy'
+import { freePort } from '../kit/free-port.ts'
+import { LossyProxy } from '../kit/lossy-proxy.ts'
 
 import { Account } from './account.ts'
 import { breakDelivery, type WayToBreak } from './broken-delivery.ts'

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { platformProblems, readDataset, readWorkspaceConfig } from '@osmosis/eval'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { blocksOf, documents, type Block } from './documents.ts'

@@ -5,10 +5,9 @@ import { expect, it } from 'vitest'
 
 const root = path.resolve(import.meta.dirname, '../..')
 const sources = new Map(
-  globSync('packages/*/{src,page,kit}/**/*.{ts,tsx}', { cwd: root }).map((file) => [
-    file,
-    readFileSync(path.join(root, file), 'utf8'),
-  ]),
+  globSync(['packages/*/{src,page}/**/*.{ts,tsx}', 'test/kit/**/*.ts'], { cwd: root }).map(
+    (file) => [file, readFileSync(path.join(root, file), 'utf8')],
+  ),
 )
 
 /** Folders that hold more files than can be read as a list at a glance, with how many they may hold. */
@@ -22,9 +21,9 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/openai-agents/src': 10,
   'packages/server/src/execution': 14,
   'packages/strands/src': 11,
-  'packages/testing/kit': 35,
-  'packages/testing/kit/backend-contract': 11,
-  'packages/testing/kit/trainers': 11,
+  'test/kit': 35,
+  'test/kit/backend-contract': 11,
+  'test/kit/trainers': 11,
   'packages/trainer-links/src': 9,
   'packages/viewer/page/run': 11,
 }

@@ -1,4 +1,4 @@
-import type { RolloutOnGateway, TrainedCall } from '@osmosis/testing/kit/trainers'
+import type { RolloutOnGateway, TrainedCall } from '../kit/trainers/index.ts'
 
 import { isRewarded, type PlannedRow } from './planned-rows.ts'
 

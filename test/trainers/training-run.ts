@@ -1,7 +1,7 @@
 import path from 'node:path'
 
-import { FakeAgentLightning, randomFaults, type FakeModel } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit/token-answer'
+import { FakeAgentLightning, randomFaults, type FakeModel } from '../kit/trainers/index.ts'
+import { tokenAnswer } from '../kit/token-answer.ts'
 
 import { chances } from '../faults/chance.ts'
 import { Program } from '../faults/served-process.ts'

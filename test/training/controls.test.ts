@@ -1,4 +1,4 @@
-import type { TrainedCall } from '@osmosis/testing/kit/trainers'
+import type { TrainedCall } from '../kit/trainers/index.ts'
 import { expect, it } from 'vitest'
 
 import { handWritten } from './agents/hand-written.ts'

@@ -10,7 +10,7 @@ import {
   type PolicyCall,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server'
-import type { TrainingRow } from '@osmosis/testing/kit/trainers'
+import type { TrainingRow } from '../kit/trainers/index.ts'
 
 import type { AskForCode } from './agents/ask-for-code.ts'
 

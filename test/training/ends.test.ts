@@ -11,8 +11,8 @@ import {
   type FakeModel,
   type TrainedCall,
   type TrainingRow,
-} from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+} from '../kit/trainers/index.ts'
+import { tokenAnswer } from '../kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { osmosis, traced, type TrainerUnderTest } from './trainer-under-test.ts'

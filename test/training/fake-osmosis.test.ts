@@ -6,7 +6,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve, silentLogger } from '@osmosis/server'
-import { FakeOsmosis, TinyPolicy, type FakeOsmosisOptions } from '@osmosis/testing/kit/trainers'
+import { FakeOsmosis, TinyPolicy, type FakeOsmosisOptions } from '../kit/trainers/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 const tools = [{ type: 'function', function: { name: 'read_note', parameters: {} } }]

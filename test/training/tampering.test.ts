@@ -1,5 +1,5 @@
 // A test of the test: it notices every change between the policy and the trainer.
-import type { FakeModel, TrainedCall } from '@osmosis/testing/kit/trainers'
+import type { FakeModel, TrainedCall } from '../kit/trainers/index.ts'
 import { expect, it } from 'vitest'
 
 import { handWritten } from './agents/hand-written.ts'

@@ -1,4 +1,4 @@
-import { learn, TinyPolicy, type FakeModel, type TrainedCall } from '@osmosis/testing/kit/trainers'
+import { learn, TinyPolicy, type FakeModel, type TrainedCall } from '../kit/trainers/index.ts'
 import { expect } from 'vitest'
 
 import type { AskForCode } from './agents/ask-for-code.ts'

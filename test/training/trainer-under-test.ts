@@ -12,7 +12,7 @@ import {
   type MilesRollout,
   type TrainedCall,
   type TrainingRow,
-} from '@osmosis/testing/kit/trainers'
+} from '../kit/trainers/index.ts'
 
 import { rows } from './door-rollouts.ts'
 

@@ -1,4 +1,4 @@
-import { withTorch } from '@osmosis/testing/kit'
+import { withTorch } from '../kit/index.ts'
 import type { TrainingBatch } from '@osmosis/train'
 import { expect } from 'vitest'
 

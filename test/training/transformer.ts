@@ -1,5 +1,5 @@
-import type { TrainedCall, FakeModel, TrainingRow } from '@osmosis/testing/kit/trainers'
-import { pythonWithTorch, tinyTransformer } from '@osmosis/testing/kit'
+import type { TrainedCall, FakeModel, TrainingRow } from '../kit/trainers/index.ts'
+import { pythonWithTorch, tinyTransformer } from '../kit/index.ts'
 import {
   defaultUpdate,
   openLocalLearner,

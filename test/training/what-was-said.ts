@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import type { PolicyCall } from '@osmosis/core'
-import type { FakeModel, TrainedCall } from '@osmosis/testing/kit/trainers'
+import type { FakeModel, TrainedCall } from '../kit/trainers/index.ts'
 import { expect } from 'vitest'
 
 import type { GradedRollout } from './door-rollouts.ts'

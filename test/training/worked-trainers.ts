@@ -1,7 +1,7 @@
 // Trainers that a worker fetches rollouts from.
 import type { ExecutionBackend } from '@osmosis/server'
 import type { PromptMessage } from '@osmosis/core'
-import { FakeAgentLightning, FakeTrinity } from '@osmosis/testing/kit/trainers'
+import { FakeAgentLightning, FakeTrinity } from '../kit/trainers/index.ts'
 import { agentLightning, runTrainerWorker, trinity, type TrainerLink } from '@osmosis/trainer-links'
 
 import type { TrainerUnderTest } from './trainer-under-test.ts'

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import { post } from '@osmosis/testing/kit'
+import { post } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { loopOf, startApp } from './running-app.ts'

@@ -4,7 +4,7 @@ import {
   documentedAnswers,
   mostlyValid,
   sendArbitrary,
-} from '@osmosis/testing/kit/arbitrary-requests'
+} from '../../../test/kit/arbitrary-requests.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 

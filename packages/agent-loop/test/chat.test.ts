@@ -1,7 +1,7 @@
 import { OsmosisRolloutError, type ChatResult, type CompletionParams } from '@osmosis/agent-loop'
 import { isOsmosisError, type PromptMessage } from '@osmosis/core'
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
-import { FakeTrainer, hang, reset, said, type LoopTrainerAnswer } from '@osmosis/testing/kit'
+import { FakeTrainer, hang, reset, said, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'

@@ -1,5 +1,5 @@
 import type { RolloutContext, RolloutResult } from '@osmosis/agent-loop'
-import { hang, reset, said, type LoopTrainerAnswer } from '@osmosis/testing/kit'
+import { hang, reset, said, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { answerOnce, loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'

@@ -1,5 +1,5 @@
 import { createApp } from '@osmosis/agent-loop'
-import { hang, said } from '@osmosis/testing/kit'
+import { hang, said } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-import { FakeTrainer, post } from '@osmosis/testing/kit'
+import { FakeTrainer, post } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 const script = fileURLToPath(new URL('child-app.ts', import.meta.url))

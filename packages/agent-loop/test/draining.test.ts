@@ -1,6 +1,6 @@
 import { createApp } from '@osmosis/agent-loop'
 import { serve } from '@osmosis/server'
-import { FakeTrainer, hang, said } from '@osmosis/testing/kit'
+import { FakeTrainer, hang, said } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { answerOnce, loopOf, metrics, startApp } from './running-app.ts'

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
 import { createApp, OsmosisValidationError } from '@osmosis/agent-loop'
-import { addressForms, resolveNames, statusAndBody } from '@osmosis/testing/kit'
+import { addressForms, resolveNames, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { loopOf, startApp, type RunningApp } from './running-app.ts'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
-import { FakeTrainer, post, said, statusAndBody } from '@osmosis/testing/kit'
+import { FakeTrainer, post, said, statusAndBody } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { metrics } from './running-app.ts'

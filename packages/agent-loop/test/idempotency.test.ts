@@ -1,4 +1,4 @@
-import { said, statusAndBody, type LoopTrainerAnswer } from '@osmosis/testing/kit'
+import { said, statusAndBody, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { answerOnce, loopOf, startApp, type RunningApp } from './running-app.ts'

@@ -1,5 +1,5 @@
 import { createApp, functionTool } from '@osmosis/agent-loop'
-import { post, statusAndBody } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 

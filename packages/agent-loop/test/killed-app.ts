@@ -3,7 +3,7 @@ import {
   startServerProcess,
   type FakeTrainer,
   type TestServerProcess,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 
 export const restarted =
   'the rollout server restarted while the rollout was running; run it again under a new id'

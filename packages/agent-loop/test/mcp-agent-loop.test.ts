@@ -8,7 +8,7 @@ import {
   ListToolsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { mcpAgentLoop } from '@osmosis/agent-loop'
-import { said, statusAndBody, type LoopTrainerAnswer } from '@osmosis/testing/kit'
+import { said, statusAndBody, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 

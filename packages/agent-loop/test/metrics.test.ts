@@ -1,4 +1,4 @@
-import { said, type LoopTrainerAnswer } from '@osmosis/testing/kit'
+import { said, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { FakeTrainer, storedRollouts, post } from '@osmosis/testing/kit'
+import { FakeTrainer, storedRollouts, post } from '../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'

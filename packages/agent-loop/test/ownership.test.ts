@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 
-import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
+import { HttpPeer, type PeerRequest } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { loopOf, startApp } from './running-app.ts'

@@ -7,7 +7,7 @@ import {
   randomNumbers,
   reset,
   temporaryFolder,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { init, receivedBodies, restarted, startChild } from './killed-app.ts'

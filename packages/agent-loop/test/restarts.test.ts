@@ -1,4 +1,4 @@
-import { FakeTrainer, hang, storedRollouts, temporaryFolder } from '@osmosis/testing/kit'
+import { FakeTrainer, hang, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { init, restarted, startChild } from './killed-app.ts'

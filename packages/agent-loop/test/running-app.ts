@@ -5,7 +5,7 @@ import {
   type RolloutAgentLoop,
 } from '@osmosis/agent-loop'
 import { serve } from '@osmosis/server'
-import { FakeTrainer, post, recordingLogger, type LogLine } from '@osmosis/testing/kit'
+import { FakeTrainer, post, recordingLogger, type LogLine } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { answerOnce, loopOf } from './loops.ts'

@@ -1,4 +1,4 @@
-import { metricsIn } from '@osmosis/testing/kit'
+import { metricsIn } from '../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'

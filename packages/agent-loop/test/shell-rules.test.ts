@@ -7,7 +7,7 @@ import { createApp } from '@osmosis/agent-loop'
 import { AgentWorkflow } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer, serve, type ListeningServer, type ServableApp } from '@osmosis/server'
-import { post, statusAndBody } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { afterAll, describe, expect, it } from 'vitest'
 
 import { loopOf } from './running-app.ts'

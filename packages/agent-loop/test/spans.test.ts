@@ -6,8 +6,8 @@ import {
   mcpAgentLoop,
   type RolloutContext,
 } from '@osmosis/agent-loop'
-import { said } from '@osmosis/testing/kit'
-import { RecordedSpans } from '@osmosis/testing/kit/spans'
+import { said } from '../../../test/kit/index.ts'
+import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
 import { SpanStatusCode, trace } from '@opentelemetry/api'
 import { expect, it, vi } from 'vitest'
 

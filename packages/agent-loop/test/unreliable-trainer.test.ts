@@ -1,4 +1,4 @@
-import { reset, type LoopTrainerAnswer } from '@osmosis/testing/kit'
+import { reset, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'

@@ -6,7 +6,7 @@ import {
 } from '@osmosis/ai-sdk'
 import type { PromptMessage } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { generateText } from 'ai'
 import { describe, expect, test } from 'vitest'

@@ -1,7 +1,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { fault, type PolicyServer, type Reply, startPolicyServer } from '@osmosis/testing'
-import { callAdd, execute, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, execute, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { generateText, streamObject, streamText, ToolLoopAgent } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'

@@ -7,7 +7,7 @@ import {
   type Reply,
   startPolicyServer,
 } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { extractReasoningMiddleware, generateText, isStepCount, wrapLanguageModel } from 'ai'
 import { describe, expect, test } from 'vitest'
 

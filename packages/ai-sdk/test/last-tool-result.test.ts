@@ -1,6 +1,6 @@
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { generateText, hasToolCall, isStepCount, streamText, tool, ToolLoopAgent } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'

@@ -1,6 +1,6 @@
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { type Reply, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import {
   defaultSettingsMiddleware,
   generateObject,

@@ -1,4 +1,4 @@
-import { telemetryFilesOf } from '@osmosis/testing/kit/loaded-packages'
+import { telemetryFilesOf } from '../../../test/kit/loaded-packages.ts'
 import { expect, test } from 'vitest'
 
 test('OpenTelemetry is not loaded for tools when no provider is registered', async () => {

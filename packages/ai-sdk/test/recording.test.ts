@@ -1,7 +1,7 @@
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { lastAssistantText } from '@osmosis/core'
 import { fault, type PolicyServer, startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { generateText, isStepCount, type ModelMessage, pruneMessages, streamText, tool } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'

@@ -1,7 +1,7 @@
 import { rolloutModel, type RolloutModelSettings } from '@osmosis/ai-sdk'
 import type { RolloutSample } from '@osmosis/core'
 import type { ReceivedRequest } from '@osmosis/testing'
-import { messagesOf } from '@osmosis/testing/kit'
+import { messagesOf } from '../../../test/kit/index.ts'
 import { generateText, isStepCount, type ModelMessage, streamText, tool, type ToolSet } from 'ai'
 import { z } from 'zod'
 

@@ -1,6 +1,6 @@
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '@osmosis/testing/kit'
+import { rolloutOn } from '../../../test/kit/index.ts'
 import { generateText, wrapLanguageModel } from 'ai'
 import { expect, test } from 'vitest'
 

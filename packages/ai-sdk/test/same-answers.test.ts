@@ -1,7 +1,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '@osmosis/testing/kit'
+import { rolloutOn } from '../../../test/kit/index.ts'
 import { generateText, type LanguageModel, streamText, tool, type ToolSet } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'

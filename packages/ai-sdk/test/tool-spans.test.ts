@@ -1,5 +1,5 @@
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
-import { describeToolSpans, type TracedTestTool } from '@osmosis/testing/kit/tool-spans'
+import { describeToolSpans, type TracedTestTool } from '../../../test/kit/tool-span-cases.ts'
 import { generateText, isStepCount, jsonSchema, streamText, tool, type ToolSet } from 'ai'
 
 const sdkTools = (tools: readonly TracedTestTool[]): ToolSet =>

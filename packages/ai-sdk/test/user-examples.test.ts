@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, rewardsOf, sampleIds } from '@osmosis/testing/kit'
+import { execute, rewardsOf, sampleIds } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { DraftWorkflow } from './examples/functions.ts'

@@ -9,7 +9,7 @@ import {
 import { LocalBackend } from '@osmosis/server/execution'
 import { startRolloutWorker, type RolloutWorkerOptions } from '@osmosis/bullmq'
 import type { RolloutQueue } from '@osmosis/bullmq/records'
-import type { RedisServer } from '@osmosis/testing/kit'
+import type { RedisServer } from '../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
 /** How long a worker may be silent. */

@@ -11,7 +11,7 @@ import {
 } from '@osmosis/protocol'
 import { toFailure } from '@osmosis/server/execution'
 import type { RolloutQueue, QueuedExecution } from '@osmosis/bullmq/records'
-import { withPrograms } from '@osmosis/testing/kit'
+import { withPrograms } from '../../../test/kit/index.ts'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
 

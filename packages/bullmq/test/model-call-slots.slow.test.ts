@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { startRedis, withPrograms } from '@osmosis/testing/kit'
+import { startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { endpoint, never, slotsOf } from './slots-under-test.ts'

@@ -8,7 +8,7 @@ import {
   type Taker,
   type StoredWorkflow,
 } from '@osmosis/bullmq/records'
-import { startRedis, type RedisServer } from '@osmosis/testing/kit'
+import { startRedis, type RedisServer } from '../../../test/kit/index.ts'
 import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'
 

@@ -2,7 +2,7 @@ import { LocalBackend } from '@osmosis/server/execution'
 import { startRolloutWorker } from '@osmosis/bullmq'
 import { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
-import { startRedis, withPrograms } from '@osmosis/testing/kit'
+import { startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { Asks, lockDurationMs, startWorker, deliverInto } from './asking-worker.ts'

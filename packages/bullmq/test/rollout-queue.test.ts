@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 
 import { QueueKeys } from '@osmosis/bullmq'
 import { RolloutQueue } from '@osmosis/bullmq/records'
-import { startRedis, withPrograms } from '@osmosis/testing/kit'
+import { startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished, vi } from 'vitest'
 
 import {

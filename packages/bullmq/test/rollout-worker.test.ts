@@ -13,7 +13,12 @@ import { LocalBackend } from '@osmosis/server/execution'
 import { startRolloutWorker } from '@osmosis/bullmq'
 import { queuePriority } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
-import { type LogLine, recordingLogger, type RedisServer, withPrograms } from '@osmosis/testing/kit'
+import {
+  type LogLine,
+  recordingLogger,
+  type RedisServer,
+  withPrograms,
+} from '../../../test/kit/index.ts'
 import { Queue } from 'bullmq'
 import { expect, onTestFinished } from 'vitest'
 

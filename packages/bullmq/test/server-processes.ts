@@ -1,4 +1,4 @@
-import { post, type TestServerProcess, startServerProcess } from '@osmosis/testing/kit'
+import { post, type TestServerProcess, startServerProcess } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { startServers, type ServersUnderTest } from './servers-under-test.ts'

@@ -1,7 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { type Metrics, metricsIn, post, temporaryFolder, withPrograms } from '@osmosis/testing/kit'
+import {
+  type Metrics,
+  metricsIn,
+  post,
+  temporaryFolder,
+  withPrograms,
+} from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { startServers, type ServerUnderTest } from './servers-under-test.ts'

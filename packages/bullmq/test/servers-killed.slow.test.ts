@@ -1,4 +1,4 @@
-import { post, startServerProcess, withPrograms } from '@osmosis/testing/kit'
+import { post, startServerProcess, withPrograms } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { alone, killDuringDelivery, script } from './server-processes.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { withPrograms } from '@osmosis/testing/kit'
+import { withPrograms } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { startServers } from './servers-under-test.ts'

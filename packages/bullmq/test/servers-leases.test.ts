@@ -1,4 +1,4 @@
-import { post, statusAndBody, withPrograms } from '@osmosis/testing/kit'
+import { post, statusAndBody, withPrograms } from '../../../test/kit/index.ts'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished } from 'vitest'
 

@@ -1,4 +1,4 @@
-import { withPrograms } from '@osmosis/testing/kit'
+import { withPrograms } from '../../../test/kit/index.ts'
 import { randomBytes } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 

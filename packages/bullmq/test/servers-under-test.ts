@@ -26,7 +26,7 @@ import {
   startRedis,
   type LogLine,
   type RedisServer,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
 import { code } from './user-code.ts'

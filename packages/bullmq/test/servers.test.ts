@@ -1,4 +1,4 @@
-import { post, statusAndBody, withPrograms } from '@osmosis/testing/kit'
+import { post, statusAndBody, withPrograms } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { startServers } from './servers-under-test.ts'

@@ -1,4 +1,4 @@
-import type { RedisServer } from '@osmosis/testing/kit'
+import type { RedisServer } from '../../../test/kit/index.ts'
 import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'
 

@@ -1,4 +1,4 @@
-import { withPrograms } from '@osmosis/testing/kit'
+import { withPrograms } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { entry, openQueue, request, storedWorkflow } from './queue-under-test.ts'

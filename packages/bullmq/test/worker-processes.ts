@@ -1,6 +1,10 @@
 import type { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer, type PolicyServer } from '@osmosis/testing'
-import { type RedisServer, type TestServerProcess, startServerProcess } from '@osmosis/testing/kit'
+import {
+  type RedisServer,
+  type TestServerProcess,
+  startServerProcess,
+} from '../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
 import { entry, request } from './queue-under-test.ts'

@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
+import { tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, start, type StartedCommand } from './in-process.ts'

@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { onlyIf } from '@osmosis/testing/kit'
+import { onlyIf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { osmosis, temporaryFolder, workspace } from './osmosis.ts'

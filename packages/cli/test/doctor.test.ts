@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
+import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { run } from './in-process.ts'

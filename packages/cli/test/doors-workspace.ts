@@ -2,7 +2,7 @@ import { chmodSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { exampleFiles, writeNewFiles } from '@osmosis/create'
-import { pythonWithTorch, tinyTransformer } from '@osmosis/testing/kit'
+import { pythonWithTorch, tinyTransformer } from '../../../test/kit/index.ts'
 
 import { temporaryFolder } from './osmosis.ts'
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { onlyIf } from '@osmosis/testing/kit'
+import { onlyIf } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { bin, osmosis, temporaryFolder, workspace } from './osmosis.ts'

@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { onlyIf } from '@osmosis/testing/kit'
+import { onlyIf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { readResults } from './in-process.ts'

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
 
-import { journalEvents } from '@osmosis/testing/kit'
+import { journalEvents } from '../../../test/kit/index.ts'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { createRun, openRun } from '@osmosis/eval'
-import { madeManifest, madeRows } from '@osmosis/testing/kit'
+import { madeManifest, madeRows } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { run, start } from './in-process.ts'

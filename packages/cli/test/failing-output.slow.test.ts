@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 
-import { freePort, onlyIf } from '@osmosis/testing/kit'
+import { freePort, onlyIf } from '../../../test/kit/index.ts'
 import { describe, expect, onTestFinished } from 'vitest'
 
 import {

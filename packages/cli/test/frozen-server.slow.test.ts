@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { isRunning, onlyIf } from '@osmosis/testing/kit'
+import { isRunning, onlyIf } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { childrenOf, frozenServer } from './frozen-servers.ts'

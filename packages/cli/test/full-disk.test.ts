@@ -1,8 +1,8 @@
 import path from 'node:path'
 
-import { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
-import { smallDisk, withSmallDisk } from '@osmosis/testing/kit/small-disk'
+import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
+import { tokenAnswer } from '../../../test/kit/index.ts'
+import { smallDisk, withSmallDisk } from '../../../test/kit/small-disk.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { endpoint } from './model-endpoint.ts'

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { journalEvents } from '@osmosis/testing/kit'
+import { journalEvents } from '../../../test/kit/index.ts'
 
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { run } from './in-process.ts'
@@ -13,7 +13,7 @@ import { temporaryWorkspace } from './temporary-workspace.ts'
 const ranked = `import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { journalEvents } from '@osmosis/testing/kit'
+import { journalEvents } from '../../../test/kit/index.ts'
 import { GroupGrader } from '@osmosis/core'
 import { EchoWorkflow as Echo } from '../echo/main.ts'
 

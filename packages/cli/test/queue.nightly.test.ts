@@ -1,7 +1,7 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeController, post, startRedis, withPrograms } from '@osmosis/testing/kit'
+import { FakeController, post, startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, readResults, run as osmosis, sendRow } from './in-process.ts'

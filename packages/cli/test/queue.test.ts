@@ -1,4 +1,4 @@
-import { startRedis, withPrograms } from '@osmosis/testing/kit'
+import { startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, run as osmosis, sendRow } from './in-process.ts'

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { frameworkNames } from '@osmosis/create'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { run, workIn } from './in-process.ts'

@@ -2,7 +2,7 @@ import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-import { onlyIf } from '@osmosis/testing/kit'
+import { onlyIf } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { inWorkspace, start } from './in-process.ts'

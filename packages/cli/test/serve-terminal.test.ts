@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeController, isRunning, post, withPrograms } from '@osmosis/testing/kit'
+import { FakeController, isRunning, post, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { bin, testEnvironment, workspace } from './osmosis.ts'

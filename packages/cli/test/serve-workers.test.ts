@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { RunResponseBody } from '@osmosis/protocol/wire'
-import { FakeMiles } from '@osmosis/testing/kit/trainers'
-import { post, sendJson, startPolicyEndpoint, tokenAnswer } from '@osmosis/testing/kit'
+import { FakeMiles } from '../../../test/kit/trainers/index.ts'
+import { post, sendJson, startPolicyEndpoint, tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { inWorkspace, run as osmosis, sendRow, start } from './in-process.ts'

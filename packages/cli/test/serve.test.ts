@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 
-import { FakeController, post } from '@osmosis/testing/kit'
+import { FakeController, post } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, run as osmosis, sendRow, start } from './in-process.ts'

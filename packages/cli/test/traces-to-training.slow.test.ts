@@ -2,7 +2,7 @@ import { chmodSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { exampleFiles, writeNewFiles } from '@osmosis/create'
-import { pythonWithTorch, tinyTransformer, withTorch } from '@osmosis/testing/kit'
+import { pythonWithTorch, tinyTransformer, withTorch } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { osmosis, temporaryFolder } from './osmosis.ts'

@@ -1,8 +1,13 @@
 import path from 'node:path'
 
 import { readTrainingJournal } from '@osmosis/eval'
-import { FakeTinker, pythonWithTorch, tokenModelFolder, withTorch } from '@osmosis/testing/kit'
-import { smallDisk, withSmallDisk, type SmallDisk } from '@osmosis/testing/kit/small-disk'
+import {
+  FakeTinker,
+  pythonWithTorch,
+  tokenModelFolder,
+  withTorch,
+} from '../../../test/kit/index.ts'
+import { smallDisk, withSmallDisk, type SmallDisk } from '../../../test/kit/small-disk.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { withTorch } from '@osmosis/testing/kit'
+import { withTorch } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'

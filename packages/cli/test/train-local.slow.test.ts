@@ -2,7 +2,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { examples, exampleFiles } from '@osmosis/create'
-import { withTorch } from '@osmosis/testing/kit'
+import { withTorch } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'

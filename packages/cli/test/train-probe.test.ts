@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { pythonWithTorch, temporaryFolder, withTorch } from '@osmosis/testing/kit'
+import { pythonWithTorch, temporaryFolder, withTorch } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { inWorkspace, run as osmosis } from './in-process.ts'

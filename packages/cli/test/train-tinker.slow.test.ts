@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeTinker, temporaryFolder, tokenModelFolder } from '@osmosis/testing/kit'
+import { FakeTinker, temporaryFolder, tokenModelFolder } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, run as osmosis, start } from './in-process.ts'

@@ -2,7 +2,7 @@ import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun, readTrainingJournal } from '@osmosis/eval'
-import { FakeTinker, temporaryFolder, tokenModelFolder } from '@osmosis/testing/kit'
+import { FakeTinker, temporaryFolder, tokenModelFolder } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, run as osmosis } from './in-process.ts'

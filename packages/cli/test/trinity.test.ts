@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { FakeTrinity, type FakeTrinityOptions } from '@osmosis/testing/kit/trainers'
-import { temporaryFolder, tokenAnswer } from '@osmosis/testing/kit'
+import { FakeTrinity, type FakeTrinityOptions } from '../../../test/kit/trainers/index.ts'
+import { temporaryFolder, tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, start, type StartedCommand } from './in-process.ts'

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeTinker, tokenModelFolder } from '@osmosis/testing/kit'
+import { FakeTinker, tokenModelFolder } from '../../../test/kit/index.ts'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 
 import { evaluate, run, start } from './in-process.ts'

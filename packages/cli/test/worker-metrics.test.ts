@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
 
-import { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
+import { tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, start } from './in-process.ts'

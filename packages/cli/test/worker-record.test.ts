@@ -1,8 +1,8 @@
 import { appendFileSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
+import { tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, run, start } from './in-process.ts'

@@ -7,7 +7,7 @@ import {
   sendJson,
   sendStream,
   startPolicyEndpoint,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]

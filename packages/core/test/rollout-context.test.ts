@@ -4,7 +4,7 @@ import {
   RolloutContext,
   toRolloutSample,
 } from '@osmosis/core'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 // A query makes the loader run the module a second time, as a second installed copy would.

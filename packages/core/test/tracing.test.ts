@@ -10,7 +10,7 @@ import {
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
 import type { RolloutRequest } from '@osmosis/protocol'
-import { answerStream, sendJson, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendJson, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
 import {
   InMemorySpanExporter,

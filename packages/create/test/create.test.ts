@@ -9,7 +9,7 @@ import {
   packageManagers,
   rolloutNameProblem,
 } from '@osmosis/create'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 interface Finished {

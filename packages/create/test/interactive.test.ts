@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { spawn, type IPty } from '@lydell/node-pty'
 import { frameworkNames } from '@osmosis/create'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 const bin = path.resolve(import.meta.dirname, '../src/bin.ts')

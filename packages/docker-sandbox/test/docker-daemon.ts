@@ -6,7 +6,7 @@ import path from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { missingPrograms } from '@osmosis/testing/kit'
+import { missingPrograms } from '../../../test/kit/index.ts'
 import Docker from 'dockerode'
 
 /** An image of busybox alone. */

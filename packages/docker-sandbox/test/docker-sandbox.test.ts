@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { DockerSandbox, type DockerSandboxOptions } from '@osmosis/docker-sandbox'
-import { onlyIf } from '@osmosis/testing/kit'
+import { onlyIf } from '../../../test/kit/index.ts'
 import { afterAll, expect, it as always, onTestFinished } from 'vitest'
 
 import { image, startDocker } from './docker-daemon.ts'

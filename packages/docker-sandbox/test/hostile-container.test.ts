@@ -1,5 +1,5 @@
 import { DockerSandbox, type DockerSandboxOptions } from '@osmosis/docker-sandbox'
-import { onlyIf } from '@osmosis/testing/kit'
+import { onlyIf } from '../../../test/kit/index.ts'
 import { afterAll, expect, onTestFinished } from 'vitest'
 
 import { image, startDocker } from './docker-daemon.ts'

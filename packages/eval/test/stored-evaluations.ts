@@ -14,7 +14,7 @@ import {
   type RunStore,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { HttpPeer, journalEvents, madeManifest, type PeerRequest } from '@osmosis/testing/kit'
+import { HttpPeer, journalEvents, madeManifest, type PeerRequest } from '../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
 import { datasetRows } from './evaluations.ts'

@@ -7,7 +7,7 @@ import {
 } from '@google/adk'
 import { OsmosisLlm, toNewMessage } from '@osmosis/google-adk'
 import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
-import { execute, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { execute, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 

@@ -2,7 +2,14 @@ import { tool } from '@langchain/core/tools'
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { fault, type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
-import { callAdd, execute, messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
+import {
+  callAdd,
+  execute,
+  messagesOf,
+  rolloutOn,
+  sampleIds,
+  sampleOf,
+} from '../../../test/kit/index.ts'
 import { createAgent, providerStrategy, toolStrategy } from 'langchain'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'

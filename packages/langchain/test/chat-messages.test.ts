@@ -9,7 +9,7 @@ import {
 } from '@langchain/core/messages'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 async function sent(...messages: BaseMessage[]): Promise<unknown> {

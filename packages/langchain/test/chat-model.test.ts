@@ -2,7 +2,7 @@ import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph
 import { toRolloutSample } from '@osmosis/core'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { createAgent } from 'langchain'
 import { describe, expect, test } from 'vitest'
 

@@ -3,7 +3,7 @@ import type { RolloutSample } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 type Ask = (model: OsmosisChatModel, messages: BaseMessage[]) => Promise<BaseMessage>

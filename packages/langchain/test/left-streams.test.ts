@@ -1,7 +1,7 @@
 import { Grader, type GraderContext } from '@osmosis/core'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, rewardsOf } from '@osmosis/testing/kit'
+import { execute, rewardsOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 class RewardEverything extends Grader {

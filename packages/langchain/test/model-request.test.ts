@@ -1,7 +1,7 @@
 import { tool } from '@langchain/core/tools'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { type Reply, startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '@osmosis/testing/kit'
+import { rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 

@@ -2,7 +2,7 @@ import { Agent } from '@mastra/core/agent'
 import { MockMemory } from '@mastra/core/memory'
 import { rolloutMemory, rolloutModel } from '@osmosis/mastra'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 // What programs make once, at the top of a module, and rollouts share.

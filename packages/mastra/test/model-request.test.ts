@@ -2,7 +2,7 @@ import { Agent } from '@mastra/core/agent'
 import type { PromptMessage } from '@osmosis/core'
 import { rolloutModel, toModelMessages } from '@osmosis/mastra'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const pixel =

@@ -3,7 +3,7 @@ import { Agent } from '@mastra/core/agent'
 import { rolloutModel, scoreSample, toModelMessages, type SampleScorer } from '@osmosis/mastra'
 import { Grader, type GraderContext } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, rewardsOf } from '@osmosis/testing/kit'
+import { execute, rewardsOf } from '../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
 import { CalculatorGrader } from './examples/scored.ts'

@@ -1,5 +1,5 @@
 import { endpointModel } from '@osmosis/models'
-import { ProviderStandIn } from '@osmosis/testing/kit/provider-stand-in'
+import { ProviderStandIn } from '../../../test/kit/provider-stand-in.ts'
 import { expect, it } from 'vitest'
 
 const body = { messages: [{ role: 'user', content: 'Hello' }] }

@@ -9,8 +9,8 @@ import {
 import type { ChatMessage } from '@osmosis/core/policy'
 import { evaluateRubric, type ChatModel } from '@osmosis/models'
 import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
-import { openaiEvents, ProviderStandIn } from '@osmosis/testing/kit/provider-stand-in'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
+import { openaiEvents, ProviderStandIn } from '../../../test/kit/provider-stand-in.ts'
 import { describe, expect, it } from 'vitest'
 
 import { judgeThat, secretOf, textOf, type JudgeRequest } from './scripted-judge.ts'

@@ -2,7 +2,7 @@ import { symlinkSync } from 'node:fs'
 import path from 'node:path'
 
 import { providerModel, providerOf } from '@osmosis/models'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 it.each([

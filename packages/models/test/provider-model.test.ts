@@ -3,14 +3,14 @@ import path from 'node:path'
 
 import type { ChatCompletion, ChatCompletionChunk, ChatMessage } from '@osmosis/core/policy'
 import { providerModel, type ChatModel } from '@osmosis/models'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import {
   anthropicEvents,
   googleEvents,
   openaiEvents,
   ProviderStandIn,
   type ProviderAnswer,
-} from '@osmosis/testing/kit/provider-stand-in'
+} from '../../../test/kit/provider-stand-in.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 const folder = import.meta.dirname

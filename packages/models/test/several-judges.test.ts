@@ -8,7 +8,7 @@ import {
 } from '@osmosis/core'
 import { pairwiseJudge, panel } from '@osmosis/models'
 import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { judgeThat, secretOf, textOf } from './scripted-judge.ts'

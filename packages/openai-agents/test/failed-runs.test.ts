@@ -2,7 +2,7 @@ import { MaxTurnsExceededError, run, tool } from '@openai/agents'
 import { Grader, type GraderContext, lastAssistantText } from '@osmosis/core'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { callAdd, execute, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 

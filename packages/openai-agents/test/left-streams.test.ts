@@ -1,7 +1,7 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute } from '@osmosis/testing/kit'
+import { execute } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { policyAgent } from './rollout.ts'

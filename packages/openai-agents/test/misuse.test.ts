@@ -2,7 +2,7 @@ import { Agent, MemorySession, run, Runner } from '@openai/agents'
 import { isOsmosisError } from '@osmosis/core'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '@osmosis/testing/kit'
+import { rolloutOn } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { policyAgent } from './rollout.ts'

@@ -1,7 +1,7 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { callAdd, rolloutOn } from '@osmosis/testing/kit'
+import { callAdd, rolloutOn } from '../../../test/kit/index.ts'
 import { afterEach, expect, test, vi } from 'vitest'
 
 import { addTool, policyAgent } from './rollout.ts'

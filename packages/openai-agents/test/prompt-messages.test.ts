@@ -3,7 +3,7 @@ import type { PromptMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { OsmosisMemorySession, toAgentInput } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, messagesOf } from '@osmosis/testing/kit'
+import { execute, messagesOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { policyAgent } from './rollout.ts'

@@ -1,7 +1,7 @@
 import { type AgentInputItem, run, RunState, tool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 

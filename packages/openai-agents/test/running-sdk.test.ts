@@ -1,7 +1,7 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '@osmosis/testing/kit'
+import { rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { policyAgent } from './rollout.ts'

@@ -10,7 +10,7 @@ import {
 } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 

@@ -8,7 +8,7 @@ import {
 } from '@openai/agents'
 import { instrumentRunner, OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleIds } from '@osmosis/testing/kit'
+import { rolloutOn, sampleIds } from '../../../test/kit/index.ts'
 import { expect, test, vi } from 'vitest'
 
 import { policyAgent } from './rollout.ts'

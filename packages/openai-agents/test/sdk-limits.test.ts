@@ -1,7 +1,7 @@
 import { MaxTurnsExceededError, run, webSearchTool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '@osmosis/testing/kit'
+import { rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 

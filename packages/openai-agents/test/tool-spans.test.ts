@@ -1,9 +1,9 @@
 import { run, tool } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, execute } from '@osmosis/testing/kit'
-import { RecordedSpans } from '@osmosis/testing/kit/spans'
-import { describeToolSpans, type TracedTestTool } from '@osmosis/testing/kit/tool-spans'
+import { callAdd, execute } from '../../../test/kit/index.ts'
+import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
+import { describeToolSpans, type TracedTestTool } from '../../../test/kit/tool-span-cases.ts'
 
 import { expect, test } from 'vitest'
 

@@ -1,7 +1,7 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { addTool, kindsOf, policyAgent } from './rollout.ts'

@@ -6,7 +6,7 @@ import { Agent, type AgentTool } from '@earendil-works/pi-agent-core'
 import type { PromptMessage } from '@osmosis/core'
 import { rolloutStreamFn, toAgentMessages } from '@osmosis/pi'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { execute, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { Type } from 'typebox'
 import { describe, expect, it, onTestFinished } from 'vitest'
 

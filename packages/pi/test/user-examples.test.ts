@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, rewardsOf } from '@osmosis/testing/kit'
+import { execute, rewardsOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'

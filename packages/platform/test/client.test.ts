@@ -1,5 +1,5 @@
 import { PlatformClient, readPages, type PlatformClientOptions } from '@osmosis/platform'
-import { PlatformStandIn } from '@osmosis/testing/kit'
+import { PlatformStandIn } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 function clientOf(

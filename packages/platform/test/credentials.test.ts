@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { CredentialsFile } from '@osmosis/platform'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const hosted = 'https://platform.osmosis.ai'

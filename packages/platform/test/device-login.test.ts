@@ -1,5 +1,5 @@
 import { loginByDevice, PlatformClient } from '@osmosis/platform'
-import { PlatformStandIn } from '@osmosis/testing/kit'
+import { PlatformStandIn } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 /** Logs in at a platform and resolves with the seconds between the polls. */

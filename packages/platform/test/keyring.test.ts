@@ -15,7 +15,7 @@ import {
   type LoginWarning,
   type TokenStore,
 } from '@osmosis/platform'
-import { PlatformStandIn, temporaryFolder } from '@osmosis/testing/kit'
+import { PlatformStandIn, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 /** A keyring of this test alone, which can be locked. */

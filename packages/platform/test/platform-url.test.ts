@@ -1,5 +1,5 @@
 import { readPlatformSettings } from '@osmosis/platform'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const url = async (platform: string): Promise<string> =>

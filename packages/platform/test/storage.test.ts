@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { readdir, readFile } from 'node:fs/promises'
 
 import { Storage } from '@osmosis/platform'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 /** A storage that answers with one status after the other, and then with `whole`. */

@@ -1,5 +1,5 @@
 import { PlatformClient, Storage, uploadDataset } from '@osmosis/platform'
-import { PlatformStandIn, temporaryFolder } from '@osmosis/testing/kit'
+import { PlatformStandIn, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 const content = 'x'.repeat(250)

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 
 import { findGitWorkspace } from '@osmosis/platform'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const parts = { 'rollouts/a': '', 'configs/training/a': '', 'configs/eval/a': '', 'data/a': '' }

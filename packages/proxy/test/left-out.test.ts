@@ -1,4 +1,4 @@
-import { answerStream, sendStream } from '@osmosis/testing/kit'
+import { answerStream, sendStream } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 

@@ -1,7 +1,13 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { chunk, eventStream, sendJson, sendStream, temporaryFolder } from '@osmosis/testing/kit'
+import {
+  chunk,
+  eventStream,
+  sendJson,
+  sendStream,
+  temporaryFolder,
+} from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { answering, events, json, post, proxied, sentTo, toolCall } from './proxied.ts'

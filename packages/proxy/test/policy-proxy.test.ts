@@ -10,7 +10,7 @@ import {
   sendJson,
   sendStream,
   startPolicyEndpoint,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { answering, post, proxied } from './proxied.ts'

@@ -5,7 +5,7 @@ import {
   sendStream,
   startPolicyEndpoint,
   type TestPolicyEndpoint,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
 type Respond = Parameters<typeof startPolicyEndpoint>[0]

@@ -1,4 +1,4 @@
-import { answerStream, sendJson, sendStream } from '@osmosis/testing/kit'
+import { answerStream, sendJson, sendStream } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 

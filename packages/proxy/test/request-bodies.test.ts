@@ -4,13 +4,13 @@ import { text as wholeText } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
 
-import { answerStream, sendStream } from '@osmosis/testing/kit'
+import { answerStream, sendStream } from '../../../test/kit/index.ts'
 import {
   type ArbitraryRequest,
   arbitraryRequests,
   mostlyValid,
   sendBytes,
-} from '@osmosis/testing/kit/arbitrary-requests'
+} from '../../../test/kit/arbitrary-requests.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 

@@ -1,4 +1,4 @@
-import { chunk, eventStream, sendJson, sendStream } from '@osmosis/testing/kit'
+import { chunk, eventStream, sendJson, sendStream } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { answering, events, json, post, proxied, sentTo, toolCall } from './proxied.ts'

@@ -3,7 +3,7 @@ import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { post, statusAndBody } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
 import { askPolicy, startServer, workflowOf } from './running-server.ts'

@@ -1,6 +1,6 @@
 import { runResponseSchema, type RunResponseBody } from '@osmosis/protocol/wire'
 import * as fc from 'fast-check'
-import { post } from '@osmosis/testing/kit'
+import { post } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { startServer } from './running-server.ts'

@@ -5,7 +5,7 @@ import {
   mostlyValid,
   sendArbitrary,
   sendBytes,
-} from '@osmosis/testing/kit/arbitrary-requests'
+} from '../../../test/kit/arbitrary-requests.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 

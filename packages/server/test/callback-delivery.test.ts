@@ -7,7 +7,7 @@ import {
   FakeController,
   type LogLine,
   recordingLogger,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { graderOf, startServer } from './running-server.ts'

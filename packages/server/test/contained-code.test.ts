@@ -1,4 +1,4 @@
-import { post } from '@osmosis/testing/kit'
+import { post } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { startChild, type Child } from './start-child.ts'

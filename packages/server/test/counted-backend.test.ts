@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http'
 import { runToEnd } from '@osmosis/server/execution'
 import type { ExecutionBackend, RolloutRequest } from '@osmosis/protocol'
 import { countedBackend, createServerShell, OwnershipLog } from '@osmosis/server/protocols'
-import { HttpPeer, metricsIn, recordingLogger, type PeerRequest } from '@osmosis/testing/kit'
+import { HttpPeer, metricsIn, recordingLogger, type PeerRequest } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 class Collector extends HttpPeer {

@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { LocalBackend } from '@osmosis/server/execution'
 import type { BackendWorkers } from '@osmosis/protocol'
-import { metricsIn, post, temporaryFolder } from '@osmosis/testing/kit'
+import { metricsIn, post, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { AskOnce, startServer } from './running-server.ts'

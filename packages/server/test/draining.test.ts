@@ -1,4 +1,4 @@
-import { statusAndBody } from '@osmosis/testing/kit'
+import { statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { LocalBackend } from '@osmosis/server/execution'

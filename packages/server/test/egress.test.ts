@@ -9,7 +9,7 @@ import {
   temporaryFolder,
   statusAndBody,
   type AddressForm,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { AskOnce, startServer, type RunningServer } from './running-server.ts'

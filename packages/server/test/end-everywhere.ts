@@ -3,7 +3,7 @@ import { fstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSyn
 import { open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
-import { recordingLogger, temporaryFolder } from '@osmosis/testing/kit'
+import { recordingLogger, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import type { Callback } from '../src/delivery/callback-delivery.ts'

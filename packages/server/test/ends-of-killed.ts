@@ -1,5 +1,5 @@
 import type { StatusResponseBody } from '@osmosis/protocol/wire'
-import type { FakeController } from '@osmosis/testing/kit'
+import type { FakeController } from '../../../test/kit/index.ts'
 
 export const running =
   'the rollout server restarted while the rollout was running; run it again under a new id'

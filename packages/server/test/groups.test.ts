@@ -1,5 +1,5 @@
 import { GroupGrader, type GroupGraderContext } from '@osmosis/core'
-import { post, type FakeController } from '@osmosis/testing/kit'
+import { post, type FakeController } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { leasing } from './leasing-server.ts'

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 
 import { createRolloutServer, serve, type ServeOptions } from '@osmosis/server'
 import { LocalBackend } from '@osmosis/server/execution'
-import { recordingLogger, type LogLine } from '@osmosis/testing/kit'
+import { recordingLogger, type LogLine } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { AskOnce } from './running-server.ts'

@@ -4,7 +4,7 @@ import {
   LeaseHandle,
   type PolledResult,
   temporaryFolder,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { leasing, type LeasingServer } from './leasing-server.ts'

@@ -1,6 +1,6 @@
 import { LocalBackend } from '@osmosis/server/execution'
 import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
-import { post, statusAndBody } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { leasing } from './leasing-server.ts'

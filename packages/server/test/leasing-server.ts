@@ -1,4 +1,4 @@
-import { LeaseClient, type LeaseHandle } from '@osmosis/testing/kit'
+import { LeaseClient, type LeaseHandle } from '../../../test/kit/index.ts'
 
 import { startServer, type RunningServer, type RunningServerOptions } from './running-server.ts'
 

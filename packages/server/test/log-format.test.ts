@@ -4,7 +4,7 @@ import { existsSync, openSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { text } from 'node:stream/consumers'
 
-import { onlyIf } from '@osmosis/testing/kit'
+import { onlyIf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const script = fileURLToPath(new URL('./logging-process.ts', import.meta.url))

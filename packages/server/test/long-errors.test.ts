@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { LeaseClient } from '@osmosis/testing/kit'
+import { LeaseClient } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { graderOf, startServer, workflowOf, type RunningServer } from './running-server.ts'

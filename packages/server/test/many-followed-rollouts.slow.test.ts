@@ -1,6 +1,6 @@
 import { createRolloutClient, type RolloutHandle } from '@osmosis/controller'
 import type { AgentWorkflowContext } from '@osmosis/core'
-import { LossyProxy } from '@osmosis/testing/kit'
+import { LossyProxy } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'

@@ -8,7 +8,7 @@ import {
   type LeaseHandle,
   type PeerRequest,
   type PolledResult,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'

@@ -12,7 +12,7 @@ import {
   startPolicyEndpoint,
   temporaryFolder,
   type Metrics,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
 import { leasing } from './leasing-server.ts'

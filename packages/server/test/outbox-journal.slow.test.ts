@@ -1,7 +1,7 @@
 import { appendFileSync, truncateSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { recordingLogger, temporaryFolder } from '@osmosis/testing/kit'
+import { recordingLogger, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { Outbox } from '../src/delivery/outbox.ts'

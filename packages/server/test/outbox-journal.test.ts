@@ -2,7 +2,7 @@ import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
-import { storedRollouts, temporaryFolder } from '@osmosis/testing/kit'
+import { storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
 import {

@@ -1,7 +1,12 @@
 import { copyFileSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import path from 'node:path'
 
-import { randomNumbers, recordingLogger, temporaryFolder, type LogLine } from '@osmosis/testing/kit'
+import {
+  randomNumbers,
+  recordingLogger,
+  temporaryFolder,
+  type LogLine,
+} from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import type { Callback } from '../src/delivery/callback-delivery.ts'

@@ -8,7 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 
 import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer } from '@osmosis/server'
-import { FakeController, storedRollouts, onlyIf, post } from '@osmosis/testing/kit'
+import { FakeController, storedRollouts, onlyIf, post } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
 import { AskOnce, startServer } from './running-server.ts'

@@ -7,7 +7,7 @@ import {
   recordingLogger,
   type LogLine,
   type PeerRequest,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { startServer, workflowOf } from './running-server.ts'

@@ -7,7 +7,7 @@ import {
   post,
   randomNumbers,
   temporaryFolder,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { startChild } from './start-child.ts'

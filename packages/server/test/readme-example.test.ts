@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
-import { FakeController, post, temporaryFolder } from '@osmosis/testing/kit'
+import { FakeController, post, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 it('the program in the README serves a rollout and ends on SIGTERM', async () => {

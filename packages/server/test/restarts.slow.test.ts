@@ -6,7 +6,7 @@ import {
   LeaseClient,
   LeaseHandle,
   temporaryFolder,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { grading, running, receivedBodies, statusOf, wholeEnds } from './ends-of-killed.ts'

@@ -9,7 +9,7 @@ import {
   post,
   temporaryFolder,
   type CallbackAnswer,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { createRolloutClient, type LeasedOrder } from '@osmosis/controller'
 import type { AgentWorkflowContext } from '@osmosis/core'
-import { FakeController, LossyProxy, temporaryFolder } from '@osmosis/testing/kit'
+import { FakeController, LossyProxy, temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import {

@@ -1,7 +1,7 @@
 import { type GraderContext, requireRolloutContext } from '@osmosis/core'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 import type { HealthResponseBody } from '@osmosis/protocol/wire'
-import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing/kit/trainers'
+import { FakeMiles, type FakeMilesOptions } from '../../../test/kit/trainers/index.ts'
 import {
   post,
   sendJson,
@@ -9,7 +9,7 @@ import {
   statusAndBody,
   tokenAnswer,
   type TestPolicyEndpoint,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { askPolicy, graderOf, OneForYes, startServer, workflowOf } from './running-server.ts'

@@ -1,4 +1,4 @@
-import { sendJson, startPolicyEndpoint, tokenAnswer } from '@osmosis/testing/kit'
+import { sendJson, startPolicyEndpoint, tokenAnswer } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 

@@ -8,7 +8,11 @@ import {
   type GraderContext,
   type GroupGraderContext,
 } from '@osmosis/core'
-import { FakeMiles, type FakeMilesOptions, type TrainerFault } from '@osmosis/testing/kit/trainers'
+import {
+  FakeMiles,
+  type FakeMilesOptions,
+  type TrainerFault,
+} from '../../../test/kit/trainers/index.ts'
 import {
   post,
   sendJson,
@@ -16,7 +20,7 @@ import {
   temporaryFolder,
   statusAndBody,
   tokenAnswer,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 import {

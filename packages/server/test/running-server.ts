@@ -17,7 +17,7 @@ import {
   serve,
 } from '@osmosis/server'
 
-import { FakeController, post, recordingLogger, type LogLine } from '@osmosis/testing/kit'
+import { FakeController, post, recordingLogger, type LogLine } from '../../../test/kit/index.ts'
 
 import { AskOnce, OneForYes } from './workflows.ts'
 

@@ -1,4 +1,4 @@
-import { post } from '@osmosis/testing/kit'
+import { post } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 
-import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
+import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { acceptanceOf, foundAfterKill, openOutbox } from './outbox-of-test.ts'

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
 
-import { FakeController, LeaseClient, temporaryFolder } from '@osmosis/testing/kit'
+import { FakeController, LeaseClient, temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
 import { acceptanceOf, callbackOf, found, openOutbox } from './outbox-of-test.ts'

@@ -3,7 +3,7 @@ import {
   post,
   startServerProcess,
   type TestServerProcess,
-} from '@osmosis/testing/kit'
+} from '../../../test/kit/index.ts'
 
 /** A rollout server in a process of its own, see `child-server.ts`. */
 export interface Child extends TestServerProcess {

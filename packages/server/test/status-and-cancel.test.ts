@@ -1,4 +1,4 @@
-import { post, statusAndBody } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'

@@ -1,4 +1,4 @@
-import { post, statusAndBody } from '@osmosis/testing/kit'
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { leasing } from './leasing-server.ts'

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 
-import type { CallbackAnswer } from '@osmosis/testing/kit'
+import type { CallbackAnswer } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { askPolicy, startServer, workflowOf } from './running-server.ts'

@@ -1,6 +1,6 @@
 import { Grader, type GraderContext } from '@osmosis/core'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { callAdd, execute, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { addTool, kindsOf, policyAgent } from './rollout.ts'

@@ -1,6 +1,6 @@
 import type { ChatMessage } from '@osmosis/core/policy'
 import { type ReceivedRequest, type Reply, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { addTool, policyAgent } from './rollout.ts'

@@ -12,7 +12,7 @@ import {
   VideoBlock,
 } from '@strands-agents/sdk'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { policyAgent } from './rollout.ts'

@@ -9,7 +9,7 @@ import {
 } from '@strands-agents/sdk'
 import { OsmosisStrandsAgent } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 
 import { addTool, policyAgent } from './rollout.ts'

@@ -1,5 +1,5 @@
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute } from '@osmosis/testing/kit'
+import { execute } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { policyAgent } from './rollout.ts'

@@ -7,7 +7,7 @@ import {
   tool,
 } from '@strands-agents/sdk'
 import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 

@@ -1,5 +1,5 @@
 import { startPolicyServer } from '@osmosis/testing'
-import { calculatorMigration, execute, printedBy } from '@osmosis/testing/kit'
+import { calculatorMigration, execute, printedBy } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { startBedrockEndpoint } from './bedrock-endpoint.ts'

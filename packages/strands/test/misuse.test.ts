@@ -2,7 +2,7 @@ import { Agent, ConcurrentInvocationError } from '@strands-agents/sdk'
 import { isOsmosisError } from '@osmosis/core'
 import { OsmosisRolloutModel, OsmosisStrandsAgent, type SamplingParams } from '@osmosis/strands'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleIds } from '@osmosis/testing/kit'
+import { rolloutOn, sampleIds } from '../../../test/kit/index.ts'
 import { describe, expect, test, vi } from 'vitest'
 
 import { policyAgent } from './rollout.ts'

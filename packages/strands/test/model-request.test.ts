@@ -1,7 +1,7 @@
 import { FunctionTool, GuardContentBlock, TextBlock } from '@strands-agents/sdk'
 import { OsmosisRolloutModel } from '@osmosis/strands'
 import { type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { addTool, policyAgent } from './rollout.ts'

@@ -9,7 +9,7 @@ import {
 } from '@strands-agents/sdk'
 import { isOsmosisError } from '@osmosis/core'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { kindsOf, policyAgent } from './rollout.ts'

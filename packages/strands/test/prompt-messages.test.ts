@@ -3,7 +3,7 @@ import { isOsmosisError, type PromptMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import type { PromptMessages } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { policyAgent } from './rollout.ts'

@@ -1,7 +1,7 @@
 import { FunctionTool } from '@strands-agents/sdk'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 

@@ -7,7 +7,7 @@ import {
 } from '@strands-agents/sdk'
 import { lastAssistantText } from '@osmosis/core'
 import { fault, type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 

@@ -1,6 +1,6 @@
 import { StructuredOutputError } from '@strands-agents/sdk'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 

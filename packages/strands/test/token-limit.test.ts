@@ -1,7 +1,7 @@
 import { MaxTokensError } from '@strands-agents/sdk'
 import { OsmosisRolloutModel } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { addTool, policyAgent } from './rollout.ts'

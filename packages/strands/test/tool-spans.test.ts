@@ -1,5 +1,5 @@
 import { FunctionTool } from '@strands-agents/sdk'
-import { describeToolSpans, type TracedTestTool } from '@osmosis/testing/kit/tool-spans'
+import { describeToolSpans, type TracedTestTool } from '../../../test/kit/tool-span-cases.ts'
 
 import { policyAgent } from './rollout.ts'
 

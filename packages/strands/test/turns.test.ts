@@ -1,7 +1,7 @@
 import { tool } from '@strands-agents/sdk'
 import { lastAssistantText } from '@osmosis/core'
 import { fault, type FaultyReply, startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleOf } from '@osmosis/testing/kit'
+import { callAdd, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 

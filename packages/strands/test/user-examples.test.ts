@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 
 import type { AgentWorkflowClass } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, messagesOf, rewardsOf } from '@osmosis/testing/kit'
+import { execute, messagesOf, rewardsOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { MathAgentWorkflow, MathGrader } from './examples/calculator.ts'

@@ -7,7 +7,7 @@ import {
 } from '@osmosis/core'
 import type { ChatCompletionRequest } from '@osmosis/core/policy'
 import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
-import { temporaryFolder, tokenAnswer } from '@osmosis/testing/kit'
+import { temporaryFolder, tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { servedRollouts, train, type Learner, type TrainingBatch } from '../src/index.ts'

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { temporaryFolder } from '@osmosis/testing/kit'
-import { smallDisk, withSmallDisk } from '@osmosis/testing/kit/small-disk'
+import { temporaryFolder } from '../../../test/kit/index.ts'
+import { smallDisk, withSmallDisk } from '../../../test/kit/small-disk.ts'
 import { expect, it } from 'vitest'
 
 import { train } from '../src/index.ts'

@@ -1,7 +1,7 @@
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import {

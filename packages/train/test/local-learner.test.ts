@@ -12,7 +12,7 @@ import {
 import type { ChatCompletion, ChatMessage } from '@osmosis/core/policy'
 import type { DatasetRow } from '@osmosis/eval'
 import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
-import { pythonWithTorch, temporaryFolder, withTorch } from '@osmosis/testing/kit'
+import { pythonWithTorch, temporaryFolder, withTorch } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { servedRollouts, train, type LocalLearner, type TrainOptions } from '../src/index.ts'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { appendFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
+import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 

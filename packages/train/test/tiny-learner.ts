@@ -2,7 +2,11 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { PolicyModel } from '@osmosis/controller'
-import { TinyPolicy, type SavedTinyPolicy, type WeighedCall } from '@osmosis/testing/kit/trainers'
+import {
+  TinyPolicy,
+  type SavedTinyPolicy,
+  type WeighedCall,
+} from '../../../test/kit/trainers/index.ts'
 
 import type {
   BatchSequence,

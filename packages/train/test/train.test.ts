@@ -10,7 +10,7 @@ import path from 'node:path'
 
 import type { PolicyModel } from '@osmosis/controller'
 import { openRun } from '@osmosis/eval'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 
 import { readTrainingJournal, train, type StepRecord, type TrainOptions } from '../src/index.ts'

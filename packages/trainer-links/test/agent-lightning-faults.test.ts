@@ -5,8 +5,8 @@ import {
   type TrainerFault,
   type TrainerFaults,
   type ReceivedTrainerRequest,
-} from '@osmosis/testing/kit/trainers'
-import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
+} from '../../../test/kit/trainers/index.ts'
+import { HttpPeer, type PeerRequest } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { leftOpen, purposeOf } from './ended-worker.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { startServerProcess, type TestServerProcess } from '@osmosis/testing/kit'
+import { startServerProcess, type TestServerProcess } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'

@@ -1,7 +1,7 @@
 import type { RolloutGroup } from '@osmosis/core'
-import type { FakeAgentLightning } from '@osmosis/testing/kit/trainers'
+import type { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
 import type { AgentLightningOptions } from '@osmosis/trainer-links'
-import { startPolicyEndpoint } from '@osmosis/testing/kit'
+import { startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'

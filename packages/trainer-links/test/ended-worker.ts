@@ -2,7 +2,7 @@ import type {
   TrainerFault,
   TrainerFaults,
   ReceivedTrainerRequest,
-} from '@osmosis/testing/kit/trainers'
+} from '../../../test/kit/trainers/index.ts'
 import { expect } from 'vitest'
 
 import { gateway, startWorker, trainedRewards } from './gateway-worker.ts'

@@ -2,8 +2,8 @@ import {
   FakeAgentLightning,
   type QueuedRollout,
   type TrainerFaults,
-} from '@osmosis/testing/kit/trainers'
-import { recordingLogger, type LogLine } from '@osmosis/testing/kit'
+} from '../../../test/kit/trainers/index.ts'
+import { recordingLogger, type LogLine } from '../../../test/kit/index.ts'
 import {
   agentLightning,
   runTrainerWorker,

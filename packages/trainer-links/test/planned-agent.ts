@@ -12,8 +12,8 @@ import {
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
 import type { ChatMessage } from '@osmosis/core/policy'
-import type { FakeModel } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+import type { FakeModel } from '../../../test/kit/trainers/index.ts'
+import { tokenAnswer } from '../../../test/kit/index.ts'
 
 /** What an agent does with a row, as the row says. */
 export interface Plan {

@@ -1,4 +1,4 @@
-import { RecordedSpans } from '@osmosis/testing/kit/spans'
+import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
 import { expect, test } from 'vitest'
 
 import { gateway, startWorker } from './gateway-worker.ts'

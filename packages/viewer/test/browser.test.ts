@@ -2,7 +2,7 @@ import { appendFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-import { journalEvents, journalLine } from '@osmosis/testing/kit'
+import { journalEvents, journalLine } from '../../../test/kit/index.ts'
 import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 
-import { onlyIf, refuseWhereAllIsInstalled } from '@osmosis/testing/kit'
+import { onlyIf, refuseWhereAllIsInstalled } from '../../../test/kit/index.ts'
 import axe from 'axe-core'
 import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 

@@ -2,7 +2,7 @@ import { appendFileSync, globSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
-import { journalEvents } from '@osmosis/testing/kit'
+import { journalEvents } from '../../../test/kit/index.ts'
 import { startViewer } from '@osmosis/viewer'
 import type { Locator, Page } from 'playwright-core'
 import { expect } from 'vitest'

@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { openRunFolder } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { journalEvents, journalLine, temporaryFolder } from '@osmosis/testing/kit'
+import { journalEvents, journalLine, temporaryFolder } from '../../../test/kit/index.ts'
 import { startViewer, type Viewer } from '@osmosis/viewer'
 import { describe, expect, it, onTestFinished } from 'vitest'
 

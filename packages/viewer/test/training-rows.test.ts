@@ -2,7 +2,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { ItemEvent, RowHistory, TrainingRecord } from '@osmosis/eval/analysis'
-import { journalEvents, journalLine, temporaryFolder } from '@osmosis/testing/kit'
+import { journalEvents, journalLine, temporaryFolder } from '../../../test/kit/index.ts'
 import { startViewer } from '@osmosis/viewer'
 import { expect, it, onTestFinished } from 'vitest'
 

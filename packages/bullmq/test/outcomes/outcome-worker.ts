@@ -2,7 +2,10 @@ import { startRolloutWorker } from '@osmosis/bullmq'
 import { LocalBackend } from '@osmosis/server/execution'
 import { silentLogger } from '@osmosis/server'
 import { ownProcess } from '@osmosis/server/protocols'
-import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'
+import {
+  outcomeEntrypoints,
+  type OutcomeEntrypoint,
+} from '../../../../test/kit/outcomes/outcome-entrypoint.ts'
 
 // A worker process for rollouts of the outcome table. Prints a line when it has started.
 const { REDIS_URL = '', ENTRYPOINT = '', ARTIFACT_ROOT = '' } = process.env

@@ -10,13 +10,13 @@ import {
   startRedis,
   startServerProcess,
   withPrograms,
-} from '@osmosis/testing/kit'
+} from '../../../../test/kit/index.ts'
 import {
   deliveries,
   onlySample,
   outcomeCases,
   type OutcomeCase,
-} from '@osmosis/testing/kit/outcomes'
+} from '../../../../test/kit/outcomes/index.ts'
 import { afterAll, expect } from 'vitest'
 
 const { describe, it } = withPrograms('redis-server')

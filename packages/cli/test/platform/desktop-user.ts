@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
-import { onlyIf, withPrograms } from '@osmosis/testing/kit'
+import { onlyIf, withPrograms } from '../../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
 import { startOsmosis, temporaryFolder, type Finished } from '../osmosis.ts'

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { PlatformErrorCode } from '@osmosis/platform'
-import { refusal } from '@osmosis/testing/kit'
+import { refusal } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { temporaryFolder } from '../osmosis.ts'

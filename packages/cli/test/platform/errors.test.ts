@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { refusal } from '@osmosis/testing/kit'
+import { refusal } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { json, platformUser, token } from './on-platform.ts'

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { PlatformStandIn } from '@osmosis/testing/kit'
+import { PlatformStandIn } from '../../../../test/kit/index.ts'
 
 import { run, workIn } from '../in-process.ts'
 import { temporaryFolder, type Finished } from '../osmosis.ts'

@@ -5,7 +5,7 @@ import {
   type RolloutClient,
   type RolloutClientOptions,
 } from '@osmosis/controller'
-import { HttpPeer, type PeerRequest } from '@osmosis/testing/kit'
+import { HttpPeer, type PeerRequest } from '../../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
 type Route = 'rollout' | 'result' | 'cancel' | 'drain' | 'health'

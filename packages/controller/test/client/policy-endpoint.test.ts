@@ -1,5 +1,5 @@
 import { createPolicyEndpoint, scriptedPolicy, type PolicyAccess } from '@osmosis/controller'
-import { statusAndBody } from '@osmosis/testing/kit'
+import { statusAndBody } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const policy = scriptedPolicy(() => 'yes')

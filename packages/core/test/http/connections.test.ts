@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 import { text } from 'node:stream/consumers'
 
 import { createTransport, type HttpRequest, type TransportOptions } from '@osmosis/core/http'
-import { countAlive } from '@osmosis/testing/kit'
+import { countAlive } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 const post: HttpRequest = { headers: {}, body: '{}', signal: new AbortController().signal }

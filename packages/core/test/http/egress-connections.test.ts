@@ -11,7 +11,7 @@ import {
   resolveNames,
   sendStream,
   startPolicyEndpoint,
-} from '@osmosis/testing/kit'
+} from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 /** A server that counts who came; on a port of its choice, or on the one that is named. */

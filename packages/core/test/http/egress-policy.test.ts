@@ -1,5 +1,5 @@
 import { EgressPolicy, type EgressOptions } from '@osmosis/core/http'
-import { addressForms } from '@osmosis/testing/kit'
+import { addressForms } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 

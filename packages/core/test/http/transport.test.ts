@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { OsmosisError } from '@osmosis/core'
 import { createTransport, type HttpRequest, type TransportOptions } from '@osmosis/core/http'
 import { Agent } from 'undici'
-import { sendJson, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 const post: HttpRequest = { headers: {}, body: '{}', signal: new AbortController().signal }

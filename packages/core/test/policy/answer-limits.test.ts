@@ -10,10 +10,15 @@ import {
   type PolicyLimits,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, chunk, eventStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import {
+  answerStream,
+  chunk,
+  eventStream,
+  startPolicyEndpoint,
+} from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
-import { run } from '@osmosis/testing/kit/executed-rollouts'
+import { run } from '../../../../test/kit/executed-rollouts.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 const half = eventStream(chunk({ content: 'half' })).replace(/data: \[DONE\]\s*$/, '')

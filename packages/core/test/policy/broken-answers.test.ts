@@ -1,6 +1,6 @@
 import { RolloutContext } from '@osmosis/core'
-import { chunk, eventStream, startPolicyEndpoint, usage } from '@osmosis/testing/kit'
-import { failures, reports } from '@osmosis/testing/kit/any-server'
+import { chunk, eventStream, startPolicyEndpoint, usage } from '../../../../test/kit/index.ts'
+import { failures, reports } from '../../../../test/kit/any-server/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 

@@ -1,6 +1,6 @@
 import { RolloutContext } from '@osmosis/core'
 import type { ChatCompletion } from '@osmosis/core/policy'
-import { startPolicyEndpoint } from '@osmosis/testing/kit'
+import { startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]

@@ -7,7 +7,7 @@ import {
   sendStream,
   startPolicyEndpoint,
   type TestPolicyEndpoint,
-} from '@osmosis/testing/kit'
+} from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 const prompt: ChatMessage = { role: 'user', content: 'go' }

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-import { answerStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const caller = fileURLToPath(new URL('hurried-caller.ts', import.meta.url))

@@ -1,9 +1,9 @@
 import { LocalBackend } from '@osmosis/server/execution'
 import { requireRolloutContext, RolloutContext } from '@osmosis/core'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
-import { registerSamples, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import { registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

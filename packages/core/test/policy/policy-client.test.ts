@@ -10,7 +10,7 @@ import {
   sendStream,
   startPolicyEndpoint,
   usage,
-} from '@osmosis/testing/kit'
+} from '../../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]

@@ -7,7 +7,7 @@ import {
   sendStream,
   startPolicyEndpoint,
   usage,
-} from '@osmosis/testing/kit'
+} from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 const post = (body: object, init: RequestInit = {}): RequestInit => ({

@@ -7,7 +7,7 @@ import {
   startPolicyEndpoint,
   usage,
   type TestPolicyEndpoint,
-} from '@osmosis/testing/kit'
+} from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]

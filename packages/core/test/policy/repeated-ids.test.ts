@@ -1,6 +1,6 @@
 import { type PolicyClient, RolloutContext, toRolloutSample } from '@osmosis/core'
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const prompt: ChatMessage = { role: 'user', content: 'go' }

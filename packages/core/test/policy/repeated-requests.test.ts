@@ -1,7 +1,7 @@
 import { RolloutContext } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 type Messages = readonly ChatMessage[]

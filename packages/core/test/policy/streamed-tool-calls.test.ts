@@ -1,7 +1,7 @@
 import { RolloutContext, toRolloutSample } from '@osmosis/core'
 import type { AssistantMessage, ChatCompletionChunk, ChatToolCall } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
-import { chunk, eventStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { chunk, eventStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'go' }]

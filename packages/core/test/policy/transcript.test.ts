@@ -11,7 +11,7 @@ import {
   sendStream,
   startPolicyEndpoint,
   usage,
-} from '@osmosis/testing/kit'
+} from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 const user = (content: string): ChatMessage => ({ role: 'user', content })

@@ -12,7 +12,7 @@ import {
   sendStream,
   startPolicyEndpoint,
   usage,
-} from '@osmosis/testing/kit'
+} from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]

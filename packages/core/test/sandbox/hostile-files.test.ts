@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import { LocalSandbox } from '@osmosis/core/sandbox'
-import { onlyIf } from '@osmosis/testing/kit'
+import { onlyIf } from '../../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
 const { describe, it } = onlyIf(process.platform === 'linux', 'Linux')

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { isRunning } from '@osmosis/testing/kit'
+import { isRunning } from '../../../../test/kit/index.ts'
 import { LocalSandbox, type LocalSandboxOptions } from '@osmosis/core/sandbox'
 import { describe, expect, it, onTestFinished } from 'vitest'
 

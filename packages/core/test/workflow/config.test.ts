@@ -7,7 +7,7 @@ import {
 import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it } from 'vitest'
 
-import { run } from '@osmosis/testing/kit/executed-rollouts'
+import { run } from '../../../../test/kit/executed-rollouts.ts'
 
 it('keeps keys of your own and their types', () => {
   const config = defineWorkflowConfig({

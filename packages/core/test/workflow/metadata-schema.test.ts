@@ -13,7 +13,7 @@ import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 
-import { run } from '@osmosis/testing/kit/executed-rollouts'
+import { run } from '../../../../test/kit/executed-rollouts.ts'
 
 const config = defineWorkflowConfig({
   name: 'weather',

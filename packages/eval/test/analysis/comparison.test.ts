@@ -5,7 +5,7 @@ import {
   RunTable,
   toRunDocument,
 } from '@osmosis/eval/analysis'
-import { madeEvent } from '@osmosis/testing/kit'
+import { madeEvent } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { eventsOf, manifestOf } from './runs.ts'

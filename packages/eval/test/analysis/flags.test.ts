@@ -6,7 +6,7 @@ import {
   selectItems,
   toRunDocument,
 } from '@osmosis/eval/analysis'
-import { madeEvent } from '@osmosis/testing/kit'
+import { madeEvent } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { manifestOf } from './runs.ts'

@@ -5,7 +5,7 @@ import {
   selectItems,
   toRunDocument,
 } from '@osmosis/eval/analysis'
-import { madeEvent } from '@osmosis/testing/kit'
+import { madeEvent } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 

@@ -10,7 +10,7 @@ import {
   tQuantile,
 } from '@osmosis/eval/analysis'
 import * as fc from 'fast-check'
-import { madeEvent } from '@osmosis/testing/kit'
+import { madeEvent } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { eventsOf, manifestOf } from './runs.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 
 import { readEvalConfig } from '@osmosis/eval'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'

@@ -3,7 +3,7 @@ import { cp, readdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { csv, parquet } from './dataset-files.ts'

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { OsmosisError } from '@osmosis/core'
 import { readDataset } from '@osmosis/eval'
 import type { ColumnSource, SchemaElement } from 'hyparquet-writer'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { parquet } from './dataset-files.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 
 import { readDataset } from '@osmosis/eval'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 

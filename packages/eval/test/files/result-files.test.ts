@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 import { defaultOutputRoot, toScorer } from '@osmosis/eval'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { evaluate, placeOf } from '../evaluations.ts'

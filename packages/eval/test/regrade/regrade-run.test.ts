@@ -21,7 +21,7 @@ import {
   type RunReader,
 } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
-import { madeEvent, madeManifest, temporaryFolder } from '@osmosis/testing/kit'
+import { madeEvent, madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { itemOf } from '../store/runs.ts'

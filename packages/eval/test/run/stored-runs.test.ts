@@ -9,7 +9,7 @@ import {
 } from '@osmosis/controller'
 import { openRun, resumeRun, runEvaluation, toScorer, type RunStore } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { datasetRows, evaluate, modelThat, names, placeOf } from '../evaluations.ts'

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 import { createRun, openRun } from '@osmosis/eval'
-import { madeManifest, temporaryFolder } from '@osmosis/testing/kit'
+import { madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { complete, crash, inFlight, writeWithin } from './crashes.ts'

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
 import { createRun, openRun } from '@osmosis/eval'
-import { madeEvent, madeManifest, temporaryFolder } from '@osmosis/testing/kit'
+import { madeEvent, madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'

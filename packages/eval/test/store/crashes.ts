@@ -5,7 +5,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 import { createRun, openRun } from '@osmosis/eval'
-import { madeManifest } from '@osmosis/testing/kit/made-runs'
+import { madeManifest } from '../../../../test/kit/made-runs.ts'
 
 /** Items that a writer works on at once. */
 export const inFlight = 16

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { createRun, defaultOutputRoot } from '@osmosis/eval'
 import { expect, it } from 'vitest'
 
-import { madeManifest, temporaryFolder } from '@osmosis/testing/kit'
+import { madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 
 async function storeRun(outputRoot: string): Promise<void> {
   const store = await createRun({ outputRoot, manifest: madeManifest() })

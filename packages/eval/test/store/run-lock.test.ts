@@ -5,7 +5,7 @@ import { hostname } from 'node:os'
 import path from 'node:path'
 
 import { archiveRun, createRun, openRun, reserveRun, resumeRun, type RunStore } from '@osmosis/eval'
-import { madeManifest, onlyIf, temporaryFolder } from '@osmosis/testing/kit'
+import { madeManifest, onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'

@@ -14,7 +14,7 @@ import {
   type RunStore,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { madeManifest, temporaryFolder } from '@osmosis/testing/kit'
+import { madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'

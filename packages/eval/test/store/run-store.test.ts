@@ -3,7 +3,12 @@ import { join } from 'node:path'
 
 import { archiveRun, changedInputs, createRun, itemKey, openRun, resumeRun } from '@osmosis/eval'
 import type { ItemEvent, RunInputs } from '@osmosis/eval/analysis'
-import { journalLine, madeEvent, madeManifest, temporaryFolder } from '@osmosis/testing/kit'
+import {
+  journalLine,
+  madeEvent,
+  madeManifest,
+  temporaryFolder,
+} from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { createRun, itemKey, openRun, resumeRun, type RunReader } from '@osmosis/eval'
-import { madeManifest, temporaryFolder } from '@osmosis/testing/kit'
+import { madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { itemOf } from './runs.ts'

@@ -3,7 +3,7 @@ import path from 'node:path'
 // oxlint-disable-next-line import/no-unassigned-import -- it adds the matcher
 import '@osmosis/eval/vitest'
 import { openRun, toScorer, type EvaluationResult } from '@osmosis/eval'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { evaluate, placeOf } from '../evaluations.ts'

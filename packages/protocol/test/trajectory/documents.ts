@@ -7,7 +7,7 @@ import {
   type Trajectory,
 } from '@osmosis/protocol/trajectory'
 import type { ChatMessage } from '@osmosis/core/policy'
-import { sendJson, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 export const user = (content: string): ChatMessage => ({ role: 'user', content })

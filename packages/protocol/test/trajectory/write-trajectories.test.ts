@@ -7,7 +7,7 @@ import {
   writeTrajectories,
   type Trajectory,
 } from '@osmosis/protocol/trajectory'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 

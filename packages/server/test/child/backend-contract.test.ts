@@ -1,7 +1,7 @@
 import path from 'node:path'
 
 import { createWorkerPool } from '@osmosis/server/child'
-import { runBackendContract } from '@osmosis/testing/kit/backend-contract'
+import { runBackendContract } from '../../../../test/kit/backend-contract/index.ts'
 
 const module = path.join(import.meta.dirname, 'contract-worker.ts')
 

@@ -1,4 +1,7 @@
-import { contractEntrypoints, type ContractEntrypoint } from '@osmosis/testing/kit/backend-contract'
+import {
+  contractEntrypoints,
+  type ContractEntrypoint,
+} from '../../../../test/kit/backend-contract/index.ts'
 import { runWorker } from '@osmosis/server/child'
 
 const [entrypoint] = process.argv.slice(2) as [ContractEntrypoint]

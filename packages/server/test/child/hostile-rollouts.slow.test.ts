@@ -1,6 +1,6 @@
 import type { WorkerPoolOptions } from '@osmosis/server/child'
 import { createRolloutServer, serve } from '@osmosis/server'
-import { FakeController, post, recordingLogger } from '@osmosis/testing/kit'
+import { FakeController, post, recordingLogger } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { openPool, type PoolUnderTest } from './pool-under-test.ts'

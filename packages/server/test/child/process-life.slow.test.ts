@@ -4,7 +4,7 @@ import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 
-import { isRunning, onlyIf } from '@osmosis/testing/kit'
+import { isRunning, onlyIf } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { openPolicy } from './pool-under-test.ts'

@@ -1,4 +1,4 @@
-import { isRunning } from '@osmosis/testing/kit'
+import { isRunning } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { openPolicy } from './pool-under-test.ts'

@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { temporaryFolder } from '@osmosis/testing/kit'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { type Ended, openPool, runRollout } from './pool-under-test.ts'

@@ -1,5 +1,5 @@
 import { createRolloutServer, serve } from '@osmosis/server'
-import { FakeController, metricsIn, post, recordingLogger } from '@osmosis/testing/kit'
+import { FakeController, metricsIn, post, recordingLogger } from '../../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
 import { sharedPool } from './pool-under-test.ts'

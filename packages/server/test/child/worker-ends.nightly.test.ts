@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { onlyIf, temporaryFolder } from '@osmosis/testing/kit'
+import { onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { endTwoWorkers, openPool, runRollout, sharedPool } from './pool-under-test.ts'

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 
-import { onlyIf } from '@osmosis/testing/kit'
+import { onlyIf } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { endTwoWorkers, openPolicy, openPool, runRollout, sharedPool } from './pool-under-test.ts'

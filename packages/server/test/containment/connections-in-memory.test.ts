@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 
 import { RolloutContext } from '@osmosis/core'
 import { containUserCode } from '@osmosis/server/execution'
-import { countAlive } from '@osmosis/testing/kit'
+import { countAlive } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 it('connections that tools of many rollouts share do not keep rollouts in memory', async () => {

@@ -1,6 +1,11 @@
 import { LocalBackend, containUserCode } from '@osmosis/server/execution'
 
-import { grader, registerSamples, request, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import {
+  grader,
+  registerSamples,
+  request,
+  workflow,
+} from '../../../../test/kit/executed-rollouts.ts'
 import { harms } from './harmful-code.ts'
 import { sharedConnections } from './shared-connections.ts'
 

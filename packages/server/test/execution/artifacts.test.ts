@@ -5,7 +5,7 @@ import path from 'node:path'
 import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { grader, registerSamples, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import { grader, registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 
 function temporaryFolder(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'osmosis-core-'))

@@ -1,10 +1,10 @@
 import { getRolloutContext, requireRolloutContext } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
 import type { RolloutObserver } from '@osmosis/protocol'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { request, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import { request, workflow } from '../../../../test/kit/executed-rollouts.ts'
 
 const silent: RolloutObserver = {
   workflowFinished: async () => {},

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { LocalBackend } from '@osmosis/server/execution'
 import type { GroupGraderContext } from '@osmosis/core'
-import { countAlive } from '@osmosis/testing/kit'
+import { countAlive } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
-import { registerSamples, request, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import { registerSamples, request, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 import { endOf, GroupRuns, groupGrader, rankMembers } from './groups.ts'
 
 /** A gate that is opened from outside. */

@@ -9,7 +9,7 @@ import {
 import { LocalBackend } from '@osmosis/server/execution'
 import type { RolloutRequest } from '@osmosis/protocol'
 
-import { run, workflow, type ExecutedRollout } from '@osmosis/testing/kit/executed-rollouts'
+import { run, workflow, type ExecutedRollout } from '../../../../test/kit/executed-rollouts.ts'
 
 /** A group grader that calls this function. */
 export function groupGrader(

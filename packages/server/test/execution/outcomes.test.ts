@@ -8,10 +8,10 @@ import {
   type RolloutSample,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
-import { grader, registerSamples, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import { grader, registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 
 const oneSample = workflow(() => registerSamples('main'))
 const rewardAll = grader((ctx) => {

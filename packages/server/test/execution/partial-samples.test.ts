@@ -6,10 +6,10 @@ import {
   type RolloutSample,
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { run, workflow, type ExecutedRollout } from '@osmosis/testing/kit/executed-rollouts'
+import { run, workflow, type ExecutedRollout } from '../../../../test/kit/executed-rollouts.ts'
 
 const user = (content: string): ChatMessage => ({ role: 'user', content })
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content })

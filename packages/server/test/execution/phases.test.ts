@@ -1,7 +1,12 @@
 import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it } from 'vitest'
 
-import { grader, registerSamples, request, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import {
+  grader,
+  registerSamples,
+  request,
+  workflow,
+} from '../../../../test/kit/executed-rollouts.ts'
 
 async function eventsOf(backend: LocalBackend, grade: boolean): Promise<unknown[]> {
   const events: unknown[] = []

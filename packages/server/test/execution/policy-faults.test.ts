@@ -1,7 +1,7 @@
 import { definePolicyFaults, defineWorkflowConfig, requireRolloutContext } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { grader, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import { grader, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 import { expect, it } from 'vitest'
 
 class TurnsExceeded extends Error {}

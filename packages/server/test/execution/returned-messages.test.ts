@@ -1,6 +1,6 @@
 import { AgentWorkflow, requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import {
@@ -8,7 +8,7 @@ import {
   registerSamples,
   run,
   type ExecutedRollout,
-} from '@osmosis/testing/kit/executed-rollouts'
+} from '../../../../test/kit/executed-rollouts.ts'
 
 const question = { role: 'user', content: 'What is 2 + 2?' }
 const answer = { role: 'assistant', content: '4' }

@@ -1,10 +1,15 @@
 import { LocalBackend, oneReward, runToEnd, type ExecutionOutcome } from '@osmosis/server/execution'
 import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/protocol'
 import { OsmosisError, requireRolloutContext, type GraderContext } from '@osmosis/core'
-import { answerStream, sendStream, startPolicyEndpoint } from '@osmosis/testing/kit'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
-import { grader, registerSamples, request, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import {
+  grader,
+  registerSamples,
+  request,
+  workflow,
+} from '../../../../test/kit/executed-rollouts.ts'
 
 type Rewarded = Extract<ExecutionOutcome, { kind: 'rewarded' }>
 

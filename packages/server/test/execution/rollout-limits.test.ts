@@ -6,7 +6,7 @@ import {
 } from '@osmosis/core'
 import { LocalBackend, runToEnd } from '@osmosis/server/execution'
 import { fault, startPolicyServer, type PolicyServer } from '@osmosis/testing'
-import { grader, request, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import { grader, request, workflow } from '../../../../test/kit/executed-rollouts.ts'
 import { expect, it } from 'vitest'
 
 const messages = [{ role: 'user' as const, content: 'hi' }]

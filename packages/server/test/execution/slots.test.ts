@@ -14,7 +14,7 @@ import {
   request,
   run,
   workflow,
-} from '@osmosis/testing/kit/executed-rollouts'
+} from '../../../../test/kit/executed-rollouts.ts'
 
 /** A workflow that runs until it is released, and the order in which rollouts started. */
 function gated(): {

@@ -2,7 +2,7 @@ import { defineWorkflowConfig } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { registerSamples, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
+import { registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 
 it('requests are read between any two workflows that block at their start', async () => {
   const turns = await turnsOfBeginnings(8, 5)

@@ -6,7 +6,7 @@ import {
   sendStream,
   startPolicyEndpoint,
   type TestPolicyEndpoint,
-} from '@osmosis/testing/kit'
+} from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import {
@@ -15,7 +15,7 @@ import {
   request,
   run,
   workflow,
-} from '@osmosis/testing/kit/executed-rollouts'
+} from '../../../../test/kit/executed-rollouts.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 const own = { wire: { ownRoute: true } }

@@ -6,8 +6,8 @@ import path from 'node:path'
 
 import type { AgentWorkflowContext, WorkFolderOptions } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { grader, registerSamples, run, workflow } from '@osmosis/testing/kit/executed-rollouts'
-import { onlyIf } from '@osmosis/testing/kit'
+import { grader, registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
+import { onlyIf } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished, vi } from 'vitest'
 
 /** A folder for work folders and artifacts of a test. */

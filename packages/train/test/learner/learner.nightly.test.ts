@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { pythonWithTorch, withTorch } from '@osmosis/testing/kit'
+import { pythonWithTorch, withTorch } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 const { it } = withTorch()

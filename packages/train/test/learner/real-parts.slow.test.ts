@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { pythonWithModels, withModels } from '@osmosis/testing/kit'
+import { pythonWithModels, withModels } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 const { it } = withModels()

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 
-import { pythonWithTorch, temporaryFolder, withTorch } from '@osmosis/testing/kit'
+import { pythonWithTorch, temporaryFolder, withTorch } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, onTestFinished } from 'vitest'
 

@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { pythonWithTorch } from '@osmosis/testing/kit'
+import { pythonWithTorch } from '../../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
 import { openLocalLearner, type LearnerProcessOptions, type LocalLearner } from '../../src/index.ts'

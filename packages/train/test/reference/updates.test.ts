@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { pythonWithTorch, temporaryFolder, withTorch } from '@osmosis/testing/kit'
+import { pythonWithTorch, temporaryFolder, withTorch } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import type { LocalLearner, TrainingBatch, UpdateFigures, UpdateSettings } from '../../src/index.ts'

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 
 import type { ChatMessage } from '@osmosis/core/policy'
-import { pythonWithModels, temporaryFolder, withModels } from '@osmosis/testing/kit'
+import { pythonWithModels, temporaryFolder, withModels } from '../../../../test/kit/index.ts'
 import { describe, expect } from 'vitest'
 
 import { ChatTemplate } from '../../src/tinker/chat-template.ts'

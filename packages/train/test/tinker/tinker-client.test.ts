@@ -1,5 +1,5 @@
 import { errorMessage } from '@osmosis/core'
-import { FakeTinker, type TinkerAnswer } from '@osmosis/testing/kit'
+import { FakeTinker, type TinkerAnswer } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { TinkerClient } from '../../src/tinker/service/tinker-client.ts'

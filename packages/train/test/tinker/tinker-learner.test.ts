@@ -1,7 +1,7 @@
 import { appendFileSync, cpSync, existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeTinker, temporaryFolder, tokenModelFolder } from '@osmosis/testing/kit'
+import { FakeTinker, temporaryFolder, tokenModelFolder } from '../../../../test/kit/index.ts'
 import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 
 import {

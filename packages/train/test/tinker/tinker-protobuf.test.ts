@@ -1,4 +1,4 @@
-import { FakeTinker } from '@osmosis/testing/kit'
+import { FakeTinker } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { TinkerClient } from '../../src/tinker/service/tinker-client.ts'

@@ -1,4 +1,4 @@
-import { tokenModelFolder } from '@osmosis/testing/kit'
+import { tokenModelFolder } from '../../../../test/kit/index.ts'
 import type { ChatCompletion, ChatMessage } from '@osmosis/core/policy'
 import type { PolicyModel } from '@osmosis/controller'
 import { expect, it } from 'vitest'

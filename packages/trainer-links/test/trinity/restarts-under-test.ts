@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-import type { FakeTrinity, TrinityCall } from '@osmosis/testing/kit/trainers'
-import { temporaryFolder } from '@osmosis/testing/kit'
+import type { FakeTrinity, TrinityCall } from '../../../../test/kit/trainers/index.ts'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { startExplorer, type Script, type Scripts } from './scripted-attempts.ts'

@@ -11,8 +11,8 @@ import {
   FakeTrinity,
   type FakeTrinityOptions,
   type TrinityCall,
-} from '@osmosis/testing/kit/trainers'
-import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
+} from '../../../../test/kit/trainers/index.ts'
+import { recordingLogger, tokenAnswer, type LogLine } from '../../../../test/kit/index.ts'
 import {
   runTrainerWorker,
   trinity,

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-import { startServerProcess } from '@osmosis/testing/kit'
+import { startServerProcess } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import {

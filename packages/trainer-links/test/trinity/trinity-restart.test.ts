@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 
-import { HttpPeer, temporaryFolder } from '@osmosis/testing/kit'
+import { HttpPeer, temporaryFolder } from '../../../../test/kit/index.ts'
 import { runTrainerWorker, trinity } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 

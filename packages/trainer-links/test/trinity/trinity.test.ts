@@ -6,8 +6,8 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { FakeTrinity, randomFaults, type TrinityCall } from '@osmosis/testing/kit/trainers'
-import { recordingLogger, tokenAnswer, type LogLine } from '@osmosis/testing/kit'
+import { FakeTrinity, randomFaults, type TrinityCall } from '../../../../test/kit/trainers/index.ts'
+import { recordingLogger, tokenAnswer, type LogLine } from '../../../../test/kit/index.ts'
 import { runTrainerWorker, trinity, type WorkerSummary } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 

@@ -1,7 +1,7 @@
 import { appendFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { journalEvents, journalLine } from '@osmosis/testing/kit'
+import { journalEvents, journalLine } from '../../../../test/kit/index.ts'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
 import type { Ending } from './airline-rollout.ts'

@@ -4,7 +4,10 @@ import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer, serve } from '@osmosis/server'
 import { createWorkerPool } from '@osmosis/server/child'
 
-import { outcomeEntrypoints, type OutcomeEntrypoint } from '@osmosis/testing/kit/outcome-entrypoint'
+import {
+  outcomeEntrypoints,
+  type OutcomeEntrypoint,
+} from '../../../../../test/kit/outcomes/outcome-entrypoint.ts'
 
 // The server process of the outcome table; environment variables choose its backend.
 // Prints its URL when it listens.

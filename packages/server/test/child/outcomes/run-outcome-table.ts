@@ -7,13 +7,13 @@ import {
   post,
   startServerProcess,
   type TestServerProcess,
-} from '@osmosis/testing/kit'
+} from '../../../../../test/kit/index.ts'
 import {
   deliveries,
   onlySample,
   outcomeCases,
   type OutcomeCase,
-} from '@osmosis/testing/kit/outcomes'
+} from '../../../../../test/kit/outcomes/index.ts'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 
 const script = new URL('./outcome-server.ts', import.meta.url)

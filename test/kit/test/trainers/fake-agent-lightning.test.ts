@@ -1,5 +1,5 @@
-import { FakeAgentLightning, randomFaults, type QueuedRollout } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+import { FakeAgentLightning, randomFaults, type QueuedRollout } from '../../trainers/index.ts'
+import { tokenAnswer } from '../../index.ts'
 import { expect, test } from 'vitest'
 
 const headers = { authorization: 'Bearer key', 'content-type': 'application/json' }

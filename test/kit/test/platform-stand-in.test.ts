@@ -1,4 +1,4 @@
-import { PlatformStandIn } from '@osmosis/testing/kit'
+import { PlatformStandIn } from '../index.ts'
 import { expect, it } from 'vitest'
 
 const headers = { authorization: 'Bearer standing-token', 'x-osmosis-git': 'acme/lab' }

@@ -46,7 +46,7 @@ const words = fc
 const harmfulKeys = ['__proto__', 'constructor', 'toString', 'length', '__unparsedToolInput']
 
 /** JSON objects in the ways that policies write them. */
-export const writtenObjects: fc.Arbitrary<string> = fc
+const writtenObjects: fc.Arbitrary<string> = fc
   .tuple(
     fc.uniqueArray(
       fc.tuple(

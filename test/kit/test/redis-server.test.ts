@@ -1,7 +1,7 @@
 import { createConnection } from 'node:net'
 import { once } from 'node:events'
 
-import { type RedisServer, startRedis, withPrograms } from '@osmosis/testing/kit'
+import { type RedisServer, startRedis, withPrograms } from '../index.ts'
 import { expect } from 'vitest'
 
 const { it } = withPrograms('redis-server')

@@ -1,8 +1,8 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-import { FakeMiles, type FakeMilesOptions } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+import { FakeMiles, type FakeMilesOptions } from '../../trainers/index.ts'
+import { tokenAnswer } from '../../index.ts'
 import { expect, onTestFinished, test } from 'vitest'
 
 interface RunBody {

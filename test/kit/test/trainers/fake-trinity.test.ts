@@ -1,5 +1,5 @@
-import { FakeTrinity, type FakeTrinityOptions } from '@osmosis/testing/kit/trainers'
-import { tokenAnswer } from '@osmosis/testing/kit'
+import { FakeTrinity, type FakeTrinityOptions } from '../../trainers/index.ts'
+import { tokenAnswer } from '../../index.ts'
 import { expect, test } from 'vitest'
 
 const said: FakeTrinityOptions['model'] = (body) => tokenAnswer(body, { content: 'ok' })

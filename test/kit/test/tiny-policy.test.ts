@@ -1,12 +1,7 @@
 import { createPolicyEndpoint } from '@osmosis/controller'
 import { RolloutContext } from '@osmosis/core'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
-import {
-  learn,
-  TinyPolicy,
-  type SavedTinyPolicy,
-  type TrainedCall,
-} from '@osmosis/testing/kit/trainers'
+import { learn, TinyPolicy, type SavedTinyPolicy, type TrainedCall } from '../trainers/index.ts'
 import { describe, expect, it } from 'vitest'
 
 const tools = [{ type: 'function', function: { name: 'read_note', parameters: {} } }]
