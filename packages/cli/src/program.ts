@@ -13,27 +13,27 @@ import {
   type OutputStream,
 } from './command/command-context.ts'
 import { addDoctorCommand } from './doctor/doctor.ts'
-import { addEvalAuditCommand } from './eval/audit.ts'
-import { addEvalCompareCommand } from './eval/compare.ts'
-import { addEvalExportCommand } from './eval/export.ts'
-import { addEvalNoteCommand } from './eval/note.ts'
-import { addEvalRegradeCommand } from './eval/regrade.ts'
-import { addRubricCommand } from './eval/rubric.ts'
-import { addEvalRunCommand } from './eval/run.ts'
-import { addEvalRunsCommand } from './eval/runs.ts'
-import { addEvalShowCommand } from './eval/show.ts'
-import { addEvalViewCommand } from './eval/view.ts'
-import { addFromTracesCommand } from './dataset/from-traces.ts'
+import { declareAudit } from './eval/audit.ts'
+import { declareCompare } from './eval/compare.ts'
+import { declareExport } from './eval/export.ts'
+import { declareNote } from './eval/note.ts'
+import { declareRegrade } from './eval/regrade.ts'
+import { declareRubric } from './eval/rubric.ts'
+import { declareRun } from './eval/run.ts'
+import { declareRuns } from './eval/runs.ts'
+import { declareShow } from './eval/show.ts'
+import { declareView } from './eval/view.ts'
+import { declareFromTraces } from './dataset/from-traces.ts'
 import { addValidateDatasetCommand } from './platform/dataset.ts'
 import { addPlatformCommands } from './platform/platform.ts'
 import { addPlatformFlags } from './platform/platform-flags.ts'
 import { addInitCommand } from './rollout/init.ts'
-import { addServeCommand } from './serve/serve.ts'
-import { addTrainLocalCommand } from './train/local.ts'
-import { addTrainTinkerCommand } from './train/tinker.ts'
-import { addTestCommand } from './try/test.ts'
-import { addValidateCommand } from './try/validate.ts'
-import { addWorkerCommand } from './worker/worker.ts'
+import { declareServe } from './serve/serve.ts'
+import { declareLocal } from './train/local.ts'
+import { declareTinker } from './train/tinker.ts'
+import { declareTest } from './try/test.ts'
+import { declareValidate } from './try/validate.ts'
+import { declareWorker } from './worker/worker.ts'
 
 /**
  * The command line. Commands load their code when they are called, so that `--help` does not wait
@@ -57,47 +57,83 @@ export function createProgram(
         new Help().visibleCommands(command).filter((one) => !unlisted.has(one)),
     })
     .configureOutput(silent ? { ...commandOutput, writeErr: () => {} } : commandOutput)
-  addServeCommand(program, async (entrypoint, flags) => {
+  declareServe(program).action(async (entrypoint, flags) => {
     const { serveCommand } = await import('./serve/serve-command.ts')
     await serveCommand(entrypoint, flags)
   })
-  addWorkerCommand(program, async (entrypoint, flags) => {
+  declareWorker(program).action(async (entrypoint, flags) => {
     const { workerCommand } = await import('./worker/worker-command.ts')
     await workerCommand(entrypoint, flags)
   })
-  addValidateCommand(program, setExitCode)
-  addTestCommand(program, setExitCode)
+  declareValidate(program).action(async (name, flags) => {
+    const { validateCommand } = await import('./try/validate/validate-agents.ts')
+    setExitCode(await validateCommand(name, flags))
+  })
+  declareTest(program).action(async (flags) => {
+    const { testCommand } = await import('./try/test/test-rows.ts')
+    setExitCode(await testCommand(flags))
+  })
   const evals = program
     .command('eval')
     .description('evaluate agents, on this machine or on the platform')
     .commandsGroup('On this machine:')
-  addEvalRunCommand(evals, async (config, flags) => {
+  declareRun(evals).action(async (config, flags) => {
     const { runVariants } = await import('./eval/run/run-variants.ts')
     setExitCode(await runVariants(config, flags))
   })
-  addEvalRunsCommand(evals, setExitCode)
-  addEvalShowCommand(evals, setExitCode)
-  addEvalCompareCommand(evals, setExitCode)
-  addEvalViewCommand(evals, setExitCode)
-  addEvalRegradeCommand(evals, setExitCode)
-  addEvalNoteCommand(evals, setExitCode)
-  addEvalAuditCommand(evals, setExitCode)
-  addEvalExportCommand(evals, setExitCode)
-  addRubricCommand(evals, setExitCode)
+  declareRuns(evals).action(async (flags) => {
+    const { evalRunsCommand } = await import('./eval/show/runs-command.ts')
+    setExitCode(await evalRunsCommand(flags))
+  })
+  declareShow(evals).action(async (run, rollout, flags) => {
+    const { evalShowCommand } = await import('./eval/show/show-command.ts')
+    setExitCode(await evalShowCommand(run, rollout, flags))
+  })
+  declareCompare(evals).action(async (before, after, flags) => {
+    const { evalCompareCommand } = await import('./eval/show/compare-command.ts')
+    setExitCode(await evalCompareCommand(before, after, flags))
+  })
+  declareView(evals).action(async (run, flags) => {
+    const { evalViewCommand } = await import('./eval/open-viewer.ts')
+    setExitCode(await evalViewCommand(run, flags))
+  })
+  declareRegrade(evals).action(async (name, flags) => {
+    const { evalRegradeCommand } = await import('./eval/regrade/regrade-run.ts')
+    setExitCode(await evalRegradeCommand(name, flags))
+  })
+  declareNote(evals).action(async (name, rollout, text, flags) => {
+    const { evalNoteCommand } = await import('./eval/note/run-notes.ts')
+    setExitCode(await evalNoteCommand(name, rollout, text, flags))
+  })
+  declareAudit(evals).action(async (name, flags) => {
+    const { evalAuditCommand } = await import('./eval/audit/audit-command.ts')
+    setExitCode(await evalAuditCommand(name, flags))
+  })
+  declareExport(evals).action(async (name, flags) => {
+    const { evalExportCommand } = await import('./eval/export/export-run.ts')
+    setExitCode(await evalExportCommand(name, flags))
+  })
+  declareRubric(evals).action(async (flags) => {
+    const { rubricCommand } = await import('./eval/rubric/score-answers.ts')
+    setExitCode(await rubricCommand(flags))
+  })
   const train = program
     .command('train')
     .description('train models here, on a Tinker service, or on the platform')
-  addTrainLocalCommand(train, async (config, flags) => {
+  declareLocal(train).action(async (config, flags) => {
     const { trainLocalCommand } = await import('./train/run/local-training.ts')
     setExitCode(await trainLocalCommand(config, flags))
   })
-  addTrainTinkerCommand(train, async (config, flags) => {
+  declareTinker(train).action(async (config, flags) => {
     const { trainTinkerCommand } = await import('./train/run/tinker-training.ts')
     setExitCode(await trainTinkerCommand(config, flags))
   })
   const datasets = program.command('dataset').description('make and check datasets')
   const settings = { version: packageVersion(), setExitCode }
-  addFromTracesCommand(datasets, setExitCode)
+  declareFromTraces(datasets).action(async (files, flags) => {
+    const { fromTracesCommand } = await import('./dataset/from-traces/write-rows.ts')
+    setExitCode(await fromTracesCommand(files, flags))
+  })
   addValidateDatasetCommand(datasets, settings)
   const rollouts = program.command('rollout').description('add rollouts')
   addInitCommand(rollouts, setExitCode)

@@ -1,15 +1,9 @@
 import { Option, type Command } from '@commander-js/extra-typings'
 
-import {
-  decimalNumber,
-  example,
-  groups,
-  repeated,
-  type FlagsOf,
-  type SetExitCode,
-} from '../command/flags.ts'
+import { decimalNumber, example, groups, repeated, type FlagsOf } from '../command/flags.ts'
 
-function declareFromTraces(datasets: Command) {
+/** Adds `dataset from-traces`. */
+export function declareFromTraces(datasets: Command) {
   return datasets
     .command('from-traces')
     .description(
@@ -51,11 +45,3 @@ function declareFromTraces(datasets: Command) {
 
 /** Flags of `osmosis dataset from-traces`. */
 export type FromTracesFlags = FlagsOf<typeof declareFromTraces>
-
-/** Adds `dataset from-traces`. */
-export function addFromTracesCommand(datasets: Command, setExitCode: SetExitCode): void {
-  declareFromTraces(datasets).action(async (files, flags) => {
-    const { fromTracesCommand } = await import('./from-traces/write-rows.ts')
-    setExitCode(await fromTracesCommand(files, flags))
-  })
-}

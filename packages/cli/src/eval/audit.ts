@@ -1,15 +1,9 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import {
-  example,
-  groups,
-  repeated,
-  runsFolder,
-  type FlagsOf,
-  type SetExitCode,
-} from '../command/flags.ts'
+import { example, groups, repeated, runsFolder, type FlagsOf } from '../command/flags.ts'
 
-function declareAudit(evals: Command) {
+/** Adds `eval audit`. */
+export function declareAudit(evals: Command) {
   return evals
     .command('audit')
     .optionsGroup(groups.inputs)
@@ -40,11 +34,3 @@ function declareAudit(evals: Command) {
 
 /** Flags of `osmosis eval audit`. */
 export type EvalAuditFlags = FlagsOf<typeof declareAudit>
-
-/** Adds `eval audit`. */
-export function addEvalAuditCommand(evals: Command, setExitCode: SetExitCode): void {
-  declareAudit(evals).action(async (name, flags) => {
-    const { evalAuditCommand } = await import('./audit/audit-command.ts')
-    setExitCode(await evalAuditCommand(name, flags))
-  })
-}

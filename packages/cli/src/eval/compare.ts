@@ -1,8 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
 
-import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { example, groups, runsFolder, type FlagsOf } from '../command/flags.ts'
 
-function declareCompare(evals: Command) {
+/** Adds `eval compare`. */
+export function declareCompare(evals: Command) {
   return evals
     .command('compare')
     .optionsGroup(groups.inputs)
@@ -32,14 +33,6 @@ function declareCompare(evals: Command) {
 
 /** Flags of `osmosis eval compare`. */
 export type EvalCompareFlags = FlagsOf<typeof declareCompare>
-
-/** Adds `eval compare`. */
-export function addEvalCompareCommand(evals: Command, setExitCode: SetExitCode): void {
-  declareCompare(evals).action(async (before, after, flags) => {
-    const { evalCompareCommand } = await import('./show/compare-command.ts')
-    setExitCode(await evalCompareCommand(before, after, flags))
-  })
-}
 
 function allowedLoss(value: string): number {
   const loss = Number(value)

@@ -1,8 +1,9 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { example, groups, runsFolder, type FlagsOf } from '../command/flags.ts'
 
-function declareExport(evals: Command) {
+/** Adds `eval export`. */
+export function declareExport(evals: Command) {
   return evals
     ?.command('export')
     .description('export the rollouts of a run in other formats')
@@ -44,11 +45,3 @@ function declareExport(evals: Command) {
 
 /** Flags of `osmosis eval export`. */
 export type EvalExportFlags = FlagsOf<typeof declareExport>
-
-/** Adds `eval export`. */
-export function addEvalExportCommand(evals: Command, setExitCode: SetExitCode): void {
-  declareExport(evals).action(async (name, flags) => {
-    const { evalExportCommand } = await import('./export/export-run.ts')
-    setExitCode(await evalExportCommand(name, flags))
-  })
-}

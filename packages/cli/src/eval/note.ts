@@ -1,8 +1,9 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { example, groups, runsFolder, type FlagsOf } from '../command/flags.ts'
 
-function declareNote(evals: Command) {
+/** Adds `eval note`. */
+export function declareNote(evals: Command) {
   return evals
     .command('note')
     .optionsGroup(groups.inputs)
@@ -28,11 +29,3 @@ function declareNote(evals: Command) {
 
 /** Flags of `osmosis eval note`. */
 export type EvalNoteFlags = FlagsOf<typeof declareNote>
-
-/** Adds `eval note`. */
-export function addEvalNoteCommand(evals: Command, setExitCode: SetExitCode): void {
-  declareNote(evals).action(async (name, rollout, text, flags) => {
-    const { evalNoteCommand } = await import('./note/run-notes.ts')
-    setExitCode(await evalNoteCommand(name, rollout, text, flags))
-  })
-}

@@ -1,8 +1,9 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { example, groups, runsFolder, type FlagsOf } from '../command/flags.ts'
 
-function declareRegrade(evals: Command) {
+/** Adds `eval regrade`. */
+export function declareRegrade(evals: Command) {
   return evals
     .command('regrade')
     .optionsGroup(groups.inputs)
@@ -35,11 +36,3 @@ function declareRegrade(evals: Command) {
 
 /** Flags of `osmosis eval regrade`. */
 export type EvalRegradeFlags = FlagsOf<typeof declareRegrade>
-
-/** Adds `eval regrade`. */
-export function addEvalRegradeCommand(evals: Command, setExitCode: SetExitCode): void {
-  declareRegrade(evals).action(async (name, flags) => {
-    const { evalRegradeCommand } = await import('./regrade/regrade-run.ts')
-    setExitCode(await evalRegradeCommand(name, flags))
-  })
-}

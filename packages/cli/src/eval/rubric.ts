@@ -9,11 +9,11 @@ import {
   groups,
   positiveSeconds,
   type FlagsOf,
-  type SetExitCode,
 } from '../command/flags.ts'
 
-function declareRubric(evals: Command) {
-  return addPolicyFlags(evals.command('rubric'))
+/** Adds `eval rubric`. */
+export function declareRubric(evals: Command) {
+  const command = addPolicyFlags(evals.command('rubric'))
     .description('score answers of a file or a run by a rubric, with a model as the judge')
     .optionsGroup(groups.inputs)
     .option(
@@ -77,18 +77,10 @@ function declareRubric(evals: Command) {
       'after',
       example('osmosis eval rubric -d answers.jsonl -r @rubric.md --model openai/gpt-5-mini'),
     )
+  addPythonName(command, '--data <file>', '--dataset')
+  addPythonName(command, '-n, --number <count>', '--votes')
+  return command
 }
 
 /** Flags of `osmosis eval rubric`. */
 export type RubricFlags = FlagsOf<typeof declareRubric>
-
-/** Adds `eval rubric`. */
-export function addRubricCommand(evals: Command, setExitCode: SetExitCode): void {
-  const command = declareRubric(evals)
-  addPythonName(command, '--data <file>', '--dataset')
-  addPythonName(command, '-n, --number <count>', '--votes')
-  command.action(async (flags) => {
-    const { rubricCommand } = await import('./rubric/score-answers.ts')
-    setExitCode(await rubricCommand(flags))
-  })
-}

@@ -18,7 +18,8 @@ import {
   type FlagsOf,
 } from '../command/flags.ts'
 
-function declareRun(evals: Command) {
+/** Adds `eval run`. */
+export function declareRun(evals: Command) {
   const command = addRowFlags(addPolicyFlags(evals.command('run')))
     .description('evaluate a workflow or an agent loop on this machine, with any model')
     .argument('[config]', 'an eval config, e.g. configs/eval/my-rollout.toml')
@@ -149,12 +150,4 @@ function refuseBaseline(): never {
   throw new InvalidArgumentError(
     'To compare models, pass both as --models <name>,<name>, each a model or a policy of osmosis.toml.',
   )
-}
-
-/** Adds `eval run`. */
-export function addEvalRunCommand(
-  evals: Command,
-  action: (config: string | undefined, flags: ParsedRunFlags) => Promise<void>,
-): void {
-  declareRun(evals).action(action)
 }

@@ -1,8 +1,9 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { example, groups, runsFolder, type FlagsOf } from '../command/flags.ts'
 
-function declareRuns(evals: Command) {
+/** Adds `eval runs`. */
+export function declareRuns(evals: Command) {
   return evals
     .command('runs')
     .optionsGroup(groups.inputs)
@@ -15,11 +16,3 @@ function declareRuns(evals: Command) {
 
 /** Flags of `osmosis eval runs`. */
 export type EvalRunsFlags = FlagsOf<typeof declareRuns>
-
-/** Adds `eval runs`. */
-export function addEvalRunsCommand(evals: Command, setExitCode: SetExitCode): void {
-  declareRuns(evals).action(async (flags) => {
-    const { evalRunsCommand } = await import('./show/runs-command.ts')
-    setExitCode(await evalRunsCommand(flags))
-  })
-}

@@ -1,8 +1,9 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import { example, groups, runsFolder, type FlagsOf, type SetExitCode } from '../command/flags.ts'
+import { example, groups, runsFolder, type FlagsOf } from '../command/flags.ts'
 
-function declareShow(evals: Command) {
+/** Adds `eval show`. */
+export function declareShow(evals: Command) {
   return evals
     .command('show')
     .optionsGroup(groups.inputs)
@@ -30,11 +31,3 @@ function declareShow(evals: Command) {
 
 /** Flags of `osmosis eval show`. */
 export type EvalShowFlags = FlagsOf<typeof declareShow>
-
-/** Adds `eval show`. */
-export function addEvalShowCommand(evals: Command, setExitCode: SetExitCode): void {
-  declareShow(evals).action(async (run, rollout, flags) => {
-    const { evalShowCommand } = await import('./show/show-command.ts')
-    setExitCode(await evalShowCommand(run, rollout, flags))
-  })
-}

@@ -1,15 +1,9 @@
 import { Option, type Command } from '@commander-js/extra-typings'
 
-import {
-  example,
-  groups,
-  portNumber,
-  runsFolder,
-  type FlagsOf,
-  type SetExitCode,
-} from '../command/flags.ts'
+import { example, groups, portNumber, runsFolder, type FlagsOf } from '../command/flags.ts'
 
-function declareView(evals: Command) {
+/** Adds `eval view`. */
+export function declareView(evals: Command) {
   return evals
     ?.command('view')
     .description('read evaluation runs and trainings of this machine in a browser')
@@ -34,11 +28,3 @@ function declareView(evals: Command) {
 
 /** Flags of `osmosis eval view`. */
 export type EvalViewFlags = FlagsOf<typeof declareView>
-
-/** Adds `eval view`. */
-export function addEvalViewCommand(evals: Command, setExitCode: SetExitCode): void {
-  declareView(evals).action(async (run, flags) => {
-    const { evalViewCommand } = await import('./open-viewer.ts')
-    setExitCode(await evalViewCommand(run, flags))
-  })
-}

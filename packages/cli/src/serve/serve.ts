@@ -14,7 +14,8 @@ import {
   type FlagsOf,
 } from '../command/flags.ts'
 
-function declareServe(program: Command) {
+/** Adds `serve`. */
+export function declareServe(program: Command) {
   const server = program
     .command('serve')
     .description('serve the rollouts of a workflow, or of an agent loop, over HTTP')
@@ -133,12 +134,4 @@ function publicAddress(value: string): { readonly host: string; readonly port?: 
 function countOrNone(value: string): number | 'none' {
   // Not null: Commander would take that for a missing value.
   return value === 'none' ? value : countFrom(1)(value)
-}
-
-/** Adds `serve`. */
-export function addServeCommand(
-  program: Command,
-  action: (entrypoint: string | undefined, flags: ServeFlags) => Promise<void>,
-): void {
-  declareServe(program).action(action)
 }

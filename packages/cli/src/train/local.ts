@@ -3,7 +3,8 @@ import { Option, type Command } from '@commander-js/extra-typings'
 import { countFrom, example, groups, type FlagsOf } from '../command/flags.ts'
 import { addTrainingFlags } from './training-flags.ts'
 
-function declareLocal(train: Command) {
+/** Adds `train local`. */
+export function declareLocal(train: Command) {
   const command = train
     .command('local')
     .description('train a model on this machine, with the agent and grader of a training config')
@@ -42,11 +43,3 @@ function declareLocal(train: Command) {
 
 /** Flags of `osmosis train local`. */
 export type TrainLocalFlags = FlagsOf<typeof declareLocal>
-
-/** Adds `train local`. */
-export function addTrainLocalCommand(
-  train: Command,
-  action: (config: string, flags: TrainLocalFlags) => Promise<void>,
-): void {
-  declareLocal(train).action(action)
-}

@@ -3,7 +3,8 @@ import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-
 import { dollars, example, groups, type FlagsOf } from '../command/flags.ts'
 import { addTrainingFlags } from './training-flags.ts'
 
-function declareTinker(train: Command) {
+/** Adds `train tinker`. */
+export function declareTinker(train: Command) {
   const command = train
     .command('tinker')
     .description(
@@ -68,11 +69,3 @@ function prices(value: string): TinkerPrices {
 
 /** Flags of `osmosis train tinker`. */
 export type TrainTinkerFlags = FlagsOf<typeof declareTinker>
-
-/** Adds `train tinker`. */
-export function addTrainTinkerCommand(
-  train: Command,
-  action: (config: string, flags: TrainTinkerFlags) => Promise<void>,
-): void {
-  declareTinker(train).action(action)
-}

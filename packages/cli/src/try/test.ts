@@ -7,10 +7,10 @@ import {
   example,
   groups,
   type FlagsOf,
-  type SetExitCode,
 } from '../command/flags.ts'
 
-function declareTest(program: Command) {
+/** Adds `test`. */
+export function declareTest(program: Command) {
   return addPolicyFlags(program.command('test'))
     .description(
       'run a workflow or an agent loop on rows of a dataset on this machine, with any model',
@@ -47,11 +47,3 @@ function declareTest(program: Command) {
 
 /** Flags of `osmosis test`. */
 export type TestFlags = FlagsOf<typeof declareTest>
-
-/** Adds `test`. */
-export function addTestCommand(program: Command, setExitCode: SetExitCode): void {
-  declareTest(program).action(async (flags) => {
-    const { testCommand } = await import('./test/test-rows.ts')
-    setExitCode(await testCommand(flags))
-  })
-}

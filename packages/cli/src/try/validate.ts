@@ -1,15 +1,9 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import {
-  addPolicyFlags,
-  countFrom,
-  example,
-  groups,
-  type FlagsOf,
-  type SetExitCode,
-} from '../command/flags.ts'
+import { addPolicyFlags, countFrom, example, groups, type FlagsOf } from '../command/flags.ts'
 
-function declareValidate(program: Command) {
+/** Adds `validate`. */
+export function declareValidate(program: Command) {
   return addPolicyFlags(
     program.command('validate'),
     'default_policy of osmosis.toml when that is a module, else one that calls the first tool',
@@ -36,11 +30,3 @@ function declareValidate(program: Command) {
 
 /** Flags of `osmosis validate`. */
 export type ValidateFlags = FlagsOf<typeof declareValidate>
-
-/** Adds `validate`. */
-export function addValidateCommand(program: Command, setExitCode: SetExitCode): void {
-  declareValidate(program).action(async (name, flags) => {
-    const { validateCommand } = await import('./validate/validate-agents.ts')
-    setExitCode(await validateCommand(name, flags))
-  })
-}

@@ -14,7 +14,8 @@ import {
   type FlagsOf,
 } from '../command/flags.ts'
 
-function declareWorker(program: Command) {
+/** Adds `worker`. */
+export function declareWorker(program: Command) {
   const worker = program
     .command('worker')
     .description(
@@ -110,11 +111,3 @@ function declareWorker(program: Command) {
 
 /** Flags of `osmosis worker`. */
 export type WorkerFlags = FlagsOf<typeof declareWorker>
-
-/** Adds `worker`. */
-export function addWorkerCommand(
-  program: Command,
-  action: (entrypoint: string, flags: WorkerFlags) => Promise<void>,
-): void {
-  declareWorker(program).action(action)
-}

@@ -3,7 +3,8 @@ import type { RunFile, RunFileType } from '@osmosis/platform'
 
 import { addPythonName, example, groups, type FlagsOf } from '../../command/flags.ts'
 import { resolvePath } from '../../command/command-context.ts'
-import { addChangeCommand, addHostedRunCommands, waitingStatuses } from './hosted-runs.ts'
+import { addChangeCommand, addHostedRunCommands } from './hosted-runs.ts'
+import { waitingStatuses } from './run-kinds.ts'
 import { onPlatform, platformCommand, type ProgramSettings } from '../platform-flags.ts'
 import type { PlatformSession } from '../platform-session.ts'
 

@@ -5,7 +5,7 @@ import type { Command } from '@commander-js/extra-typings'
 import { errorMessage } from '@osmosis/core'
 import type { JsonObject, PlatformClient, PlatformError } from '@osmosis/platform'
 
-import { example, groups, type FlagsOf } from '../../command/flags.ts'
+import { example, groups } from '../../command/flags.ts'
 import { resolvePath } from '../../command/command-context.ts'
 import {
   addListFlags,
@@ -15,35 +15,8 @@ import {
   type ListFlags,
   type ProgramSettings,
 } from '../platform-flags.ts'
+import { runKinds, waitingStatuses, type FoundHostedRun, type RunKind } from './run-kinds.ts'
 import type { PlatformSession } from '../platform-session.ts'
-
-/** The two kinds of hosted runs, by the names of their commands. */
-export type RunKind = 'eval' | 'train'
-
-/** Names of each kind on the platform and in a workspace. */
-export const runKinds = {
-  eval: { route: 'eval-runs', list: 'eval_runs', one: 'eval_run', config: 'eval' },
-  train: {
-    route: 'training-runs',
-    list: 'training_runs',
-    one: 'training_run',
-    config: 'training',
-  },
-} as const
-
-/** Statuses of runs that have not started: they have no metrics, and nothing to download. */
-export const waitingStatuses: readonly string[] = ['pending', 'queued']
-
-/** A run on the platform. */
-export interface FoundHostedRun {
-  readonly id: string
-  readonly name: string | undefined
-  readonly status: string
-  /** The record that all command lines of Osmosis print. */
-  readonly record: JsonObject
-  /** The whole answer. */
-  readonly answer: JsonObject
-}
 
 /** What `info` shows of one kind of runs. */
 type RunDetails = (client: PlatformClient, name: string, run: FoundHostedRun) => Promise<JsonObject>
@@ -59,9 +32,6 @@ function declareSubmit(group: Command, kind: RunKind) {
     .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', example(`osmosis ${kind} submit ${folder}price-check.toml`))
 }
-
-/** Flags of `submit`. */
-export type SubmitFlags = FlagsOf<typeof declareSubmit>
 
 function declareInfo(group: Command, kind: RunKind) {
   return platformCommand(group, 'info')

@@ -1,13 +1,8 @@
 import type { Command } from '@commander-js/extra-typings'
 import type { JsonObject, PlatformClient } from '@osmosis/platform'
 
-import {
-  addHostedRunCommands,
-  runKinds,
-  unlessLoggedOut,
-  waitingStatuses,
-  type FoundHostedRun,
-} from './hosted-runs.ts'
+import { addHostedRunCommands, unlessLoggedOut } from './hosted-runs.ts'
+import { runKinds, waitingStatuses, type FoundHostedRun } from './run-kinds.ts'
 import type { ProgramSettings } from '../platform-flags.ts'
 
 /** Adds the commands for training runs of the platform. */

@@ -6,7 +6,7 @@ import {
   type PlatformClient,
 } from '@osmosis/platform'
 
-import { runKinds, type FoundHostedRun, type RunKind } from './hosted-runs.ts'
+import { runKinds, type FoundHostedRun, type RunKind } from './run-kinds.ts'
 
 /**
  * Finds a run by its name or id. Most routes of a run accept only its id.

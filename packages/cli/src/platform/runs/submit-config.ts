@@ -8,7 +8,7 @@ import { resolvePath, isInteractive } from '../../command/command-context.ts'
 import { readSecretsFile } from '../../inputs/environment.ts'
 import type { PlatformSession } from '../platform-session.ts'
 import { readSecrets } from '../secret.ts'
-import { runKinds, type RunKind } from './hosted-runs.ts'
+import { runKinds, type RunKind } from './run-kinds.ts'
 
 /** A config that is ready to be submitted, and its files. */
 export interface SubmittedConfig {

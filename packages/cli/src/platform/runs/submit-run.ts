@@ -15,13 +15,20 @@ import {
 } from '@osmosis/platform'
 
 import { inspectEntrypoint } from '../../inputs/entrypoint-process.ts'
+import type { PlatformFlags } from '../platform-flags.ts'
 import type { PlatformSession } from '../platform-session.ts'
-import { runKinds, type RunKind, type SubmitFlags } from './hosted-runs.ts'
+import { runKinds, type RunKind } from './run-kinds.ts'
 import { findSecrets, readSubmittedConfig, type SubmittedConfig } from './submit-config.ts'
 
 /** Not documented, and a failing run costs money. */
 const typeScriptNote =
   'It is not known whether the hosted platform runs TypeScript entrypoints: all that is documented is for Python. The run may fail when it starts.'
+
+/** Flags of `submit`. */
+interface SubmitFlags extends PlatformFlags {
+  readonly secretsFile?: string | undefined
+  readonly yes?: true | undefined
+}
 
 /** Starts a run on the platform, after all checks that are possible locally. */
 export async function submitCommand(
