@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 
 import {
   BaseLlm,
@@ -9,18 +10,18 @@ import {
 } from '@google/adk'
 import {
   definePolicyFaults,
-  type NativeSample,
+  NativeSample,
   getRolloutContext,
   OsmosisError,
   type PolicyCallOptions,
   type PolicyClient,
   type RolloutContext,
+  sharedSampleSource,
 } from '@osmosis/core'
 import { type ChatCompletionRequest, policyModelName } from '@osmosis/core/policy'
 
 import { addMissingTools, toContent, toPartial, toResponse } from './answers.ts'
 import type { AdkContent } from './adk-types.ts'
-import { contentsRecord, recordOf } from './contents-record.ts'
 import { toChatMessages } from './contents.ts'
 import { requestFields } from './request-fields.ts'
 
@@ -158,4 +159,20 @@ export class OsmosisLlm extends BaseLlm {
     const { purpose, trainable } = this.#settings
     return { signal, purpose, trainable, headers: { 'user-agent': 'google-adk' } }
   }
+}
+
+/** The conversation of a sample in Gemini's contents. The ADK makes new objects of them for each request. */
+function contentsRecord(): NativeSample<AdkContent> {
+  return new NativeSample<AdkContent>({ isSame: isDeepStrictEqual, toStored: structuredClone })
+}
+
+const kind = Symbol.for('osmosis.google-adk')
+
+/**
+ * The record of a sample, registered with the rollout when it is new. Models of one name are one sample.
+ *
+ * @throws OsmosisError with code `duplicate_sample` when something else has the name, or `invalid_id`
+ */
+function recordOf(rollout: RolloutContext, name: string): NativeSample<AdkContent> {
+  return sharedSampleSource(rollout, name, { kind, create: contentsRecord })
 }

@@ -1,10 +1,15 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  type IncomingMessage,
+  type ServerResponse,
+  createServer,
+  type RequestListener,
+} from 'node:http'
+import type { AddressInfo } from 'node:net'
 
 import { answerCompletion, answerContext, asksForUsage } from '@osmosis/controller/answers'
 import { errorMessage } from '@osmosis/core'
 
 import { type IntendedAnswer, deliver } from './faulty-delivery.ts'
-import { startLoopbackServer } from './loopback-server.ts'
 import { fault, type FaultyReply, type Reply, type StatusReply } from './policy-reply.ts'
 import { receive, type ReceivedRequest } from './received-request.ts'
 import { sseOf } from './sse-text.ts'
@@ -148,4 +153,35 @@ function isFaulty(reply: Reply): reply is FaultyReply {
 
 function isStatus(reply: Reply): reply is StatusReply {
   return typeof reply === 'object' && 'status' in reply
+}
+
+// Tests open hundreds of connections at once; Node's own default is 511.
+const backlog = 4096
+
+/** An HTTP server on a port of 127.0.0.1. */
+interface TestServer extends AsyncDisposable {
+  /** Without a slash at the end. */
+  readonly url: string
+  /** Closes every connection and stops listening. Safe to call again. */
+  close(): Promise<void>
+}
+
+/** @param port - 0 for one that is free */
+async function startLoopbackServer(listener: RequestListener, port = 0): Promise<TestServer> {
+  const server = createServer({ keepAliveTimeout: 75_000 }, listener)
+  const listening = Promise.withResolvers<void>()
+  server.once('error', listening.reject)
+  server.listen({ host: '127.0.0.1', port, backlog }, listening.resolve)
+  await listening.promise
+  const { port: taken } = server.address() as AddressInfo
+
+  let closing: Promise<void> | undefined
+  async function shutDown(): Promise<void> {
+    const closed = Promise.withResolvers<void>()
+    server.close(() => closed.resolve())
+    server.closeAllConnections()
+    await closed.promise
+  }
+  const close = (): Promise<void> => (closing ??= shutDown())
+  return { url: `http://127.0.0.1:${taken}`, close, [Symbol.asyncDispose]: close }
 }

@@ -22,7 +22,6 @@ import {
   commandLines,
 } from '../../command/terminal-text.ts'
 import type { EvalCompareFlags } from '../compare.ts'
-import { markdownTable, markdownText } from './markdown-text.ts'
 import { points, valueText, type Scale } from './figure-text.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
 import { findRun, lastTwoRuns, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
@@ -355,4 +354,27 @@ function worstAttempt(run: ShownRun, { b: { row } }: RowChange): string {
   const [first, ...others] = itemsOf(run, row)
   if (first === undefined) return String(row)
   return itemName(others.reduce((least, one) => (value(one) < value(least) ? one : least), first))
+}
+
+/** A text on one line, of which Markdown shows every character. */
+function markdownText(cell: Cell | string): string {
+  const text = onOneLine(typeof cell === 'string' ? cell : cell.text)
+  return text.replaceAll(/[\\|`*_<>[\]]/g, String.raw`\$&`)
+}
+
+/**
+ * The lines of a table. The cells of `head` are Markdown.
+ *
+ * @param right - the columns that are aligned right. Default: all but the first
+ */
+function markdownTable(
+  head: readonly string[],
+  rows: readonly (readonly (Cell | string)[])[],
+  right: readonly number[] = [...head.keys()].slice(1),
+): string[] {
+  return [
+    `| ${head.join(' | ')} |`,
+    `| ${head.map((_, at) => (right.includes(at) ? '---:' : '---')).join(' | ')} |`,
+    ...rows.map((row) => `| ${row.map((cell) => markdownText(cell)).join(' | ')} |`),
+  ]
 }
