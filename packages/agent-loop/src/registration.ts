@@ -8,6 +8,7 @@ import {
   isTransientStatus,
   retryRequest,
   withTimeLimit,
+  parseJson,
 } from '@osmosis/core/http'
 import { boundedText } from '@osmosis/protocol/http'
 import type { Logger } from '@osmosis/server'
@@ -211,14 +212,6 @@ function readRegistration(text: string, url: string, redactor: Redactor): Regist
     id: id === null || id === undefined ? null : redactor.quote(String(id)),
     status: redactor.quote(status ?? 'unknown'),
     error: status === 'healthy' ? null : redactor.quote(check?.error ?? 'Health check failed'),
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }
 

@@ -1,3 +1,4 @@
+import { parseJson } from '@osmosis/core/http'
 import { errorMessage } from '@osmosis/core'
 import { Agent, request, type Dispatcher } from 'undici'
 
@@ -134,12 +135,4 @@ function encodeSegment(segment: string): string {
     throw new PlatformError('VALIDATION', `${JSON.stringify(segment)} is not a name.`)
   }
   return encodeURIComponent(segment)
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -1,3 +1,4 @@
+import { parseJson } from '@osmosis/core/http'
 import { errorMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { z } from 'zod'
@@ -103,7 +104,7 @@ class Endpoint {
     if (response.status !== 200) {
       throw new Error(`The endpoint answered ${response.status}: ${text.slice(0, 300)}`)
     }
-    const parsed = answerSchema.safeParse(jsonOf(text))
+    const parsed = answerSchema.safeParse(parseJson(text))
     if (parsed.success) return parsed.data
     throw new Error(
       `The answer is not a chat completion: ${z.prettifyError(parsed.error)}\n${text.slice(0, 300)}`,
@@ -238,12 +239,4 @@ async function scaleFinding(endpoint: Endpoint): Promise<CheckFinding> {
 
 function shortened(text: string): string {
   return text.length > 200 ? `${text.slice(0, 200)} …` : text
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -1,3 +1,4 @@
+import { parseJson } from '@osmosis/core/http'
 import { z } from 'zod'
 
 /** Tokens, as the policy's answers reported them. */
@@ -89,13 +90,4 @@ function reportUsage(text: string, report: (usage: TokenUsage) => void): void {
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
   const totalTokens = usage.total_tokens ?? promptTokens + completionTokens
   report({ promptTokens, completionTokens, totalTokens })
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    // Not JSON: no usage.
-    return undefined
-  }
 }

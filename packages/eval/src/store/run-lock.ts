@@ -1,3 +1,4 @@
+import { parseJson } from '@osmosis/core/http'
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import {
@@ -88,7 +89,7 @@ export async function lockRun(location: string, breakLock = false): Promise<RunL
 
 /** The process that writes to the run; null when none does. A process on another host may have exited. */
 export function writerOf(location: string): RunWriter | null {
-  const lock = parsed(textOf(lockFile(location)))
+  const lock = parseJson(textOf(lockFile(location))) as LockText | undefined
   if (lock === undefined || hasExited(lock)) return null
   const { pid, host, started_at } = lock
   return { pid, host, started_at }
@@ -140,7 +141,7 @@ async function tryCreate(file: string, text: string): Promise<boolean> {
 /** Returns when no process holds the lock. */
 function assertStale(file: string, location: string): void {
   const text = textOf(file)
-  const lock = parsed(text)
+  const lock = parseJson(text) as LockText | undefined
   // A lock without text was just created, unless its process was killed at that moment.
   const isStale = lock === undefined ? ageOf(file) > patienceMs : hasExited(lock)
   if (text === undefined || isStale) return
@@ -160,14 +161,6 @@ function hasExited(lock: LockText): boolean {
   const start = processStart(lock.pid)
   if (start === undefined) return true
   return start !== null && lock.process_start !== null && start !== lock.process_start
-}
-
-function parsed(text: string | undefined): LockText | undefined {
-  try {
-    return text === undefined ? undefined : (JSON.parse(text) as LockText)
-  } catch {
-    return undefined
-  }
 }
 
 /** Undefined when there is no such file. */

@@ -1,3 +1,4 @@
+import { parseJson } from '@osmosis/core/http'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { createWriteStream, statSync } from 'node:fs'
@@ -206,18 +207,10 @@ function firstJson({ stdout }: ChildProcess): Promise<Started> {
   const lines = createInterface({ input: stdout })
   return new Promise((resolve) => {
     lines.on('line', (line) => {
-      const parsed = startedSchema.safeParse(jsonOf(line))
+      const parsed = startedSchema.safeParse(parseJson(line))
       if (parsed.success) resolve(parsed.data)
     })
   })
-}
-
-function jsonOf(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch {
-    return undefined
-  }
 }
 
 const remembered = 30

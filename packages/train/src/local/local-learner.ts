@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
-import { bearer, createTransport, type Transport } from '@osmosis/core/http'
+import { bearer, createTransport, type Transport, parseJson } from '@osmosis/core/http'
 import type { UpdateFigures } from '@osmosis/eval/analysis'
 import { boundedText } from '@osmosis/protocol/http'
 import { z } from 'zod'
@@ -172,7 +172,7 @@ async function request(
 }
 
 function refusal(status: number, text: string): OsmosisError {
-  const parsed = errorSchema.safeParse(jsonOf(text))
+  const parsed = errorSchema.safeParse(parseJson(text))
   if (!parsed.success) {
     return new OsmosisError(
       'learner_error',
@@ -185,12 +185,4 @@ function refusal(status: number, text: string): OsmosisError {
     disk_full: 'storage_error',
   }
   return new OsmosisError(codes[code] ?? 'learner_error', message, { status })
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

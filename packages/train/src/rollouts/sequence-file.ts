@@ -1,3 +1,4 @@
+import { parseJson } from '@osmosis/core/http'
 import { createReadStream, existsSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
@@ -85,18 +86,10 @@ export async function readSequences(
   const file = sequencesOf(runFolder)
   if (!existsSync(file)) return found
   for await (const text of createInterface({ input: createReadStream(file, 'utf8') })) {
-    const line = parsed(text)
+    const line = parseJson(text) as StoredLine | undefined
     if (line !== undefined) found.set(line.rollout_id, line.samples)
   }
   return found
-}
-
-function parsed(text: string): StoredLine | undefined {
-  try {
-    return JSON.parse(text) as StoredLine
-  } catch {
-    return undefined
-  }
 }
 
 function sequencesOf(runFolder: string): string {

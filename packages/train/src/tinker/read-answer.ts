@@ -1,3 +1,4 @@
+import { parseJson } from '@osmosis/core/http'
 import { randomBytes } from 'node:crypto'
 
 import { OsmosisError } from '@osmosis/core'
@@ -129,7 +130,7 @@ function xmlCall(text: string, tools: ReadonlyMap<string, unknown>): ChatToolCal
   const root = tools.get(name)
   const values = new Map<string, string>()
   for (const [, key = '', value = ''] of body.matchAll(parameter)) {
-    const json = parsed(value)
+    const json = parseJson(value)
     const isText =
       json === undefined || isTextBySchema(value, json, parameterSchema(root, key), root)
     values.set(key, isText ? JSON.stringify(value) : value.trim())
@@ -144,19 +145,11 @@ function xmlCall(text: string, tools: ReadonlyMap<string, unknown>): ChatToolCal
  * @param keys - where the arguments stand; models that write in one form at times use the key of another
  */
 function jsonCall(text: string, keys: readonly string[]): ChatToolCall | undefined {
-  const call = (parsed(text) ?? {}) as Record<string, unknown>
+  const call = (parseJson(text) ?? {}) as Record<string, unknown>
   const key = keys.find((one) => Object.hasOwn(call, one)) ?? ''
   const { name, [key]: args = {} } = call
   if (typeof name !== 'string' || typeof args !== 'object' || args === null) return undefined
   return Array.isArray(args) ? undefined : toCall(name, memberText(text, key) ?? '{}')
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function toCall(name: string, args: string): ChatToolCall {

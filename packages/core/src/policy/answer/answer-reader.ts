@@ -1,3 +1,4 @@
+import { parseJson } from '../../http/json.ts'
 import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser'
 
 import { OsmosisError } from '../../errors.ts'
@@ -144,7 +145,7 @@ class AnswerEvents implements AnswerReader {
     this.ended ||= data.trim() === '[DONE]'
     if (this.ended || isPing(event, data)) return
     // Only usage can follow the finish reason.
-    if (this.#isOver && this.#hasFinishReason && !isJson(data)) return
+    if (this.#isOver && this.#hasFinishReason && parseJson(data) === undefined) return
     const chunk = parseObject(data) as ChatCompletionChunk
     if (isPingData(chunk)) return
     assertNoFailure(chunk, event)
@@ -224,15 +225,6 @@ class AnswerText {
 
 function hasFinishReason(choice: ChatCompletionChunk['choices'][number] | null): boolean {
   return Boolean(choice?.finish_reason)
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** The accumulator checks what it contains. */

@@ -1,3 +1,4 @@
+import { parseJson } from '../../http/json.ts'
 import { OsmosisError } from '../../errors.ts'
 import type { ChatToolCall, ChatToolCallDelta } from '../chat-completion.ts'
 import type { CallAliases } from '../call-aliases.ts'
@@ -146,7 +147,9 @@ export class StreamedToolCalls {
       // The same name again: repeated, perhaps with a late id, or a second call of the same tool.
       const mayBeSecond = id ? !isSameId : !isNumbered && serverId === undefined
       const isSpace = text !== '' && text.trim() === ''
-      return mayBeSecond && !isSpace && isJson(call.function.arguments) ? undefined : known
+      return mayBeSecond && !isSpace && parseJson(call.function.arguments) !== undefined
+        ? undefined
+        : known
     }
     // The next piece of the name, or another tool.
     return isNameOpen(known) && (isNumbered || isSameId) ? known : undefined
@@ -212,7 +215,7 @@ function isNameOpen({ call, shown }: StreamedToolCall): boolean {
 /** Whether the arguments of a call are a whole JSON object. */
 function isFull({ call }: StreamedToolCall): boolean {
   const text = call.function.arguments.trim()
-  return text.startsWith('{') && text.endsWith('}') && isJson(text)
+  return text.startsWith('{') && text.endsWith('}') && parseJson(text) !== undefined
 }
 
 /** Some servers parse the arguments that the policy wrote and send an object. */
@@ -237,13 +240,4 @@ function assertShape(delta: ChatToolCallDelta): void {
 function assertText(value: unknown): void {
   if (typeof value === 'string' || value === null || value === undefined) return
   throw new TypeError('expected a text')
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
