@@ -17,7 +17,7 @@ export async function telemetryFilesOf(
   const program = `
     import { createRequire } from 'node:module'
     import { startPolicyServer } from '@osmosis/testing'
-    import { execute } from './index.ts'
+    import { execute } from '${import.meta.resolve('./index.ts')}'
     ${imports}
     const call = { id: 'c', name: 'look', arguments: '{}' }
     const server = await startPolicyServer([{ toolCalls: [call] }, 'done'])

@@ -80,7 +80,7 @@ export function withModels(): TestsWithNeeds {
 /** The `policyClass` of the learner for a transformer of 150,000 weights with tokens of text. */
 export const tinyTransformer = `${path.resolve(
   import.meta.dirname,
-  '../../train/test/learner/tiny_policy.py',
+  '../../packages/train/test/learner/tiny_policy.py',
 )}:TinyPolicy`
 
 function pythonWith(...modules: readonly string[]): string | undefined {

@@ -308,7 +308,7 @@ describe('a workflow that does not wait for its stream', () => {
     await using server = await startPolicyServer([])
     const late: PromiseLike<string>[] = []
     const { workflow } = await execute(server, async () => void late.push(streamText(call).text))
-    expect(workflow.warnings).toEqual([expect.stringContaining('an `await` is probably missing')])
+    expect(workflow.warnings).toEqual([expect.stringContaining('await its run')])
     await expect(late[0]).rejects.toMatchObject({ code: 'rollout_ended' })
     expect(server.requests).toHaveLength(0)
   })

@@ -187,7 +187,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     situation: 'no sample registered',
     does: { workflow: 'registers nothing' },
     ...ungraded(
-      'The workflow registered no sample source, so there is no sample to grade. Construct the agent or session of an adapter inside run(), call registerSampleSource() of the rollout context, or return the messages. If run() does so already, an `await` is probably missing.',
+      'No model call reached the policy. The agent probably still has its old model: give it that of its adapter, and await its run.',
       'validation_error',
       {},
     ),

@@ -53,7 +53,7 @@ describe('thrownBy', () => {
   })
 
   it('ignores frames of the code that runs rollouts', () => {
-    const caller = new URL('../../src/backend/local-backend.ts', import.meta.url).pathname
+    const caller = new URL('../../src/execution/local-backend.ts', import.meta.url).pathname
     const error = withStack(
       `    at async LocalBackend (${caller}:9:9)\n    at async /shop/server.ts:1:1`,
     )
