@@ -31,10 +31,7 @@ export const testDefaults = {
   testTimeout: 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },
-  setupFiles: [
-    pathTo('test/kit/leave-no-trace.ts'),
-    pathTo('test/kit/fail-on-console.ts'),
-  ],
+  setupFiles: [pathTo('test/kit/leave-no-trace.ts'), pathTo('test/kit/fail-on-console.ts')],
 }
 
 /** Settings of a test run; projects do not have these. */
