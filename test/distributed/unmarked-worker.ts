@@ -18,7 +18,6 @@ const { values } = parseArgs({
     redis: { type: 'string', default: '' },
     concurrency: { type: 'string', default: '' },
     'lock-duration': { type: 'string', default: '' },
-    'code-version': { type: 'string', default: '' },
   },
 })
 
@@ -37,7 +36,7 @@ await startRolloutWorker({
     graderConfig,
   }),
   concurrency: Number(values.concurrency),
-  code: values['code-version'],
+  code: process.env['OSMOSIS_CODE_VERSION'] ?? '',
   lockDurationMs: Number(values['lock-duration']) * 1000,
   stalledIntervalMs: Number(values['lock-duration']) * 500,
 })
