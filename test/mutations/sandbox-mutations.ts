@@ -70,7 +70,7 @@ export const sandboxMutations: readonly Mutation[] = [
   },
   {
     name: 'server: one whose event loop is blocked outlives its evaluation',
-    file: 'packages/cli/src/serve/server-channel.ts',
+    file: 'packages/cli/src/child/server-channel.ts',
     from: 'new Worker(watchParent,',
     to: "new Worker('',",
     tests: ['packages/cli/test/frozen-server.test.ts'],

@@ -25,7 +25,7 @@ import { declareShow } from './eval/show.ts'
 import { declareView } from './eval/view.ts'
 import { declareFromTraces } from './dataset/from-traces.ts'
 import { addValidateDatasetCommand } from './platform/dataset.ts'
-import { addPlatformCommands } from './platform/platform.ts'
+import { addPlatformCommands } from './platform.ts'
 import { addPlatformFlags } from './platform/platform-flags.ts'
 import { addInitCommand } from './rollout/init.ts'
 import { declareServe } from './serve/serve.ts'
@@ -94,7 +94,7 @@ export function createProgram(
     setExitCode(await evalCompareCommand(before, after, flags))
   })
   declareView(evals).action(async (run, flags) => {
-    const { evalViewCommand } = await import('./eval/open-viewer.ts')
+    const { evalViewCommand } = await import('./eval/show/open-viewer.ts')
     setExitCode(await evalViewCommand(run, flags))
   })
   declareRegrade(evals).action(async (name, flags) => {

@@ -22,7 +22,7 @@ export {
   type AuditCheck,
   type AuditFinding,
   type AuditVerdict,
-} from './audit/audit-finding.ts'
+} from './analysis/records/audit-finding.ts'
 export { auditRun, type AuditOptions } from './audit/audit-run.ts'
 export { currentVerdicts } from './audit/current-verdicts.ts'
 export { type ConfigKind } from './config/config-rules.ts'
@@ -38,7 +38,7 @@ export { placeOf, type DatasetRow } from './dataset/dataset-row.ts'
 export { readDataset, readRowTexts } from './dataset/read-dataset.ts'
 export { type RowSelection, rowValue, selectRows } from './dataset/select-rows.ts'
 export { toRunRow } from './dataset/dataset-row.ts'
-export { createOutputFolder, defaultOutputRoot } from './output-folder.ts'
+export { createOutputFolder, defaultOutputRoot } from './store/run-name.ts'
 export { assertRunName, generateRunName } from './store/run-name.ts'
 export { type FunctionGradingOptions, gradeByFunction } from './regrade/grade-by-function.ts'
 export { gradeByGrader, type StoredGrading } from './regrade/grade-by-grader.ts'
@@ -104,7 +104,8 @@ export { openRunFolder, type RunFolder, type Stored } from './store/read/run-fol
 export { type JournalFollower, type JournalPlace, type JournalVisitor } from './store/journal.ts'
 export { type ListedRun, listRuns } from './store/list-runs.ts'
 export { changedInputs, type InputGroup, type RunGrowth } from './store/manifest-file.ts'
-export { itemKey, type ItemReference, type SegmentKind } from './store/run-files.ts'
+export { type SegmentKind } from './store/run-files.ts'
+export { itemKey, type ItemReference } from './analysis/records/item-event.ts'
 export { reserveRun, type ReservedRun, takenRunNames } from './store/run-name.ts'
 export { AppendFile, type AppendedLine } from './store/write/append-file.ts'
 export { openTrainingJournal } from './store/write/open-training-journal.ts'

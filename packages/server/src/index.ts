@@ -42,7 +42,7 @@ export {
   type RolloutServer,
   type RolloutServerOptions,
   type RolloutProtocolOptions,
-} from './rollout/rollout-server.ts'
+} from './rollout-server.ts'
 export type { OwnershipOptions } from './work/ownership-log.ts'
 export type { PortRouteOptions } from './rollout/port-routes.ts'
 export type { RunAnswerRules } from './run/run-answer.ts'

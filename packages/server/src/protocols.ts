@@ -49,9 +49,9 @@ export {
   type PendingDelivery,
 } from './rollout/result-delivery.ts'
 export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
-export { leasedResult, toLeasedEnd } from './leases/leased-delivery.ts'
+export { leasedResult, toLeasedEnd } from './rollout/leased-delivery.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
 export { digestOfToken, type LeaseOutcome } from './leases/leased-rollout.ts'
 export { RowGroups, type RowGroupOptions } from './run/row-groups.ts'
 export { rowOf, type TrainerRow } from './run/run-request.ts'
-export { Admission, digestOf, refusals } from './work/admission.ts'
+export { Admission, digestOf, refusals } from './http/admission.ts'

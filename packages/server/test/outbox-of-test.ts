@@ -10,7 +10,7 @@ import {
 import { expect } from 'vitest'
 
 import type { Callback } from '../src/delivery/callback-delivery.ts'
-import type { OutboxAcceptance } from '../src/delivery/outbox-lines.ts'
+import type { OutboxAcceptance } from '../src/journal/outbox-lines.ts'
 import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
 import { Outbox } from '../src/delivery/outbox.ts'
 

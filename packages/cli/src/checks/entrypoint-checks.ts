@@ -4,7 +4,7 @@ import path from 'node:path'
 import { formatQuantity } from '@osmosis/eval'
 
 import type { EvalRunPlan } from '../eval/run/evaluation-plan.ts'
-import { inspectEntrypoint } from '../inputs/entrypoint-process.ts'
+import { inspectEntrypoint } from '../child/entrypoint-process.ts'
 import { fail, ok, warn, type CheckFinding } from './finding.ts'
 
 /** Checks what an entrypoint exports. It is loaded in a process of its own. */

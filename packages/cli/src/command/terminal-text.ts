@@ -1,6 +1,6 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 
-import { readEnvironment, isRunByPackageManager } from '../inputs/environment.ts'
+import { readEnvironment, isRunByPackageManager } from './environment.ts'
 import { showsColours, standardOutput } from './command-context.ts'
 
 /** A text in a format such as `red` or `['bold', 'red']`; plain when the output has no colours. */

@@ -8,7 +8,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { CheckFinding } from '../checks/finding.ts'
 import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { resolvePath, printJson, printOut, workingFolder } from '../command/command-context.ts'
-import { readEnvironment } from '../inputs/environment.ts'
+import { readEnvironment } from '../command/environment.ts'
 
 function declareDoctor(program: Command) {
   return program

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import { workingFolder, resolvePath } from '../command/command-context.ts'
-import { readEnvironment } from './environment.ts'
+import { readEnvironment } from '../command/environment.ts'
 
 /** The parts of a name like `server.ts:agentLoop`. */
 export interface ExportSpec {

@@ -6,7 +6,7 @@ import type { JsonObject, PlatformClient } from '@osmosis/platform'
 
 import { countFrom, example, groups, type FlagsOf } from '../command/flags.ts'
 import { resolvePath, displayPath, workingFolder } from '../command/command-context.ts'
-import { readEnvironment } from '../inputs/environment.ts'
+import { readEnvironment } from '../command/environment.ts'
 import {
   addListFlags,
   addLogFlags,
@@ -94,7 +94,7 @@ async function validateFile(
   file: string,
 ): Promise<number> {
   const [{ datasetFit }, { validateDataset }] = await Promise.all([
-    import('../inputs/entrypoint-process.ts'),
+    import('../child/entrypoint-process.ts'),
     import('./validate-dataset.ts'),
   ])
   const verdict = await validateDataset(

@@ -7,7 +7,7 @@ import { isOsmosisError } from '@osmosis/core'
 import { readDataset, type DatasetRow } from '@osmosis/eval'
 import { PlatformError } from '@osmosis/platform'
 
-import type { DatasetFit } from '../inputs/entrypoint-process.ts'
+import type { DatasetFit } from '../child/entrypoint-process.ts'
 import { resolvePath, displayPath } from '../command/command-context.ts'
 
 /** The result of checking a file before its upload; the keys are those of `--json`. */

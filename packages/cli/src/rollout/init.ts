@@ -28,7 +28,7 @@ import {
   printError,
   workingFolder,
 } from '../command/command-context.ts'
-import { readEnvironment } from '../inputs/environment.ts'
+import { readEnvironment } from '../command/environment.ts'
 
 function declareInit(rollouts: Command) {
   return rollouts

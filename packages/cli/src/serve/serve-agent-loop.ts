@@ -24,7 +24,7 @@ import {
 import { checkAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
 import type { ServeFlags } from './serve.ts'
-import { announceListening } from './server-channel.ts'
+import { announceListening } from '../child/server-channel.ts'
 
 const defaultPort = 9000
 

@@ -1,7 +1,7 @@
 import { invalid } from '../command/exit-codes.ts'
 import { assertWorkerFlags, refuseOneOf } from '../command/flags.ts'
 import { disablePretenuring } from '../command/process.ts'
-import { completeEnvironment } from '../inputs/environment.ts'
+import { completeEnvironment } from '../command/environment.ts'
 import type { ServeFlags } from './serve.ts'
 
 /**

@@ -12,7 +12,7 @@ import { egressOf, refuseOneOf } from '../command/flags.ts'
 import { endSignal, environment, displayPath, printOut } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
-import { recordedWorkflow } from '../worker/recorded-workflow.ts'
+import { recordedWorkflow } from './recorded-workflow.ts'
 import type { ServeFlags } from './serve.ts'
 import {
   localWorkflow,
@@ -20,8 +20,8 @@ import {
   workflowText,
   type ServedWorkflow,
   type WorkflowFacts,
-} from './served-workflow.ts'
-import { announceListening, answerRowChecks } from './server-channel.ts'
+} from '../child/served-workflow.ts'
+import { announceListening, answerRowChecks } from '../child/server-channel.ts'
 
 /** @param what - a loaded workflow, or the entrypoint that worker processes load */
 export async function serveWorkflow(
@@ -87,8 +87,7 @@ const aboutRun =
 export async function serveQueue(spec: string, redis: string, flags: ServeFlags): Promise<void> {
   const settings = readServerEnvironment(environment())
   const apiKey = serverKeys(flags, settings.apiKey)
-  const { queueAccess, queuedWorkflow, shortCode, workersText } =
-    await import('../worker/queue-access.ts')
+  const { queueAccess, queuedWorkflow, shortCode, workersText } = await import('./queue-access.ts')
   const loaded = queuedWorkflow(await loadEntrypoint(spec))
   assertWorkflowFlags(flags, loaded.file)
   const { queuePackage, connection, code, place } = await queueAccess(redis, loaded.file)

@@ -1,7 +1,7 @@
 import { endSignal, printOut } from '../command/command-context.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
-import { workflowText } from '../serve/served-workflow.ts'
-import { queueAccess, shortCode } from './queue-access.ts'
+import { workflowText } from '../child/served-workflow.ts'
+import { queueAccess, shortCode } from '../serve/queue-access.ts'
 import { createWorkerApp, defaultConcurrency, ownEnd, runnableWorkflow } from './worker-app.ts'
 import type { WorkerFlags } from './worker.ts'
 

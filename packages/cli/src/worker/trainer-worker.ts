@@ -17,7 +17,7 @@ import {
 import { printOut, environment, displayPath } from '../command/command-context.ts'
 import { loadExports, namedExport } from '../inputs/load-module.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
-import { workflowText, type WorkflowFacts } from '../serve/served-workflow.ts'
+import { workflowText, type WorkflowFacts } from '../child/served-workflow.ts'
 import { createWorkerApp, defaultConcurrency, ownEnd, runnableWorkflow } from './worker-app.ts'
 import type { WorkerFlags } from './worker.ts'
 

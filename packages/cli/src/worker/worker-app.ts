@@ -14,9 +14,9 @@ import {
 import { egressOf } from '../command/flags.ts'
 import { endSignal, environment } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import { recordedWorkflow } from './recorded-workflow.ts'
-import { localWorkflow, workflowInWorkers, type ServedWorkflow } from '../serve/served-workflow.ts'
-import { onlyWorkflow, queuedWorkflow } from './queue-access.ts'
+import { recordedWorkflow } from '../serve/recorded-workflow.ts'
+import { localWorkflow, workflowInWorkers, type ServedWorkflow } from '../child/served-workflow.ts'
+import { onlyWorkflow, queuedWorkflow } from '../serve/queue-access.ts'
 import type { WorkerFlags } from './worker.ts'
 
 /** A worker that runs rollouts of a queue or a trainer. */

@@ -1,8 +1,11 @@
-import { type ItemEvent, rolloutName } from '../analysis/records/item-event.ts'
+import { type ItemEvent, rolloutName, itemKey } from '../analysis/records/item-event.ts'
 import type { RunTable } from '../analysis/table/run-table.ts'
 import type { RunFolder } from '../store/read/run-folder.ts'
-import { itemKey } from '../store/run-files.ts'
-import { type AuditCheck, auditChecks, type AuditFinding } from './audit-finding.ts'
+import {
+  type AuditCheck,
+  auditChecks,
+  type AuditFinding,
+} from '../analysis/records/audit-finding.ts'
 import { currentVerdicts } from './current-verdicts.ts'
 import {
   type AuditedPass,

@@ -1,6 +1,5 @@
-import type { ItemEvent } from '../analysis/records/item-event.ts'
-import { itemKey } from '../store/run-files.ts'
-import type { AuditVerdict } from './audit-finding.ts'
+import { type ItemEvent, itemKey } from '../analysis/records/item-event.ts'
+import type { AuditVerdict } from '../analysis/records/audit-finding.ts'
 
 /**
  * The last verdict of each check on an item, without those on an earlier rollout of the item or on another reward or

@@ -1,10 +1,9 @@
 import { isOsmosisError, type RolloutGroup } from '@osmosis/core'
 import type { RolloutFailure } from '@osmosis/protocol'
 
-import type { ItemEvent } from '../analysis/records/item-event.ts'
+import { type ItemEvent, itemKey } from '../analysis/records/item-event.ts'
 import type { RunManifest } from '../analysis/records/run-manifest.ts'
 import { toSummary } from '../analysis/trajectory/trajectory-facts.ts'
-import { itemKey } from '../store/run-files.ts'
 import type { Grade } from '../store/side-files.ts'
 import type { GradedRollout } from '../store/write/run-store.ts'
 

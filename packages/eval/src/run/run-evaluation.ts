@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
-import type { ItemEvent } from '../analysis/records/item-event.ts'
+import { type ItemEvent, itemKey } from '../analysis/records/item-event.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
-import { itemKey } from '../store/run-files.ts'
 import type { EvaluationOptions } from './evaluation-options.ts'
 import { type EvaluationResult, EvaluationState } from './evaluation-state.ts'
 import { ItemLifecycle } from './item-lifecycle.ts'

@@ -47,14 +47,6 @@ export function segmentOf(name: string): number | undefined {
   return /^\d{4,}\.jsonl$/.test(name) ? parseInt(name, 10) : undefined
 }
 
-/** Identifies an item: its row in the dataset, and its attempt. */
-export type ItemReference = Pick<ItemEvent, 'source_row_index' | 'run_index'>
-
-/** The reference of an item as one text, such as `12.0`. */
-export function itemKey(item: ItemReference): string {
-  return `${item.source_row_index}.${item.run_index}`
-}
-
 /** Orders events by row and attempt. */
 export function compareEvents(a: ItemEvent, b: ItemEvent): number {
   return a.row_index - b.row_index || a.run_index - b.run_index

@@ -5,17 +5,10 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { writeFileAtomically } from '@osmosis/protocol/files'
 
-import type { AuditVerdict } from '../audit/audit-finding.ts'
-import type { RunNote } from '../analysis/records/item-event.ts'
+import type { AuditVerdict } from '../analysis/records/audit-finding.ts'
+import { type RunNote, itemKey, type ItemReference } from '../analysis/records/item-event.ts'
 import { readLines } from './json-lines.ts'
-import {
-  fileMode,
-  folderMode,
-  itemKey,
-  type ItemReference,
-  runFiles,
-  storageError,
-} from './run-files.ts'
+import { fileMode, folderMode, runFiles, storageError } from './run-files.ts'
 
 /** The result of re-grading an item. */
 export interface Grade extends ItemReference {

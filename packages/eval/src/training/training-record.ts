@@ -12,7 +12,7 @@ import type {
 } from '../analysis/training/training-records.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import { toEndedItem } from '../run/items/item-record.ts'
-import { createOutputFolder } from '../output-folder.ts'
+import { createOutputFolder } from '../store/run-name.ts'
 import { listRuns } from '../store/list-runs.ts'
 import { readTrainingJournal, trainingLock, trainingRuns } from '../store/read/training-folder.ts'
 import { runFiles } from '../store/run-files.ts'

@@ -13,7 +13,7 @@ import {
   type OutboxAcceptance,
   type Note,
   type Step,
-} from './outbox-lines.ts'
+} from '../journal/outbox-lines.ts'
 
 /** The end of a leased rollout. */
 export interface StoredOutcome {

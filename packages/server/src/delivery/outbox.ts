@@ -10,7 +10,7 @@ import { OutboxJournal, type JournalFolder } from '../journal/journal.ts'
 import type { Logger } from '../logging/logger.ts'
 import { EndedRollouts, type RememberedRollout } from './ended-rollouts.ts'
 import { FolderLock, type FolderLockOptions } from './folder-lock.ts'
-import { toEntry, toFirstLine, type OutboxAcceptance } from './outbox-lines.ts'
+import { toEntry, toFirstLine, type OutboxAcceptance } from '../journal/outbox-lines.ts'
 import { readRecord, OutboxRecord } from './outbox-record.ts'
 
 /** What earlier processes left in an outbox. */

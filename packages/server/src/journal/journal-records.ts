@@ -1,4 +1,4 @@
-import { lineKinds, noteKinds } from '../delivery/outbox-lines.ts'
+import { lineKinds, noteKinds } from './outbox-lines.ts'
 import type { Segment, SegmentLine } from './journal-segment.ts'
 
 /** A record of the journal, and where its lines are. */

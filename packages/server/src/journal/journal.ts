@@ -1,4 +1,4 @@
-import { toLastLine } from '../delivery/outbox-lines.ts'
+import { toLastLine } from './outbox-lines.ts'
 import { WriteGroups } from './appended-file.ts'
 import { JournalCompaction } from './journal-compaction.ts'
 import {

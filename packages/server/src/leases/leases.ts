@@ -6,7 +6,11 @@ import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import { RunningWork } from '../work/running-work.ts'
-import { LeasedDelivery, toLeasedEnd, type LeasedDeliveryOptions } from './leased-delivery.ts'
+import {
+  LeasedDelivery,
+  toLeasedEnd,
+  type LeasedDeliveryOptions,
+} from '../rollout/leased-delivery.ts'
 import { LeaseRegistry, type LeaseOptions } from './lease-registry.ts'
 import type { LeasedRollout, LeaseIdentity } from './leased-rollout.ts'
 

@@ -22,7 +22,7 @@ import {
 import type { Logger } from '../logging/logger.ts'
 import { warnOfStepRewards } from '../rollout/result-delivery.ts'
 import type { RolloutRequests } from '../rollout/rollout-requests.ts'
-import type { Admission } from '../work/admission.ts'
+import type { Admission } from '../http/admission.ts'
 import { toRunAnswer } from './run-answer.ts'
 import { RowGroups } from './row-groups.ts'
 import { type PostedRow, rowIn, toRunRequest, type RunRouteOptions } from './run-request.ts'

@@ -7,7 +7,7 @@ import { openLocalLearner } from '@osmosis/train'
 
 import { displayPath } from '../../command/command-context.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
-import { readLearnerFile, type LearnerFile } from '../../train/run/learner-file.ts'
+import { readLearnerFile, type LearnerFile } from './learner-file.ts'
 
 /** Checkpoints of a training on this machine. */
 export interface FoundCheckpoints {

@@ -7,7 +7,7 @@ import type { QueueConfig } from '@osmosis/eval'
 import { refuseOneOf } from '../../command/flags.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { isUnreachable } from '../../serve/serve-agent-loop.ts'
-import { redisUrl } from '../../worker/queue-access.ts'
+import { redisUrl } from '../../serve/queue-access.ts'
 import type { ServerProcess } from './server-process.ts'
 
 /** A running rollout server that executes the rollouts of an evaluation. */

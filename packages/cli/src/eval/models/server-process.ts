@@ -18,7 +18,7 @@ import {
   isListeningMessage,
   type EntrypointKind,
   type ListeningMessage,
-} from '../../serve/server-channel.ts'
+} from '../../child/server-channel.ts'
 
 /** How long a server may take to end after SIGTERM. Milliseconds. */
 const endLimitMs = 5_000

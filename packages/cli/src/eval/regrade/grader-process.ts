@@ -15,7 +15,7 @@ import {
 } from '../../command/command-context.ts'
 import { onOneLine } from '../../command/terminal-text.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
-import { readEnvironment, requiredSecrets } from '../../inputs/environment.ts'
+import { readEnvironment, requiredSecrets } from '../../command/environment.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
 import type { FromGrader, ToGrader } from './grade-child.ts'
 import type { GraderOrder } from './load-grader.ts'

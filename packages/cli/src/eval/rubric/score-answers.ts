@@ -10,7 +10,7 @@ import { resolvePath, displayPath, printError, printOut } from '../../command/co
 import { withCommand } from '../../command/terminal-text.ts'
 import type { RubricFlags } from '../rubric.ts'
 import { choosePolicy, type ChosenPolicy } from '../../inputs/choose-policy.ts'
-import { readEnvironment } from '../../inputs/environment.ts'
+import { readEnvironment } from '../../command/environment.ts'
 import { readAnswers } from './answer-file.ts'
 import type { AnswerSource, JudgedRow } from './answer-rows.ts'
 import { rubricReport, type RubricResult } from './rubric-report.ts'

@@ -32,7 +32,7 @@ import {
 } from '../models/remote-servers.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { currentWorkspace, type PolicyDefaults } from '../../inputs/choose-policy.ts'
-import { requiredSecrets } from '../../inputs/environment.ts'
+import { requiredSecrets } from '../../command/environment.ts'
 import { moduleFile, splitSpec, loadExports, namedExport } from '../../inputs/load-module.ts'
 
 /** The plan of an evaluation, from a config and flags, or from flags alone. */

@@ -34,7 +34,7 @@ import {
 import { assertOutputFile, withContinuation } from '../../command/output-files.ts'
 import { outputWidth, withCommand } from '../../command/terminal-text.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
-import { readEnvironment } from '../../inputs/environment.ts'
+import { readEnvironment } from '../../command/environment.ts'
 import { preflightModel } from '../models/model-endpoint.ts'
 import { serveModel, type ServedModel } from '../models/served-model.ts'
 import type { EvalRunFlags } from '../run.ts'

@@ -5,7 +5,7 @@ import { configSections, platformProblems } from '@osmosis/eval'
 import { PlatformError, type JsonObject, type PlatformClient } from '@osmosis/platform'
 
 import { resolvePath, isInteractive } from '../../command/command-context.ts'
-import { readSecretsFile } from '../../inputs/environment.ts'
+import { readSecretsFile } from '../../command/environment.ts'
 import type { PlatformSession } from '../platform-session.ts'
 import { readSecrets } from '../secret.ts'
 import { runKinds, type RunKind } from './run-kinds.ts'

@@ -14,7 +14,7 @@ import {
   type GithubAccess,
 } from '@osmosis/platform'
 
-import { inspectEntrypoint } from '../../inputs/entrypoint-process.ts'
+import { inspectEntrypoint } from '../../child/entrypoint-process.ts'
 import type { PlatformFlags } from '../platform-flags.ts'
 import type { PlatformSession } from '../platform-session.ts'
 import { runKinds, type RunKind } from './run-kinds.ts'

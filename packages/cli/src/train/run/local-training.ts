@@ -14,7 +14,7 @@ import {
 
 import { resolvePath } from '../../command/command-context.ts'
 import type { TrainLocalFlags } from '../local.ts'
-import { writeLearnerFile } from './learner-file.ts'
+import { writeLearnerFile } from '../../eval/models/learner-file.ts'
 import { runTraining, type PlannedLearner } from './run-training.ts'
 import type { TrainingPlan } from './training-plan.ts'
 

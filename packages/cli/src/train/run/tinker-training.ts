@@ -11,7 +11,7 @@ import {
 } from '@osmosis/train'
 
 import { resolvePath, hideSecrets } from '../../command/command-context.ts'
-import { readEnvironment } from '../../inputs/environment.ts'
+import { readEnvironment } from '../../command/environment.ts'
 import type { TinkerPrices, TrainTinkerFlags } from '../tinker.ts'
 import { runTraining, type PlannedLearner } from './run-training.ts'
 import type { TrainingPlan } from './training-plan.ts'

@@ -19,7 +19,7 @@ import {
 } from '../../command/command-context.ts'
 import { runsRoot } from '../../eval/show/shown-run.ts'
 import { trainingsRoot } from '../../eval/training/find-training.ts'
-import { requiredSecrets } from '../../inputs/environment.ts'
+import { requiredSecrets } from '../../command/environment.ts'
 import type { TrainingFlags } from '../training-flags.ts'
 import { splitRows } from './training-rows.ts'
 

@@ -26,7 +26,7 @@ import {
 } from '../../command/command-context.ts'
 import { startServerProcess } from '../../eval/models/server-process.ts'
 import { choosePolicy } from '../../inputs/choose-policy.ts'
-import { readEnvironment } from '../../inputs/environment.ts'
+import { readEnvironment } from '../../command/environment.ts'
 import { checkAgentLoop, loadEntrypoint } from '../../inputs/load-entrypoint.ts'
 import { commandLogger } from '../../serve/listen.ts'
 import type { TestFlags } from '../test.ts'

@@ -14,7 +14,7 @@ import { abortOnInterrupt, closing, survivingStrayRejections } from '../../comma
 import { printJson, printOut, resolvePath, workingFolder } from '../../command/command-context.ts'
 import { type EvalRunPlan, planEvaluation } from '../../eval/run/evaluation-plan.ts'
 import { type ChosenPolicy, openPolicy, policyChoice } from '../../inputs/choose-policy.ts'
-import { readEnvironment } from '../../inputs/environment.ts'
+import { readEnvironment } from '../../command/environment.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { ValidateFlags } from '../validate.ts'
 

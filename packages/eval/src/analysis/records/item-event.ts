@@ -115,3 +115,11 @@ export function parseRolloutName(text: string): NamedRollout | undefined {
   if (whole === undefined) return undefined
   return { row: Number(row), attempt: attempt === undefined ? undefined : Number(attempt) - 1 }
 }
+
+/** Identifies an item: its row in the dataset, and its attempt. */
+export type ItemReference = Pick<ItemEvent, 'source_row_index' | 'run_index'>
+
+/** The reference of an item as one text, such as `12.0`. */
+export function itemKey(item: ItemReference): string {
+  return `${item.source_row_index}.${item.run_index}`
+}

@@ -1,8 +1,8 @@
 import path from 'node:path'
 
-import type { ItemEvent } from '../../analysis/records/item-event.ts'
+import { type ItemEvent, itemKey } from '../../analysis/records/item-event.ts'
 import { readManifest } from '../manifest-file.ts'
-import { compareEvents, itemKey } from '../run-files.ts'
+import { compareEvents } from '../run-files.ts'
 import { RunFolder } from './run-folder.ts'
 
 /**

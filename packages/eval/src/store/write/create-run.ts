@@ -9,8 +9,7 @@ import type { RunManifest } from '../../analysis/records/run-manifest.ts'
 import { readManifest, writeManifest } from '../manifest-file.ts'
 import { fileMode, folderMode, runFiles, segmentKinds } from '../run-files.ts'
 import { lockRun, type RunLock } from '../run-lock.ts'
-import { createOutputFolder } from '../../output-folder.ts'
-import { assertRunName } from '../run-name.ts'
+import { createOutputFolder, assertRunName } from '../run-name.ts'
 import { openStore, type RunStore } from './run-store.ts'
 
 /** Options for writing to a run. */

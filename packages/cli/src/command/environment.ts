@@ -1,4 +1,4 @@
-import { invalid } from '../command/exit-codes.ts'
+import { invalid } from './exit-codes.ts'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -14,7 +14,7 @@ import {
   workingFolder,
   displayPath,
   standardInput,
-} from '../command/command-context.ts'
+} from './command-context.ts'
 
 /**
  * The environment of a command: its variables, and as defaults those of the file that

@@ -6,12 +6,12 @@ import { RolloutMemory } from '@osmosis/protocol/http'
 
 import type { Callback, CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Leftovers, Outbox } from '../delivery/outbox.ts'
-import type { OutboxAcceptance } from '../delivery/outbox-lines.ts'
+import type { OutboxAcceptance } from '../journal/outbox-lines.ts'
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
-import { HttpRefusal } from '../http/server-route.ts'
+import { HttpRefusal } from './server-route.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
-import type { RunningWork } from './running-work.ts'
+import type { RunningWork } from '../work/running-work.ts'
 
 /** Seconds after which a refused caller may retry. */
 const retryAfter = { 'retry-after': '5' }

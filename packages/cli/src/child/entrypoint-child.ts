@@ -1,10 +1,10 @@
 import { AgentLoopValidationError, formatIssue, validateAgentLoop } from '@osmosis/agent-loop'
 import { errorMessage } from '@osmosis/core'
 
-import { hasSchema, rowCheckOf } from '../serve/served-workflow.ts'
-import { answerRowChecks } from '../serve/server-channel.ts'
+import { hasSchema, rowCheckOf } from './served-workflow.ts'
+import { answerRowChecks } from './server-channel.ts'
 import type { EntrypointReport } from './entrypoint-process.ts'
-import { loadEntrypoint, type LoadedEntrypoint } from './load-entrypoint.ts'
+import { loadEntrypoint, type LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
 
 // `entrypoint-process` starts this module, with the entrypoint as its argument.
 const [spec = ''] = process.argv.slice(2)

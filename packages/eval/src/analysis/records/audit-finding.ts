@@ -1,5 +1,4 @@
-import type { ItemEvent } from '../analysis/records/item-event.ts'
-import type { ItemReference } from '../store/run-files.ts'
+import type { ItemEvent, ItemReference } from './item-event.ts'
 
 /**
  * What can be wrong with a pass. `same-words`: its last text passes at five rows or more with different labels.

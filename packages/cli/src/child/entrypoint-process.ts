@@ -5,7 +5,7 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { findRowProblems, type DatasetRow } from '@osmosis/eval'
 
-import { rowCheckBy } from '../serve/server-channel.ts'
+import { rowCheckBy } from './server-channel.ts'
 
 /** What a process reports about the entrypoint that it has loaded. */
 export type EntrypointReport =

@@ -1,22 +1,22 @@
-import { invalid } from '../command/exit-codes.ts'
+import { invalid } from '../../command/exit-codes.ts'
 import { once } from 'node:events'
 import path from 'node:path'
 
 import { listRuns, listTrainings, openRunFolder, trainingWriter } from '@osmosis/eval'
 import { exportReport, startViewer, type ViewerOptions } from '@osmosis/viewer'
 
-import { openBrowserAt, keepYoungGenerationSmall } from '../command/process.ts'
+import { openBrowserAt, keepYoungGenerationSmall } from '../../command/process.ts'
 import {
   endSignal,
   isInteractive,
   displayPath,
   printError,
   printOut,
-} from '../command/command-context.ts'
-import { canRegrade, regradeForPage } from './regrade/regrade-run.ts'
-import { findRun, runsRoot, assertVariant } from './show/shown-run.ts'
-import { findTraining, trainingsRoot } from './training/find-training.ts'
-import type { EvalViewFlags } from './view.ts'
+} from '../../command/command-context.ts'
+import { canRegrade, regradeForPage } from '../regrade/regrade-run.ts'
+import { findRun, runsRoot, assertVariant } from './shown-run.ts'
+import { findTraining, trainingsRoot } from '../training/find-training.ts'
+import type { EvalViewFlags } from '../view.ts'
 
 /** A run, and the name under which the page shows it first. */
 interface Target {

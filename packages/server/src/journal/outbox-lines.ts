@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-import type { Callback } from './callback-delivery.ts'
+import type { Callback } from '../delivery/callback-delivery.ts'
 
 /** What is stored when a rollout is accepted. */
 export interface OutboxAcceptance {

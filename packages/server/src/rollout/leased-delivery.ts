@@ -4,15 +4,15 @@ import type { LeasedErrorCategory, LeasedResultBody } from '@osmosis/protocol/wi
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
-import { encodeSamples, onlyOne, type EncodedBody } from '../rollout/callback-bodies.ts'
+import { encodeSamples, onlyOne, type EncodedBody } from './callback-bodies.ts'
 import {
   OutcomeLog,
   toBackendFailure,
   warnOfStepRewards,
   type PendingDelivery,
   type ResultDelivery,
-} from '../rollout/result-delivery.ts'
-import type { LeaseOutcome, LeasedRollout } from './leased-rollout.ts'
+} from './result-delivery.ts'
+import type { LeaseOutcome, LeasedRollout } from '../leases/leased-rollout.ts'
 
 /** What a leased delivery works with. */
 export interface LeasedDeliveryOptions {

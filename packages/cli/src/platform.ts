@@ -1,11 +1,11 @@
 import type { Command } from '@commander-js/extra-typings'
 
-import { addLoginCommands } from './auth.ts'
-import { addHostedDatasetCommands } from './dataset.ts'
-import type { ProgramSettings } from './platform-flags.ts'
-import { addHostedEvalCommands } from './runs/hosted-evals.ts'
-import { addHostedTrainingCommands } from './runs/hosted-trainings.ts'
-import { addSecretCommands } from './secret.ts'
+import { addLoginCommands } from './platform/auth.ts'
+import { addHostedDatasetCommands } from './platform/dataset.ts'
+import type { ProgramSettings } from './platform/platform-flags.ts'
+import { addHostedEvalCommands } from './platform/runs/hosted-evals.ts'
+import { addHostedTrainingCommands } from './platform/runs/hosted-trainings.ts'
+import { addSecretCommands } from './platform/secret.ts'
 
 /** Topics of the program that also have commands of the platform, by the spellings of its guides. */
 interface SharedTopics {

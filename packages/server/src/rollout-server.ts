@@ -1,24 +1,24 @@
 import type { ExecutionBackend } from '@osmosis/protocol'
 
-import type { CallbackRetryOptions } from '../delivery/callback-delivery.ts'
+import type { CallbackRetryOptions } from './delivery/callback-delivery.ts'
 import {
   createServerShell,
   type ServerProtocol,
   type ServerServices,
   type ServerShell,
   type ServerShellOptions,
-} from '../http/server-shell.ts'
-import type { LeaseOptions } from '../leases/lease-registry.ts'
-import { Leases } from '../leases/leases.ts'
-import type { RunRouteOptions } from '../run/run-request.ts'
-import { runRoutes, Runs } from '../run/run-routes.ts'
-import { Admission } from '../work/admission.ts'
-import { LocalRollouts, showBackend, showLeases } from './local-rollouts.ts'
-import { OwnershipLog, type OwnershipOptions } from '../work/ownership-log.ts'
-import { portRoutes, type PortRouteOptions } from './port-routes.ts'
-import { toState } from './rollout-callbacks.ts'
-import { RolloutRequests } from './rollout-requests.ts'
-import { TrajectoryFiles } from './trajectory-files.ts'
+} from './http/server-shell.ts'
+import type { LeaseOptions } from './leases/lease-registry.ts'
+import { Leases } from './leases/leases.ts'
+import type { RunRouteOptions } from './run/run-request.ts'
+import { runRoutes, Runs } from './run/run-routes.ts'
+import { Admission } from './http/admission.ts'
+import { LocalRollouts, showBackend, showLeases } from './rollout/local-rollouts.ts'
+import { OwnershipLog, type OwnershipOptions } from './work/ownership-log.ts'
+import { portRoutes, type PortRouteOptions } from './rollout/port-routes.ts'
+import { toState } from './rollout/rollout-callbacks.ts'
+import { RolloutRequests } from './rollout/rollout-requests.ts'
+import { TrajectoryFiles } from './rollout/trajectory-files.ts'
 
 /** Options of the rollout protocol. */
 export interface RolloutProtocolOptions extends PortRouteOptions {
