@@ -56,7 +56,7 @@ export async function makeWorkspace({ folder }: Reader): Promise<string> {
   return place
 }
 
-/** The commands of the blocks, those that are wanted, as they are run where nobody is at the keyboard. */
+/** The commands of the blocks, those that are wanted, as they are run without a keyboard. */
 export function commandsOf(
   blocks: readonly Block[],
   isWanted: (command: string) => boolean = () => true,

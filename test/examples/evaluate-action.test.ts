@@ -221,7 +221,7 @@ describe('the action of this repository', () => {
     expect(own?.body).toMatch(
       /^<!-- osmosis evaluation: ci -->\n\*\*Worse by 100\.0 points\*\*[^]*\n<details>\n<summary>Result<\/summary>\n\n### ci\n\n {4}ci {2}finished /,
     )
-    // GitHub notifies nobody who is mentioned in code.
+    // GitHub sends no notification for names in code.
     expect(own?.body).toMatch(/^ {4}.*@octocat look/m)
     expect(worse.summary).toMatch(/^### ci\n\n(?: {4}.*\n)+\*\*Worse by 100\.0 points\*\*/)
   })

@@ -248,7 +248,7 @@ describe('what users of an agent said stays as it is', () => {
       'ACGTACGTACGTACGTACGTACGT',
       'Qwen2.5-Coder-32B-Instruct-AWQ',
     ],
-    // Numbers, times and addresses that are nobody's.
+    // Numbers, times and addresses that belong to no person.
     [
       '3.14159265358979323846',
       '1234567890123',

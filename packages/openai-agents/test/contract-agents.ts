@@ -28,7 +28,7 @@ export const openaiAgents: AdapterUnderTest = {
   },
   construct: (name) => new OsmosisMemorySession({ name }),
   callPlaceholder: () => new OsmosisAgent({ name: 'stray', model: new OsmosisRolloutModel() }),
-  exempt: { 'logs-tool-errors': 'the SDK tells nobody what a tool threw' },
+  exempt: { 'logs-tool-errors': 'the SDK does not report what a tool threw' },
   // adapter-contract.slow.test.ts runs hundreds.
   concurrentRollouts: 10,
 }

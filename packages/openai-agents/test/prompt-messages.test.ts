@@ -20,7 +20,7 @@ async function askedWith(prompt: PromptMessage[]): Promise<ChatMessage[]> {
   return messagesOf(server.requests[0])
 }
 
-describe('a prompt arrives at the policy as it stands in the data set', () => {
+describe('a prompt arrives at the policy as it is in the data set', () => {
   test.each<[string, PromptMessage[]]>([
     ['one question', [{ role: 'user', content: 'hello' }]],
     [

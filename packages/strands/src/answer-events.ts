@@ -120,7 +120,7 @@ export class AnswerEvents {
 }
 
 /**
- * What stands in the place of a tool call that the token limit cut off, as in Strands for Python:
+ * What replaces a tool call that the token limit cut off, as in Strands for Python:
  * the call is not executed, and endpoints refuse a conversation with calls that have no results.
  */
 export function incompleteCallNote(toolName: string): string {

@@ -123,7 +123,7 @@ export class RolloutBinding {
   readonly sampleId: string
   /** Undefined for a model that a subclass of the placeholder made by itself. */
   readonly memory: TurnMemory | undefined
-  /** The system messages that the prompt began with: the agent has them in its system prompt. */
+  /** The system messages at the start of the prompt: the agent has them in its system prompt. */
   system: string | undefined
   readonly #context: RolloutContext
   readonly #model: ReturnType<OsmosisRolloutModel['forSample']>

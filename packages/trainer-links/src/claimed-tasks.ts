@@ -94,7 +94,7 @@ export class GatewayClaims {
     }
   }
 
-  /** The next attempt of the group that was begun, or any rollout. */
+  /** The next attempt of the group that was started, or any rollout. */
   #choose(): GatewayRollout | undefined {
     const { groupOf } = this.#options
     const group = this.#group

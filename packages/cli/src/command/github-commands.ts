@@ -1,4 +1,4 @@
-/** What the runner of GitHub Actions skips in front of a command, and what nobody sees there. */
+/** What the runner of GitHub Actions skips in front of a command, and what is invisible there. */
 const lead = String.raw`(?:\x1b\[[\d;]*m|[^\p{L}\p{N}\p{P}\p{S}])*`
 const startsCommand = new RegExp(`^(${lead}:)(?=:)`, 'u')
 const mayStartCommand = new RegExp(`^${lead}:?$`, 'u')
@@ -11,15 +11,15 @@ const nothing = '\u200B'
  * `::error::` at the start of a line, and `##[error]` anywhere. JSON stays the same data. The text may come in pieces.
  */
 class CommandBreaker {
-  /** The line that was begun, as far as it decides about what follows. */
+  /** The unfinished line, as far as it decides about what follows. */
   #line = ''
 
   text(piece: string): string {
-    const begun = this.#line.length
+    const shown = this.#line.length
     const lines = (this.#line + piece).split(/(?<=[\r\n])/)
     const last = lines.at(-1) ?? ''
     this.#line = /[\r\n]$/.test(last) ? '' : beginning(last)
-    return lines.map(brokenLine).join('').slice(begun)
+    return lines.map(brokenLine).join('').slice(shown)
   }
 }
 

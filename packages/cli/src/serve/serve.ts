@@ -121,7 +121,7 @@ function rewardRule(value: string): RewardRule {
   return { sampleId: value }
 }
 
-/** Reads `<host>` or `<host>:<port>`; an IPv6 address with a port stands in brackets. */
+/** Reads `<host>` or `<host>:<port>`; an IPv6 address with a port is in brackets. */
 function publicAddress(value: string): { readonly host: string; readonly port?: number } {
   const [, host, port] = /^(\[.+\]|[^:]+):(\d+)$/.exec(value) ?? []
   if (host === undefined) return { host: value }

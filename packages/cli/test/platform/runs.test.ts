@@ -35,7 +35,7 @@ describe.each([
     ])
   })
 
-  it('names the list of this machine when nobody is logged in', async () => {
+  it('names the list of this machine without a login', async () => {
     const { osmosis } = await platformUser({ loggedIn: false })
     const { code, stderr } = await osmosis(`${kind} list`)
     expect(code).not.toBe(0)

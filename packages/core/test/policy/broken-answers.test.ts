@@ -207,6 +207,6 @@ it('a whole message behind its deltas is not said twice', async () => {
   const ask = await startAsking()
   const last = { choices: [{ index: 0, message: { content: 'hello' }, finish_reason: 'stop' }] }
   expect(await ask(hello + data(last))).toBe('hello')
-  const begun = data(chunk({ role: 'assistant', content: '' }))
-  expect(await ask(begun + data(last))).toBe('hello')
+  const opening = data(chunk({ role: 'assistant', content: '' }))
+  expect(await ask(opening + data(last))).toBe('hello')
 })

@@ -1,6 +1,6 @@
 /** A provider of models that the AI SDK has a package for. */
 export interface Provider {
-  /** As it stands in front of the slash. */
+  /** As written in front of the slash. */
   readonly name: string
   readonly package: string
   /** The environment variable with its key, as that package has it. */
@@ -25,7 +25,7 @@ const providers: ReadonlyMap<string, Provider> = new Map(
   ).map(([name, keyVariable]) => [name, { name, package: `@ai-sdk/${name}`, keyVariable }]),
 )
 
-/** Names of the providers that can stand in front of the slash. */
+/** Names of the providers that can be in front of the slash. */
 export const providerNames: readonly string[] = [...providers.keys()]
 
 /**

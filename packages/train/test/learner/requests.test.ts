@@ -239,7 +239,7 @@ const numbers = ['0', '-1', '1.5', '1e30', '-1e30', '1e999', '1e-30', 'NaN', 'In
 const large = ['9'.repeat(400), '9'.repeat(5000), '-9223372036854775809']
 const deep = ['['.repeat(300) + ']'.repeat(300), `${'{"a":'.repeat(300)}1${'}'.repeat(300)}`]
 const others = ['null', 'true', 'false', '{}', '{"a":{}}']
-/** What stands in a place instead; null leaves it out. */
+/** What is in a place instead; null leaves it out. */
 const wrong = fc.oneof(
   fc.constantFrom(null, ...lists, ...words, ...folders, ...numbers, ...large, ...deep, ...others),
   fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.stringify(value)),

@@ -122,7 +122,7 @@ def sequence_gradient(weights, sequence, kind, settings, share, gradient, figure
 
 
 def token_share(kind, settings, sequences):
-    """What each token of a sequence with so many tokens counts."""
+    """What each token of a sequence of that length counts."""
     tokens = sum(len(sequence["places"]) for sequence in sequences)
     if kind == "policy_gradient" and settings["loss"] in ("grpo", "gspo"):
         return lambda own: 1 / (len(sequences) * own)

@@ -237,7 +237,7 @@ it.each(['forward_backward', 'optim_step'] as const)(
     })
     expect(service.sentTo(route)).toHaveLength(3)
     expect(other.version).toBe(0)
-    // A service that says to wait has not begun.
+    // A service that says to wait has not started.
     service.next(route, { status: 503 })
     await other.update(batchOf(sequence), anyDrift)
     expect(other.version).toBe(1)

@@ -25,7 +25,7 @@ export type FoundObject =
   | { readonly kind: 'document' }
   | { readonly kind: 'broken' | 'too large' }
 
-/** An object that has begun. */
+/** An object that is not closed yet. */
 interface OpenObject {
   /** The list that it is in; '' at the top. */
   readonly list: string

@@ -13,7 +13,7 @@ const firstRead = 4096
 /** Values that wait are written together. Bytes. */
 const mostWaiting = 2 ** 20
 
-/** Values that may be more than fit into memory, in a file that nobody else can read and that is gone at the end. */
+/** Values that may be more than fit into memory, in a file that only this user can read and that is deleted at the end. */
 export class SpooledValues {
   readonly #file: string
   readonly #descriptor: number

@@ -132,7 +132,7 @@ export class TinkerModel {
       this.#usage.add({ promptTokens: prompt.length, sampledTokens: ids.length })
       return { ids, logprobs, model }
     } catch (error) {
-      // The service does not notice that nobody waits any more.
+      // The service does not notice that no caller waits any more.
       if (signal.aborted) this.#usage.add({ promptTokens: prompt.length })
       signal.throwIfAborted()
       throw this.#failedSample(error)

@@ -158,8 +158,8 @@ const iban = Object.entries(ibans)
   .map(([length, countries]) => `(?:${countries})\\d\\d(?:[ -]?[A-Z0-9]){${Number(length) - 4}}`)
   .join('|')
 
-/** Folders below those of users that name nobody. */
-const nobody =
+/** Folders below those of users that name no person. */
+const shared =
   /^(?:[<{$%*~[].*|user(?:name)?|you(?:r-?name)?|me|name|root|admin|app|node|ubuntu|debian|runner(?:admin)?|ec2-user|vscode|jovyan|shared|public|default|linuxbrew)$/i
 
 /** In order: a key may contain what looks like the number of a card, and names of keys stand before them. */
@@ -250,12 +250,12 @@ const privacyRules: readonly PrivacyRule[] = [
     name: 'user',
     pattern:
       /(?<keep>(?<![\w.%-])(?:\/(?:mnt\/[a-z]|export|private|var|data))?\/(?:home|Users)\/)[^\s/\\:"'`<>|)]{1,64}/g,
-    holds: (found) => !nobody.test(found),
+    holds: (found) => !shared.test(found),
   },
   {
     name: 'user',
     pattern: /(?<keep>\b[A-Za-z]:[\\/]{1,4}Users[\\/]{1,4})[^\\/:*?"<>|\n]{1,64}(?=[\\/])/gi,
-    holds: (found) => !nobody.test(found),
+    holds: (found) => !shared.test(found),
   },
 ]
 

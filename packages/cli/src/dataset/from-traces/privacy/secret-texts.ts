@@ -27,7 +27,7 @@ export function isAssignedSecret(found: string, keep: string, after: string): bo
   // As in files of variables: any word may be a value there.
   const isVariable = /^[A-Z][A-Z0-9_]*=["']?$/.test(keep)
   const isName = !isVariable && /^[\p{L}_$]+$/u.test(found)
-  // A sentence goes on: "Password: must have eight letters".
+  // A sentence continues: "Password: must have eight letters".
   const isSentence = !isQuoted && isWord(found) && /^[ ,;.]+\p{L}/u.test(after)
   if (/pwd/i.test(name)) return keep.includes('=') && !/^[/~.]/.test(found)
   if (/passw|passphrase|passcode/i.test(name)) return !isSentence
