@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-import { runDefaults, testDefaults } from './vitest.shared.ts'
+import { filesWithTag, runDefaults, testDefaults } from './vitest.shared.ts'
 
 // Kept out of `pnpm test`: some hundred commands, each a process of its own.
 export default defineConfig({
@@ -9,6 +9,6 @@ export default defineConfig({
     ...runDefaults,
     name: 'documents',
     include: ['test/documents/*.test.ts'],
-    exclude: ['**/*.nightly.test.ts'],
+    exclude: filesWithTag('nightly', 'all'),
   },
 })

@@ -1,12 +1,12 @@
 import { defineConfig } from 'vitest/config'
 
-import { newestProject, runDefaults } from './vitest.shared.ts'
+import { filesWithTag, newestProject, onlyTagged, runDefaults } from './vitest.shared.ts'
 
 // Kept out of `test:slow` as well, so that a change is tested within twenty minutes: long tests of what other tests
 // touch too.
 export default defineConfig({
   test: {
     ...runDefaults,
-    projects: [newestProject({ include: ['{packages,test}/**/*.nightly.test.ts'] })],
+    projects: [newestProject({ include: filesWithTag('nightly'), ...onlyTagged('nightly') })],
   },
 })

@@ -1,7 +1,8 @@
+import { globSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 
-import type { Plugin, TestProjectInlineConfiguration } from 'vitest/config'
+import type { Plugin, TestProjectInlineConfiguration, TestTagDefinition } from 'vitest/config'
 
 import { TestSummary } from './vitest.summary.ts'
 
@@ -12,8 +13,15 @@ declare module 'vitest' {
   }
 }
 
+/** Cases that `pnpm test` leaves out: `it('…', { tags: 'slow' }, …)`, or `// @module-tag slow` for all of a file. */
+const tags: TestTagDefinition[] = [
+  { name: 'slow', description: 'kills, loads and full tables, which `test:slow` runs' },
+  { name: 'nightly', description: 'the longest, which `test:nightly` runs' },
+]
+
 /** Settings that all tests share. No test depends on the speed of the machine, so the limits only end what hangs. */
 export const testDefaults = {
+  tags,
   // Two more than cores, because many tests wait: for timers, connections and processes. Projects do
   // not inherit this from the root.
   maxWorkers: availableParallelism() + 2,
@@ -39,6 +47,23 @@ export const runDefaults = {
   maxWorkers: testDefaults.maxWorkers,
   // Vitest picks a terser reporter when it thinks an agent is reading; keep one format.
   reporters: ['default' as const, new TestSummary()],
+}
+
+/**
+ * The test files that have cases with a tag. Vitest would load every file to find them.
+ *
+ * @param part - `all` for those whose every case has it
+ */
+export function filesWithTag(tag: 'slow' | 'nightly', part?: 'all'): string[] {
+  const forms = [`// @module-tag ${tag}\n`, ...(part === 'all' ? [] : [`tags: '${tag}'`])]
+  return globSync('{packages,test}/**/*.test.ts', { exclude: ['**/node_modules/**'] }).filter(
+    (file) => forms.some((form) => readFileSync(pathTo(file), 'utf8').includes(form)),
+  )
+}
+
+/** Vitest reads this setting from projects, although their type does not have it. */
+export function onlyTagged(expression: string): object {
+  return { tagsFilter: [expression] }
 }
 
 /** Tests on the newest release of each framework. */

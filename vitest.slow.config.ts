@@ -1,6 +1,12 @@
 import { defineConfig } from 'vitest/config'
 
-import { lowestProject, newestProject, runDefaults } from './vitest.shared.ts'
+import {
+  filesWithTag,
+  lowestProject,
+  newestProject,
+  onlyTagged,
+  runDefaults,
+} from './vitest.shared.ts'
 
 // Kept out of `pnpm test`: tests of many processes, of kills and of loads, and all tests of the adapters on
 // the lowest supported version of each framework.
@@ -8,7 +14,7 @@ export default defineConfig({
   test: {
     ...runDefaults,
     projects: [
-      newestProject({ include: ['{packages,test}/**/*.slow.test.ts'] }),
+      newestProject({ include: filesWithTag('slow'), ...onlyTagged('slow') }),
       lowestProject({
         include: ['packages/{openai-agents,strands,ai-sdk,langchain,mastra}/test/**/*.test.ts'],
       }),

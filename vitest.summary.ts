@@ -34,8 +34,8 @@ function printSkipped(modules: readonly TestModule[]): void {
   const needs = new Map<string, number>()
   for (const module of modules) {
     for (const test of module.children.allTests('skipped')) {
-      const need = /\(needs ([^)]+)\)/.exec(test.fullName)?.[1] ?? 'another version or platform'
-      needs.set(need, (needs.get(need) ?? 0) + 1)
+      const need = /\(needs ([^)]+)\)/.exec(test.fullName)?.[1]
+      if (need !== undefined) needs.set(need, (needs.get(need) ?? 0) + 1)
     }
   }
   if (needs.size === 0) return

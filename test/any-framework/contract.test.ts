@@ -1,8 +1,8 @@
 import { runAdapterContract } from '@osmosis/testing'
 import { beforeEach, describe, it, vi } from 'vitest'
 
-import { langGraph } from './agents/langgraph-agent.ts'
-import { openaiStream } from './agents/openai-agent.ts'
+import { langGraph, langGraphStream } from './agents/langgraph-agent.ts'
+import { openai, openaiStream } from './agents/openai-agent.ts'
 import { overFetch } from './over-fetch.ts'
 
 // LangChain advises to upgrade when it reads a call that was cut off.
@@ -10,7 +10,6 @@ beforeEach(() => {
   vi.spyOn(console, 'warn').mockImplementation(() => {})
 })
 
-// The other way to ask each framework is in contract.slow.test.ts.
 runAdapterContract({ describe, it }, 'openai, streamed', overFetch(openaiStream))
 runAdapterContract(
   { describe, it },
@@ -19,3 +18,15 @@ runAdapterContract(
     'empties-malformed-arguments': 'a graph takes such a turn for one without tool calls, and ends',
   }),
 )
+
+describe('the other way to ask each framework', { tags: 'slow' }, () => {
+  const many = { concurrentRollouts: 20 }
+  runAdapterContract({ describe, it }, 'openai, whole answers', { ...overFetch(openai), ...many })
+  runAdapterContract({ describe, it }, 'LangGraph.js, stream', {
+    ...overFetch(langGraphStream, {
+      'never-runs-cut-calls':
+        'ChatOpenAI completes arguments that were cut off when it streams; OsmosisChatModel does not',
+    }),
+    ...many,
+  })
+})

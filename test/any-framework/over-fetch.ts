@@ -17,7 +17,7 @@ export function overFetch(
       'grades-wrong-output': 'the loop of the test has no structured output',
       ...exempt,
     },
-    // contract.slow.test.ts runs more.
+    // the slow tests run more.
     concurrentRollouts: 5,
   }
 }

@@ -14,9 +14,10 @@ import {
   installedFrameworks,
   makeWorkspaces,
   manifestOf,
+  problemsOf,
 } from './scaffolds.ts'
 
-const [first] = installedFrameworks
+const [first, ...others] = installedFrameworks
 
 makeWorkspaces()
 
@@ -54,3 +55,21 @@ it('correcting the instructions as the failing transcript suggests gives a bette
   expect(compared).toMatch(/^Better by /m)
   expect(compared).not.toContain('No row differs')
 })
+
+it.each(others)(
+  'a new workspace of %s has failing rows to look at, and to correct',
+  { tags: 'nightly' },
+  async (framework) => {
+    expect(await followAdvice(framework)).toMatchObject(countsOfShop)
+    expect(await correctInstructions(framework)).toMatch(/^Better by /m)
+  },
+)
+
+// Only loops have other files; the modules of the other frameworks are run above.
+it.each([first, 'agent-loop'] as const)(
+  'a new workspace of %s has nothing to be found by checks',
+  { tags: 'nightly' },
+  async (name) => {
+    expect(await problemsOf(name)).toEqual([])
+  },
+)

@@ -1,14 +1,16 @@
 import path from 'node:path'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 
 import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { readDataset } from '@osmosis/eval'
 import { FakeOsmosis, type FakeModel } from '../kit/trainers/index.ts'
 import { tokenAnswer } from '../kit/index.ts'
-import { expect, it } from 'vitest'
-
+import { expect, it, onTestFinished } from 'vitest'
 import * as openDoor from '../../examples/train/main.ts'
 import { policy as untrained } from '../../examples/train/untrained.ts'
-import { root } from './command.ts'
+
+import { root, run } from './command.ts'
 
 /** Reads the note, and says what it reads. */
 const reader: FakeModel = (body) => {
@@ -19,7 +21,6 @@ const reader: FakeModel = (body) => {
   return tokenAnswer(body, { content: null, tool_calls: toolCalls })
 }
 
-// The training itself, and what it leaves to be read, is in train.slow.test.ts.
 it.each([
   { name: 'that reads the note opens each door', model: reader, least: 1, most: 1 },
   {
@@ -45,3 +46,41 @@ it.each([
     expect(mean).toBeLessThanOrEqual(most)
   },
 )
+
+const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
+  scripts: { 'demo:train': string }
+}
+
+it(
+  'an agent learns while one watches, and the runs before and after are there to be read',
+  { tags: 'slow', timeout: 600_000 },
+  async () => {
+    const output = mkdtempSync(path.join(tmpdir(), 'osmosis-train-'))
+    onTestFinished(() => rmSync(output, { recursive: true }))
+    const [command = '', ...args] = scripts['demo:train'].split(' ')
+    args.push('--iterations', '10', '--output', output)
+    const { code, stdout, stderr } = await run(command, args)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+
+    const rewards = [...stdout.matchAll(/^ +(\d+) +([01]\.\d\d)  [█▏▎▍▌▋▊▉]/gm)].map(toFigures)
+    expect(rewards.map(([iteration]) => iteration)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    expect(rewards[0]?.[1]).toBeLessThan(0.35)
+    expect(rewards.at(-1)?.[1]).toBeGreaterThan(0.7)
+    expect(stdout).not.toContain('\u001B')
+    expect(stdout).toMatch(/^Better by 0\.\d+, with 95 % confidence/m)
+
+    const conversations = [...stdout.matchAll(/npx osmosis (eval show .*)$/gm)]
+    const [before = '', after = ''] = await Promise.all(
+      conversations.map(async ([, words = '']) => (await run('osmosis', words.split(' '))).stdout),
+    )
+    expect(conversations).toHaveLength(2)
+    expect(before).toMatch(/^\d+\.\d  reward 0, not passed/m)
+    expect(after).toMatch(/^\d+\.\d  reward 1, passed/m)
+    expect(after).toContain('→ read_note()')
+    expect(stdout).toContain(`npx osmosis eval view --output ${output}\n`)
+  },
+)
+
+function toFigures([, iteration, reward]: RegExpMatchArray): [number, number] {
+  return [Number(iteration), Number(reward)]
+}

@@ -10,7 +10,14 @@ import {
 import { LocalBackend } from '@osmosis/server/execution'
 import type { GradingOutcome, WorkflowOutcome } from '@osmosis/protocol'
 import type { ChatMessage } from '@osmosis/core/policy'
-import type { PolicyServer, ReceivedRequest } from '@osmosis/testing'
+import {
+  contractRules,
+  runAdapterContract,
+  type AdapterUnderTest,
+  type PolicyServer,
+  type ReceivedRequest,
+} from '@osmosis/testing'
+import { describe, inject, it } from 'vitest'
 
 /** A rollout whose policy is `server`. */
 export function rolloutOn(
@@ -84,6 +91,20 @@ export async function execute(
   )
   if (finished === undefined) throw new Error('the workflow never finished')
   return { workflow: finished, grading }
+}
+
+/**
+ * Tests with many rollouts that an adapter keeps them apart. That does not depend on the version of the framework, so the
+ * lowest version runs 20.
+ */
+export function separatesRollouts(name: string, adapter: AdapterUnderTest, many: number): void {
+  const concurrentRollouts = inject('lowestFrameworks') ? 20 : many
+  const runner = { describe, it }
+  const onlySeparation = (rule: string, body: () => Promise<void>): void => {
+    if (rule === contractRules['never-crosses']) runner.it(rule, { timeout: 600_000 }, body)
+  }
+  const separation = { describe, it: Object.assign(onlySeparation, { skip: () => {} }) }
+  runAdapterContract(separation, name, { ...adapter, concurrentRollouts })
 }
 
 function toWorkflowClass(

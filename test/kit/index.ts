@@ -7,10 +7,21 @@ export {
   rolloutOn,
   sampleIds,
   sampleOf,
+  separatesRollouts,
   type ExecuteOptions,
 } from './adapter-rollouts.ts'
 export { addressForms, type AddressForm } from './address-forms.ts'
-export { calculatorMigration, printedBy } from './calculator-migration.ts'
+export {
+  calculatorAnswers,
+  calculatorRequest,
+  isNewestVersion,
+  printedBy,
+  runExampleContract,
+  runMigrationContract,
+  showExamples,
+  testPeerRange,
+  versionIn,
+} from './adapter-examples.ts'
 export { countAlive } from './count-alive.ts'
 export { freePort } from './free-port.ts'
 export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fake-controller.ts'

@@ -48,6 +48,21 @@ it('a folder holds at most eight source files, but for those that are listed', (
   expect(Object.keys(largeFolders).filter((folder) => !names.has(folder))).toEqual([])
 })
 
+// The steps of these tests load only the files in which they find it.
+it('a test that is slow or nightly has its tag as a word in its own file', () => {
+  const lines = globSync(
+    ['packages/*/test/**/*.ts', 'test/{examples,training,any-framework,any-server,kit}/**/*.ts'],
+    { cwd: root, exclude: ['**/node_modules/**'] },
+  ).flatMap((file) => {
+    const text = readFileSync(path.join(root, file), 'utf8')
+    const tags = text.match(/^.*(?:\btags:.*\b(?:slow|nightly)\b|@module-tag).*$/gm) ?? []
+    return tags.map((line) => `${file}: ${line}`)
+  })
+  const isFound = /\.test\.ts: (?:.*\btags: '(?:slow|nightly)'|\/\/ @module-tag (?:slow|nightly)$)/
+  expect(lines.length).toBeGreaterThan(100)
+  expect(lines.filter((line) => !isFound.test(line))).toEqual([])
+})
+
 it('an exported type has a name of its own', () => {
   const declared = new Map<string, string[]>()
   for (const [file, text] of sources) {

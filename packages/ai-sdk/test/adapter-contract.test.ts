@@ -1,4 +1,5 @@
 import { runAdapterContract } from '@osmosis/testing'
+import { separatesRollouts } from '../../../test/kit/index.ts'
 import { describe, it } from 'vitest'
 
 import { agentClass, generating, streaming } from './contract-agents.ts'
@@ -15,4 +16,8 @@ runAdapterContract({ describe, it }, 'OsmosisToolLoopAgent without streams', {
 runAdapterContract({ describe, it }, 'streamText without streams', {
   ...streaming,
   ...withoutStreams,
+})
+
+describe('many rollouts', { tags: 'slow' }, () => {
+  separatesRollouts('streamText', streaming, 200)
 })

@@ -1,14 +1,20 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { fault, type PolicyServer, type Reply, startPolicyServer } from '@osmosis/testing'
-import { callAdd, execute, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
+import {
+  callAdd,
+  execute,
+  isNewestVersion,
+  messagesOf,
+  rolloutOn,
+  sampleOf,
+} from '../../../test/kit/index.ts'
 import { generateText, streamObject, streamText, ToolLoopAgent } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
 import { MultiplyGrader } from './examples/multiply.ts'
 import { loops, tools } from './rollout.ts'
-import { isNewestSdk } from './running-sdk.ts'
 
 const agent = async (): Promise<string> => {
   const policyAgent = new OsmosisToolLoopAgent({ id: 'agent', model: rolloutModel(), tools })
@@ -94,7 +100,7 @@ describe.each(Object.entries(ways))('%s', (_way, run) => {
   )
 })
 
-test.runIf(isNewestSdk)('streamRetries do not sample the policy a second time', async () => {
+test.runIf(isNewestVersion())('streamRetries do not sample the policy a second time', async () => {
   await using server = await startPolicyServer(() => fault.on(half, { cutAfterBytes: 700 }))
   const { workflow } = await execute(server, async () => {
     const options = { model: rolloutModel(), prompt: 'go', streamRetries: 2 }

@@ -1,9 +1,8 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
+import { versionIn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
-
-import { versionOf } from './running-sdk.ts'
 
 // Puts the previous release of the SDK where the adapter looks for `ai`.
 const hooks = `
@@ -24,6 +23,6 @@ test('an older version of the SDK is named, and what to install instead', async 
   expect(JSON.parse(stdout)).toEqual({
     name: 'OsmosisError',
     code: 'invalid_config',
-    message: `@osmosis/ai-sdk needs version 7 of the AI SDK, and ai ${versionOf('ai-previous')} is installed. Install it: npm install ai@7`,
+    message: `@osmosis/ai-sdk needs version 7 of the AI SDK, and ai ${versionIn('../node_modules/ai-previous', import.meta.url)} is installed. Install it: npm install ai@7`,
   })
 })

@@ -1,10 +1,10 @@
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '../../../test/kit/index.ts'
+import { isNewestVersion, rolloutOn, testPeerRange, versionIn } from '../../../test/kit/index.ts'
 import { generateText, wrapLanguageModel } from 'ai'
 import { expect, test } from 'vitest'
 
-import { readJson, sdkVersion, versionOf } from './running-sdk.ts'
+const sdk = isNewestVersion() ? 'ai' : 'ai-lowest'
 
 test('the adapter runs on the version of the SDK that this project is for', async () => {
   await using server = await startPolicyServer(['hi'])
@@ -22,12 +22,7 @@ test('the adapter runs on the version of the SDK that this project is for', asyn
     })
     await generateText({ model, prompt: 'hello' })
   })
-  expect(userAgent).toContain(`ai/${sdkVersion}`)
+  expect(userAgent).toContain(`ai/${versionIn(`../node_modules/${sdk}`, import.meta.url)}`)
 })
 
-test('the two versions are the ends of the peer range', () => {
-  const { peerDependencies } = readJson('../package.json') as { peerDependencies: object }
-  const lowest = versionOf('ai-lowest')
-  expect(peerDependencies).toEqual({ ai: `^${lowest}` })
-  expect(versionOf('ai')).not.toBe(lowest)
-})
+testPeerRange(import.meta.url, 'ai', (lowest) => `^${lowest}`)

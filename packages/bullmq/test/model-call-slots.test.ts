@@ -67,3 +67,13 @@ it('starts no call while Redis is unreachable, and continues afterwards', async 
   await call
   expect(began).toHaveBeenCalledOnce()
 })
+
+it('keeps the slot of a long call', { tags: 'slow' }, async () => {
+  const redis = await startRedis()
+  // Long enough that a busy machine renews it in time.
+  const holdMs = 6_000
+  const { slots } = slotsOf(redis, { limit: 1, holdMs })
+  await slots.begin({ endpoint, signal: never })
+  const second = slots.begin({ endpoint, signal: never })
+  await expect(Promise.race([second, sleep(holdMs * 1.5, 'waits')])).resolves.toBe('waits')
+})

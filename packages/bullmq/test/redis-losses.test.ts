@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { LocalBackend } from '@osmosis/server/execution'
 import { startRolloutWorker } from '@osmosis/bullmq'
 import { RolloutQueue } from '@osmosis/bullmq/records'
@@ -83,4 +85,90 @@ it('closes servers and workers although Redis was killed', async () => {
   await redis.kill()
   const closing = Promise.all([queue.close(), worker.close(AbortSignal.abort())])
   await expect(closing).resolves.toBeDefined()
+})
+
+it(
+  'loses nothing when Redis is killed and restarted with AOF while rollouts run and wait',
+  { tags: 'slow' },
+  async () => {
+    const redis = await startRedis({ aof: true })
+    const queue = await RolloutQueue.open({ url: redis.url })
+    onTestFinished(async () => queue.close())
+    const delivered = deliverInto(queue)
+    const answer = Promise.withResolvers<string>()
+    await using policy = await startPolicyServer(async () => answer.promise)
+    await startWorker(redis, { concurrency: 10 })
+    await startWorker(redis, { concurrency: 10 })
+    const ids = Array.from({ length: 30 }, (_, n) => `k-${n}`)
+    for (const id of ids) {
+      const asked = { ...request, rolloutId: id, chatCompletionsUrl: policy.url }
+      await queue.accept(entry({ id, request: asked }))
+    }
+    await policy.waitForRequest(19)
+    await redis.kill()
+    // Their outcomes wait for longer than a worker may be silent.
+    answer.resolve('yes')
+    await sleep(lockDurationMs + 500)
+    await redis.restart()
+
+    await expect
+      .poll(() => delivered.toSorted())
+      .toEqual(ids.map((id) => `${id} success`).toSorted())
+    expect(
+      policy.requests.map(({ headers }) => String(headers['x-rollout-id'])).toSorted(),
+    ).toEqual(ids.toSorted())
+  },
+)
+
+it(
+  'ends a rollout whose outcome waited too long for Redis, without a second execution',
+  { tags: 'slow' },
+  async () => {
+    const redis = await startRedis({ aof: true })
+    const queue = await RolloutQueue.open({ url: redis.url })
+    onTestFinished(async () => queue.close())
+    const answer = Promise.withResolvers<string>()
+    await using policy = await startPolicyServer(async () => answer.promise)
+    await startWorker(redis, { patienceMs: 300 })
+    await queue.accept(entry({ request: { ...request, chatCompletionsUrl: policy.url } }))
+    const call = await policy.waitForRequest(0)
+    await redis.kill()
+    answer.resolve('yes')
+    await call.closed
+    await sleep(1_500)
+    await redis.restart()
+    await expect
+      .poll(async () => (await queue.record('r1').catch(() => undefined))?.errorMessage)
+      .toBe('the worker was lost; the samples of the rollout were in it, so they are not graded')
+    expect(policy.requests).toHaveLength(1)
+  },
+)
+
+it('runs 100 rollouts while all events and messages are lost', { tags: 'slow' }, async () => {
+  const redis = await startRedis()
+  const queue = await RolloutQueue.open({ url: redis.url })
+  onTestFinished(async () => queue.close())
+  const delivered = deliverInto(queue)
+  await using policy = await startPolicyServer(() => 'yes')
+  await startWorker(redis)
+  await startWorker(redis)
+  const client = lookInto(redis)
+  const over = new AbortController()
+  const cutting = (async () => {
+    while (!over.signal.aborted) {
+      await client.xtrim('osmosis:rollouts:events', 'MAXLEN', 0)
+      await client.xtrim('osmosis:results:events', 'MAXLEN', 0)
+      await client.client('KILL', 'TYPE', 'pubsub')
+      await sleep(5)
+    }
+  })()
+  const ids = Array.from({ length: 100 }, (_, n) => `t-${n}`)
+  for (const id of ids) {
+    const asked = { ...request, rolloutId: id, chatCompletionsUrl: policy.url }
+    await queue.accept(entry({ id, request: asked }))
+  }
+  await expect.poll(() => delivered.toSorted()).toEqual(ids.map((id) => `${id} success`).toSorted())
+  over.abort()
+  await cutting
+  expect(policy.requests).toHaveLength(100)
 })

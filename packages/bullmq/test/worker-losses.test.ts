@@ -1,7 +1,7 @@
 import { withPrograms } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
-import { openQueue } from './queue-under-test.ts'
+import { openQueue, entry, request, storedWorkflow } from './queue-under-test.ts'
 import { add, startHolding, startWorker } from './worker-processes.ts'
 
 const { it } = withPrograms('redis-server')
@@ -37,3 +37,78 @@ it('runs a rollout elsewhere when its worker is killed, but fails it if it had c
   }
   expect(policy.asked()).toEqual([...asked, ...unasked])
 })
+
+it('fails a rollout that ends two workers, and others continue', { tags: 'slow' }, async () => {
+  const { queue, redis } = await openQueue()
+  const policy = await startHolding(() => false)
+  for (const act of ['kills its worker', 'blocks for good']) {
+    const id = act.replaceAll(' ', '-')
+    await add(queue, id, act, { policy })
+    const workers = [await startWorker(redis)]
+    await expect.poll(async () => (await queue.record(id))?.status).toBe('running')
+    workers.push(await startWorker(redis))
+    await expect.poll(async () => queue.record(id)).toMatchObject({ run: 2, status: 'running' })
+    workers.push(await startWorker(redis))
+    await expect
+      .poll(async () => (await queue.record(id))?.errorMessage)
+      .toBe(
+        'the worker was lost; it is the second worker that was lost while it executed this rollout',
+      )
+    await add(queue, `after-${id}`, 'asks', { policy })
+    await expect.poll(async () => (await queue.record(`after-${id}`))?.status).toBe('success')
+    expect(policy.asked()).not.toContain(id)
+    for (const worker of workers) await worker.end()
+  }
+})
+
+it('ignores a worker that was stopped for longer than its lock', { tags: 'slow' }, async () => {
+  const { queue, redis } = await openQueue()
+  const policy = await startHolding((id) => id === 'asked')
+  const gate = await startHolding(() => true)
+  const zombie = await startWorker(redis)
+  await add(queue, 'asked', 'asks', { policy })
+  await add(queue, 'unasked', 'passes a gate', { policy, gate })
+  await Promise.all([policy.waitForRequest(0), gate.waitForRequest(0)])
+  zombie.kill('SIGSTOP')
+  await startWorker(redis)
+  await expect
+    .poll(async () => queue.record('unasked'))
+    .toMatchObject({ status: 'success', run: 2 })
+  await expect.poll(async () => (await queue.record('asked'))?.status).toBe('failure')
+
+  // The answer that it waited for has arrived when it continues.
+  policy.release()
+  gate.release()
+  zombie.kill('SIGCONT')
+  await expect.poll(async () => (await queue.workers()).map(({ active }) => active)).toEqual([0, 0])
+  expect(await queue.record('asked')).toMatchObject({ status: 'failure', run: 2, reward: null })
+  expect(await queue.record('unasked')).toMatchObject({ status: 'success', calls: 1 })
+  expect(policy.asked()).toEqual(['asked', 'unasked'])
+
+  await add(queue, 'next', 'asks', { policy })
+  await expect.poll(async () => (await queue.record('next'))?.status).toBe('success')
+})
+
+it(
+  'fails a grading that waited for its server in a worker that was killed',
+  { tags: 'slow' },
+  async () => {
+    const { queue, redis } = await openQueue()
+    const policy = await startHolding(() => false)
+    const worker = await startWorker(redis)
+    const asked = { ...request, chatCompletionsUrl: policy.url }
+    await queue.accept(
+      entry({ request: { ...asked, initialMessages: [{ role: 'user', content: 'asks' }] } }),
+    )
+    await expect.poll(async () => (await queue.record('r1'))?.status).toBe('grading')
+    await worker.end()
+    await expect
+      .poll(async () => queue.record('r1'))
+      .toMatchObject({
+        status: 'failure',
+        errorMessage:
+          'the worker was lost; the samples of the rollout were in it, so they are not graded',
+      })
+    expect((await storedWorkflow(queue, 'r1'))?.outcome.status).toBe('success')
+  },
+)

@@ -1,3 +1,4 @@
+// @module-tag nightly
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 

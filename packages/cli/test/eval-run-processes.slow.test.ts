@@ -1,3 +1,4 @@
+// @module-tag slow
 import { chmodSync, existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 

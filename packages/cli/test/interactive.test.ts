@@ -47,3 +47,40 @@ describe('osmosis test --interactive, in a terminal', () => {
     expect((await session.ended).code).toBe(0)
   })
 })
+
+describe('osmosis test --interactive, in a terminal', { tags: 'slow' }, () => {
+  it('continues without stops, starts with the row of the flag, and explains its commands', async () => {
+    const session = startInTerminal([...command, '--row', '3'])
+    await session.until('[system] Add.\n[user] 1 and 1\n')
+    await session.until('> ')
+    session.type('what\n')
+    expect(await session.until('> ')).toBe(`what\nUnknown command: what\n${commands}> `)
+    session.type('t\n')
+    expect(await session.until('> ')).toBe('t\nTools: \n  add: Add two numbers\n> ')
+    session.type('c\n')
+    expect(await session.until('Finish reason: stop\n')).toContain(
+      '--- Turn 2 ---\n[assistant] 2\n',
+    )
+    session.type('\n')
+    await session.until(select)
+    session.type('9\n')
+    expect(await session.until(select)).toBe(`9\nInvalid row index: 9. Valid range: 0-3\n${select}`)
+    session.type('x\n')
+    expect(await session.until(select)).toBe(
+      `x\nPlease enter a valid row number or 'q' to quit.\n${select}`,
+    )
+    session.type('\u0004')
+    expect((await session.ended).code).toBe(0)
+  })
+
+  it('shows a policy that fails', async () => {
+    const session = startInTerminal([...command, '--row', '1'])
+    expect(await session.until('> ')).toContain(
+      '--- Turn 1 ---\nThe policy answered 500: {"error":{"message":"no two numbers"',
+    )
+    session.type('q\n')
+    await session.until(select)
+    session.type('q\n')
+    expect((await session.ended).code).toBe(0)
+  })
+})

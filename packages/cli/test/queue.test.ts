@@ -1,8 +1,13 @@
-import { startRedis, withPrograms } from '../../../test/kit/index.ts'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { startRedis, withPrograms, FakeController, post } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { inWorkspace, run as osmosis, sendRow } from './in-process.ts'
-import { echo, startFront, startWorker } from './queue-commands.ts'
+import { inWorkspace, run as osmosis, sendRow, readResults } from './in-process.ts'
+import { echo, startFront, startWorker, listening } from './queue-commands.ts'
+import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 inWorkspace()
 
@@ -43,5 +48,204 @@ withPrograms('redis-server').describe('over a queue', () => {
       /^error: The Redis of the queue at redis:\/\/127\.0\.0\.1:1 does not answer/,
     )
     expect(stderr).not.toContain('secret')
+  })
+})
+
+const calling = 'rollouts/calling/main.ts'
+
+withPrograms('redis-server').describe('over a queue', { tags: 'nightly' }, () => {
+  it('a server takes back the limit that another has set', async () => {
+    const redis = await startRedis({ aof: true })
+    const queue = ['--redis', redis.url]
+    const { command: limited } = await startFront([echo, ...queue, '--max-rollouts', '1'])
+    const [{ command: front, url }, worker] = await Promise.all([
+      startFront([echo, ...queue, '--max-rollouts', 'none']),
+      startWorker([echo, ...queue]),
+    ])
+    const sent = await sendRow(url)
+    expect(sent.code).toBe(0)
+    for (const { child } of [limited, front, worker]) child.kill('SIGTERM')
+    for (const { finished } of [limited, front, worker]) await finished
+  })
+
+  it('both say at their start that a Redis may lose what it was given, and a server that it does not report ownership', async () => {
+    const redis = await startRedis({ config: { 'maxmemory-policy': 'allkeys-lru' } })
+    const queue = ['--redis', redis.url]
+    const environment = { OSMOSIS_ROLLOUT_OTLP_ENDPOINT: 'http://127.0.0.1:9' }
+    const front = startOsmosis(['serve', echo, ...queue, '--port', '0'], environment)
+    const started = [front, await startWorker([echo, ...queue])]
+    for (const command of started) {
+      await command.printed(/evicts keys when its memory is full/)
+      command.child.kill('SIGTERM')
+      const { stderr } = await command.finished
+      expect(stderr).toContain(`The Redis at ${redis.url} has no append-only file`)
+      expect(stderr).toContain('(allkeys-lru)')
+    }
+    // No server owns a rollout.
+    expect((await front.finished).stderr).toContain('ownership is not reported')
+  })
+
+  it('a worker of other code leaves rollouts to one of theirs, and both sides say so', async () => {
+    const redis = await startRedis()
+    await using controller = await new FakeController().start()
+    const queue = ['--redis', redis.url]
+    const [older, newer] = [{ OSMOSIS_CODE_VERSION: 'old' }, { OSMOSIS_CODE_VERSION: 'new' }]
+    const old = await startWorker([calling, ...queue], older)
+    const { command, url } = await startFront([calling, ...queue], newer)
+    await command.printed(
+      /code new: no worker yet, rollouts wait for one; 1 worker with other code/,
+    )
+    await post(`${url}/rollout`, controller.rolloutBody())
+    await old.printed(/"code":"new","own_code":"old".*accepted for other code/)
+    expect(controller.events).toEqual([])
+    await startWorker([calling, ...queue], newer)
+    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+  })
+
+  it('a worker finishes its rollouts on shutdown, and a second signal ends it immediately', async () => {
+    const redis = await startRedis()
+    await using controller = await new FakeController().start()
+    controller.hanging = true
+    const queue = ['--redis', redis.url]
+    const { url } = await startFront([calling, ...queue])
+    const worker = await startWorker([calling, ...queue])
+    await post(`${url}/rollout`, controller.rolloutBody())
+    await controller.until(() => controller.events.includes('policy call'))
+    worker.child.kill('SIGTERM')
+    await worker.printed(/signal received: shutting down/)
+    expect(controller.openPolicyCalls).toBe(1)
+    worker.child.kill('SIGTERM')
+    expect(await worker.finished).toMatchObject({ code: 143 })
+  })
+
+  it('rollouts that outlast the drain of their worker, which counts them, fail when they have asked the policy', async () => {
+    const redis = await startRedis()
+    await using controller = await new FakeController().start()
+    controller.hanging = true
+    const queue = ['--redis', redis.url]
+    const { url } = await startFront([calling, ...queue])
+    const work = [calling, ...queue, '--lock-duration', '2']
+    const worker = await startWorker([...work, '--drain-timeout', '0.1', '--port', '0'])
+    const [, workerUrl = ''] = await worker.printed(listening)
+    await post(`${url}/rollout`, controller.rolloutBody())
+    await controller.until(() => controller.events.includes('policy call'))
+    for (const place of [url, workerUrl]) {
+      const figures = await (await fetch(`${place}/metrics`)).text()
+      expect(figures).toMatch(/^osmosis_rollouts_in_flight 1$/m)
+    }
+    await startWorker(work)
+    worker.child.kill('SIGTERM')
+    const lost = {
+      status: 'failure',
+      err_message: expect.stringContaining('after 1 model call'),
+      // What an evaluation runs again.
+      extra_fields: { lost_with: 'worker_lost' },
+    }
+    expect(await controller.bodies()).toMatchObject([lost, lost])
+    expect(await worker.finished).toMatchObject({ code: 0 })
+  })
+
+  it('a worker runs user code in processes of its own, and answers for its health and its figures', async () => {
+    const redis = await startRedis()
+    const flags = ['--concurrency', '6', '--workers', '2', '--port', '0']
+    const worker = await startWorker([echo, '--redis', redis.url, ...flags])
+    const [, url = ''] = await worker.printed(listening)
+    expect(await (await fetch(`${url}/health`)).json()).toMatchObject({
+      status: 'ok',
+      concurrency: { max_concurrent: 6, queued: 0, running: 0 },
+      lifecycle: { accepting_rollouts: true, active_rollouts: 0 },
+    })
+    const figures = await (await fetch(`${url}/metrics`)).text()
+    expect(figures).toMatch(/^osmosis_rollout_slots 6$/m)
+    expect(figures).toMatch(/^osmosis_workers 2$/m)
+  })
+
+  it('servers and workers of a queue with a password and a file of keys understand one another', async () => {
+    const redis = await startRedis({ config: { requirepass: 'the-password' } })
+    await using controller = await new FakeController().start()
+    const keys = path.join(temporaryFolder(), 'keys')
+    writeFileSync(keys, `${Buffer.alloc(32, 1).toString('base64')}\n`)
+    const env = { OSMOSIS_REDIS_PASSWORD: 'the-password', OSMOSIS_QUEUE_KEY_FILE: keys }
+    const queue = ['--redis', redis.url]
+    const front = startOsmosis(['serve', calling, '--port', '0', ...queue], env)
+    const [, url = ''] = await front.printed(listening)
+    const worker = startOsmosis(['worker', calling, ...queue], env)
+    await worker.printed(/Taking rollouts/)
+    await post(`${url}/rollout`, controller.rolloutBody())
+    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+  })
+
+  it('an evaluation says that the workers of a queue do not get its variables, and that there are none yet', async () => {
+    const redis = await startRedis()
+    const root = temporaryWorkspace({
+      'osmosis.toml': `[queue]\nredis = "${redis.url}"\n`,
+      'configs/eval/echo.toml': evalConfig(
+        'echo',
+        '[env]\nLEVEL = "1"\n\n[secrets]\nrequired = []\n',
+      ),
+    })
+    const args = [
+      'eval',
+      'run',
+      'configs/eval/echo.toml',
+      '--policy',
+      'policies/echo.ts',
+      '--dry-run',
+    ]
+    const [over, here] = await Promise.all([
+      osmosis(args, {}, root),
+      osmosis([...args, '--workers', '1'], {}, root),
+    ])
+    const variables =
+      'warning: [env] and [secrets] of the config do not reach the workers of a queue'
+    expect([over.code, here.code]).toEqual([0, 0])
+    expect(over.stderr).toContain(variables)
+    expect(over.stderr).toContain('16 concurrently: no worker of the queue has this code yet')
+    expect(here.stderr).not.toContain(variables)
+    expect(here.stderr).not.toContain('queue')
+  })
+
+  it('the policy of an evaluation listens where --policy-host says, and its password is stored nowhere', async () => {
+    const redis = await startRedis({ config: { requirepass: 'the-password' } })
+    const address = redis.url.replace('//', '//:the-password@')
+    const root = temporaryWorkspace({ 'osmosis.toml': `[queue]\nredis = "${address}"\n` })
+    // Connects nowhere else, and so has asked there.
+    const worker = startOsmosis(
+      ['worker', echo, '--redis', address, '--allow-host', '127.0.0.2'],
+      {},
+      root,
+    )
+    await worker.printed(/Taking rollouts/)
+    const output = temporaryFolder()
+    const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
+    const args = ['eval', 'run', ...words.split(' '), '--policy-host', '127.0.0.2']
+    const { code, stdout, stderr } = await osmosis(args, {}, root)
+    expect([code, stderr]).toEqual([0, expect.not.stringContaining('warning')])
+    const written = globSync('r/**/*', { cwd: output, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => readFileSync(path.join(entry.parentPath, entry.name), 'utf8'))
+    expect(written.join('\n')).not.toContain('the-password')
+    expect(stdout).not.toContain('the-password')
+  })
+
+  it('osmosis eval run evaluates on the workers of the queue of osmosis.toml', async () => {
+    const redis = await startRedis()
+    const root = temporaryWorkspace({
+      'osmosis.toml': `[queue]\nredis = "${redis.url}"\nprefix = "team"\n`,
+    })
+    const worker = startOsmosis(
+      ['worker', echo, '--redis', redis.url],
+      { OSMOSIS_REDIS_PREFIX: 'team' },
+      root,
+    )
+    await worker.printed(/Taking rollouts from the queue team/)
+    const output = temporaryFolder()
+    const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
+    const { code, stderr } = await osmosis(['eval', 'run', ...words.split(' ')], {}, root)
+    expect([code, stderr]).toEqual([0, expect.any(String)])
+    const { records, run } = readResults(path.join(output, 'r'))
+    expect(run).toMatchObject({ status: 'finished' })
+    expect(records.map(({ status }) => status)).toEqual(Array(records.length).fill('success'))
+    await worker.printed(/rollout taken/)
   })
 })

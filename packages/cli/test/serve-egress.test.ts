@@ -57,6 +57,15 @@ describe.each(servers)('osmosis serve of $what', ({ args, route, key, body }) =>
     ])
   })
 
+  it(
+    'refuses only metadata addresses without flags, and private hosts with a flag',
+    { tags: 'slow' },
+    async () => {
+      expect(await refusedBy([], hosts)).toEqual(['169.254.169.254'])
+      expect(await refusedBy(['--no-private-hosts'], hosts)).toEqual(hosts.slice(0, 3))
+    },
+  )
+
   it('does not start with a host that cannot be read', async () => {
     const { code, stderr } = await osmosis(['serve', ...args, '--allow-host', 'https://trainer'])
     expect(code).toBe(2)

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 

@@ -1,4 +1,5 @@
 import { runAdapterContract } from '@osmosis/testing'
+import { separatesRollouts } from '../../../test/kit/index.ts'
 import { describe, it } from 'vitest'
 
 import { agent, graph, streamedGraph } from './contract-agents.ts'
@@ -9,3 +10,8 @@ runAdapterContract(runner, 'createAgent', agent)
 runAdapterContract(runner, 'a graph', graph)
 runAdapterContract(runner, 'a streamed graph', streamedGraph)
 runAdapterContract(runner, 'a graph without streams', { ...graph, streams: false })
+
+describe('many rollouts', { tags: 'slow' }, () => {
+  separatesRollouts('createAgent', agent, 100)
+  separatesRollouts('a streamed graph', streamedGraph, 100)
+})

@@ -1,4 +1,5 @@
 import { runAdapterContract } from '@osmosis/testing'
+import { separatesRollouts } from '../../../test/kit/index.ts'
 import { beforeEach, describe, it, vi } from 'vitest'
 
 import { generating, streaming } from './contract-agents.ts'
@@ -11,3 +12,7 @@ beforeEach(() => {
 runAdapterContract({ describe, it }, 'generate', generating)
 runAdapterContract({ describe, it }, 'stream', streaming)
 runAdapterContract({ describe, it }, 'generate without streams', { ...generating, streams: false })
+
+describe('many rollouts', { tags: 'slow' }, () => {
+  separatesRollouts('stream', streaming, 100)
+})

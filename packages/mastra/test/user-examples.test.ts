@@ -1,39 +1,13 @@
-import { readFileSync } from 'node:fs'
-
-import { startPolicyServer } from '@osmosis/testing'
-import { execute, rewardsOf } from '../../../test/kit/index.ts'
-import { expect, test } from 'vitest'
+import { runExampleContract, showExamples } from '../../../test/kit/index.ts'
 
 import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
 
-test.each([
-  ['right', '12 times 34 is 408.', 1],
-  ['wrong', '12 times 34 is 400.', 0],
-])('the complete example rewards a %s answer', async (_verdict, answer, reward) => {
-  await using server = await startPolicyServer([
-    { toolCalls: [{ name: 'multiply', arguments: '{"a": 12, "b": 34}' }] },
-    answer,
-  ])
-  const { workflow, grading } = await execute(server, MultiplyWorkflow, {
-    prompt: [
-      { role: 'system', content: 'Be exact.' },
-      { role: 'user', content: 'What is 12 times 34?' },
-    ],
-    label: '408',
-    grader: MultiplyGrader,
-  })
-  expect(workflow.failure).toBeNull()
-  expect(rewardsOf(grading)).toEqual({ 'multiply-agent': reward })
-  const sample = grading?.samples.get('multiply-agent')
-  expect(sample?.trajectoryMessages?.at(-2)).toMatchObject({ role: 'tool', content: '408' })
+runExampleContract({
+  workflow: MultiplyWorkflow,
+  grader: MultiplyGrader,
+  sampleId: 'multiply-agent',
 })
-
-test.each([
-  ['multiply.ts', '../README.md'],
-  ['scored.ts', '../../../docs/frameworks/mastra.md'],
-])('%s, which is run here, is shown in %s', (file, document) => {
-  const example = readFileSync(new URL(`examples/${file}`, import.meta.url), 'utf8')
-  expect(readFileSync(new URL(document, import.meta.url), 'utf8')).toContain(
-    `\`\`\`ts\n${example}\`\`\`\n`,
-  )
-})
+showExamples(import.meta.url, [
+  ['examples/multiply.ts', '../README.md'],
+  ['examples/scored.ts', '../../../docs/frameworks/mastra.md'],
+])

@@ -1,4 +1,5 @@
 import { runAdapterContract } from '@osmosis/testing'
+import { separatesRollouts } from '../../../test/kit/index.ts'
 import { describe, it } from 'vitest'
 
 import { openaiAgents, streamingAgents } from './contract-agents.ts'
@@ -13,4 +14,8 @@ runAdapterContract({ describe, it }, 'openai-agents without streams', {
 runAdapterContract({ describe, it }, 'openai-agents that stream, without streams', {
   ...streamingAgents,
   ...withoutStreams,
+})
+
+describe('many rollouts', { tags: 'slow' }, () => {
+  separatesRollouts('openai-agents', openaiAgents, 200)
 })

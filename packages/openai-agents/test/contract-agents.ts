@@ -29,7 +29,7 @@ export const openaiAgents: AdapterUnderTest = {
   construct: (name) => new OsmosisMemorySession({ name }),
   callPlaceholder: () => new OsmosisAgent({ name: 'stray', model: new OsmosisRolloutModel() }),
   exempt: { 'logs-tool-errors': 'the SDK does not report what a tool threw' },
-  // adapter-contract.slow.test.ts runs hundreds.
+  // the slow tests run hundreds.
   concurrentRollouts: 10,
 }
 

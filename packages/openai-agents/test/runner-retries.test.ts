@@ -1,11 +1,10 @@
 import { type ModelSettings, retryPolicies, run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
+import { execute, isNewestVersion, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { policyAgent } from './rollout.ts'
-import { isNewestSdk } from './running-sdk.ts'
 
 /** Retries by the SDK's runner, of everything that it may. */
 const eagerRetry: ModelSettings = {
@@ -82,7 +81,7 @@ test('a mistake of usage is not tried again, whatever the retry settings', async
   expect(attempts.length).toBeLessThanOrEqual(1)
 })
 
-test.runIf(isNewestSdk)(
+test.runIf(isNewestVersion())(
   'timeoutMs of the model settings ends one call and its socket',
   async () => {
     await using server = await startPolicyServer(() => fault.hang('headers'))

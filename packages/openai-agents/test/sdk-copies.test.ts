@@ -8,11 +8,10 @@ import {
 } from '@openai/agents'
 import { instrumentRunner, OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleIds } from '../../../test/kit/index.ts'
+import { isNewestVersion, rolloutOn, sampleIds } from '../../../test/kit/index.ts'
 import { expect, test, vi } from 'vitest'
 
 import { policyAgent } from './rollout.ts'
-import { isNewestSdk, sdkPackage } from './running-sdk.ts'
 
 interface Sdk {
   readonly Agent: typeof AgentOfSdk
@@ -22,7 +21,9 @@ interface Sdk {
 
 /** The CommonJS form of the SDK: a second set of classes. */
 function commonJsSdk(): Sdk {
-  return createRequire(import.meta.url)(sdkPackage) as Sdk
+  return createRequire(import.meta.url)(
+    isNewestVersion() ? '@openai/agents' : '@openai/agents-lowest',
+  ) as Sdk
 }
 
 // The tests build on one another: a copy of the SDK can be loaded and wrapped only once.
@@ -72,7 +73,7 @@ test('instrumentRunner makes a copy known, however often it is called', async ()
 })
 
 // Where the oldest version runs, `@openai/agents` is an alias that require() does not know.
-test.runIf(isNewestSdk)('the CommonJS form is found when it is loaded already', async () => {
+test.runIf(isNewestVersion())('the CommonJS form is found when it is loaded already', async () => {
   class FreshRunner {
     async run(_agent: unknown, _input: unknown, options: { session: OsmosisMemorySession }) {
       return options.session.getItems()

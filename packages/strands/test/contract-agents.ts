@@ -36,7 +36,7 @@ export const strands: AdapterUnderTest = {
   },
   construct: (name) => new OsmosisStrandsAgent({ name, model: new OsmosisRolloutModel() }),
   callPlaceholder: () => new OsmosisStrandsAgent({ model: new OsmosisRolloutModel() }),
-  // concurrent-rollouts.slow.test.ts runs hundreds, each of agents with helpers.
+  // concurrent-rollouts.test.ts runs hundreds, each of agents with helpers.
   concurrentRollouts: 10,
 }
 

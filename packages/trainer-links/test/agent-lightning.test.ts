@@ -1,7 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import type { RolloutGroup } from '@osmosis/core'
 import type { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
 import type { AgentLightningOptions } from '@osmosis/trainer-links'
-import { startPolicyEndpoint } from '../../../test/kit/index.ts'
+import {
+  startPolicyEndpoint,
+  startServerProcess,
+  type TestServerProcess,
+} from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
@@ -382,3 +388,66 @@ describe('groups', () => {
     })
   })
 })
+
+test(
+  'a grader that exceeds the time of its rollout fails, before another worker ends the rollout',
+  { tags: 'slow' },
+  async () => {
+    const { fake, ids } = await gateway(
+      [{ input: row({ grading: 'hangs' }), timeoutSeconds: 12 }],
+      {
+        // Two calls take most of the time: the grader's own limit would be over long after the rollout's.
+        model: async (body, rolloutId) => {
+          await sleep(4000)
+          return model(body, rolloutId)
+        },
+      },
+    )
+    const agent = plannedAgent()
+    startWorker(fake, agent, { abandonedAfterSeconds: 1 })
+    await fake.allEnded()
+    const [id = ''] = ids
+    expect(fake.rollout(id)).toMatchObject({
+      state: 'failed',
+      errorMessage: 'agent and grader together exceeded the 12s that the trainer gives a rollout',
+    })
+    expect(agent.stopped).toEqual([id])
+    expect(fake.trained()).toEqual([])
+  },
+)
+
+test(
+  'another worker ends the rollouts of a worker that was killed, and none of them is trained',
+  { tags: 'slow' },
+  async () => {
+    let killed: TestServerProcess | undefined
+    const { fake, ids } = await gateway(
+      Array.from({ length: 20 }, (_, n) => ({
+        input: row({ reward: n, calls: 3 }),
+        timeoutSeconds: 4,
+      })),
+      {
+        model: async (body, rolloutId) => {
+          // Kills the worker in the middle of some rollouts, whose answers then reach no one.
+          if (fake.rollouts.flatMap(({ events }) => events).length > 20) killed?.kill('SIGKILL')
+          return model(body, rolloutId)
+        },
+      },
+    )
+    const script = new URL('worker-process.ts', import.meta.url)
+    const env = { GATEWAY_URL: fake.url, GATEWAY_KEY: apiKey }
+    killed = await startServerProcess(script, env)
+    await killed.exit
+    const left = fake.rollouts.filter(({ state }) => state === 'running').map(({ id }) => id)
+    expect(left.length).toBeGreaterThan(0)
+
+    await startServerProcess(script, env)
+    await fake.allEnded()
+    const rewards = trainedRewards(fake)
+    for (const [n, id] of ids.entries()) {
+      const state = fake.rollout(id).state
+      expect([id, state]).toEqual([id, left.includes(id) ? 'failed' : 'succeeded'])
+      expect([id, rewards[id]]).toEqual([id, left.includes(id) ? undefined : [n, n, n]])
+    }
+  },
+)

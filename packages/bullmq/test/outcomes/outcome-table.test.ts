@@ -1,3 +1,5 @@
+import { describe } from 'vitest'
+
 import { rowsOfQueue, testOutcomes } from './queue-outcomes.ts'
 
 const samples = [
@@ -8,3 +10,7 @@ const samples = [
 ]
 
 testOutcomes(rowsOfQueue.filter(({ situation }) => samples.includes(situation)))
+
+describe('all outcomes', { tags: 'slow' }, () => {
+  testOutcomes(rowsOfQueue)
+})

@@ -1,8 +1,12 @@
-import { writeFileSync } from 'node:fs'
+import { writeFileSync, chmodSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
+import { here, workIn } from '../in-process.ts'
+import { temporaryFolder } from '../osmosis.ts'
+import { startInTerminal, type TerminalSession } from '../pseudo-terminal.ts'
 
-import { here } from '../in-process.ts'
 import { json } from './on-platform.ts'
 import { author, config, entrypoint, reports, secret } from './submitted.ts'
 
@@ -128,4 +132,161 @@ describe('osmosis eval submit', () => {
       },
     })
   })
+})
+
+describe('osmosis eval submit', { tags: 'nightly' }, () => {
+  it.each<[string, string, RegExp]>([
+    ['no workflow', 'export const nothing = 1', /No AgentWorkflow subclass/],
+    ['an error', 'throw new Error("broken here")', /broken here/],
+    ['an end', 'process.exit(3)', /ended with code 3/],
+  ])('refuses an entrypoint with %s', async (_, main, message) => {
+    const { platform, osmosis } = await author(main)
+    const finished = await osmosis('eval submit configs/eval/echo.toml --yes')
+    expect(finished.code).toBe(2)
+    expect(finished.stderr).toMatch(/rollouts\/echo\/main\.ts: preflight failed: /)
+    expect(finished.stderr).toMatch(message)
+    expect(platform.calls).toEqual([])
+  })
+
+  it('asks before it submits', async () => {
+    const { platform, osmosis } = await author()
+    const { code, stderr } = await osmosis('eval submit configs/eval/echo.toml')
+    expect(code).toBe(1)
+    expect(stderr).toContain('whether the hosted platform runs TypeScript entrypoints')
+    expect(stderr).toContain('Evaluates Qwen/Qwen3 with rollouts/echo on sums')
+    expect(stderr).toContain('No terminal is available for the answer: pass --yes.')
+    expect(platform.evalRuns.submitted).toEqual([])
+  })
+
+  it('hides the secrets that an entrypoint says, and gives it no login', async () => {
+    const main = "throw new Error(process.env.IN_ENV + ' and ' + process.env.OSMOSIS_TOKEN)"
+    const { osmosis, platform } = await author(main, ['IN_ENV'])
+    const { stderr } = await osmosis('eval submit configs/eval/echo.toml --yes', {
+      IN_ENV: secret,
+      OSMOSIS_TOKEN: 'planted-token',
+      OSMOSIS_TOKEN_PLATFORM_URL: platform.url,
+    })
+    expect(stderr).toContain('[redacted] and undefined')
+    expect(stderr).not.toContain('planted')
+  })
+
+  it('is sent once, and says where to look when there is no answer', async () => {
+    const { platform, osmosis } = await author()
+    platform.fail('POST eval-runs', 'drop')
+    const { code, stderr } = await osmosis('eval submit configs/eval/echo.toml --yes')
+    expect([code, stderr]).toEqual([1, expect.stringContaining('check with osmosis eval list')])
+    expect(platform.calls).toEqual(['POST eval-runs'])
+  })
+
+  it('says how secrets are set that the platform does not find', async () => {
+    const { osmosis: again, platform: other } = await author()
+    const message = 'Secret(s) not found: ONE, TWO'
+    other.fail('POST eval-runs', { status: 404, body: { message } })
+    const { code, stderr } = await again('eval submit configs/eval/echo.toml --yes')
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(
+        'Set them: osmosis platform secret set ONE; osmosis platform secret set TWO',
+      ),
+    ])
+  })
+
+  it('submits an entrypoint that needs a package which is not installed here', async () => {
+    const { platform, osmosis } = await author("import 'not-installed-here'")
+    const finished = await osmosis('eval submit configs/eval/echo.toml --yes')
+    expect(finished.stderr).toContain('needs a package that is not installed here')
+    expect([finished.code, platform.evalRuns.submitted.length]).toEqual([0, 1])
+  })
+
+  it('checks with GitHub whether a pinned commit is there', async () => {
+    const { platform, osmosis, workspace } = await author()
+    const git = (...args: string[]): string =>
+      execFileSync('git', ['-C', workspace, ...args]).toString()
+    git('-c', 'user.name=a', '-c', 'user.email=a@b', 'commit', '--allow-empty', '-qm', 'first')
+    const commit = git('rev-parse', 'HEAD').trim()
+    const text = config('', [], `commit_sha = "${commit}"`)
+    writeFileSync(here('configs/eval/echo.toml'), text)
+    const tools = temporaryFolder()
+    const answer = (script: string): void => {
+      writeFileSync(path.join(tools, 'gh'), `#!/bin/sh\n${script}\n`)
+      chmodSync(path.join(tools, 'gh'), 0o755)
+    }
+    // git has no login here, whatever the machine of the developer has.
+    const env = {
+      PATH: `${tools}${path.delimiter}${process.env['PATH']}`,
+      GIT_CONFIG_NOSYSTEM: '1',
+      GIT_CONFIG_GLOBAL: '/dev/null',
+    }
+    answer('echo "gh: No commit found (HTTP 422)" >&2; exit 1')
+    const absent = await osmosis('eval submit configs/eval/echo.toml --yes', env)
+    expect([absent.code, absent.stderr]).toEqual([2, expect.stringContaining('push it.')])
+    expect(platform.calls).toEqual([])
+    answer('echo "no network" >&2; exit 1')
+    expect((await osmosis('eval submit configs/eval/echo.toml --yes', env)).code).toBe(0)
+    answer(`[ "$2" = "repos/acme/lab/commits/${commit}" ]`)
+    expect((await osmosis('eval submit configs/eval/echo.toml --yes', env)).code).toBe(0)
+  })
+
+  it('takes a workspace by its name when the platform connects it to the repository', async () => {
+    const { platform, osmosis, workspace, home } = await author()
+    workIn(home)
+    const file = path.join(workspace, 'configs/eval/echo.toml')
+    const relative = await osmosis('--workspace lab eval submit echo.toml --yes')
+    expect([relative.code, relative.stderr]).toEqual([2, expect.stringContaining('absolute path')])
+    const { code, stdout } = await osmosis(`--workspace lab eval submit ${file} --yes --json`)
+    expect([code, json(stdout)]).toMatchObject([0, { workspace: { name: 'lab' } }])
+    platform.workspaces.splice(0)
+    expect((await osmosis(`--workspace lab eval submit ${file} --yes`)).code).toBe(1)
+  })
+})
+
+it(
+  'a run is submitted, shown, stopped and downloaded from a terminal, after its dataset',
+  { tags: 'nightly' },
+  async () => {
+    const { platform, env, workspace } = await author(entrypoint, ['SEARCH_API_KEY'])
+    platform.datasets.partSize = 40
+    const row = '{"user_prompt":"What is 1 + 1?","ground_truth":"2"}\n'
+    writeFileSync(here('sums.jsonl'), row.repeat(4))
+    const inTerminal = (words: string): TerminalSession =>
+      startInTerminal(words.split(' '), { env, cwd: workspace })
+    const printed = async (words: string): Promise<string> => {
+      const { code, rest } = await inTerminal(words).ended
+      return `${rest}${code}`
+    }
+    expect(await printed('dataset upload sums.jsonl')).toMatch(/Uploaded sums; [^]*\n0$/)
+
+    const submit = inTerminal('eval submit configs/eval/echo.toml')
+    await submit.until('Value of SEARCH_API_KEY: ')
+    submit.type(`${secret}\r`)
+    const asked = await submit.until('/N] ')
+    submit.type('y\r')
+    const { code, rest } = await submit.ended
+    expect(code).toBe(0)
+    expect(rest).toContain('View: http')
+    expect(asked + rest).not.toContain(secret)
+    expect(platform.evalRuns.submitted).toMatchObject([
+      { secrets: { provided: { SEARCH_API_KEY: secret } } },
+    ])
+
+    platform.evalRuns.logs.push({ timestamp: 't', level: 'info', step: 'run', message: 'it runs' })
+    platform.evalRuns.files.set('metrics.json', '{}')
+    expect(await printed('eval list')).toMatch(/eval-run-1 +pending[^]*\n0$/)
+    expect(await printed('eval logs eval-run-1')).toContain('it runs')
+    const stop = inTerminal('eval stop eval-run-1')
+    await stop.until('[y/N] ')
+    stop.type('y\r')
+    expect((await stop.ended).code).toBe(0)
+    expect(platform.evalRuns.list).toMatchObject([{ status: 'stopped' }])
+    expect(await printed('eval download eval-run-1')).toMatch(/Downloaded 1 file[^]*\n0$/)
+  },
+)
+
+it('osmosis train submit sends a training run', { tags: 'nightly' }, async () => {
+  const { platform, osmosis } = await author()
+  const { code } = await osmosis('train submit configs/training/echo.toml --yes --json')
+  expect(code).toBe(0)
+  expect(platform.trainingRuns.submitted).toMatchObject([
+    { training_config: { lr: 1e-6 }, sampling_config: { rollout_top_p: 0.9 } },
+  ])
 })

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-
 import { temporaryFolder } from '../osmosis.ts'
 import { startInTerminal, type TerminalSession } from '../pseudo-terminal.ts'
+
 import { platformUser, type PlatformUser } from './on-platform.ts'
 
 /** Runs a command where the user is, without a browser that would open. */
@@ -57,4 +57,13 @@ it('a secret that is typed is not shown', async () => {
   ])
   expect(rest).not.toContain('planted')
   expect(user.platform.secrets).toMatchObject([{ value: 'planted-secret-value' }])
+})
+
+it('Ctrl-C ends the wait for a login, with 130', { tags: 'slow' }, async () => {
+  const user = await platformUser({ loggedIn: false })
+  user.platform.login.polls = Array.from({ length: 10_000 }, () => 'authorization_pending' as const)
+  const session = inTerminal(user, 'auth login')
+  await session.until('WDJB-MJHT')
+  session.type('\u0003')
+  expect((await session.ended).code).toBe(130)
 })

@@ -1,3 +1,4 @@
+// @module-tag slow
 import type { WorkerPoolOptions } from '@osmosis/server/child'
 import { createRolloutServer, serve } from '@osmosis/server'
 import { FakeController, post, recordingLogger } from '../../../../test/kit/index.ts'

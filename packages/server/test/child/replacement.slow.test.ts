@@ -1,3 +1,4 @@
+// @module-tag slow
 import path from 'node:path'
 
 import { temporaryFolder } from '../../../../test/kit/index.ts'

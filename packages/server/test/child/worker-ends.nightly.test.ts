@@ -1,3 +1,4 @@
+// @module-tag nightly
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 

@@ -1,3 +1,0 @@
-import { rowsOfQueue, testOutcomes } from './queue-outcomes.ts'
-
-testOutcomes(rowsOfQueue)

@@ -1,0 +1,147 @@
+// @module-tag slow
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+
+import { freePort, onlyIf } from '../../../test/kit/index.ts'
+import { describe, expect, onTestFinished } from 'vitest'
+
+import {
+  bin,
+  osmosis,
+  startOsmosis,
+  temporaryFolder,
+  testEnvironment,
+  workspace,
+} from './osmosis.ts'
+import { storedItem, storeRun } from './stored-runs.ts'
+
+const { it } = onlyIf(process.platform === 'linux', 'Linux')
+
+/** How the streams of a command fail. */
+const failures = {
+  'stdout on a full disk': '>/dev/full',
+  'both on a full disk': '>/dev/full 2>&1',
+  'stderr on a full disk': '2>/dev/full',
+  'stdout closed': '>&-',
+  'stderr closed': '2>&-',
+  'both without a reader': '2>&1 | true',
+}
+
+async function withFailing(
+  redirection: string,
+  args: readonly string[],
+): Promise<{ code: number | null; stderr: string }> {
+  const line = `("$0" "$@"; echo "code $?" >&3) ${redirection}`
+  const child = spawn('/bin/sh', ['-c', line, process.execPath, bin, ...args], {
+    cwd: workspace,
+    env: testEnvironment,
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
+  onTestFinished(() => {
+    try {
+      process.kill(-(child.pid ?? 0), 'SIGKILL')
+    } catch {
+      // It has ended.
+    }
+  })
+  let [stderr, said] = ['', '']
+  child.stderr?.on('data', (piece: Buffer) => (stderr += piece.toString()))
+  child.stdio[3]?.on('data', (piece: Buffer) => (said += piece.toString()))
+  await once(child, 'close')
+  return { code: Number(/code (\d+)/.exec(said)?.[1] ?? NaN), stderr }
+}
+
+/** Each command that ends by itself, and whether it prints on stdout. `$runs` has two runs. */
+const commands: readonly string[] = [
+  '--help',
+  '--version',
+  'eval run configs/eval/echo.toml --policy policies/echo.ts --output $fresh',
+  'eval run configs/eval/echo.toml --policy policies/echo.ts --output $fresh --json',
+  'eval run configs/eval/echo.toml --policy policies/echo.ts --output $fresh --quiet',
+  'eval runs --output $runs',
+  'eval show $runs/stored',
+  'eval show $runs/stored --json',
+  'eval show $runs/stored 0',
+  'eval compare $runs/stored $runs/stored',
+  'eval audit $runs/stored',
+  'eval export $runs/stored --csv -',
+  'eval export $runs/stored --jsonl -',
+  'eval export $runs/stored --junit -',
+  'test -m rollouts/agent-loops/adder.ts -d data/sums.jsonl --policy policies/adding.ts --limit 1',
+  'validate -m rollouts/agent-loops/adder.ts',
+  'validate -m rollouts/echo/main.ts',
+  'rollout init --help',
+  'doctor',
+  'serve --help',
+  'worker --help',
+  'train --help',
+  'train local --help',
+  'dataset --help',
+  'dataset validate data/words.jsonl',
+  'auth status',
+  'secret list',
+  'no-such-command',
+]
+
+describe('a command whose output fails ends, and not on an unsettled promise', () => {
+  it.each(Object.entries(failures))('%s', { timeout: 300_000 }, async (what, redirection) => {
+    const runs = temporaryFolder()
+    // More than a stream holds at once.
+    const items = Array.from({ length: 40 }, (_, row) => storedItem(row, 'a'.repeat(2000), 1))
+    await storeRun(runs, items)
+    for (const command of commands) {
+      const fresh = path.join(temporaryFolder(), 'runs')
+      const words = command.replaceAll('$runs', runs).replaceAll('$fresh', fresh).split(' ')
+      const { code, stderr } = await withFailing(redirection, words)
+      expect({ command, code, stderr }).toEqual({
+        command,
+        code: expect.toSatisfy((value) => value >= 0 && value < 4),
+        stderr: expect.not.stringMatching(/unsettled|\n {4}at /),
+      })
+      const usual = what === 'stdout on a full disk' ? await osmosis(words) : undefined
+      if (usual === undefined || usual.stdout === '' || command.includes('eval run')) continue
+      expect({ command, code, stderr }).toMatchObject({
+        code: usual.code || 1,
+        stderr: expect.stringContaining('error: Cannot write to the standard output: ENOSPC'),
+      })
+    }
+  })
+})
+
+it.each(['>/dev/full', '2>/dev/full', '>/dev/full 2>&1'])(
+  'osmosis serve %s continues to serve, and ends on SIGTERM',
+  async (redirection) => {
+    const words = [process.execPath, bin, 'serve', 'rollouts/echo/main.ts', '--no-auth']
+    const port = await freePort()
+    const child = spawn(
+      '/bin/sh',
+      ['-c', `exec "$0" "$@" ${redirection}`, ...words, '--port', String(port)],
+      { cwd: workspace, env: testEnvironment, stdio: 'ignore' },
+    )
+    onTestFinished(() => void child.kill('SIGKILL'))
+    const health = async (): Promise<number> =>
+      fetch(`http://127.0.0.1:${port}/health`).then(
+        ({ status }) => status,
+        () => 0,
+      )
+    await expect.poll(health).toBe(200)
+    expect(await health()).toBe(200)
+    const ended = once(child, 'exit')
+    child.kill('SIGTERM')
+    await ended
+    expect(child.exitCode).toBe(redirection.startsWith('>') ? 1 : 0)
+  },
+)
+
+it('osmosis eval view without a reader ends on SIGTERM', async () => {
+  const runs = temporaryFolder()
+  await storeRun(runs, [storedItem(0, 'a', 1)])
+  const view = startOsmosis(['eval', 'view', path.join(runs, 'stored'), '--no-open'])
+  await view.printed(/http:\/\//)
+  view.child.stdout?.destroy()
+  view.child.stderr?.destroy()
+  view.child.kill('SIGTERM')
+  expect((await view.finished).code).not.toBe(13)
+})

@@ -1,0 +1,99 @@
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { examples, exampleFiles } from '@osmosis/create'
+import { withTorch } from '../../../test/kit/index.ts'
+import { expect } from 'vitest'
+
+import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'
+import { osmosis, startOsmosis } from './osmosis.ts'
+
+const { it } = withTorch()
+const limit = { tags: 'slow', timeout: 900_000 }
+
+it('continues after Ctrl-C, refuses changed code, and is read and evaluated', limit, async () => {
+  const { folder, learner } = await doorsWorkspace()
+  const args = ['train', 'local', doorsTraining, ...learner, '--steps', '3', '--n', '2']
+  const first = startOsmosis(args, {}, folder)
+  await first.printed(/^step {3}1 /m)
+  first.child.kill('SIGINT')
+  const interrupted = await first.finished
+  expect(interrupted.code).toBe(130)
+  expect(interrupted.stderr).toContain('The same command continues with the training.')
+
+  const main = path.join(folder, 'rollouts/doors/main.ts')
+  const code = readFileSync(main, 'utf8')
+  appendFileSync(main, '// changed\n')
+  const changed = await osmosis(args, {}, folder)
+  expect(changed.code).toBe(2)
+  expect(changed.stderr).toContain('- code of the rollout: changed')
+  expect(changed.stderr).toContain('--fresh')
+
+  writeFileSync(main, code)
+  const continued = await osmosis(args, {}, folder)
+  expect(continued.code).toBe(0)
+  expect(continued.stderr).not.toMatch(/^step {3}1 /m)
+  expect(continued.stderr).toMatch(/^step {3}3 /m)
+  expect(continued.stdout).toContain('All steps are done.')
+
+  // Each step is a run.
+  const curve = await osmosis(['eval', 'show', 'doors'], {}, folder)
+  expect(curve.stdout).toContain('doors  finished · 3 of 3 steps')
+  expect(curve.stdout).toMatch(/^Held out {2}reward 0\.\d+ → 0\.\d+$/m)
+  const [step = ''] = /(?<=eval show )doors\/step-\d+/.exec(curve.stdout) ?? []
+  const shown = await osmosis(['eval', 'show', step], {}, folder)
+  expect(shown.stdout).toContain('Reward')
+  const [row = ''] = /(?<=eval show doors )\d+/.exec(curve.stdout) ?? []
+  const history = await osmosis(['eval', 'show', 'doors', row], {}, folder)
+  expect(history.stdout).toMatch(new RegExp(`^Row ${row} of doors: `))
+  const item = await osmosis(['eval', 'show', step, `${row}.1`], {}, folder)
+  expect(item.stdout).toContain('What is the code of door')
+
+  // Its checkpoints are evaluated with one learner, and compared.
+  const entrypoint = ['-m', 'rollouts/doors/main.ts', '-d', 'data/doors.jsonl']
+  const evaluate = ['eval', 'run', ...entrypoint, '--checkpoints', '.osmosis/training/doors']
+  const flags = ['--rows', '0-9', '--n', '2', '--name', 'doors', '--json', '--quiet']
+  const compared = await osmosis([...evaluate, ...flags], {}, folder)
+  expect(compared.code).toBe(0)
+  const made = JSON.parse(compared.stdout) as { label: string; run: string; model: string }[]
+  expect(made.length).toBeGreaterThanOrEqual(3)
+  expect(made.at(-1)).toMatchObject({
+    label: 'step-0003',
+    run: 'doors-step-0003',
+    model: expect.stringMatching(/@\d+$/),
+  })
+  const refused = await osmosis([...evaluate, '--model', 'gpt'], {}, folder)
+  expect(refused.stderr).toContain('--model and --checkpoints exclude each other')
+  const nowhere = await osmosis(['eval', 'run', ...entrypoint, '--checkpoints', 'data'], {}, folder)
+  expect(nowhere.stderr).toContain('has no checkpoints of osmosis train local')
+})
+
+it('the commands of the example are those that it prints', { tags: 'slow' }, () => {
+  const readme = exampleFiles('doors', 'doors').get('README.md') ?? ''
+  for (const step of examples.doors.steps) expect(readme).toContain(`\n${step}\n`)
+})
+
+it(
+  'the example learns: better by the comparison',
+  { tags: 'nightly', timeout: 900_000 },
+  async () => {
+    const { folder, learner } = await doorsWorkspace()
+    const config = path.join(folder, doorsTraining)
+    writeFileSync(
+      config,
+      readFileSync(config, 'utf8').replace('[training]', '[training]\npasses = 2'),
+    )
+    const args = ['train', 'local', doorsTraining, ...learner, '--steps', '8']
+    const plan = await osmosis([...args, '--dry-run'], {}, folder)
+    expect(plan.code).toBe(0)
+    expect(plan.stderr).toContain('64 to train, 16 held out')
+    expect(plan.stderr).toContain('8 of 16 rows × 8 attempts = 1,024 rollouts')
+
+    const { code, stdout, stderr } = await osmosis(args, {}, folder)
+    expect(stderr).toMatch(/^step {3}1 {2}reward 0\.[0-4]/m)
+    expect(stderr).toMatch(/^step {3}2 .* about .* left$/m)
+    expect(stdout).toMatch(/^Better by 0\.\d+, with 95 % confidence/m)
+    expect(code).toBe(0)
+    expect(stderr).toMatch(/^Watch it .*osmosis eval view doors$/m)
+  },
+)

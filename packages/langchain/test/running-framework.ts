@@ -1,4 +1,0 @@
-import { inject } from 'vitest'
-
-/** False on the oldest version that the package supports. */
-export const isNewestFramework = !inject('lowestFrameworks')

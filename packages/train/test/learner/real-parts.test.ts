@@ -1,0 +1,46 @@
+// @module-tag slow
+import { execFile } from 'node:child_process'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+import { pythonWithModels, withModels } from '../../../../test/kit/index.ts'
+import { expect } from 'vitest'
+
+const { it } = withModels()
+
+it(
+  'a tiny Qwen3 learns the door task with LoRA and with all weights, over four seeds each',
+  { timeout: 3_600_000 },
+  async () => {
+    const file = path.join(import.meta.dirname, 'real_parts.py')
+    const env = { ...process.env, OMP_NUM_THREADS: '1' }
+    const { stdout } = await promisify(execFile)(pythonWithModels() ?? '', [file], { env })
+    expect(stdout.match(/^learning, rank 8, seed/gm)).toHaveLength(4)
+    expect(stdout.match(/^learning, rank 0, seed/gm)).toHaveLength(4)
+    expect(stdout.match(/^rank \d: logprobs of the exported folder/gm)).toHaveLength(2)
+  },
+)
+
+it(
+  'all figures of a GPU are measured with a tiny model, which a saved folder restores exactly',
+  { timeout: 600_000 },
+  async () => {
+    const file = path.join(import.meta.dirname, '../../../../scripts/real-models/gpu.py')
+    const env = { ...process.env, OMP_NUM_THREADS: '1' }
+    const { stdout } = await promisify(execFile)(pythonWithModels() ?? '', [file, '--tiny'], {
+      env,
+    })
+    const lines = stdout.split('\n').filter((line) => line.startsWith('{'))
+    const figures = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
+    expect(figures.filter((each) => !('figure' in each))).toEqual([])
+    const value = (what: string): unknown =>
+      figures.find((each) => each['what'] === what)?.['value']
+    for (const name of ['LoRA, bf16', 'all weights, bf16', 'all weights, fp32']) {
+      expect(value(`learner, ${name}, 8 at once`)).toBeGreaterThan(0)
+      expect(value(`${name}, largest difference of logprobs before loading`)).toBeGreaterThan(1e-4)
+      expect(value(`${name}, largest difference of logprobs after loading`)).toBe(0)
+    }
+    expect(value('all weights, fp32, drift_max')).toBeLessThan(1e-4)
+    expect(value('LoRA, bf16, drift_mean')).toBeLessThan(0.05)
+  },
+)
