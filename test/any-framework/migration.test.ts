@@ -10,7 +10,8 @@ class MultiplyGrader extends Grader {
 }
 
 runMigrationContract({
-  folder: new URL('migration/openai/', import.meta.url),
+  before: new URL('migration/openai/before.ts', import.meta.url),
+  after: new URL('migration/openai/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MultiplyGrader,
 })

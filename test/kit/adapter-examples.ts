@@ -75,9 +75,9 @@ export const calculatorRequest = {
 
 /** A program of a framework, as it is before and after its migration. */
 export interface MigratedProgram {
-  /** The folder with `before.ts` and `after.ts`. */
-  readonly folder: URL
-  /** What `after.ts` exports. */
+  readonly before: URL
+  readonly after: URL
+  /** What the program exports after its migration. */
   readonly workflow: AgentWorkflowClass
   readonly grader: GraderClass
   /** Default: `calculator`. */
@@ -94,10 +94,10 @@ export interface MigratedProgram {
 export function runMigrationContract(program: MigratedProgram): void {
   const { serveUser = serveUserOn(program.userRequest), sampleId = 'calculator' } = program
   // A child process resolves the framework by itself, so this is about one version only.
-  test.runIf(isNewestVersion()).each(['before', 'after'])(
+  test.runIf(isNewestVersion()).each(['before', 'after'] as const)(
     'the program serves users %s the migration',
     async (when) => {
-      const stdout = await serveUser(new URL(`${when}.ts`, program.folder))
+      const stdout = await serveUser(program[when])
       // A framework may log its requests there as well.
       expect(stdout).toMatch(/(?:^|\n)12 times 34 is 408\.\n$/)
     },

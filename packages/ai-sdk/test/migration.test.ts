@@ -4,7 +4,8 @@ import { MultiplyGrader } from './examples/multiply.ts'
 import { CalculatorWorkflow } from './migration/after.ts'
 
 runMigrationContract({
-  folder: new URL('migration/', import.meta.url),
+  before: new URL('migration/before.ts', import.meta.url),
+  after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MultiplyGrader,
 })

@@ -8,7 +8,8 @@ import { CalculatorWorkflow } from './migration/after.ts'
 const [system, question] = calculatorRequest.messages
 
 runMigrationContract({
-  folder: new URL('migration/', import.meta.url),
+  before: new URL('migration/before.ts', import.meta.url),
+  after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MultiplyGrader,
   // The ADK adds the name of the agent.

@@ -6,7 +6,8 @@ import { CalculatorWorkflow } from './migration/after.ts'
 const [{ role, content: text }, question] = calculatorRequest.messages
 
 runMigrationContract({
-  folder: new URL('migration/', import.meta.url),
+  before: new URL('migration/before.ts', import.meta.url),
+  after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MultiplyGrader,
   // LangChain's own model sends the text of the system message in a list.

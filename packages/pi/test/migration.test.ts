@@ -6,7 +6,8 @@ import { CalculatorWorkflow } from './migration/after.ts'
 const [instructions, { role, content: text }] = calculatorRequest.messages
 
 runMigrationContract({
-  folder: new URL('migration/', import.meta.url),
+  before: new URL('migration/before.ts', import.meta.url),
+  after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MultiplyGrader,
   // Pi's own client sends each text as a part.
