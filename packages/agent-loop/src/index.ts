@@ -15,17 +15,7 @@ export {
   type McpTool,
   type McpToolResult,
 } from './mcp-agent-loop.ts'
-export {
-  countMessagesByRole,
-  getLastAssistantContent,
-  getMessageContent,
-  getMessageRole,
-  isAssistantMessage,
-  isToolMessage,
-  isUserMessage,
-  parseToolCalls,
-} from './chat/message-fields.ts'
-export { normalizeStop } from './chat/chat-parameters.ts'
+export { getLastAssistantContent } from './chat/message-fields.ts'
 export {
   isRolloutAgentLoop,
   isRolloutAgentLoopClass,

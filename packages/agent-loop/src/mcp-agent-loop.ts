@@ -3,7 +3,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { RolloutAgentLoop, type RolloutContext, type RolloutRequest } from './rollout-agent-loop.ts'
 import type { RolloutResult } from './rollout-result.ts'
 import { executeToolCalls } from './tools/execute-tool-calls.ts'
-import type { ToolInput } from './tools/function-tool.ts'
+import { functionTool, type ToolInput } from './tools/function-tool.ts'
 import {
   getToolCallInfo,
   type ToolCallInfo,
@@ -23,65 +23,16 @@ const maxTimerMs = 2 ** 31 - 1
 /** How long a result waits until its connection is closed. Milliseconds. */
 const maxCloseMs = 5000
 
-/** A connection to an MCP server that is open during one piece of work. */
-class McpConnection {
-  readonly #client: McpClient
-
-  private constructor(client: McpClient) {
-    this.#client = client
-  }
-
-  /** Opens a connection for `work`, and closes it also when `work` fails. */
-  static async during<T>(
-    open: () => Promise<McpClient>,
-    work: (connection: McpConnection) => Promise<T>,
-  ): Promise<T> {
-    const client = await open()
-    try {
-      return await work(new McpConnection(client))
-    } finally {
-      await close(client)
-    }
-  }
-
-  /**
-   * The tools of all pages of the server's list, with unchanged schemas.
-   *
-   * @throws OsmosisError with code `protocol_error` when the list returns to an earlier page
-   */
-  async tools(): Promise<ToolInput[]> {
-    const tools: ToolInput[] = []
-    const visited = new Set<string | undefined>()
-    let cursor: string | undefined
-    do {
-      if (visited.has(cursor)) {
-        throw new OsmosisError(
-          'protocol_error',
-          `The MCP server's list of tools is endless: it repeats nextCursor '${cursor}'; each page must lead to a new one.`,
-        )
-      }
-      visited.add(cursor)
-      const page = await this.#client.listTools({ cursor })
-      for (const { name, description, inputSchema } of page.tools) {
-        const text = description || `Tool: ${name}`
-        tools.push({
-          type: 'function',
-          function: { name, description: text, parameters: inputSchema },
-        })
-      }
-      cursor = page.nextCursor
-    } while (cursor !== undefined)
-    return tools
-  }
-
-  /** Calls a tool. It may run as long as its rollout, so the client's own time limit is disabled. */
-  async call(
-    name: string,
-    args: Record<string, unknown>,
-    signal: AbortSignal,
-  ): Promise<McpToolResult> {
-    const options = { signal, timeout: maxTimerMs }
-    return this.#client.callTool({ name, arguments: args }, undefined, options)
+/** Opens a connection for `work`, and closes it also when `work` fails. */
+async function connected<T>(
+  open: () => Promise<McpClient>,
+  work: (client: McpClient) => Promise<T>,
+): Promise<T> {
+  const client = await open()
+  try {
+    return await work(client)
+  } finally {
+    await close(client)
   }
 }
 
@@ -95,57 +46,70 @@ async function close(client: McpClient): Promise<void> {
   clearTimeout(timer)
 }
 
-/** Executes the tool calls of one rollout, counted and timed. */
-class McpToolCalls {
-  readonly #ctx: RolloutContext
-  readonly #connection: McpConnection
-  readonly #names: ReadonlySet<string>
-
-  constructor(ctx: RolloutContext, connection: McpConnection) {
-    this.#ctx = ctx
-    this.#connection = connection
-    this.#names = new Set(ctx.tools.map((tool) => tool.function.name))
-  }
-
-  /**
-   * Resolves with the message that answers the call. Errors of a tool are reported to the policy.
-   *
-   * @throws ToolExecutionError when the server sent no valid answer
-   */
-  async execute(toolCall: unknown): Promise<ToolResultMessage> {
-    const started = performance.now()
-    const result = await this.#answer(toolCall)
-    this.#ctx.recordToolCall({ latencyMs: performance.now() - started })
-    return result
-  }
-
-  async #answer(toolCall: unknown): Promise<ToolResultMessage> {
-    let call: ToolCallInfo
-    try {
-      call = getToolCallInfo(toolCall)
-    } catch (error) {
-      if (!(error instanceof ToolArgumentError)) throw error
-      return createToolErrorResult(error.toolCallId, error.message)
-    }
-    const { toolCallId, name, args } = call
-    if (!this.#names.has(name)) return createToolErrorResult(toolCallId, `Unknown tool: ${name}`)
-    const { signal } = this.#ctx
-    try {
-      const result = await this.#connection.call(name, args, signal)
-      if (!result.isError) return createToolResult(toolCallId, resultText(result))
-      const reason = contentText(result.content) || 'The tool failed and gave no reason'
-      return createToolErrorResult(toolCallId, reason)
-    } catch (error) {
-      const message = errorMessage(error)
-      // A call that its own rollout aborted is not an error of the server.
-      if (isAnsweredError(error) || signal.aborted)
-        return createToolErrorResult(toolCallId, message)
-      // The policy did not cause this, and cannot avoid it next time.
-      throw new ToolExecutionError(
-        `The MCP server gave no valid answer to a call of ${name}: ${message}`,
-        { toolCallId, toolName: name, cause: error },
+/**
+ * The tools of all pages of a server's list, with unchanged schemas.
+ *
+ * @throws OsmosisError with code `protocol_error` when the list returns to an earlier page
+ */
+async function listTools(client: McpClient): Promise<ToolInput[]> {
+  const tools: ToolInput[] = []
+  const visited = new Set<string | undefined>()
+  let cursor: string | undefined
+  do {
+    if (visited.has(cursor)) {
+      throw new OsmosisError(
+        'protocol_error',
+        `The MCP server's list of tools is endless: it repeats nextCursor '${cursor}'; each page must lead to a new one.`,
       )
     }
+    visited.add(cursor)
+    const page = await client.listTools({ cursor })
+    for (const { name, description, inputSchema } of page.tools) {
+      const text = description || `Tool: ${name}`
+      tools.push(functionTool({ name, description: text, parameters: inputSchema }))
+    }
+    cursor = page.nextCursor
+  } while (cursor !== undefined)
+  return tools
+}
+
+/**
+ * Executes a tool call of the policy, which reads errors of the tool as its result.
+ *
+ * @throws ToolExecutionError when the server sent no valid answer
+ */
+async function execute(
+  toolCall: unknown,
+  client: McpClient,
+  { tools, signal }: RolloutContext,
+): Promise<ToolResultMessage> {
+  let call: ToolCallInfo
+  try {
+    call = getToolCallInfo(toolCall)
+  } catch (error) {
+    if (!(error instanceof ToolArgumentError)) throw error
+    return createToolErrorResult(error.toolCallId, error.message)
+  }
+  const { toolCallId, name, args } = call
+  if (!tools.some((tool) => tool.function.name === name)) {
+    return createToolErrorResult(toolCallId, `Unknown tool: ${name}`)
+  }
+  try {
+    // It may run as long as its rollout, so the client's own time limit is disabled.
+    const options = { signal, timeout: maxTimerMs }
+    const result = await client.callTool({ name, arguments: args }, undefined, options)
+    if (!result.isError) return createToolResult(toolCallId, resultText(result))
+    const reason = contentText(result.content) || 'The tool failed and gave no reason'
+    return createToolErrorResult(toolCallId, reason)
+  } catch (error) {
+    const message = errorMessage(error)
+    // A call that its own rollout aborted is not an error of the server.
+    if (isAnsweredError(error) || signal.aborted) return createToolErrorResult(toolCallId, message)
+    // The policy did not cause this, and cannot avoid it next time.
+    throw new ToolExecutionError(
+      `The MCP server gave no valid answer to a call of ${name}: ${message}`,
+      { toolCallId, toolName: name, cause: error },
+    )
   }
 }
 
@@ -227,20 +191,17 @@ class McpAgentLoop extends RolloutAgentLoop {
   }
 
   async getTools(request: RolloutRequest): Promise<ToolInput[]> {
-    return McpConnection.during(
-      async () => this.#options.connect(request),
-      async (connection) => connection.tools(),
-    )
+    return connected(async () => this.#options.connect(request), listTools)
   }
 
   async run(ctx: RolloutContext): Promise<RolloutResult> {
-    return McpConnection.during(
+    return connected(
       async () => this.#options.connect(ctx.request),
-      async (connection) => this.#converse(ctx, new McpToolCalls(ctx, connection)),
+      async (client) => this.#converse(ctx, client),
     )
   }
 
-  async #converse(ctx: RolloutContext, tools: McpToolCalls): Promise<RolloutResult> {
+  async #converse(ctx: RolloutContext, client: McpClient): Promise<RolloutResult> {
     const { maxTurns, maxTokensTotal, completionParams } = ctx.request
     const options = { maxConcurrent: this.#options.maxConcurrentTools, signal: ctx.signal }
     const messages = [...ctx.request.messages]
@@ -258,11 +219,13 @@ class McpAgentLoop extends RolloutAgentLoop {
       if (tokens >= maxTokensTotal) return end('max_tokens')
       if (toolCalls.length === 0) return end(finishReason ?? 'stop')
 
-      const results = await executeToolCalls(
-        toolCalls,
-        async (call) => tools.execute(call),
-        options,
-      )
+      const executeCall = async (call: unknown): Promise<ToolResultMessage> => {
+        const started = performance.now()
+        const result = await execute(call, client, ctx)
+        ctx.recordToolCall({ latencyMs: performance.now() - started })
+        return result
+      }
+      const results = await executeToolCalls(toolCalls, executeCall, options)
       ctx.logEvent('tool_results', { turn, results })
       messages.push(...results)
     }

@@ -82,41 +82,17 @@ const platform = createTransport({
   codes: { unreachable: 'platform_unreachable', refused: 'protocol_error' },
 })
 
-/** One request; every attempt sends the same. */
-interface RegistrationRequest {
-  readonly url: string
-  readonly headers: Record<string, string>
-  readonly body: string
-}
-
 /** Registers a server with the platform; see `register` of the app. */
 export async function registerServer(
   options: RegistrationOptions,
-  server: RegisteredServer,
+  { agentLoopName, apiKey, logger, signal: ending }: RegisteredServer,
 ): Promise<Registration> {
   checkRegistration(options)
-  checkRegisteredPort(options.port)
-  const signals = [server.signal, ...(options.signal ? [options.signal] : [])]
-  const signal = AbortSignal.any(signals)
-  const redactor = new Redactor(options.token, server.apiKey)
-  const request = toRequest(options, server)
-  return retryRequest(async () => attempt(request, signal, redactor), {
-    ...retries,
-    signal,
-    isRetryable: (error) => {
-      if (!isTransient(error)) return false
-      server.logger.info({ reason: errorMessage(error) }, 'not registered yet; retrying')
-      return true
-    },
-  })
-}
-
-function toRequest(
-  { host, port, token, platformUrl }: RegistrationOptions,
-  { agentLoopName, apiKey }: RegisteredServer,
-): RegistrationRequest {
-  return {
-    url: registrationUrl(platformUrl),
+  const { host, port, token } = options
+  checkRegisteredPort(port)
+  const url = registrationUrl(options.platformUrl)
+  const redactor = new Redactor(token, apiKey)
+  const request = {
     headers: {
       'content-type': 'application/json',
       accept: 'application/json',
@@ -126,26 +102,30 @@ function toRequest(
       'idempotency-key': randomUUID(),
     },
     body: JSON.stringify({ host, port, agent_loop_name: agentLoopName, api_key: apiKey }),
+    // No further request follows.
+    closeConnection: true,
   }
-}
-
-async function attempt(
-  { url, headers, body }: RegistrationRequest,
-  outer: AbortSignal,
-  redactor: Redactor,
-): Promise<Registration> {
+  const outer = AbortSignal.any([ending, ...(options.signal ? [options.signal] : [])])
   const late = (): Error =>
     new OsmosisError('timeout', `The platform ${url} gave no answer in ${attemptMs / 1000} s.`)
-  return withTimeLimit({ limitMs: attemptMs, outer, late }, async (signal) => {
+  const attempt = async (signal: AbortSignal): Promise<Registration> => {
     let text: string
     try {
-      // No further request follows.
-      const answer = await platform.post(url, { headers, body, signal, closeConnection: true })
+      const answer = await platform.post(url, { ...request, signal })
       text = (await boundedText(answer.body, maxAnswerBytes)) ?? tooLong
     } catch (error) {
       throw toRegistrationError(error, url, redactor)
     }
     return readRegistration(text, url, redactor)
+  }
+  return retryRequest(async () => withTimeLimit({ limitMs: attemptMs, outer, late }, attempt), {
+    ...retries,
+    signal: outer,
+    isRetryable: (error) => {
+      if (!isTransient(error)) return false
+      logger.info({ reason: errorMessage(error) }, 'not registered yet; retrying')
+      return true
+    },
   })
 }
 

@@ -13,9 +13,9 @@ export interface RolloutResult {
 }
 
 /**
- * Checks the return value of `run`.
+ * Checks a result: what `run` returned, or what `ctx.complete` and `ctx.error` create.
  *
- * @throws OsmosisError with code `protocol_error` or `invalid_reward` when it is not a result
+ * @throws OsmosisError with code `protocol_error` or `invalid_reward` when it is not one
  */
 export function checkedResult(returned: unknown): RolloutResult {
   const result = (returned ?? {}) as Partial<RolloutResult>
@@ -27,7 +27,12 @@ export function checkedResult(returned: unknown): RolloutResult {
     )
   }
   assertMessages(finalMessages)
-  assertReward(reward)
+  if (reward !== null && !Number.isFinite(reward)) {
+    throw new OsmosisError(
+      'invalid_reward',
+      `A reward must be a finite number, or null if the platform computes it; got ${describe(reward)}.`,
+    )
+  }
   return { status, finalMessages, finishReason, errorMessage, reward }
 }
 
@@ -46,15 +51,6 @@ export function assertMessages(messages: unknown): asserts messages is readonly 
   throw new OsmosisError(
     'protocol_error',
     `The final messages must be objects; the one at index ${wrong} is ${describe(messages[wrong])}.`,
-  )
-}
-
-/** @throws OsmosisError with code `invalid_reward` when it is neither null nor a finite number */
-export function assertReward(reward: unknown): asserts reward is number | null {
-  if (reward === null || (typeof reward === 'number' && Number.isFinite(reward))) return
-  throw new OsmosisError(
-    'invalid_reward',
-    `A reward must be a finite number, or null if the platform computes it; got ${describe(reward)}.`,
   )
 }
 

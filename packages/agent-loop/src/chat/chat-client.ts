@@ -1,82 +1,82 @@
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
-import { errorMessage, type PromptMessage } from '@osmosis/core'
+import { errorMessage, isOsmosisError, type PromptMessage } from '@osmosis/core'
 import {
   bearer,
   retryRequest,
+  transportsByEgress,
   withTimeLimit,
   type EgressPolicy,
+  type HttpRequest,
   type Transport,
 } from '@osmosis/core/http'
-import type { CallTrace, RolloutTrace } from '@osmosis/core/tracing'
+import { isRetryableStatus } from '@osmosis/core/policy'
+import type { RolloutTrace } from '@osmosis/core/tracing'
+import { boundedText } from '@osmosis/protocol/http'
 import type { LoopChatRequestBody } from '@osmosis/protocol/wire'
 import type { CountedCall } from '@osmosis/server/protocols'
 
-import { OsmosisTimeoutError, OsmosisValidationError } from '../rollout-errors.ts'
-import type { MetricsCounter } from '../server/rollout-metrics.ts'
+import {
+  OsmosisRolloutError,
+  OsmosisServerError,
+  OsmosisTimeoutError,
+  OsmosisTransportError,
+  OsmosisValidationError,
+} from '../rollout-errors.ts'
 import type { CompletionParams } from '../rollout-agent-loop.ts'
 import { assertMessages } from '../rollout-result.ts'
 import type { RolloutClientSettings } from '../rollout-settings.ts'
 import { toSentParameters, type SentParameters } from './chat-parameters.ts'
-import {
-  messageIn,
-  namesOfAnswer,
-  toChatResult,
-  type AnswerNames,
-  type ChatResult,
-} from './chat-result.ts'
+import { readAnswer, type ChatAnswer, type ChatResult } from './chat-result.ts'
 import type { MessageTexts } from './message-texts.ts'
-import {
-  brokenAnswer,
-  headerSafe,
-  toChatError,
-  trainerTransport,
-  trainerUrl,
-} from './trainer-transport.ts'
 
-const completionsRoute = '/v1/chat/completions'
+const keyHint = '. Check the api_key of the rollout request.'
 
-/** Options of {@link ChatClient}. */
-export interface ChatClientInit {
+/** The connections for all model calls of this process with the same egress policy. */
+const trainerTransport = transportsByEgress({
+  name: 'policy endpoint',
+  codes: { unreachable: 'policy_unreachable', refused: 'policy_http_error' },
+  hints: {
+    401: keyHint,
+    403: keyHint,
+    404: '. server_url is a base URL: "/v1/chat/completions" is appended to it.',
+  },
+  isTransientStatus: isRetryableStatus,
+})
+
+/** The rollout whose policy a {@link ChatClient} calls. */
+export interface ChatRoute {
   readonly rolloutId: string
   readonly serverUrl: string
   readonly apiKey: string | null
   readonly settings: RolloutClientSettings
   readonly egress: EgressPolicy
   readonly signal: AbortSignal
-  readonly metrics: MetricsCounter
-  /** Counts an ended call. */
-  readonly onCall: (call: CountedCall) => void
   readonly texts: MessageTexts
-  /** Traces the calls; undefined when tracing is off. */
+  /** Undefined when tracing is off. */
   readonly trace: RolloutTrace | undefined
-}
-
-/** One model call; every attempt sends the same. */
-interface Call {
-  /** Number of attempts so far. */
-  attempts: number
-  readonly body: string
-  /** They continue the trace at the trainer. */
-  readonly traceHeaders: Readonly<Record<string, string>>
-  /** From 1 in its rollout. */
-  readonly turn: number
-  readonly signal: AbortSignal
-  readonly closeConnection: boolean
+  /**
+   * Counts a call that has ended.
+   *
+   * @param latencyMs - of the request that was answered; undefined when none was
+   */
+  readonly onCall: (call: CountedCall, latencyMs: number | undefined) => void
 }
 
 /** Calls the policy of one rollout through its trainer. */
 export class ChatClient {
-  readonly #init: ChatClientInit
+  readonly #route: ChatRoute
+  readonly #url: string
   readonly #transport: Transport
   readonly #calls: ConcurrencyLimiter
   #turn = 0
   /** The messages of the latest call and its answer, as JSON without brackets. */
   #conversation = ''
 
-  constructor(init: ChatClientInit) {
-    this.#init = init
-    this.#transport = trainerTransport(init.egress)
-    this.#calls = new ConcurrencyLimiter(init.settings.maxConnections)
+  constructor(route: ChatRoute) {
+    this.#route = route
+    this.#url = trainerUrl(route.serverUrl, '/v1/chat/completions')
+    this.#transport = trainerTransport(route.egress)
+    this.#calls = new ConcurrencyLimiter(route.settings.maxConnections)
   }
 
   /** The conversation after the latest call: a JSON array. */
@@ -90,161 +90,153 @@ export class ChatClient {
     params: Readonly<CompletionParams>,
     callerSignal: AbortSignal | undefined,
   ): Promise<ChatResult> {
-    const { signal: rolloutSignal, texts } = this.#init
+    const { rolloutId, apiKey, settings, texts, trace, onCall, signal: rolloutSignal } = this.#route
     assertMessages(messages)
     const conversation = messages.map((message) => texts.of(message)).join(',')
     const sent = toSentParameters(params)
-    const body = this.#body(conversation, sent)
     const signal = callerSignal ? AbortSignal.any([rolloutSignal, callerSignal]) : rolloutSignal
     this.#turn += 1
     const turn = this.#turn
-    const closeConnection = this.#calls.running >= this.#init.settings.maxKeepaliveConnections
+    const closeConnection = this.#calls.running >= settings.maxKeepaliveConnections
     const release = await this.#calls.acquire(signal)
-    const traced = this.#trace(messages, sent)
-    const traceHeaders = traced?.headers() ?? {}
-    const call: Call = { body, traceHeaders, turn, signal, closeConnection, attempts: 0 }
+    const traced = trace?.call(
+      { sampleId: undefined, endpoint: new URL(this.#url), model: sent.model, streams: false },
+      { ...sent, messages },
+    )
+    const headers = {
+      // They continue the trace at the trainer.
+      ...traced?.headers(),
+      'content-type': 'application/json',
+      accept: 'application/json',
+      // The same for every attempt, so that the trainer can recognise a retry.
+      'idempotency-key': `${headerSafe(rolloutId)}/chat/${turn}`,
+      ...bearer(apiKey),
+    }
+    const request: HttpRequest = {
+      headers,
+      body: bodyOf(rolloutId, conversation, sent),
+      signal,
+      closeConnection,
+    }
     const started = performance.now()
-    const measured = (): Pick<CountedCall, 'attempts' | 'durationMs' | 'timeToFirstChunkMs'> => ({
-      attempts: call.attempts,
-      durationMs: performance.now() - started,
-      timeToFirstChunkMs: null,
-    })
+    let sentAt = started
+    let attempts = 0
+    let answer: ChatAnswer | undefined
+    let latencyMs: number | undefined
+    let failure: unknown
     try {
       this.#conversation = conversation
-      const { result, text, about } = await this.#send(call)
-      this.#conversation = conversation === '' ? text : `${conversation},${text}`
-      const { finishReason, usage, message } = result
-      const ended = { ...measured(), finishReason, usage }
-      this.#init.onCall({ ...ended, error: null })
-      const answered = { call: { ...ended, model: about.model }, responseId: about.id, message }
-      traced?.end(answered, undefined)
-      return result
+      const read = await retryRequest(
+        async () => {
+          attempts += 1
+          sentAt = performance.now()
+          return this.#attempt(request)
+        },
+        {
+          retries: settings.maxRetries,
+          minDelayMs: settings.retryBaseDelaySeconds * 1000,
+          maxDelayMs: settings.retryMaxDelaySeconds * 1000,
+          signal,
+          isRetryable: (error) =>
+            error instanceof OsmosisTimeoutError || this.#transport.isTransient(error),
+        },
+      )
+      const answered = performance.now()
+      const text = read()
+      answer = readAnswer(text)
+      latencyMs = answered - sentAt
+      const written = texts.remember(answer.result.message, text)
+      this.#conversation = conversation === '' ? written : `${conversation},${written}`
+      return answer.result
     } catch (error) {
-      const ended = { ...measured(), finishReason: null, usage: null }
-      this.#init.onCall({ ...ended, error: errorMessage(error) })
-      const failure = toChatError(error)
-      const unanswered = {
-        call: { ...ended, model: null },
-        responseId: undefined,
-        message: undefined,
-      }
-      traced?.end(unanswered, failure)
+      failure = toChatError(error)
       throw failure
     } finally {
       release()
+      const ended = {
+        attempts,
+        durationMs: performance.now() - started,
+        timeToFirstChunkMs: null,
+        finishReason: answer?.result.finishReason ?? null,
+        usage: answer?.result.usage ?? null,
+      }
+      onCall({ ...ended, error: answer ? null : errorMessage(failure) }, latencyMs)
+      const call = { ...ended, model: answer?.model ?? null }
+      traced?.end({ call, responseId: answer?.id, message: answer?.result.message }, failure)
     }
-  }
-
-  #trace(messages: readonly PromptMessage[], sent: SentParameters): CallTrace | undefined {
-    const { trace, serverUrl } = this.#init
-    if (trace === undefined) return undefined
-    const endpoint = new URL(trainerUrl(serverUrl, completionsRoute))
-    const call = { sampleId: undefined, endpoint, model: sent.model, streams: false }
-    return trace.call(call, { ...sent, messages })
-  }
-
-  #body(messagesJson: string, { model, stop, ...others }: SentParameters): string {
-    const { temperature, top_p, max_tokens, logprobs } = others
-    const head = `"model":${JSON.stringify(model)},"messages":[${messagesJson}]`
-    const tail = JSON.stringify({
-      rollout_id: this.#init.rolloutId,
-      temperature,
-      top_p,
-      max_tokens,
-      ...(stop === null ? {} : { stop }),
-      logprobs,
-    } satisfies Omit<LoopChatRequestBody, 'messages'>)
-    return `{${head},${tail.slice(1)}`
-  }
-
-  async #send(call: Call): Promise<{ result: ChatResult; text: string; about: AnswerNames }> {
-    const { settings, metrics, texts } = this.#init
-    const { answer, latencyMs } = await retryRequest(
-      async () => {
-        const started = performance.now()
-        call.attempts += 1
-        const text = await this.#attempt(call)
-        return { answer: text, latencyMs: performance.now() - started }
-      },
-      {
-        retries: settings.maxRetries,
-        minDelayMs: settings.retryBaseDelaySeconds * 1000,
-        maxDelayMs: settings.retryMaxDelaySeconds * 1000,
-        signal: call.signal,
-        isRetryable: (error) =>
-          error instanceof OsmosisTimeoutError || this.#transport.isTransient(error),
-      },
-    )
-    const text = answer()
-    const parsed = parseAnswer(text)
-    const result = toChatResult(parsed)
-    metrics.llmCall(latencyMs, result.usage)
-    const about = namesOfAnswer(parsed)
-    return { result, text: texts.remember(result.message, text, messageIn), about }
   }
 
   /**
    * Sends the request once. Rejects only before an answer has started: a retry after that would get a
    * second answer, so later errors are thrown by the returned function.
    */
-  async #attempt({
-    body,
-    traceHeaders,
-    turn,
-    signal: outer,
-    closeConnection,
-  }: Call): Promise<() => string> {
-    const { rolloutId, serverUrl, apiKey, settings } = this.#init
-    const url = trainerUrl(serverUrl, completionsRoute)
-    const { timeoutSeconds } = settings
+  async #attempt(request: HttpRequest): Promise<() => string> {
+    const { timeoutSeconds } = this.#route.settings
     const limit = {
       limitMs: timeoutSeconds * 1000,
-      outer,
+      outer: request.signal,
       late: () =>
         new OsmosisTimeoutError(
-          `The trainer at ${url} gave no complete answer in ${timeoutSeconds} s.`,
+          `The trainer at ${this.#url} gave no complete answer in ${timeoutSeconds} s.`,
         ),
     }
     return withTimeLimit(limit, async (signal) => {
-      const headers = {
-        ...traceHeaders,
-        'content-type': 'application/json',
-        accept: 'application/json',
-        // The same for every attempt, so that the trainer can recognise a retry.
-        'idempotency-key': `${headerSafe(rolloutId)}/chat/${turn}`,
-        ...bearer(apiKey),
+      const { body } = await this.#transport.post(this.#url, { ...request, signal })
+      try {
+        const text = await boundedText(body, Number.POSITIVE_INFINITY)
+        return () => text ?? ''
+      } catch (error) {
+        const failure: unknown = signal.aborted ? signal.reason : brokenOff(error)
+        return () => {
+          throw failure
+        }
       }
-      const answer = await this.#transport.post(url, { headers, body, signal, closeConnection })
-      return readText(answer.body, signal)
     })
   }
 }
 
-async function readText(
-  body: AsyncIterable<Uint8Array>,
-  signal: AbortSignal,
-): Promise<() => string> {
-  const parts: Uint8Array[] = []
-  try {
-    for await (const part of body) parts.push(part)
-  } catch (error) {
-    const failure: unknown = signal.aborted ? signal.reason : brokenAnswer(error)
-    return () => {
-      throw failure
-    }
-  }
-  const text = Buffer.concat(parts).toString('utf8')
-  return () => text
+function brokenOff(cause: unknown): OsmosisTransportError {
+  return new OsmosisTransportError(
+    `The connection closed during the trainer's answer to a model call: ${errorMessage(cause)}`,
+    { cause },
+  )
 }
 
-function parseAnswer(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new OsmosisValidationError(
-      'policy_stream_error',
-      `The trainer answered a model call with something that is not JSON: ${text.slice(0, 200)}`,
-      { cause: error },
-    )
-  }
+/** Converts a failed model call to an error of this package. The error that ended the rollout is not converted. */
+function toChatError(error: unknown): unknown {
+  if (error instanceof OsmosisRolloutError || !isOsmosisError(error)) return error
+  const { message, status, retryAfterMs } = error
+  const options = { cause: error, status, retryAfterMs }
+  if (error.code === 'policy_unreachable') return new OsmosisTransportError(message, options)
+  if (error.code !== 'policy_http_error' && error.code !== 'egress_refused') return error
+  return (status ?? 0) >= 500
+    ? new OsmosisServerError(message, options)
+    : new OsmosisValidationError(error.code, message, options)
+}
+
+/** In the order of the Python SDK. */
+function bodyOf(
+  rolloutId: string,
+  messagesJson: string,
+  { model, stop, temperature, top_p, max_tokens, logprobs }: SentParameters,
+): string {
+  const tail = JSON.stringify({
+    rollout_id: rolloutId,
+    temperature,
+    top_p,
+    max_tokens,
+    ...(stop === null ? {} : { stop }),
+    logprobs,
+  } satisfies Omit<LoopChatRequestBody, 'messages'>)
+  return `{"model":${JSON.stringify(model)},"messages":[${messagesJson}],${tail.slice(1)}`
+}
+
+/** URL of a route of the trainer. Keeps a base path, without slashes at its end. */
+export function trainerUrl(serverUrl: string, route: string): string {
+  return `${serverUrl.replace(/\/+$/, '')}${route}`
+}
+
+/** A rollout id in header form: ids are free text, headers are not. */
+export function headerSafe(rolloutId: string): string {
+  return encodeURIComponent(rolloutId.toWellFormed())
 }

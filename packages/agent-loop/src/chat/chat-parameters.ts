@@ -1,5 +1,5 @@
-import { OsmosisValidationError } from '../rollout-errors.ts'
 import type { CompletionParams } from '../rollout-agent-loop.ts'
+import { OsmosisValidationError } from '../rollout-errors.ts'
 
 const known = new Set(['temperature', 'top_p', 'max_tokens', 'stop', 'logprobs', 'model'])
 /** Parameters that `ctx.chat` sets itself. */
@@ -48,7 +48,7 @@ export function unknownParameters(params: Readonly<CompletionParams>): string[] 
  * The wire form of `stop`: a list of strings, or null to omit it. A string becomes a list of one, other
  * items of a list become text, other values are omitted.
  */
-export function normalizeStop(stop: unknown): string[] | null {
+function normalizeStop(stop: unknown): string[] | null {
   if (typeof stop === 'string') return [stop]
   return Array.isArray(stop) ? stop.map(String) : null
 }

@@ -1,4 +1,5 @@
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
+import { parseJson } from '@osmosis/core/http'
 
 import { OsmosisValidationError } from '../rollout-errors.ts'
 import { fieldsOf, isRecord } from './message-fields.ts'
@@ -29,45 +30,44 @@ export interface ChatResult {
   readonly content: string | null
 }
 
+/** An answer of the trainer. */
+export interface ChatAnswer {
+  /** What the loop gets of it. */
+  readonly result: ChatResult
+  readonly id: string | undefined
+  readonly model: string | null
+}
+
 /**
  * Reads an answer of the trainer.
  *
  * @throws OsmosisValidationError with code `policy_stream_error` when it contains no message
  */
-export function toChatResult(answer: unknown): ChatResult {
-  const { choices, usage, token_ids: tokenIds, logprobs } = fieldsOf(answer)
-  const choice = fieldsOf(Array.isArray(choices) ? choices[0] : undefined)
+export function readAnswer(text: string): ChatAnswer {
+  const answer = parseJson(text)
   const message = messageIn(answer)
   if (message === undefined) {
-    const received = JSON.stringify(answer).slice(0, 200)
+    const problem =
+      answer === undefined ? 'with something that is not JSON' : 'without choices[0].message'
     throw new OsmosisValidationError(
       'policy_stream_error',
-      `The trainer answered a model call without choices[0].message: ${received}`,
+      `The trainer answered a model call ${problem}: ${text.slice(0, 200)}`,
     )
   }
-  const { finish_reason: finishReason = 'stop' } = choice
-  const toolCalls = Array.isArray(message.tool_calls) ? message.tool_calls : []
+  const { id, model, usage, token_ids: tokenIds, logprobs } = fieldsOf(answer)
+  const { finish_reason: finishReason = 'stop' } = choiceIn(answer)
+  const toolCalls = listOf(message.tool_calls) as readonly ChatToolCall[]
   return {
-    message,
-    usage: toUsage(fieldsOf(usage)),
-    finishReason: typeof finishReason === 'string' ? finishReason : null,
-    tokenIds: Array.isArray(tokenIds) ? (tokenIds as number[]) : [],
-    logprobs: Array.isArray(logprobs) ? (logprobs as unknown[]) : [],
-    hasToolCalls: toolCalls.length > 0,
-    toolCalls,
-    content: typeof message.content === 'string' ? message.content : null,
-  }
-}
-
-/** The metadata of an answer. */
-export interface AnswerNames {
-  readonly id: string | undefined
-  readonly model: string | null
-}
-
-export function namesOfAnswer(answer: unknown): AnswerNames {
-  const { id, model } = fieldsOf(answer)
-  return {
+    result: {
+      message,
+      usage: toUsage(fieldsOf(usage)),
+      finishReason: typeof finishReason === 'string' ? finishReason : null,
+      tokenIds: listOf(tokenIds) as readonly number[],
+      logprobs: listOf(logprobs),
+      hasToolCalls: toolCalls.length > 0,
+      toolCalls,
+      content: typeof message.content === 'string' ? message.content : null,
+    },
     id: typeof id === 'string' ? id : undefined,
     model: typeof model === 'string' ? model : null,
   }
@@ -75,9 +75,17 @@ export function namesOfAnswer(answer: unknown): AnswerNames {
 
 /** The first choice's message in a parsed answer. */
 export function messageIn(answer: unknown): AssistantMessage | undefined {
-  const { choices } = fieldsOf(answer)
-  const { message } = fieldsOf(Array.isArray(choices) ? choices[0] : undefined)
+  const { message } = choiceIn(answer)
   return isRecord(message) ? (message as AssistantMessage) : undefined
+}
+
+function choiceIn(answer: unknown): Readonly<Record<string, unknown>> {
+  const { choices } = fieldsOf(answer)
+  return fieldsOf(listOf(choices)[0])
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? (value as unknown[]) : []
 }
 
 function toUsage(usage: Readonly<Record<string, unknown>>): ChatResultUsage {

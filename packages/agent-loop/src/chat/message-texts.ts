@@ -1,3 +1,5 @@
+import { messageIn } from './chat-result.ts'
+
 /**
  * Remembers how the policy wrote its messages. A message is sent back exactly as received, also where
  * JavaScript would write it differently: `1.0` in arguments that were an object would become
@@ -19,15 +21,14 @@ export class MessageTexts {
   }
 
   /**
-   * Records how `answer` wrote its message, and returns that text.
+   * Records how an answer wrote its message, and returns that text.
    *
-   * @param answer - the text of the answer that `message` was parsed from
-   * @param find - finds the message in the parsed answer
+   * @param answer - the text that `message` was parsed from
    */
-  remember(message: object, answer: string, find: (parsed: unknown) => unknown): string {
+  remember(message: object, answer: string): string {
     const text = JSON.stringify(message)
     if (!holdsNumber(message)) return text
-    const written = JSON.stringify(find(JSON.parse(answer, keepNumbers)))
+    const written = JSON.stringify(messageIn(JSON.parse(answer, keepNumbers)))
     if (written !== text) this.#written.set(text, written)
     return written
   }

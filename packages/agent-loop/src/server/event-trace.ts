@@ -4,32 +4,28 @@ import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
 import { toTelemetryJson } from '@osmosis/protocol/http'
-import type { Logger } from '@osmosis/server'
-import type { SecretValues } from '@osmosis/server/protocols'
-
-/** Where the traces of rollouts are written. */
-export interface TraceFolder {
-  readonly folder: string
-  readonly secrets: SecretValues
-  readonly logger: Logger
-}
+import type { ServerServices } from '@osmosis/server/protocols'
 
 /**
  * The trace of one rollout: JSON lines in its own file, written in the background. Errors do not affect
  * the rollout.
  */
 export class EventTrace {
-  readonly #init: TraceFolder
+  readonly #services: Pick<ServerServices, 'secrets' | 'logger'>
   readonly #rolloutId: string
   readonly #file: string
   #sequence = 0
   #pending: string[] = []
   #writing: Promise<void> | undefined
 
-  constructor(init: TraceFolder, rolloutId: string) {
-    this.#init = init
+  constructor(
+    folder: string,
+    rolloutId: string,
+    services: Pick<ServerServices, 'secrets' | 'logger'>,
+  ) {
+    this.#services = services
     this.#rolloutId = rolloutId
-    this.#file = path.join(init.folder, traceFileName(rolloutId))
+    this.#file = path.join(folder, traceFileName(rolloutId))
   }
 
   log(event: string, data: Readonly<Record<string, unknown>>): void {
@@ -42,7 +38,7 @@ export class EventTrace {
       ...withoutReserved(toTelemetryJson(data, new Set())),
     })
     this.#sequence += 1
-    this.#pending.push(`${this.#init.secrets.redact(line)}\n`)
+    this.#pending.push(`${this.#services.secrets.redact(line)}\n`)
     this.#writing ??= this.#write()
   }
 
@@ -53,14 +49,14 @@ export class EventTrace {
 
   async #write(): Promise<void> {
     try {
-      await mkdir(this.#init.folder, { recursive: true })
+      await mkdir(path.dirname(this.#file), { recursive: true })
       while (this.#pending.length > 0) {
         const lines = this.#pending.splice(0).join('')
         await appendFile(this.#file, lines)
       }
     } catch (error) {
       this.#pending = []
-      this.#init.logger.warn(
+      this.#services.logger.warn(
         { rollout_id: this.#rolloutId, file: this.#file },
         `the trace cannot be written: ${errorMessage(error)}`,
       )

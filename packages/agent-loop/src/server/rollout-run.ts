@@ -1,5 +1,5 @@
-import { errorCategory, errorMessage, OsmosisError, type PromptMessage } from '@osmosis/core'
-import { startTimer, type EgressPolicy, type TraceHeaders } from '@osmosis/core/http'
+import { errorCategory, errorMessage, OsmosisError } from '@osmosis/core'
+import { startTimer, type TraceHeaders } from '@osmosis/core/http'
 import { beginRolloutTrace, type RolloutTrace } from '@osmosis/core/tracing'
 import { type ConcurrencyLimiter, thrownBy, UserCode } from '@osmosis/server/execution'
 import type { RolloutFailure } from '@osmosis/protocol'
@@ -9,114 +9,33 @@ import type {
   LoopCompletedBody,
   RolloutMetrics,
 } from '@osmosis/protocol/wire'
-import type { Logger } from '@osmosis/server'
-import type { Callback, OwnershipLog, SecretValues, ServerMetrics } from '@osmosis/server/protocols'
-
-import { ChatClient } from '../chat/chat-client.ts'
-import { unknownParameters } from '../chat/chat-parameters.ts'
-import type { ChatResult } from '../chat/chat-result.ts'
-import { MessageTexts } from '../chat/message-texts.ts'
-import { headerSafe, trainerUrl } from '../chat/trainer-transport.ts'
 import type {
-  RolloutAgentLoop,
-  RolloutContext,
-  RolloutRequest,
-  CompletionParams,
-} from '../rollout-agent-loop.ts'
-import { MetricsCounter } from './rollout-metrics.ts'
-import {
-  checkedResult,
-  type RolloutResult,
-  assertMessages,
-  assertReward,
-} from '../rollout-result.ts'
+  Callback,
+  OwnershipLog,
+  ServerMetrics,
+  ServerServices,
+} from '@osmosis/server/protocols'
+
+import { ChatClient, headerSafe, trainerUrl } from '../chat/chat-client.ts'
+import { unknownParameters } from '../chat/chat-parameters.ts'
+import { MessageTexts } from '../chat/message-texts.ts'
+import type { RolloutAgentLoop, RolloutContext, RolloutRequest } from '../rollout-agent-loop.ts'
+import { checkedResult, type RolloutResult } from '../rollout-result.ts'
 import type { RolloutSettings } from '../rollout-settings.ts'
-import { EventTrace, type TraceFolder } from './event-trace.ts'
-
-/** What {@link RunContext} works with. */
-interface RunContextParts {
-  readonly request: RolloutRequest
-  readonly tools: readonly FunctionTool[]
-  readonly signal: AbortSignal
-  readonly client: ChatClient
-  readonly metrics: MetricsCounter
-  /** Null: traces are off. */
-  readonly trace: EventTrace | null
-  /** Called with the names of parameters that are omitted. */
-  readonly onUnknownParameters: (names: readonly string[]) => void
-}
-
-/** The context that the server passes to `run`. */
-class RunContext implements RolloutContext {
-  readonly request: RolloutRequest
-  readonly tools: readonly FunctionTool[]
-  readonly signal: AbortSignal
-  readonly debugEnabled: boolean
-  readonly #parts: RunContextParts
-
-  constructor(parts: RunContextParts) {
-    this.request = parts.request
-    this.tools = parts.tools
-    this.signal = parts.signal
-    this.debugEnabled = parts.trace !== null
-    this.#parts = parts
-  }
-
-  async chat(
-    messages: readonly PromptMessage[],
-    params: Readonly<CompletionParams> = {},
-    options: Parameters<RolloutContext['chat']>[2] = {},
-  ): Promise<ChatResult> {
-    const unknown = unknownParameters(params)
-    if (unknown.length > 0) this.#parts.onUnknownParameters(unknown)
-    return this.#parts.client.chat(messages, params, options.signal)
-  }
-
-  complete(
-    finalMessages: readonly object[],
-    options: Parameters<RolloutContext['complete']>[1] = {},
-  ): RolloutResult {
-    const { finishReason = 'stop', reward = null } = options
-    assertMessages(finalMessages)
-    assertReward(reward)
-    return { status: 'COMPLETED', finalMessages, finishReason, errorMessage: null, reward }
-  }
-
-  error(
-    message: string,
-    { finalMessages = [] }: Parameters<RolloutContext['error']>[1] = {},
-  ): RolloutResult {
-    assertMessages(finalMessages)
-    return {
-      status: 'ERROR',
-      finalMessages,
-      finishReason: 'error',
-      errorMessage: message,
-      reward: null,
-    }
-  }
-
-  recordToolCall({ latencyMs = 0 }: Parameters<RolloutContext['recordToolCall']>[0] = {}): void {
-    this.#parts.metrics.toolCall(Number.isFinite(latencyMs) ? latencyMs : 0)
-  }
-
-  logEvent(event: string, data: Readonly<Record<string, unknown>> = {}): void {
-    this.#parts.trace?.log(event, data)
-  }
-}
+import { EventTrace } from './event-trace.ts'
 
 /** Shared by all runs of one app. */
-export interface RunServices {
+export interface RunServices extends Pick<
+  ServerServices,
+  'egress' | 'secrets' | 'logger' | 'metrics'
+> {
   readonly loop: RolloutAgentLoop
   readonly settings: RolloutSettings
+  /** Assigns the slots. */
   readonly limiter: ConcurrencyLimiter
-  /** Allowed receivers of model calls. */
-  readonly egress: EgressPolicy
-  readonly secrets: SecretValues
-  readonly logger: Logger
-  readonly metrics: ServerMetrics
-  /** Null: traces are off. */
-  readonly traces: TraceFolder | null
+  /** Folder for traces; undefined: traces are off. */
+  readonly traceFolder: string | undefined
+  /** Called with the names of parameters that are omitted. */
   readonly onUnknownParameters: (names: readonly string[]) => void
   /** Undefined: the ownership of rollouts is not reported. */
   readonly ownership: OwnershipLog | undefined
@@ -137,38 +56,49 @@ export class RolloutRun {
   readonly #services: RunServices
   readonly #rollout: AcceptedRollout
   readonly #code: UserCode
-  readonly #metrics = new MetricsCounter()
+  readonly #started = performance.now()
+  readonly #metrics = noMetrics()
   readonly #clock: ReturnType<ServerMetrics['rollouts']['begin']>
   readonly #texts = new MessageTexts()
   readonly #client: ChatClient
-  readonly #events: EventTrace | null
+  /** Undefined: traces are off. */
+  readonly #events: EventTrace | undefined
   /** Undefined when tracing is off. */
   readonly #trace: RolloutTrace | undefined
   readonly #report: (status: RolloutStatus) => void
 
   constructor(services: RunServices, rollout: AcceptedRollout) {
+    const { loop, settings, egress, metrics, ownership, traceFolder } = services
     const { apiKey, traceHeaders, request } = rollout
     const { rolloutId, serverUrl } = request
     this.#services = services
     this.#rollout = rollout
     this.#code = new UserCode({ rolloutId, part: 'agent loop' })
-    this.#clock = services.metrics.rollouts.begin()
-    this.#report = services.ownership?.begin(request) ?? (() => undefined)
+    this.#clock = metrics.rollouts.begin()
+    this.#report = ownership?.begin(request) ?? (() => undefined)
     this.#report('queued')
-    this.#events = services.traces && new EventTrace(services.traces, rolloutId)
+    if (traceFolder !== undefined) {
+      this.#events = new EventTrace(traceFolder, rolloutId, services)
+    }
     const traced = { rolloutId, apiKey: apiKey ?? undefined, traceHeaders }
-    this.#trace = beginRolloutTrace(traced, services.loop.name)
+    this.#trace = beginRolloutTrace(traced, loop.name)
     this.#client = new ChatClient({
       rolloutId,
       serverUrl,
       apiKey,
-      settings: services.settings.client,
-      egress: services.egress,
+      settings: settings.client,
+      egress,
       signal: this.#code.signal,
-      metrics: this.#metrics,
-      onCall: (call) => services.metrics.policy.count(call),
       texts: this.#texts,
       trace: this.#trace,
+      onCall: (call, latencyMs) => {
+        metrics.policy.count(call)
+        if (latencyMs === undefined) return
+        this.#metrics.num_llm_calls += 1
+        this.#metrics.llm_latency_ms += latencyMs
+        this.#metrics.prompt_tokens += call.usage?.prompt_tokens ?? 0
+        this.#metrics.response_tokens += call.usage?.completion_tokens ?? 0
+      },
     })
   }
 
@@ -197,15 +127,20 @@ export class RolloutRun {
     const { logger, secrets, loop } = this.#services
     let hasRun = false
     try {
-      const { errorMessage: text, ...result } = await this.#run()
+      const result = await this.#run()
       hasRun = true
-      const shown = text === null ? null : secrets.redactError(text)
-      const metrics = this.#metrics.snapshot()
-      const parts = { rolloutId, metrics, texts: this.#texts }
-      const body = completedBody({ ...result, errorMessage: shown }, parts)
-      if (result.reward !== null) this.#trace?.rewardedItself(loop.name, result.reward)
-      const failed = result.status === 'ERROR'
-      if (failed) this.#trace?.fail(shown ?? '', loopFailure.category)
+      const { status, finalMessages, reward } = result
+      const text = result.errorMessage === null ? null : secrets.redactError(result.errorMessage)
+      const messages = finalMessages.map((message) => this.#texts.of(message))
+      const body = completedBody(
+        rolloutId,
+        `[${messages.join(',')}]`,
+        { ...result, errorMessage: text },
+        this.#snapshot(),
+      )
+      if (reward !== null) this.#trace?.rewardedItself(loop.name, reward)
+      const failed = status === 'ERROR'
+      if (failed) this.#trace?.fail(text ?? '', loopFailure.category)
       this.#end(failed ? loopFailure : null)
       return body
     } catch (error) {
@@ -214,9 +149,12 @@ export class RolloutRun {
       const why = hasRun ? errorMessage(error) : thrownBy('run()', error)
       const message = secrets.redactError(why)
       logger.warn({ rollout_id: rolloutId, error }, `rollout failed: ${message}`)
-      const metrics = this.#metrics.snapshot()
-      return failedBody(message, this.#client.conversationJson, { rolloutId, metrics })
+      return failedBody(rolloutId, message, this.#client.conversationJson, this.#snapshot())
     }
+  }
+
+  #snapshot(): RolloutMetrics {
+    return { ...this.#metrics, total_latency_ms: performance.now() - this.#started }
   }
 
   #end(failure: Pick<RolloutFailure, 'category' | 'cause'> | null): void {
@@ -225,9 +163,8 @@ export class RolloutRun {
   }
 
   async #run(): Promise<RolloutResult> {
-    const { loop, limiter, settings, onUnknownParameters } = this.#services
-    const { signal } = this.#code
-    const release = await limiter.acquire(signal)
+    const { loop, limiter, settings } = this.#services
+    const release = await limiter.acquire(this.#code.signal)
     this.#clock.enter('workflow')
     this.#report('running')
     const { requestTimeoutSeconds } = settings.server
@@ -236,19 +173,40 @@ export class RolloutRun {
       this.abort(new OsmosisError('timeout', message))
     })
     try {
-      const context = new RunContext({
-        request: this.#rollout.request,
-        tools: this.#rollout.tools,
-        signal,
-        client: this.#client,
-        metrics: this.#metrics,
-        trace: this.#events,
-        onUnknownParameters,
-      })
+      const context = this.#context()
       return checkedResult(await this.#code.run(async () => loop.run(context)))
     } finally {
       timer.clear()
       release()
+    }
+  }
+
+  #context(): RolloutContext {
+    const { request, tools } = this.#rollout
+    return {
+      request,
+      tools,
+      signal: this.#code.signal,
+      debugEnabled: this.#events !== undefined,
+      chat: async (messages, params = {}, { signal } = {}) => {
+        const unknown = unknownParameters(params)
+        if (unknown.length > 0) this.#services.onUnknownParameters(unknown)
+        return this.#client.chat(messages, params, signal)
+      },
+      complete: (finalMessages, { finishReason = 'stop', reward } = {}) =>
+        checkedResult({ status: 'COMPLETED', finalMessages, finishReason, reward }),
+      error: (message, { finalMessages = [] } = {}) =>
+        checkedResult({
+          status: 'ERROR',
+          finalMessages,
+          finishReason: 'error',
+          errorMessage: message,
+        }),
+      recordToolCall: ({ latencyMs = 0 } = {}) => {
+        this.#metrics.num_tool_calls += 1
+        if (Number.isFinite(latencyMs)) this.#metrics.tool_latency_ms += latencyMs
+      },
+      logEvent: (event, data = {}) => this.#events?.log(event, data),
     }
   }
 }
@@ -260,11 +218,9 @@ const loopFailure = { category: 'agent_error', cause: undefined } as const
 export function interruptedCallback(
   rollout: Pick<AcceptedRollout, 'request' | 'apiKey'>,
 ): Callback {
-  const { rolloutId } = rollout.request
   const message =
     'the rollout server restarted while the rollout was running; run it again under a new id'
-  const metrics = new MetricsCounter().snapshot()
-  return toCallback(rollout, failedBody(message, '[]', { rolloutId, metrics }))
+  return toCallback(rollout, failedBody(rollout.request.rolloutId, message, '[]', noMetrics()))
 }
 
 function toCallback(
@@ -282,28 +238,25 @@ function toCallback(
   }
 }
 
-/** What a `completed` call contains besides the result. */
-interface CompletedParts {
-  readonly rolloutId: string
-  readonly metrics: RolloutMetrics
-  readonly texts: MessageTexts
-}
-
-/**
- * The body of the one `completed` call of a rollout.
- *
- * @throws TypeError when a message has no JSON form
- */
-function completedBody(result: RolloutResult, parts: CompletedParts): string {
-  const messages = result.finalMessages.map((message) => parts.texts.of(message))
-  return encode(`[${messages.join(',')}]`, result, parts)
+function noMetrics(): { -readonly [K in keyof RolloutMetrics]: number } {
+  return {
+    total_latency_ms: 0,
+    llm_latency_ms: 0,
+    tool_latency_ms: 0,
+    num_llm_calls: 0,
+    num_tool_calls: 0,
+    prompt_tokens: 0,
+    response_tokens: 0,
+    max_context_tokens: 0,
+  }
 }
 
 /** The body for a failed rollout, with the conversation so far. */
 function failedBody(
+  rolloutId: string,
   message: string,
-  conversationJson: string,
-  parts: Omit<CompletedParts, 'texts'>,
+  messagesJson: string,
+  metrics: RolloutMetrics,
 ): string {
   const failure = {
     status: 'ERROR',
@@ -311,13 +264,15 @@ function failedBody(
     errorMessage: message,
     reward: null,
   } as const
-  return encode(conversationJson, failure, parts)
+  return completedBody(rolloutId, messagesJson, failure, metrics)
 }
 
-function encode(
+/** The body of the one `completed` call of a rollout. */
+function completedBody(
+  rolloutId: string,
   messagesJson: string,
   { status, finishReason, errorMessage: error, reward }: Omit<RolloutResult, 'finalMessages'>,
-  { rolloutId, metrics }: Omit<CompletedParts, 'texts'>,
+  metrics: RolloutMetrics,
 ): string {
   const head = JSON.stringify({
     rollout_id: rolloutId,

@@ -95,11 +95,13 @@ export class LocalRollouts implements RolloutAdmission, LeaseResults, RolloutCon
   }
 }
 
-/** Registers the figures of a backend. */
-export function showBackend(metrics: ServerMetrics, backend: ExecutionBackend): void {
+type ShownBackend = Pick<ExecutionBackend, 'load' | 'workers'>
+
+/** Registers the figures of a backend, or of the slots of agent loops. */
+export function showBackend(metrics: ServerMetrics, backend: ShownBackend): void {
   metrics.gauges(
     'osmosis_rollouts',
-    'Rollouts of the backend: queued for a slot, or running in one.',
+    'Rollouts: queued for a slot, or running in one.',
     'state',
     () => {
       const { queued, running } = backend.load()
@@ -156,6 +158,6 @@ export function showLeases(metrics: ServerMetrics, leases: Leases): void {
   )
 }
 
-function workersOf(backend: ExecutionBackend): BackendWorkers {
+function workersOf(backend: ShownBackend): BackendWorkers {
   return backend.workers?.() ?? { running: 0, restarts: {}, residentBytes: 0, cpuSeconds: 0 }
 }
