@@ -70,6 +70,28 @@ describe('a model call', () => {
     ])
   })
 
+  it('sends stop as a list of texts, and omits what is neither a text nor a list', async () => {
+    const stops: unknown[] = [null, 123, {}, '', ['a', 1], []]
+    const { trainer } = await ask(
+      [],
+      {},
+      {
+        loop: loopOf(async (ctx) => {
+          for (const stop of stops) await ctx.chat([], { stop: stop as never })
+          return ctx.complete([])
+        }),
+      },
+    )
+    expect(trainer.chats.map(({ body }) => body['stop'])).toStrictEqual([
+      undefined,
+      undefined,
+      undefined,
+      [''],
+      ['a', '1'],
+      [],
+    ])
+  })
+
   it('has the key of the trainer and an idempotency key that all attempts share', async () => {
     const { trainer } = await ask([500], {}, { overrides: { api_key: 'trainer-key' } })
     expect(trainer.chats.map(({ headers }) => headers)).toMatchObject([

@@ -201,25 +201,6 @@ describe('delivering the completed call', () => {
     expect(running.app.undelivered).toBe(0)
   })
 
-  it.each([
-    [200, 'an acknowledgement'],
-    [201, 'an acknowledgement'],
-    [202, 'an acknowledgement'],
-    [204, 'an acknowledgement'],
-    [302, 'a refusal'],
-    [400, 'a refusal'],
-    [404, 'a refusal'],
-    [409, 'a refusal'],
-  ])('treats %i as %s, and sends nothing more', async (status) => {
-    await using running = await startApp({ loop: loopOf((ctx) => ctx.complete([], { reward: 1 })) })
-    running.trainer.completedAnswers.push(status)
-    await running.init()
-    await running.app.drain()
-    const bodies = running.trainer.completed.map(({ body }) => body)
-    expect(bodies).toMatchObject([{ status: 'COMPLETED', reward: 1 }])
-    expect(running.app.undelivered).toBe(0)
-  })
-
   it('never turns a success that was not delivered into a failure', async () => {
     await using running = await startApp({ loop: loopOf((ctx) => ctx.complete([], { reward: 1 })) })
     running.trainer.otherwise = () => 500

@@ -1,5 +1,4 @@
 import { createApp } from '@osmosis/agent-loop'
-import { serve } from '@osmosis/server'
 import { FakeTrainer, hang, said } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
@@ -102,6 +101,7 @@ describe('draining', () => {
     const app = createApp(loopOf(answerOnce), {
       logger: false,
       onStartup: () => void events.push('startup'),
+      onShutdown: () => void events.push('shutdown'),
     })
     await app.close()
     const answer = await app.fetch(new Request('http://x/health'))
@@ -117,23 +117,6 @@ describe('draining', () => {
     expect(running.trainer.completed.map(({ body }) => body['error_message'])).toStrictEqual([
       'rollout server shut down',
     ])
-  })
-
-  it('runs its hooks once although it is called several times, and none when nothing was started', async () => {
-    const events: string[] = []
-    const hooks = {
-      logger: false,
-      onStartup: () => void events.push('startup'),
-      onShutdown: () => void events.push('shutdown'),
-    } as const
-    const idle = createApp(loopOf(answerOnce), hooks)
-    await idle.close()
-    expect(events).toStrictEqual([])
-
-    await using app = createApp(loopOf(answerOnce), hooks)
-    await Promise.all([app.start(), app.fetch(new Request('http://app/health'))])
-    await Promise.all([app.drain(), app.close()])
-    expect(events).toStrictEqual(['startup', 'shutdown'])
   })
 
   it('comes after a start that every request waits for', async () => {
@@ -165,16 +148,6 @@ describe('draining', () => {
     expect((await answer).status).toBe(202)
     await app.drain()
     expect(events).toStrictEqual(['startup', 'rollout', 'shutdown'])
-  })
-
-  it('is not needed when startup fails: no port is opened', async () => {
-    const app = createApp(loopOf(answerOnce), {
-      logger: false,
-      onStartup: () => {
-        throw new Error('no database')
-      },
-    })
-    await expect(serve(app, { port: 0, handleSignals: false })).rejects.toThrow('no database')
   })
 })
 

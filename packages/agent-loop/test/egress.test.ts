@@ -1,6 +1,4 @@
-import type { ServerResponse } from 'node:http'
-
-import { createApp, OsmosisValidationError } from '@osmosis/agent-loop'
+import { OsmosisValidationError } from '@osmosis/agent-loop'
 import { addressForms, resolveNames, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
@@ -38,15 +36,6 @@ describe('a loop server', () => {
     }
   })
 
-  it('refuses trainers at private addresses if configured', async () => {
-    await using running = await startApp({ egress: { privateAddresses: 'refuse' } })
-    for (const { host, kind } of samples) {
-      if (kind === 'private') await expectRefused(running, host, kind)
-    }
-    expect((await running.init()).status).toBe(422)
-    expect(running.trainer.completed).toStrictEqual([])
-  })
-
   it('serves the allowed trainers and no others', async () => {
     resolveNames({ 'trainer.test': [['127.0.0.1']] })
     await using running = await startApp({
@@ -79,42 +68,5 @@ describe('a loop server', () => {
     expect(lost).toMatchObject([
       { fields: { callback: 'completed', outcome: 'refused', attempts: 1 } },
     ])
-  })
-
-  it('sends nothing to an address that a name gets after its first resolution', async () => {
-    resolveNames({ 'trainer.test': [['127.0.0.1'], ['169.254.169.254']] })
-    const loop = loopOf(async (ctx) => {
-      await ctx.chat(ctx.request.messages)
-      return ctx.complete([])
-    })
-    await using running = await startApp({ loop })
-    const { port } = new URL(running.trainer.url)
-    await running.init({ server_url: `http://trainer.test:${port}` })
-    await running.app.drain()
-    // The result goes over connections of its own.
-    expect(running.trainer.chats).toHaveLength(1)
-    expect(running.trainer.completed).toStrictEqual([])
-    expect(running.app.undelivered).toBe(0)
-  })
-
-  it('follows no redirect of a trainer', async () => {
-    await using running = await startApp()
-    const moved = (response: ServerResponse): void => {
-      response.writeHead(307, { location: `${running.trainer.url}/v1/chat/completions` }).end()
-    }
-    running.trainer.chatAnswers.push(moved)
-    await running.init()
-    expect(await running.trainer.results()).toMatchObject([{ status: 'ERROR' }])
-    expect(running.trainer.chats).toHaveLength(1)
-  })
-
-  it('cannot be created with hosts that cannot be parsed', () => {
-    const egress = { allowedHosts: ['https://trainer'] }
-    expect(() =>
-      createApp(
-        loopOf((ctx) => ctx.complete([])),
-        { egress },
-      ),
-    ).toThrow('An allowed host must be')
   })
 })

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { FakeTrainer, post, said, statusAndBody } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { metrics } from './running-app.ts'
+import { metrics, toolCall, toolMessage } from './running-app.ts'
 
 const serveIt = `
 const { serve } = await import('@osmosis/server')
@@ -39,20 +39,13 @@ async function serveProgram(document: string, marker: string, folder = '..'): Pr
   return line.toString().trim()
 }
 
-const call = (id: string, name: string, args: string): object => ({
-  id,
-  type: 'function',
-  function: { name, arguments: args },
-})
-const tool = (id: string, content: string): object => ({ role: 'tool', content, tool_call_id: id })
-
 it('the complete agent of the guide calculates, counts, rewards and respects limits as the guide says', async () => {
   await using trainer = await new FakeTrainer().start()
   const calls = [
-    call('a', 'add', '{"a": 5, "b": 3}'),
-    call('m', 'multiply', '{"a": 0.1, "b": 3}'),
-    call('s', 'subtract', '{}'),
-    call('x', 'add', '[1]'),
+    toolCall('a', 'add', '{"a": 5, "b": 3}'),
+    toolCall('m', 'multiply', '{"a": 0.1, "b": 3}'),
+    toolCall('s', 'subtract', '{}'),
+    toolCall('x', 'add', '[1]'),
   ]
   trainer.chatAnswers.push(said(null, calls), said('It is 8.'))
   const url = await serveProgram('../../../docs/guides/agent-loop.md', 'class CalculatorAgent')
@@ -70,10 +63,10 @@ it('the complete agent of the guide calculates, counts, rewards and respects lim
       final_messages: [
         { role: 'user', content: 'hi' },
         { role: 'assistant', content: null, tool_calls: calls },
-        tool('a', '8'),
-        tool('m', '0.3'),
-        tool('s', 'Error: Unknown tool: subtract'),
-        tool('x', 'Error: Expected dict from JSON, got list'),
+        toolMessage('a', '8'),
+        toolMessage('m', '0.3'),
+        toolMessage('s', 'Error: Unknown tool: subtract'),
+        toolMessage('x', 'Error: Expected dict from JSON, got list'),
         { role: 'assistant', content: 'It is 8.' },
       ],
       finish_reason: 'stop',
@@ -88,7 +81,7 @@ it('the complete agent of the guide calculates, counts, rewards and respects lim
     },
   ])
 
-  trainer.policy = () => said(null, [call('a', 'add', '{"a": 1, "b": 1}')])
+  trainer.policy = () => said(null, [toolCall('a', 'add', '{"a": 1, "b": 1}')])
   const run = async (limits: object): Promise<unknown> => {
     const count = trainer.completed.length + 1
     const limited = trainer.initBody({ rollout_id: `r${count}`, ...limits })
@@ -107,7 +100,7 @@ it('the complete agent of the guide calculates, counts, rewards and respects lim
 
 it('the agent of the guide with an MCP server has the tools of that server', async () => {
   await using trainer = await new FakeTrainer().start()
-  const remember = call('a', 'remember', '{"note": "milk"}')
+  const remember = toolCall('a', 'remember', '{"note": "milk"}')
   trainer.chatAnswers.push(said(null, [remember]), said('Noted.'))
   const url = await serveProgram('../../../docs/guides/agent-loop.md', 'mcpAgentLoop({', '.')
 
@@ -117,16 +110,19 @@ it('the agent of the guide with an MCP server has the tools of that server', asy
     body: { tools: [{ function: { name: 'remember' } }, { function: { name: 'crash' } }] },
   })
   expect(await trainer.results()).toMatchObject([
-    { status: 'COMPLETED', final_messages: [{}, {}, tool('a', 'milk'), { content: 'Noted.' }] },
+    {
+      status: 'COMPLETED',
+      final_messages: [{}, {}, toolMessage('a', 'milk'), { content: 'Noted.' }],
+    },
   ])
 })
 
 it('the program in the README adds', async () => {
   await using trainer = await new FakeTrainer().start()
-  trainer.chatAnswers.push(said(null, [call('a', 'add', '{"a": 5, "b": 3}')]), said('8'))
+  trainer.chatAnswers.push(said(null, [toolCall('a', 'add', '{"a": 5, "b": 3}')]), said('8'))
   const url = await serveProgram('../README.md', 'class Adder')
   await post(`${url}/v1/rollout/init`, trainer.initBody())
   expect(await trainer.results()).toMatchObject([
-    { status: 'COMPLETED', final_messages: [{}, {}, tool('a', '8'), { content: '8' }] },
+    { status: 'COMPLETED', final_messages: [{}, {}, toolMessage('a', '8'), { content: '8' }] },
   ])
 })

@@ -13,14 +13,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 
 import { McpServers, text } from './mcp-servers.ts'
-import { metrics, startApp, type RunningAppOptions } from './running-app.ts'
-
-const call = (id: string, name: string, args: unknown = '{}'): object => ({
-  id,
-  type: 'function',
-  function: { name, arguments: args },
-})
-const tool = (id: string, content: string): object => ({ role: 'tool', content, tool_call_id: id })
+import { metrics, startApp, toolCall, toolMessage, type RunningAppOptions } from './running-app.ts'
 
 /** The body of the `completed` call of one rollout with these servers and answers. */
 async function resultOf(
@@ -213,7 +206,9 @@ describe('a call of an MCP tool', () => {
     ],
   ])('that gives %s is answered to the policy', async (_, given, expected) => {
     const servers = new McpServers((server) => void server.registerTool('f', {}, () => given))
-    expect(await readAfter(servers, [call('c', 'f')])).toStrictEqual([tool('c', expected)])
+    expect(await readAfter(servers, [toolCall('c', 'f')])).toStrictEqual([
+      toolMessage('c', expected),
+    ])
   })
 
   it('gets the arguments of the policy, which receives its errors', async () => {
@@ -227,18 +222,21 @@ describe('a call of an MCP tool', () => {
       })
     })
     const read = await readAfter(servers, [
-      call('1', 'divide', '{"a": 6, "b": 3}'),
-      call('2', 'divide', '{"a": 6, "b": 0}'),
-      call('3', 'divide', '{"a": 6'),
-      call('4', 'divide', '{"a": "six", "b": 3}'),
-      call('5', 'multiply', '{"a": 6, "b": 3}'),
+      toolCall('1', 'divide', '{"a": 6, "b": 3}'),
+      toolCall('2', 'divide', '{"a": 6, "b": 0}'),
+      toolCall('3', 'divide', '{"a": 6'),
+      toolCall('4', 'divide', '{"a": "six", "b": 3}'),
+      toolCall('5', 'multiply', '{"a": 6, "b": 3}'),
     ])
     expect(read).toEqual([
-      tool('1', '2'),
-      tool('2', 'Error: Division by zero'),
-      tool('3', expect.stringMatching(/^Error: Invalid JSON arguments: ./) as never),
-      tool('4', expect.stringMatching(/^Error: .*Invalid arguments for tool divide/s) as never),
-      tool('5', 'Error: Unknown tool: multiply'),
+      toolMessage('1', '2'),
+      toolMessage('2', 'Error: Division by zero'),
+      toolMessage('3', expect.stringMatching(/^Error: Invalid JSON arguments: ./) as never),
+      toolMessage(
+        '4',
+        expect.stringMatching(/^Error: .*Invalid arguments for tool divide/s) as never,
+      ),
+      toolMessage('5', 'Error: Unknown tool: multiply'),
     ])
     // Unknown tools and invalid arguments never reached the server.
     expect(calls).toStrictEqual([
@@ -258,8 +256,8 @@ describe('a call of an MCP tool', () => {
         throw Object.assign(new Error('too busy'), { code })
       })
     })
-    expect(await readAfter(servers, [call('c', 'f')])).toStrictEqual([
-      tool('c', `Error: MCP error ${code}: too busy`),
+    expect(await readAfter(servers, [toolCall('c', 'f')])).toStrictEqual([
+      toolMessage('c', `Error: MCP error ${code}: too busy`),
     ])
   })
 
@@ -273,9 +271,9 @@ describe('a call of an MCP tool', () => {
         return text(`done ${id}`)
       })
     })
-    const calls = gates.map(([id]) => call(id, 'f', `{"id": "${id}"}`))
+    const calls = gates.map(([id]) => toolCall(id, 'f', `{"id": "${id}"}`))
     expect(await readAfter(servers, calls)).toStrictEqual(
-      gates.map(([id]) => tool(id, `done ${id}`)),
+      gates.map(([id]) => toolMessage(id, `done ${id}`)),
     )
   })
 
@@ -291,7 +289,7 @@ describe('a call of an MCP tool', () => {
         return text('ok')
       })
     })
-    const calls = ['a', 'b', 'c', 'd'].map((id) => call(id, 'f'))
+    const calls = ['a', 'b', 'c', 'd'].map((id) => toolCall(id, 'f'))
     await resultOf(servers, [said(null, calls)], { maxConcurrentTools: 2 })
     expect(peak).toBe(2)
     for (const maxConcurrentTools of [0, 1.5]) {
@@ -315,14 +313,14 @@ describe('a call of an MCP tool', () => {
     onTestFinished(() => void vi.useRealTimers())
     const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
     await using running = await startApp({ loop })
-    running.trainer.chatAnswers.push(said(null, [call('c', 'f')]))
+    running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     await running.init()
     await started.promise
     await vi.advanceTimersByTimeAsync(3_600_000)
     vi.useRealTimers()
     done.resolve()
     const [body] = await running.trainer.results()
-    expect(body?.['final_messages']).toMatchObject([{}, {}, tool('c', 'at last'), {}])
+    expect(body?.['final_messages']).toMatchObject([{}, {}, toolMessage('c', 'at last'), {}])
   })
 })
 
@@ -330,7 +328,7 @@ describe('a rollout with MCP tools', () => {
   const servers = new McpServers((server) => {
     server.registerTool('f', {}, () => text('ok'))
   })
-  const twoCalls = said(null, [call('a', 'f'), call('b', 'f')])
+  const twoCalls = said(null, [toolCall('a', 'f'), toolCall('b', 'f')])
 
   it('calls with the parameters of the trainer, counts its calls, and sets no reward', async () => {
     const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
@@ -345,9 +343,9 @@ describe('a rollout with MCP tools', () => {
       status: 'COMPLETED',
       final_messages: [
         { role: 'user', content: 'hi' },
-        { role: 'assistant', content: null, tool_calls: [call('a', 'f'), call('b', 'f')] },
-        tool('a', 'ok'),
-        tool('b', 'ok'),
+        { role: 'assistant', content: null, tool_calls: [toolCall('a', 'f'), toolCall('b', 'f')] },
+        toolMessage('a', 'ok'),
+        toolMessage('b', 'ok'),
         { role: 'assistant', content: 'done' },
       ],
       finish_reason: 'stop',
@@ -390,12 +388,12 @@ describe('a rollout with MCP tools', () => {
   it('writes a trace of the conversation', async () => {
     const debugDir = mkdtempSync(path.join(tmpdir(), 'osmosis-mcp-'))
     onTestFinished(() => rmSync(debugDir, { recursive: true }))
-    await resultOf(servers, [said(null, [call('a', 'f')])], { debugDir })
+    await resultOf(servers, [said(null, [toolCall('a', 'f')])], { debugDir })
     const lines = readFileSync(path.join(debugDir, 'r1.jsonl'), 'utf8').trimEnd().split('\n')
     expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
       { event: 'pre_llm', turn: 0, num_messages: 1 },
-      { event: 'llm_response', turn: 0, message: { tool_calls: [call('a', 'f')] } },
-      { event: 'tool_results', turn: 0, results: [tool('a', 'ok')] },
+      { event: 'llm_response', turn: 0, message: { tool_calls: [toolCall('a', 'f')] } },
+      { event: 'tool_results', turn: 0, results: [toolMessage('a', 'ok')] },
       { event: 'pre_llm', turn: 1, num_messages: 3 },
       { event: 'llm_response', turn: 1, message: { content: 'ok' }, finish_reason: 'stop' },
       { event: 'rollout_complete', finish_reason: 'stop' },

@@ -9,13 +9,8 @@ import { type FakeTrainer, type PeerRequest, said, statusAndBody } from '../../.
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { HttpMcpServer, McpServers, text } from './mcp-servers.ts'
-import { startApp } from './running-app.ts'
+import { startApp, toolCall } from './running-app.ts'
 
-const call = (name: string, args = '{}'): object => ({
-  id: 'c',
-  type: 'function',
-  function: { name, arguments: args },
-})
 const counts = ({ opened, closed }: McpServers): number[] => [opened, closed]
 
 /** Contents of the messages of the trainer's first result. */
@@ -31,7 +26,7 @@ describe('the connections of a rollout with MCP tools', () => {
     })
     const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
     await using running = await startApp({ loop })
-    running.trainer.chatAnswers.push(said(null, [call('f')]))
+    running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     await running.init()
     expect(await contents(running.trainer)).toStrictEqual(['hi', null, '2,1', 'ok'])
     expect(counts(servers)).toStrictEqual([2, 2])
@@ -57,7 +52,7 @@ describe('the connections of a rollout with MCP tools', () => {
     })
     const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
     await using running = await startApp({ loop })
-    running.trainer.chatAnswers.push(said(null, [call('hang')]))
+    running.trainer.chatAnswers.push(said(null, [toolCall('c', 'hang')]))
     await running.init()
     const signal = await started.promise
     await running.app.drain({ waitSeconds: 0 })
@@ -105,7 +100,7 @@ describe('the connections of a rollout with MCP tools', () => {
     const connect = async (): Promise<McpClient> =>
       Object.assign(await servers.connect(), { close })
     await using running = await startApp({ loop: mcpAgentLoop({ name: 'mcp', connect }) })
-    running.trainer.chatAnswers.push(said(null, [call('f')]))
+    running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     await running.init()
     expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'ok', 'ok'])
   })
@@ -124,7 +119,7 @@ describe('the connections of a rollout with MCP tools', () => {
       return Object.assign(await servers.connect(), { close })
     }
     await using running = await startApp({ loop: mcpAgentLoop({ name: 'mcp', connect }) })
-    running.trainer.chatAnswers.push(said(null, [call('f')]))
+    running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     const accepted = running.init()
     await closing[0].promise
     await vi.advanceTimersByTimeAsync(5000)
@@ -152,7 +147,7 @@ describe('the connections of a rollout with MCP tools', () => {
     const bothAsked = Promise.withResolvers<void>()
     running.trainer.policy = ({ body }: PeerRequest) => {
       const length = (body['messages'] as unknown[]).length
-      const next = length < 5 ? said(null, [call('count')]) : said('done')
+      const next = length < 5 ? said(null, [toolCall('c', 'count')]) : said('done')
       if (running.trainer.chats.length === 2) bothAsked.resolve()
       return async (response) => {
         await bothAsked.promise
@@ -180,7 +175,7 @@ describe('an MCP server in a process of its own', () => {
       return client
     },
   })
-  const remember = (note: string): object => call('remember', JSON.stringify({ note }))
+  const remember = (note: string): object => toolCall('c', 'remember', JSON.stringify({ note }))
 
   it('keeps its state for the length of one rollout', async () => {
     await using running = await startApp({ loop })
@@ -191,7 +186,10 @@ describe('an MCP server in a process of its own', () => {
 
   it('fails the rollout when it exits, with the conversation so far', async () => {
     await using running = await startApp({ loop })
-    running.trainer.chatAnswers.push(said(null, [remember('a')]), said(null, [call('crash')]))
+    running.trainer.chatAnswers.push(
+      said(null, [remember('a')]),
+      said(null, [toolCall('c', 'crash')]),
+    )
     await running.init()
     expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'a', null])
     expect(running.trainer.completed[0]?.body).toMatchObject({
@@ -218,7 +216,7 @@ describe('an MCP server over HTTP', () => {
     }).start()
     const loop = mcpAgentLoop({ name: 'mcp', connect: server.connect })
     await using running = await startApp({ loop })
-    running.trainer.chatAnswers.push(said(null, [call('f')]))
+    running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     await running.init()
     expect(await running.trainer.results()).toMatchObject([failed('fetch failed')])
   })
@@ -242,7 +240,7 @@ describe('an MCP server over HTTP', () => {
     await using running = await startApp({ loop })
     running.trainer.policy = () => {
       server.instead = instead
-      return said(null, [call('f')])
+      return said(null, [toolCall('c', 'f')])
     }
     await running.init()
     expect(await running.trainer.results()).toMatchObject([failed(reason)])

@@ -62,6 +62,16 @@ export async function startApp(options: RunningAppOptions = {}): Promise<Running
   }
 }
 
+/** A tool call of the policy. */
+export function toolCall(id: string, name: string, args: unknown = '{}'): object {
+  return { id, type: 'function', function: { name, arguments: args } }
+}
+
+/** The message with the result of a tool call. */
+export function toolMessage(id: string, content: unknown): object {
+  return { role: 'tool', content, tool_call_id: id }
+}
+
 /** The metrics of a rollout with these counts, whatever its latencies. */
 export function metrics(counts: Record<string, number> = {}): unknown {
   return {
