@@ -251,7 +251,7 @@ export class RolloutContext {
   }
 
   /**
-   * For adapters: writes what a tool threw to stderr, as one line of JSON, because a framework shows the policy the message at
+   * For adapters and tools: writes what a tool threw to stderr, as one line of JSON, because a framework shows the policy the message at
    * most. The first ten of a rollout are written; nothing is when it has ended.
    */
   logToolError(tool: string, error: unknown): void {

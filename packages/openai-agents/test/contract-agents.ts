@@ -28,8 +28,8 @@ export const openaiAgents: AdapterUnderTest = {
   },
   construct: (name) => new OsmosisMemorySession({ name }),
   callPlaceholder: () => new OsmosisAgent({ name: 'stray', model: new OsmosisRolloutModel() }),
-  exempt: { 'logs-tool-errors': 'the SDK does not report what a tool threw' },
-  // the slow tests run hundreds.
+  exempt: { 'logs-tool-errors': 'only the errorFunction of a tool sees what it threw' },
+  // The slow tests run hundreds.
   concurrentRollouts: 10,
 }
 

@@ -1,8 +1,9 @@
-import { MaxTurnsExceededError, run, webSearchTool } from '@openai/agents'
+import { MaxTurnsExceededError, run, tool, webSearchTool } from '@openai/agents'
+import { getRolloutContext } from '@osmosis/core'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '../../../test/kit/index.ts'
-import { expect, test } from 'vitest'
+import { callAdd, rolloutOn } from '../../../test/kit/index.ts'
+import { expect, test, vi } from 'vitest'
 import { z } from 'zod'
 
 import { policyAgent } from './rollout.ts'
@@ -27,4 +28,39 @@ test('an empty answer where structured output is due is requested again', async 
   })
   await expect(structured).rejects.toBeInstanceOf(MaxTurnsExceededError)
   expect(server.requests).toHaveLength(3)
+})
+
+test('only an errorFunction brings what a tool threw into the log of its rollout', async () => {
+  await using server = await startPolicyServer([callAdd, 'done', callAdd, 'done'])
+  const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+  const closedShop = (errorFunction?: (context: unknown, error: unknown) => string) =>
+    tool({
+      name: 'add',
+      description: 'Breaks.',
+      parameters: z.object({ a: z.number(), b: z.number() }),
+      ...(errorFunction && { errorFunction }),
+      execute: async () => {
+        throw new TypeError('the shop is closed')
+      },
+    })
+  const logging = closedShop((_, error) => {
+    getRolloutContext()?.logToolError('add', error)
+    return String(error)
+  })
+  const agentWith = async (broken: ReturnType<typeof closedShop>, name: string) =>
+    run(policyAgent({ name, tools: [broken] }), 'go', {
+      session: new OsmosisMemorySession({ name }),
+      maxTurns: 2,
+    })
+  await rolloutOn(server).run(async () => {
+    await agentWith(closedShop(), 'silent')
+    expect(written).not.toHaveBeenCalled()
+    await agentWith(logging, 'logging')
+  })
+  const [line] = written.mock.calls.map(([text]) => String(text))
+  written.mockRestore()
+  expect(JSON.parse(line ?? '')).toMatchObject({
+    tool: 'add',
+    thrown: expect.stringMatching(/^TypeError: the shop is closed\n +at /),
+  })
 })
