@@ -1,4 +1,5 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { builtinModules } from 'node:module'
 import path from 'node:path'
 
 import {
@@ -79,6 +80,25 @@ it('makes a whole workspace, with the rollout named after the folder', async () 
     private: true,
     type: 'module',
   })
+})
+
+it.each(frameworkNames)('the workspace of %s installs what its files import', async (framework) => {
+  const folder = path.join(await temporaryFolder(), 'shop')
+  expect(await create([folder, '--framework', framework, ...quietly])).toMatchObject({ code: 0 })
+  const { dependencies, devDependencies } = JSON.parse(
+    readFileSync(path.join(folder, 'package.json'), 'utf8'),
+  ) as Record<'dependencies' | 'devDependencies', Record<string, string>>
+  const imported = filesIn(folder)
+    .filter((file) => file.endsWith('.ts'))
+    .flatMap((file) => [
+      ...readFileSync(path.join(folder, file), 'utf8').matchAll(/ from '((?:@[\w-]+\/)?[\w-]+)/g),
+    ])
+    .map(([, name = '']) => name)
+    .filter((name) => !builtinModules.includes(name) && name !== 'node')
+  expect(Object.keys({ ...dependencies, ...devDependencies })).toEqual(
+    expect.arrayContaining(imported),
+  )
+  expect(imported).toContain('@osmosis/controller')
 })
 
 it('makes what pnpm needs when pnpm runs it, and a repository unless there is one', async () => {
