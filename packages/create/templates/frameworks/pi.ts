@@ -25,6 +25,7 @@ const lookUp: AgentTool<typeof Question> = {
 /** The model for users, which needs OPENAI_API_KEY; a rollout takes the policy. */
 const models = createModels()
 models.setProvider(openaiProvider())
+const model = models.getModel('openai', 'gpt-4.1')
 
 const params = { temperature: 1, top_p: 1, max_tokens: 1024 }
 
@@ -36,7 +37,7 @@ export function createAgent() {
     initialState: {
       systemPrompt: 'Look up every price, then add up.',
       tools: [lookUp],
-      model: models.getModel('openai', 'gpt-4.1'),
+      ...(model && { model }),
     },
     streamFn: rolloutStreamFn({
       name: '__name__',
