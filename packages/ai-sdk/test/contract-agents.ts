@@ -116,6 +116,6 @@ export const streaming: AdapterUnderTest = {
   construct: () => requireRolloutContext('a model'),
   callPlaceholder: async () => streamText({ model: rolloutModel(), prompt: 'go' }).text,
   exempt: noConstruction,
-  // the slow tests run hundreds.
+  // The slow tests run hundreds.
   concurrentRollouts: 10,
 }
