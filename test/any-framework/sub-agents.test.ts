@@ -1,12 +1,9 @@
-import { tool } from '@langchain/core/tools'
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
-import { ToolNode, toolsCondition } from '@langchain/langgraph/prebuilt'
 import { ChatOpenAI } from '@langchain/openai'
 import { requireRolloutContext } from '@osmosis/core'
-import { fault, startPolicyServer, type ReceivedRequest } from '@osmosis/testing'
-import { execute, messagesOf, rolloutOn, sampleIds } from '../kit/index.ts'
+import { startPolicyServer } from '@osmosis/testing'
+import { rolloutOn, sampleIds } from '../kit/index.ts'
 import { expect, it } from 'vitest'
-import { z } from 'zod'
 
 function modelOf(name: string): ChatOpenAI {
   const { baseUrl, fetch } = requireRolloutContext('The agent').registerPolicySample(name)
@@ -56,56 +53,3 @@ it('subgraphs of LangGraph.js have samples of their own', async () => {
     { role: 'assistant', content: 'I am critic' },
   ])
 })
-
-it('an agent of LangGraph.js that is called twice as a tool keeps both conversations', async () => {
-  await using server = await startPolicyServer(askTwice)
-  const rollout = rolloutOn(server)
-  await rollout.run(async () =>
-    supervised().invoke({ messages: [{ role: 'user', content: 'go' }] }),
-  )
-  const helper = (await rollout.getSamples()).get('helper')
-  expect(helper?.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([true, false])
-  expect(helper?.messages).toMatchObject([{ content: 'question 2' }, { content: 'an answer' }])
-  expect(helper?.extraFields).toMatchObject({
-    other_conversations: [[{ content: 'question 1' }, { content: 'an answer' }]],
-  })
-})
-
-it('an agent that fails in a tool fails the rollout, also where LangGraph.js continues with a text', async () => {
-  await using server = await startPolicyServer((request) =>
-    request.headers['x-sample-id'] === 'helper' ? fault.status(400) : askTwice(request),
-  )
-  let said: string | undefined
-  const { workflow } = await execute(server, async () => {
-    said = (await supervised().invoke({ messages: 'go' })).messages.at(-1)?.text
-  })
-  expect(said).toBe('done')
-  expect(workflow).toMatchObject({
-    failure: { category: 'http_error', message: expect.stringContaining('answered 400') },
-  })
-})
-
-function supervised() {
-  const helper = modelOf('helper')
-  const ask = tool(async ({ question }) => (await helper.invoke(question)).text, {
-    name: 'ask',
-    description: 'Asks a helper.',
-    schema: z.object({ question: z.string() }),
-  })
-  const model = modelOf('main').bindTools([ask])
-  return new StateGraph(MessagesAnnotation)
-    .addNode('agent', async ({ messages }) => ({ messages: [await model.invoke(messages)] }))
-    .addNode('tools', new ToolNode([ask]))
-    .addEdge(START, 'agent')
-    .addConditionalEdges('agent', toolsCondition, ['tools', END])
-    .addEdge('tools', 'agent')
-    .compile()
-}
-
-/** The agent asks its helper twice, one question after the other. */
-function askTwice(request: ReceivedRequest) {
-  if (request.headers['x-sample-id'] === 'helper') return 'an answer'
-  const asked = messagesOf(request).filter(({ role }) => role === 'tool').length
-  if (asked === 2) return 'done'
-  return { toolCalls: [{ name: 'ask', arguments: { question: `question ${asked + 1}` } }] }
-}

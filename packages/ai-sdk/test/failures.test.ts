@@ -1,14 +1,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { fault, type PolicyServer, type Reply, startPolicyServer } from '@osmosis/testing'
-import {
-  callAdd,
-  execute,
-  isNewestVersion,
-  messagesOf,
-  rolloutOn,
-  sampleOf,
-} from '../../../test/kit/index.ts'
+import { execute, isNewestVersion, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { generateText, streamObject, streamText, ToolLoopAgent } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -223,39 +216,7 @@ describe('a stream that broke off fails the rollout', () => {
 })
 
 describe('an abort', () => {
-  async function abortSecondCall(
-    ask: (call: { abortSignal: AbortSignal }) => PromiseLike<unknown>,
-  ): Promise<void> {
-    await using server = await startPolicyServer([callAdd, fault.hang('body')])
-    const { workflow } = await execute(server, async () => {
-      const abort = new AbortController()
-      await ask({ abortSignal: abort.signal })
-      const aborted = ask({ abortSignal: abort.signal })
-      await server.waitForRequest(1)
-      abort.abort()
-      await aborted
-    })
-    expect(await server.requests[1]?.closed).toBe(true)
-    expect(workflow.failure).toBeNull()
-  }
   const call = { model: rolloutModel('main'), prompt: 'go' }
-
-  test('of generateText closes the socket and is not a failure of the policy', async () => {
-    const errors: unknown[] = []
-    await abortSecondCall(async (options) =>
-      generateText({ ...call, ...options }).catch((error: unknown) => errors.push(error)),
-    )
-    expect(errors).toEqual([expect.objectContaining({ name: 'AbortError' })])
-  })
-
-  test('of streamText closes the socket and is not a failure of the policy', async () => {
-    const events: string[] = []
-    const onAbort = (): void => void events.push('aborted')
-    await abortSecondCall(async (options) =>
-      streamText({ ...call, ...options, onAbort }).consumeStream(),
-    )
-    expect(events).toEqual(['aborted'])
-  })
 
   test('before the first call sends no request', async () => {
     await using server = await startPolicyServer([])
@@ -296,20 +257,6 @@ describe('a workflow that does not wait for its stream', () => {
     expect(grading?.samples.get('main')?.reward).toBe(1)
   })
 
-  test('ends at its deadline when the policy hangs', async () => {
-    await using server = await startPolicyServer([fault.hang('body')])
-    const { workflow } = await execute(
-      server,
-      async () => {
-        streamText(call)
-        await server.waitForRequest(0)
-      },
-      { agentTimeoutSeconds: 1 },
-    )
-    expect(workflow.failure?.category).toBe('timeout')
-    expect(await server.requests[0]?.closed).toBe(true)
-  })
-
   test('sends no request after its end', async () => {
     await using server = await startPolicyServer([])
     const late: PromiseLike<string>[] = []
@@ -336,19 +283,6 @@ test('a policy that ignores toolChoice is recorded, and ends the run where the S
   expect((await sampleOf(rollout, 'main')).trajectoryMessages?.at(-1)?.content).toBe(
     'no tool for you',
   )
-})
-
-test('a run that failed half way is recorded up to the last tool result', async () => {
-  await using server = await startPolicyServer([callAdd, fault.status(400)])
-  const rollout = rolloutOn(server)
-  await rollout.run(async () => ways.streamText().then(undefined, () => {}))
-  const [sample] = (await rollout.getSamples()).values()
-  expect(sample?.trajectoryMessages).toEqual(messagesOf(server.requests[1]))
-  expect(sample?.messages).toMatchObject([
-    { role: 'user', content: [{ type: 'text', text: 'go' }] },
-    { role: 'assistant', content: [{ type: 'tool-call', toolCallId: 'call-1' }] },
-    { role: 'tool', content: [{ type: 'tool-result', output: { type: 'text', value: 'sum: 3' } }] },
-  ])
 })
 
 test('an answer remains in the conversation when repeating its request fails', async () => {

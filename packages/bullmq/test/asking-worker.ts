@@ -13,9 +13,9 @@ import type { RedisServer } from '../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
 /** How long a worker may be silent. */
-export const lockDurationMs = 2_000
+const lockDurationMs = 2_000
 
-export class Asks extends AgentWorkflow {
+class Asks extends AgentWorkflow {
   async run(): Promise<void> {
     const context = requireRolloutContext('Asks')
     context.registerSampleSource('main', {

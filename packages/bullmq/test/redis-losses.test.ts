@@ -1,13 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-
-import { LocalBackend } from '@osmosis/server/execution'
-import { startRolloutWorker } from '@osmosis/bullmq'
 import { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
 import { startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
-import { Asks, lockDurationMs, startWorker, deliverInto } from './asking-worker.ts'
+import { startWorker, deliverInto } from './asking-worker.ts'
 import { entry, lookInto, request, runOf, samples, succeeded, taker } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')
@@ -67,58 +64,6 @@ it('runs each step of a rollout in a Redis that has lost all scripts', async () 
   await client.script('FLUSH')
   await pass('r3')
 })
-
-it('closes servers and workers although Redis was killed', async () => {
-  const redis = await startRedis()
-  await using policy = await startPolicyServer(() => new Promise(() => {}))
-  const queue = await RolloutQueue.open({ url: redis.url })
-  deliverInto(queue)
-  const worker = await startRolloutWorker({
-    url: redis.url,
-    backend: new LocalBackend({ workflow: Asks }),
-    concurrency: 4,
-    code: 'c1',
-    lockDurationMs,
-  })
-  await queue.accept(entry({ request: { ...request, chatCompletionsUrl: policy.url } }))
-  await policy.waitForRequest(0)
-  await redis.kill()
-  const closing = Promise.all([queue.close(), worker.close(AbortSignal.abort())])
-  await expect(closing).resolves.toBeDefined()
-})
-
-it(
-  'loses nothing when Redis is killed and restarted with AOF while rollouts run and wait',
-  { tags: 'slow' },
-  async () => {
-    const redis = await startRedis({ aof: true })
-    const queue = await RolloutQueue.open({ url: redis.url })
-    onTestFinished(async () => queue.close())
-    const delivered = deliverInto(queue)
-    const answer = Promise.withResolvers<string>()
-    await using policy = await startPolicyServer(async () => answer.promise)
-    await startWorker(redis, { concurrency: 10 })
-    await startWorker(redis, { concurrency: 10 })
-    const ids = Array.from({ length: 30 }, (_, n) => `k-${n}`)
-    for (const id of ids) {
-      const asked = { ...request, rolloutId: id, chatCompletionsUrl: policy.url }
-      await queue.accept(entry({ id, request: asked }))
-    }
-    await policy.waitForRequest(19)
-    await redis.kill()
-    // Their outcomes wait for longer than a worker may be silent.
-    answer.resolve('yes')
-    await sleep(lockDurationMs + 500)
-    await redis.restart()
-
-    await expect
-      .poll(() => delivered.toSorted())
-      .toEqual(ids.map((id) => `${id} success`).toSorted())
-    expect(
-      policy.requests.map(({ headers }) => String(headers['x-rollout-id'])).toSorted(),
-    ).toEqual(ids.toSorted())
-  },
-)
 
 it(
   'ends a rollout whose outcome waited too long for Redis, without a second execution',

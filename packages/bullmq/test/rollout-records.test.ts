@@ -1,9 +1,8 @@
 import { withPrograms } from '../../../test/kit/index.ts'
 import { randomBytes } from 'node:crypto'
 
-import { OsmosisError, toRolloutSample } from '@osmosis/core'
+import { toRolloutSample } from '@osmosis/core'
 import { QueueKeys } from '@osmosis/bullmq'
-import type { RolloutQueue, TakeAnswer } from '@osmosis/bullmq/records'
 import { expect } from 'vitest'
 
 import {
@@ -26,26 +25,9 @@ const { it } = withPrograms('redis-server')
 /** Detects a lost worker immediately, although this Redis has just started. */
 const gone = { lockMs: 0 }
 
-async function reason(taken: Promise<TakeAnswer>): Promise<string> {
-  const result = await taken
-  return result.what === 'lost' ? result.reason.message : result.what
-}
-
 async function alive(worker: string, url: { readonly url: string }): Promise<void> {
   await lookInto(url as never).set(`osmosis:worker:${worker}`, '{}', 'PX', 30_000)
 }
-
-it('accepts an id once, answers repeated requests equally, and detects another body', async () => {
-  const { queue } = await openQueue()
-  const { records } = queue
-  expect(await records.accept(entry())).toEqual({ result: 'new', answer: '{"accepted":true}' })
-  const again = entry({ answer: '{"accepted":"later"}' })
-  expect(await records.accept(again)).toMatchObject({
-    result: 'known',
-    answer: '{"accepted":true}',
-  })
-  expect(await records.accept(entry({ digest: 'd2' }))).toMatchObject({ result: 'contradicted' })
-})
 
 it('accepts one of many concurrent requests with the same id', async () => {
   const { queue } = await openQueue()
@@ -56,59 +38,6 @@ it('accepts one of many concurrent requests with the same id', async () => {
   )
   const count = (wanted: string): number => results.filter(({ result }) => result === wanted).length
   expect([count('new'), count('known'), count('contradicted')]).toEqual([1, 9, 10])
-})
-
-it('refuses a rollout when the queue is full', async () => {
-  const { queue } = await openQueue()
-  const { records } = queue
-  const lease = { tokenDigest: 't', ms: 60_000 }
-  await records.accept(entry({ id: 'a', kind: 'lease', lease }))
-  expect(await records.accept(entry({ id: 'b' }), { mostQueued: 1 })).toMatchObject({
-    result: 'full',
-  })
-  expect(await records.accept(entry({ id: 'a' }), { mostQueued: 1 })).toMatchObject({
-    result: 'known',
-  })
-  expect(await records.accept(entry({ id: 'b' }), { mostQueued: 2 })).toMatchObject({
-    result: 'new',
-  })
-  expect(await queue.counts()).toMatchObject({ queued: 2, leased: 1 })
-})
-
-it('stores and returns every outcome of a rollout', async () => {
-  const { queue } = await openQueue()
-  const { records, runs } = queue
-  await records.accept(entry())
-  expect(await records.read('r1')).toMatchObject({ status: 'queued', run: 0, calls: 0 })
-  const read = await records.readWith('r1', ['request', 'delivery'])
-  expect(read?.more.open('request')).toEqual(request)
-  expect(read?.more.open('delivery')).toEqual(entry().delivery)
-
-  const taken = await runs.take('r1', taker('w1'))
-  expect(taken).toMatchObject({ what: 'run', run: 1, mayGrade: false, request: { label: 'l' } })
-  const run = runOf(taken)
-  expect(await runs.begin(run)).toBe(true)
-  expect(await records.read('r1')).toMatchObject({ status: 'running', run: 1, worker: 'w1' })
-  expect(await runs.mark(run)).toBe(true)
-  runs.count(run)
-  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stored')
-  expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 1 })
-  expect(await storedWorkflow(queue, 'r1')).toMatchObject({
-    outcome: succeeded,
-    samples: samples(),
-  })
-
-  expect(await runs.look(run)).toEqual({
-    isCurrent: true,
-    mayGrade: false,
-    cancel: undefined,
-  })
-  await records.allowGrading('r1')
-  expect(await runs.look(run)).toMatchObject({ mayGrade: true })
-  expect(await runs.settleGrading(run, graded)).toBe('stored')
-  expect(await storedGrading(queue, 'r1')).toEqual(graded)
-  expect(await records.read('r1')).toMatchObject({ status: 'success', reward: 1 })
-  expect(await queue.counts()).toMatchObject({ queued: 0, running: 0, grading: 0, undelivered: 1 })
 })
 
 it('stores a conversation once, unless the grader changed it', async () => {
@@ -154,22 +83,6 @@ it('stores messages once that are in a conversation and in its trajectory', asyn
   expect(await lookInto(redis).hstrlen('osmosis:rollout:r1', 'samples')).toBeLessThan(25_000)
 })
 
-it('stores a failure with its cause and its partial samples', async () => {
-  const { queue } = await openQueue()
-  const { records, runs } = queue
-  await records.accept(entry())
-  const run = runOf(await runs.take('r1', taker('w1')))
-  const cause = new OsmosisError('policy_http_error', 'refused', { status: 503 })
-  const failure = { message: 'refused', category: 'http_error', cause } as const
-  const failed = { status: 'failure', failure, warnings: [] } as const
-  expect(await runs.settleWorkflow(run, failed, new Map(), true)).toBe('stored')
-  await runs.settlePartial(run, samples())
-  const stored = await storedWorkflow(queue, 'r1')
-  expect(stored?.outcome.failure).toMatchObject({ message: 'refused', cause: { status: 503 } })
-  expect(await stored?.outcome.partialSamples).toEqual(samples())
-  expect(await records.read('r1')).toMatchObject({ status: 'failure', errorMessage: 'refused' })
-})
-
 it('refuses all writes of an abandoned execution', async () => {
   const { queue } = await openQueue()
   const { records, runs } = queue
@@ -190,24 +103,6 @@ it('refuses all writes of an abandoned execution', async () => {
   expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 0 })
   expect(await runs.settleGrading(first, graded)).toBe('stale')
   expect(await runs.settleGrading(second, graded)).toBe('stored')
-})
-
-it('accepts the same outcome again, and no other', async () => {
-  const { queue } = await openQueue()
-  const { runs, records } = queue
-  await records.accept(entry())
-  const one = taker('w1')
-  expect(await runs.take('r1', one)).toMatchObject({ what: 'run', run: 1 })
-  expect(await runs.take('r1', one)).toMatchObject({ what: 'run', run: 1 })
-  const run = { id: 'r1', run: 1 }
-  expect([await runs.mark(run), await runs.mark(run)]).toEqual([true, true])
-  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stored')
-  expect(await runs.settleWorkflow(run, succeeded, new Map(), true)).toBe('stored')
-  expect((await storedWorkflow(queue, 'r1'))?.samples.size).toBe(1)
-  expect(await runs.settleGrading(run, graded)).toBe('stored')
-  expect(await runs.settleGrading(run, { ...graded, samples: new Map() })).toBe('stored')
-  expect((await storedGrading(queue, 'r1'))?.samples.size).toBe(1)
-  expect(await runs.take('r1', taker('w1'))).toEqual({ what: 'ended' })
 })
 
 it('is busy while the worker of a rollout is alive, and recognises its own executions', async () => {
@@ -233,20 +128,6 @@ it('does not consider a worker lost while Redis has just restarted', async () =>
   })
 })
 
-it('does not execute a rollout with the mark again, and reports the number of its calls', async () => {
-  const { queue } = await openQueue()
-  const { runs, records } = queue
-  await records.accept(entry())
-  const run = runOf(await runs.take('r1', taker('w1')))
-  await runs.mark(run)
-  runs.count(run)
-  runs.count(run)
-  await expect.poll(async () => (await records.read('r1'))?.calls).toBe(2)
-  expect(await reason(runs.take('r1', taker('w2', gone)))).toMatch(
-    /^the worker was lost after 2 model calls; the rollout had called/,
-  )
-})
-
 it('counts the model calls of many executions separately', async () => {
   const { queue } = await openQueue()
   const { runs, records } = queue
@@ -265,22 +146,6 @@ it('counts the model calls of many executions separately', async () => {
   runs.count(first)
   await runs.settleWorkflow(first, succeeded, samples(), true)
   expect(await records.read('r1')).toMatchObject({ status: 'grading', calls: 2 })
-})
-
-it('does not give a rollout to a third worker when two were lost after its code had started', async () => {
-  const { queue } = await openQueue()
-  const { runs, records } = queue
-  await records.accept(entry())
-  for (const worker of ['w1', 'w2']) {
-    expect(await runs.begin(runOf(await runs.take('r1', taker(worker, gone))))).toBe(true)
-  }
-  expect(await reason(runs.take('r1', taker('w3', gone)))).toMatch(/second worker that was lost/)
-
-  await records.accept(entry({ id: 'unlucky' }))
-  for (const worker of ['w1', 'w2', 'w3', 'w4', 'w5']) {
-    runOf(await runs.take('unlucky', taker(worker, gone)))
-  }
-  expect(await reason(runs.take('unlucky', taker('w6', gone)))).toMatch(/no worker has lived long/)
 })
 
 it('gives a rollout only to workers with its code, and its loss to any worker', async () => {
@@ -321,53 +186,6 @@ it('ends an abandoned execution, whatever it still writes', async () => {
   expect(await storedGrading(queue, 'r2')).toMatchObject({ status: 'failure', samples: samples() })
 })
 
-it('cancels a queued rollout immediately, and a running one through its worker', async () => {
-  const { queue } = await openQueue()
-  const { runs, records } = queue
-  await records.accept(entry())
-  const cancel = async (id = 'r1'): Promise<string | undefined> =>
-    (await queue.cancel({ ids: [id] })).get(id)
-  expect([await cancel(), await cancel(), await cancel('never-seen')]).toEqual([
-    'cancelled_queued',
-    'not_found',
-    'not_found',
-  ])
-  expect(await records.read('r1')).toMatchObject({ status: 'cancelled', errorMessage: 'cancelled' })
-  expect(await runs.take('r1', taker('w1'))).toEqual({ what: 'ended' })
-
-  await records.accept(entry({ id: 'r2' }))
-  const run = runOf(await runs.take('r2', taker('w1')), 'r2')
-  expect(await cancel('r2')).toBe('cancelled_queued')
-  expect(await runs.mark(run)).toBe(false)
-  expect((await runs.look(run)).cancel).toMatchObject({ code: 'cancelled' })
-  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('after_cancel')
-  expect(await reason(runs.take('r2', taker('w2', gone)))).toBe('cancelled')
-
-  await records.accept(entry({ id: 'r3' }))
-  const third = runOf(await runs.take('r3', taker('w1')), 'r3')
-  await runs.begin(third)
-  await runs.settleWorkflow(third, succeeded, samples(), true)
-  expect(await cancel('r3')).toBe('cancelled_running')
-  expect(await runs.settleGrading(third, graded)).toBe('after_cancel')
-  const cause = new OsmosisError('cancelled', 'cancelled')
-  const failure = { message: 'cancelled', category: 'agent_error', cause } as const
-  const settled = await runs.settleGrading(third, {
-    status: 'failure',
-    failure,
-    samples: samples(),
-  })
-  expect(settled).toBe('stored')
-  expect(await records.read('r3')).toMatchObject({ status: 'cancelled' })
-  expect(await cancel('r3')).toBe('not_found')
-})
-
-it('selects rollouts by prefix, and all rollouts', async () => {
-  const { queue } = await openQueue()
-  for (const id of ['a-1', 'a-2', 'b-1']) await queue.accept(entry({ id }))
-  expect([...(await queue.cancel({ prefix: 'a-' })).keys()].toSorted()).toEqual(['a-1', 'a-2'])
-  expect([...(await queue.cancel({ all: true }))]).toEqual([['b-1', 'cancelled_queued']])
-})
-
 it('stores the first body of a callback, and none after its delivery', async () => {
   const { records } = (await openQueue()).queue
   await records.accept(entry())
@@ -377,30 +195,6 @@ it('stores the first body of a callback, and none after its delivery', async () 
   expect(await records.storeCallback('r1', 'completion', { n: 3 })).toBeUndefined()
   expect((await records.read('r1'))?.delivered).toEqual({ completion: 'delivered' })
   expect(await records.storeCallback('never-seen', 'completion', {})).toBeUndefined()
-})
-
-it('decides the outcome of a lease once, and lists expired leases', async () => {
-  const { queue } = await openQueue()
-  const { leases, records } = queue
-  await records.accept(entry({ kind: 'lease', lease: { tokenDigest: 'td', ms: 0 } }))
-  await records.accept(
-    entry({ id: 'r2', kind: 'lease', lease: { tokenDigest: 'td', ms: 3_600_000 } }),
-  )
-  await expect.poll(async () => queue.lapsedLeases()).toEqual(['r1'])
-  const end = { status: 'success', reward: 1, errorMessage: null } as const
-  const ends = ['a', 'b', 'c'].map((json) => ({ ...end, json }))
-  const published = await Promise.all(ends.map(async (one) => leases.publish('r1', one, 60_000)))
-  expect(published.filter(Boolean)).toHaveLength(1)
-  expect(await leases.endOf('r1')).toEqual(ends[published.indexOf(true)])
-  expect(await queue.lapsedLeases()).toEqual([])
-  expect((await records.read('r1'))?.fetchedAt).toBeUndefined()
-  await leases.noteFetched('r1')
-  const { admittedAt, endedAt, fetchedAt, tokenDigest } = (await records.read('r1')) ?? {}
-  expect(tokenDigest).toBe('td')
-  expect(endedAt).toBeGreaterThanOrEqual(admittedAt ?? Infinity)
-  expect(fetchedAt).toBeGreaterThanOrEqual(endedAt ?? Infinity)
-  expect(await leases.renew('r2')).toBeGreaterThan(Date.now() + 3_000_000)
-  expect(await leases.renew('never-seen')).toBeUndefined()
 })
 
 it('deletes the large fields when everything is delivered, and the rest later', async () => {
@@ -428,41 +222,6 @@ it('deletes the large fields when everything is delivered, and the rest later', 
     undelivered: 0,
     inFlight: 0,
   })
-})
-
-it('encrypts all values when there are keys, each for its place', async () => {
-  const keys = new QueueKeys([randomBytes(32)])
-  const { queue, redis } = await openQueue({ keys })
-  await queue.records.accept(entry())
-  await queue.records.storeCallback('r1', 'completion', { secret: 'callback-key' })
-  const client = lookInto(redis)
-  const fields = Object.values(await client.hgetall(queue.records.key('r1'))).join('\n')
-  expect(fields).not.toMatch(/policy-key|callback-key|http:/)
-  const blob = (await client.hgetBuffer(queue.records.key('r1'), 'request')) ?? Buffer.of()
-  await queue.records.accept(entry({ id: 'r2' }))
-  await client.hset(queue.records.key('r2'), 'request', blob)
-  const read = await queue.records.readWith('r2', ['request'])
-  expect(() => read?.more.open('request')).toThrow(
-    expect.objectContaining({ code: 'invalid_config' }),
-  )
-})
-
-it('fails immediately while Redis is unreachable, and continues afterwards', async () => {
-  const { queue, redis } = await openQueue()
-  await redis.kill()
-  const unavailable = expect.objectContaining({ code: 'queue_unavailable' })
-  const asked: ((q: RolloutQueue) => Promise<unknown>)[] = [
-    async (q) => q.accept(entry()),
-    async (q) => q.record('r1'),
-    async (q) => q.cancel({ all: true }),
-    async (q) => q.counts(),
-    async (q) => q.requestDelivery('r1'),
-  ]
-  for (const ask of asked) await expect(ask(queue)).rejects.toThrow(unavailable)
-  await redis.restart()
-  await expect
-    .poll(async () => queue.accept(entry()).catch(() => {}))
-    .toMatchObject({ result: 'new' })
 })
 
 it('does not consider a worker lost before it had time to reconnect to Redis', async () => {

@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import { startServers, type ServersUnderTest } from './servers-under-test.ts'
 
 /** A server process. */
-export const script = new URL('./server-process.ts', import.meta.url)
+const script = new URL('./server-process.ts', import.meta.url)
 
 /** A server process accepts a rollout, and is the only server until it is killed. */
 export async function alone(

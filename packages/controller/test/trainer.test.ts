@@ -186,16 +186,6 @@ describe('a rollout', () => {
     expect(server.inits).toEqual([])
   })
 
-  it('is refused under an id that is running or has run', async () => {
-    const running = trainer.run({ rolloutId: 'r', messages: [] })
-    const init = await server.init(0)
-    const again = { rolloutId: 'r', messages: [] }
-    await expect(trainer.run(again)).rejects.toMatchObject({ code: 'invalid_request' })
-    await completed(init)
-    await running
-    await expect(trainer.run(again)).rejects.toMatchObject({ code: 'invalid_request' })
-  })
-
   it('needs a server', async () => {
     await using alone = await createTrainer({ policy: { name: 'p', respond: answer } })
     await expect(alone.run({ messages: [] })).rejects.toMatchObject({ code: 'invalid_config' })
@@ -263,19 +253,6 @@ describe('a model call', () => {
     await running
   })
 
-  it('passes status, Retry-After and words of an error on', async () => {
-    answer = async () =>
-      new Response('slow down', { status: 429, headers: { 'retry-after': '7', 'x-other': '1' } })
-    const running = trainer.run({ messages: [] })
-    const init = await server.init(0)
-    const refused = await chat(init)
-    const { headers } = refused
-    expect([refused.status, await refused.text()]).toEqual([429, 'slow down'])
-    expect([headers.get('retry-after'), headers.get('x-other')]).toEqual(['7', null])
-    await completed(init)
-    await running
-  })
-
   it.each([401, 402, 404])('is answered with 424 when the policy answers %i', async (status) => {
     answer = async () => new Response('no', { status })
     const running = trainer.run({ messages: [] })
@@ -287,68 +264,6 @@ describe('a model call', () => {
     ])
     await completed(init)
     await running
-  })
-
-  it('is answered with 500 when the policy throws or breaks off', async () => {
-    const running = trainer.run({ messages: [] })
-    const init = await server.init(0)
-    answer = async () => {
-      throw new Error('lost my mind')
-    }
-    const thrown = await chat(init)
-    answer = async () =>
-      new Response(
-        new ReadableStream({
-          start: (controller) => controller.enqueue(new TextEncoder().encode('{"cho')),
-          pull: (controller) => controller.error(new Error('cable cut')),
-        }),
-      )
-    const cut = await chat(init)
-    expect([
-      [thrown.status, await thrown.text()],
-      [cut.status, await cut.text()],
-    ]).toEqual([
-      [500, expect.stringContaining('lost my mind')],
-      [500, expect.stringContaining('cable cut')],
-    ])
-    await completed(init)
-    await running
-  })
-
-  it('is aborted at the policy, and refused, when the rollout ends', async () => {
-    const aborted = Promise.withResolvers<void>()
-    const waiting = Promise.withResolvers<void>()
-    answer = async ({ signal }) => {
-      signal.addEventListener('abort', () => aborted.resolve())
-      waiting.resolve()
-      return new Promise<never>(() => {})
-    }
-    const running = trainer.run({ rolloutId: 'r', messages: [] })
-    const init = await server.init(0)
-    const open = chat(init)
-    await waiting.promise
-    await completed(init)
-    await Promise.all([running, aborted.promise])
-    const late = await chat(init)
-    const message = 'The rollout "r" has ended: its model calls are refused.'
-    for (const refused of [await open, late]) {
-      expect([refused.status, await refused.json()]).toMatchObject([410, { error: { message } }])
-    }
-  })
-})
-
-describe('a model call whose answer never ends', () => {
-  it('does not outlast its rollout', async () => {
-    const started = Promise.withResolvers<void>()
-    answer = async () =>
-      new Response(new ReadableStream({ pull: () => (started.resolve(), new Promise(() => {})) }))
-    const running = trainer.run({ messages: [] })
-    const init = await server.init(0)
-    const open = chat(init)
-    await started.promise
-    await completed(init)
-    await running
-    expect((await open).status).toBe(410)
   })
 })
 
@@ -425,12 +340,6 @@ describe('a deadline', () => {
     })
     expect(await completed(await server.init(0))).toEqual(acknowledged)
     expect([commits, conflicts]).toEqual([[outcome], []])
-  })
-
-  it('may lie further away than a timer can count', async () => {
-    const running = trainer.run({ messages: [], timeoutMs: 2 ** 40 })
-    await completed(await server.init(0))
-    expect(await running).toMatchObject({ status: 'success' })
   })
 })
 

@@ -4,7 +4,7 @@ import type { ChatMessage } from '@osmosis/core/policy'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
 import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 
 type Ask = (model: OsmosisChatModel, messages: BaseMessage[]) => Promise<BaseMessage>
 
@@ -46,82 +46,6 @@ async function conversation(
 }
 
 const call = (id: string, args: string) => ({ id, name: 'add', arguments: args })
-
-describe.each(Object.entries(ways))('by %s', (_way, ask) => {
-  test.each<[string, Reply, object]>([
-    ['white space', ' a\n\n b ', { content: ' a\n\n b ' }],
-    [
-      'thinking',
-      { reasoning: 'Hm.\n', content: 'Hi.' },
-      { content: 'Hi.', reasoning_content: 'Hm.\n' },
-    ],
-    [
-      'text, thinking and parallel calls, as they were written',
-      {
-        reasoning: 'Add.',
-        content: 'Adding.',
-        toolCalls: [call('c1', '{ "a": 1.0,"b":2 }'), call('c2', '{"b": 1e2, "a": "ü"}')],
-      },
-      {
-        content: 'Adding.',
-        reasoning_content: 'Add.',
-        tool_calls: [
-          {
-            id: 'c1',
-            type: 'function',
-            function: { name: 'add', arguments: '{ "a": 1.0,"b":2 }' },
-          },
-          {
-            id: 'c2',
-            type: 'function',
-            function: { name: 'add', arguments: '{"b": 1e2, "a": "ü"}' },
-          },
-        ],
-      },
-    ],
-    [
-      'numbers that JavaScript cannot hold',
-      { toolCalls: [call('c1', '{"a": 12345678901234567890, "b": -0}')] },
-      {
-        content: null,
-        tool_calls: [
-          {
-            id: 'c1',
-            type: 'function',
-            function: { name: 'add', arguments: '{"a": 12345678901234567890, "b": -0}' },
-          },
-        ],
-      },
-    ],
-  ])('%s goes back to the policy word for word', async (_what, reply, expected) => {
-    const { requests, sample } = await conversation(ask, reply)
-    expect(requests[1]?.[1]).toEqual({ role: 'assistant', ...expected })
-    expect(sample.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([true, true])
-  })
-
-  test.each([
-    ['between good ones', ['{"a":1}', 'no JSON', '{"a":3}']],
-    ['first', ['[1]', '{"a":2}']],
-    ['alone', ['no JSON']],
-  ])('malformed arguments %s keep the order of the calls', async (_where, written) => {
-    const toolCalls = written.map((args, index) => call(`c${index}`, args))
-    const { requests, sample } = await conversation(ask, { content: 'Adding.', toolCalls })
-    const [, turn, ...after] = requests[1] ?? []
-    expect(turn?.content).toBe('Adding.')
-    expect(turn?.tool_calls?.map(({ id }) => id)).toEqual(toolCalls.map(({ id }) => id))
-    expect(sample.trajectoryMessages?.[1]?.tool_calls?.map((c) => c.function.arguments)).toEqual(
-      written,
-    )
-    // Each call has one result, which endpoints insist on.
-    const results = after.flatMap(({ role, tool_call_id }) =>
-      role === 'tool' ? [tool_call_id] : [],
-    )
-    expect(new Set(results)).toEqual(new Set(toolCalls.map(({ id }) => id)))
-    expect(results).toHaveLength(toolCalls.length)
-    expect(after.at(-1)).toEqual({ role: 'user', content: 'on' })
-    expect(sample.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([true, true])
-  })
-})
 
 test('an answer is what LangChain makes of it with its own models, except for malformed calls', async () => {
   const { answer, sample } = await conversation(ways['invoke'] as Ask, {

@@ -1,4 +1,4 @@
-import { MaxTurnsExceededError, run, tool } from '@openai/agents'
+import { run, tool } from '@openai/agents'
 import { Grader, type GraderContext, lastAssistantText } from '@osmosis/core'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
@@ -19,40 +19,6 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
     await result.completed
   }
 
-  test('a run out of turns is a sample with its last tool results', async () => {
-    await using server = await startPolicyServer((_request, n) => ({
-      toolCalls: [{ id: `call-${n}`, name: 'add', arguments: '{"a":1,"b":2}' }],
-    }))
-    const rollout = rolloutOn(server)
-    const failing = rollout.run(async () =>
-      runToEnd(policyAgent({ tools: [addTool()] }), { maxTurns: 2 }),
-    )
-    await expect(failing).rejects.toBeInstanceOf(MaxTurnsExceededError)
-    expect(server.requests).toHaveLength(2)
-    const call = ['function_call', 'function_call_result']
-    expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user', ...call, ...call])
-  })
-
-  test('a run whose second model call fails is a sample up to there', async () => {
-    await using server = await startPolicyServer([callAdd, fault.status(400)])
-    const rollout = rolloutOn(server)
-    const failing = rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
-    await expect(failing).rejects.toMatchObject({ code: 'policy_http_error', status: 400 })
-    expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual([
-      'user',
-      'function_call',
-      'function_call_result',
-    ])
-  })
-
-  test('a run whose first model call fails is a sample with its prompt', async () => {
-    await using server = await startPolicyServer([fault.status(400)])
-    const rollout = rolloutOn(server)
-    const failing = rollout.run(async () => runToEnd(policyAgent(), {}))
-    await expect(failing).rejects.toMatchObject({ code: 'policy_http_error' })
-    expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual(['user'])
-  })
-
   test('a run that a throwing tool ends is a sample with the call', async () => {
     await using server = await startPolicyServer([callAdd])
     const rollout = rolloutOn(server)
@@ -70,19 +36,6 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
     expect(kindsOf(await sampleOf(rollout, 'main')).slice(0, 2)).toEqual(['user', 'function_call'])
   })
 
-  test('a call of an unknown tool is answered with an error, so that the policy can unlearn it', async () => {
-    await using server = await startPolicyServer([
-      { toolCalls: [{ id: 'call-1', name: 'subtract', arguments: '{}' }] },
-      'I have no such tool.',
-    ])
-    const rollout = rolloutOn(server)
-    await rollout.run(async () => runToEnd(policyAgent({ tools: [addTool()] }), {}))
-    const sample = await sampleOf(rollout, 'main')
-    expect(lastAssistantText(sample)).toBe('I have no such tool.')
-    expect(kindsOf(sample)).toEqual(['user', 'function_call', 'function_call_result', 'assistant'])
-    expect(JSON.stringify(server.requests[1]?.body)).toMatch(/subtract[^}]*not (found|exist)/i)
-  })
-
   test('a call of an unknown tool ends the run with `toolNotFoundBehavior` of the SDK', async () => {
     await using server = await startPolicyServer([
       { toolCalls: [{ id: 'call-1', name: 'subtract', arguments: '{}' }] },
@@ -94,26 +47,6 @@ describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ 
     await expect(failing).rejects.toThrow('subtract')
     const { messages } = await sampleOf(rollout, 'main')
     expect(JSON.stringify(messages)).toContain('"name":"subtract"')
-  })
-
-  test('an aborted run closes the socket and never returns half an answer', async () => {
-    await using server = await startPolicyServer([callAdd, fault.hang('body')])
-    const rollout = rolloutOn(server)
-    const abort = new AbortController()
-    let output: unknown = 'none'
-    const failing = rollout.run(async () => {
-      await runToEnd(policyAgent({ tools: [addTool()] }), { signal: abort.signal })
-      output = 'finished'
-    })
-    const hanging = await server.waitForRequest(1)
-    abort.abort()
-    await Promise.allSettled([failing])
-    expect(await hanging.closed).toBe(true)
-    // The SDK lets an aborted stream complete; a plain run rejects.
-    expect(output).toBe(stream ? 'finished' : 'none')
-    const sample = await sampleOf(rollout, 'main')
-    expect(lastAssistantText(sample)).toBe('')
-    expect(kindsOf(sample)).toEqual(['user', 'function_call', 'function_call_result'])
   })
 
   test('a run that ends well after one that failed is the sample', async () => {

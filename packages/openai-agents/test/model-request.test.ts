@@ -1,6 +1,6 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
-import { fault, startPolicyServer } from '@osmosis/testing'
+import { startPolicyServer } from '@osmosis/testing'
 import { callAdd, rolloutOn } from '../../../test/kit/index.ts'
 import { afterEach, expect, test, vi } from 'vitest'
 
@@ -124,59 +124,6 @@ test('neither headers nor provider data can take a call away from its sample', a
     stream: true,
     messages: [{ role: 'user', content: 'hello' }],
   })
-})
-
-test.each([
-  ['one JSON object', { json: true }],
-  ['one fat chunk', { oneFatChunk: true }],
-  ['chunks without any index', { omit: ['index'] }],
-  ['a stream without a role, usage and [DONE]', { omit: ['role', 'usage', 'done'] }],
-] as const)('parallel tool calls are understood when the answer is %s', async (_form, faults) => {
-  const toolCalls = [
-    { id: 'call-1', name: 'add', arguments: '{"a":1,"b":2}' },
-    { id: 'call-2', name: 'add', arguments: '{"a":3,"b":4}' },
-  ]
-  await using server = await startPolicyServer([
-    fault.on({ toolCalls }, faults),
-    fault.on('3 and 7', faults),
-  ])
-  const result = await rolloutOn(server).run(async () =>
-    run(policyAgent({ tools: [addTool()] }), 'hello', { session: new OsmosisMemorySession() }),
-  )
-  expect(result.finalOutput).toBe('3 and 7')
-  expect(server.requests[1]?.body['messages']).toMatchObject([
-    { role: 'user' },
-    { role: 'assistant', tool_calls: [{ id: 'call-1' }, { id: 'call-2' }] },
-    { role: 'tool', tool_call_id: 'call-1', content: 'sum: 3' },
-    { role: 'tool', tool_call_id: 'call-2', content: 'sum: 7' },
-  ])
-})
-
-test('a server that repeats the id and name of a tool call in every chunk is understood', async () => {
-  const delta = (text: string): string =>
-    `data: ${JSON.stringify({
-      choices: [
-        {
-          index: 0,
-          delta: {
-            tool_calls: [{ index: 0, id: 'call-1', function: { name: 'add', arguments: text } }],
-          },
-        },
-      ],
-    })}\n\n`
-  const stop = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}\n\n`
-  await using server = await startPolicyServer([
-    fault.raw(`${delta('{"a":1,')}${delta('"b":2}')}${stop}data: [DONE]\n\n`),
-    'done',
-  ])
-  await rolloutOn(server).run(async () =>
-    run(policyAgent({ tools: [addTool()] }), 'hello', { session: new OsmosisMemorySession() }),
-  )
-  expect(server.requests[1]?.body['messages']).toMatchObject([
-    {},
-    { tool_calls: [{ function: { name: 'add', arguments: '{"a":1,"b":2}' } }] },
-    { content: 'sum: 3' },
-  ])
 })
 
 test('the usage that the policy reports is that of the run', async () => {

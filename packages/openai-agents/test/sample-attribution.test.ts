@@ -16,25 +16,6 @@ import { z } from 'zod'
 
 import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
-test('twenty sessions at once on one agent keep their calls apart', async () => {
-  await using server = await startPolicyServer((request) => {
-    const messages = messagesOf(request)
-    return messages.length === 1 ? callAdd : `I am ${JSON.stringify(messages[0]?.content)}`
-  })
-  const names = Array.from({ length: 20 }, (_, index) => `session-${index}`)
-  const outputs = await rolloutOn(server).run(async () => {
-    const agent = policyAgent({ tools: [addTool()] })
-    const runs = names.map(async (name) =>
-      run(agent, name, { session: new OsmosisMemorySession({ name }) }),
-    )
-    return (await Promise.all(runs)).map(({ finalOutput }) => finalOutput)
-  })
-  expect(outputs).toEqual(names.map((name) => `I am "${name}"`))
-  for (const request of server.requests) {
-    expect(messagesOf(request)[0]?.content).toBe(request.headers['x-sample-id'])
-  }
-})
-
 test('a streamed and a plain run in parallel keep their calls apart', async () => {
   await using server = await startPolicyServer((request) =>
     messagesOf(request).length === 1 ? callAdd : 'done',

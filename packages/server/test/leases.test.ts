@@ -97,46 +97,6 @@ describe('a leased rollout', () => {
     expect(await handle.once()).toMatchObject({ status: 'running', sample: null })
   })
 
-  it('is not graded when the caller does not ask for it', async () => {
-    await using running = await leasing()
-    const handle = await running.start({ grade: false })
-
-    expect(await handle.until()).toMatchObject({
-      status: 'success',
-      sample: { reward: null, messages: [{ role: 'user' }, { role: 'assistant' }] },
-    })
-  })
-
-  it('reports why it failed, and has no reward then', async () => {
-    await using running = await leasing({
-      workflow: workflowOf(async (ctx) => {
-        await askPolicy(ctx)
-        if (ctx.rolloutId === 'breaks') throw new Error('the key is llm-secret-key')
-      }),
-      grader: graderOf((ctx) => {
-        ctx.setReward(1)
-        throw new TypeError('no judge')
-      }),
-    })
-    const breaks = await running.start({ rollout_id: 'breaks', llm_api_key: 'llm-secret-key' })
-    const ungraded = await running.start()
-
-    expect(await breaks.until()).toMatchObject({
-      status: 'failure',
-      sample: null,
-      err_message: expect.stringMatching(
-        /^thrown by run\(\) at \S+:\d+: the key is \[redacted\]$/,
-      ) as unknown,
-      err_category: 'agent_error',
-    })
-    expect(await ungraded.until()).toMatchObject({
-      status: 'failure',
-      sample: { reward: null },
-      err_message: expect.stringMatching(/^thrown by grade\(\) at \S+:\d+: no judge$/) as unknown,
-      err_category: 'validation_error',
-    })
-  })
-
   it('has the result of its end, although its code changes the messages later', async () => {
     await using running = await leasing({
       workflow: workflowOf((ctx) => {
@@ -155,25 +115,6 @@ describe('a leased rollout', () => {
     expect(await handle.until()).toMatchObject({
       sample: { messages: [{ role: 'user', content: 'Is it?' }] },
     })
-  })
-
-  it('with several samples fails, because a result has room for one', async () => {
-    await using running = await leasing({
-      workflow: workflowOf(async (ctx) => {
-        await askPolicy(ctx, 'a')
-        await askPolicy(ctx, 'b')
-      }),
-    })
-    const handle = await running.start()
-
-    const result = await handle.until()
-    expect(result).toMatchObject({
-      status: 'failure',
-      sample: null,
-      err_category: 'validation_error',
-    })
-    expect(result.err_message).toContain('2 samples (a, b)')
-    expect(running.log.map(({ fields }) => fields['warning'])).toContain(result.err_message)
   })
 
   it.each([

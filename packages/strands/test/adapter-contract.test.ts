@@ -1,4 +1,5 @@
 import { runAdapterContract } from '@osmosis/testing'
+import { separatesRollouts } from '../../../test/kit/index.ts'
 import { describe, it } from 'vitest'
 
 import { strands } from './contract-agents.ts'
@@ -8,4 +9,8 @@ runAdapterContract({ describe, it }, 'strands without streams', {
   ...strands,
   streams: false,
   concurrentRollouts: 2,
+})
+
+describe('many rollouts', { tags: 'slow' }, () => {
+  separatesRollouts('strands', strands, 200)
 })

@@ -37,17 +37,6 @@ describe.each(['headers', 'body'] as const)('while the policy is silent before i
       expect(await hanging.closed).toBe(true)
     })
   })
-
-  test('the deadline of the rollout ends the call and is the reason', async () => {
-    await using server = await startPolicyServer([fault.hang(where)])
-    const { workflow } = await execute(
-      server,
-      async ({ prompt }) => policyAgent({ messages: prompt }).invoke(),
-      { agentTimeoutSeconds: 1 },
-    )
-    expect(workflow.failure).toMatchObject({ category: 'timeout' })
-    expect(await server.requests[0]?.closed).toBe(true)
-  })
 })
 
 describe('a stream that is left early', () => {

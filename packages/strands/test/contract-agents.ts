@@ -36,7 +36,7 @@ export const strands: AdapterUnderTest = {
   },
   construct: (name) => new OsmosisStrandsAgent({ name, model: new OsmosisRolloutModel() }),
   callPlaceholder: () => new OsmosisStrandsAgent({ model: new OsmosisRolloutModel() }),
-  // concurrent-rollouts.test.ts runs hundreds, each of agents with helpers.
+  // The slow tests run hundreds.
   concurrentRollouts: 10,
 }
 

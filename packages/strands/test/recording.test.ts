@@ -147,21 +147,6 @@ describe('several agents', () => {
     expect([...(await rollout.getSamples()).keys()]).toEqual(['main', 'inner'])
     expect(messagesOf(server.requests[2]).at(-1)?.content).toBe('helped')
   })
-
-  test('in parallel keep their ids', async () => {
-    await using server = await startPolicyServer((request) =>
-      lastInput(request).startsWith('sum') ? String(request.headers['x-sample-id']) : callAdd,
-    )
-    const rollout = rolloutOn(server)
-    const said = await rollout.run(async () =>
-      Promise.all(
-        ['planner', 'executor'].map(async (name) =>
-          policyAgent({ name, tools: [addTool()] }).invoke('go'),
-        ),
-      ),
-    )
-    expect(said.map(String)).toEqual(['planner', 'executor'])
-  })
 })
 
 describe('the history', () => {

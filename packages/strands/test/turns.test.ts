@@ -22,47 +22,6 @@ function deltas(finish: string, ...parts: object[]): FaultyReply {
 }
 
 describe('a turn of the policy', () => {
-  test('keeps its thinking, the text before its calls and every parallel call', async () => {
-    const calls = ['{ "a" : 1.0,  "b":2 }', '{"b":12345678901234567890,"a":1e2}', '{"a":3,"b":3}']
-    await using server = await startPolicyServer([
-      {
-        content: 'Adding.  \n',
-        reasoning: 'Three at once.',
-        toolCalls: calls.map((text, n) => ({ id: `call-${n}`, name: 'add', arguments: text })),
-      },
-      'done',
-    ])
-    const rollout = rolloutOn(server)
-    await rollout.run(async () => policyAgent({ tools: [addTool()] }).invoke('go'))
-    expect(messagesOf(server.requests[1])).toEqual([
-      { role: 'user', content: 'go' },
-      {
-        role: 'assistant',
-        content: 'Adding.  \n',
-        reasoning_content: 'Three at once.',
-        tool_calls: calls.map((text, n) => wireCall(`call-${n}`, text)),
-      },
-      { role: 'tool', tool_call_id: 'call-0', content: 'sum: 3' },
-      { role: 'tool', tool_call_id: 'call-1', content: 'sum: 12345678901234567000' },
-      { role: 'tool', tool_call_id: 'call-2', content: 'sum: 6' },
-    ])
-    const { messages, extraFields } = await sampleOf(rollout)
-    expect(messages.slice(0, 2)).toEqual([
-      { role: 'user', content: [{ text: 'go' }] },
-      {
-        role: 'assistant',
-        content: [
-          { reasoning: { text: 'Three at once.' } },
-          { text: 'Adding.  \n' },
-          ...calls.map((text, n) => ({
-            toolUse: { toolUseId: `call-${n}`, name: 'add', input: JSON.parse(text) as unknown },
-          })),
-        ],
-      },
-    ])
-    expect(extraFields).toEqual({})
-  })
-
   test('keeps white space at the edges of its text, and text that is nothing else', async () => {
     const said = ['  padded \n', '\n\n', ' \t']
     await using server = await startPolicyServer([
@@ -106,24 +65,6 @@ describe('a turn of the policy', () => {
       { role: 'tool', tool_call_id: 'a', content: 'sum: 2' },
       { role: 'tool', tool_call_id: 'b', content: 'sum: 4' },
     ])
-  })
-
-  test.each([
-    ['in one fat chunk without a role', fault.on(callAdd, { oneFatChunk: true })],
-    ['without any index', fault.on(callAdd, { omit: ['index', 'role', 'usage'] })],
-    ['as one JSON object', fault.on(callAdd, { json: true })],
-    [
-      'with CRLF, comments and single bytes',
-      fault.on(callAdd, { crlf: true, comments: true, chunkBytes: 7 }),
-    ],
-    ['with the finish reason of a text', { ...callAdd, finishReason: 'stop' }],
-  ])('is understood when it comes %s', async (_how, reply) => {
-    await using server = await startPolicyServer([reply, 'It is 3.'])
-    const rollout = rolloutOn(server)
-    const result = await rollout.run(async () => policyAgent({ tools: [addTool()] }).invoke('go'))
-    expect([result.stopReason, result.toString()]).toEqual(['endTurn', 'It is 3.'])
-    expect(messagesOf(server.requests[1]).at(-1)?.content).toBe('sum: 3')
-    expect((await sampleOf(rollout)).extraFields).toEqual({})
   })
 
   test('with thinking under both names at once has it once', async () => {
@@ -193,23 +134,6 @@ describe('a turn of the policy', () => {
     const [turn, result] = messagesOf(server.requests[1]).slice(1)
     expect(turn?.tool_calls).toEqual([wireCall('call-1', '{ }', name)])
     expect(result?.content).toMatch(/^\[ERROR\] .*no such\/tool/)
-  })
-
-  test('may call a tool without giving the call an id', async () => {
-    await using server = await startPolicyServer([
-      deltas('tool_calls', {
-        tool_calls: [{ index: 0, function: { name: 'add', arguments: '{"a":1,"b":2}' } }],
-      }),
-      'done',
-    ])
-    await rolloutOn(server).run(async () => policyAgent({ tools: [addTool()] }).invoke('go'))
-    const [turn, result] = messagesOf(server.requests[1]).slice(1)
-    expect(result).toEqual({
-      role: 'tool',
-      tool_call_id: expect.stringMatching(/^call_\w{32}$/),
-      content: 'sum: 3',
-    })
-    expect(turn?.tool_calls?.[0]?.id).toBe(result?.tool_call_id)
   })
 })
 

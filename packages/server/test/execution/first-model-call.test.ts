@@ -11,37 +11,6 @@ const silent: RolloutObserver = {
   gradingFinished: async () => {},
 }
 
-it('waits once for the observer before the first model call is sent', async () => {
-  const events: string[] = []
-  const policy = await startPolicyEndpoint((response) => {
-    events.push('model call')
-    sendStream(response, answerStream('4'))
-  })
-  const waited = Promise.withResolvers<undefined>()
-  const started = Promise.withResolvers<undefined>()
-  const backend = new LocalBackend({
-    workflow: workflow(async () => {
-      const rollout = requireRolloutContext('test')
-      const both = ['a', 'b'].map(async (id) => rollout.policy(id).complete({ messages: [] }))
-      await Promise.all(both)
-      await rollout.policy('a').complete({ messages: [] })
-    }),
-  })
-  const executed = backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
-    ...silent,
-    beforeFirstModelCall: async () => {
-      started.resolve(undefined)
-      await waited.promise
-      events.push('waited for')
-    },
-  })
-  await started.promise
-  events.push('asked')
-  waited.resolve(undefined)
-  await executed
-  expect(events).toEqual(['asked', 'waited for', 'model call', 'model call', 'model call'])
-})
-
 it('notifies the observer as well when user code reads the URL of the policy to call it itself', async () => {
   let notified = 0
   const backend = new LocalBackend({
@@ -52,25 +21,6 @@ it('notifies the observer as well when user code reads the URL of the policy to 
     beforeFirstModelCall: async () => void (notified += 1),
   })
   expect(notified).toBe(1)
-})
-
-it('makes no model call when the observer rejects', async () => {
-  const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('4')))
-  const backend = new LocalBackend({
-    workflow: workflow(async () => {
-      await requireRolloutContext('test').policy('main').complete({ messages: [] })
-    }),
-  })
-  const failed = Promise.withResolvers<string | undefined>()
-  await backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
-    ...silent,
-    workflowFinished: async ({ failure }) => failed.resolve(failure?.message),
-    beforeFirstModelCall: async () => {
-      throw new Error('no note can be taken')
-    },
-  })
-  expect(await failed.promise).toContain('no note can be taken')
-  expect(policy.requests).toHaveLength(0)
 })
 
 it('announces each model call before it is sent, and its end when the answer has been read', async () => {

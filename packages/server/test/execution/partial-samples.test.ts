@@ -35,25 +35,6 @@ async function runFailing(
   return { ...reported, said: await reported.completion?.partialSamples }
 }
 
-it('a failed workflow reports its messages so far, and they are not graded', async () => {
-  const { completion, grading, said } = await runFailing(async () => {
-    requireRolloutContext('test').registerSampleSource('main', {
-      getSample: (id) => toRolloutSample({ id, messages: ['own'], metrics: { turns: 1 } }),
-    })
-    await ask('q1')
-    throw new Error('boom')
-  })
-  expect(completion?.failure?.message).toContain('boom')
-  expect(grading?.samples.size).toBe(0)
-  expect([...(said?.keys() ?? [])]).toEqual(['main'])
-  expect(said?.get('main')).toMatchObject({
-    messages: ['own'],
-    metrics: { turns: 1 },
-    trajectoryMessages: [user('q1'), assistant('a1')],
-    calls: [{ answerIndex: 1, error: null }],
-  })
-})
-
 it('a workflow that exceeded its deadline reports the call that it waited for', async () => {
   const twoQuestions = async (): Promise<void> => {
     await ask('q1')
@@ -99,10 +80,4 @@ it('a source that throws or never resolves loses only its own messages', async (
     ['main', [user('q1'), assistant('a1')]],
     ['broken', null],
   ])
-})
-
-it('a workflow that never started reports no messages', async () => {
-  const { completion, said } = await runFailing(() => expect.fail(), { agentTimeoutSeconds: 0 })
-  expect(completion?.failure?.category).toBe('timeout')
-  expect(said?.size).toBe(0)
 })

@@ -1,9 +1,4 @@
-import {
-  type AgentWorkflow,
-  defineGraderConfig,
-  defineWorkflowConfig,
-  OsmosisError,
-} from '@osmosis/core'
+import { type AgentWorkflow, defineWorkflowConfig, OsmosisError } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
 import type { RolloutObserver } from '@osmosis/protocol'
 import { describe, expect, it } from 'vitest'
@@ -41,20 +36,6 @@ function gated(): {
 }
 
 describe('slots', () => {
-  it('are assigned in the order of requests', async () => {
-    const gate = gated()
-    const backend = new LocalBackend({ workflow: gate.workflow, maxConcurrent: 2 })
-    const all = Promise.all(
-      ['a', 'b', 'c', 'd'].map((rolloutId) => run(backend, { rolloutId, grade: false })),
-    )
-    expect(backend.load()).toEqual({ maxConcurrent: 2, queued: 2, running: 2 })
-    expect(['a', 'c'].map((id) => backend.status(id).status)).toEqual(['queued', 'queued'])
-    for (const id of ['b', 'a', 'd', 'c']) gate.open(id)
-    await all
-    expect(gate.started).toEqual(['a', 'b', 'c', 'd'])
-    expect(backend.load()).toEqual({ maxConcurrent: 2, queued: 0, running: 0 })
-  })
-
   it.each([
     ['4 without a config', undefined, 4],
     ['unlimited when the config sets no limit', defineWorkflowConfig({ name: 'w' }), null],
@@ -92,27 +73,6 @@ describe('slots', () => {
     expect(backend.status('slow')).toEqual({ status: 'success', reward: 1, errorMessage: null })
   })
 
-  it('of graders are limited by the grader config', async () => {
-    let grading = 0
-    let most = 0
-    const backend = new LocalBackend({
-      workflow: workflow(() => registerSamples('main')),
-      workflowConfig: defineWorkflowConfig({ name: 'w' }),
-      grader: grader(async (ctx) => {
-        grading += 1
-        most = Math.max(most, grading)
-        await new Promise((resolve) => {
-          setImmediate(resolve)
-        })
-        grading -= 1
-        ctx.setReward(1)
-      }),
-      graderConfig: defineGraderConfig({ name: 'g', concurrency: { maxConcurrent: 2 } }),
-    })
-    await Promise.all(Array.from({ length: 10 }, (_, n) => run(backend, { rolloutId: `r${n}` })))
-    expect(most).toBe(2)
-  })
-
   it('and a bounded queue make a backend full', async () => {
     const gate = gated()
     const backend = new LocalBackend({
@@ -145,66 +105,6 @@ describe('slots', () => {
 })
 
 describe('cancelling', () => {
-  it('ends queued and running rollouts, and reports which they were', async () => {
-    const gate = gated()
-    const backend = new LocalBackend({
-      workflow: gate.workflow,
-      grader: grader(() => expect.fail()),
-      maxConcurrent: 1,
-    })
-    const running = run(backend, { rolloutId: 'a-1' })
-    const queued = run(backend, { rolloutId: 'a-2' })
-    const other = run(backend, { rolloutId: 'b-1' })
-
-    expect(Object.fromEntries(backend.cancel({ ids: ['a-2', 'unknown'] }))).toEqual({
-      'a-2': 'cancelled_queued',
-      unknown: 'not_found',
-    })
-    expect((await queued).completion?.failure).toMatchObject({
-      message: 'cancelled',
-      category: 'agent_error',
-    })
-    expect((await queued).grading?.failure).toMatchObject({
-      message: 'cancelled',
-      category: 'agent_error',
-    })
-    expect(backend.status('a-2')).toEqual({
-      status: 'cancelled',
-      reward: null,
-      errorMessage: 'cancelled',
-    })
-
-    expect(Object.fromEntries(backend.cancel({ prefix: 'a-' }))).toEqual({
-      'a-1': 'cancelled_running',
-    })
-    await running
-    expect(Object.fromEntries(backend.cancel({ all: true }))).toEqual({
-      'b-1': 'cancelled_running',
-    })
-    await other
-    expect(Object.fromEntries(backend.cancel({ ids: ['a-1'] }))).toEqual({ 'a-1': 'not_found' })
-    expect(backend.load()).toEqual({ maxConcurrent: 1, queued: 0, running: 0 })
-  })
-
-  it('between the workflow and its grading fails only the grading', async () => {
-    const backend = new LocalBackend({
-      workflow: workflow(() => registerSamples('main')),
-      grader: grader(() => expect.fail()),
-    })
-    const outcomes: unknown[] = []
-    await backend.execute(request(), {
-      workflowFinished: async ({ status }) => {
-        outcomes.push(status)
-        backend.cancel({ all: true })
-      },
-      gradingFinished: async ({ failure }) => {
-        outcomes.push(failure?.message)
-      },
-    })
-    expect(outcomes).toEqual(['success', 'cancelled'])
-    expect(backend.status('r').status).toBe('cancelled')
-  })
-
   it('uses the signal of each rollout when several have the same id', async () => {
     const gate = gated()
     const backend = new LocalBackend({ workflow: gate.workflow })
@@ -224,17 +124,6 @@ describe('cancelling', () => {
       ['first', 'no longer wanted'],
       ['second', undefined],
     ])
-  })
-
-  it('fails rollouts with the reason of a shutdown', async () => {
-    const gate = gated()
-    const backend = new LocalBackend({ workflow: gate.workflow })
-    const running = run(backend)
-    backend.shutdown()
-    expect((await running).completion?.failure).toMatchObject({
-      message: 'rollout server shut down',
-      category: 'agent_error',
-    })
   })
 })
 

@@ -13,7 +13,6 @@ import {
   grader,
   registerSamples,
   request,
-  run,
   workflow,
 } from '../../../../test/kit/executed-rollouts.ts'
 
@@ -61,18 +60,6 @@ describe('a missing policy route that belongs to one rollout', () => {
     await Promise.all(policy.requests.map(async ({ closed }) => closed))
     expect(ended).toMatchObject(Array.from({ length: 4 }, () => ({ code: 'withdrawn', status })))
     expect(policy.requests).toHaveLength(4)
-  })
-
-  it('fails the workflow as withdrawn', async () => {
-    const policy = await startPolicyEndpoint((response) =>
-      response.writeHead(404, { 'x-should-retry': 'true' }).end(),
-    )
-    const { completion } = await run(backendOf(ask), { chatCompletionsUrl: policy.url, ...own })
-    expect(completion).toMatchObject({
-      status: 'failure',
-      failure: { category: 'agent_error', cause: { code: 'withdrawn', status: 404 } },
-    })
-    expect(policy.requests).toHaveLength(1)
   })
 })
 
