@@ -70,9 +70,9 @@ export const sandboxMutations: readonly Mutation[] = [
   },
   {
     name: 'server: one whose event loop is blocked outlives its evaluation',
-    file: 'packages/cli/src/child/server-channel.ts',
-    from: 'new Worker(watchParent,',
-    to: "new Worker('',",
+    file: 'packages/server/src/child/guard-thread.ts',
+    from: "if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL')",
+    to: '',
     tests: ['packages/cli/test/frozen-server.test.ts'],
   },
   {

@@ -13,7 +13,6 @@ if (isOlder(process.versions.node, needed)) {
   const { main } = await import('./main.ts')
   const { exitDespiteThreads, ignoreBrokenPipe } = await import('@osmosis/server/execution')
   exitDespiteThreads()
-  if (process.argv[2] === 'serve') (await import('./child/server-channel.ts')).endWithParent()
   const { breakUpCommands } = await import('./command/github-commands.ts')
   const { environment } = await import('./command/command-context.ts')
   breakUpCommands(environment())

@@ -131,14 +131,14 @@ describe('osmosis eval regrade of stored samples', () => {
       `import { Grader, type GraderContext } from '${core}'
       export class Fatal extends Grader {
         async grade(ctx: GraderContext): Promise<void> {
-          if (ctx.label === '1') process.exit(7)
+          if (ctx.label === '1') process.reallyExit(7)
           if (ctx.label === '2') await new Promise(() => {})
           ctx.setReward(1)
         }
       }`,
     )
     const { stdout } = await run(['eval', 'regrade', folder, '--grader', file, '--as', 'fatal'])
-    expect(stdout).toContain('1.1: The process of the grader ended with code 7.')
+    expect(stdout).toContain('1.1: The process of the grader exited with code 7.')
     expect(stdout).toContain('2.1: grader exceeded its 5s deadline')
     const grades = await (await openRun(folder)).grades('fatal')
     expect([...grades.values()].map(({ reward }) => reward)).toEqual([1, null, null, 1])
@@ -159,7 +159,7 @@ describe('osmosis eval regrade of stored samples', () => {
     )
     const { code, stdout } = await run(['eval', 'regrade', folder, '--grader', file])
     expect(code).toBe(0)
-    expect(stdout).toContain('1.1: The grader has blocked its process for more than its 5s.')
+    expect(stdout).toContain('1.1: The process of the grader blocked its event loop for more than 10 s.')
   })
 
   it('keeps after Ctrl-C what has been graded', async () => {

@@ -224,7 +224,7 @@ describe('osmosis eval run refuses, once it has seen what the entrypoint exports
 
   it('an entrypoint that cannot be loaded', async () => {
     const message = await refusal('configs/eval/throws.toml')
-    expect(message).toMatch(/^error: The rollout server ended with code 2 before it listened:\n/)
+    expect(message).toMatch(/^error: The rollout server could not start\. Cannot load /)
     expect(message).toContain('this module cannot be loaded')
   })
 })

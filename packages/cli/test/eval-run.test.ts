@@ -113,7 +113,7 @@ describe('osmosis eval run, a workflow', () => {
     expect(code).toBe(1)
     expect(stdout).toContain('incomplete')
     expect(stderr).toMatch(
-      /The rollout server ended with code 7\. Its last output:\n.*about to exit.*\nThe whole output is in .*\/r\/logs\.txt\.\n/s,
+      /The rollout server exited with code 7\. Its last output:\n.*about to exit.*\nThe whole output is in .*\/r\/logs\.txt\.\n/s,
     )
     expect(readFileSync(path.join(output, 'r/events.jsonl'), 'utf8')).toBe('')
     expect(readFileSync(path.join(output, 'r', 'logs.txt'), 'utf8')).toContain('about to exit')
@@ -121,7 +121,6 @@ describe('osmosis eval run, a workflow', () => {
 
   it('logs all that the server prints, however much, and shows no more than can be read', async () => {
     const main = `import { AgentWorkflow, Grader } from '@osmosis/core'
-const exit = process.exit.bind(process)
 export class Verbose extends AgentWorkflow {
   async run() {
     for (let line = 0; line < 4; line++) {
@@ -131,7 +130,7 @@ export class Verbose extends AgentWorkflow {
       console.log('long'.repeat(500_000))
     }
     await new Promise((resolve) => process.stdout.write('done', resolve))
-    exit(7)
+    process.reallyExit(7)
   }
 }
 export class Silent extends Grader {

@@ -3,7 +3,7 @@ import type { ChatMessage } from '@osmosis/core/policy'
 import { isToolError, shownContent } from '@osmosis/eval/analysis'
 
 import { ok, warn, type CheckFinding } from './finding.ts'
-import type { EntrypointKind } from '../child/server-channel.ts'
+import type { EntrypointKind } from '../child/served-workflow.ts'
 
 /** The outcome of the rollout that was run. */
 export interface TriedRollout {

@@ -1,20 +1,27 @@
 import { AgentLoopValidationError, formatIssue, validateAgentLoop } from '@osmosis/agent-loop'
 import { errorMessage } from '@osmosis/core'
+import type { RowCheck } from '@osmosis/eval'
+import { runWorker } from '@osmosis/server/child'
 
 import { hasSchema, rowCheckOf } from './served-workflow.ts'
-import { answerRowChecks } from './server-channel.ts'
 import type { EntrypointReport } from './entrypoint-process.ts'
 import { loadEntrypoint, type LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
 
 // `entrypoint-process` starts this module, with the entrypoint as its argument.
-const [spec = ''] = process.argv.slice(2)
-process.once('disconnect', () => process.exit())
-
-try {
-  report(await inspect(await loadEntrypoint(spec)))
-} catch (error) {
-  report({ kind: 'failed', message: errorMessage(error), isDependency: isMissingDependency(error) })
-}
+await runWorker(async () => {
+  let loaded: LoadedEntrypoint
+  try {
+    loaded = await loadEntrypoint(process.argv[2] ?? '')
+  } catch (error) {
+    const isDependency = isMissingDependency(error)
+    return { facts: { kind: 'failed', message: errorMessage(error), isDependency } }
+  }
+  const check = loaded.kind === 'workflow' ? rowCheckOf(loaded.entrypoint) : undefined
+  return {
+    facts: await inspect(loaded),
+    answer: async (rows) => check?.(rows as Parameters<RowCheck>[0]),
+  }
+})
 
 async function inspect(loaded: LoadedEntrypoint): Promise<EntrypointReport> {
   if (loaded.kind === 'agent-loop') {
@@ -24,16 +31,11 @@ async function inspect(loaded: LoadedEntrypoint): Promise<EntrypointReport> {
     return { kind: 'agent-loop', name, toolCount, problem, warnings: warnings.map(formatIssue) }
   }
   const { grader, workflowConfig, graderConfig } = loaded.entrypoint
-  answerRowChecks(rowCheckOf(loaded.entrypoint))
   const parts = { grader, 'workflow config': workflowConfig, 'grader config': graderConfig }
   const missing = Object.entries(parts).flatMap(([name, part]) =>
     part === undefined ? [name] : [],
   )
   return { kind: 'workflow', missing, hasSchema: hasSchema(loaded.entrypoint) }
-}
-
-function report(loaded: EntrypointReport): void {
-  process.send?.(loaded)
 }
 
 /** A package that is not installed here may be installed where the run is. */

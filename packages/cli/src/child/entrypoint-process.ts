@@ -1,11 +1,7 @@
-import { spawn, type ChildProcess } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import path from 'node:path'
-
-import { OsmosisError } from '@osmosis/core'
-import { findRowProblems, type DatasetRow } from '@osmosis/eval'
-
-import { rowCheckBy } from './server-channel.ts'
+import { errorMessage, OsmosisError } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
+import { findRowProblems, type DatasetRow, type RowCheck } from '@osmosis/eval'
+import { moduleIn, startUserCode } from '@osmosis/server/child'
 
 /** What a process reports about the entrypoint that it has loaded. */
 export type EntrypointReport =
@@ -66,10 +62,10 @@ export async function datasetFit(
   rows: readonly DatasetRow[],
   options: EntrypointProcessOptions,
 ): Promise<DatasetFit> {
-  return withEntrypoint(entrypoint, options, async (report, child) => {
+  return withEntrypoint(entrypoint, options, async (report, check) => {
     if (report.kind === 'failed') throw new OsmosisError('invalid_entrypoint', report.message)
     if (report.kind === 'workflow' && report.hasSchema) {
-      return { problems: await findRowProblems(rows, rowCheckBy(child)), warnings: [] }
+      return { problems: await findRowProblems(rows, check), warnings: [] }
     }
     const why =
       report.kind === 'workflow'
@@ -83,36 +79,30 @@ export async function datasetFit(
 async function withEntrypoint<T>(
   spec: string,
   { folder, environment, signal }: EntrypointProcessOptions,
-  use: (report: EntrypointReport, child: ChildProcess) => Promise<T>,
+  use: (report: EntrypointReport, check: RowCheck) => Promise<T>,
 ): Promise<T> {
-  const source = path.join(import.meta.dirname, 'entrypoint-child.ts')
-  const file = existsSync(source) ? source : source.replace(/ts$/, 'js')
-  const child = spawn(process.execPath, [...process.execArgv, file, spec], {
+  const child = startUserCode({
+    module: moduleIn(import.meta.dirname, 'entrypoint-child'),
+    args: [spec],
+    name: 'its process',
     cwd: folder,
     // Code of the workspace does not need the login.
     env: { ...environment, OSMOSIS_TOKEN: undefined },
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    signal: AbortSignal.any([signal, AbortSignal.timeout(limitMs)]),
-    killSignal: 'SIGKILL',
+    isSilent: true,
   })
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(limitMs)])
   try {
-    return await use(await firstReport(child, signal), child)
-  } finally {
-    child.kill('SIGKILL')
-  }
-}
-
-async function firstReport(child: ChildProcess, signal: AbortSignal): Promise<EntrypointReport> {
-  return new Promise((resolve, reject) => {
-    const fail = (message: string): void =>
-      resolve({ kind: 'failed', message, isDependency: false })
-    child.once('message', (report) => resolve(report as EntrypointReport))
-    child.on('error', (error) => {
-      if (signal.aborted) reject(signal.reason as Error)
-      else fail(error.message)
-    })
-    child.once('close', (code, killedBy) =>
-      fail(`its process ended with ${killedBy ?? `code ${code}`} while it was loaded`),
+    const report = await untilAborted(limited, () => child.ready).then(
+      ({ facts }) => facts as EntrypointReport,
+      (error: unknown): EntrypointReport => {
+        signal.throwIfAborted()
+        return { kind: 'failed', message: errorMessage(error), isDependency: false }
+      },
     )
-  })
+    const check = async (rows: unknown): Promise<unknown> =>
+      untilAborted(limited, () => child.ask(rows))
+    return await use(report, check as RowCheck)
+  } finally {
+    child.kill()
+  }
 }

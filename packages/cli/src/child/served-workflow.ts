@@ -1,16 +1,41 @@
-import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import path from 'node:path'
 
 import { LocalBackend, type Entrypoint } from '@osmosis/server/execution'
 import type { ExecutionBackend } from '@osmosis/protocol'
 import { rowProblems, type EgressOptions, type RowSchemas } from '@osmosis/core'
 import { groupSettings, isGroupGraderClass, overrideConfig } from '@osmosis/core/workflow'
 import type { RowCheck } from '@osmosis/eval'
-import { createWorkerPool, type WorkerEnd } from '@osmosis/server/child'
+import { createWorkerPool, moduleIn, type WorkerEnd } from '@osmosis/server/child'
 
 import type { ProcessFlags } from '../command/flags.ts'
 import { environment, workingFolder } from '../command/command-context.ts'
+
+/** What an entrypoint exports, which determines the protocol of its server. */
+export type EntrypointKind = 'workflow' | 'agent-loop'
+
+/** A server of an entrypoint that listens. */
+export interface ServedEntrypoint {
+  readonly url: string
+  /** Plain data about the entrypoint. */
+  readonly facts: EntrypointFacts
+  readonly check: RowCheck
+  readonly close: () => Promise<void>
+}
+
+/** Facts that decide how a served entrypoint is driven. */
+export interface EntrypointFacts {
+  readonly kind: EntrypointKind
+  /** Whether it declares a schema of its rows. */
+  readonly hasSchema: boolean
+  /** Whether its config sets the number of concurrent rollouts. */
+  readonly isConfigured: boolean
+  /** Whether its rollouts get rewards. */
+  readonly hasGrader: boolean
+  /** Whether its config limits the model calls of a rollout. */
+  readonly limitsCalls: boolean
+  /** Minimum number of attempts at a row that its grader grades together; null when it grades each alone. */
+  readonly groupMinSize: number | null
+}
 
 /** Facts about a workflow; plain data, because a worker process may send it. */
 export interface WorkflowFacts {
@@ -116,9 +141,8 @@ export async function workflowInWorkers(
   { workers, stallTimeout, workerMemory }: ProcessFlags,
   onWorkerEnd: (end: WorkerEnd) => void,
 ): Promise<ServedWorkflow> {
-  const source = path.join(import.meta.dirname, 'worker-child.ts')
   const backend = await createWorkerPool({
-    module: existsSync(source) ? source : source.replace(/ts$/, 'js'),
+    module: moduleIn(import.meta.dirname, 'worker-child'),
     args: [JSON.stringify(started)],
     cwd: workingFolder(),
     env: environment(),

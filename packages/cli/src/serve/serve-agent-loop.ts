@@ -24,7 +24,7 @@ import {
 import { checkAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
 import type { ServeFlags } from './serve.ts'
-import { announceListening } from '../child/server-channel.ts'
+import type { ServedEntrypoint } from '../child/served-workflow.ts'
 
 const defaultPort = 9000
 
@@ -32,7 +32,7 @@ const defaultPort = 9000
 export async function serveAgentLoop(
   { loop, file }: LoadedAgentLoop,
   flags: ServeFlags,
-): Promise<void> {
+): Promise<ServedEntrypoint> {
   const settings = readServerEnvironment(environment(), defaultPort)
   const keys = serverKeys(flags, settings.apiKey)
   const registration = await planRegistration(flags, keys?.[0])
@@ -59,21 +59,26 @@ export async function serveAgentLoop(
       `Listening on ${listening.url} (${keys === undefined ? 'open, no key required' : 'with a bearer key'})\n`,
   )
   followKeyFile(app, flags.apiKeyFile)
-  announceListening(listening, {
-    kind: 'agent-loop',
-    hasSchema: false,
-    isConfigured: false,
-    // Each request limits its turns.
-    limitsCalls: true,
-    // A loop sets its own reward.
-    hasGrader: true,
-    groupMinSize: null,
-  })
   if (registration !== undefined) {
     const port = flags.publicHost?.port ?? listening.port
     announceRegistration(app, { ...registration, port })
   }
   if (endSignal() !== undefined) await listening.closed
+  return {
+    url: listening.url,
+    facts: {
+      kind: 'agent-loop',
+      hasSchema: false,
+      isConfigured: false,
+      // Each request limits its turns.
+      limitsCalls: true,
+      // A loop sets its own reward.
+      hasGrader: true,
+      groupMinSize: null,
+    },
+    check: async (rows) => rows.map(() => []),
+    close: () => listening.close(),
+  }
 }
 
 /** Addresses of servers that other machines cannot reach. */

@@ -2,11 +2,12 @@ import { invalid } from '../command/exit-codes.ts'
 import { assertWorkerFlags, refuseOneOf } from '../command/flags.ts'
 import { disablePretenuring } from '../command/process.ts'
 import { completeEnvironment } from '../command/environment.ts'
+import type { ServedEntrypoint } from '../child/served-workflow.ts'
 import type { ServeFlags } from './serve.ts'
 
 /**
  * Serves the rollouts of an entrypoint, a workflow or an agent loop, until a signal ends the
- * process.
+ * process. Resolves when it listens.
  *
  * @throws OsmosisError with code `invalid_config` unless one is named, for flags that do not fit
  * together or not to what is served, and for a file of variables that is not there;
@@ -15,7 +16,7 @@ import type { ServeFlags } from './serve.ts'
 export async function serveCommand(
   entrypoint: string | undefined,
   flags: ServeFlags,
-): Promise<void> {
+): Promise<ServedEntrypoint> {
   const spec = entrypoint ?? flags.module
   if (spec === undefined || (entrypoint !== undefined && flags.module !== undefined)) {
     throw invalid(

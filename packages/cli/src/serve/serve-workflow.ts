@@ -18,16 +18,16 @@ import {
   localWorkflow,
   workflowInWorkers,
   workflowText,
+  type ServedEntrypoint,
   type ServedWorkflow,
   type WorkflowFacts,
 } from '../child/served-workflow.ts'
-import { announceListening, answerRowChecks } from '../child/server-channel.ts'
 
 /** @param what - a loaded workflow, or the entrypoint that worker processes load */
 export async function serveWorkflow(
   what: { entrypoint: Entrypoint; file: string } | string,
   flags: ServeFlags,
-): Promise<void> {
+): Promise<ServedEntrypoint> {
   const settings = readServerEnvironment(environment())
   const apiKey = serverKeys(flags, settings.apiKey)
   const options = {
@@ -65,7 +65,7 @@ export async function serveWorkflow(
       run: flags.run === true && { reward, groupColumn, groupSize },
     })
     const lines = flags.run ? [aboutRun] : []
-    await openWorkflowPort(server, served, { flags, port: settings.port, lines })
+    return await openWorkflowPort(server, served, { flags, port: settings.port, lines })
   } catch (error) {
     await close()
     throw error
@@ -84,7 +84,11 @@ const aboutRun =
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `queue_unavailable` when the
  * Redis does not answer
  */
-export async function serveQueue(spec: string, redis: string, flags: ServeFlags): Promise<void> {
+export async function serveQueue(
+  spec: string,
+  redis: string,
+  flags: ServeFlags,
+): Promise<ServedEntrypoint> {
   const settings = readServerEnvironment(environment())
   const apiKey = serverKeys(flags, settings.apiKey)
   const { queueAccess, queuedWorkflow, shortCode, workersText } = await import('./queue-access.ts')
@@ -117,7 +121,7 @@ export async function serveQueue(spec: string, redis: string, flags: ServeFlags)
     const lines = [
       `Over ${place}, code ${shortCode(code)}: ${workersText(await queue.workers(), code)}`,
     ]
-    await openWorkflowPort(server, { facts, check, close }, { flags, port, lines })
+    return await openWorkflowPort(server, { facts, check, close }, { flags, port, lines })
   } catch (error) {
     await close()
     throw error
@@ -138,7 +142,7 @@ async function openWorkflowPort(
   server: ServerShell,
   { facts, check, close }: Pick<ServedWorkflow, 'facts' | 'check' | 'close'>,
   { flags, port, lines = [] }: WorkflowPort,
-): Promise<void> {
+): Promise<ServedEntrypoint> {
   followKeyFile(server, flags.apiKeyFile)
   const { host, auth } = flags
   const listening = await listen(server, { port: flags.port ?? port, host, auth })
@@ -151,12 +155,18 @@ async function openWorkflowPort(
     `Listening on ${listening.url} (${key})`,
   ]
   printOut(`${said.join('\n')}\n`)
-  answerRowChecks(check)
+  if (endSignal() !== undefined) await closed
   const { hasSchema, isConfigured, limitsCalls, grader, groupMinSize } = facts
   const hasGrader = grader !== null
-  const served = { hasSchema, isConfigured, limitsCalls, hasGrader, groupMinSize }
-  announceListening(listening, { kind: 'workflow', ...served })
-  if (endSignal() !== undefined) await closed
+  return {
+    url: listening.url,
+    facts: { kind: 'workflow', hasSchema, isConfigured, limitsCalls, hasGrader, groupMinSize },
+    check,
+    close: async () => {
+      await listening.close()
+      await closed
+    },
+  }
 }
 
 /** @throws OsmosisError with code `invalid_config` for flags of agent loops */

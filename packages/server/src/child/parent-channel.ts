@@ -25,6 +25,7 @@ export class ParentChannel {
     process.on('message', (message: ParentMessage) => {
       if (message.type === 'watch') resolve(message)
       else if (this.#take) this.#take(message)
+      else if (message.type === 'leave') process.exit()
       else this.#waiting.push(message)
     })
     process.once('disconnect', () => process.exit())

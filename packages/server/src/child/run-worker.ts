@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs'
-import path from 'node:path'
 import { getHeapStatistics } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 
@@ -10,7 +8,9 @@ import {
   concurrencyLimits,
 } from '../execution/local-backend.ts'
 import { codePlace } from '../containment/error-place.ts'
+import { exitDespiteThreads } from '../containment/blocked-threads.ts'
 import {
+  type Containment,
   containUserCode,
   ignoreBrokenPipe,
   keepListeners,
@@ -21,23 +21,31 @@ import { sendError } from './portable-values.ts'
 import { ParentChannel, type LaterMessage } from './parent-channel.ts'
 import type { GuardData } from './guard-thread.ts'
 import { reportExit, reportEveryExit } from './exit-report.ts'
+import { moduleIn } from './module-file.ts'
+import type { WorkerRollouts } from './worker-messages.ts'
 import { ChildExecutions } from './child-executions.ts'
 
-/** What a worker process executes. */
+/** What a child process does. */
 export interface WorkerEntrypoint<TWorkflowConfig = unknown, TGraderConfig = unknown> {
-  readonly backend: LocalBackendOptions<TWorkflowConfig, TGraderConfig>
+  /** Executes the rollouts of a pool. Default: the process only answers questions. */
+  readonly backend?: LocalBackendOptions<TWorkflowConfig, TGraderConfig>
   /** Plain data about the entrypoint, which the parent receives when it is loaded. Default: null. */
   readonly facts?: unknown
-  /** Answers a question of `WorkerPoolBackend.ask`. Default: questions are refused. */
+  /** Answers a question of the parent. Default: questions are refused. */
   readonly answer?: (question: unknown) => Promise<unknown>
+  /** Called for an error that belongs to no rollout. Default: the process exits with 1. */
+  readonly onStrayError?: Containment['onUnattributed']
+  /** Called before the process exits because its parent wants that. */
+  readonly close?: () => Promise<void>
 }
 
 /** How long a process that must exit waits until its last results are sent. */
 const lastResultsMs = 1000
 
 /**
- * Makes this process a worker of the one that started it: loads user code, executes the rollouts that the
- * parent sends, and exits with the parent. Called once, by the module that `createWorkerPool` starts.
+ * Makes this process a worker of the one that started it: loads user code, executes the rollouts and answers the
+ * questions that the parent sends, and exits with the parent. Called once, by the module that `createWorkerPool` or
+ * `startUserCode` starts.
  *
  * @param load - loads the entrypoint; when it rejects, the parent gets the error
  */
@@ -45,8 +53,10 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   load: () => Promise<WorkerEntrypoint<TWorkflowConfig, TGraderConfig>>,
 ): Promise<void> {
   const channel = new ParentChannel()
+  let onStrayError: Containment['onUnattributed'] = (error) => exitAfterError(error, channel)
   reportEveryExit()
-  containUserCode({ onUnattributed: (error) => exitAfterError(error, channel) })
+  exitDespiteThreads()
+  containUserCode({ onUnattributed: (error, origin) => onStrayError(error, origin) })
   leaveSignalsToParent()
   ignoreBrokenPipe()
   // A worker needs its listeners even if user code removes them.
@@ -56,32 +66,44 @@ export async function runWorker<TWorkflowConfig, TGraderConfig>(
   setInterval(() => channel.beat(), beatMs).unref()
   channel.letGo()
   try {
-    const { backend: options, facts = null, answer = refuse } = await load()
-    const backend = new LocalBackend(options)
-    if (backend.gradesGroups) throw oneProcessOnly(options.grader?.name ?? 'The grader')
-    const runs = new ChildExecutions(backend, channel)
+    const entrypoint = await load()
+    const { backend, facts = null } = entrypoint
+    const { runs, rollouts } = backend === undefined ? {} : executionsOf(backend, channel)
+    onStrayError = entrypoint.onStrayError ?? onStrayError
     channel.hold()
-    channel.onMessage((message) => handle(message, { channel, runs, answer }))
-    const { workflows, graders } = concurrencyLimits(options)
-    const { maxQueueDepth, grader } = options
-    const limits = { workflows, graders, maxQueueDepth, graded: grader !== undefined }
-    const { artifactRoot, egress } = backend
-    channel.post({ type: 'ready', limits, artifactRoot, egress, facts })
+    channel.onMessage((message) => handle(message, { channel, runs, entrypoint }))
+    channel.post({ type: 'ready', rollouts, facts })
   } catch (error) {
     await channel.written({ type: 'refused', error: sendError(error) })
     process.exit(1)
   }
 }
 
-interface WorkerParts {
-  readonly channel: ParentChannel
-  readonly runs: ChildExecutions
-  readonly answer: (question: unknown) => Promise<unknown>
+function executionsOf<TWorkflowConfig, TGraderConfig>(
+  options: LocalBackendOptions<TWorkflowConfig, TGraderConfig>,
+  channel: ParentChannel,
+): { runs?: ChildExecutions; rollouts?: WorkerRollouts } {
+  const backend = new LocalBackend(options)
+  const { maxQueueDepth, grader } = options
+  if (backend.gradesGroups) throw oneProcessOnly(grader?.name ?? 'The grader')
+  const { artifactRoot, egress } = backend
+  const graded = grader !== undefined
+  return {
+    runs: new ChildExecutions(backend, channel),
+    rollouts: { artifactRoot, egress, ...concurrencyLimits(options), maxQueueDepth, graded },
+  }
 }
 
-function handle(message: LaterMessage, { channel, runs, answer }: WorkerParts): void {
-  if (message.type === 'leave') process.exit()
-  if (message.type !== 'question') return runs.handle(message)
+interface WorkerParts {
+  readonly channel: ParentChannel
+  readonly runs: ChildExecutions | undefined
+  readonly entrypoint: Pick<WorkerEntrypoint, 'answer' | 'close'>
+}
+
+function handle(message: LaterMessage, { channel, runs, entrypoint }: WorkerParts): void {
+  const { answer = refuse, close = async () => {} } = entrypoint
+  if (message.type === 'leave') return void close().finally(() => process.exit())
+  if (message.type !== 'question') return runs?.handle(message)
   const { question, value } = message
   answer(value).then(
     (answered) => channel.post({ type: 'answer', question, value: answered }),
@@ -119,8 +141,7 @@ function leaveSignalsToParent(): void {
 }
 
 function startGuard(maxMemoryBytes: number): void {
-  const source = path.join(import.meta.dirname, 'guard-thread.ts')
-  const file = existsSync(source) ? source : source.replace(/ts$/, 'js')
+  const file = moduleIn(import.meta.dirname, 'guard-thread')
   const maxHeapBytes = getHeapStatistics().heap_size_limit
   const workerData: GuardData = { parent: process.ppid, maxMemoryBytes, maxHeapBytes }
   new Worker(file, { workerData, execArgv: [], env: {} }).unref()

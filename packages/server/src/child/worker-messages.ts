@@ -58,15 +58,16 @@ export interface ProcessUsage {
 /** The entrypoint is loaded. */
 export interface ReadyMessage {
   readonly type: 'ready'
-  readonly limits: WorkerLimits
-  readonly artifactRoot: string
-  readonly egress: EgressOptions | undefined
+  /** How it executes rollouts; undefined when it only answers questions. */
+  readonly rollouts: WorkerRollouts | undefined
   /** Further data of the module about its entrypoint. */
   readonly facts: unknown
 }
 
-/** Limits for all workers together. */
-interface WorkerLimits {
+/** How workers execute rollouts. The limits are for all workers together. */
+export interface WorkerRollouts {
+  readonly artifactRoot: string
+  readonly egress: EgressOptions | undefined
   /** Null: unlimited. */
   readonly workflows: number | null
   readonly graders: number | null

@@ -194,8 +194,9 @@ function onRejection(error: unknown): void {
 function fail(scope: RolloutScope, error: OsmosisError): void {
   if (scope.fail(error)) return
   // One is enough: a rollout does not show which of several servers accepted it.
-  const [first] = containments
-  first?.onLate?.(scope.rolloutId, error)
+  for (const containment of containments) {
+    if (containment.onLate !== undefined) return containment.onLate(scope.rolloutId, error)
+  }
 }
 
 /**

@@ -170,7 +170,7 @@ it.each([
     {
       code: 'invalid_entrypoint',
       message:
-        'Before it could accept rollouts, the worker process exited with code 13: its entrypoint awaits something that can never happen.',
+        'Before it was ready, the worker process exited with code 13: its entrypoint awaits something that can never happen.',
     },
   ],
 ])('a pool whose module is %s fails to start with the reason', async (how, error) => {

@@ -213,7 +213,7 @@ it('a pool whose module exits its process fails to start with the reason', async
   await expect(openPool({ args: ['exits'] })).rejects.toMatchObject({
     code: 'invalid_entrypoint',
     message: expect.stringMatching(
-      /^Before it could accept rollouts, the worker process exited with code 7: process\.exit was called \(at .*harmful-worker/,
+      /^Before it was ready, the worker process exited with code 7: process\.exit was called \(at .*harmful-worker/,
     ),
   })
 })

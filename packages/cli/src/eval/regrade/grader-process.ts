@@ -1,10 +1,10 @@
 import { invalid } from '../../command/exit-codes.ts'
-import { spawn, type ChildProcess } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RolloutGrade, StoredRollout, RunReader } from '@osmosis/eval'
+import { moduleIn, startUserCode, type UserCodeProcess } from '@osmosis/server/child'
+import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
 import {
   printError,
@@ -17,8 +17,7 @@ import { onOneLine } from '../../command/terminal-text.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import { readEnvironment, requiredSecrets } from '../../command/environment.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
-import type { FromGrader, ToGrader } from './grade-child.ts'
-import type { GraderOrder } from './load-grader.ts'
+import type { GraderFacts, GraderOrder } from './grade-child.ts'
 import { ownFiles } from './own-files.ts'
 
 /** Options of a {@link GraderProcess}. */
@@ -29,41 +28,25 @@ export interface GraderProcessOptions {
   readonly env: NodeJS.ProcessEnv
 }
 
-interface Task {
-  /** Graded together. */
-  readonly rollouts: readonly StoredRollout[]
-  readonly resolve: (grades: readonly RolloutGrade[]) => void
-  readonly reject: (error: unknown) => void
-}
-
-type Loaded = Extract<FromGrader, { type: 'loaded' }>
-
-/** Maximum number of rollouts or groups that the process has; it decides how many it grades concurrently. */
+/** Maximum number of rollouts or groups that a process has; it decides how many it grades concurrently. */
 const mostInFlight = 64
-/** How long a process may send nothing after the deadline of its grader. Milliseconds. */
-const patienceMs = 5_000
+/** How long a grader may block its process after its deadline. Seconds. */
+const patienceSeconds = 5
+
+/** The grades of some rollouts, or how the process ended that had them. */
+type Graded = readonly RolloutGrade[] | { readonly what: string; readonly reason: string }
 
 /**
- * Grades in a child process. When that exits, or is blocked beyond the deadline of the grader, a new process
+ * Grades in a child process. When that exits, or is blocked beyond the deadline of the grader, another process
  * gets its rollouts or groups one by one, so that only the faulty one has no grade.
  */
 export class GraderProcess {
-  readonly #options: GraderProcessOptions
-  /** Removes secrets from the output of its processes. */
-  readonly #redaction = redaction()
-  readonly #queue: Task[] = []
-  readonly #inFlight = new Map<number, Task>()
-  /** Tasks that a process had when it exited. */
-  readonly #suspects = new Set<Task>()
-  #child: ChildProcess | undefined
-  #isReady = false
-  #lastId = 0
-  #silence: ReturnType<typeof setTimeout> | undefined
-  #closed: Error | undefined
-  #giveUp: (error: Error) => void = () => {}
+  readonly #many: ReplacedProcess
+  readonly #single: ReplacedProcess
 
   constructor(options: GraderProcessOptions) {
-    this.#options = options
+    this.#many = new ReplacedProcess(options, mostInFlight)
+    this.#single = new ReplacedProcess(options, 1)
   }
 
   /**
@@ -71,145 +54,92 @@ export class GraderProcess {
    *
    * @throws OsmosisError with code `invalid_entrypoint` when it cannot be loaded
    */
-  async load(): Promise<Loaded> {
-    const { promise, resolve, reject } = Promise.withResolvers<Loaded>()
-    this.#giveUp = reject
-    this.#start((message) => {
-      if (message.type === 'loaded') resolve(message)
-      else reject(new OsmosisError('invalid_entrypoint', message.message))
-    })
-    return promise
+  async load(): Promise<GraderFacts> {
+    return this.#many.load()
   }
 
-  grade(rollouts: readonly StoredRollout[]): Promise<readonly RolloutGrade[]> {
-    return new Promise((resolve, reject) => {
-      this.#queue.push({ rollouts, resolve, reject })
-      if (this.#closed === undefined) this.#pump()
-      else this.#failAll(this.#closed)
-    })
+  /** @param rollouts - graded together */
+  async grade(rollouts: readonly StoredRollout[]): Promise<readonly RolloutGrade[]> {
+    const first = await this.#many.grade(rollouts)
+    const graded = 'what' in first ? await this.#single.grade(rollouts) : first
+    if (!('what' in graded)) return graded
+    const error = `T${graded.what.slice(1)}.`
+    const type = graded.reason === 'stall' ? 'timeout' : 'grader_failed'
+    return rollouts.map(() => ({ reward: null, error, error_type: type }))
   }
 
-  /** Ends the process and rejects pending tasks. Idempotent. */
+  /** Ends the processes and rejects pending rollouts. Idempotent. */
   close(): void {
-    this.#closed ??= new OsmosisError('cancelled', 'the grading was ended')
-    this.#failAll(this.#closed)
-    this.#giveUp(this.#closed)
-    clearTimeout(this.#silence)
-    this.#child?.kill('SIGKILL')
-  }
-
-  #start(onLoad: (message: Loaded | Extract<FromGrader, { type: 'failed' }>) => void): void {
-    const { order, folder, env } = this.#options
-    const child = spawn(process.execPath, [...process.execArgv, childFile()], {
-      cwd: folder,
-      env,
-      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-    })
-    this.#child = child
-    this.#isReady = false
-    for (const stream of [child.stdout, child.stderr]) {
-      const text = this.#redaction.stream()
-      text.on('data', (piece: string) => printError(piece))
-      stream?.setEncoding('utf8').pipe(text)
-    }
-    child.on('message', (message: FromGrader) => {
-      if (this.#child !== child) return
-      switch (message.type) {
-        case 'graded':
-          this.#finish(message.id, message.grades)
-          return
-        case 'loaded':
-        case 'failed':
-          this.#isReady = message.type === 'loaded'
-          onLoad(message)
-          this.#pump()
-      }
-    })
-    let spawnError: Error | undefined
-    child.once('error', (error) => {
-      spawnError = error
-    })
-    child.once('close', (code, signal) => {
-      if (this.#child !== child || this.#closed !== undefined) return
-      const how = spawnError?.message ?? `ended with ${signal ?? `code ${code}`}`
-      if (this.#isReady) this.#replace(`The process of the grader ${how}.`)
-      else onLoad({ type: 'failed', message: `Its process ${how} while it was loaded.` })
-    })
-    this.#send(child, { type: 'load', order })
-  }
-
-  #pump(): void {
-    const child = this.#child
-    if (!this.#isReady || child === undefined) return
-    const limit = this.#suspects.size > 0 ? 1 : mostInFlight
-    while (this.#inFlight.size < limit) {
-      const task = this.#queue.shift()
-      if (task === undefined) break
-      const id = (this.#lastId += 1)
-      this.#inFlight.set(id, task)
-      this.#send(child, { type: 'grade', id, rollouts: task.rollouts })
-    }
-    this.#watchSilence()
-  }
-
-  #send(child: ChildProcess, message: ToGrader): void {
-    // One that has ended is replaced when that is known.
-    child.send(message, () => {})
-  }
-
-  #finish(id: number, grades: readonly RolloutGrade[]): void {
-    const task = this.#inFlight.get(id)
-    if (task === undefined) return
-    this.#inFlight.delete(id)
-    this.#suspects.delete(task)
-    task.resolve(grades)
-    this.#pump()
-  }
-
-  /** Goes on with a new process. */
-  #replace(why: string, type = 'grader_failed'): void {
-    const failed: RolloutGrade = { reward: null, error: why, error_type: type }
-    const [first, ...others] = this.#inFlight.values()
-    this.#inFlight.clear()
-    if (first !== undefined && others.length === 0) {
-      this.#suspects.delete(first)
-      first.resolve(first.rollouts.map(() => failed))
-    } else if (first !== undefined) {
-      for (const task of [first, ...others]) this.#suspects.add(task)
-      this.#queue.unshift(first, ...others)
-    }
-    this.#child?.kill('SIGKILL')
-    this.#start((message) => {
-      if (message.type === 'loaded') return
-      this.#failAll(new OsmosisError('invalid_entrypoint', message.message))
-    })
-  }
-
-  /** A process that works on something answers within the deadline of the grader. */
-  #watchSilence(): void {
-    clearTimeout(this.#silence)
-    const { timeoutSeconds } = this.#options.order
-    if (timeoutSeconds === null || this.#inFlight.size === 0) return
-    this.#silence = setTimeout(
-      () => {
-        const why = `The grader has blocked its process for more than its ${timeoutSeconds}s.`
-        this.#replace(why, 'timeout')
-      },
-      timeoutSeconds * 1000 + patienceMs,
-    )
-  }
-
-  #failAll(error: Error): void {
-    const tasks = [...this.#inFlight.values(), ...this.#queue.splice(0)]
-    this.#inFlight.clear()
-    for (const { reject } of tasks) reject(error)
+    this.#many.close()
+    this.#single.close()
   }
 }
 
-/** As source or as built code. */
-function childFile(): string {
-  const source = path.join(import.meta.dirname, 'grade-child.ts')
-  return existsSync(source) ? source : source.replace(/ts$/, 'js')
+/** A process that grades. The one after it is started when it is needed. */
+class ReplacedProcess {
+  readonly #options: GraderProcessOptions
+  readonly #slots: ConcurrencyLimiter
+  readonly #closing = new AbortController()
+  #child: UserCodeProcess | undefined
+
+  constructor(options: GraderProcessOptions, maxInFlight: number) {
+    this.#options = options
+    this.#slots = new ConcurrencyLimiter(maxInFlight)
+  }
+
+  /** @throws OsmosisError with code `invalid_entrypoint` */
+  async load(child = this.#start()): Promise<GraderFacts> {
+    try {
+      return (await child.ready).facts as GraderFacts
+    } catch (error) {
+      this.#closing.signal.throwIfAborted()
+      throw new OsmosisError('invalid_entrypoint', errorMessage(error), { cause: error })
+    }
+  }
+
+  async grade(rollouts: readonly StoredRollout[]): Promise<Graded> {
+    const { signal } = this.#closing
+    const release = await this.#slots.acquire(signal)
+    try {
+      const child = this.#child ?? this.#start()
+      await this.load(child)
+      try {
+        return (await child.ask(rollouts)) as readonly RolloutGrade[]
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!isOsmosisError(error) || error.code !== 'worker_lost') throw error
+        if (this.#child === child) this.#child = undefined
+        return await child.ended
+      }
+    } finally {
+      release()
+    }
+  }
+
+  close(): void {
+    this.#closing.abort(new OsmosisError('cancelled', 'the grading was ended'))
+    this.#child?.kill()
+  }
+
+  #start(): UserCodeProcess {
+    const { order, folder, env } = this.#options
+    const { timeoutSeconds } = order
+    const child = startUserCode({
+      module: moduleIn(import.meta.dirname, 'grade-child'),
+      args: [JSON.stringify(order)],
+      name: 'the process of the grader',
+      cwd: folder,
+      env,
+      stallTimeoutSeconds: timeoutSeconds === null ? undefined : timeoutSeconds + patienceSeconds,
+    })
+    for (const stream of child.output) {
+      const text = redaction().stream()
+      text.on('data', (piece: string) => printError(piece))
+      stream.setEncoding('utf8').pipe(text)
+    }
+    this.#child = child
+    return child
+  }
 }
 
 /**

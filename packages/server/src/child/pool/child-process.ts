@@ -5,8 +5,10 @@ import { text } from 'node:stream/consumers'
 
 import { exitReportPipe, parseExitReport, type ExitReport } from '../exit-report.ts'
 
-/** How a worker process is started and watched. */
+/** How a child process is started and watched. */
 export interface WorkerProcessOptions {
+  /** What messages call it. */
+  readonly name: string
   readonly module: string
   readonly args: readonly string[]
   readonly execArgv: readonly string[]
@@ -14,10 +16,13 @@ export interface WorkerProcessOptions {
   readonly cwd: string | undefined
   /** Undefined: those of this process. */
   readonly env: NodeJS.ProcessEnv | undefined
+  readonly output: 'inherit' | 'pipe' | 'ignore'
+  /** Whether Ctrl-C does not reach it, and the processes that its user code starts end with it. */
+  readonly hasOwnGroup: boolean
   readonly stallTimeoutSeconds: number
   /** Undefined: no limit. */
   readonly progressTimeoutSeconds: number | undefined
-  /** Limit of the heap. The limit of all memory follows from it. */
+  /** Limit of the heap. The limit of all memory follows from it. Infinity: neither has one of ours. */
   readonly heapMegabytes: number
 }
 
@@ -29,16 +34,18 @@ const disablePretenuring = '--no-allocation-site-pretenuring'
 
 /** Never throws: a process that cannot be started emits an error. */
 export function startChild(options: WorkerProcessOptions): ChildProcess {
-  const { module, args, execArgv, cwd, heapMegabytes } = options
+  const { module, args, execArgv, cwd, output, hasOwnGroup, heapMegabytes } = options
+  const heap = heapMegabytes === Infinity ? [] : [`--max-old-space-size=${heapMegabytes}`]
   // oxlint-disable-next-line node/no-process-env -- the default environment of a child
   const { OSMOSIS_ROLLOUT_SERVER_API_KEY: _, ...env } = options.env ?? process.env
   try {
     return fork(module, args, {
-      execArgv: [...execArgv, `--max-old-space-size=${heapMegabytes}`, disablePretenuring],
+      execArgv: [...execArgv, ...heap, disablePretenuring],
       ...(cwd === undefined ? {} : { cwd }),
       env,
       serialization: 'advanced',
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc', 'pipe'],
+      detached: hasOwnGroup,
+      stdio: ['ignore', output, output, 'ipc', 'pipe'],
     })
   } catch (error) {
     const child = new ChildProcess()
@@ -157,7 +164,8 @@ function signalText(
     return `was killed by SIGKILL, ${how} because memory ran out`
   }
   if (signal === 'SIGABRT' && mayBeFull) {
-    return `aborted (SIGABRT), probably because its heap of ${heapMegabytes} MiB was full`
+    const heap = heapMegabytes === Infinity ? 'its heap' : `its heap of ${heapMegabytes} MiB`
+    return `aborted (SIGABRT), probably because ${heap} was full`
   }
   if (signal === 'SIGABRT') {
     return 'aborted (SIGABRT), because Node.js could not continue, for example without a file that user code closed: stderr has the reason'

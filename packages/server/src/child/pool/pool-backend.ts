@@ -1,4 +1,4 @@
-import type { EgressOptions, OsmosisError } from '@osmosis/core'
+import { type EgressOptions, OsmosisError } from '@osmosis/core'
 import { startTimer } from '@osmosis/core/http'
 import {
   afterLoss,
@@ -25,7 +25,7 @@ import { hasRoom } from '../../execution/local-backend.ts'
 import { LiveRollouts, type RolloutPhases } from '../../execution/live-rollouts.ts'
 import type { CancelDisposition } from '@osmosis/protocol/wire'
 
-import type { ReadyMessage } from '../worker-messages.ts'
+import type { WorkerRollouts } from '../worker-messages.ts'
 import { WorkerLoss, type ExecutionOrder } from './remote-execution.ts'
 import { WorkerPool, type PlacedExecution, type WorkerPoolOptions } from './worker-pool.ts'
 
@@ -45,25 +45,29 @@ export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
   readonly #maxQueueDepth: number | undefined
   readonly #rollouts = new LiveRollouts()
 
-  private constructor(pool: WorkerPool, { limits, artifactRoot, egress, facts }: ReadyMessage) {
+  private constructor(pool: WorkerPool, rollouts: WorkerRollouts, facts: unknown) {
+    const { artifactRoot, egress, workflows, graders, maxQueueDepth, graded } = rollouts
     this.artifactRoot = artifactRoot
     this.egress = egress
     this.facts = facts
     this.#pool = pool
-    this.#maxQueueDepth = limits.maxQueueDepth
+    this.#maxQueueDepth = maxQueueDepth
     this.#parts = {
       pool,
       // Slots of all workers together: a waiting rollout is in none of them.
-      workflowSlots: new ConcurrencyLimiter(limits.workflows),
-      graderSlots: new ConcurrencyLimiter(limits.graders),
-      hasGrader: limits.graded,
+      workflowSlots: new ConcurrencyLimiter(workflows),
+      graderSlots: new ConcurrencyLimiter(graders),
+      hasGrader: graded,
     }
   }
 
   /** See {@link createWorkerPool}. */
   static async start(options: WorkerPoolOptions): Promise<WorkerPoolBackend> {
     const pool = new WorkerPool(options)
-    return new WorkerPoolBackend(pool, await pool.start())
+    const { rollouts, facts } = await pool.start()
+    if (rollouts !== undefined) return new WorkerPoolBackend(pool, rollouts, facts)
+    await pool.close()
+    throw new OsmosisError('invalid_entrypoint', `${options.module} executes no rollouts.`)
   }
 
   async execute(request: RolloutRequest, observer: RolloutObserver): Promise<void> {

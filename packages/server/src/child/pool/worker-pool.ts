@@ -104,6 +104,9 @@ export class WorkerPool {
     this.#options = options
     const { workers = availableParallelism(), stallTimeoutSeconds = 30 } = options
     this.#processOptions = {
+      name: 'the worker process',
+      output: 'inherit',
+      hasOwnGroup: false,
       module: options.module,
       args: options.args ?? [],
       execArgv: options.execArgv ?? process.execArgv,

@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
+import type { Readable } from 'node:stream'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { runInRollout, type RolloutScope } from '../../containment/user-code.ts'
@@ -27,7 +28,7 @@ import {
 } from './child-process.ts'
 
 /** A process that has ended. */
-interface EndedWorker {
+export interface EndedWorker {
   /** What happened, as one sentence without a full stop. */
   readonly what: string
   readonly reason: WorkerEndReason
@@ -61,6 +62,7 @@ export class WorkerProcess {
   /** Resolves after it has ended and its executions were notified. Never rejects. */
   readonly ended: Promise<EndedWorker>
   readonly startedAt = performance.now()
+  readonly #options: WorkerProcessOptions
   readonly #child: ChildProcess
   readonly #onChange: () => void
   readonly #ready = Promise.withResolvers<ReadyMessage>()
@@ -73,11 +75,13 @@ export class WorkerProcess {
   #hasExited = false
   #hasFinished = false
   #usage: ProcessUsage = { residentBytes: 0, cpuSeconds: 0 }
+  #loss: WorkerLoss | undefined
   #endedFor: Pick<EndedWorker, 'what' | 'reason'> | undefined
 
   /** @param onChange - called when it may accept another rollout */
   constructor(options: WorkerProcessOptions, onChange: () => void) {
     const { stallTimeoutSeconds, progressTimeoutSeconds = Infinity, heapMegabytes } = options
+    this.#options = options
     this.#onChange = onChange
     const shortest = Math.min(stallTimeoutSeconds, progressTimeoutSeconds)
     this.#tickMs = Math.min(1000, (shortest * 1000) / 10)
@@ -99,6 +103,11 @@ export class WorkerProcess {
 
   get pid(): number | undefined {
     return this.#child.pid
+  }
+
+  /** What it prints, where its `output` is a pipe. */
+  get output(): readonly Readable[] {
+    return [this.#child.stdout, this.#child.stderr].filter((stream) => stream !== null)
   }
 
   /** Whether it accepts rollouts. */
@@ -136,7 +145,9 @@ export class WorkerProcess {
     if (this.runs.delete(run.number)) this.#onChange()
   }
 
+  /** @throws the error of the answer; {@link WorkerLoss} when the process ends */
   async ask(value: unknown): Promise<unknown> {
+    if (this.#loss !== undefined) throw this.#loss
     runNumbers += 1
     const question = runNumbers
     const answer = Promise.withResolvers<unknown>()
@@ -145,10 +156,15 @@ export class WorkerProcess {
     return answer.promise
   }
 
-  /** Ends the process. Resolves when it has exited. */
-  async close(): Promise<void> {
+  kill(): void {
+    this.#signal('SIGKILL')
+  }
+
+  /** Ends the process. Resolves when it has exited; it is killed when it has not exited after this time. */
+  async close(closeMs = patienceMs): Promise<void> {
     this.#send({ type: 'leave' })
-    const force = setTimeout(() => this.#child.kill('SIGKILL'), patienceMs)
+    if (this.#options.hasOwnGroup) this.#signal('SIGTERM')
+    const force = setTimeout(() => this.kill(), closeMs)
     await this.ended
     clearTimeout(force)
   }
@@ -258,10 +274,20 @@ export class WorkerProcess {
   #kill(what: string, reason: WorkerEndReason): void {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
     this.#endedFor ??= { what, reason }
-    this.#child.kill('SIGKILL')
+    this.#signal('SIGKILL')
   }
 
-  async #watchEnd({ heapMegabytes }: WorkerProcessOptions): Promise<EndedWorker> {
+  #signal(signal: NodeJS.Signals): void {
+    const { pid, exitCode, signalCode } = this.#child
+    if (pid === undefined || exitCode !== null || signalCode !== null) return
+    try {
+      process.kill(this.#options.hasOwnGroup ? -pid : pid, signal)
+    } catch {
+      // It has ended in the meantime.
+    }
+  }
+
+  async #watchEnd({ name, heapMegabytes }: WorkerProcessOptions): Promise<EndedWorker> {
     const child = this.#child
     const exitReport = exitReportOf(child)
     const outOfMemory = countOutOfMemory()
@@ -298,8 +324,8 @@ export class WorkerProcess {
     })
     this.#hasExited = true
     const runs = [...this.runs.values()]
-    this.#endAll(`the worker process ${what}`)
-    return { what: `the worker process ${what}`, reason, runs }
+    this.#endAll(`${name} ${what}`)
+    return { what: `${name} ${what}`, reason, runs }
   }
 
   /** Another process keeps the pipes open, and they may contain the mark: no execution is repeated. */
@@ -309,9 +335,10 @@ export class WorkerProcess {
   }
 
   #endAll(what: string): void {
-    const early = `Before it could accept rollouts, ${what}.`
+    const early = `Before it was ready, ${what}.`
     this.#ready.reject(new OsmosisError('invalid_entrypoint', early))
     const loss = new WorkerLoss(what)
+    this.#loss = loss
     for (const { reject } of this.#questions.values()) reject(loss)
     for (const run of this.runs.values()) run.lose(loss)
   }
