@@ -12,7 +12,7 @@ import { OsmosisError } from '@osmosis/core'
 
 import { closing } from '../command/process.ts'
 import type { EvalRunPlan } from '../eval/run/evaluation-plan.ts'
-import { startServerProcess, type ServerProcess } from '../child/server-process.ts'
+import { startServerProcess, type ServerProcess } from '../serve/server-process.ts'
 import { policyAdvice } from '../eval/show/failure-lines.ts'
 import { fail, ok, warn, type CheckFinding } from './finding.ts'
 import { hearRequests, trainerFindings, type TriedRollout } from './trainer-checks.ts'

@@ -1,9 +1,17 @@
-import { statSync } from 'node:fs'
 import path from 'node:path'
+import { statSync } from 'node:fs'
 
-import { errorMessage } from '@osmosis/core'
+import { errorMessage, type RolloutSample } from '@osmosis/core'
 import { replaceMethods } from '@osmosis/server/execution'
-import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/protocol'
+import type {
+  ExecutionBackend,
+  RolloutObserver,
+  RolloutRequest,
+  GradingOutcome,
+  SamplesById,
+  WorkflowOutcome,
+} from '@osmosis/protocol'
+import { toTrajectories } from '@osmosis/protocol/trajectory'
 
 import type { RunRow } from '../analysis/records/run-manifest.ts'
 import type {
@@ -11,7 +19,7 @@ import type {
   TrainingRecord as JournalRecord,
 } from '../analysis/training/training-records.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
-import { toEndedItem } from '../run/items/item-record.ts'
+import { toEndedItem, meanMetrics, unnamedSample } from '../run/items/item-record.ts'
 import { createOutputFolder } from '../store/run-name.ts'
 import { listRuns } from '../store/list-runs.ts'
 import { readTrainingJournal, trainingLock, trainingRuns } from '../store/read/training-folder.ts'
@@ -19,8 +27,10 @@ import { runFiles } from '../store/run-files.ts'
 import { lockRun, type RunLock } from '../store/run-lock.ts'
 import type { AppendFile } from '../store/write/append-file.ts'
 import { openTrainingJournal } from '../store/write/open-training-journal.ts'
-import { recordedOutcome, type ReportedEnd } from './recorded-outcome.ts'
 import { RecordedStep, recordedRow, stepName, type RecordedRollout } from './recorded-step.ts'
+import type { ItemOutcome } from '../run/items/item-runner.ts'
+import type { GradedRollout } from '../store/write/run-store.ts'
+import { average } from '../analysis/statistics/estimate.ts'
 
 /** Options of {@link WorkerRecord.open}. */
 export interface WorkerRecordOptions {
@@ -287,4 +297,87 @@ async function knownOf(folder: string): Promise<Known> {
   }
   const steps = readTrainingJournal(folder).filter((record) => record.kind === 'step')
   return { rows, numbers, records: new Map(steps.map((record) => [record.step, record])) }
+}
+
+/** What a backend reported about a rollout. */
+interface ReportedEnd {
+  readonly workflow: WorkflowOutcome | undefined
+  /** Of the workflow, before grading. */
+  readonly samples: SamplesById | undefined
+  readonly grading: GradingOutcome | undefined
+  readonly durationMs: number
+}
+
+/** The outcome of a rollout of a worker, as evaluations have them. A failure has no reward, never 0. */
+async function recordedOutcome(
+  request: RolloutRequest,
+  { workflow, samples: own, grading, durationMs }: ReportedEnd,
+): Promise<ItemOutcome> {
+  const failure = workflow?.failure ?? grading?.failure ?? null
+  const collected = (await workflow?.partialSamples) ?? new Map<string, RolloutSample>()
+  const samples = [grading?.samples, own].find((some) => (some?.size ?? 0) > 0) ?? collected
+  const all = [...samples.values()]
+  const inTraining = all.filter(({ removeSample }) => !removeSample)
+  const rewards = inTraining.flatMap(({ reward }) => reward ?? [])
+  const isRewarded = failure === null && rewards.length > 0 && rewards.length === inTraining.length
+  const isRemoved = failure === null && all.length > 0 && inTraining.length === 0
+  const message = failure?.message ?? (isRewarded || isRemoved ? null : 'the rollout has no reward')
+  const status = message !== null ? 'failed' : isRemoved ? 'skipped' : 'success'
+  const documents = toTrajectories({
+    rolloutId: request.rolloutId,
+    initialMessages: request.initialMessages,
+    label: request.label,
+    metadata: request.metadata,
+    extraFields: null,
+    samples,
+    failures:
+      failure === null
+        ? []
+        : [{ phase: phaseOf(workflow), category: failure.category, message: failure.message }],
+    warnings: [],
+    report: null,
+  })
+  return {
+    status,
+    reward: isRewarded ? average(rewards) : null,
+    sampleRewards: Object.fromEntries(all.map(({ id, reward }) => [id, reward ?? null])),
+    samples: [],
+    usage: null,
+    durationMs,
+    errorType: status === 'failed' ? (failure?.category ?? 'missing_reward') : null,
+    errorMessage: message,
+    record: {
+      trajectories: Object.fromEntries(
+        documents.map(({ sampleId, trajectory }) => [sampleId ?? unnamedSample, trajectory]),
+      ),
+      graded: all.length === 0 ? null : gradedOf(request, samples),
+      metrics: meanMetrics(inTraining.map(({ metrics }) => metrics)),
+      gradingMs: null,
+      trouble: null,
+    },
+  }
+}
+
+function phaseOf(workflow: WorkflowOutcome | undefined): 'workflow' | 'grading' {
+  return workflow?.status === 'success' ? 'grading' : 'workflow'
+}
+
+function gradedOf({ label, metadata }: RolloutRequest, samples: SamplesById): GradedRollout {
+  return {
+    label,
+    metadata,
+    artifacts: null,
+    samples: Object.fromEntries(
+      [...samples.values()].map((sample) => [
+        sample.id,
+        {
+          messages: sample.messages,
+          label: sample.label,
+          metrics: sample.metrics,
+          extra_fields: sample.extraFields,
+          ...(sample.removeSample ? { removed: true } : {}),
+        },
+      ]),
+    ),
+  }
 }

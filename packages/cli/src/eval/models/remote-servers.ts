@@ -8,7 +8,7 @@ import { refuseOneOf } from '../../command/flags.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { isUnreachable } from '../../serve/serve-agent-loop.ts'
 import { redisUrl } from '../../serve/queue-access.ts'
-import type { ServerProcess } from '../../child/server-process.ts'
+import type { ServerProcess } from '../../serve/server-process.ts'
 
 /** A running rollout server that executes the rollouts of an evaluation. */
 export interface EvaluationServer {

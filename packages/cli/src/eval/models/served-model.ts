@@ -36,7 +36,7 @@ import {
   watchThread,
   type WatchedThread,
 } from './remote-servers.ts'
-import { startServerProcess } from '../../child/server-process.ts'
+import { startServerProcess } from '../../serve/server-process.ts'
 
 /** Concurrent rollouts when neither the flags nor the config nor the server set a limit. */
 const defaultInFlight = 16

@@ -12,7 +12,7 @@ import { abortOnInterrupt, survivingStrayRejections } from '../../command/proces
 import { withContinuation } from '../../command/output-files.ts'
 import { printError, printOut, redaction, standardError } from '../../command/command-context.ts'
 import { flagArguments } from '../../eval/run/open-run.ts'
-import { startServerProcess, type ServerProcess } from '../../child/server-process.ts'
+import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { gitState, packageVersion } from '../../inputs/provenance.ts'

@@ -24,7 +24,7 @@ import {
   displayPath,
   workingFolder,
 } from '../../command/command-context.ts'
-import { startServerProcess } from '../../child/server-process.ts'
+import { startServerProcess } from '../../serve/server-process.ts'
 import { choosePolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { checkAgentLoop, loadEntrypoint } from '../../inputs/load-entrypoint.ts'

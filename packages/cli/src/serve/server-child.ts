@@ -5,7 +5,7 @@ import { runWorker } from '@osmosis/server/child'
 
 import { environment } from '../command/command-context.ts'
 import { breakUpCommands } from '../command/github-commands.ts'
-import { serveCommand } from '../serve/serve-command.ts'
+import { serveCommand } from './serve-command.ts'
 import type { ListeningServerFacts, ServerOrder } from './server-process.ts'
 
 // Started by `startServerProcess`.

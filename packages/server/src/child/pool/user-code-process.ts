@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 
-import type { WorkerEndReason } from './pool/child-process.ts'
-import { WorkerProcess } from './pool/worker-process.ts'
+import type { WorkerEndReason } from './child-process.ts'
+import { WorkerProcess } from './worker-process.ts'
 
 /** How a child process that runs user code, and no rollouts of this process, is started. */
 export interface UserCodeOptions {

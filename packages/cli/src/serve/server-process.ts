@@ -12,8 +12,8 @@ import { moduleIn, startUserCode } from '@osmosis/server/child'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { hideKey, printError, redaction } from '../command/command-context.ts'
-import type { ServeFlags } from '../serve/serve.ts'
-import type { EntrypointFacts } from './served-workflow.ts'
+import type { ServeFlags } from './serve.ts'
+import type { EntrypointFacts } from '../child/served-workflow.ts'
 
 /** How long a server may take to end. Milliseconds. */
 const endLimitMs = 5_000
