@@ -159,7 +159,7 @@ describe('osmosis eval regrade of stored samples', () => {
     )
     const { code, stdout } = await run(['eval', 'regrade', folder, '--grader', file])
     expect(code).toBe(0)
-    expect(stdout).toContain('1.1: The process of the grader blocked its event loop for more than 10 s.')
+    expect(stdout).toContain('1.1: The process of the grader blocked its event loop for more')
   })
 
   it('keeps after Ctrl-C what has been graded', async () => {

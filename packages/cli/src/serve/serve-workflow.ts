@@ -12,7 +12,7 @@ import { egressOf, refuseOneOf } from '../command/flags.ts'
 import { endSignal, environment, displayPath, printOut } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
-import { recordedWorkflow } from './recorded-workflow.ts'
+import { recordedWorkflow } from '../child/recorded-workflow.ts'
 import type { ServeFlags } from './serve.ts'
 import {
   localWorkflow,

@@ -14,7 +14,7 @@ import {
 import { egressOf } from '../command/flags.ts'
 import { endSignal, environment } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import { recordedWorkflow } from '../serve/recorded-workflow.ts'
+import { recordedWorkflow } from '../child/recorded-workflow.ts'
 import { localWorkflow, workflowInWorkers, type ServedWorkflow } from '../child/served-workflow.ts'
 import { onlyWorkflow, queuedWorkflow } from '../serve/queue-access.ts'
 import type { WorkerFlags } from './worker.ts'

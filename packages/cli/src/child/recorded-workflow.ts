@@ -2,7 +2,7 @@ import { WorkerRecord } from '@osmosis/eval'
 import type { Logger } from '@osmosis/server'
 
 import { displayPath, redaction } from '../command/command-context.ts'
-import type { ServedWorkflow } from '../child/served-workflow.ts'
+import type { ServedWorkflow } from './served-workflow.ts'
 
 /**
  * The same workflow, whose rollouts are recorded in a folder as a training that `osmosis eval view` opens; unchanged
