@@ -49,8 +49,6 @@ export {
   type JsonSchema,
   type StandardJsonSchema,
   type ToolInput,
-  formatIssue,
-  type ValidationIssue,
 } from './tools/function-tool.ts'
 export {
   serializeToolResult,
@@ -69,6 +67,8 @@ export {
 } from './tools/tool-call-info.ts'
 export {
   AgentLoopValidationError,
+  formatIssue,
+  type ValidationIssue,
   validateAgentLoop,
   type ValidationReport,
 } from './validate-agent-loop.ts'

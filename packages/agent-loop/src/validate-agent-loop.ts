@@ -3,7 +3,23 @@ import { codeLine, UserCode } from '@osmosis/server/execution'
 import type { FunctionTool } from '@osmosis/protocol/wire'
 
 import type { RolloutAgentLoop, RolloutRequest } from './rollout-agent-loop.ts'
-import { checkTools, formatIssue, type ValidationIssue } from './tools/function-tool.ts'
+import { isRecord } from './chat/message-fields.ts'
+import { toFunctionTool, type ToolInput } from './tools/function-tool.ts'
+
+/** A problem of an agent loop (`error`), or a likely one (`warning`). */
+export interface ValidationIssue {
+  readonly severity: 'error' | 'warning'
+  /** Stable, e.g. `GET_TOOLS_EXCEPTION`. */
+  readonly code: string
+  /** Where, e.g. `tools[0].function.name`. */
+  readonly field: string
+  readonly message: string
+}
+
+/** `[CODE] field: message`. */
+export function formatIssue({ code, field, message }: ValidationIssue): string {
+  return `[${code}] ${field === '' ? '' : `${field}: `}${message}`
+}
 
 /** The result of a validation. */
 export interface ValidationReport {
@@ -59,11 +75,17 @@ export async function validateAgentLoop(loop: RolloutAgentLoop): Promise<Validat
   }
 }
 
+/** The tools of a loop in wire form, without those that have errors. */
+interface LoadedTools {
+  readonly tools: readonly FunctionTool[]
+  readonly issues: readonly ValidationIssue[]
+}
+
 /** Gets the tools of a rollout from a loop. Never rejects: a failing `getTools` is an issue. */
 export async function loadTools(
   loop: RolloutAgentLoop,
   request: RolloutRequest,
-): Promise<{ tools: readonly FunctionTool[]; issues: readonly ValidationIssue[] }> {
+): Promise<LoadedTools> {
   const code = new UserCode({ rolloutId: request.rolloutId, part: 'agent loop' })
   try {
     return checkTools(await code.run(async () => loop.getTools(request)))
@@ -72,38 +94,127 @@ export async function loadTools(
     const place = codeLine(error)
     const where = place === undefined ? '' : ` at ${place}`
     const message = `getTools() threw ${what}${where}: ${errorMessage(error)}`
-    return { tools: [], issues: [issue('GET_TOOLS_EXCEPTION', 'getTools', message)] }
+    return { tools: [], issues: [problem('GET_TOOLS_EXCEPTION', 'getTools', message)] }
   } finally {
     code.clear()
   }
 }
 
 /** Problems of a loop's own properties. */
-export function shapeIssues(loop: RolloutAgentLoop): ValidationIssue[] {
-  return [...nameIssues(loop), ...runIssues(loop)]
-}
-
-function* nameIssues(loop: RolloutAgentLoop): Generator<ValidationIssue> {
-  const { name } = loop as { name?: unknown }
+export function* shapeIssues(loop: RolloutAgentLoop): Generator<ValidationIssue> {
+  const { name, run } = loop as { name?: unknown; run?: unknown }
   const owner = `Agent loop class ${loop.constructor.name}`
   if (name === undefined || name === null) {
-    yield issue('MISSING_NAME', 'name', `${owner} must define a 'name'`)
+    yield problem('MISSING_NAME', 'name', `${owner} must define a 'name'`)
   } else if (typeof name !== 'string') {
-    yield issue('INVALID_NAME_TYPE', 'name', `'name' must be a string, got ${typeof name}`)
+    yield problem('INVALID_NAME_TYPE', 'name', `'name' must be a string, got ${typeof name}`)
   } else if (name.trim() === '') {
-    yield issue('EMPTY_NAME', 'name', `${owner} has a 'name' that is empty or only whitespace`)
+    yield problem('EMPTY_NAME', 'name', `${owner} has a 'name' that is empty or only whitespace`)
   }
-}
-
-function* runIssues(loop: RolloutAgentLoop): Generator<ValidationIssue> {
-  const { run } = loop as { run?: unknown }
   if (run === undefined) {
-    yield issue('MISSING_RUN_METHOD', 'run', `Agent loop must implement 'run' method`)
+    yield problem('MISSING_RUN_METHOD', 'run', `Agent loop must implement 'run' method`)
   } else if (typeof run !== 'function') {
-    yield issue('RUN_NOT_CALLABLE', 'run', `'run' must be a method`)
+    yield problem('RUN_NOT_CALLABLE', 'run', `'run' must be a method`)
   }
 }
 
-function issue(code: string, field: string, message: string): ValidationIssue {
+/** Validation and the server share it, so validation finds what the server would refuse. */
+function checkTools(returned: unknown): LoadedTools {
+  if (!Array.isArray(returned)) {
+    const none = returned === undefined || returned === null
+    const code = none ? 'GET_TOOLS_RETURNS_NONE' : 'GET_TOOLS_INVALID_TYPE'
+    const message = `getTools() must return an array, got ${none ? String(returned) : typeof returned}`
+    return { tools: [], issues: [problem(code, 'getTools', message)] }
+  }
+  const issues: ValidationIssue[] = []
+  const names = new Set<string>()
+  const tools: FunctionTool[] = []
+  for (const [index, tool] of returned.entries()) {
+    const field = `tools[${index}]`
+    const found = [...problemsOf(tool, field)]
+    issues.push(...found)
+    if (found.some(({ severity }) => severity === 'error')) continue
+    try {
+      const wire = toFunctionTool(tool as ToolInput)
+      JSON.stringify(wire)
+      const { name } = wire.function
+      if (names.has(name)) {
+        const message = `Another tool has the name '${name}', so a call would be ambiguous`
+        issues.push(problem('DUPLICATE_FUNCTION_NAME', `${field}.function.name`, message))
+      } else tools.push(wire)
+      names.add(name)
+    } catch (error) {
+      const message = `Tool cannot be written as JSON: ${errorMessage(error)}`
+      issues.push(problem('TOOL_NOT_JSON', field, message))
+    }
+  }
+  return { tools, issues }
+}
+
+function* problemsOf(tool: unknown, field: string): Generator<ValidationIssue> {
+  if (!isRecord(tool)) {
+    yield problem('INVALID_TOOL_TYPE', field, `Tool must be an object, got ${typeName(tool)}`)
+    return
+  }
+  if (tool['type'] === undefined) {
+    yield problem('MISSING_TOOL_TYPE', field, `Tool must have a 'type' field`)
+  } else if (typeof tool['type'] !== 'string') {
+    yield problem('INVALID_TOOL_TYPE', `${field}.type`, `Tool type must be a string`)
+  } else if (tool['type'] !== 'function') {
+    const message = `Tool type '${tool['type']}' may not be supported, expected 'function'`
+    yield warning('UNKNOWN_TOOL_TYPE', `${field}.type`, message)
+  }
+  const declared = tool['function']
+  if (declared === undefined) {
+    yield problem('MISSING_FUNCTION', field, `Tool must have a 'function' field`)
+  } else if (!isRecord(declared)) {
+    yield problem('INVALID_FUNCTION_TYPE', `${field}.function`, `'function' must be an object`)
+  } else {
+    yield* functionProblems(declared, `${field}.function`)
+  }
+}
+
+function* functionProblems(
+  { name, description, parameters }: Readonly<Record<string, unknown>>,
+  field: string,
+): Generator<ValidationIssue> {
+  if (name === undefined) {
+    yield problem('MISSING_FUNCTION_NAME', `${field}.name`, `Function must have a 'name' field`)
+  } else if (typeof name !== 'string' || name.trim() === '') {
+    const message = 'Function name must be a non-empty string'
+    yield problem('INVALID_FUNCTION_NAME', `${field}.name`, message)
+  }
+  if (description === undefined || description === null || description === '') {
+    const message = `Function should have a 'description' for better LLM understanding`
+    yield warning('MISSING_FUNCTION_DESCRIPTION', `${field}.description`, message)
+  } else if (typeof description !== 'string') {
+    const message = `'description' must be a string, got ${typeName(description)}`
+    yield problem('INVALID_FUNCTION_DESCRIPTION', `${field}.description`, message)
+  }
+  if (parameters === undefined || parameters === null) return
+  if (!isRecord(parameters) && typeof parameters !== 'function') {
+    yield problem(
+      'INVALID_PARAMETERS_TYPE',
+      `${field}.parameters`,
+      `'parameters' must be an object`,
+    )
+  } else if (isRecord(parameters) && !('~standard' in parameters)) {
+    const { type = 'object' } = parameters
+    if (type === 'object') return
+    const message = `'parameters.type' should be 'object'`
+    yield warning('PARAMETERS_TYPE_NOT_OBJECT', `${field}.parameters.type`, message)
+  }
+}
+
+function problem(code: string, field: string, message: string): ValidationIssue {
   return { severity: 'error', code, field, message }
+}
+
+function warning(code: string, field: string, message: string): ValidationIssue {
+  return { severity: 'warning', code, field, message }
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'array' : typeof value
 }

@@ -39,9 +39,13 @@ import {
   type RolloutSettings,
   type RolloutSettingsInput,
 } from '../rollout-settings.ts'
-import { formatIssue } from '../tools/function-tool.ts'
 import { pythonJson } from '../tools/python-text.ts'
-import { AgentLoopValidationError, loadTools, shapeIssues } from '../validate-agent-loop.ts'
+import {
+  AgentLoopValidationError,
+  formatIssue,
+  loadTools,
+  shapeIssues,
+} from '../validate-agent-loop.ts'
 import { interruptedCallback, RolloutRun, type AcceptedRollout } from './rollout-run.ts'
 
 /** Options of {@link createApp}. */
@@ -89,7 +93,7 @@ export interface AgentLoopApp extends ServerShell {
  */
 export function createApp(loop: RolloutAgentLoop, options: CreateAppOptions = {}): AgentLoopApp {
   assertOptions(options)
-  const problems = shapeIssues(loop)
+  const problems = [...shapeIssues(loop)]
   if (problems.length > 0) throw new AgentLoopValidationError(problems)
   const settings = resolveSettings(options.settings)
   const [apiKey] = [options.apiKey].flat()

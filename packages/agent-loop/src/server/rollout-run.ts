@@ -131,13 +131,9 @@ export class RolloutRun {
       hasRun = true
       const { status, finalMessages, reward } = result
       const text = result.errorMessage === null ? null : secrets.redactError(result.errorMessage)
+      const shown = { ...result, errorMessage: text }
       const messages = finalMessages.map((message) => this.#texts.of(message))
-      const body = completedBody(
-        rolloutId,
-        `[${messages.join(',')}]`,
-        { ...result, errorMessage: text },
-        this.#snapshot(),
-      )
+      const body = completedBody(rolloutId, shown, `[${messages.join(',')}]`, this.#snapshot())
       if (reward !== null) this.#trace?.rewardedItself(loop.name, reward)
       const failed = status === 'ERROR'
       if (failed) this.#trace?.fail(text ?? '', loopFailure.category)
@@ -149,7 +145,8 @@ export class RolloutRun {
       const why = hasRun ? errorMessage(error) : thrownBy('run()', error)
       const message = secrets.redactError(why)
       logger.warn({ rollout_id: rolloutId, error }, `rollout failed: ${message}`)
-      return failedBody(rolloutId, message, this.#client.conversationJson, this.#snapshot())
+      const { conversationJson } = this.#client
+      return completedBody(rolloutId, failedResult(message), conversationJson, this.#snapshot())
     }
   }
 
@@ -196,12 +193,7 @@ export class RolloutRun {
       complete: (finalMessages, { finishReason = 'stop', reward } = {}) =>
         checkedResult({ status: 'COMPLETED', finalMessages, finishReason, reward }),
       error: (message, { finalMessages = [] } = {}) =>
-        checkedResult({
-          status: 'ERROR',
-          finalMessages,
-          finishReason: 'error',
-          errorMessage: message,
-        }),
+        checkedResult({ ...failedResult(message), finalMessages }),
       recordToolCall: ({ latencyMs = 0 } = {}) => {
         this.#metrics.num_tool_calls += 1
         if (Number.isFinite(latencyMs)) this.#metrics.tool_latency_ms += latencyMs
@@ -220,7 +212,8 @@ export function interruptedCallback(
 ): Callback {
   const message =
     'the rollout server restarted while the rollout was running; run it again under a new id'
-  return toCallback(rollout, failedBody(rollout.request.rolloutId, message, '[]', noMetrics()))
+  const { rolloutId } = rollout.request
+  return toCallback(rollout, completedBody(rolloutId, failedResult(message), '[]', noMetrics()))
 }
 
 function toCallback(
@@ -251,27 +244,16 @@ function noMetrics(): { -readonly [K in keyof RolloutMetrics]: number } {
   }
 }
 
-/** The body for a failed rollout, with the conversation so far. */
-function failedBody(
-  rolloutId: string,
-  message: string,
-  messagesJson: string,
-  metrics: RolloutMetrics,
-): string {
-  const failure = {
-    status: 'ERROR',
-    finishReason: 'error',
-    errorMessage: message,
-    reward: null,
-  } as const
-  return completedBody(rolloutId, messagesJson, failure, metrics)
+/** The result of a rollout that failed. Its messages are the conversation so far. */
+function failedResult(message: string): Omit<RolloutResult, 'finalMessages'> {
+  return { status: 'ERROR', finishReason: 'error', errorMessage: message, reward: null }
 }
 
 /** The body of the one `completed` call of a rollout. */
 function completedBody(
   rolloutId: string,
-  messagesJson: string,
   { status, finishReason, errorMessage: error, reward }: Omit<RolloutResult, 'finalMessages'>,
+  messagesJson: string,
   metrics: RolloutMetrics,
 ): string {
   const head = JSON.stringify({
