@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import {
@@ -8,12 +7,17 @@ import {
   ListToolsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { mcpAgentLoop } from '@osmosis/agent-loop'
-import { said, statusAndBody, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
+import {
+  said,
+  statusAndBody,
+  temporaryFolder,
+  type LoopTrainerAnswer,
+} from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 
-import { McpServers, text } from './mcp-servers.ts'
-import { metrics, startApp, toolCall, toolMessage, type RunningAppOptions } from './running-app.ts'
+import { McpServers, startMcpApp, text } from './mcp-servers.ts'
+import { metrics, toolCall, toolMessage, type RunningAppOptions } from './running-app.ts'
 
 /** The body of the `completed` call of one rollout with these servers and answers. */
 async function resultOf(
@@ -21,9 +25,8 @@ async function resultOf(
   chatAnswers: LoopTrainerAnswer[],
   options: RunningAppOptions & { maxConcurrentTools?: number; limits?: object } = {},
 ): Promise<Record<string, unknown>> {
-  const { maxConcurrentTools, limits, ...appOptions } = options
-  const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect, maxConcurrentTools })
-  await using running = await startApp({ loop, ...appOptions })
+  const { limits, ...appOptions } = options
+  await using running = await startMcpApp(servers.connect, appOptions)
   running.trainer.chatAnswers.push(...chatAnswers)
   await running.init({ ...limits })
   await running.app.drain()
@@ -40,8 +43,7 @@ async function readAfter(servers: McpServers, tools: readonly object[]): Promise
 
 describe('the tools of an MCP server', () => {
   const offered = async (servers: McpServers): Promise<unknown> => {
-    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
-    await using running = await startApp({ loop })
+    await using running = await startMcpApp(servers.connect)
     return await statusAndBody(await running.init())
   }
 
@@ -311,8 +313,7 @@ describe('a call of an MCP tool', () => {
     })
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
-    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
-    await using running = await startApp({ loop })
+    await using running = await startMcpApp(servers.connect)
     running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     await running.init()
     await started.promise
@@ -331,8 +332,7 @@ describe('a rollout with MCP tools', () => {
   const twoCalls = said(null, [toolCall('a', 'f'), toolCall('b', 'f')])
 
   it('calls with the parameters of the trainer, counts its calls, and sets no reward', async () => {
-    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
-    await using running = await startApp({ loop })
+    await using running = await startMcpApp(servers.connect)
     running.trainer.chatAnswers.push(twoCalls, said('done'))
     await running.init({ completion_params: { temperature: 0.2 } })
     const [body] = await running.trainer.results()
@@ -386,8 +386,7 @@ describe('a rollout with MCP tools', () => {
   })
 
   it('writes a trace of the conversation', async () => {
-    const debugDir = mkdtempSync(path.join(tmpdir(), 'osmosis-mcp-'))
-    onTestFinished(() => rmSync(debugDir, { recursive: true }))
+    const debugDir = await temporaryFolder()
     await resultOf(servers, [said(null, [toolCall('a', 'f')])], { debugDir })
     const lines = readFileSync(path.join(debugDir, 'r1.jsonl'), 'utf8').trimEnd().split('\n')
     expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([

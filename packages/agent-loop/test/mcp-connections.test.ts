@@ -8,7 +8,7 @@ import { mcpAgentLoop, type McpClient } from '@osmosis/agent-loop'
 import { type FakeTrainer, type PeerRequest, said, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
-import { HttpMcpServer, McpServers, text } from './mcp-servers.ts'
+import { HttpMcpServer, McpServers, startMcpApp, text } from './mcp-servers.ts'
 import { startApp, toolCall } from './running-app.ts'
 
 const counts = ({ opened, closed }: McpServers): number[] => [opened, closed]
@@ -24,8 +24,7 @@ describe('the connections of a rollout with MCP tools', () => {
     const servers = new McpServers((server) => {
       server.registerTool('f', {}, () => text(counts(servers).join()))
     })
-    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
-    await using running = await startApp({ loop })
+    await using running = await startMcpApp(servers.connect)
     running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     await running.init()
     expect(await contents(running.trainer)).toStrictEqual(['hi', null, '2,1', 'ok'])
@@ -34,8 +33,7 @@ describe('the connections of a rollout with MCP tools', () => {
 
   it('are closed when the rollout fails', async () => {
     const servers = new McpServers(() => undefined)
-    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
-    await using running = await startApp({ loop })
+    await using running = await startMcpApp(servers.connect)
     running.trainer.chatAnswers.push(400)
     await running.init()
     expect(await running.trainer.results()).toMatchObject([{ status: 'ERROR' }])
@@ -50,8 +48,7 @@ describe('the connections of a rollout with MCP tools', () => {
         return Promise.withResolvers<never>().promise
       })
     })
-    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
-    await using running = await startApp({ loop })
+    await using running = await startMcpApp(servers.connect)
     running.trainer.chatAnswers.push(said(null, [toolCall('c', 'hang')]))
     await running.init()
     const signal = await started.promise
@@ -71,8 +68,7 @@ describe('the connections of a rollout with MCP tools', () => {
         return { tools: [] }
       })
     })
-    const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect })
-    await using running = await startApp({ loop })
+    await using running = await startMcpApp(servers.connect)
     expect(await statusAndBody(await running.init())).toStrictEqual({
       status: 500,
       body: {
@@ -99,7 +95,7 @@ describe('the connections of a rollout with MCP tools', () => {
     const servers = new McpServers((server) => void server.registerTool('f', {}, () => text('ok')))
     const connect = async (): Promise<McpClient> =>
       Object.assign(await servers.connect(), { close })
-    await using running = await startApp({ loop: mcpAgentLoop({ name: 'mcp', connect }) })
+    await using running = await startMcpApp(connect)
     running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     await running.init()
     expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'ok', 'ok'])
@@ -118,7 +114,7 @@ describe('the connections of a rollout with MCP tools', () => {
       }
       return Object.assign(await servers.connect(), { close })
     }
-    await using running = await startApp({ loop: mcpAgentLoop({ name: 'mcp', connect }) })
+    await using running = await startMcpApp(connect)
     running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     const accepted = running.init()
     await closing[0].promise
@@ -135,14 +131,10 @@ describe('the connections of a rollout with MCP tools', () => {
       let count = 0
       server.registerTool('count', {}, () => text(String((count += 1))))
     })
-    const loop = mcpAgentLoop({
-      name: 'mcp',
-      connect: async ({ rolloutId }) => {
-        rollouts.push(rolloutId)
-        return servers.connect()
-      },
+    await using running = await startMcpApp(async ({ rolloutId }) => {
+      rollouts.push(rolloutId)
+      return servers.connect()
     })
-    await using running = await startApp({ loop })
     // Both are in the middle of their conversation concurrently.
     const bothAsked = Promise.withResolvers<void>()
     running.trainer.policy = ({ body }: PeerRequest) => {
@@ -214,8 +206,7 @@ describe('an MCP server over HTTP', () => {
         return Promise.withResolvers<never>().promise
       })
     }).start()
-    const loop = mcpAgentLoop({ name: 'mcp', connect: server.connect })
-    await using running = await startApp({ loop })
+    await using running = await startMcpApp(server.connect)
     running.trainer.chatAnswers.push(said(null, [toolCall('c', 'f')]))
     await running.init()
     expect(await running.trainer.results()).toMatchObject([failed('fetch failed')])
@@ -236,8 +227,7 @@ describe('an MCP server over HTTP', () => {
     await using server = await new HttpMcpServer((mcp) => {
       mcp.registerTool('f', {}, () => text('ok'))
     }).start()
-    const loop = mcpAgentLoop({ name: 'mcp', connect: server.connect })
-    await using running = await startApp({ loop })
+    await using running = await startMcpApp(server.connect)
     running.trainer.policy = () => {
       server.instead = instead
       return said(null, [toolCall('c', 'f')])

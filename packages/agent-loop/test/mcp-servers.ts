@@ -7,7 +7,20 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
-import type { McpClient } from '@osmosis/agent-loop'
+import { mcpAgentLoop, type McpAgentLoopOptions, type McpClient } from '@osmosis/agent-loop'
+
+import { startApp, type RunningApp, type RunningAppOptions } from './running-app.ts'
+
+/** An app whose loop has the tools of these servers. */
+export async function startMcpApp(
+  connect: McpAgentLoopOptions['connect'],
+  {
+    maxConcurrentTools,
+    ...options
+  }: RunningAppOptions & Pick<McpAgentLoopOptions, 'maxConcurrentTools'> = {},
+): Promise<RunningApp> {
+  return startApp({ ...options, loop: mcpAgentLoop({ name: 'mcp', connect, maxConcurrentTools }) })
+}
 
 /** MCP servers in this process: each connection gets one of its own, and both ends are counted. */
 export class McpServers {

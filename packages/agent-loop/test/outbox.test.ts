@@ -1,14 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
-
-import { FakeTrainer, storedRollouts, post } from '../../../test/kit/index.ts'
+import { FakeTrainer, post, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
 it('delivers the result with the next server when the trainer was unreachable', async () => {
-  const outboxDir = await mkdtemp(path.join(tmpdir(), 'outbox-'))
+  const outboxDir = await temporaryFolder()
   await using trainer = await new FakeTrainer().start()
   const loop = loopOf(async (ctx) => ({ ...(await answerOnce(ctx)), reward: 0.5 }))
   trainer.otherwise = () => 503
@@ -33,5 +29,4 @@ it('delivers the result with the next server when the trainer was unreachable', 
   })
   // What is acknowledged is delivered; the record goes a moment later.
   await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
-  await rm(outboxDir, { recursive: true })
 })

@@ -1,40 +1,10 @@
-import type { ServerResponse } from 'node:http'
-
-import { HttpPeer, type PeerRequest } from '../../../test/kit/index.ts'
+import { OwnershipCollector } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { loopOf, startApp } from './running-app.ts'
 
-interface LogsBody {
-  readonly resourceLogs: readonly {
-    readonly scopeLogs: readonly {
-      readonly logRecords: readonly {
-        readonly attributes: readonly {
-          readonly key: string
-          readonly value: { readonly stringValue?: string; readonly intValue?: string }
-        }[]
-      }[]
-    }[]
-  }[]
-}
-
-class Collector extends HttpPeer {
-  readonly records: Record<string, string | undefined>[] = []
-
-  protected override receive({ body }: PeerRequest, response: ServerResponse): void {
-    const { resourceLogs } = body as unknown as LogsBody
-    const logs = resourceLogs.flatMap(({ scopeLogs }) => scopeLogs)
-    for (const { attributes } of logs.flatMap(({ logRecords }) => logRecords)) {
-      const fields = attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue])
-      this.records.push(Object.fromEntries(fields) as Record<string, string>)
-    }
-    response.writeHead(200).end('{}')
-    this.wake()
-  }
-}
-
 it('a collector receives each state of each rollout of a loop, with the run that it belongs to', async () => {
-  await using collector = await new Collector().start()
+  await using collector = await new OwnershipCollector().start()
   await using running = await startApp({
     ownership: { endpoint: collector.url, serverId: 'pod-7', serverName: 'host' },
     loop: loopOf((ctx) =>

@@ -1,8 +1,7 @@
-import { once } from 'node:events'
-import { createServer, get, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { get, type ServerResponse } from 'node:http'
 
 import { checkRegistration, type Registration, type RegistrationOptions } from '@osmosis/agent-loop'
+import { HttpPeer, type PeerRequest } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { startApp, type RunningApp } from './running-app.ts'
@@ -10,51 +9,32 @@ import { startApp, type RunningApp } from './running-app.ts'
 const token = 'login-token-7f3a'
 const apiKey = 'osm_rollout_planted_key'
 
-interface Registering {
-  method: string | undefined
-  path: string | undefined
-  headers: IncomingHttpHeaders
-  body: Record<string, unknown>
-}
-
 /** What the platform does with a registration: a status, a body with 200, or anything. */
-type Verdict = number | object | ((response: ServerResponse, request: Registering) => void)
-
-interface Platform {
-  readonly url: string
-  readonly received: Registering[]
-  /** Answers to the next registrations; later ones check the health of the server. */
-  readonly verdicts: Verdict[]
-}
+type Verdict = number | object | ((response: ServerResponse, request: PeerRequest) => void)
 
 /** The platform's side: it takes registrations, and calls back the servers that register. */
-async function startPlatform(...verdicts: Verdict[]): Promise<Platform> {
-  const received: Registering[] = []
-  const server = createServer((message, response) => {
-    const parts: Buffer[] = []
-    message.on('data', (part: Buffer) => parts.push(part))
-    message.on('end', () => {
-      const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>
-      const { method, url: path, headers } = message
-      const request = { method, path, headers, body }
-      received.push(request)
-      const verdict = verdicts.shift() ?? askForHealth
-      if (typeof verdict === 'function') verdict(response, request)
-      else if (typeof verdict === 'number') response.writeHead(verdict).end('{"detail":"no"}')
-      else response.end(JSON.stringify(verdict))
-    })
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  return { url, received, verdicts }
+class Platform extends HttpPeer {
+  readonly requests: PeerRequest[] = []
+  /** Answers to the next registrations; later ones check the health of the server. */
+  readonly verdicts: Verdict[] = []
+
+  protected override receive(request: PeerRequest, response: ServerResponse): void {
+    this.requests.push(request)
+    const verdict = this.verdicts.shift() ?? askForHealth
+    if (typeof verdict === 'function') verdict(response, request)
+    else if (typeof verdict === 'number') response.writeHead(verdict).end('{"detail":"no"}')
+    else response.end(JSON.stringify(verdict))
+  }
 }
 
-function askForHealth(response: ServerResponse, { body }: Registering): void {
+async function startPlatform(...verdicts: Verdict[]): Promise<Platform> {
+  const platform = await new Platform().start()
+  onTestFinished(async () => platform[Symbol.asyncDispose]())
+  platform.verdicts.push(...verdicts)
+  return platform
+}
+
+function askForHealth(response: ServerResponse, { body }: PeerRequest): void {
   const { host, port, api_key } = body as { host: string; port: number; api_key?: string }
   const headers = api_key === undefined ? {} : { authorization: `Bearer ${api_key}` }
   const options = { host, port, path: '/platform/health', headers, agent: false }
@@ -102,7 +82,7 @@ async function failing(...verdicts: Verdict[]): Promise<{ error: Error; platform
 
 describe('registering', () => {
   it('sends name, address and key to the platform, which then finds the server healthy', async () => {
-    const seen: Registering[] = []
+    const seen: PeerRequest[] = []
     const platform = await startPlatform((response, request) => {
       seen.push(request)
       askForHealth(response, request)
@@ -139,7 +119,7 @@ describe('registering', () => {
       status: 'unhealthy',
       error: 'answered 404',
     })
-    expect(platform.received.map(({ body }) => Object.keys(body))).toStrictEqual([
+    expect(platform.requests.map(({ body }) => Object.keys(body))).toStrictEqual([
       ['host', 'port', 'agent_loop_name'],
     ])
   })
@@ -189,7 +169,7 @@ describe('registering', () => {
 
     expect(await register(running, platform)).toMatchObject({ status: 'healthy' })
 
-    const [first, ...others] = platform.received
+    const [first, ...others] = platform.requests
     expect(others).toHaveLength(3)
     for (const { body, headers } of others) {
       expect(body).toStrictEqual(first?.body)
@@ -229,7 +209,7 @@ describe('a registration that fails', () => {
   ])('with %i is not retried, and the error says what to do', async (status, code, message) => {
     const { error, platform } = await failing(status)
     expect(error).toMatchObject({ code, status, message: expect.stringContaining(message) })
-    expect(platform.received).toHaveLength(1)
+    expect(platform.requests).toHaveLength(1)
   })
 
   it('with a redirect does not send the token elsewhere', async () => {
@@ -242,7 +222,7 @@ describe('a registration that fails', () => {
       status: 307,
       message: expect.stringContaining('Redirects are not followed'),
     })
-    expect(elsewhere.received).toStrictEqual([])
+    expect(elsewhere.requests).toStrictEqual([])
   })
 
   it.each([
@@ -283,7 +263,7 @@ describe('a registration that fails', () => {
         /^The connection closed during the answer of the platform .*: /,
       ),
     })
-    expect(platform.received).toHaveLength(4)
+    expect(platform.requests).toHaveLength(4)
   })
 })
 
@@ -360,7 +340,7 @@ describe('the end of a registration', () => {
     await running.app.drain()
     expect(await failure).toMatchObject(shutDown)
     expect(await failureOf(register(running, platform))).toMatchObject(shutDown)
-    expect(platform.received).toHaveLength(1)
+    expect(platform.requests).toHaveLength(1)
   })
 
   it('comes with the signal of the caller, which gets the reason', async () => {
@@ -401,7 +381,7 @@ describe('a registration', () => {
     const error = await failureOf(register(running, platform, given))
     expect(error).toMatchObject({ code: 'invalid_config', message: expect.stringMatching(message) })
     expect(error.message).not.toContain('planted')
-    expect(platform.received).toStrictEqual([])
+    expect(platform.requests).toStrictEqual([])
   })
 
   it.each(['agents.example.com', '10.0.0.7', '127.0.0.1', '::1', 'bücher.example'])(

@@ -1,8 +1,45 @@
-import { FakeTrainer, hang, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import {
+  FakeTrainer,
+  hang,
+  KilledServer,
+  post,
+  randomNumbers,
+  reset,
+  startServerProcess,
+  storedRollouts,
+  temporaryFolder,
+  type TestServerProcess,
+} from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { init, restarted, startChild } from './killed-app.ts'
 import { metrics, startApp } from './running-app.ts'
+
+const restarted =
+  'the rollout server restarted while the rollout was running; run it again under a new id'
+
+async function startChild(outboxDir: string): Promise<TestServerProcess> {
+  const script = new URL('./child-app.ts', import.meta.url)
+  return startServerProcess(script, { OUTBOX_DIR: outboxDir })
+}
+
+async function init(
+  { url }: { readonly url: string },
+  body: Record<string, unknown>,
+): Promise<unknown> {
+  const answer = await post(`${url}/v1/rollout/init`, body)
+  return [answer.status, await answer.json()]
+}
+
+/** The bodies that the trainer received for a rollout: each different one once. */
+function receivedBodies({ completed }: FakeTrainer, rolloutId: string): string[] {
+  const ends = completed
+    .filter(({ body }) => body['rollout_id'] === rolloutId)
+    .map(({ body }) => body as { status: string; error_message?: string })
+    .map(({ status, error_message = '' }) => `${status} ${error_message}`.trim())
+  return [...new Set(ends)]
+}
 
 it('reports a rollout as failed after the server was killed while it ran', async () => {
   const outboxDir = await temporaryFolder()
@@ -35,3 +72,88 @@ it('reports a rollout as failed after the server was killed while it ran', async
   })
   expect(trainer.chats.length).toBe(1)
 })
+
+// Dozens of processes one after the other: on a busy machine they take their time.
+const timeout = 600_000
+
+it(
+  'gives a rollout one end, and remembers it, at whichever step on the disk the server is killed',
+  { timeout, tags: 'slow' },
+  async () => {
+    const outboxDir = await temporaryFolder()
+    await using trainer = await new FakeTrainer().start()
+    const steps: string[] = []
+    const never = new Promise<never>(() => undefined)
+    for (;;) {
+      const child = await startChild(outboxDir)
+      const rollout_id = `r${steps.length}`
+      const body = trainer.initBody({ rollout_id })
+      const frozen = child.freezeDisk(steps.length)
+      const sent = init(child, body)
+      const watching = new AbortController()
+      const over = async (): Promise<string> => {
+        await sent
+        await trainer.until(() => receivedBodies(trainer, rollout_id).length === 1)
+        while (!watching.signal.aborted && (await storedRollouts(outboxDir)).length > 0)
+          await sleep(10)
+        return watching.signal.aborted ? never : 'over'
+      }
+      steps.push(await Promise.race([frozen, over().catch(async () => never)]))
+      watching.abort()
+      await child.end()
+      if (steps.at(-1) === 'over') break
+      // It compacts the folder, so the next one starts without steps.
+      await using next = await startApp({ outboxDir, trainer })
+      expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
+      await trainer.until(() => receivedBodies(trainer, rollout_id).length > 0)
+      await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
+      expect(await init(next, body)).toStrictEqual([202, { rollout_id, tools: [] }])
+      expect([[`ERROR ${restarted}`], ['COMPLETED']]).toContainEqual(
+        receivedBodies(trainer, rollout_id),
+      )
+    }
+    const accepting = ['open', 'write', 'datasync', 'sync']
+    const keepingAndNoting = ['write', 'datasync', 'write']
+    const forgetting = ['open', 'write', 'datasync', 'sync', 'write']
+    expect(steps).toStrictEqual([...accepting, ...keepingAndNoting, ...forgetting, 'over'])
+  },
+)
+
+it(
+  'gives each of 80 rollouts one end while the server is killed again and again',
+  { timeout, tags: 'slow' },
+  async () => {
+    const seed = Number(process.env['SEED'] ?? 20_261_122)
+    const random = randomNumbers(seed)
+    const outboxDir = await temporaryFolder()
+    await using trainer = await new FakeTrainer().start()
+    trainer.otherwise = () => [503, reset, {}, {}, {}, {}][random(6)] ?? {}
+    await using server = new KilledServer(async () => startChild(outboxDir))
+
+    const ids = Array.from({ length: 80 }, (_, index) => `r${index}`)
+    const waiting = ids.values()
+    const drive = async (): Promise<void> => {
+      for (const rollout_id of waiting) {
+        const body = trainer.initBody({ rollout_id })
+        const accepted = [202, { rollout_id, tools: [] }]
+        expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
+        await trainer.until(() => receivedBodies(trainer, rollout_id).length > 0)
+        // A repeated request gets the same answer.
+        expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
+      }
+    }
+    const work = Promise.all(Array.from({ length: 16 }, drive))
+    await server.killUntil(work, trainer, () => 20 + random(50))
+    const { url } = await server.process
+    await expect
+      .poll(async () => (await fetch(`${url}/health`)).json())
+      .toMatchObject({ undelivered: 0, active_rollouts: 0 })
+
+    const right = new Set([`ERROR ${restarted}`, 'COMPLETED'])
+    const ends = ids.map((id) => receivedBodies(trainer, id).join(' AND '))
+    const wrong = [...new Set(ends)].filter((end) => !right.has(end))
+    expect({ seed, wrong }).toStrictEqual({ seed, wrong: [] })
+    expect(new Set(ends)).toContain('COMPLETED')
+    expect(server.kills).toBeGreaterThan(1)
+  },
+)

@@ -1,8 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
-
 import { createApp, resolveSettings } from '@osmosis/agent-loop'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { answerOnce, loopOf } from './running-app.ts'
@@ -75,18 +72,13 @@ describe('settings', () => {
     )
   })
 
-  it('of the process come before a .env file, whatever the case of their names', () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'osmosis-settings-'))
-    vi.spyOn(process, 'cwd').mockReturnValue(folder)
+  it('of the process come before a .env file, whatever the case of their names', async () => {
+    const lines = 'OSMOSIS_ROLLOUT_CLIENT_MAX_RETRIES=5\nosmosis_rollout_client_max_connections=6\n'
+    vi.spyOn(process, 'cwd').mockReturnValue(await temporaryFolder({ '.env': lines }))
     onTestFinished(() => {
       vi.restoreAllMocks()
       vi.unstubAllEnvs()
-      rmSync(folder, { recursive: true })
     })
-    writeFileSync(
-      path.join(folder, '.env'),
-      'OSMOSIS_ROLLOUT_CLIENT_MAX_RETRIES=5\nosmosis_rollout_client_max_connections=6\n',
-    )
     vi.stubEnv('OSMOSIS_ROLLOUT_CLIENT_MAX_RETRIES', '4')
     expect(resolveSettings()).toStrictEqual({
       ...defaults,

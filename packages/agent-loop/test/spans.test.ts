@@ -3,7 +3,6 @@ import {
   createToolResult,
   executeToolCalls,
   getToolCallInfo,
-  mcpAgentLoop,
   type RolloutContext,
 } from '@osmosis/agent-loop'
 import { said } from '../../../test/kit/index.ts'
@@ -11,7 +10,7 @@ import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
 import { SpanStatusCode, trace } from '@opentelemetry/api'
 import { expect, it, vi } from 'vitest'
 
-import { McpServers, text } from './mcp-servers.ts'
+import { McpServers, startMcpApp, text } from './mcp-servers.ts'
 import { loopOf, startApp } from './running-app.ts'
 
 const toolCall = (id: string, name: string): object => ({
@@ -229,8 +228,7 @@ it('the tools of an MCP server have spans, and those of failed tools are failed'
     server.registerTool('look', {}, () => text('seen'))
     server.registerTool('break', {}, () => ({ ...text('secret reason'), isError: true }))
   })
-  const loop = mcpAgentLoop({ name: 'mcp', connect: servers.connect, maxConcurrentTools: 1 })
-  await using running = await startApp({ loop })
+  await using running = await startMcpApp(servers.connect, { maxConcurrentTools: 1 })
   const calls = ['look', 'break', 'none'].map((name) => toolCall(name, name))
   running.trainer.chatAnswers.push(said(null, calls))
   await running.init()

@@ -1,17 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { RolloutContext } from '@osmosis/agent-loop'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 
 import { loopOf, startApp } from './running-app.ts'
-
-function temporaryFolder(): string {
-  const folder = mkdtempSync(path.join(tmpdir(), 'osmosis-traces-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  return folder
-}
 
 /** The lines of each trace that one rollout with this id leaves, by file name. */
 async function tracesOf(
@@ -59,7 +53,7 @@ describe('the trace of a rollout', () => {
         ctx.logEvent('tools_executed', { key: 'trainer-key' })
         ctx.logEvent('rollout_complete')
       },
-      path.join(temporaryFolder(), 'made/on/demand'),
+      path.join(await temporaryFolder(), 'made/on/demand'),
     )
     expect(enabled).toBe(true)
     expect(files).toEqual({
@@ -84,7 +78,7 @@ describe('the trace of a rollout', () => {
           event: 'x',
           rollout_id: 'y',
         }),
-      temporaryFolder(),
+      await temporaryFolder(),
     )
     expect(files['r1.jsonl']).toEqual([
       {
@@ -103,7 +97,7 @@ describe('the trace of a rollout', () => {
   it.each(['../../escape', 'exp/1', '.', 'x'.repeat(256), 'ü'])(
     'of the rollout %j stays in its folder',
     async (rolloutId) => {
-      const outer = temporaryFolder()
+      const outer = await temporaryFolder()
       const { files } = await tracesOf(
         rolloutId,
         (ctx) => ctx.logEvent('e'),

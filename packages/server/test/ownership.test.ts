@@ -1,53 +1,17 @@
-import type { ServerResponse } from 'node:http'
-
 import { OwnershipLog } from '@osmosis/server/protocols'
 import {
   HttpPeer,
+  OwnershipCollector,
   post,
   recordingLogger,
   type LogLine,
-  type PeerRequest,
 } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { startServer, workflowOf } from './running-server.ts'
 
-interface Attribute {
-  readonly key: string
-  readonly value: { readonly stringValue?: string; readonly intValue?: string }
-}
-
-interface LogsBody {
-  readonly resourceLogs: readonly [
-    {
-      readonly resource: { readonly attributes: readonly Attribute[] }
-      readonly scopeLogs: readonly [
-        { readonly logRecords: readonly { body: unknown; attributes: readonly Attribute[] }[] },
-      ]
-    },
-  ]
-}
-
-class Collector extends HttpPeer {
-  readonly records: Record<string, string | undefined>[] = []
-  readonly paths = new Set<string>()
-  resource: unknown
-
-  protected override receive({ path, body }: PeerRequest, response: ServerResponse): void {
-    const [{ resource, scopeLogs }] = (body as unknown as LogsBody).resourceLogs
-    this.paths.add(path)
-    this.resource = resource
-    for (const { attributes } of scopeLogs[0].logRecords) {
-      const entries = attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue])
-      this.records.push(Object.fromEntries(entries) as Record<string, string>)
-    }
-    response.writeHead(200).end('{}')
-    this.wake()
-  }
-}
-
 it('a collector receives each state of each rollout, with the run that it belongs to', async () => {
-  await using collector = await new Collector().start()
+  await using collector = await new OwnershipCollector().start()
   const ownership = {
     endpoint: collector.url,
     serverId: 'pod-7',
@@ -80,7 +44,7 @@ it('a collector receives each state of each rollout, with the run that it belong
 })
 
 it('a cancelled rollout is reported as cancelled, and an unreachable collector causes one log line', async () => {
-  await using collector = await new Collector().start()
+  await using collector = await new OwnershipCollector().start()
   const ownership = { endpoint: collector.url, serverId: 'pod-7', serverName: 'host' }
   await using running = await startServer({
     ownership,
