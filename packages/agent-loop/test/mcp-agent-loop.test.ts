@@ -150,20 +150,6 @@ describe('the tools of an MCP server', () => {
       },
     })
   })
-
-  it('are refused when two have the same name', async () => {
-    const same = { name: 'same', description: 'x', inputSchema: { type: 'object' as const } }
-    const servers = new McpServers(({ server }) => {
-      server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [same, same] }))
-    })
-    expect(await offered(servers)).toStrictEqual({
-      status: 500,
-      body: {
-        detail:
-          "[DUPLICATE_FUNCTION_NAME] tools[1].function.name: Another tool has the name 'same', so a call would be ambiguous",
-      },
-    })
-  })
 })
 
 describe('a call of an MCP tool', () => {
@@ -261,22 +247,6 @@ describe('a call of an MCP tool', () => {
     expect(await readAfter(servers, [toolCall('c', 'f')])).toStrictEqual([
       toolMessage('c', `Error: MCP error ${code}: too busy`),
     ])
-  })
-
-  it('runs concurrently with the others of its answer, and the results are in their order', async () => {
-    const gates = ['a', 'b', 'c'].map((id) => [id, Promise.withResolvers<void>()] as const)
-    const servers = new McpServers((server) => {
-      server.registerTool('f', { inputSchema: { id: z.string() } }, async ({ id }) => {
-        new Map(gates).get(id)?.resolve()
-        // Each waits for all the others.
-        for (const [, { promise }] of gates) await promise
-        return text(`done ${id}`)
-      })
-    })
-    const calls = gates.map(([id]) => toolCall(id, 'f', `{"id": "${id}"}`))
-    expect(await readAfter(servers, calls)).toStrictEqual(
-      gates.map(([id]) => toolMessage(id, `done ${id}`)),
-    )
   })
 
   it('waits when the maximum number of concurrent calls is reached', async () => {
