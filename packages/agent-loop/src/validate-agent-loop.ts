@@ -1,9 +1,9 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { codeLine, UserCode } from '@osmosis/server/execution'
+import { isJsonObject } from '@osmosis/server/protocols'
 import type { FunctionTool } from '@osmosis/protocol/wire'
 
 import type { RolloutAgentLoop, RolloutRequest } from './rollout-agent-loop.ts'
-import { isRecord } from './chat/message-fields.ts'
 import { toFunctionTool, type ToolInput } from './tools/function-tool.ts'
 
 /** A problem of an agent loop (`error`), or a likely one (`warning`). */
@@ -152,7 +152,7 @@ function checkTools(returned: unknown): LoadedTools {
 }
 
 function* problemsOf(tool: unknown, field: string): Generator<ValidationIssue> {
-  if (!isRecord(tool)) {
+  if (!isJsonObject(tool)) {
     yield problem('INVALID_TOOL_TYPE', field, `Tool must be an object, got ${typeName(tool)}`)
     return
   }
@@ -167,7 +167,7 @@ function* problemsOf(tool: unknown, field: string): Generator<ValidationIssue> {
   const declared = tool['function']
   if (declared === undefined) {
     yield problem('MISSING_FUNCTION', field, `Tool must have a 'function' field`)
-  } else if (!isRecord(declared)) {
+  } else if (!isJsonObject(declared)) {
     yield problem('INVALID_FUNCTION_TYPE', `${field}.function`, `'function' must be an object`)
   } else {
     yield* functionProblems(declared, `${field}.function`)
@@ -192,13 +192,13 @@ function* functionProblems(
     yield problem('INVALID_FUNCTION_DESCRIPTION', `${field}.description`, message)
   }
   if (parameters === undefined || parameters === null) return
-  if (!isRecord(parameters) && typeof parameters !== 'function') {
+  if (!isJsonObject(parameters) && typeof parameters !== 'function') {
     yield problem(
       'INVALID_PARAMETERS_TYPE',
       `${field}.parameters`,
       `'parameters' must be an object`,
     )
-  } else if (isRecord(parameters) && !('~standard' in parameters)) {
+  } else if (isJsonObject(parameters) && !('~standard' in parameters)) {
     const { type = 'object' } = parameters
     if (type === 'object') return
     const message = `'parameters.type' should be 'object'`

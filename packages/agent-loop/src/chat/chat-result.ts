@@ -1,8 +1,9 @@
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 import { parseJson } from '@osmosis/core/http'
+import { isJsonObject } from '@osmosis/server/protocols'
 
 import { OsmosisValidationError } from '../rollout-errors.ts'
-import { fieldsOf, isRecord } from './message-fields.ts'
+import { fieldsOf } from './message-fields.ts'
 
 /** Tokens of one call; counts that the trainer did not report are missing. */
 export interface ChatResultUsage {
@@ -76,7 +77,7 @@ export function readAnswer(text: string): ChatAnswer {
 /** The first choice's message in a parsed answer. */
 export function messageIn(answer: unknown): AssistantMessage | undefined {
   const { message } = choiceIn(answer)
-  return isRecord(message) ? (message as AssistantMessage) : undefined
+  return isJsonObject(message) ? (message as AssistantMessage) : undefined
 }
 
 function choiceIn(answer: unknown): Readonly<Record<string, unknown>> {

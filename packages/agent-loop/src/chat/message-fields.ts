@@ -1,3 +1,5 @@
+import { isJsonObject } from '@osmosis/server/protocols'
+
 /**
  * The text of the last assistant message: empty when it only calls tools, null when there is no
  * assistant message. For rewards and logs.
@@ -12,9 +14,5 @@ export function getLastAssistantContent(
 
 /** The fields of an object; none of any other value. */
 export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
-  return isRecord(value) ? value : {}
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isJsonObject(value) ? value : {}
 }

@@ -1,6 +1,7 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { isJsonObject } from '@osmosis/server/protocols'
 
-import { fieldsOf, isRecord } from '../chat/message-fields.ts'
+import { fieldsOf } from '../chat/message-fields.ts'
 
 /** A tool call of the policy. */
 export interface ToolCallInfo {
@@ -47,7 +48,7 @@ export function namesOfCall(toolCall: unknown): Pick<ToolCallInfo, 'toolCallId' 
 export function parseToolArguments(written: unknown): Record<string, unknown> {
   if (written === undefined || (typeof written === 'string' && written.trim() === '')) return {}
   if (typeof written !== 'string') {
-    if (isRecord(written)) return written
+    if (isJsonObject(written)) return written
     // These are the messages of the Python SDK, because policies are trained on them.
     throw new ToolArgumentError(`Expected str or dict arguments, got ${pythonTypeName(written)}`)
   }
@@ -57,7 +58,7 @@ export function parseToolArguments(written: unknown): Record<string, unknown> {
   } catch (error) {
     throw new ToolArgumentError(`Invalid JSON arguments: ${errorMessage(error)}`, { cause: error })
   }
-  if (isRecord(parsed)) return parsed
+  if (isJsonObject(parsed)) return parsed
   throw new ToolArgumentError(`Expected dict from JSON, got ${pythonTypeName(parsed)}`)
 }
 
