@@ -61,7 +61,6 @@ export {
   getToolCallInfo,
   parseToolArguments,
   type ToolCallInfo,
-  type FailedToolCall,
   ToolArgumentError,
   ToolExecutionError,
 } from './tools/tool-call-info.ts'

@@ -290,6 +290,19 @@ describe('a model call that fails', () => {
     expect(trainer.chats).toHaveLength(2)
   })
 
+  it('is not made again when the time limit comes in the middle of its answer', async () => {
+    const half: LoopTrainerAnswer = (response) => {
+      response.writeHead(200, { 'content-length': '100' }).write('{')
+    }
+    const { outcome, trainer } = await ask(
+      [half],
+      {},
+      { settings: { client: { timeoutSeconds: 1 } } },
+    )
+    expect(outcome).toMatchObject({ name: 'OsmosisTimeoutError', code: 'timeout' })
+    expect(trainer.chats).toHaveLength(1)
+  })
+
   it('reports the answer of the trainer and what to do', async () => {
     const { outcome } = await ask([
       (response) => void response.writeHead(401).end('{"detail":"Who?"}'),

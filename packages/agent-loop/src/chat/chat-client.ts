@@ -121,33 +121,36 @@ export class ChatClient {
     const started = performance.now()
     let sentAt = started
     let attempts = 0
+    let hasBegun = false
     let answer: ChatAnswer | undefined
     let latencyMs: number | undefined
     let failure: unknown
     try {
       this.#conversation = conversation
-      const read = await retryRequest(
+      const text = await retryRequest(
         async () => {
           attempts += 1
           sentAt = performance.now()
-          return this.#attempt(request)
+          return this.#answerTo(request, () => (hasBegun = true))
         },
         {
           retries: settings.maxRetries,
           minDelayMs: settings.retryBaseDelaySeconds * 1000,
           maxDelayMs: settings.retryMaxDelaySeconds * 1000,
           signal,
+          // A retry after the answer has begun would get a second answer.
           isRetryable: (error) =>
-            error instanceof OsmosisTimeoutError || this.#transport.isTransient(error),
+            !hasBegun &&
+            (error instanceof OsmosisTimeoutError || this.#transport.isTransient(error)),
         },
       )
       const answered = performance.now()
-      const text = read()
-      answer = readAnswer(text)
-      latencyMs = answered - sentAt
-      const written = texts.remember(answer.result.message, text)
+      const read = readAnswer(text)
+      const written = texts.remember(read.result.message, text)
       this.#conversation = conversation === '' ? written : `${conversation},${written}`
-      return answer.result
+      answer = read
+      latencyMs = answered - sentAt
+      return read.result
     } catch (error) {
       failure = toChatError(error)
       throw failure
@@ -166,40 +169,27 @@ export class ChatClient {
     }
   }
 
-  /**
-   * Sends the request once. Rejects only before an answer has started: a retry after that would get a
-   * second answer, so later errors are thrown by the returned function.
-   */
-  async #attempt(request: HttpRequest): Promise<() => string> {
+  /** Sends the request once. */
+  async #answerTo(request: HttpRequest, onBegin: () => void): Promise<string> {
     const { timeoutSeconds } = this.#route.settings
-    const limit = {
-      limitMs: timeoutSeconds * 1000,
-      outer: request.signal,
-      late: () =>
-        new OsmosisTimeoutError(
-          `The trainer at ${this.#url} gave no complete answer in ${timeoutSeconds} s.`,
-        ),
-    }
+    const late = (): Error =>
+      new OsmosisTimeoutError(
+        `The trainer at ${this.#url} gave no complete answer in ${timeoutSeconds} s.`,
+      )
+    const limit = { limitMs: timeoutSeconds * 1000, outer: request.signal, late }
     return withTimeLimit(limit, async (signal) => {
       const { body } = await this.#transport.post(this.#url, { ...request, signal })
+      onBegin()
       try {
-        const text = await boundedText(body, Number.POSITIVE_INFINITY)
-        return () => text ?? ''
-      } catch (error) {
-        const failure: unknown = signal.aborted ? signal.reason : brokenOff(error)
-        return () => {
-          throw failure
-        }
+        return (await boundedText(body, Number.POSITIVE_INFINITY)) ?? ''
+      } catch (cause) {
+        throw new OsmosisTransportError(
+          `The connection closed during the trainer's answer to a model call: ${errorMessage(cause)}`,
+          { cause },
+        )
       }
     })
   }
-}
-
-function brokenOff(cause: unknown): OsmosisTransportError {
-  return new OsmosisTransportError(
-    `The connection closed during the trainer's answer to a model call: ${errorMessage(cause)}`,
-    { cause },
-  )
 }
 
 /** Converts a failed model call to an error of this package. The error that ended the rollout is not converted. */

@@ -69,21 +69,18 @@ function pythonTypeName(value: unknown): string {
   return { string: 'str', boolean: 'bool' }[typeof value as string] ?? typeof value
 }
 
-/** The tool call of an error. */
-export interface FailedToolCall {
+/** A tool call could not be executed. Code `tool_failed`. */
+export class ToolExecutionError extends OsmosisError {
+  override readonly name: string = 'ToolExecutionError'
   /** Id of the call; `unknown` when the policy sent none. */
   readonly toolCallId: string
   /** Name of the function; empty when the policy sent none. */
   readonly toolName: string
-}
 
-/** A tool call could not be executed. Code `tool_failed`. */
-export class ToolExecutionError extends OsmosisError {
-  override readonly name: string = 'ToolExecutionError'
-  readonly toolCallId: string
-  readonly toolName: string
-
-  constructor(message: string, call: Partial<FailedToolCall> & { cause?: unknown } = {}) {
+  constructor(
+    message: string,
+    call: { toolCallId?: string; toolName?: string; cause?: unknown } = {},
+  ) {
     super('tool_failed', message, 'cause' in call ? { cause: call.cause } : {})
     this.toolCallId = call.toolCallId ?? ''
     this.toolName = call.toolName ?? ''
