@@ -107,12 +107,13 @@ export class ResponseBody implements AsyncIterable<Uint8Array> {
   /**
    * Ignores the rest, and closes the connection unless the answer is complete.
    *
-   * @param reason - what a pending `next` rejects with
+   * @param why - what a pending `next` rejects with
    */
-  destroy(reason: Error = new Error('its reader stopped')): void {
+  destroy(why?: Error): void {
     this.#ignored = true
     this.#pieces = []
     if (this.#end !== undefined) return
+    const reason = why ?? new Error('its reader stopped')
     this.end(reason)
     this.#source.abort(reason)
   }
