@@ -1,7 +1,7 @@
 import type { LeaseOutcome, LeaseSettings } from '@osmosis/server/protocols'
 
 import type { RolloutRecords } from './rollout-records.ts'
-import { toScript } from './script-library.ts'
+import { luaScript } from './script-library.ts'
 
 // All results that are stored for their callers: when each expires, its size, and the sum of the sizes.
 const shared = `
@@ -20,7 +20,7 @@ end
 
 const scripts = {
   /** Stores the outcome of a lease, which the first caller decides. */
-  publish: toScript(`${shared}
+  publish: luaScript('leaseAfter', 'changed')`${shared}
     local blob, retention_ms = ARGV[3], ARGV[4]
     if redis.call('EXISTS', record) == 0 then return 0 end
     if not leaseAfter('decide') then return 0 end
@@ -32,27 +32,27 @@ const scripts = {
     -- Without servers no process removes expired results, so the keys expire with the last one.
     for _, key in ipairs({ retained, sizes, total }) do redis.call('PEXPIRE', key, retention_ms) end
     changed()
-    return 1`),
+    return 1`,
 
   /** Stores the status that the holder received last. */
-  answered: toScript(`
-    if redis.call('EXISTS', record) == 1 then set('answered', ARGV[3]) end`),
+  answered: luaScript()`
+    if redis.call('EXISTS', record) == 1 then set('answered', ARGV[3]) end`,
 
   /** Renews a lease, because its holder requested the result. */
-  renew: toScript(`
+  renew: luaScript()`
     if redis.call('EXISTS', record) == 0 then return false end
     local lease_ms, at = get('lease_ms'), now()
     if not lease_ms then return false end
     set('heard_at', at)
     if not get('ended_at') then redis.call('ZADD', prefix .. ':leases', at + lease_ms, id) end
-    return at + lease_ms`),
+    return at + lease_ms`,
 
-  fetched: toScript(`
+  fetched: luaScript('leaseAfter')`
     if leaseAfter('fetch') then set('fetched_at', now()) end
-    return get('fetched_at')`),
+    return get('fetched_at')`,
 
   /** Whether there is room for another leased rollout. If necessary, deletes results that were fetched. */
-  makeRoom: toScript(`${shared}
+  makeRoom: luaScript()`${shared}
     local most, most_bytes, lease_ms = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
     local function hasRoom()
       local count = redis.call('ZCARD', prefix .. ':leases') + redis.call('ZCARD', retained)
@@ -69,11 +69,11 @@ const scripts = {
         if hasRoom() then return 1 end
       end
     end
-    return 0`),
+    return 0`,
 
-  count: toScript(`${shared}
+  count: luaScript()`${shared}
     forgetExpired()
-    return { redis.call('ZCARD', retained), redis.call('GET', total) or '0' }`),
+    return { redis.call('ZCARD', retained), redis.call('GET', total) or '0' }`,
 }
 
 /** The leases of a queue and the results that are stored for their callers. */

@@ -1,8 +1,8 @@
-import { toScript } from './script-library.ts'
+import { luaScript } from './script-library.ts'
 
 /** Acceptance and delivery of a rollout. */
 export const deliveryScripts = {
-  accept: toScript(`
+  accept: luaScript('enter')`
     local kind, digest, answer, code, may_grade, limit_ms, most_queued, keep_ms = unpack(ARGV, 3, 10)
     local lease_ms, token, server, deliver_ms, request, delivery = unpack(ARGV, 11, 16)
     read('status', 'digest', 'answer', 'token_digest')
@@ -34,25 +34,25 @@ export const deliveryScripts = {
     end
     enter('queued')
     redis.call('ZADD', prefix .. ':jobless', admitted + keep_ms, id)
-    return { 'new', answer }`),
+    return { 'new', answer }`,
 
   /** The record has a job, so it is stored until the rollout has ended. */
-  hasJob: toScript(`
+  hasJob: luaScript()`
     if redis.call('EXISTS', record) == 0 then return 0 end
     set('job', 1)
-    return redis.call('ZREM', prefix .. ':jobless', id)`),
+    return redis.call('ZREM', prefix .. ':jobless', id)`,
 
   /** Deletes a record without a job, whose acceptance was never answered because the server exited. */
-  abandon: toScript(`
+  abandon: luaScript()`
     redis.call('ZREM', prefix .. ':jobless', id)
     -- Taken by a worker, or ended without one.
     if get('job') or get('status') ~= 'queued' then return 0 end
     for _, list in ipairs({ ':queued', ':deadlines', ':leases' }) do
       redis.call('ZREM', prefix .. list, id)
     end
-    return redis.call('DEL', record)`),
+    return redis.call('DEL', record)`,
 
-  allowGrading: toScript(`
+  allowGrading: luaScript('changed', 'noteDelivered', 'notifyWorker')`
     local how, report = ARGV[3], ARGV[4]
     read('status', 'worker', 'run')
     local status = get('status')
@@ -62,36 +62,36 @@ export const deliveryScripts = {
     if not listed[status] then return 1 end
     set('may_grade', 1, 'at:allowed', now())
     notifyWorker('grade')
-    return 0`),
+    return 0`,
 
-  storeCallback: toScript(`
+  storeCallback: luaScript()`
     local kind, body = ARGV[3], ARGV[4]
     read('status', 'delivered:' .. kind)
     if not get('status') or get('delivered:' .. kind) then return false end
     -- Bodies are long, and the caller has this one.
     if redis.call('HSETNX', record, 'callback:' .. kind, body) == 1 then return 1 end
-    return get('callback:' .. kind)`),
+    return get('callback:' .. kind)`,
 
-  noteDelivered: toScript(`
+  noteDelivered: luaScript('changed', 'noteDelivered')`
     if redis.call('EXISTS', record) == 0 then return 0 end
     noteDelivered(ARGV[3], ARGV[4])
-    return 1`),
+    return 1`,
 
   /** Replaces the error message in the status of a rollout. */
-  rewordError: toScript(`
-    if get('error') then set('error', ARGV[3]) end`),
+  rewordError: luaScript()`
+    if get('error') then set('error', ARGV[3]) end`,
 
   /** A callback is still pending. */
-  deliverLater: toScript(`
-    if redis.call('EXISTS', record) == 1 then awaitDelivery(true) end`),
+  deliverLater: luaScript('awaitDelivery')`
+    if redis.call('EXISTS', record) == 1 then awaitDelivery(true) end`,
 
   /** A server is delivering these, so no other server is notified. */
-  postpone: toScript(`
+  postpone: luaScript()`
     local due = now() + ARGV[3]
-    for n = 4, #ARGV do redis.call('ZADD', prefix .. ':undelivered', 'XX', due, ARGV[n]) end`),
+    for n = 4, #ARGV do redis.call('ZADD', prefix .. ':undelivered', 'XX', due, ARGV[n]) end`,
 
   /** Everything is delivered: only the fields for repeated requests and the status stay. */
-  finish: toScript(`
+  finish: luaScript('changed', 'noteDelivered')`
     local keep_ms, kind, how = ARGV[3], ARGV[4], ARGV[5]
     read('status', 'job', 'lease_ms', 'limit')
     if not get('status') then return 0 end
@@ -104,12 +104,12 @@ export const deliveryScripts = {
       'cancel', 'token', 'limit', 'began', 'asked', 'downed', 'report', 'server',
       'deliver_ms')
     for _, list in ipairs(lists) do redis.call('ZREM', prefix .. list, id) end
-    return redis.call('PEXPIRE', record, keep_ms)`),
+    return redis.call('PEXPIRE', record, keep_ms)`,
 }
 
 /** Steps of an execution. Each is refused to an abandoned execution. */
 export const runScripts = {
-  take: toScript(`
+  take: luaScript('stateAfter', 'afterLoss', 'enter', 'changed')`
     local worker, token, code, settled_ms, knows, grace_ms = unpack(ARGV, 3, 8)
     read('status', 'job', 'run', 'code', 'admitted_at', 'request', 'may_grade', 'limit')
     local status = get('status')
@@ -160,36 +160,36 @@ export const runScripts = {
     local limit = get('limit')
     if limit then redis.call('ZADD', prefix .. ':deadlines', limit + grace_ms, id) end
     changed()
-    return given()`),
+    return given()`,
 
   /** User code is about to run. */
-  begin: toScript(`
+  begin: luaScript('stateAfter', 'enter', 'changed')`
     local run = ARGV[3]
     read('run', 'status', 'admitted_at')
     local to = stateAfter('code_started', run)
     if not to then return 0 end
     enter(to, 'began', run)
     changed()
-    return 1`),
+    return 1`,
 
   /** The mark: the first model call may be sent. */
-  mark: toScript(`
+  mark: luaScript('stateAfter')`
     read('run', 'cancel', 'status', 'asked')
     local run, started = ARGV[3], ARGV[4]
     if not stateAfter('policy_called', run) then return 0 end
     if get('asked') ~= run then redis.call('HINCRBY', record, 'calls', started) end
     set('asked', run)
-    return 1`),
+    return 1`,
 
   /** Counts model calls of several executions. */
-  count: toScript(`
+  count: luaScript()`
     for n = 3, #ARGV, 3 do
       local one, run, calls = prefix .. ':rollout:' .. ARGV[n], ARGV[n + 1], ARGV[n + 2]
       if redis.call('HGET', one, 'run') == run then redis.call('HINCRBY', one, 'calls', calls) end
-    end`),
+    end`,
 
   /** The outcome of a phase, from the current execution, or from the process that abandons it. */
-  settle: toScript(`
+  settle: luaScript('stateAfter', 'enter', 'changed', 'awaitDelivery', 'notifyWorker')`
     local run, event, outcome, samples, reward, message, gives_up = unpack(ARGV, 3, 9)
     local phase = event:match('^%a+')
     local waits, calls = ARGV[10] == '1', ARGV[11]
@@ -228,23 +228,30 @@ export const runScripts = {
       notifyWorker()
     end
     changed()
-    return listeners == 0 and 'unclaimed' or 'stored'`),
+    return listeners == 0 and 'unclaimed' or 'stored'`,
 
   /** The worker exits before the rollout has ended, so its lock need not expire first. */
-  leave: toScript(`
+  leave: luaScript()`
     if tonumber(get('run')) ~= tonumber(ARGV[3]) then return 0 end
     set('worker', '-', 'began', 0)
-    return 1`),
+    return 1`,
 
   /** The partial samples of a workflow that failed. */
-  partial: toScript(`
+  partial: luaScript('changed', 'awaitDelivery')`
     if get('settled:workflow') ~= ARGV[3] or not get('request') then return 'stale' end
     set('partial', ARGV[4])
     changed()
-    return awaitDelivery() == 0 and 'unclaimed' or 'stored'`),
+    return awaitDelivery() == 0 and 'unclaimed' or 'stored'`,
 
   /** Ends a rollout that no worker has, or notifies its worker to end it. */
-  cancel: toScript(`
+  cancel: luaScript(
+    'stateAfter',
+    'cancelDispositions',
+    'enter',
+    'changed',
+    'awaitDelivery',
+    'notifyWorker',
+  )`
     local reason, outcome, message, event = unpack(ARGV, 3, 6)
     local disposition = cancelDispositions[get('status') or 'success']
     -- A repeated cancel of a lease gets the same answer.
@@ -260,5 +267,5 @@ export const runScripts = {
     redis.call('ZREM', prefix .. ':deadlines', id)
     enter(stateAfter(event))
     changed()
-    return { disposition, awaitDelivery() == 0 and 'unclaimed' or 'ended' }`),
+    return { disposition, awaitDelivery() == 0 and 'unclaimed' or 'ended' }`,
 }

@@ -20,41 +20,36 @@ export type RecordScript = string
 export const undeliveredMs = 15_000
 
 // Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
-const shared = {
-  known: `
+const everyScript = `
+    local record, prefix, id = KEYS[1], ARGV[1], ARGV[2]
     -- Fields that were read before, because calling Redis from a script is slow.
-    local known = {}`,
-  read: `
+    local known = {}
     local function read(...)
       local values = redis.call('HMGET', record, ...)
       for n, field in ipairs({ ... }) do known[field] = values[n] end
-    end`,
-  get: `
+    end
     local function get(field)
       if known[field] == nil then known[field] = redis.call('HGET', record, field) end
       return known[field]
-    end`,
-  set: `
+    end
     local function set(...)
       redis.call('HSET', record, ...)
       local written = { ... }
       for n = 1, #written, 2 do known[written[n]] = nil end
-    end`,
-  now: `
+    end
     local function now()
       local time = redis.call('TIME')
       return time[1] * 1000 + math.floor(time[2] / 1000)
-    end`,
-  transitions: `local transitions = ${luaTable(transitions)}`,
-  lossRules: `local lossRules = ${luaTable(lossRules)}`,
-  leaseSteps: `local leaseSteps = ${luaTable(leaseSteps)}`,
-  cancelDispositions: `local cancelDispositions = ${luaTable(cancelDispositions)}`,
-  listed: `
+    end
     -- States with a list of their rollouts: all except the final ones.
     local listed = ${luaTable(
       Object.fromEntries(lifecycleStates.filter((one) => !isEnded(one)).map((one) => [one, true])),
-    )}`,
+    )}`
+
+/** What a script names to use it. A part that uses another one is named after it. */
+const parts = {
   stateAfter: `
+    local transitions = ${luaTable(transitions)}
     -- Without the number of an execution the event is not fenced.
     local function stateAfter(event, execution)
       local transition = transitions[event]
@@ -64,16 +59,19 @@ const shared = {
       return to
     end`,
   afterLoss: `
+    local lossRules = ${luaTable(lossRules)}
     local function afterLoss(lost)
       for _, rule in ipairs(lossRules) do
         if (lost[rule.fact] or 0) >= rule.limit then return rule.reason end
       end
     end`,
   leaseAfter: `
+    local leaseSteps = ${luaTable(leaseSteps)}
     local function leaseAfter(step)
       local state = get('fetched_at') and 'fetched' or get('ended_at') and 'published' or 'open'
       return state == leaseSteps[step].from and leaseSteps[step].to
     end`,
+  cancelDispositions: `local cancelDispositions = ${luaTable(cancelDispositions)}`,
   enter: `
     -- Sets more fields with it.
     local function enter(status, ...)
@@ -115,16 +113,18 @@ const shared = {
     end`,
 }
 
-/** @param source - the script; the shared functions that it uses are put before it */
-export function toScript(source: string): RecordScript {
-  let text = source
-  // Each shared part only uses parts before it.
-  for (const [name, part] of Object.entries(shared).toReversed()) {
-    if (new RegExp(`\\b${name}\\b`).test(text)) text = `${part}\n${text}`
+/**
+ * One script: the text of the template, after the functions that every script has.
+ *
+ * @param uses - the parts that it uses besides
+ */
+export function luaScript(...uses: readonly (keyof typeof parts)[]) {
+  return (texts: TemplateStringsArray, ...values: readonly string[]): RecordScript => {
+    const source = String.raw({ raw: texts }, ...values)
+    const lines = [everyScript, ...uses.map((name) => parts[name]), source].join('\n').split('\n')
+    const trimmed = lines.map((line) => line.trim())
+    return trimmed.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
   }
-  const lines = `local record, prefix, id = KEYS[1], ARGV[1], ARGV[2]\n${text}`.split('\n')
-  const trimmed = lines.map((line) => line.trim())
-  return trimmed.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
 }
 
 /** A value of the lifecycle tables as Lua source. */
