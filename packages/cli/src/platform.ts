@@ -1,11 +1,13 @@
 import type { Command } from '@commander-js/extra-typings'
+import type { JsonObject, PlatformClient } from '@osmosis/platform'
 
 import { addLoginCommands } from './platform/auth.ts'
 import { addHostedDatasetCommands } from './platform/dataset.ts'
 import type { ProgramSettings } from './platform/platform-flags.ts'
 import { addHostedEvalCommands } from './platform/runs/hosted-evals.ts'
-import { addHostedTrainingCommands } from './platform/runs/hosted-trainings.ts'
 import { addSecretCommands } from './platform/secret.ts'
+import { addHostedRunCommands, unlessLoggedOut } from './platform/runs/hosted-runs.ts'
+import { runKinds, waitingStatuses, type FoundHostedRun } from './platform/runs/run-kinds.ts'
 
 /** Topics of the program that also have commands of the platform, by the spellings of its guides. */
 interface SharedTopics {
@@ -49,4 +51,39 @@ export function addPlatformCommands(
   return new Set<unknown>(
     added.filter((command) => !listed.has(command) && command.name() !== 'submit'),
   )
+}
+
+/** Adds the commands for training runs of the platform. */
+function addHostedTrainingCommands(train: Command, settings: ProgramSettings): void {
+  addHostedRunCommands(train, 'train', { settings, detailsOf })
+}
+
+const unfinishedStatuses: readonly string[] = [...waitingStatuses, 'running']
+
+async function detailsOf(
+  client: PlatformClient,
+  name: string,
+  run: FoundHostedRun,
+): Promise<JsonObject> {
+  return {
+    checkpoints: await checkpointsOf(client, name, run),
+    in_progress: run.status === 'running',
+  }
+}
+
+/** The checkpoints of a run that has ended. */
+async function checkpointsOf(
+  client: PlatformClient,
+  name: string,
+  { status }: FoundHostedRun,
+): Promise<readonly JsonObject[]> {
+  const { objectsOf } = await import('@osmosis/platform')
+  if (unfinishedStatuses.includes(status)) return []
+  try {
+    const answer = await client.request([runKinds.train.route, name, 'checkpoints'])
+    return objectsOf(answer['checkpoints'])
+  } catch (error) {
+    await unlessLoggedOut(error)
+    return []
+  }
 }

@@ -12,7 +12,11 @@ import {
   type BindToolsInput,
   type LangSmithParams,
 } from '@langchain/core/language_models/chat_models'
-import { assembleStructuredOutputPipeline } from '@langchain/core/language_models/structured_output'
+import {
+  assembleStructuredOutputPipeline,
+  createContentParser,
+  createFunctionCallingParser,
+} from '@langchain/core/language_models/structured_output'
 import type { AIMessageChunk, BaseMessage } from '@langchain/core/messages'
 import { ChatGenerationChunk, type ChatResult } from '@langchain/core/outputs'
 import { type Runnable, RunnableLambda } from '@langchain/core/runnables'
@@ -26,11 +30,12 @@ import {
   type RolloutContext,
 } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
+import { toJsonSchema } from '@langchain/core/utils/json_schema'
+import type { InteropZodType } from '@langchain/core/utils/types'
 
 import { toAIMessage, usageOf, toChunk, toLastChunk } from './answer-messages.ts'
 import { toChatMessages } from './chat-messages.ts'
 import { conversationRecord, recordOf } from './sample-record.ts'
-import { structuredOutput, type OutputSchema } from './structured-output.ts'
 import { logErrorsOf, toolFields, toWireTool } from './tool-fields.ts'
 
 definePolicyFaults({
@@ -318,4 +323,50 @@ function assertNotCached(params: object): void {
     'invalid_config',
     'OsmosisChatModel has no cache: an answer from a cache is not one of the policy. Leave `cache` out.',
   )
+}
+
+/** A schema of Zod or of another library, or a JSON schema. */
+type OutputSchema = InteropZodType<Record<string, unknown>> | Record<string, unknown>
+
+/** How a structured output is requested, and what reads it. */
+interface StructuredOutput {
+  /** Options of the call. */
+  readonly options: Readonly<Record<string, unknown>>
+  readonly parser: Runnable<never, Record<string, unknown>>
+}
+
+/** @throws OsmosisError with code `invalid_request` for an unknown method */
+function structuredOutput(
+  schema: OutputSchema,
+  { method = 'jsonSchema', name: givenName, strict }: StructuredOutputMethodOptions<boolean>,
+): StructuredOutput {
+  const parameters = toJsonSchema(schema as Parameters<typeof toJsonSchema>[0])
+  const { title, description } = parameters as { title?: unknown; description?: unknown }
+  const name = givenName ?? (typeof title === 'string' ? title : 'extract')
+  switch (method) {
+    case 'jsonSchema': {
+      const json_schema = { name, description, schema: parameters, strict }
+      return {
+        options: { response_format: { type: 'json_schema', json_schema } },
+        parser: createContentParser(schema),
+      }
+    }
+    case 'jsonMode':
+      return {
+        options: { response_format: { type: 'json_object' } },
+        parser: createContentParser(schema),
+      }
+    case 'functionCalling': {
+      const called = { name, description, parameters }
+      return {
+        options: { tools: [{ type: 'function', function: called }], tool_choice: name, strict },
+        parser: createFunctionCallingParser(schema, name),
+      }
+    }
+    default:
+      throw new OsmosisError(
+        'invalid_request',
+        `The method of withStructuredOutput must be jsonSchema, jsonMode or functionCalling, got ${JSON.stringify(method)}.`,
+      )
+  }
 }

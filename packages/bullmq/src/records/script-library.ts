@@ -14,7 +14,11 @@ import type { Redis } from 'ioredis'
 export type ScriptValue = string | number | Buffer
 
 /** One atomic step of a record, in Lua. */
-export type RecordScript = string
+export interface RecordScript {
+  readonly text: string
+  /** Its name in Redis once it was sent. */
+  readonly digest: string
+}
 
 /** How long an outcome may be pending before other servers are notified. Milliseconds. */
 export const undeliveredMs = 15_000
@@ -123,7 +127,8 @@ export function luaScript(...uses: readonly (keyof typeof parts)[]) {
     const source = String.raw({ raw: texts }, ...values)
     const lines = [everyScript, ...uses.map((name) => parts[name]), source].join('\n').split('\n')
     const trimmed = lines.map((line) => line.trim())
-    return trimmed.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
+    const text = trimmed.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
+    return { text, digest: hash('sha1', text) }
   }
 }
 
@@ -151,7 +156,7 @@ export class KnownScripts {
   async run(script: RecordScript, values: readonly ScriptValue[]): Promise<unknown> {
     if (this.#known.has(script)) {
       try {
-        return await this.#redis.callBuffer('EVALSHA', digestOf(script), ...values)
+        return await this.#redis.callBuffer('EVALSHA', script.digest, ...values)
       } catch (error) {
         // Redis was restarted, or an operator has flushed its scripts.
         if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
@@ -162,18 +167,8 @@ export class KnownScripts {
 
   /** Sends the script in full, so that it never needs a second message. */
   async runWhole(script: RecordScript, values: readonly ScriptValue[]): Promise<unknown> {
-    const reply = await this.#redis.callBuffer('EVAL', script, ...values)
+    const reply = await this.#redis.callBuffer('EVAL', script.text, ...values)
     this.#known.add(script)
     return reply
   }
-}
-
-const digests = new Map<RecordScript, string>()
-
-function digestOf(script: RecordScript): string {
-  const known = digests.get(script)
-  if (known !== undefined) return known
-  const digest = hash('sha1', script)
-  digests.set(script, digest)
-  return digest
 }

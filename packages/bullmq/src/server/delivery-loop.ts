@@ -1,4 +1,10 @@
-import { isEnded, type SamplesById } from '@osmosis/protocol'
+import {
+  isEnded,
+  type SamplesById,
+  type GradingOutcome,
+  type RolloutRequest,
+  type WorkflowOutcome,
+} from '@osmosis/protocol'
 import { inTrace } from '@osmosis/core/http'
 import {
   countModelCalls,
@@ -10,17 +16,14 @@ import {
   type LeaseSettings,
   type RolloutTrajectory,
   type ServerServices,
+  type PendingDelivery,
 } from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
-import type { DeliveryKind } from '../records/rollout-record.ts'
-import {
-  readPendingDelivery,
-  type QueuedPendingDelivery,
-  type StateTimes,
-} from './pending-delivery.ts'
+import type { DeliveryKind, RolloutRecord } from '../records/rollout-record.ts'
 import { QueuedCallbacks } from './queued-callbacks.ts'
+import type { QueuedDelivery } from './queue-admission.ts'
 
 /** The request of a rollout without documents. */
 const unwritten = { initialMessages: [], label: null, metadata: null }
@@ -223,4 +226,73 @@ function phaseSeconds(admittedAt: number, times: StateTimes): Record<string, num
     from === undefined ? [] : [[phase, Math.max(to - from, 0) / 1000] as const],
   )
   return Object.fromEntries(known)
+}
+
+const states = ['running', 'grading', 'allowed', 'success', 'failure', 'cancelled'] as const
+
+/** When a rollout entered each of its states; `allowed` is when its grading was allowed. Milliseconds. */
+type StateTimes = Readonly<Partial<Record<(typeof states)[number], number>>>
+
+/** A pending delivery, as read from a record. */
+interface QueuedPendingDelivery extends PendingDelivery {
+  readonly record: RolloutRecord
+  /** Undefined unless it was requested. */
+  readonly request: RolloutRequest | undefined
+  readonly delivery: QueuedDelivery
+  /** The body that acknowledged the completion, if it was delivered before. */
+  readonly report: string | undefined
+  readonly times: StateTimes
+}
+
+const small = ['delivery', 'workflow', 'report', ...states.map((state) => `at:${state}`)]
+const large = ['samples', 'partial', 'grading']
+
+/**
+ * Reads the pending delivery of a rollout in one step, with samples if it has ended. Undefined when nothing
+ * is pending.
+ *
+ * @param mayHaveEnded - a hint to read the large fields immediately
+ * @param withRequest - whether to read the request of an ended rollout as well
+ */
+async function readPendingDelivery(
+  records: RolloutRecords,
+  id: string,
+  mayHaveEnded: boolean,
+  withRequest: boolean,
+): Promise<QueuedPendingDelivery | undefined> {
+  const long = mayHaveEnded ? [...large, ...(withRequest ? ['request'] : [])] : []
+  const read = await records.readWith(id, [...small, ...long])
+  if (read === undefined) return undefined
+  const { record, more } = read
+  const delivery = more.open('delivery') as QueuedDelivery | undefined
+  if (delivery === undefined || !record.hasWorkflow) return undefined
+  const isWhole = isEnded(record.status)
+  if (isWhole && !mayHaveEnded) return readPendingDelivery(records, id, true, withRequest)
+  const stored = more.workflow(isWhole)
+  if (stored === undefined) return undefined
+  const { outcome: workflow, samples } = stored
+  return {
+    record,
+    request: more.open('request') as RolloutRequest | undefined,
+    delivery,
+    workflow,
+    samples,
+    grading: more.grading(samples) ?? ungraded(workflow, delivery),
+    report: more.open('report') as string | undefined,
+    times: Object.fromEntries(
+      states.flatMap((state) => {
+        const at = more.get(`at:${state}`)
+        return at === undefined ? [] : [[state, Number(at)] as const]
+      }),
+    ),
+  }
+}
+
+/** The failure of a workflow is also the outcome of its grading. */
+function ungraded(
+  { failure }: WorkflowOutcome,
+  { grade }: QueuedDelivery,
+): GradingOutcome | undefined {
+  if (failure === null || !grade) return undefined
+  return { status: 'failure', failure, samples: new Map() }
 }

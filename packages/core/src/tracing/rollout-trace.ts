@@ -1,10 +1,17 @@
-import { errorMessage } from '../errors.ts'
+import { errorMessage, isOsmosisError } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
 import type { RolloutSample } from '../rollout-sample.ts'
 import type { ChatCompletionRequest } from '../policy/chat-completion.ts'
 import { answerAttributes, requestAttributes, type EndedCall } from './call-attributes.ts'
-import { errorType, OpenSpan } from './open-span.ts'
-import { parentOf, traceApi, type Attributes, type TraceApi } from './trace-api.ts'
+import {
+  parentOf,
+  traceApi,
+  type Attributes,
+  type TraceApi,
+  attempt,
+  type Span,
+  type TraceContext,
+} from './trace-api.ts'
 
 /** The rollout of a trace. */
 export interface TracedRollout {
@@ -254,4 +261,83 @@ export interface ToolTrace {
 
 function evaluated(open: OpenSpan, by: string, attributes: Attributes): void {
   open.add('gen_ai.evaluation.result', { 'gen_ai.evaluation.name': by, ...attributes })
+}
+
+const kinds = { internal: 0, client: 2 } as const
+const errorStatus = 2
+/** Characters. */
+const maxTypeLength = 100
+
+/** What a span starts with. */
+interface SpanStart {
+  readonly name: string
+  /** Default: `internal`. */
+  readonly kind?: keyof typeof kinds
+  readonly attributes: Attributes
+}
+
+/** A span that has started, and the context of its children. Only `run` can throw. */
+class OpenSpan {
+  readonly #api: TraceApi
+  /** Undefined when the provider failed to start one; its children then belong to its parent. */
+  readonly #span: Span | undefined
+  readonly #context: TraceContext
+
+  constructor(api: TraceApi, parent: TraceContext, start: SpanStart) {
+    const { name, kind = 'internal', attributes } = start
+    const options = { kind: kinds[kind], attributes }
+    const span = attempt(api, () =>
+      api.trace.getTracer('@osmosis/core').startSpan(name, options, parent),
+    )
+    this.#api = api
+    this.#span = span
+    this.#context = span === undefined ? parent : api.trace.setSpan(parent, span)
+  }
+
+  /** Starts a child span. */
+  below(start: SpanStart): OpenSpan {
+    return new OpenSpan(this.#api, this.#context, start)
+  }
+
+  /** Makes this the span of everything `fn` starts. */
+  run<T>(fn: () => T): T {
+    return this.#api.context.with(this.#context, fn)
+  }
+
+  /** The headers that continue the trace below this span. */
+  headers(): Record<string, string> {
+    const headers: Record<string, string> = {}
+    attempt(this.#api, () => this.#api.propagation.inject(this.#context, headers))
+    return headers
+  }
+
+  set(attributes: Attributes): void {
+    attempt(this.#api, () => this.#span?.setAttributes(attributes))
+  }
+
+  add(event: string, attributes: Attributes): void {
+    attempt(this.#api, () => this.#span?.addEvent(event, attributes))
+  }
+
+  fail(type: string, message?: string): void {
+    const status = { code: errorStatus, ...(message === undefined ? {} : { message }) }
+    attempt(this.#api, () => this.#span?.setStatus(status))
+    this.set({ 'error.type': type })
+  }
+
+  end(): void {
+    attempt(this.#api, () => this.#span?.end())
+  }
+}
+
+/** The type of an error, of low cardinality. */
+function errorType(error: unknown): string {
+  try {
+    if (isOsmosisError(error)) return error.code
+    const name: unknown = error instanceof Error ? error.name : undefined
+    return typeof name === 'string' ? name.slice(0, maxTypeLength) : '_OTHER'
+  } catch {
+    // Getters of user code may throw.
+    return '_OTHER'
+  }
 }

@@ -1,13 +1,12 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
-import type { RunListing } from '../../src/wire.ts'
-import { percent } from '../format.ts'
+import type { RunListing, RunSummary } from '../../src/wire.ts'
+import { percent, margin, points } from '../format.ts'
 import { Trend } from '../parts/trend.tsx'
-import type { Go } from '../route.ts'
+import { type Go, hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
 import { RunLine } from './run-line.tsx'
-import { RunPlot } from './run-plot.tsx'
 import {
   groupRuns,
   isSummary,
@@ -264,5 +263,61 @@ function CommandToCopy({ text }: { text: string }): JSX.Element {
     <p class="command">
       <code>{command}</code> <CopyButton text={command} />
     </p>
+  )
+}
+
+const ticks = [0, 0.25, 0.5, 0.75, 1]
+
+/** The pass rates of runs with their 95 % intervals, one above the other on one axis. */
+function RunPlot({ runs }: { runs: readonly RunSummary[] }): JSX.Element {
+  return (
+    <section class="card run-plot" aria-label="Pass rates of the marked runs">
+      <h2>Pass rate of the marked runs, with 95 % intervals</h2>
+      {runs.map((run) => (
+        <PlotLine key={run.name} run={run} />
+      ))}
+      <div class="plot-line" aria-hidden="true">
+        <span />
+        <span class="axis">
+          {ticks.map((tick) => (
+            <span key={tick} style={{ left: `${100 * tick}%` }}>
+              {percent(tick, 0)}
+            </span>
+          ))}
+        </span>
+        <span />
+      </div>
+    </section>
+  )
+}
+
+/** The place of a share on the axis. */
+function at(share: number): string {
+  return `${100 * Math.min(1, Math.max(0, share))}%`
+}
+
+function PlotLine({ run }: { run: RunSummary }): JSX.Element {
+  const { name, model, passRate, passInterval } = run
+  const [low, high] = passInterval ?? [passRate ?? 0, passRate ?? 0]
+  return (
+    <div class="plot-line">
+      <a href={hrefOf({ page: 'run', run: name })} title={model}>
+        {name}
+      </a>
+      <span class="range">
+        {passRate !== null && (
+          <>
+            <i style={{ left: at(low), right: `calc(100% - ${at(high)})` }} />
+            <b style={{ left: at(passRate) }} />
+          </>
+        )}
+      </span>
+      <span class="value">
+        {percent(passRate)}{' '}
+        <span class="dim">
+          {passRate !== null && passInterval !== null && margin(passRate, passInterval, points)}
+        </span>
+      </span>
+    </div>
   )
 }
