@@ -3,10 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   FakeTrainer,
   hang,
-  KilledServer,
   post,
-  randomNumbers,
-  reset,
   startServerProcess,
   storedRollouts,
   temporaryFolder,
@@ -116,44 +113,5 @@ it(
     const keepingAndNoting = ['write', 'datasync', 'write']
     const forgetting = ['open', 'write', 'datasync', 'sync', 'write']
     expect(steps).toStrictEqual([...accepting, ...keepingAndNoting, ...forgetting, 'over'])
-  },
-)
-
-it(
-  'gives each of 80 rollouts one end while the server is killed again and again',
-  { timeout, tags: 'slow' },
-  async () => {
-    const seed = Number(process.env['SEED'] ?? 20_261_122)
-    const random = randomNumbers(seed)
-    const outboxDir = await temporaryFolder()
-    await using trainer = await new FakeTrainer().start()
-    trainer.otherwise = () => [503, reset, {}, {}, {}, {}][random(6)] ?? {}
-    await using server = new KilledServer(async () => startChild(outboxDir))
-
-    const ids = Array.from({ length: 80 }, (_, index) => `r${index}`)
-    const waiting = ids.values()
-    const drive = async (): Promise<void> => {
-      for (const rollout_id of waiting) {
-        const body = trainer.initBody({ rollout_id })
-        const accepted = [202, { rollout_id, tools: [] }]
-        expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
-        await trainer.until(() => receivedBodies(trainer, rollout_id).length > 0)
-        // A repeated request gets the same answer.
-        expect(await server.persist(async (to) => init(to, body))).toStrictEqual(accepted)
-      }
-    }
-    const work = Promise.all(Array.from({ length: 16 }, drive))
-    await server.killUntil(work, trainer, () => 20 + random(50))
-    const { url } = await server.process
-    await expect
-      .poll(async () => (await fetch(`${url}/health`)).json())
-      .toMatchObject({ undelivered: 0, active_rollouts: 0 })
-
-    const right = new Set([`ERROR ${restarted}`, 'COMPLETED'])
-    const ends = ids.map((id) => receivedBodies(trainer, id).join(' AND '))
-    const wrong = [...new Set(ends)].filter((end) => !right.has(end))
-    expect({ seed, wrong }).toStrictEqual({ seed, wrong: [] })
-    expect(new Set(ends)).toContain('COMPLETED')
-    expect(server.kills).toBeGreaterThan(1)
   },
 )
