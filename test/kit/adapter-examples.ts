@@ -57,7 +57,7 @@ export function showExamples(testUrl: string, shown: readonly (readonly [string,
 }
 
 /** What the policy answers to the program that the migration guides migrate: a calculator that multiplies 12 by 34. */
-export const calculatorAnswers = [
+const calculatorAnswers = [
   { toolCalls: [{ id: 'call-1', name: 'multiply', arguments: '{"a": 12.0,"b":34}' }] },
   '12 times 34 is 408.',
 ] satisfies Reply[]

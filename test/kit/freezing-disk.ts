@@ -1,18 +1,14 @@
-// Loaded first into server processes of tests: a disk that freezes at a given step, or is full.
+// Loaded first into server processes of tests: a disk that freezes at a given step.
 // A test that kills the process while the disk is frozen has killed it at exactly that step.
 import fs, { type FileHandle } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 
 /** Steps until the disk freezes. */
 let stepsLeft = Number.POSITIVE_INFINITY
-let full = false
 const never = new Promise<never>(() => undefined)
 
-process.on('message', (message: number | 'full') => {
-  if (message === 'full') {
-    full = true
-    process.send?.(message)
-  } else stepsLeft = message
+process.on('message', (steps: number) => {
+  stepsLeft = steps
 })
 // Without listeners a channel keeps no process alive.
 process.channel?.unref()
@@ -22,10 +18,6 @@ async function step<T>(
   act: () => Promise<T>,
   half?: () => Promise<unknown>,
 ): Promise<T> {
-  if (full && name === 'write') {
-    await half?.()
-    throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
-  }
   if (stepsLeft > 0) {
     stepsLeft -= 1
     return act()

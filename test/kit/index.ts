@@ -12,7 +12,6 @@ export {
 } from './adapter-rollouts.ts'
 export { addressForms, type AddressForm } from './address-forms.ts'
 export {
-  calculatorAnswers,
   calculatorRequest,
   isNewestVersion,
   printedBy,
@@ -30,7 +29,7 @@ export { post, statusAndBody } from './http-calls.ts'
 export { HttpPeer, OwnershipCollector, type PeerRequest } from './http-peer.ts'
 export { journalEvents, journalLine } from './journal-lines.ts'
 export { storedRollouts } from './stored-rollouts.ts'
-export { KilledServer, randomNumbers, type RandomNumbers } from './killed-server.ts'
+export { randomNumbers } from './random-numbers.ts'
 export { LeaseClient, LeaseHandle, type AcceptedLease, type PolledResult } from './lease-client.ts'
 export { LossyProxy } from './lossy-proxy.ts'
 export {

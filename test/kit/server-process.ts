@@ -22,8 +22,6 @@ export interface TestServerProcess extends AsyncDisposable {
    * removing). Resolves with the step that was then not executed, or only in part.
    */
   freezeDisk(steps: number): Promise<string>
-  /** Fills its disk: from now on only a part of each write succeeds. */
-  fillDisk(): Promise<void>
 }
 
 /**
@@ -72,11 +70,6 @@ export async function startServerProcess(
       child.send(steps)
       const [step] = (await frozen) as [string]
       return step
-    },
-    async fillDisk() {
-      const filled = once(child, 'message')
-      child.send('full')
-      await filled
     },
     [Symbol.asyncDispose]: end,
   }

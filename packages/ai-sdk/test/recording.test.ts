@@ -10,53 +10,6 @@ import { callOfAdd as call, rolesOf, toolOutputs, tools } from './rollout.ts'
 
 const untilDone = isStepCount(20)
 
-test('a tool loop of many steps is one conversation', async () => {
-  await using server = await startPolicyServer([
-    { content: 'First.', reasoning: 'Hm.', toolCalls: [call('c1', '{ "a": 1.0, "b": 2 }')] },
-    { toolCalls: [call('c2'), call('c3'), call('c4')] },
-    'It is 3.',
-  ])
-  const rollout = rolloutOn(server)
-  await rollout.run(async () =>
-    generateText({ model: rolloutModel('main'), prompt: 'go', tools, stopWhen: untilDone }),
-  )
-  const sample = await sampleOf(rollout, 'main')
-  expect(sample.messages).toEqual([
-    { role: 'user', content: [{ type: 'text', text: 'go' }] },
-    {
-      role: 'assistant',
-      content: [
-        { type: 'reasoning', text: 'Hm.' },
-        { type: 'text', text: 'First.' },
-        { type: 'tool-call', toolCallId: 'c1', toolName: 'add', input: { a: 1, b: 2 } },
-      ],
-    },
-    { role: 'tool', content: [result('c1')] },
-    {
-      role: 'assistant',
-      content: ['c2', 'c3', 'c4'].map((id) => ({
-        type: 'tool-call',
-        toolCallId: id,
-        toolName: 'add',
-        input: { a: 1, b: 2 },
-      })),
-    },
-    { role: 'tool', content: ['c2', 'c3', 'c4'].map(result) },
-    { role: 'assistant', content: [{ type: 'text', text: 'It is 3.' }] },
-  ])
-  expect(lastAssistantText(sample)).toBe('It is 3.')
-  expect(sample.extraFields).toEqual({})
-  expect(sample.trajectoryMessages).toEqual([
-    ...messagesOf(server.requests[2]),
-    { role: 'assistant', content: 'It is 3.' },
-  ])
-})
-
-function result(toolCallId: string): object {
-  const output = { type: 'text', value: 'sum: 3' }
-  return { type: 'tool-result', toolCallId, toolName: 'add', output }
-}
-
 describe('a stream is recorded as a whole', () => {
   const words = Array.from({ length: 200 }, (_, index) => `word-${index}`).join(' ')
   const options = { model: rolloutModel('main'), prompt: 'go' }
@@ -166,24 +119,6 @@ test('pruned thinking goes back all the same, so that the conversation continues
   )
   expect(messagesOf(server.requests[1])[1]).toMatchObject({ reasoning_content: 'Hm.' })
   expect((await sampleOf(rollout, 'main')).extraFields).toEqual({})
-})
-
-test('of several answers to one prompt the latest is the sample, and the others are recorded with it', async () => {
-  await using server = await startPolicyServer(['one', 'two', 'three'])
-  const rollout = rolloutOn(server)
-  await rollout.run(async () => {
-    const model = rolloutModel('main')
-    for (let attempt = 0; attempt < 3; attempt += 1) await generateText({ model, prompt: 'go' })
-  })
-  const sample = await sampleOf(rollout, 'main')
-  expect(lastAssistantText(sample)).toBe('three')
-  expect(sample.extraFields).toMatchObject({
-    history_rewritten: true,
-    other_conversations: [
-      [{ content: 'go' }, { content: 'one' }],
-      [{ content: 'go' }, { content: 'two' }],
-    ],
-  })
 })
 
 describe('an agent used as a tool', () => {

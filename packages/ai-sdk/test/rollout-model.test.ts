@@ -1,10 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
-import { toRolloutSample } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
 import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
-import { generateText, streamText, ToolLoopAgent } from 'ai'
+import { generateText, ToolLoopAgent } from 'ai'
 import { MockLanguageModelV4, simulateReadableStream } from 'ai/test'
 import { describe, expect, test } from 'vitest'
 
@@ -45,52 +44,10 @@ function production(): MockLanguageModelV4 {
 }
 
 describe('outside of rollouts', () => {
-  test.each<[string, () => PromiseLike<unknown>]>([
-    ['generateText', async () => generateText({ model: rolloutModel(), prompt: 'go' })],
-    ['streamText', async () => streamText({ model: rolloutModel(), prompt: 'go' }).text],
-    [
-      'ToolLoopAgent',
-      async () => new ToolLoopAgent({ model: rolloutModel() }).generate({ prompt: 'go' }),
-    ],
-  ])(
-    '%s fails with an error that names a rollout and a fallback as solutions',
-    async (_how, ask) => {
-      await expect(ask()).rejects.toMatchObject({
-        code: 'no_rollout_context',
-        message:
-          'rolloutModel() needs an active rollout: call the model inside AgentWorkflow.run(), or give it another model for outside: rolloutModel({ fallback: … }).',
-      })
-    },
-  )
-
   test('an OsmosisToolLoopAgent is not made without a fallback', () => {
     expect(() => new OsmosisToolLoopAgent({ model: rolloutModel() })).toThrow(
       expect.objectContaining({ code: 'no_rollout_context' }),
     )
-  })
-
-  test('the fallback answers, with the settings of the call and none of the rollout', async () => {
-    const fallback = production()
-    const model = rolloutModel({ temperature: 1, extraBody: { min_p: 1 }, fallback })
-    expect((await generateText({ model, prompt: 'go', seed: 1 })).text).toBe('from production')
-    expect(await streamText({ model, prompt: 'go' }).text).toBe('from production')
-    const agent = new OsmosisToolLoopAgent({ id: 'main', model })
-    expect((await agent.generate({ prompt: 'go' })).text).toBe('from production')
-    expect(fallback.doGenerateCalls[0]).toMatchObject({ seed: 1 })
-    expect(fallback.doGenerateCalls[0]?.temperature).toBeUndefined()
-    expect(fallback.doGenerateCalls[0]?.providerOptions).toBeUndefined()
-    expect(model).toMatchObject({ provider: 'production', modelId: 'large' })
-  })
-
-  test('and inside it does not', async () => {
-    await using server = await startPolicyServer(['from the policy'])
-    const fallback = production()
-    const model = rolloutModel({ fallback })
-    await rolloutOn(server).run(async () => {
-      expect(model).toMatchObject({ provider: 'osmosis', modelId: 'osmosis-rollout' })
-      expect((await generateText({ model, prompt: 'go' })).text).toBe('from the policy')
-    })
-    expect(fallback.doGenerateCalls).toEqual([])
   })
 })
 
@@ -165,19 +122,6 @@ describe('names', () => {
     expect(four).toBe(three)
     expect(new Set([one, three, five]).size).toBe(3)
     expect([...(await rollout.getSamples()).keys()]).toEqual([one, three, five])
-  })
-
-  test('a name that is already used in the rollout is refused', async () => {
-    await using server = await startPolicyServer([])
-    const rollout = rolloutOn(server)
-    rollout.registerSampleSource('main', {
-      getSample: (id) => toRolloutSample({ id, messages: [] }),
-    })
-    await rollout.run(async () => {
-      const call = { model: rolloutModel('main'), prompt: 'go' }
-      await expect(generateText(call)).rejects.toMatchObject({ code: 'duplicate_sample' })
-      await expect(streamText(call).text).rejects.toMatchObject({ code: 'duplicate_sample' })
-    })
   })
 
   test('a name that cannot travel in a header is refused', async () => {

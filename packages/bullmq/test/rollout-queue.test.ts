@@ -29,16 +29,6 @@ function deliverInto(queue: RolloutQueue): string[] {
   return delivered
 }
 
-it('delivers a rollout that was cancelled while it was queued, without any worker', async () => {
-  const { queue } = await openQueue()
-  const delivered = deliverInto(queue)
-  await queue.accept(entry({ id: 'a:1%' }))
-  await queue.accept(entry({ id: 'b', priority: 7 }))
-  await queue.cancel({ ids: ['a:1%'] })
-  await expect.poll(() => delivered).toEqual(['a:1%'])
-  expect(await queue.counts()).toMatchObject({ queued: 1, undelivered: 0 })
-})
-
 it('delivers a rollout whose deadline passed while it was queued', async () => {
   const { queue } = await openQueue()
   const delivered = deliverInto(queue)
@@ -61,40 +51,6 @@ it('ends a rollout when its worker does not end it at its deadline', async () =>
     .poll(async () => (await queue.record('r1'))?.errorMessage)
     .toBe('workflow exceeded its 0.1s deadline')
   expect(await queue.runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stale')
-})
-
-it('fails a grading whose worker was lost, with its samples, and delivers that', async () => {
-  const { queue } = await openQueue()
-  const delivered: unknown[] = []
-  queue.deliverResults(async (id) => delivered.push((await queue.record(id))?.status), 10)
-  await queue.records.accept(entry())
-  const run = runOf(await queue.runs.take('r1', taker('w1')))
-  await queue.runs.settleWorkflow(run, succeeded, samples(), true)
-  await expect.poll(() => delivered).toEqual(['grading', 'failure'])
-  expect(await queue.record('r1')).toMatchObject({
-    status: 'failure',
-    errorMessage:
-      'the worker was lost; the samples of the rollout were in it, so they are not graded',
-  })
-})
-
-it('retries results that could not be delivered, also on another server', async () => {
-  const { queue, redis } = await openQueue()
-  let tries = 0
-  queue.deliverResults(async () => {
-    tries += 1
-    if (tries < 3) throw new Error('the controller is unreachable')
-  }, 10)
-  await queue.accept(entry())
-  await queue.cancel({ all: true })
-  await expect.poll(() => tries).toBe(3)
-
-  const other = await RolloutQueue.open({ url: redis.url })
-  onTestFinished(async () => other.close())
-  await queue.close()
-  const delivered = deliverInto(other)
-  await other.requestDelivery('r1')
-  await expect.poll(() => delivered).toEqual(['r1'])
 })
 
 it('completes an acceptance that another server started', async () => {
@@ -167,29 +123,6 @@ it('delivers an outcome that arrives while a job delivers the completion', async
   await queue.runs.settleGrading(run, graded)
   completion.resolve()
   await expect.poll(() => delivered).toEqual(['grading', 'success'])
-})
-
-it('reports each change of a rollout to its watchers, also on another server', async () => {
-  const { queue, redis } = await openQueue()
-  const other = await RolloutQueue.open({ url: redis.url })
-  onTestFinished(async () => other.close())
-  await queue.accept(entry())
-  const seen: string[] = []
-  const ending = new AbortController()
-  const watching = (async () => {
-    for await (const { status } of other.watch('r1', ending.signal)) {
-      if (seen.at(-1) !== status) seen.push(status)
-    }
-  })()
-  await expect.poll(() => seen).toEqual(['queued'])
-  const run = runOf(await queue.runs.take('r1', taker('w1')))
-  await queue.runs.begin(run)
-  await expect.poll(() => seen).toEqual(['queued', 'running'])
-  await queue.runs.settleWorkflow(run, succeeded, samples(), true)
-  await queue.runs.settleGrading(run, graded)
-  await expect.poll(() => seen.at(-1)).toBe('success')
-  ending.abort(new Error('enough'))
-  await expect(watching).rejects.toThrow('enough')
 })
 
 it('warns of a Redis that loses data', async () => {

@@ -11,7 +11,6 @@ import {
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
 import { startRolloutWorker } from '@osmosis/bullmq'
-import { queuePriority } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
 import {
   type LogLine,
@@ -22,7 +21,7 @@ import {
 import { Queue } from 'bullmq'
 import { expect, onTestFinished } from 'vitest'
 
-import { entry, lookInto, openQueue, request, storedGrading } from './queue-under-test.ts'
+import { entry, lookInto, openQueue, request } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 
@@ -78,22 +77,6 @@ it('refuses a group grader, because a queue distributes the attempts', async () 
     code: 'invalid_config',
     message: expect.stringContaining('a GroupGrader must see all of them'),
   })
-})
-
-it('runs a rollout, waits for its server, grades it and delivers each outcome', async () => {
-  const { queue, redis } = await openQueue()
-  await using policy = await startPolicyServer(() => 'yes')
-  const delivered: string[] = []
-  queue.deliverResults(async (id) => {
-    const { status, reward } = (await queue.record(id)) ?? {}
-    delivered.push(`${status} ${reward}`)
-    if (status === 'grading') await queue.records.allowGrading(id)
-  }, 10)
-  await startWorker(redis)
-  await queue.accept(entry({ request: { ...request, chatCompletionsUrl: policy.url } }))
-  await expect.poll(() => delivered).toEqual(['grading null', 'success 1'])
-  expect(await queue.record('r1')).toMatchObject({ calls: 1, run: 1, status: 'success' })
-  expect((await storedGrading(queue, 'r1'))?.samples.get('main')?.calls).toHaveLength(1)
 })
 
 it('may check for silent workers twice in its interval, because BullMQ skips checks', async () => {
@@ -174,38 +157,6 @@ it('refuses rollouts of other code, logs that once, and leaves them to a worker 
   await startWorker(redis)
   await expect.poll(async () => (await queue.counts()).queued).toBe(0)
   expect((await queue.workers()).map(({ code }) => code).toSorted()).toEqual(['c1', 'old'])
-})
-
-it('takes rollouts in the order of their priorities', async () => {
-  const { queue, redis } = await openQueue()
-  await using policy = await startPolicyServer(() => 'yes')
-  for (const [id, priority] of [
-    ['later', 9],
-    ['sooner', 2],
-    ['first', undefined],
-  ] as const) {
-    const metadata = priority === undefined ? null : { osmosis_priority: priority }
-    const asked = {
-      ...request,
-      rolloutId: id,
-      chatCompletionsUrl: policy.url,
-      grade: false,
-      metadata,
-    }
-    await queue.accept(entry({ id, request: asked, priority: queuePriority(asked) }))
-  }
-  await startWorker(redis, { concurrency: 1 })
-  await expect.poll(() => policy.requests.length).toBe(3)
-  expect(policy.requests.map(({ headers }) => headers['x-rollout-id'])).toEqual([
-    'first',
-    'sooner',
-    'later',
-  ])
-  for (const wrong of [0, 1.5, 2_097_153, '1']) {
-    expect(() => queuePriority({ metadata: { osmosis_priority: wrong } })).toThrow(
-      /from 1 to 2097152/,
-    )
-  }
 })
 
 it('limits the concurrent rollouts of all workers together', async () => {

@@ -106,23 +106,6 @@ it('a repeated cancel of a leased rollout gets the same answer, and the rollout 
   expect(await cancel(a.url, 'running')).toStrictEqual({ running: 'cancelled_running' })
 })
 
-it('a poll continues after a restart of Redis', async () => {
-  const { a, redis, controller } = await startServers({ aof: true })
-  controller.hanging = true
-  const handle = await a.start()
-  await handle.until((status) => status === 'running')
-  const end = handle.until()
-  await redis.kill()
-  const meanwhile = a.handle(handle).until()
-  await redis.restart()
-  await expect
-    .poll(async () => (await post(`${a.url}/rollout/cancel`, { all: true })).status)
-    .toBe(200)
-
-  expect(await end).toMatchObject({ status: 'cancelled' })
-  expect(await meanwhile).toMatchObject({ status: 'cancelled' })
-})
-
 it('a caller whose lease is refused while Redis becomes unreachable can try again', async () => {
   const { a, redis, controller } = await startServers({ aof: true, workers: 0 })
   const ask = async (n: number): Promise<number> => {

@@ -28,20 +28,8 @@ describe('osmosis eval run refuses', () => {
   it.each([
     ['--n 0', "'--n <attempts>' argument '0' is invalid. It must be a whole number, 1 or more."],
     [
-      '--n 1.5',
-      "'--n <attempts>' argument '1.5' is invalid. It must be a whole number, 1 or more.",
-    ],
-    [
       '--max-in-flight 0',
       "'--max-in-flight <rollouts>' argument '0' is invalid. It must be a whole number, 1 or more.",
-    ],
-    [
-      '--max-turns 0',
-      "'--max-turns <turns>' argument '0' is invalid. It must be a whole number, 1 or more.",
-    ],
-    [
-      '--limit 0',
-      "'--limit <rows>' argument '0' is invalid. It must be a whole number, 1 or more.",
     ],
     [
       '--fail-on-error 1.5',
@@ -87,10 +75,6 @@ describe('osmosis eval run refuses', () => {
       `The entrypoint file ${path.join(workspace, 'nowhere')} does not exist. Also tried with the extensions .ts, .js, .mts, .mjs, .cts, .cjs.`,
     ],
     [
-      `-m rollouts/echo -d data/sums.jsonl ${policy}`,
-      'The entrypoint rollouts/echo is a folder: name the module in it, e.g. rollouts/echo/main.ts.',
-    ],
-    [
       'configs/eval/secrets.toml',
       'The rollout needs secrets that have no value: SEARCH_API_KEY. Set them in the environment or in .env, or pass --secrets-file <file>.',
     ],
@@ -117,10 +101,6 @@ describe('osmosis eval run refuses', () => {
     [
       `${config} --model qwen`,
       '--model and --api-key-env belong to an endpoint: pass --base-url as well, or a model of a provider such as openai/gpt-5-mini.',
-    ],
-    [
-      `${config} --base-url http://127.0.0.1:9/v1 --api-key-env NOT_SET`,
-      'The key of the policy endpoint is missing: the environment variable NOT_SET is not set. Set it, or write it in .env.',
     ],
     [
       `${loop} ${policy} --model m1`,

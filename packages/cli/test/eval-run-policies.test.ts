@@ -88,16 +88,6 @@ export const createMistral = ({ apiKey, baseURL }) => ({
 })
 
 describe('osmosis eval run lets', { tags: 'slow' }, () => {
-  it('the default policy of osmosis.toml answer without a config', async () => {
-    const root = temporaryWorkspace({
-      'osmosis.toml': 'default_policy = "mine"\n[policies.mine]\nmodule = "policies/echo.ts"\n',
-    })
-    const flags =
-      '-m ../rollouts/echo/main.ts -d words.jsonl --limit 1 --output out --details'.split(' ')
-    const { code, stdout } = await osmosis(['eval', 'run', ...flags], {}, `${root}/data`)
-    expect([code, stdout]).toEqual([0, expect.stringMatching(/ · policies\/echo\.ts · /)])
-  })
-
   it('an endpoint of osmosis.toml answer, with its model and its key, and a flag instead of either', async () => {
     const upstream = await endpoint((_, response) => say(response, 'one'))
     const root = temporaryWorkspace({
@@ -166,41 +156,6 @@ required = ["OPENAI_API_KEY"]
 )
 
 describe('osmosis eval run with a model of a provider', { tags: 'slow' }, () => {
-  // Stands for an installed package: what real ones say is tested where they are loaded.
-  const installed = {
-    'rollouts/echo/node_modules/@ai-sdk/mistral/package.json':
-      '{"type":"module","exports":"./index.js"}',
-    'rollouts/echo/node_modules/@ai-sdk/mistral/index.js': `
-export const createMistral = ({ apiKey, baseURL }) => ({
-  languageModel: (id) => ({
-    specificationVersion: 'v4',
-    async doStream() {
-      const say = (part) => ({ type: 'text-' + part, id: '1', delta: [id, apiKey, baseURL].join(' ') })
-      const usage = { inputTokens: { total: 2 }, outputTokens: { total: 1 } }
-      const finish = { type: 'finish', usage, finishReason: { unified: 'stop' } }
-      return { stream: ReadableStream.from([say('start'), say('delta'), say('end'), finish]) }
-    },
-  }),
-})
-`,
-  }
-  const keys = { MISTRAL_API_KEY: 'mistral-key', MISTRAL_BASE_URL: 'http://127.0.0.1:1/v1' }
-
-  it.each([
-    ['--model', {}, ['--model', 'mistral/small']],
-    [
-      'model_path',
-      { 'configs/eval/echo.toml': evalConfig('echo').replace('test/model', 'mistral/small') },
-      [],
-    ],
-  ])('takes it from %s, with the key of its variable', async (_where, more, flags) => {
-    const root = temporaryWorkspace({ ...files, ...installed, ...more })
-    const { code, stdout, stderr } = await osmosis([...command, ...flags, '--details'], keys, root)
-    expect([code, stderr]).toEqual([0, expect.any(String)])
-    expect(stdout).toMatch(/ · mistral\/small · /)
-    expect(stdout).toMatch(/^Tokens +\d+ .*; \d+ written and \d+ read in all$/m)
-  })
-
   it('leaves a name with a slash alone where there is an endpoint', async () => {
     const upstream = await endpoint((_, response) => say(response, 'one'))
     const root = temporaryWorkspace(files)

@@ -42,19 +42,6 @@ function widest({ stdout }: Finished): number {
   return Math.max(...lines.map((line) => stripVTControlCharacters(line).length))
 }
 
-describe('the help of eval', () => {
-  it('tells the runs of this machine from those of the platform', async () => {
-    const { stdout } = await run(['eval', '--help'])
-    const [, here = '', there = ''] = stdout.split(/^On (?:this machine|the platform):$/m)
-    const commands = (text: string): string[] =>
-      [...text.matchAll(/^ {2}([a-z]+) /gm)].map(([, name = '']) => name)
-    expect(commands(here)).toEqual(
-      expect.arrayContaining(['run', 'runs', 'show', 'compare', 'view']),
-    )
-    expect(commands(there)).toContain('submit')
-  })
-})
-
 describe('the list of runs', () => {
   it('says of each what it is, how far it is and what it came to, the newest first', async () => {
     const { make, runs, output } = folder()
@@ -86,20 +73,6 @@ describe('the list of runs', () => {
     expect(lines[1]).toMatch(/^old +finished +2 rows × 2 +0\.75 +75\.0 % +2026-01-01 +step-200$/)
     expect(lines[2]).toMatch(/^copied +broken$/)
     expect(stdout).toContain('copied: Cannot read the manifest')
-  })
-
-  it('fits into a narrow terminal', async () => {
-    const { make, output } = folder()
-    await make({
-      name: 'a-name-of-a-run-that-takes-most-of-the-line',
-      rows: 2,
-      items: rewarded([[1], [0]]),
-    })
-    for (const width of widths) {
-      const listed = await run(['eval', 'runs', '--output', output], { COLUMNS: String(width) })
-      expect(widest(listed)).toBeLessThanOrEqual(width)
-      expect(listed.stdout).toContain('50.0 %')
-    }
   })
 
   it('is one JSON document with --json', async () => {
@@ -286,26 +259,6 @@ describe('the summary of a run', () => {
     await make({ name: 'airline', rows: 5, n: 2, items })
     const [first = ''] = (await show([])).stdout.split('\n')
     expect(first.split('ready to train: ')[1]).toBe(verdict)
-  })
-
-  it('counts what may be reward hacking', async () => {
-    const { make, show } = folder()
-    const tools = [{ name: 'search', calls: 2, errors: 0 }]
-    const items = rewarded(Array.from({ length: 24 }, () => [1, 0])).map((item) => ({
-      ...item,
-      event: { ...item.event, ...(item.row === 0 ? {} : { tools, tool_calls: 2 }) },
-    }))
-    await make({ name: 'airline', rows: 24, n: 2, items })
-    expect((await show([])).stdout).toMatch(/ · 1 suspicious · /)
-    expect((await show(['--filter', 'is:suspicious'])).stdout).toMatch(/^0\.1 +1 +suspicious/m)
-  })
-
-  it('says how to resume, instead of naming --details', async () => {
-    const { make, show } = folder()
-    await make({ name: 'part', rows: 12, items: rewarded([[1]]) })
-    expect((await show(['part'])).stdout).toMatch(
-      /\n1 of 12 done\n[^]*\nContinue +osmosis eval run configs\/eval\/airline\.toml --name part\n/,
-    )
   })
 })
 

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { onlyIf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { bin, osmosis, temporaryFolder, startOsmosis, workspace } from './osmosis.ts'
+import { bin, osmosis, temporaryFolder, workspace } from './osmosis.ts'
 import { storedItem, storeRun } from './stored-runs.ts'
 
 const sums = ['-d', 'data/sums.jsonl', '--policy', 'policies/adding.ts']
@@ -43,18 +43,6 @@ onlyIf(process.platform === 'linux', 'Linux').it.each([
   })
 })
 
-it.each([
-  ['validate', '-m', 'rollouts/agent-loops/holding.ts'],
-  ['test', '-m', 'rollouts/agent-loops/holding.ts:missing', ...sums],
-])(
-  'osmosis %s ends although code of the user holds the process open',
-  { tags: 'slow' },
-  async (...args) => {
-    const { code } = await osmosis(args)
-    expect(code).toBe(args.includes('rollouts/agent-loops/holding.ts:missing') ? 2 : 0)
-  },
-)
-
 it(
   'continues an evaluation when the reader of its output has exited',
   { tags: 'slow' },
@@ -74,23 +62,4 @@ it('writes the results when the reader of its output has exited', { tags: 'slow'
   const line = [...command, ...sums, '-o', output].map((word) => `'${word}'`).join(' ')
   await promisify(execFile)('sh', ['-c', `${line} | head -1`], { cwd: workspace })
   expect(JSON.parse(readFileSync(output, 'utf8'))).toMatchObject({ summary: { total: 4 } })
-})
-
-it('ends silently when the reader of eval export --sft exits', { tags: 'slow' }, async () => {
-  const output = temporaryFolder()
-  const items = Array.from({ length: 300 }, (_, row) => storedItem(row, 'a'.repeat(2000), 1))
-  await storeRun(output, items)
-  const words = [process.execPath, bin, 'eval', 'export', 'stored', '--sft', '-', '-o', output]
-  const line = words.map((word) => `'${word}'`).join(' ')
-  const { stderr } = await promisify(execFile)('sh', ['-c', `(${line}; echo $? >&2) | head -1`])
-  expect(stderr).toMatch(/^stdout: \d+ conversations\n0\n$/)
-})
-
-it('eval view ends on SIGTERM', { tags: 'slow' }, async () => {
-  const output = temporaryFolder()
-  await storeRun(output, [storedItem(0, 'a', 1)])
-  const command = startOsmosis(['eval', 'view', 'stored', '--no-open', '-o', output])
-  await command.printed(/\/run\/stored/)
-  command.child.kill('SIGTERM')
-  expect((await command.finished).code).toBe(0)
 })

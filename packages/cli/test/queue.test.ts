@@ -85,23 +85,6 @@ withPrograms('redis-server').describe('over a queue', { tags: 'nightly' }, () =>
     expect((await front.finished).stderr).toContain('ownership is not reported')
   })
 
-  it('a worker of other code leaves rollouts to one of theirs, and both sides say so', async () => {
-    const redis = await startRedis()
-    await using controller = await new FakeController().start()
-    const queue = ['--redis', redis.url]
-    const [older, newer] = [{ OSMOSIS_CODE_VERSION: 'old' }, { OSMOSIS_CODE_VERSION: 'new' }]
-    const old = await startWorker([calling, ...queue], older)
-    const { command, url } = await startFront([calling, ...queue], newer)
-    await command.printed(
-      /code new: no worker yet, rollouts wait for one; 1 worker with other code/,
-    )
-    await post(`${url}/rollout`, controller.rolloutBody())
-    await old.printed(/"code":"new","own_code":"old".*accepted for other code/)
-    expect(controller.events).toEqual([])
-    await startWorker([calling, ...queue], newer)
-    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
-  })
-
   it('a worker finishes its rollouts on shutdown, and a second signal ends it immediately', async () => {
     const redis = await startRedis()
     await using controller = await new FakeController().start()
@@ -116,33 +99,6 @@ withPrograms('redis-server').describe('over a queue', { tags: 'nightly' }, () =>
     expect(controller.openPolicyCalls).toBe(1)
     worker.child.kill('SIGTERM')
     expect(await worker.finished).toMatchObject({ code: 143 })
-  })
-
-  it('rollouts that outlast the drain of their worker, which counts them, fail when they have asked the policy', async () => {
-    const redis = await startRedis()
-    await using controller = await new FakeController().start()
-    controller.hanging = true
-    const queue = ['--redis', redis.url]
-    const { url } = await startFront([calling, ...queue])
-    const work = [calling, ...queue, '--lock-duration', '2']
-    const worker = await startWorker([...work, '--drain-timeout', '0.1', '--port', '0'])
-    const [, workerUrl = ''] = await worker.printed(listening)
-    await post(`${url}/rollout`, controller.rolloutBody())
-    await controller.until(() => controller.events.includes('policy call'))
-    for (const place of [url, workerUrl]) {
-      const figures = await (await fetch(`${place}/metrics`)).text()
-      expect(figures).toMatch(/^osmosis_rollouts_in_flight 1$/m)
-    }
-    await startWorker(work)
-    worker.child.kill('SIGTERM')
-    const lost = {
-      status: 'failure',
-      err_message: expect.stringContaining('after 1 model call'),
-      // What an evaluation runs again.
-      extra_fields: { lost_with: 'worker_lost' },
-    }
-    expect(await controller.bodies()).toMatchObject([lost, lost])
-    expect(await worker.finished).toMatchObject({ code: 0 })
   })
 
   it('a worker runs user code in processes of its own, and answers for its health and its figures', async () => {

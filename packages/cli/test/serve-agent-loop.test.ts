@@ -1,12 +1,11 @@
 import { readdirSync } from 'node:fs'
-import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
 import { inWorkspace, run as osmosis, start } from './in-process.ts'
 import { endpoint, say } from './model-endpoint.ts'
-import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { temporaryFolder } from './osmosis.ts'
 
 inWorkspace()
 
@@ -55,57 +54,6 @@ describe('osmosis serve -m', () => {
     ])
     expect(started).toMatch(/^\d{10}$/)
     expect(readdirSync(path.join(log, started))).toEqual(['r1.jsonl'])
-  })
-
-  it('tells a collector which rollouts it has', async () => {
-    const collector = await endpoint((_, response) => void response.end('{}'))
-    const done = Promise.withResolvers<void>()
-    const trainer = await endpoint(({ path: route }, response) => {
-      if (route === '/v1/chat/completions') say(response, '5')
-      else response.end('{}', () => done.resolve())
-    })
-    const command = start(['serve', '-m', adder, '--port', '0'], {
-      OSMOSIS_ROLLOUT_OTLP_ENDPOINT: collector.url,
-      OSMOSIS_ROLLOUT_SERVER_ID: 'pod-7',
-    })
-    const [, url = ''] = await command.printed(/Listening on (\S+)/)
-    const messages = [{ role: 'user', content: '2 and 3' }]
-    const init = { rollout_id: 'r1', server_url: trainer.url, messages, completion_params: {} }
-    await fetch(`${url}/v1/rollout/init`, { method: 'POST', body: JSON.stringify(init) })
-    await done.promise
-    expect((await command.end()).code).toBe(0)
-    const spans = JSON.stringify(collector.received.map(({ body }) => body))
-    const states = spans.matchAll(/"status","value":\{"stringValue":"(\w+)"/g)
-    expect(Array.from(states, ([, state]) => state)).toEqual(['queued', 'running', 'success'])
-    expect(spans).toContain('"pod-7"')
-  })
-
-  it('lets a running rollout finish and deliver its result before it ends on SIGTERM', async () => {
-    const asked = Promise.withResolvers<ServerResponse>()
-    const done = Promise.withResolvers<Record<string, unknown>>()
-    const trainer = await endpoint(({ path: route, body }, response) => {
-      if (route === '/v1/chat/completions') {
-        asked.resolve(response)
-        return
-      }
-      response.end('{}')
-      done.resolve(body)
-    })
-    const command = startOsmosis(['serve', '-m', adder, '--port', '0'])
-    const [, url = ''] = await command.printed(/Listening on (\S+)/)
-    const init = {
-      rollout_id: 'r1',
-      server_url: trainer.url,
-      messages: [],
-      completion_params: {},
-    }
-    await fetch(`${url}/v1/rollout/init`, { method: 'POST', body: JSON.stringify(init) })
-    const response = await asked.promise
-    command.child.kill('SIGTERM')
-    await command.printed(/draining/)
-    say(response, 'done')
-    expect(await done.promise).toMatchObject({ status: 'COMPLETED', reward: 0 })
-    expect((await command.finished).code).toBe(0)
   })
 
   it('asks for a key beyond this machine, and for the key of the flag', async () => {

@@ -65,19 +65,6 @@ async function assertFinishes({ args, folder, cwd }: Training): Promise<void> {
   expect(steps.map(({ step }) => step)).toEqual([1, 2, 3])
 }
 
-it.each([0, 24, 128])(
-  'osmosis train tinker with %i KiB free ends, says what is full and how much is free, and continues later',
-  async (free) => {
-    const disk = smallDisk()
-    const training = await tinkerOn(disk)
-    disk.fill(free)
-    const { args, cwd } = training
-    assertNamed(await startOsmosis([...args, '--fresh'], {}, cwd).finished, disk, training)
-    disk.enlarge()
-    await assertFinishes(training)
-  },
-)
-
 it('osmosis train tinker whose disk is full after a step says so, and continues later', async () => {
   const disk = smallDisk(64 * 1024)
   const training = await tinkerOn(disk)

@@ -50,19 +50,9 @@ it.each([
     said: 'Trinity needs a dataset: pass --dataset <file> --attempts <n> --groups-per-commit <n>.',
   },
   {
-    name: 'a dataset that is not there',
-    args: ['worker', echo, ...trinity, '--dataset', '/nowhere/none.jsonl'],
-    said: 'Cannot read the dataset /nowhere/none.jsonl: there is no such file',
-  },
-  {
     name: 'a module of rows that has none',
     args: ['worker', echo, ...lightning, '--rows', echo],
     said: "rollouts/echo/main.ts has no export 'rows'. Its exports: EchoGrader, EchoWorkflow.",
-  },
-  {
-    name: 'an agent loop',
-    args: ['worker', 'rollouts/agent-loops/adder.ts', ...lightning],
-    said: 'A worker of a trainer runs workflows, and rollouts/agent-loops/adder.ts exports an agent loop, which its server has to run: start several servers of it instead, each on its own port.',
   },
 ])('refuses $name', async ({ args, said }) => {
   expect(await osmosis(args)).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })

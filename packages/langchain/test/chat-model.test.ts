@@ -1,5 +1,4 @@
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
-import { toRolloutSample } from '@osmosis/core'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { startPolicyServer } from '@osmosis/testing'
 import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
@@ -61,20 +60,6 @@ test('a model that lost its async context belongs to the rollout it was made in'
   expect(sampleIds(server)).toEqual(['main'])
 })
 
-describe('outside of rollouts', () => {
-  test.each<[string, () => PromiseLike<unknown>]>([
-    ['invoke', async () => model.invoke('go')],
-    ['stream', async () => model.stream('go')],
-    ['createAgent', async () => agent.invoke({ messages: go })],
-  ])('%s fails with an error that says where to call it', async (_how, ask) => {
-    await expect(ask()).rejects.toMatchObject({
-      code: 'no_rollout_context',
-      message:
-        'OsmosisChatModel needs an active rollout: call the model, or the agent or graph that has it, inside AgentWorkflow.run(), or give it another model for outside: new OsmosisChatModel({ fallback: … }).',
-    })
-  })
-})
-
 describe('names', () => {
   test('models of one name are one sample, models without a name one sample each', async () => {
     await using server = await startPolicyServer(() => 'done')
@@ -92,23 +77,6 @@ describe('names', () => {
     expect(four).toBe(three)
     expect(new Set([one, three, five]).size).toBe(3)
     expect([...(await rollout.getSamples()).keys()]).toEqual([one, three, five])
-  })
-
-  test('a name that something else has is refused, and one that cannot travel in a header', async () => {
-    await using server = await startPolicyServer([])
-    const rollout = rolloutOn(server)
-    rollout.registerSampleSource('main', {
-      getSample: (id) => toRolloutSample({ id, messages: [] }),
-    })
-    await rollout.run(async () => {
-      expect(() => new OsmosisChatModel('main')).toThrow(
-        expect.objectContaining({ code: 'duplicate_sample' }),
-      )
-      await expect(model.invoke('go')).rejects.toMatchObject({ code: 'duplicate_sample' })
-      expect(() => new OsmosisChatModel('Zoë\n')).toThrow(
-        expect.objectContaining({ code: 'invalid_id' }),
-      )
-    })
   })
 })
 

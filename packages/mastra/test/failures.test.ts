@@ -38,7 +38,3 @@ it('a stream is recorded with usage that was not requested', async () => {
     { error: null, usage: { total_tokens: expect.any(Number) } },
   ])
 })
-
-it('outside of rollouts a call says what to do', async () => {
-  await expect(agent.generate('go')).rejects.toThrow(/inside AgentWorkflow\.run\(\)/)
-})

@@ -165,12 +165,3 @@ it('calls beside the conversation are recorded, and are not the sample', async (
   ])
   expect(messages).toMatchObject([{ role: 'user' }, { content: [{ text: 'done' }] }])
 })
-
-it('outside of rollouts the fallback answers', async () => {
-  await using server = await startPolicyServer(['from the policy'])
-  const rollout = rolloutOn(server)
-  const inside = rollout.run(() => rolloutStreamFn('main'))
-  const agent = new Agent({ streamFn: rolloutStreamFn({ name: 'main', fallback: inside }) })
-  await agent.prompt('go')
-  expect((await sampleOf(rollout)).messages).toHaveLength(2)
-})

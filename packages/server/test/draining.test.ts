@@ -126,35 +126,26 @@ describe('a backend that violates its contract', () => {
     },
   ]
 
-  it('still delivers both results when it rejects', async () => {
-    const backend = new BrokenBackend()
-    backend.execute = () => Promise.reject(new Error('out of machines'))
+  it.each<[string, string, LocalBackend['execute']]>([
+    ['rejects', 'out of machines', () => Promise.reject(new Error('out of machines'))],
+    [
+      'throws',
+      'out of machines',
+      () => {
+        throw new Error('out of machines')
+      },
+    ],
+    [
+      'returns without any',
+      'The backend ended the rollout without a result.',
+      () => Promise.resolve(),
+    ],
+  ])('still delivers both results when it %s', async (_, message, execute) => {
+    const backend = Object.assign(new BrokenBackend(), { execute })
     await using running = await startServer({ backend, trajectories: false })
     await running.post()
 
-    expect(await running.controller.bodies()).toStrictEqual(failure('out of machines'))
-  })
-
-  it('still delivers both results when it throws', async () => {
-    const backend = new BrokenBackend()
-    backend.execute = () => {
-      throw new Error('out of machines')
-    }
-    await using running = await startServer({ backend, trajectories: false })
-    await running.post()
-
-    expect(await running.controller.bodies()).toStrictEqual(failure('out of machines'))
-  })
-
-  it('still delivers both results when it returns without any', async () => {
-    const backend = new BrokenBackend()
-    backend.execute = () => Promise.resolve()
-    await using running = await startServer({ backend, trajectories: false })
-    await running.post()
-
-    expect(await running.controller.bodies()).toStrictEqual(
-      failure('The backend ended the rollout without a result.'),
-    )
+    expect(await running.controller.bodies()).toStrictEqual(failure(message))
   })
 
   it('reports why a rollout was lost, which distinguishes it from a failure of its workflow', async () => {

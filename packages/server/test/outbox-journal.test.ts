@@ -275,21 +275,6 @@ describe('a damaged journal is not deleted, and the log names it', () => {
   })
 })
 
-it('ignores an incomplete line, and appends nothing to it', async () => {
-  const folder = await temporaryFolder()
-  {
-    await using first = await openOutbox(folder)
-    await first.outbox.accept(acceptanceOf('whole'))
-  }
-  const [name = ''] = readdirSync(folder).filter((file) => file.startsWith('journal-'))
-  const file = path.join(folder, name)
-  writeFileSync(file, `${readFileSync(file, 'utf8')}{"id":"3f0e`)
-  await using second = await openOutbox(folder)
-  await second.outbox.accept(acceptanceOf('next'))
-  expect(await foundAfterKill(folder)).toStrictEqual({ whole: interrupted, next: interrupted })
-  expect(second.log).toStrictEqual([])
-})
-
 it(
   'ends a record whose step is longer than the longest string, without a contradictory outcome',
   { tags: 'slow' },
@@ -323,23 +308,5 @@ it(
     const { ended } = await outbox.open()
     await outbox.close()
     expect(ended.map(({ key }) => key).slice(-2)).toStrictEqual(['at 500 MiB', 'at 550 MiB'])
-  },
-)
-
-it(
-  'the folder stays small while one rollout outlives 25,000 others and remains complete',
-  { tags: 'slow' },
-  async () => {
-    expect(await largestFolder(25_000)).toBeLessThan(14 * 1024 * 1024)
-  },
-)
-
-it(
-  'the folder has few files and a complete rollout after more than a hundred processes',
-  { tags: 'slow' },
-  async () => {
-    const { files, bytes } = await liveThrough(150)
-    expect(files).toBeLessThan(30)
-    expect(bytes).toBeLessThan(100_000)
   },
 )

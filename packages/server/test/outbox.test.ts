@@ -91,33 +91,6 @@ describe('a server with an outbox', () => {
     expect(await storedFiles(outboxDir)).toStrictEqual([])
   })
 
-  it('reports no contradictory outcomes when it is killed during 100 rollouts, and stores nothing in the end', async () => {
-    await using folder = await temporaryFolder()
-    const { outboxDir } = folder
-    await using controller = await new FakeController().start()
-    let answered = 0
-    controller.otherwise = () => (answered++ % 3 === 0 ? 500 : undefined)
-    {
-      await using first = await startChild({ outboxDir, controller })
-      const posts = Array.from({ length: 100 }, (_, index) =>
-        first.post({ rollout_id: `r${index}` }).catch(() => undefined),
-      )
-      await controller.until(() => controller.callbacks.length >= 50)
-      first.kill('SIGKILL')
-      await first.exit
-      await Promise.all(posts)
-    }
-    expect((await storedRollouts(outboxDir)).length).toBeGreaterThan(0)
-    {
-      await using _ = await startServer({ outboxDir, controller })
-      await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
-    }
-    expect(await storedFiles(outboxDir)).toStrictEqual([])
-    for (const [key, bodies] of bodiesByKey(controller)) {
-      expect({ key, bodies: bodies.size }).toStrictEqual({ key, bodies: 1 })
-    }
-  })
-
   it('delivers what a controller missed while it was down when the last process shut down', async () => {
     await using folder = await temporaryFolder()
     const { outboxDir } = folder
@@ -163,21 +136,6 @@ describe('a server with an outbox', () => {
     await using second = await startServer({ outboxDir })
     expect(second.server.undelivered).toBe(0)
     expect(await storedFiles(outboxDir)).toStrictEqual(names)
-  })
-
-  it('locks the folder while it runs', async () => {
-    await using folder = await temporaryFolder()
-    const { outboxDir } = folder
-    {
-      await using first = await startServer({ outboxDir })
-      expect((await first.post()).status).toBe(202)
-      await expect(startServer({ outboxDir })).rejects.toMatchObject({
-        code: 'invalid_config',
-        message: `Another server uses the folder ${outboxDir}. Give each server a folder of its own.`,
-      })
-    }
-    await using next = await startServer({ outboxDir })
-    expect((await next.post({ rollout_id: 'r2' })).status).toBe(202)
   })
 
   it('starts although a file cannot be read, reports it without quoting it, and does not delete it', async () => {
@@ -296,18 +254,6 @@ describe('a server with an outbox', () => {
       })
     },
   )
-
-  it('can be started when the earlier owner of the folder has exited', async () => {
-    await using folder = await temporaryFolder()
-    const { outboxDir } = folder
-    const backend = new LocalBackend({ workflow: AskOnce })
-    const first = createRolloutServer({ backend, logger: false, outboxDir })
-    await using second = createRolloutServer({ backend, logger: false, outboxDir })
-    await first.start()
-    await expect(second.start()).rejects.toMatchObject({ code: 'invalid_config' })
-    await first.close()
-    await second.start()
-  })
 
   it('lets only its owner read the files, because they contain keys', async () => {
     await using folder = await temporaryFolder()

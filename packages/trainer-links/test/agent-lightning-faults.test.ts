@@ -1,17 +1,16 @@
 import type { ServerResponse } from 'node:http'
 
-import {
-  randomFaults,
-  type TrainerFault,
-  type TrainerFaults,
-  type ReceivedTrainerRequest,
+import type {
+  TrainerFault,
+  TrainerFaults,
+  ReceivedTrainerRequest,
 } from '../../../test/kit/trainers/index.ts'
 import { HttpPeer, type PeerRequest } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
 import { leftOpen, purposeOf } from './ended-worker.ts'
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
-import { model, plannedAgent, row, type Plan } from './planned-agent.ts'
+import { model, plannedAgent, row } from './planned-agent.ts'
 
 test.each(['claim', 'model call', 'reward', 'end'])(
   'a lost answer to the first %s of each rollout changes nothing',
@@ -33,28 +32,6 @@ test.each(['claim', 'model call', 'reward', 'end'])(
     expect(trainedRewards(fake)).toEqual(Object.fromEntries(ids.map((id, n) => [id, [n, n]])))
   },
 )
-
-test('while every tenth request fails, each rollout is reported once, with its own reward or none', async () => {
-  const plans: readonly Plan[] = Array.from({ length: 60 }, (_, n) => {
-    if (n % 6 === 4) return { afterwards: 'throws' }
-    if (n % 6 === 5) return { grading: 'removes' }
-    return { reward: n }
-  })
-  const rollouts = plans.map((plan) => ({ input: row(plan) }))
-  const { fake, ids } = await gateway(rollouts, { faults: randomFaults(0.1, 7) })
-  const agents = [plannedAgent(), plannedAgent()]
-  const workers = agents.map((agent) => startWorker(fake, agent, { concurrency: 20, retries: 5 }))
-  await fake.allEnded()
-  const expected = ids.flatMap((id, n) => {
-    const { reward } = plans[n] ?? {}
-    return reward === undefined ? [] : [[id, [reward, reward]]]
-  })
-  expect(trainedRewards(fake)).toEqual(Object.fromEntries(expected))
-  const summaries = await Promise.all(workers.map(async (worker) => worker.stop()))
-  const ends = summaries.flatMap((summary) => Object.values(summary.ends))
-  expect(ends.reduce((sum, count) => sum + count)).toBe(60)
-  expect(summaries.map(({ undelivered }) => undelivered)).toEqual([0, 0])
-})
 
 test.each<[TrainerFault, string[]]>([
   [500, ['claim']],

@@ -1,9 +1,7 @@
-import { appendFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { pathToFileURL } from 'node:url'
 
 import { journalEvents, journalLine } from '../../../test/kit/index.ts'
-import { exportReport, startViewer } from '@osmosis/viewer'
 import { expect } from 'vitest'
 import { openRunFolder } from '@osmosis/eval'
 
@@ -183,41 +181,6 @@ describe('what is not as it should be', () => {
   })
 })
 
-describe('accessibility', () => {
-  it.each(['light', 'dark'] as const)(
-    'axe finds nothing in a run with a transcript, %s',
-    async (colorScheme) => {
-      const { page } = await open('#/run/planted?sel=5.2', { colorScheme })
-      await reader(page).waitFor()
-      expect(await violations(page)).toEqual([])
-    },
-  )
-})
-
-describe('hostile output', () => {
-  it('runs no code, sends no request and breaks nothing', async () => {
-    const { page, problems } = await open('#/run/hostile?sel=1.1')
-    await reader(page).waitFor()
-    expect(await page.evaluate('globalThis.pwned ?? null')).toBeNull()
-    expect(await page.locator('main :is(script, img, iframe, object, embed)').count()).toBe(0)
-    expect(problems).toEqual([])
-  })
-})
-
-describe('a report', () => {
-  it('opens its run at once from a file, alone, with the transcripts that it holds', async () => {
-    const file = path.join(root, 'report.html')
-    const written = await exportReport({ run: path.join(root, 'planted'), file })
-    expect(written).toMatchObject({ file, rollouts: 160 })
-    const { page, problems } = await inBrowser.openUrl(pathToFileURL(file).href)
-    await page.getByText('passed without a tool call').waitFor()
-    await press(page, '1', 'j')
-    await reader(page).getByText('REFUND_COMPLETE').waitFor()
-    await page.getByText(`Report with ${written.transcripts} of 160 transcripts`).waitFor()
-    expect(problems).toEqual([])
-  })
-})
-
 describe('finding what explains the number', { tags: 'slow' }, () => {
   it('puts a failing attempt beside a passing one, from the step in which they differ', async () => {
     const { row, failing, at } = planted.divergence
@@ -242,29 +205,6 @@ describe('finding what explains the number', { tags: 'slow' }, () => {
     await page.getByRole('button', { name: /^Compare/ }).click()
     await page.locator('.sentence').waitFor()
     expect(page.url()).toContain('#/compare/airline-')
-  })
-})
-
-describe('a list of one run', { tags: 'slow' }, () => {
-  it('offers nothing to mark', async () => {
-    const alone = writeAirlineRun(path.join(root, 'alone'), {
-      name: 'alone',
-      rows: 3,
-      attempts: 2,
-      skill: -9,
-    })
-    rewriteEvents(alone, (event) => ({ ...event, reward: 0 }))
-    const own = await startViewer({ runs: [alone] })
-    try {
-      const watched = await inBrowser.openUrl(own.url)
-      await watched.page.getByRole('link', { name: 'alone' }).waitFor()
-      // Of a rate without a spread the bound is known, and no margin on both sides.
-      await watched.page.getByText('0.0 % ≤ 63.2').waitFor()
-      expect(await watched.page.getByRole('checkbox').count()).toBe(0)
-      expect(await watched.page.getByText('Mark').count()).toBe(0)
-    } finally {
-      await own.close()
-    }
   })
 })
 
@@ -321,57 +261,7 @@ describe('the keyboard', { tags: 'slow' }, () => {
   })
 })
 
-describe('a re-grading', { tags: 'slow' }, () => {
-  it('of a part of the run says how much of it it is, and is not incomplete', async () => {
-    const folder = writeAirlineRun(root, { name: 'regraded', rows: 10, attempts: 2, skill: 9 })
-    rewriteEvents(folder, (event) => ({ ...event, sample_place: event.trajectory_place }))
-    const run = await openRunFolder(folder)
-    const item = { source_row_index: 0, run_index: 0, rollout_id: '0' }
-    await run.addGrades('strict', [{ ...item, reward: 0, error: null }])
-    const { page, problems } = await open('#/run/regraded@strict')
-    await page.getByText('graded 1 of 20', { exact: true }).waitFor()
-    expect(await page.getByText('incomplete').count()).toBe(0)
-    await run.addGrades('strict', [{ ...item, run_index: 1, reward: 0, error: null }])
-    await page.getByText('graded 2 of 20', { exact: true }).waitFor()
-    expect(problems).toEqual([])
-  })
-})
-
-describe('a note', { tags: 'slow' }, () => {
-  it('that another process writes is in an open page without a reload', async () => {
-    const { page, problems } = await open('#/run/planted?sel=4.1')
-    await expect.poll(() => page.getByLabel('Note').inputValue()).toBe('')
-    const folder = await openRunFolder(path.join(root, 'planted'))
-    await folder.addNote({
-      source_row_index: 4,
-      run_index: 0,
-      tag: 'from elsewhere',
-      text: 'It was asked twice.',
-    })
-    await page.locator('.line .chip.note', { hasText: 'from elsewhere' }).waitFor()
-    await expect.poll(() => page.getByLabel('Note').inputValue()).toBe('It was asked twice.')
-    expect(problems).toEqual([])
-  })
-})
-
 describe('what is not as it should be', { tags: 'slow' }, () => {
-  it('says that there is no such run', async () => {
-    const { page } = await open('#/run/nowhere')
-    await page.getByText('There is no run nowhere.').waitFor()
-    expect(await lines(page).count()).toBe(0)
-  })
-
-  it('says why a run is incomplete, and what of it has not ended', async () => {
-    const folder = writeAirlineRun(root, { name: 'partial', rows: 10, attempts: 2, ended: 7 })
-    const reason = 'the endpoint refused the key (401)'
-    const metrics = { eval_run: { incomplete_reason: reason } }
-    writeFileSync(path.join(folder, 'metrics.json'), JSON.stringify(metrics))
-    const { page, problems } = await open('#/run/partial')
-    await page.getByText('The endpoint refused the key (401).').waitFor()
-    await page.getByText('13 of 20 rollouts are pending').waitFor()
-    expect(problems).toEqual([])
-  })
-
   it('has something to say of a run of which nothing has ended', async () => {
     writeAirlineRun(root, { name: 'empty', rows: 10, attempts: 2, ended: 0 })
     const { page, problems } = await open('#/run/empty')

@@ -5,7 +5,6 @@ import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { here, workIn } from '../in-process.ts'
 import { temporaryFolder } from '../osmosis.ts'
-import { startInTerminal, type TerminalSession } from '../pseudo-terminal.ts'
 
 import { json } from './on-platform.ts'
 import { author, config, entrypoint, reports, secret } from './submitted.ts'
@@ -239,48 +238,6 @@ describe('osmosis eval submit', { tags: 'nightly' }, () => {
     expect((await osmosis(`--workspace lab eval submit ${file} --yes`)).code).toBe(1)
   })
 })
-
-it(
-  'a run is submitted, shown, stopped and downloaded from a terminal, after its dataset',
-  { tags: 'nightly' },
-  async () => {
-    const { platform, env, workspace } = await author(entrypoint, ['SEARCH_API_KEY'])
-    platform.datasets.partSize = 40
-    const row = '{"user_prompt":"What is 1 + 1?","ground_truth":"2"}\n'
-    writeFileSync(here('sums.jsonl'), row.repeat(4))
-    const inTerminal = (words: string): TerminalSession =>
-      startInTerminal(words.split(' '), { env, cwd: workspace })
-    const printed = async (words: string): Promise<string> => {
-      const { code, rest } = await inTerminal(words).ended
-      return `${rest}${code}`
-    }
-    expect(await printed('dataset upload sums.jsonl')).toMatch(/Uploaded sums; [^]*\n0$/)
-
-    const submit = inTerminal('eval submit configs/eval/echo.toml')
-    await submit.until('Value of SEARCH_API_KEY: ')
-    submit.type(`${secret}\r`)
-    const asked = await submit.until('/N] ')
-    submit.type('y\r')
-    const { code, rest } = await submit.ended
-    expect(code).toBe(0)
-    expect(rest).toContain('View: http')
-    expect(asked + rest).not.toContain(secret)
-    expect(platform.evalRuns.submitted).toMatchObject([
-      { secrets: { provided: { SEARCH_API_KEY: secret } } },
-    ])
-
-    platform.evalRuns.logs.push({ timestamp: 't', level: 'info', step: 'run', message: 'it runs' })
-    platform.evalRuns.files.set('metrics.json', '{}')
-    expect(await printed('eval list')).toMatch(/eval-run-1 +pending[^]*\n0$/)
-    expect(await printed('eval logs eval-run-1')).toContain('it runs')
-    const stop = inTerminal('eval stop eval-run-1')
-    await stop.until('[y/N] ')
-    stop.type('y\r')
-    expect((await stop.ended).code).toBe(0)
-    expect(platform.evalRuns.list).toMatchObject([{ status: 'stopped' }])
-    expect(await printed('eval download eval-run-1')).toMatch(/Downloaded 1 file[^]*\n0$/)
-  },
-)
 
 it('osmosis train submit sends a training run', { tags: 'nightly' }, async () => {
   const { platform, osmosis } = await author()

@@ -83,20 +83,6 @@ export function writer(location: string, most: number): Writer {
   return spawn(process.execPath, [script, location, String(most), '8000'], { stdio })
 }
 
-/**
- * A writer of texts of a given number of bytes, in a process whose files cannot grow beyond `blocks`: they take a
- * part of a write and refuse the rest, as a full disk does. Blocks of 512 bytes or, in some shells, 1024.
- */
-export async function writeWithin(
-  blocks: number,
-  location: string,
-  bytes: number,
-): Promise<string[]> {
-  const command = `ulimit -f ${blocks} && exec "$0" "$@"`
-  const args = ['-c', command, process.execPath, script, location, 'Infinity', String(bytes)]
-  return outputOf(spawn('/bin/sh', args, { stdio }), Infinity)
-}
-
 const script = fileURLToPath(new URL('./crash-writer.ts', import.meta.url))
 const stdio: StdioOptions = ['ignore', 'pipe', 'inherit']
 

@@ -1,6 +1,4 @@
 // A worker in a process of its own, to be killed. Its explorer and its journal come from the environment.
-import { once } from 'node:events'
-
 import {
   AgentWorkflow,
   Grader,
@@ -26,13 +24,6 @@ class ByPlace extends Grader {
 }
 
 const { EXPLORER: url = '', JOURNAL: journalFile = '' } = process.env
-process.stdout.write('ready\n')
-if (process.env['WAITS_FOR_DISK']) {
-  // The test decides when its disk freezes. Nothing else keeps the process alive until then.
-  process.channel?.ref()
-  await once(process, 'message')
-  process.channel?.unref()
-}
 const dataset = Array.from({ length: 6 }, (_, row) => ({
   initialMessages: [{ role: 'user', content: `row ${row}` }],
   label: null,

@@ -15,10 +15,10 @@ export async function newJournal(): Promise<string> {
   return path.join(await temporaryFolder(), 'folder', 'run.jsonl')
 }
 
-export const program = new URL('killed-worker.ts', import.meta.url)
+const program = new URL('killed-worker.ts', import.meta.url)
 
 /** The environment of `killed-worker.ts`. */
-export function environmentOf({ url }: FakeTrinity, journal: string): NodeJS.ProcessEnv {
+function environmentOf({ url }: FakeTrinity, journal: string): NodeJS.ProcessEnv {
   return { ...process.env, EXPLORER: url, JOURNAL: journal }
 }
 
