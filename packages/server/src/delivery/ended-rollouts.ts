@@ -1,3 +1,5 @@
+import { AppendedFile, WriteGroups } from '@osmosis/protocol/files'
+
 import { createReadStream } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import path from 'node:path'
@@ -6,7 +8,6 @@ import type { RolloutState } from '@osmosis/protocol'
 import { rolloutStatusSchema } from '@osmosis/protocol/wire'
 import { z } from 'zod'
 
-import { AppendedFile, WriteGroups } from '../journal/appended-file.ts'
 import type { JournalFolder } from '../journal/journal.ts'
 
 /** A rollout that ended and was delivered completely, for repeated requests. */

@@ -1,7 +1,7 @@
 import { open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 
-import { syncFolder } from '@osmosis/protocol/files'
+import { AppendedFile, syncFolder } from '@osmosis/protocol/files'
 
 import {
   closeBrace,
@@ -11,7 +11,6 @@ import {
   openBracket,
   quote,
 } from '../http/json-bytes.ts'
-import { AppendedFile } from './appended-file.ts'
 
 /** The first fields of a line. */
 interface LineHead {

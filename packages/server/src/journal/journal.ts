@@ -1,5 +1,6 @@
+import { WriteGroups } from '@osmosis/protocol/files'
+
 import { toLastLine } from './outbox-lines.ts'
-import { WriteGroups } from './appended-file.ts'
 import { JournalCompaction } from './journal-compaction.ts'
 import {
   findRecords,

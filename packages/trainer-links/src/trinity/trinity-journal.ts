@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { mkdir, open, readFile, realpath, type FileHandle } from 'node:fs/promises'
+import { mkdir, readFile, realpath } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import { writeFileAtomically } from '@osmosis/protocol/files'
+import { AppendedFile, writeFileAtomically } from '@osmosis/protocol/files'
 import { lockName, type ProcessLock } from '@osmosis/server/protocols'
 
 /** Calls that get the same reward, by the ids of their answers. */
@@ -48,14 +48,14 @@ export class TrinityJournal {
   committed: number
   /** Ended groups that are not committed, by number. */
   readonly ended: Map<number, EndedGroup>
-  readonly #file: FileHandle | undefined
+  readonly #file: AppendedFile | undefined
   readonly #lock: ProcessLock | undefined
   #writing: Promise<void> = Promise.resolve()
 
   private constructor(
     head: JournalHead,
     ended: Map<number, EndedGroup>,
-    file?: FileHandle,
+    file?: AppendedFile,
     lock?: ProcessLock,
   ) {
     this.name = head.name
@@ -106,7 +106,7 @@ export class TrinityJournal {
       const head = { ...read.head, starts: read.head.starts + 1 }
       const lines = [head, ...read.ended.values()].map(lineOf)
       await writeFileAtomically(file, lines)
-      return new TrinityJournal(head, read.ended, await open(file, 'a'), lock)
+      return new TrinityJournal(head, read.ended, new AppendedFile(file), lock)
     } catch (error) {
       await lock.release()
       throw error
@@ -135,19 +135,13 @@ export class TrinityJournal {
   async #append(entry: object): Promise<void> {
     const file = this.#file
     if (file === undefined) return
-    this.#writing = appendAfter(this.#writing, file, lineOf(entry))
-    await this.#writing
-  }
-}
-
-async function appendAfter(before: Promise<void>, file: FileHandle, line: string): Promise<void> {
-  await before
-  try {
-    await file.writeFile(line)
-    await file.datasync()
-  } catch (cause) {
-    const why = `The journal of the run could not be written: ${errorMessage(cause)}`
-    throw new OsmosisError('storage_error', why, { cause })
+    this.#writing = this.#writing.then(() => file.append(lineOf(entry), { sync: true }))
+    try {
+      await this.#writing
+    } catch (cause) {
+      const why = `The journal of the run could not be written: ${errorMessage(cause)}`
+      throw new OsmosisError('storage_error', why, { cause })
+    }
   }
 }
 
