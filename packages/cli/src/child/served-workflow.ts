@@ -38,21 +38,13 @@ export interface EntrypointFacts {
 }
 
 /** Facts about a workflow; plain data, because a worker process may send it. */
-export interface WorkflowFacts {
+export interface WorkflowFacts extends EntrypointFacts {
   /** Path of the module, for messages. */
   readonly file: string
   /** Name of the class. */
   readonly workflow: string
   /** Name of the class; null without a grader. */
   readonly grader: string | null
-  /** Whether it declares a schema of its metadata or labels. */
-  readonly hasSchema: boolean
-  /** Whether it has a config, which limits its concurrency. */
-  readonly isConfigured: boolean
-  /** Whether its config limits the model calls of a rollout. */
-  readonly limitsCalls: boolean
-  /** Minimum size of the groups that its grader grades; null when it grades single rollouts. */
-  readonly groupMinSize: number | null
 }
 
 /** Options of the backend, in this process or in workers. */
@@ -107,9 +99,11 @@ export function backendOptions(
 export function factsOf(entrypoint: Entrypoint, file: string): WorkflowFacts {
   const { workflow, workflowConfig, grader, graderConfig } = entrypoint
   return {
+    kind: 'workflow',
     file,
     workflow: workflow.name,
     grader: grader?.name ?? null,
+    hasGrader: grader !== undefined,
     hasSchema: hasSchema(entrypoint),
     isConfigured: workflowConfig !== undefined,
     limitsCalls: workflowConfig?.rolloutLimits?.modelCalls !== undefined,

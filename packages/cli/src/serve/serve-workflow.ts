@@ -156,11 +156,9 @@ async function openWorkflowPort(
   ]
   printOut(`${said.join('\n')}\n`)
   if (endSignal() !== undefined) await closed
-  const { hasSchema, isConfigured, limitsCalls, grader, groupMinSize } = facts
-  const hasGrader = grader !== null
   return {
     url: listening.url,
-    facts: { kind: 'workflow', hasSchema, isConfigured, limitsCalls, hasGrader, groupMinSize },
+    facts,
     check,
     close: async () => {
       await listening.close()

@@ -1,8 +1,9 @@
-import { closeSync, fstatSync, ftruncateSync, openSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, existsSync, readFileSync, truncateSync } from 'node:fs'
 
 import { AppendedFile, WriteGroups } from '@osmosis/protocol/files'
 
 import { fileMode, storageError } from '../run-files.ts'
+import { trainingJournalFile } from '../read/training-folder.ts'
 
 /** A line that was appended and is not necessarily on the disk yet. */
 export interface AppendedLine {
@@ -87,12 +88,17 @@ function toLine(text: string): Buffer {
   return line
 }
 
-/** Truncates a file that is not open. */
-export function truncate(file: string, length: number): void {
-  const descriptor = openSync(file, 'r+')
-  try {
-    ftruncateSync(descriptor, length)
-  } finally {
-    closeSync(descriptor)
+/**
+ * Opens the journal of a training to append records, for the process that holds its lock. A last line that a crash
+ * cut off is removed.
+ *
+ * @param onFailure - called before records that could not be written are rejected
+ */
+export function openTrainingJournal(folder: string, onFailure: (error: Error) => void): AppendFile {
+  const file = trainingJournalFile(folder)
+  if (existsSync(file)) {
+    const bytes = readFileSync(file)
+    truncateSync(file, bytes.lastIndexOf('\n') + 1)
   }
+  return new AppendFile(file, onFailure)
 }

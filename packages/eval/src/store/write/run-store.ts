@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { readdir, rm } from 'node:fs/promises'
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
 
 import type { TrainedConversation } from '@osmosis/core/policy'
@@ -19,7 +19,7 @@ import {
   storageError,
 } from '../run-files.ts'
 import type { RunLock } from '../run-lock.ts'
-import { AppendFile, truncate } from './append-file.ts'
+import { AppendFile } from './append-file.ts'
 import { SnapshotFiles, type RunSnapshots } from './snapshot-files.ts'
 
 /** Beyond this number of distinct parts, no more are shared. */
@@ -122,7 +122,7 @@ export async function openStore(options: OpenStoreOptions): Promise<RunStore> {
     noteEnd(ends.samples, event.sample_place)
     end = after.offset
   }
-  truncate(journal, end)
+  truncateSync(journal, end)
   await removeUnfinished(location)
   return new RunStore(options, events, ends)
 }
@@ -375,7 +375,7 @@ function cutSegments(
   const end = ends.get(last) ?? 0
   const file = segmentFile(location, kind, last)
   const size = existsSync(file) ? statSync(file).size : 0
-  if (size > end) truncate(file, end)
+  if (size > end) truncateSync(file, end)
   // A segment that has lost its end is not continued: its lost places must not be assigned again.
   return size < end ? last + 1 : last
 }
