@@ -94,7 +94,7 @@ export function createProgram(
     setExitCode(await evalCompareCommand(before, after, flags))
   })
   declareView(evals).action(async (run, flags) => {
-    const { evalViewCommand } = await import('./eval/show/open-viewer.ts')
+    const { evalViewCommand } = await import('./eval/view/open-viewer.ts')
     setExitCode(await evalViewCommand(run, flags))
   })
   declareRegrade(evals).action(async (name, flags) => {

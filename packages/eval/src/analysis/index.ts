@@ -5,6 +5,8 @@ export {
   type Comparison,
   type FacetChange,
   type RowChange,
+  type InputChange,
+  inputChanges,
 } from './comparison/compare-runs.ts'
 export { counterpartOf, type Divergence, divergenceOf } from './comparison/divergence.ts'
 export {
@@ -86,7 +88,6 @@ export {
   type TrajectoryLike,
   transcriptContains,
 } from './trajectory/trajectory-shape.ts'
-export { type InputChange, inputChanges } from './comparison/input-changes.ts'
 export {
   learnedAt,
   lostReward,

@@ -1,3 +1,4 @@
+import type { RunDocument } from '../table/run-document.ts'
 import { quantities, type Quantity } from '../figures/behaviour-figures.ts'
 import { type Estimate, ratioEstimate, average } from '../statistics/estimate.ts'
 import {
@@ -236,4 +237,20 @@ function shareMeasure(flag: ItemFlag, title: string): Measure {
 function quantityMean(table: RunTable, { items }: RowGroup, read: Quantity): number | null {
   const known = items.flatMap((item) => (table.counts(item) ? (read(item) ?? []) : []))
   return known.length === 0 ? null : average(known)
+}
+
+/** An input in which two runs differ, as text; null where a run does not have it. */
+export interface InputChange {
+  readonly name: string
+  readonly before: string | null
+  readonly after: string | null
+}
+
+/** What two runs were made with, where it differs: dataset, code, fields of the config, limits and versions. */
+export function inputChanges(before: RunDocument, after: RunDocument): InputChange[] {
+  const names = new Set([...Object.keys(before.inputs), ...Object.keys(after.inputs)])
+  return [...names].flatMap((name) => {
+    const [one = null, other = null] = [before.inputs[name], after.inputs[name]]
+    return one === other ? [] : [{ name, before: one, after: other }]
+  })
 }

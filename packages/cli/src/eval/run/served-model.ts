@@ -25,17 +25,17 @@ import { healthResponseSchema } from '@osmosis/protocol/wire'
 import { hideKey, printError } from '../../command/command-context.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
-import type { EvalRunPlan } from '../run/evaluation-plan.ts'
-import type { InFlight, ServedFacts } from '../run/run-output.ts'
-import { cachedPolicy, type CachedPolicy } from './cached-policy.ts'
-import { namingEndpoint } from './model-endpoint.ts'
+import type { EvalRunPlan } from './evaluation-plan.ts'
+import type { InFlight, ServedFacts } from './run-output.ts'
+import { cachedPolicy, type CachedPolicy } from '../models/cached-policy.ts'
+import { namingEndpoint } from '../models/model-endpoint.ts'
 import {
   askHealth,
   attachServer,
   type EvaluatedServer,
   watchThread,
   type WatchedThread,
-} from './remote-servers.ts'
+} from '../models/remote-servers.ts'
 import { startServerProcess } from '../../serve/server-process.ts'
 
 /** Concurrent rollouts when neither the flags nor the config nor the server set a limit. */

@@ -14,7 +14,7 @@ import {
   printOut,
 } from '../../command/command-context.ts'
 import { canRegrade, regradeForPage } from '../regrade/regrade-run.ts'
-import { findRun, runsRoot, assertVariant } from './shown-run.ts'
+import { findRun, runsRoot, assertVariant } from '../show/shown-run.ts'
 import { findTraining, trainingsRoot } from '../training/find-training.ts'
 import type { EvalViewFlags } from '../view.ts'
 
