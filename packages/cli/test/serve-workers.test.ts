@@ -106,3 +106,25 @@ it('flags that do not fit together are refused', async () => {
     stderr: expect.stringContaining('--workers is for workflows'),
   })
 })
+
+it(
+  'a server is not started with an entrypoint that no worker can load',
+  { tags: 'slow' },
+  async () => {
+    const folder = temporaryWorkspace({})
+    writeFileSync(path.join(folder, 'broken.ts'), 'throw new Error("half an entrypoint")\n')
+    const args = ['serve', path.join(folder, 'broken.ts'), '--port', '0']
+    const [inProcess, inWorkers] = await Promise.all([
+      start(args).finished,
+      start([...args, '--workers', '2']).finished,
+    ])
+    expect(inWorkers.code).toBe(2)
+    expect(inWorkers.stderr).toMatch(/^error: Cannot load the entrypoint .*half an entrypoint/s)
+    expect(inProcess.stderr.split('\n')[0]).toBe(inWorkers.stderr.split('\n')[0])
+  },
+)
+
+it('a workflow in workers is not registered', { tags: 'slow' }, async () => {
+  const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--workers', '1', '--register']
+  expect(await start(args).finished).toMatchObject({ code: 2 })
+})

@@ -1,5 +1,4 @@
 import {
-  cpSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -17,11 +16,13 @@ import { Outbox } from '../src/delivery/outbox.ts'
 import {
   acceptanceOf,
   callbackOf,
+  copyFolder,
   found,
   foundAfterKill,
   largestFolder,
   liveThrough,
   openOutbox,
+  type OpenOutbox,
 } from './outbox-of-test.ts'
 
 /** The operations of open files, to have them fail. */
@@ -48,6 +49,22 @@ function writeHalfOnce(): void {
     await writeFile.call(this, whole.subarray(0, Math.floor(whole.length / 2)))
     throw failing('ENOSPC')
   } as typeof writeFile)
+}
+
+/** The file with this text; its name is the outbox's own affair. */
+function fileWith(folder: string, text: string): string {
+  const files = readdirSync(folder).map((name) => path.join(folder, name))
+  const match = files.find((file) => readFileSync(file, 'utf8').includes(text))
+  if (match === undefined) throw new Error(`no file has ${text}`)
+  return match
+}
+
+/** Expects that an outbox has logged one damaged file. Returns where it keeps the file when it is closed. */
+function expectKept({ log }: OpenOutbox, file: string): string {
+  const message = 'the file cannot be read completely; it is kept'
+  const kept_as = expect.any(String) as string
+  expect(log).toStrictEqual([{ level: 'error', message, fields: { file, kept_as } }])
+  return String(log[0]?.fields?.['kept_as'])
 }
 
 const interrupted = ['completion interrupted']
@@ -203,8 +220,7 @@ it('loses only the rollout whose line cannot be read, and does not delete that l
       await record.store(callbackOf(rolloutId, 'grader', 'reward'), [])
     }
   }
-  const [name = ''] = readdirSync(folder).filter((file) => file.startsWith('journal-'))
-  const file = path.join(folder, name)
+  const file = fileWith(folder, 'key-of-a')
   const lines = readFileSync(file, 'utf8').split('\n')
   const at = (id: string, kind: string): number =>
     lines.findIndex(
@@ -215,15 +231,13 @@ it('loses only the rollout whose line cannot be read, and does not delete that l
   lines[at('c', 'completion')] = 'key-of-c \u0000\u0000'
   const garbled = lines.join('\n')
   writeFileSync(file, garbled)
+  let kept: string
   {
     await using second = await openOutbox(folder)
     expect(second.records.map(({ acceptance }) => acceptance.rolloutId)).toStrictEqual(['a', 'd'])
-    const message = 'the file cannot be read completely; it is kept'
-    expect(second.log).toStrictEqual([
-      { level: 'error', message, fields: { file, kept_as: file.replace(/jsonl$/, 'unreadable') } },
-    ])
+    kept = expectKept(second, file)
   }
-  expect(readFileSync(file.replace(/jsonl$/, 'unreadable'), 'utf8')).toBe(garbled)
+  expect(readFileSync(kept, 'utf8')).toBe(garbled)
   const reward = ['completion success', 'grader reward']
   expect(await found(folder)).toStrictEqual({ a: reward, d: reward })
   expect(await storedRollouts(folder)).toStrictEqual(['a', 'd'])
@@ -243,35 +257,29 @@ describe('a damaged journal is not deleted, and the log names it', () => {
   }
   it.each(Object.entries(damages))('where it %s', async (_, damage) => {
     const folder = await temporaryFolder()
+    const killed = await temporaryFolder({ 'notes.json': 'of somebody else' })
     {
       await using first = await openOutbox(folder)
       const over = await first.outbox.accept(acceptanceOf('over'))
       await over.remove()
       const pending = await first.outbox.accept(acceptanceOf('pending'))
       await pending.store(callbackOf('pending', 'completion', 'success'), [])
-      const [name = ''] = readdirSync(folder).filter((file) => file.startsWith('journal-'))
       // The state after a kill, because closing removes ended records.
-      cpSync(path.join(folder, name), path.join(folder, 'killed'))
+      copyFolder(folder, killed)
     }
-    for (const name of readdirSync(folder).filter((file) => file.startsWith('journal-'))) {
-      rmSync(path.join(folder, name))
-    }
-    const file = path.join(folder, 'journal-00000007.jsonl')
-    const damaged = damage(readFileSync(path.join(folder, 'killed'), 'utf8'))
+    const file = fileWith(killed, 'key-of-pending')
+    const damaged = damage(readFileSync(file, 'utf8'))
     writeFileSync(file, damaged)
+    let kept: string
     {
-      await using second = await openOutbox(folder)
+      await using second = await openOutbox(killed)
       expect(second.records).toStrictEqual([])
-      const message = 'the file cannot be read completely; it is kept'
-      expect(second.log).toStrictEqual([
-        {
-          level: 'error',
-          message,
-          fields: { file, kept_as: file.replace(/jsonl$/, 'unreadable') },
-        },
-      ])
+      kept = expectKept(second, file)
     }
-    expect(readFileSync(file.replace(/jsonl$/, 'unreadable'), 'utf8')).toBe(damaged)
+    expect(readFileSync(kept, 'utf8')).toBe(damaged)
+    await using third = await openOutbox(killed)
+    expect(third.log).toStrictEqual([])
+    expect(readFileSync(path.join(killed, 'notes.json'), 'utf8')).toBe('of somebody else')
   })
 })
 

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { subscribe } from 'node:diagnostics_channel'
 import { rmSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -136,35 +135,6 @@ describe('a server with an outbox', () => {
     await using second = await startServer({ outboxDir })
     expect(second.server.undelivered).toBe(0)
     expect(await storedFiles(outboxDir)).toStrictEqual(names)
-  })
-
-  it('starts although a file cannot be read, reports it without quoting it, and does not delete it', async () => {
-    await using folder = await temporaryFolder()
-    const { outboxDir } = folder
-    await (await startServer({ outboxDir }))[Symbol.asyncDispose]()
-    const unfinished = `${randomUUID()}.refused.${randomUUID()}.tmp`
-    const others = ['notes.json', 'thesis.tmp']
-    const garbled = '{"api_key":planted-key"\n'
-    for (const name of ['journal-00000007.jsonl', unfinished, ...others]) {
-      await writeFile(path.join(outboxDir, name), garbled)
-    }
-    const file = path.join(outboxDir, 'journal-00000007.jsonl')
-    for (const complaints of [1, 0]) {
-      await using running = await startServer({ outboxDir })
-      const rollout_id = `r${complaints}`
-      expect((await running.post({ rollout_id })).status).toBe(202)
-      expect(running.log.filter(({ level }) => level === 'error')).toStrictEqual(
-        Array.from({ length: complaints }, () => ({
-          level: 'error',
-          message: 'the file cannot be read completely; it is kept',
-          fields: { file, kept_as: file.replace(/jsonl$/, 'unreadable') },
-        })),
-      )
-      await running.server.drain()
-    }
-    const left = 'journal-00000007.unreadable'
-    expect((await storedFiles(outboxDir)).toSorted()).toStrictEqual([left, ...others])
-    expect(await readFile(path.join(outboxDir, left), 'utf8')).toBe(garbled)
   })
 
   it('reports a rollout of an earlier process before, while and after its results are delivered', async () => {

@@ -2,6 +2,7 @@ import path from 'node:path'
 
 import { createWorkerPool } from '@osmosis/server/child'
 import { runBackendContract } from '../../../../test/kit/backend-contract/index.ts'
+import { describe } from 'vitest'
 
 const module = path.join(import.meta.dirname, 'contract-worker.ts')
 
@@ -11,6 +12,13 @@ runBackendContract(
     open: async (entrypoint) =>
       createWorkerPool({ module, args: [entrypoint], execArgv: [], workers: 1 }),
   },
-  // These need pools of their own. The slow tests have all rules, with two workers.
+  // These need pools of their own.
   ['names-missing-parts', 'shuts-down'],
 )
+
+describe('all rules', { tags: 'slow' }, () => {
+  runBackendContract('WorkerPoolBackend with two workers', {
+    open: async (entrypoint) =>
+      createWorkerPool({ module, args: [entrypoint], execArgv: [], workers: 2 }),
+  })
+})
