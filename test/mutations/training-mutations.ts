@@ -173,7 +173,7 @@ export const trainingMutations: readonly Mutation[] = [
       'one.sampleId !== sampleId',
     ],
   ]),
-  ...mutationsOf('packages/train/src/rollouts/sequence-file.ts', known, [
+  ...mutationsOf('packages/train/src/loop/step-run.ts', known, [
     [
       'step rewards are shifted by failed calls',
       'error === null ? (own.next().value ?? null) : null',
@@ -610,7 +610,7 @@ export const trainingMutations: readonly Mutation[] = [
     ],
   ]),
   ...mutationsOf(
-    'packages/cli/src/train/run/training-rows.ts',
+    'packages/cli/src/train/run/training-plan.ts',
     ['packages/cli/test/train-tinker.test.ts', 'packages/cli/test/chosen-rows.test.ts'],
     [['rows that are held out are trained, too', 'rows.filter((row) => !held.has(row))', 'rows']],
   ),

@@ -1,6 +1,7 @@
-import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import path from 'node:path'
+import { randomBytes } from 'node:crypto'
+import { existsSync, createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
 
 import { OsmosisError } from '@osmosis/core'
 import {
@@ -11,6 +12,9 @@ import {
   type DatasetRow,
   type EvaluationProgress,
   type RunStore,
+  AppendFile,
+  type ItemOutcome,
+  type ItemRunner,
 } from '@osmosis/eval'
 import {
   measureRollouts,
@@ -19,10 +23,11 @@ import {
   type RunManifest,
   type StepFigures,
 } from '@osmosis/eval/analysis'
+import { parseJson } from '@osmosis/core/http'
+import { toTrainingSequences, type SampleSequences } from '@osmosis/protocol/trajectory'
 
 import type { TrainableSample } from '../batch/training-batch.ts'
-import type { RolloutSource } from '../rollouts/rollout-source.ts'
-import { readSequences, SequenceFile, type StoredSequences } from '../rollouts/sequence-file.ts'
+import type { RolloutSource, SampledCalls } from '../rollouts/rollout-source.ts'
 
 /** A number of steps as names of folders have it. */
 export function padded(step: number): string {
@@ -177,4 +182,92 @@ function sequencesOf(
 ): StoredSequences | undefined {
   const named = stored.find((one) => one.sampleId === sampleId)
   return named ?? (sampleCount === 1 && stored.length === 1 ? stored[0] : undefined)
+}
+
+/** The sequences of one sample, as a line of the file has them. */
+interface StoredSequences extends SampleSequences {
+  readonly sampleId: string
+  /** One for each call, answered or not, where the grader gave them. */
+  readonly stepRewards?: readonly (number | null)[]
+}
+
+interface StoredLine {
+  readonly rollout_id: string
+  readonly samples: readonly StoredSequences[]
+}
+
+/** Stores the sequences of the rollouts of a run, beside the run's own files. */
+class SequenceFile {
+  /** Why nothing can be stored any more; undefined while it can. */
+  failure: Error | undefined
+  readonly #file: AppendFile
+
+  /** @param runFolder - which exists */
+  constructor(runFolder: string) {
+    this.#file = new AppendFile(fileOf(runFolder), (error) => (this.failure = error))
+    // Ends a line that a crash cut off, so that the next one is not part of it.
+    if (this.#file.end > 0) void this.#file.append('').durable.catch(() => {})
+  }
+
+  /** The same runner, which reports an outcome only when the sequences of its rollout are on the disk. */
+  storing(source: RolloutSource): ItemRunner {
+    return {
+      run: (item, options) =>
+        source.runner.run(item, {
+          ...options,
+          onEnd: async (outcome) => {
+            if (outcome.status === 'success') await this.#store(item.rolloutId, source, outcome)
+            await options.onEnd?.(outcome)
+          },
+        }),
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#file.close()
+  }
+
+  #store(rolloutId: string, source: RolloutSource, outcome: ItemOutcome): Promise<void> {
+    const { stepRewards = {} } = outcome
+    const said = [...source.callsOf(rolloutId)]
+    const samples = said.map(([sampleId, { calls }]): StoredSequences => {
+      // A lone conversation is that of the lone sample, whatever either is called.
+      const own =
+        stepRewards[sampleId] ?? (said.length === 1 ? Object.values(stepRewards)[0] : undefined)
+      return {
+        sampleId,
+        ...toTrainingSequences(calls),
+        ...(own === undefined ? {} : { stepRewards: forAllCalls(own, calls) }),
+      }
+    })
+    const line: StoredLine = { rollout_id: rolloutId, samples }
+    return this.#file.append(JSON.stringify(line)).durable
+  }
+}
+
+/** Graders reward answered calls only. */
+function forAllCalls(
+  rewards: readonly (number | null)[],
+  calls: SampledCalls['calls'],
+): (number | null)[] {
+  const own = rewards.values()
+  return calls.map(({ error }) => (error === null ? (own.next().value ?? null) : null))
+}
+
+/** The stored sequences of the rollouts of a run, by rollout id; a line that a crash cut off is left out. */
+async function readSequences(
+  runFolder: string,
+): Promise<ReadonlyMap<string, readonly StoredSequences[]>> {
+  const found = new Map<string, readonly StoredSequences[]>()
+  const file = fileOf(runFolder)
+  if (!existsSync(file)) return found
+  for await (const text of createInterface({ input: createReadStream(file, 'utf8') })) {
+    const line = parseJson(text) as StoredLine | undefined
+    if (line !== undefined) found.set(line.rollout_id, line.samples)
+  }
+  return found
+}
+
+function fileOf(runFolder: string): string {
+  return path.join(runFolder, 'sequences.jsonl')
 }
