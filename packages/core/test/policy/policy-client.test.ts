@@ -168,27 +168,6 @@ describe('an answer of the policy', () => {
       { role: 'assistant', content: 'x', reasoning_content: 'hmm' },
     ],
     [
-      'with a tool call in many deltas',
-      eventStream(
-        chunk({ content: '' }),
-        chunk({
-          tool_calls: [
-            { index: 0, id: 'c1', type: 'function', function: { name: 'f', arguments: '' } },
-          ],
-        }),
-        chunk({ tool_calls: [{ index: 0, function: { arguments: '{ "a":' } }] }),
-        chunk({ tool_calls: [{ index: 0, function: { arguments: ' 12.0}' } }] }),
-        chunk({}, 'tool_calls'),
-      ),
-      {
-        role: 'assistant',
-        content: null,
-        tool_calls: [
-          { id: 'c1', type: 'function', function: { name: 'f', arguments: '{ "a": 12.0}' } },
-        ],
-      },
-    ],
-    [
       'with interleaved deltas of parallel tool calls beside text',
       eventStream(
         chunk({ content: 'both' }),
@@ -208,59 +187,6 @@ describe('an answer of the policy', () => {
           { id: 'c1', type: 'function', function: { name: 'f', arguments: '{}' } },
           { id: 'c2', type: 'function', function: { name: 'g', arguments: '{}' } },
         ],
-      },
-    ],
-    [
-      'with tool calls without index, one delta each',
-      eventStream(
-        chunk({ tool_calls: [{ id: 'c1', function: { name: 'f', arguments: '{"a":1}' } }] }),
-        chunk(
-          { tool_calls: [{ id: 'c2', function: { name: 'f', arguments: '{"a":2}' } }] },
-          'tool_calls',
-        ),
-      ),
-      {
-        role: 'assistant',
-        content: null,
-        tool_calls: [
-          { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } },
-          { id: 'c2', type: 'function', function: { name: 'f', arguments: '{"a":2}' } },
-        ],
-      },
-    ],
-    [
-      'with tool calls that are all numbered 0',
-      eventStream(
-        chunk({
-          tool_calls: [{ index: 0, id: 'c1', function: { name: 'f', arguments: '{"a":1}' } }],
-        }),
-        chunk(
-          { tool_calls: [{ index: 0, id: 'c2', function: { name: 'f', arguments: '{"a":2}' } }] },
-          'tool_calls',
-        ),
-      ),
-      {
-        role: 'assistant',
-        content: null,
-        tool_calls: [
-          { id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } },
-          { id: 'c2', type: 'function', function: { name: 'f', arguments: '{"a":2}' } },
-        ],
-      },
-    ],
-    [
-      'with id and name repeated in every delta',
-      eventStream(
-        chunk({ tool_calls: [{ index: 0, id: 'c1', function: { name: 'f', arguments: '{"a"' } }] }),
-        chunk(
-          { tool_calls: [{ index: 0, id: 'c1', function: { name: 'f', arguments: ':1}' } }] },
-          'tool_calls',
-        ),
-      ),
-      {
-        role: 'assistant',
-        content: null,
-        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }],
       },
     ],
     ['that is empty', eventStream(chunk({}, 'length')), text('')],
@@ -382,11 +308,6 @@ describe('an answer of the policy', () => {
     ['a number for a choice', eventStream({ choices: [5] }), /cannot be read: {"choices":\[5\]}/],
     ['a text for a delta', eventStream({ choices: [{ delta: 'hi' }] }), /"delta":"hi"/],
     ['a number for its text', eventStream(chunk({ content: 5 }, 'stop')), /"content":5/],
-    [
-      'parts for its text',
-      eventStream(chunk({ content: [{ type: 'text', text: 'hi' }] }, 'stop')),
-      /cannot be read: .*"text":"hi"/,
-    ],
     ['a list for its refusal', eventStream(chunk({ refusal: [] }, 'stop')), /"refusal":\[\]/],
     ['an object for its thinking', eventStream(chunk({ reasoning: {} }, 'stop')), /"reasoning":{}/],
     [
