@@ -1,7 +1,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
-import { fault, type PolicyServer, startPolicyServer } from '@osmosis/testing'
-import { execute, isNewestVersion, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
+import { fault, type PolicyServer, type Reply, startPolicyServer } from '@osmosis/testing'
+import { execute, rolloutOn, sampleOf, isNewestVersion } from '../../../test/kit/index.ts'
 import { generateText, streamObject, streamText, ToolLoopAgent } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -27,6 +27,71 @@ const ways = {
 }
 
 const half = 'an answer of which only half will ever arrive'
+const opening = JSON.stringify({ choices: [{ index: 0, delta: { role: 'assistant' } }] })
+const said = { message: expect.stringContaining('out of memory') }
+const failures: [what: string, reply: Reply, requests: number, code: string, more?: object][] = [
+  ['a 400', fault.status(400), 1, 'policy_http_error', { status: 400 }],
+  ['a 401', fault.status(401), 1, 'policy_http_error', { status: 401 }],
+  ['429s without end', fault.status(429), 3, 'policy_http_error', { status: 429 }],
+  ['500s without end', fault.status(500), 3, 'policy_http_error', { status: 500 }],
+  ['a socket that closes', fault.on('x', { cutBeforeHeaders: true }), 3, 'policy_unreachable'],
+  [
+    'an accepted request whose answer never begins',
+    fault.on(half, { delayFirstByteMs: 50, cutAfterBytes: 0 }),
+    1,
+    'policy_stream_error',
+  ],
+  ['half an answer', fault.on(half, { cutAfterBytes: 700 }), 1, 'policy_stream_error'],
+  [
+    'an answer without an end',
+    fault.on(half, { omit: ['finish', 'done'] }),
+    1,
+    'policy_stream_error',
+  ],
+  [
+    'an error event',
+    fault.on(half, { errorEvent: 'out of memory' }),
+    1,
+    'policy_stream_error',
+    said,
+  ],
+  [
+    'an error object',
+    fault.on(half, { errorData: 'out of memory' }),
+    1,
+    'policy_stream_error',
+    said,
+  ],
+  [
+    'an error object behind the first chunk',
+    fault.raw(`data: ${opening}\n\ndata: {"error":{"message":"out of memory"}}\n\n`),
+    1,
+    'policy_stream_error',
+    said,
+  ],
+  [
+    'an error object instead of an answer',
+    fault.raw('data: {"error":{"message":"out of memory"}}\n\n'),
+    1,
+    'policy_stream_error',
+    said,
+  ],
+]
+
+describe.each(Object.entries(ways))('%s', (_way, run) => {
+  test.concurrent.each(failures)(
+    'asks no more than the rollout does and throws its error after %s',
+    async (_what, reply, requests, code, more) => {
+      await using server = await startPolicyServer(() => reply)
+      const { workflow } = await execute(server, run)
+      expect(workflow.failure).toMatchObject({
+        category: 'http_error',
+        cause: { name: 'OsmosisError', code, ...more },
+      })
+      expect(server.requests).toHaveLength(requests)
+    },
+  )
+})
 
 test.runIf(isNewestVersion())('streamRetries do not sample the policy a second time', async () => {
   await using server = await startPolicyServer(() => fault.on(half, { cutAfterBytes: 700 }))

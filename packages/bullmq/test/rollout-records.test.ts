@@ -105,6 +105,24 @@ it('refuses all writes of an abandoned execution', async () => {
   expect(await runs.settleGrading(second, graded)).toBe('stored')
 })
 
+it('accepts the same outcome again, and no other', async () => {
+  const { queue } = await openQueue()
+  const { runs, records } = queue
+  await records.accept(entry())
+  const one = taker('w1')
+  expect(await runs.take('r1', one)).toMatchObject({ what: 'run', run: 1 })
+  expect(await runs.take('r1', one)).toMatchObject({ what: 'run', run: 1 })
+  const run = { id: 'r1', run: 1 }
+  expect([await runs.mark(run), await runs.mark(run)]).toEqual([true, true])
+  expect(await runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stored')
+  expect(await runs.settleWorkflow(run, succeeded, new Map(), true)).toBe('stored')
+  expect((await storedWorkflow(queue, 'r1'))?.samples.size).toBe(1)
+  expect(await runs.settleGrading(run, graded)).toBe('stored')
+  expect(await runs.settleGrading(run, { ...graded, samples: new Map() })).toBe('stored')
+  expect((await storedGrading(queue, 'r1'))?.samples.size).toBe(1)
+  expect(await runs.take('r1', taker('w1'))).toEqual({ what: 'ended' })
+})
+
 it('is busy while the worker of a rollout is alive, and recognises its own executions', async () => {
   const { queue, redis } = await openQueue()
   const { runs, records } = queue

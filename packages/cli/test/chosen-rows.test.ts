@@ -41,13 +41,6 @@ describe('rows of an evaluation', () => {
     expect((await run(args)).code).toBe(0)
     expect(rowsOf()).toEqual(rows)
   })
-
-  it('are named either by --rows or by the other flags', async () => {
-    const words = 'eval run configs/eval/echo.toml --policy policies/echo.ts --rows 0 --sample 2'
-    const { code, stderr } = await run(words.split(' '))
-    expect(code).toBe(2)
-    expect(stderr).toContain('--rows selects the rows: omit --limit, --where and --sample')
-  })
 })
 
 describe('rows of a training', () => {

@@ -165,18 +165,6 @@ describe('osmosis serve refuses', () => {
     )
   })
 
-  it('a module with two workflows', async () => {
-    expect(await fails('rollouts/broken/two-workflows.ts')).toBe(
-      'error: Several AgentWorkflow subclasses are exported from rollouts/broken/two-workflows.ts: First, Second. Export only the one to run; move the others to files of their own.\n',
-    )
-  })
-
-  it('a module without a workflow', async () => {
-    expect(await fails('rollouts/echo/normalise.ts')).toBe(
-      'error: No AgentWorkflow subclass with a run() method is exported from rollouts/echo/normalise.ts (exports: normalise). Export the one class that extends AgentWorkflow.\n',
-    )
-  })
-
   it('a module that cannot be loaded, and shows where', async () => {
     expect(await fails('rollouts/broken/throws.ts')).toMatch(
       /^error: Cannot load the entrypoint rollouts\/broken\/throws\.ts:\nError: this module cannot be loaded\n.*throws\.ts:1/,

@@ -265,6 +265,68 @@ describe('a model call', () => {
     await completed(init)
     await running
   })
+
+  it('is answered with 500 when the policy throws or breaks off', async () => {
+    const running = trainer.run({ messages: [] })
+    const init = await server.init(0)
+    answer = async () => {
+      throw new Error('lost my mind')
+    }
+    const thrown = await chat(init)
+    answer = async () =>
+      new Response(
+        new ReadableStream({
+          start: (controller) => controller.enqueue(new TextEncoder().encode('{"cho')),
+          pull: (controller) => controller.error(new Error('cable cut')),
+        }),
+      )
+    const cut = await chat(init)
+    expect([
+      [thrown.status, await thrown.text()],
+      [cut.status, await cut.text()],
+    ]).toEqual([
+      [500, expect.stringContaining('lost my mind')],
+      [500, expect.stringContaining('cable cut')],
+    ])
+    await completed(init)
+    await running
+  })
+
+  it('is aborted at the policy, and refused, when the rollout ends', async () => {
+    const aborted = Promise.withResolvers<void>()
+    const waiting = Promise.withResolvers<void>()
+    answer = async ({ signal }) => {
+      signal.addEventListener('abort', () => aborted.resolve())
+      waiting.resolve()
+      return new Promise<never>(() => {})
+    }
+    const running = trainer.run({ rolloutId: 'r', messages: [] })
+    const init = await server.init(0)
+    const open = chat(init)
+    await waiting.promise
+    await completed(init)
+    await Promise.all([running, aborted.promise])
+    const late = await chat(init)
+    const message = 'The rollout "r" has ended: its model calls are refused.'
+    for (const refused of [await open, late]) {
+      expect([refused.status, await refused.json()]).toMatchObject([410, { error: { message } }])
+    }
+  })
+})
+
+describe('a model call whose answer never ends', () => {
+  it('does not outlast its rollout', async () => {
+    const started = Promise.withResolvers<void>()
+    answer = async () =>
+      new Response(new ReadableStream({ pull: () => (started.resolve(), new Promise(() => {})) }))
+    const running = trainer.run({ messages: [] })
+    const init = await server.init(0)
+    const open = chat(init)
+    await started.promise
+    await completed(init)
+    await running
+    expect((await open).status).toBe(410)
+  })
 })
 
 describe('a result', () => {

@@ -1,8 +1,9 @@
 import { Agent } from '@mastra/core/agent'
+import { causes } from '@osmosis/core'
 import { rolloutModel } from '@osmosis/mastra'
-import { fault, startPolicyServer } from '@osmosis/testing'
+import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
 import { execute, rolloutOn } from '../../../test/kit/index.ts'
-import { beforeEach, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 
 // Mastra writes every error to the console before it throws it.
 beforeEach(() => {
@@ -10,6 +11,56 @@ beforeEach(() => {
 })
 
 const agent = new Agent({ id: 'main', name: 'Main', instructions: '', model: rolloutModel('main') })
+/** With every retry that Mastra has. */
+const retrying = new Agent({
+  id: 'main',
+  name: 'Main',
+  instructions: '',
+  maxRetries: 3,
+  model: [{ model: rolloutModel('main'), maxRetries: 3 }],
+})
+
+const ways = {
+  generate: async () => agent.generate('go'),
+  'generate with retries': async () =>
+    retrying.generate('go', { modelSettings: { maxRetries: 3 } }),
+  async stream() {
+    const output = await agent.stream('go')
+    for await (const _ of output.textStream);
+  },
+  async 'stream with retries'() {
+    const output = await retrying.stream('go', { modelSettings: { maxRetries: 3 } })
+    for await (const _ of output.textStream);
+  },
+  async 'a stream that is not read'() {
+    const output = await agent.stream('go')
+    await output.consumeStream()
+  },
+}
+
+const half = 'an answer of which only half will ever arrive'
+const failures: [what: string, reply: Reply, requests: number, code: string][] = [
+  ['a 400', fault.status(400), 1, 'policy_http_error'],
+  ['a 429 without end', fault.status(429), 3, 'policy_http_error'],
+  ['half an answer', fault.on(half, { cutAfterBytes: 700 }), 1, 'policy_stream_error'],
+  [
+    'an error inside the answer',
+    fault.on(half, { errorEvent: 'out of memory' }),
+    1,
+    'policy_stream_error',
+  ],
+]
+
+describe.each(Object.entries(ways))('%s', (_way, run) => {
+  it.each(failures)('asks no more than the rollout does and fails it after %s', async (...row) => {
+    const [, reply, requests, code] = row
+    await using server = await startPolicyServer(() => reply)
+    const { workflow } = await execute(server, run)
+    expect(workflow.failure).toMatchObject({ category: 'http_error' })
+    expect(causes(workflow.failure?.cause)).toContainEqual(expect.objectContaining({ code }))
+    expect(server.requests).toHaveLength(requests)
+  })
+})
 
 it('a stream that fails ends like an empty answer, and the rollout fails', async () => {
   await using server = await startPolicyServer(() => fault.status(400))

@@ -81,6 +81,35 @@ describe('a graded rollout', () => {
 })
 
 describe('a grading that fails', () => {
+  it.each<[string, (ctx: GraderContext) => void, object]>([
+    [
+      'sets infinity',
+      (ctx) => ctx.setReward(Number.POSITIVE_INFINITY),
+      failed(/got Infinity/, 'validation_error'),
+    ],
+    [
+      'sets a string',
+      (ctx) => ctx.setReward('1' as unknown as number),
+      failed(
+        /^thrown by grade\(\) at .* "main" must be a finite number, got string "1"\.$/,
+        'validation_error',
+      ),
+    ],
+    [
+      'writes a reward directly into the sample',
+      (ctx) => {
+        Object.assign(ctx.sample, { reward: Number.NaN })
+      },
+      failed(/got NaN/, 'validation_error'),
+    ],
+  ])('reports the samples when the grader %s', async (_why, body, expected) => {
+    const backend = new LocalBackend({ workflow: oneSample, grader: grader(body) })
+    const { completion, grading } = await run(backend)
+    expect(completion?.status).toBe('success')
+    expect(grading).toEqual({ ...expected, samples: grading?.samples })
+    expect([...(grading?.samples.keys() ?? [])]).toEqual(['main'])
+  })
+
   it('names the samples when "the" sample is ambiguous', async () => {
     const backend = new LocalBackend({
       workflow: workflow(() => registerSamples('a', 'b')),
