@@ -3,8 +3,8 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { evaluate, inWorkspace, run } from './in-process.ts'
-import { endpoint, refuse, say } from './model-endpoint.ts'
+import { evaluate, inWorkspace } from './in-process.ts'
+import { endpoint, refuse } from './model-endpoint.ts'
 import { temporaryFolder } from './osmosis.ts'
 
 inWorkspace()
@@ -144,34 +144,5 @@ describe('osmosis eval run, an agent loop', { tags: 'slow' }, () => {
       /^5\/8 rollouts {2}60 % passed {2}2 failed \(rollout_protocol_error\) {2}[\d.]+\/s {2}about [\d.]+ m?s left$/,
     )
     expect(progress[7]).toMatch(/^8\/8 rollouts {2}75 % passed {2}2 failed \(.*\) {2}[\d.]+\/s$/)
-  })
-
-  it('asks the model at the address, and with the key and parameters, that are meant for it', async () => {
-    const upstream = await endpoint((_, response) => say(response, '5'))
-    const other = await endpoint((_, response) => say(response, '5'))
-    const asked = ({ received }: typeof upstream): unknown[] =>
-      received.map(({ body, headers }) => [body['model'], headers.authorization])
-    const env = { MY_KEY: 'sk-1', OTHER_KEY: 'sk-2' }
-    const evaluation = async ({ url }: typeof upstream, flags: string): Promise<void> => {
-      const args = `eval run ${adder} ${sums} --limit 1 --base-url ${url}/v1 --max-in-flight 1 ${flags}`
-      const { code } = await run([...args.split(' '), '--output', temporaryFolder()], env)
-      expect(code).toBe(0)
-    }
-
-    await evaluation(
-      upstream,
-      '--models org/a:b,m0 --api-key-env MY_KEY --temperature 0.5 --max-tokens 64',
-    )
-    expect(asked(upstream)).toEqual([
-      ['org/a:b', 'Bearer sk-1'],
-      ['m0', 'Bearer sk-1'],
-    ])
-    expect(upstream.received[0]?.body).toMatchObject({ temperature: 0.5, max_tokens: 64 })
-    await evaluation(other, '--model org/a:b')
-    await evaluation(other, '--model org/a:b --api-key-env OTHER_KEY')
-    expect(asked(other)).toEqual([
-      ['org/a:b', undefined],
-      ['org/a:b', 'Bearer sk-2'],
-    ])
   })
 })

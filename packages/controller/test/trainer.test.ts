@@ -291,27 +291,6 @@ describe('a model call', () => {
     await completed(init)
     await running
   })
-
-  it('is aborted at the policy, and refused, when the rollout ends', async () => {
-    const aborted = Promise.withResolvers<void>()
-    const waiting = Promise.withResolvers<void>()
-    answer = async ({ signal }) => {
-      signal.addEventListener('abort', () => aborted.resolve())
-      waiting.resolve()
-      return new Promise<never>(() => {})
-    }
-    const running = trainer.run({ rolloutId: 'r', messages: [] })
-    const init = await server.init(0)
-    const open = chat(init)
-    await waiting.promise
-    await completed(init)
-    await Promise.all([running, aborted.promise])
-    const late = await chat(init)
-    const message = 'The rollout "r" has ended: its model calls are refused.'
-    for (const refused of [await open, late]) {
-      expect([refused.status, await refused.json()]).toMatchObject([410, { error: { message } }])
-    }
-  })
 })
 
 describe('a model call whose answer never ends', () => {
