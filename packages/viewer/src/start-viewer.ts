@@ -11,21 +11,16 @@ import { replyPage, replyText } from './server/replies.ts'
 import { answerApi } from './server/run-routes.ts'
 import { TrainingCatalog, type TrainingPlaces } from './trainings/training-catalog.ts'
 
-/** Admits requests that have the token of the printed link, and no other page of the same browser. */
-class Guard {
-  /** Part of the link; never logged. */
-  readonly token: string = randomBytes(24).toString('base64url')
+/** Whether a request has this address as its host: DNS rebinding sends the name of another site. */
+function isAddressed({ headers }: IncomingMessage, port: number): boolean {
+  const { host = '' } = headers
+  return host === `127.0.0.1:${port}` || host === `localhost:${port}`
+}
 
-  /** Whether a request has this address as its host: DNS rebinding sends the name of another site. */
-  isAddressed({ headers }: IncomingMessage, port: number): boolean {
-    const { host = '' } = headers
-    return host === `127.0.0.1:${port}` || host === `localhost:${port}`
-  }
-
-  isAllowed({ headers }: IncomingMessage): boolean {
-    // Digests have equal lengths for any input.
-    return timingSafeEqual(digest(headers.authorization ?? ''), digest(`Bearer ${this.token}`))
-  }
+/** Whether a request has the token of the printed link, which no other page of the same browser has. */
+function isAllowed({ headers }: IncomingMessage, token: string): boolean {
+  // Digests have equal lengths for any input.
+  return timingSafeEqual(digest(headers.authorization ?? ''), digest(`Bearer ${token}`))
 }
 
 function digest(text: string): Buffer {
@@ -70,15 +65,16 @@ export interface Viewer {
 export async function startViewer(options: ViewerOptions): Promise<Viewer> {
   const { port = 0, run, training, regrade, canRegrade, ...places } = options
   const page = await readPage()
-  const guard = new Guard()
+  // Part of the link; never logged.
+  const token = randomBytes(24).toString('base64url')
   const trainings = new TrainingCatalog(places)
   const shelf = new RunCatalog(places, trainings)
   const parts = { shelf, summaries: new RunSummaries(shelf), trainings, regrade, canRegrade }
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    if (!guard.isAddressed(request, portOf(server))) replyText(response, 403, 'Wrong host.')
+    if (!isAddressed(request, portOf(server))) replyText(response, 403, 'Wrong host.')
     else if (request.url === '/' && request.method === 'GET') replyPage(response, page)
-    else if (guard.isAllowed(request)) await answerApi(parts, request, response)
+    else if (isAllowed(request, token)) await answerApi(parts, request, response)
     else replyText(response, 401, 'Open the link that osmosis eval view printed.')
   }
   const server = createServer((request, response) => {
@@ -98,7 +94,7 @@ export async function startViewer(options: ViewerOptions): Promise<Viewer> {
         ? '/'
         : `/run/${encodeURIComponent(run)}`
   return {
-    url: `http://127.0.0.1:${portOf(server)}/#token=${guard.token}${place}`,
+    url: `http://127.0.0.1:${portOf(server)}/#token=${token}${place}`,
     port: portOf(server),
     close,
     [Symbol.asyncDispose]: close,

@@ -51,13 +51,11 @@ interface DamagedRun {
   readonly problem: string
 }
 
-/** A large run whose figures come with a later list. */
-interface UnreadRun {
-  readonly name: string
-  readonly isReading: true
-}
-
-export type RunListing = RunSummary | DamagedRun | UnreadRun
+export type RunListing =
+  | RunSummary
+  | DamagedRun
+  /** A large run whose figures come with a later list. */
+  | { readonly name: string; readonly isReading: true }
 
 /** A run with all data for tables and figures. */
 export interface RunAnswer {

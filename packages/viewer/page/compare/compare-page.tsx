@@ -20,14 +20,13 @@ import type { DisplayedRun } from '../run/use-run.ts'
 import { colour } from '../theme.ts'
 import { Forest } from './forest.tsx'
 
+interface BothRuns {
+  readonly before: DisplayedRun
+  readonly after: DisplayedRun
+}
+
 /** What the runs were made with, where it differs. */
-function ChangedInputs({
-  before,
-  after,
-}: {
-  before: DisplayedRun
-  after: DisplayedRun
-}): JSX.Element | null {
+function ChangedInputs({ before, after }: BothRuns): JSX.Element | null {
   const changes = inputChanges(before.table.document, after.table.document)
   if (changes.length === 0) return null
   return (
@@ -59,15 +58,7 @@ function ChangedInputs({
 const minRows = 10
 
 /** The changes from one run to another, over the rows that both have. */
-export function ComparePage({
-  before,
-  after,
-  look,
-}: {
-  before: DisplayedRun
-  after: DisplayedRun
-  look: string
-}): JSX.Element {
+export function ComparePage({ before, after, look }: BothRuns & { look: string }): JSX.Element {
   const passes = useMemo(() => compareRuns(before.table, after.table), [before, after])
   const { verdict, rows, behaviour } = passes
   if (rows.length === 0) {
@@ -99,15 +90,7 @@ export function ComparePage({
   )
 }
 
-function FourFigures({
-  before,
-  after,
-  passes,
-}: {
-  before: DisplayedRun
-  after: DisplayedRun
-  passes: Comparison
-}): JSX.Element {
+function FourFigures({ before, after, passes }: BothRuns & { passes: Comparison }): JSX.Element {
   const values = useMemo(
     () => compareRuns(before.table, after.table, { metric: 'reward' }),
     [before, after],
@@ -183,15 +166,7 @@ function Figure({
   )
 }
 
-function FacetForest({
-  before,
-  after,
-  name,
-}: {
-  before: DisplayedRun
-  after: DisplayedRun
-  name: string
-}): JSX.Element | null {
+function FacetForest({ before, after, name }: BothRuns & { name: string }): JSX.Element | null {
   const facets = useMemo(
     () => compareRuns(before.table, after.table, { by: name }).facets,
     [before, after, name],
@@ -254,11 +229,7 @@ function ChangedRows({
   before,
   after,
   comparison,
-}: {
-  before: DisplayedRun
-  after: DisplayedRun
-  comparison: Comparison
-}): JSX.Element {
+}: BothRuns & { comparison: Comparison }): JSX.Element {
   const [a, b] = shortNames([before.name, after.name])
   const { rows } = comparison
   return (
@@ -292,12 +263,7 @@ function ChangedRow({
   after,
   row,
   top,
-}: {
-  before: DisplayedRun
-  after: DisplayedRun
-  row: RowChange
-  top: number
-}): JSX.Element {
+}: BothRuns & { row: RowChange; top: number }): JSX.Element {
   const { table } = after
   const { items } = row.b
   const item = items.find((each) => !table.passed(each)) ?? items[0] ?? 0

@@ -3,6 +3,12 @@ import type { JSX } from 'preact'
 
 import { rewardText } from '../format.ts'
 
+/** An item of a run. */
+export interface ItemProps {
+  readonly table: RunTable
+  readonly item: number
+}
+
 /** The style of a value, which has a shape of its own beside its colour. */
 export type Tone = 'pass' | 'mid' | 'fail' | 'none'
 
@@ -14,15 +20,7 @@ export function toneOf(table: RunTable, item: number): Tone {
 }
 
 /** The value of an item: passes are filled, others are rings. */
-export function Dot({
-  table,
-  item,
-  isMe = false,
-}: {
-  table: RunTable
-  item: number
-  isMe?: boolean
-}): JSX.Element {
+export function Dot({ table, item, isMe = false }: ItemProps & { isMe?: boolean }): JSX.Element {
   return <span class={`dot ${toneOf(table, item)}${isMe ? ' me' : ''}`} />
 }
 

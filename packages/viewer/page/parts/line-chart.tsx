@@ -1,7 +1,7 @@
 import type { TrainingPoint } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
+import { useWidth } from './plot.tsx'
 import { type LinearScale, scaleOf, ticksOf } from './scale.ts'
 
 /** A figure over the steps. */
@@ -14,21 +14,25 @@ export interface ChartLine {
   readonly points: readonly TrainingPoint[]
 }
 
-interface LineChartProps {
-  readonly label: string
-  readonly lines: readonly ChartLine[]
+/** The steps of a chart, and what a click or the pointer does to one. */
+export interface ChartSteps {
   /** The first and the last step on the x axis. */
   readonly steps: readonly [first: number, last: number]
+  /** The step whose values are read; null for none. */
+  readonly at: number | null
+  readonly onPoint: (step: number | null) => void
+  readonly onOpen: (step: number) => void
+}
+
+interface LineChartProps extends ChartSteps {
+  readonly label: string
+  readonly lines: readonly ChartLine[]
   /** Pixels. */
   readonly height: number
   /** Text of a value on the y axis. */
   readonly text: (value: number) => string
   /** The least range of the y axis. */
   readonly range?: readonly [low: number, high: number]
-  /** The step whose values are read; null for none. */
-  readonly at: number | null
-  readonly onPoint: (step: number | null) => void
-  readonly onOpen: (step: number) => void
   /** Steps that are marked on the x axis. */
   readonly marked?: readonly number[]
   /** A value that is still being measured, drawn hollow behind the first line. */
@@ -40,7 +44,7 @@ const edge = { left: 44, right: 12, top: 8, bottom: 20 }
 /** Lines over the steps, with their intervals, axes, and the step under the pointer. */
 export function LineChart(props: LineChartProps): JSX.Element {
   const { label, lines, steps, height, text, at, onPoint, onOpen, marked = [], pending } = props
-  const [box, width] = useWidth()
+  const [box, width] = useWidth<HTMLDivElement>()
   const [first, last] = steps
   const all = [
     ...lines.flatMap(({ points }) => points),
@@ -188,16 +192,4 @@ function wholeTicks(first: number, last: number, width: number): number[] {
     (tick) => Number.isInteger(tick) && tick >= first && tick <= last,
   )
   return ticks.length > 0 ? ticks : [first]
-}
-
-function useWidth() {
-  const box = useRef<HTMLDivElement>(null)
-  const [width, setWidth] = useState(0)
-  useLayoutEffect(() => {
-    if (box.current === null) return undefined
-    const observer = new ResizeObserver(([entry]) => setWidth(entry?.contentRect.width ?? 0))
-    observer.observe(box.current)
-    return () => observer.disconnect()
-  }, [])
-  return [box, width] as const
 }

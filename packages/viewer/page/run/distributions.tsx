@@ -4,7 +4,7 @@ import { useMemo } from 'preact/hooks'
 
 import { compact, counted, rewardText } from '../format.ts'
 import { ticksOf } from '../parts/scale.ts'
-import { hasTerm, toggleTerm } from './filter-term.ts'
+import { type Filtering, hasTerm, toggleTerm } from './filter-term.ts'
 import type { DisplayedRun } from './use-run.ts'
 
 /** The numbers that are shown, as filters name them. */
@@ -24,14 +24,12 @@ interface Bin {
   readonly count: number
 }
 
-interface DistributionsProps {
-  readonly run: DisplayedRun
-  readonly query: string
-  readonly onQuery: (query: string) => void
-}
-
 /** Histograms of the rollouts; a bar is a filter. */
-export function Distributions({ run, query, onQuery }: DistributionsProps): JSX.Element | null {
+export function Distributions({
+  run,
+  query,
+  onQuery,
+}: Filtering & { run: DisplayedRun }): JSX.Element | null {
   const { table } = run
   const histograms = useMemo(
     () => shown.map(([key, title]) => ({ key, title, bins: binsOf(table, key) })),
@@ -55,13 +53,7 @@ function Histogram({
   bins,
   query,
   onQuery,
-}: {
-  name: string
-  title: string
-  bins: readonly Bin[]
-  query: string
-  onQuery: (query: string) => void
-}): JSX.Element {
+}: Filtering & { name: string; title: string; bins: readonly Bin[] }): JSX.Element {
   const most = Math.max(...bins.map(({ count }) => count))
   const [first, last] = [bins[0]?.from ?? 0, bins.at(-1)?.to ?? 0]
   return (

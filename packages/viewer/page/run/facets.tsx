@@ -1,22 +1,20 @@
-import { facetFigures, type GroupFigures, type RunTable, toolFigures } from '@osmosis/eval/analysis'
+import { facetFigures, type GroupFigures, toolFigures } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { counted, percent } from '../format.ts'
-import { hasTerm, toggleTerm } from './filter-term.ts'
+import { type Filtering, hasTerm, toggleTerm } from './filter-term.ts'
 import type { DisplayedRun } from './use-run.ts'
 
 /** Maximum entries of a list. */
 const maxShown = 9
 
-interface FacetListProps {
-  readonly run: DisplayedRun
-  readonly query: string
-  readonly onQuery: (query: string) => void
-}
-
 /** The pass rate of groups of items, the worst first; each is a filter. */
-export function FacetLists({ run, query, onQuery }: FacetListProps): JSX.Element {
+export function FacetLists({
+  run,
+  query,
+  onQuery,
+}: Filtering & { run: DisplayedRun }): JSX.Element {
   const { table } = run
   const lists = useMemo(
     () => [
@@ -28,7 +26,11 @@ export function FacetLists({ run, query, onQuery }: FacetListProps): JSX.Element
       {
         title: 'Pass rate where a tool is used',
         key: 'tool',
-        groups: toolGroups(table),
+        groups: toolFigures(table).map(({ name, rollouts, pass_rate: rate }) => ({
+          name,
+          ended: rollouts,
+          passed: Math.round(rate * rollouts),
+        })),
       },
     ],
     [run],
@@ -61,12 +63,7 @@ function Facet({
   term,
   query,
   onQuery,
-}: {
-  group: GroupFigures
-  term: string
-  query: string
-  onQuery: (query: string) => void
-}): JSX.Element {
+}: Filtering & { group: GroupFigures; term: string }): JSX.Element {
   return (
     <button
       class="facet"
@@ -89,14 +86,6 @@ function worstFirst(groups: readonly GroupFigures[], rows: number): GroupFigures
   return used
     .toSorted((a, b) => a.passed / a.ended - b.passed / b.ended || b.ended - a.ended)
     .slice(0, maxShown)
-}
-
-function toolGroups(table: RunTable): GroupFigures[] {
-  return toolFigures(table).map(({ name, rollouts, pass_rate: rate }) => ({
-    name,
-    ended: rollouts,
-    passed: Math.round(rate * rollouts),
-  }))
 }
 
 function termOf(key: string, value: string): string {

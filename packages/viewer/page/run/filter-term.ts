@@ -1,3 +1,9 @@
+/** The filter line, and how to change it. */
+export interface Filtering {
+  readonly query: string
+  readonly onQuery: (query: string) => void
+}
+
 /** Whether a filter line contains a term, e.g. `tool:cancel`. */
 export function hasTerm(query: string, term: string): boolean {
   return ` ${query} `.includes(` ${term} `)

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { duration, oneLine, rewardText, thousands, unknown } from '../format.ts'
-import { Dots, maxDots, toneOf } from '../parts/dot.tsx'
+import { Dots, type ItemProps, maxDots, toneOf } from '../parts/dot.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import type { DisplayedRun } from './use-run.ts'
 
@@ -232,15 +232,7 @@ const words: Record<ItemFlag, string> = {
 }
 
 /** The flags and the tag of an item, the most important first. */
-function Flags({
-  table,
-  item,
-  most,
-}: {
-  table: RunTable
-  item: number
-  most: number
-}): JSX.Element {
+function Flags({ table, item, most }: ItemProps & { most: number }): JSX.Element {
   // A rollout that is stuck has errors of tools.
   const itemFlags = table.flags(item)
   const found = itemFlags.filter((flag) => flag !== 'toolerror' || !itemFlags.includes('stuck'))

@@ -18,6 +18,7 @@ import type { Source } from '../source/source.ts'
 import { Reader } from '../transcript/reader.tsx'
 import { Distributions } from './distributions.tsx'
 import { FacetLists } from './facets.tsx'
+import type { Filtering } from './filter-term.ts'
 import { Figures } from './figures.tsx'
 import { RolloutTable } from './rollout-table.tsx'
 import { SignalMap } from './signal-map.tsx'
@@ -249,12 +250,7 @@ function LookFirst({
   query,
   isEmpty,
   onQuery,
-}: {
-  list: readonly Finding[]
-  query: string
-  isEmpty: boolean
-  onQuery: (query: string) => void
-}): JSX.Element {
+}: Filtering & { list: readonly Finding[]; isEmpty: boolean }): JSX.Element {
   return (
     <section aria-label="Look at first">
       <h2>Look at first</h2>

@@ -49,7 +49,10 @@ export function SignalMap(props: SignalMapProps): JSX.Element | null {
         class="strip"
         onMouseMove={(event) => {
           const found = at(event)
-          setTip(found && { x: found.x, text: tipText(found.column.group) })
+          if (found === null) return setTip(null)
+          const { row, passed, ended, mean } = found.column.group
+          const text = `Row ${row}: ${passed} of ${ended} passed, mean ${rewardText(mean)}`
+          setTip({ x: found.x, text })
         }}
         onMouseLeave={() => setTip(null)}
         onClick={(event) => {
@@ -245,8 +248,4 @@ function Legend({ table }: { table: RunTable }): JSX.Element {
       )}
     </div>
   )
-}
-
-function tipText({ row, passed, ended, mean }: RowGroup): string {
-  return `Row ${row}: ${passed} of ${ended} passed, mean ${rewardText(mean)}`
 }

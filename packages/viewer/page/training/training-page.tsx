@@ -12,7 +12,7 @@ import { useMemo, useState } from 'preact/hooks'
 import type { TrainingAnswer } from '../../src/wire.ts'
 import { counted, thousands, unknown, intervalText } from '../format.ts'
 import { useKeys } from '../keys.ts'
-import { LineChart, type ChartLine } from '../parts/line-chart.tsx'
+import { LineChart, type ChartLine, type ChartSteps } from '../parts/line-chart.tsx'
 import { type Go, hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
 import { axisText, seriesText } from './figure-text.ts'
@@ -85,16 +85,7 @@ export function TrainingPage({ source, training, go }: TrainingPageProps): JSX.E
   )
 }
 
-function SmallChart({
-  series,
-  ...shared
-}: {
-  series: TrainingSeries
-  steps: readonly [first: number, last: number]
-  at: number | null
-  onPoint: (step: number | null) => void
-  onOpen: (step: number) => void
-}): JSX.Element {
+function SmallChart({ series, ...shared }: ChartSteps & { series: TrainingSeries }): JSX.Element {
   const { label, points } = series
   const { at } = shared
   const shown = (at === null ? undefined : points.find(({ step }) => step === at)) ?? points.at(-1)
@@ -280,13 +271,9 @@ function valueText(series: TrainingSeries, value: number | undefined): string {
   return value === undefined ? unknown : seriesText(series, value)
 }
 
-interface RewardChartProps {
+interface RewardChartProps extends ChartSteps {
   readonly training: TrainingAnswer
   readonly series: readonly TrainingSeries[]
-  readonly steps: readonly [first: number, last: number]
-  readonly at: number | null
-  readonly onPoint: (step: number | null) => void
-  readonly onOpen: (step: number) => void
 }
 
 const tones = { reward: 'first', passRate: 'second', heldOutReward: 'third' } as const

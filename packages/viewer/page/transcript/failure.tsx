@@ -1,7 +1,7 @@
-import type { RunTable } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
 import type { ItemEnding } from '../../src/wire.ts'
+import type { ItemProps } from '../parts/dot.tsx'
 import { CopyButton } from '../text/block.tsx'
 import { LongText } from '../text/long-text.tsx'
 
@@ -28,11 +28,7 @@ export function Failure({
   table,
   item,
   ending,
-}: {
-  table: RunTable
-  item: number
-  ending: ItemEnding | null
-}): JSX.Element | null {
+}: ItemProps & { ending: ItemEnding | null }): JSX.Element | null {
   const type = table.errorType(item)
   if (type === null) return null
   const text = ending?.error ?? table.document.columns.summary[item] ?? ''

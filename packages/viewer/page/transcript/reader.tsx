@@ -1,4 +1,4 @@
-import { callsBeside, counterpartOf, type RunTable } from '@osmosis/eval/analysis'
+import { callsBeside, counterpartOf } from '@osmosis/eval/analysis'
 import type { Trajectory, TrajectoryStep } from '@osmosis/protocol/trajectory'
 import type { JSX, TargetedSubmitEvent } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
@@ -6,6 +6,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
 import { type Keys, useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
+import type { ItemProps } from '../parts/dot.tsx'
 import type { DisplayedRun } from '../run/use-run.ts'
 import type { Source, OmittedTranscript } from '../source/source.ts'
 import { Raw } from '../text/block.tsx'
@@ -17,9 +18,7 @@ import { isNotable, kindOf } from './step-facts.ts'
 import { Step } from './step.tsx'
 import { Verdict } from './verdict.tsx'
 
-interface NoteFormProps {
-  readonly table: RunTable
-  readonly item: number
+interface NoteFormProps extends ItemProps {
   /** Null in a report. */
   readonly onNote: ((tag: string, text: string) => void) | null
 }
@@ -229,15 +228,13 @@ function scrollKeys(find: () => Element | null): Keys {
   return { ' ': by(1), PageDown: by(1), PageUp: by(-1), Home: to(false), End: to(true) }
 }
 
-interface ConversationProps {
-  readonly table: DisplayedRun['table']
-  readonly item: number
-  readonly ending: ItemEnding | null
-  readonly trajectory: Trajectory
-}
-
 /** The steps with a timeline; n and p select the next and previous error. */
-function Conversation({ table, item, ending, trajectory }: ConversationProps): JSX.Element {
+function Conversation({
+  table,
+  item,
+  ending,
+  trajectory,
+}: ItemProps & { ending: ItemEnding | null; trajectory: Trajectory }): JSX.Element {
   const { steps } = trajectory
   const [at, setAt] = useState(0)
   const list = useRef<HTMLDivElement>(null)
@@ -282,11 +279,7 @@ function Absent({
   table,
   item,
   transcript,
-}: {
-  table: DisplayedRun['table']
-  item: number
-  transcript: TranscriptState
-}): JSX.Element {
+}: ItemProps & { transcript: TranscriptState }): JSX.Element {
   const [title, detail] = absenceText(transcript)
   const ending = endingOf(transcript)
   return (

@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 
 import type { ItemEnding } from '../../src/wire.ts'
 import { rewardText } from '../format.ts'
+import type { ItemProps } from '../parts/dot.tsx'
 import type { Go, Route } from '../route.ts'
 import { hasTerm, toggleTerm } from '../run/filter-term.ts'
 
@@ -20,9 +21,7 @@ export function scoresOf(
   )
 }
 
-interface ScoresProps {
-  readonly table: RunTable
-  readonly item: number
+interface ScoresProps extends ItemProps {
   readonly ending: ItemEnding | null
   readonly route: Route
   readonly go: Go

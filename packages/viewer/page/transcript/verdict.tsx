@@ -3,7 +3,7 @@ import type { RunTable, SuspicionReason } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
 import type { ItemEnding } from '../../src/wire.ts'
-import { Dot } from '../parts/dot.tsx'
+import { Dot, type ItemProps } from '../parts/dot.tsx'
 import { rewardText } from '../format.ts'
 import { LongText } from '../text/long-text.tsx'
 import { scoresOf } from './scores.tsx'
@@ -21,12 +21,7 @@ export function Verdict({
   item,
   ending,
   trajectory,
-}: {
-  table: RunTable
-  item: number
-  ending: ItemEnding | null
-  trajectory: Trajectory | null
-}): JSX.Element {
+}: ItemProps & { ending: ItemEnding | null; trajectory: Trajectory | null }): JSX.Element {
   const value = table.value(item)
   const facts = factsOf(table, item, ending, trajectory)
   return (

@@ -57,10 +57,10 @@ export interface WrittenReport {
 export async function exportReport(options: ReportOptions): Promise<WrittenReport> {
   const { variant = '', transcripts = 'flagged', signal } = options
   const run = await OpenRun.open(options.run)
-  const packed = await packReport(run, { variant, transcripts, signal })
+  const { report, ...facts } = await packReport(run, variant, transcripts, signal)
   const html = (await readPage())
     .replace("connect-src 'self'", "connect-src 'none'")
-    .replace('<!--data-->', () => dataElement(packed.report))
+    .replace('<!--data-->', () => dataElement(report))
   signal?.throwIfAborted()
   const file = path.resolve(options.file)
   try {
@@ -68,8 +68,7 @@ export async function exportReport(options: ReportOptions): Promise<WrittenRepor
   } catch (cause) {
     throw new OsmosisError('storage_error', `Cannot write the report ${file}.`, { cause })
   }
-  const { transcripts: held, rollouts, variants } = packed
-  return { file, bytes: Buffer.byteLength(html), transcripts: held, rollouts, variants }
+  return { file, bytes: Buffer.byteLength(html), ...facts }
 }
 
 /** Escapes text of models so that it cannot end the script element or a line of JavaScript. */
@@ -92,24 +91,19 @@ const lost: TranscriptAnswer = {
   ending: { error: null, stack: null, rewards: {}, scoreErrors: {}, verdicts: {} },
 }
 
-/** Options of {@link packReport}. */
-interface PackOptions {
-  /** The variant that is opened first; empty for the run itself. */
-  readonly variant: string
-  readonly transcripts: 'flagged' | 'all' | 'none'
-  readonly signal: AbortSignal | undefined
-}
+type ChosenTranscripts = NonNullable<ReportOptions['transcripts']>
 
-/** A report, and the size of its content. */
-interface PackedReport {
-  readonly report: EmbeddedReport
-  readonly transcripts: number
-  readonly rollouts: number
-  readonly variants: readonly string[]
-}
-
-/** Packs a run with everything that it can be compared with. */
-async function packReport(run: OpenRun, options: PackOptions): Promise<PackedReport> {
+/**
+ * Packs a run with everything that it can be compared with.
+ *
+ * @param variant - the one that is opened first; empty for the run itself
+ */
+async function packReport(
+  run: OpenRun,
+  variant: string,
+  which: ChosenTranscripts,
+  signal: AbortSignal | undefined,
+): Promise<Omit<WrittenReport, 'file' | 'bytes'> & { readonly report: EmbeddedReport }> {
   const names = (await run.variants()).map((name) => name.slice(name.indexOf('@') + 1))
   const own = await viewOf(run, '')
   const regraded: RunView[] = []
@@ -117,14 +111,14 @@ async function packReport(run: OpenRun, options: PackOptions): Promise<PackedRep
   const views = [own, ...regraded]
   const runs: Record<string, Packed<RunAnswer>> = {}
   for (const view of views) runs[view.name] = await pack(await run.answer(view))
-  const items = chosenItems(views, options.transcripts)
-  const transcripts = await packTranscripts(run, own, items, options.signal)
+  const items = chosenItems(views, which)
+  const transcripts = await packTranscripts(run, own, items, signal)
   const endings: Record<string, Record<string, ItemEnding>> = {}
   for (const view of regraded) endings[view.name] = await otherEndings(run, own, view, items)
   return {
     report: {
       summary: await summarize(run, own.name),
-      first: (options.variant === '' ? own : await viewOf(run, options.variant)).name,
+      first: (variant === '' ? own : await viewOf(run, variant)).name,
       runs,
       transcripts: transcripts.embedded,
       endings,
@@ -146,7 +140,7 @@ async function viewOf(run: OpenRun, variant: string): Promise<RunView> {
  *
  * @param views - the run itself, then its re-gradings
  */
-function chosenItems(views: readonly RunView[], which: PackOptions['transcripts']): ItemName[] {
+function chosenItems(views: readonly RunView[], which: ChosenTranscripts): ItemName[] {
   const tables = views.map(({ document }) => new RunTable(document))
   const [own] = tables
   if (own === undefined || which === 'none') return []
