@@ -10,8 +10,13 @@ export const gateFailedCode = 3
 export const interruptedExitCode = 130
 
 /** The error of a command for arguments, configs and names that it cannot use. */
-export function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_config', message)
+export function invalid(message: string, cause?: unknown): OsmosisError {
+  return new OsmosisError('invalid_config', message, { cause })
+}
+
+/** The error of a command for a module of the user that cannot be loaded or lacks an export. */
+export function invalidEntrypoint(message: string, cause?: unknown): OsmosisError {
+  return new OsmosisError('invalid_entrypoint', message, { cause })
 }
 
 const codes = new Set<OsmosisErrorCode>(['invalid_config', 'invalid_entrypoint', 'invalid_dataset'])
@@ -21,10 +26,7 @@ export function isWrongUse(error: unknown): boolean {
   // Recognised by their fields, so that the client of the platform is not loaded for this.
   const { platformCode, status } = (error ?? {}) as { platformCode?: unknown; status?: unknown }
   if (platformCode !== undefined) return platformCode === 'VALIDATION' && status === undefined
-  return isOsmosisError(error) ? codes.has(error.code) : isLongName(error)
-}
-
-/** A file name that is too long: not every name is checked before it is used. */
-function isLongName(error: unknown): boolean {
+  if (isOsmosisError(error)) return codes.has(error.code)
+  // Not every file name is checked before it is used.
   return (error as Partial<NodeJS.ErrnoException> | undefined)?.code === 'ENAMETOOLONG'
 }

@@ -72,12 +72,16 @@ export function decimalNumber(value: string): number {
   throw new InvalidArgumentError('It must be a number.')
 }
 
-/** Reads a fraction from 0 to 1. */
-export function share(value: string): number {
-  const number = decimalNumber(value)
-  if (number >= 0 && number <= 1) return number
-  throw new InvalidArgumentError('It must be a number from 0 to 1.')
+function numberWhere(holds: (number: number) => boolean, what: string): (value: string) => number {
+  return (value) => {
+    const number = decimalNumber(value)
+    if (holds(number)) return number
+    throw new InvalidArgumentError(`It must be a number ${what}.`)
+  }
 }
+
+/** Reads a fraction from 0 to 1. */
+export const share = numberWhere((number) => number >= 0 && number <= 1, 'from 0 to 1')
 
 /** Reads a count, a fraction below 1, or `never`. */
 export function failureLimit(value: string): number | 'never' {
@@ -90,11 +94,12 @@ export function failureLimit(value: string): number | 'never' {
 }
 
 /** Reads an amount of money. */
-export function dollars(value: string): number {
-  const number = decimalNumber(value)
-  if (number > 0) return number
-  throw new InvalidArgumentError('It must be a number of US dollars above 0.')
-}
+export const dollars = numberWhere((number) => number > 0, 'of US dollars above 0')
+
+/** Reads a duration above 0. */
+export const positiveSeconds = numberWhere((number) => number > 0, 'of seconds above 0')
+
+const seconds = numberWhere((number) => number >= 0, 'of seconds, 0 or more')
 
 /** Reads a port number; 0 means any free port. */
 export function portNumber(value: string): number {
@@ -332,17 +337,4 @@ export type ProcessFlags = LogFlags & EgressFlags & WorkerProcessFlags
 /** The hosts that the process may connect to. */
 export function egressOf({ allowHost, privateHosts }: EgressFlags): EgressOptions {
   return { allowedHosts: allowHost, privateAddresses: privateHosts ? 'allow' : 'refuse' }
-}
-
-/** Reads a duration above 0. */
-export function positiveSeconds(value: string): number {
-  const given = decimalNumber(value)
-  if (given > 0) return given
-  throw new InvalidArgumentError('It must be a number of seconds above 0.')
-}
-
-function seconds(value: string): number {
-  const given = decimalNumber(value)
-  if (given >= 0) return given
-  throw new InvalidArgumentError('It must be a number of seconds, 0 or more.')
 }

@@ -3,6 +3,7 @@ import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
+import { invalid } from './exit-codes.ts'
 import { resolvePath, displayPath } from './command-context.ts'
 import { withCommand } from './terminal-text.ts'
 
@@ -81,8 +82,4 @@ async function orUnwritable(file: string, flag: string, write: () => Promise<voi
   } catch (error) {
     throw invalid(`${flag} cannot be written to ${file}: ${errorMessage(error)}`, error)
   }
-}
-
-function invalid(message: string, cause?: unknown): OsmosisError {
-  return new OsmosisError('invalid_config', message, { cause })
 }

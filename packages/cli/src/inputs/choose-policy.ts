@@ -1,6 +1,5 @@
-import { invalid } from '../command/exit-codes.ts'
+import { invalid, invalidEntrypoint } from '../command/exit-codes.ts'
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
-import { OsmosisError } from '@osmosis/core'
 import {
   findWorkspaceRoot,
   readWorkspaceConfig,
@@ -117,23 +116,17 @@ export function policyChoice(flags: PolicyFlags, defaults: PolicyDefaults): Poli
   }
 
   function endpointChoice(
-    endpoint: Pick<EndpointConfig, 'baseUrl' | 'model' | 'apiKeyEnv'>,
+    endpoint: Pick<Extract<PolicyConfig, { kind: 'endpoint' }>, 'baseUrl' | 'model' | 'apiKeyEnv'>,
   ): PolicyChoice {
     const requested = model ?? endpoint.model ?? defaults.model
     if (requested === undefined) {
       throw invalid('Pass --model: the endpoint needs the name of a model.')
     }
     const { baseUrl } = endpoint
-    return {
-      kind: 'endpoint',
-      baseUrl,
-      model: requested,
-      apiKeyEnv: apiKeyEnv ?? endpoint.apiKeyEnv,
-    }
+    const key = apiKeyEnv ?? endpoint.apiKeyEnv
+    return { kind: 'endpoint', baseUrl, model: requested, apiKeyEnv: key }
   }
 }
-
-type EndpointConfig = Extract<PolicyConfig, { kind: 'endpoint' }>
 
 /**
  * A policy by its name in `osmosis.toml`, else the policy of a module.
@@ -199,8 +192,7 @@ async function modulePolicy(
   if (isPolicyModel(policy) && others.length === 0) {
     return chosen(policy, { name, choice, apiKey: undefined })
   }
-  throw new OsmosisError(
-    'invalid_entrypoint',
+  throw invalidEntrypoint(
     `The policy module ${name} should export one policy, e.g. what scriptedPolicy() returns; it exports ${[...policies.values()].join(', ') || 'none'}.`,
   )
 }

@@ -7,9 +7,10 @@ import {
   type RolloutAgentLoop,
   type ValidationReport,
 } from '@osmosis/agent-loop'
-import { OsmosisError, errorMessage } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 import { discoverEntrypoint, type Entrypoint } from '@osmosis/server/execution'
 
+import { invalidEntrypoint } from '../command/exit-codes.ts'
 import { printError } from '../command/command-context.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'
 
@@ -37,7 +38,7 @@ export async function loadEntrypoint(spec: string): Promise<LoadedEntrypoint> {
   if (loops.size === 0) return { kind: 'workflow', entrypoint: onlyWorkflow(loaded), file }
   if (workflowIn(exports) !== undefined) {
     const names = [...loops.values()].join(', ')
-    throw invalid(
+    throw invalidEntrypoint(
       `${file} exports a workflow and an agent loop (${names}). Name the loop as ${file}:<export>, or move one of them to a file of its own.`,
     )
   }
@@ -47,7 +48,7 @@ export async function loadEntrypoint(spec: string): Promise<LoadedEntrypoint> {
 function namedLoop(loaded: LoadedExports, name: string): RolloutAgentLoop {
   const value = namedExport(loaded, name)
   if (workflowIn({ [name]: value }) === undefined) return toLoop(value, name)
-  throw invalid(
+  throw invalidEntrypoint(
     `'${name}' is a workflow, which needs no name: pass ${loaded.file} without :${name}.`,
   )
 }
@@ -58,7 +59,7 @@ function onlyWorkflow({ exports, file }: LoadedExports): Entrypoint {
   } catch (error) {
     const [name] = Object.entries(exports).find(([, value]) => isRolloutAgentLoopClass(value)) ?? []
     if (name === undefined) throw error
-    throw invalid(
+    throw invalidEntrypoint(
       `${file} exports the class of an agent loop. Name it as ${file}:${name}, or export one instance of it.`,
       error,
     )
@@ -71,10 +72,6 @@ function workflowIn(exports: Readonly<Record<string, unknown>>): Entrypoint | un
   } catch {
     return undefined
   }
-}
-
-function invalid(message: string, cause?: unknown): OsmosisError {
-  return new OsmosisError('invalid_entrypoint', message, { cause })
 }
 
 /** The exported agent loops, each with its first name. */
@@ -92,7 +89,7 @@ function onlyLoop({ exports, file }: LoadedExports): RolloutAgentLoop {
   const [loop, ...others] = loops.keys()
   if (loop !== undefined && others.length === 0) return loop
   const names = [...loops.values()].toSorted().join(', ') || 'none'
-  throw invalid(
+  throw invalidEntrypoint(
     `${file} should export one agent loop, or name the one meant as ${file}:<export>. It exports: ${names}.`,
   )
 }
@@ -104,20 +101,16 @@ function onlyLoop({ exports, file }: LoadedExports): RolloutAgentLoop {
  */
 function toLoop(value: unknown, name: string): RolloutAgentLoop {
   if (isRolloutAgentLoop(value)) return value
-  if (isRolloutAgentLoopClass(value)) return instantiated(value, name)
-  const what = typeof value === 'function' ? 'a function or another class' : typeof value
-  throw invalid(`'${name}' must be a RolloutAgentLoop or a subclass of it, got ${what}.`)
-}
-
-function instantiated(Loop: new () => RolloutAgentLoop, name: string): RolloutAgentLoop {
-  try {
-    return new Loop()
-  } catch (error) {
-    throw new OsmosisError(
-      'invalid_entrypoint',
-      `Cannot instantiate '${name}': ${errorMessage(error)}`,
-      { cause: error },
+  if (!isRolloutAgentLoopClass(value)) {
+    const what = typeof value === 'function' ? 'a function or another class' : typeof value
+    throw invalidEntrypoint(
+      `'${name}' must be a RolloutAgentLoop or a subclass of it, got ${what}.`,
     )
+  }
+  try {
+    return new value()
+  } catch (error) {
+    throw invalidEntrypoint(`Cannot instantiate '${name}': ${errorMessage(error)}`, error)
   }
 }
 

@@ -3,20 +3,14 @@ import { registerHooks, setSourceMapsSupport, type LoadHookSync } from 'node:mod
 import { pathToFileURL } from 'node:url'
 import path from 'node:path'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 
+import { invalidEntrypoint } from '../command/exit-codes.ts'
 import { workingFolder, resolvePath } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
 
-/** The parts of a name like `server.ts:agentLoop`. */
-export interface ExportSpec {
-  readonly file: string
-  /** Undefined when no export is named. */
-  readonly name: string | undefined
-}
-
-/** Splits a name like `server.ts:agentLoop` at its last colon. */
-export function splitSpec(spec: string): ExportSpec {
+/** Splits a name like `server.ts:agentLoop` at its last colon; `name` is undefined when no export is named. */
+export function splitSpec(spec: string): { file: string; name: string | undefined } {
   // Windows paths have a colon after the drive letter.
   const [, file = spec, name] = /^(.+):([\p{ID_Start}$_][\p{ID_Continue}$]*)$/u.exec(spec) ?? []
   return { file, name }
@@ -44,8 +38,7 @@ export async function loadExports(what: string, file: string): Promise<LoadedExp
 /** @throws OsmosisError with code `invalid_entrypoint` when the module has no such export */
 export function namedExport({ exports, file }: LoadedExports, name: string): unknown {
   if (name in exports) return exports[name]
-  throw new OsmosisError(
-    'invalid_entrypoint',
+  throw invalidEntrypoint(
     `${file} has no export '${name}'. Its exports: ${Object.keys(exports).toSorted().join(', ') || 'none'}.`,
   )
 }
@@ -65,13 +58,8 @@ export async function loadModule(what: string, file: string): Promise<Record<str
   try {
     return exportsOf((await import(pathToFileURL(fullPath).href)) as Record<string, unknown>)
   } catch (error) {
-    throw new OsmosisError(
-      'invalid_entrypoint',
-      `Cannot load the ${what} ${file}:\n${located(error)}${await adviceFor(error, fullPath)}`,
-      {
-        cause: error,
-      },
-    )
+    const advice = await adviceFor(error, fullPath)
+    throw invalidEntrypoint(`Cannot load the ${what} ${file}:\n${located(error)}${advice}`, error)
   }
 }
 
@@ -112,15 +100,13 @@ export function moduleFile(what: string, name: string): string {
   const fullPath = resolvePath(name)
   const isModule = extensions.includes(path.extname(fullPath))
   if (statSync(fullPath, { throwIfNoEntry: false })?.isDirectory()) {
-    throw new OsmosisError(
-      'invalid_entrypoint',
+    throw invalidEntrypoint(
       `The ${what} ${name} is a folder: name the module in it, e.g. ${path.join(name, 'main.ts')}.`,
     )
   }
   if (isFile(fullPath)) {
     if (isModule) return fullPath
-    throw new OsmosisError(
-      'invalid_entrypoint',
+    throw invalidEntrypoint(
       `The ${what} ${name} is not a TypeScript or JavaScript module: its name should end in .ts, .mts, .cts, .js, .mjs or .cjs.`,
     )
   }
@@ -128,10 +114,7 @@ export function moduleFile(what: string, name: string): string {
   const found = candidates.find(isFile)
   if (found !== undefined) return found
   const tried = isModule ? '' : ` Also tried with the extensions ${extensions.join(', ')}.`
-  throw new OsmosisError(
-    'invalid_entrypoint',
-    `The ${what} file ${fullPath} does not exist.${tried}`,
-  )
+  throw invalidEntrypoint(`The ${what} file ${fullPath} does not exist.${tried}`)
 }
 
 function isFile(file: string): boolean {

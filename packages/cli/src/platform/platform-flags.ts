@@ -5,7 +5,7 @@ import {
   type OptionValues,
 } from '@commander-js/extra-typings'
 
-import { countFrom, groups, type FlagsOf } from '../command/flags.ts'
+import { adding, countFrom, groups, type FlagsOf } from '../command/flags.ts'
 import type { PlatformSession } from './platform-session.ts'
 
 /** Settings that commands get from the program. */
@@ -38,14 +38,7 @@ function platformFlags(command: Command) {
 export type PlatformFlags = FlagsOf<typeof platformFlags>
 
 /** Adds the common flags of commands of the platform. */
-export function addPlatformFlags<Args extends unknown[], Flags extends OptionValues>(
-  command: Command<Args, Flags>,
-): Command<Args, Flags & PlatformFlags> {
-  return platformFlags(command as unknown as Command) as unknown as Command<
-    Args,
-    Flags & PlatformFlags
-  >
-}
+export const addPlatformFlags = adding(platformFlags)
 
 /** Exit code of these commands for wrong use. */
 const usageExitCode = 2
@@ -96,11 +89,7 @@ function listFlags(command: Command) {
 export type ListFlags = FlagsOf<typeof listFlags>
 
 /** Adds the flags of lists. */
-export function addListFlags<Args extends unknown[], Flags extends OptionValues>(
-  command: Command<Args, Flags>,
-): Command<Args, Flags & ListFlags> {
-  return listFlags(command as unknown as Command) as unknown as Command<Args, Flags & ListFlags>
-}
+export const addListFlags = adding(listFlags)
 
 function logFlags(command: Command) {
   return command
@@ -119,8 +108,4 @@ function logFlags(command: Command) {
 export type RunLogFlags = FlagsOf<typeof logFlags>
 
 /** Adds the flags of `logs`. */
-export function addLogFlags<Args extends unknown[], Flags extends OptionValues>(
-  command: Command<Args, Flags>,
-): Command<Args, Flags & RunLogFlags> {
-  return logFlags(command as unknown as Command) as unknown as Command<Args, Flags & RunLogFlags>
-}
+export const addLogFlags = adding(logFlags)

@@ -76,7 +76,7 @@ export class PlatformSession {
   readonly #clients: PlatformClient[] = []
   readonly #warned = new Set<string>()
 
-  private constructor(
+  constructor(
     options: { output: CommandOutput; signal: AbortSignal; flags: SessionFlags; version: string },
     settings: PlatformSettings,
   ) {
@@ -92,22 +92,6 @@ export class PlatformSession {
       tokenStore,
     })
     this.output.hide(settings.environmentToken)
-  }
-
-  static async open(options: {
-    output: CommandOutput
-    signal: AbortSignal
-    flags: SessionFlags
-    version: string
-  }): Promise<PlatformSession> {
-    const { platform, envFile } = options.flags
-    const settings = await readPlatformSettings({
-      environment: environment(),
-      folder: workingFolder(),
-      platform,
-      envFile,
-    })
-    return new PlatformSession(options, settings)
   }
 
   /** Creates a client with this token, or without one. */
@@ -243,7 +227,12 @@ export async function runPlatformCommand(
   const interrupt = abortOnInterrupt()
   let session: PlatformSession | undefined
   try {
-    session = await PlatformSession.open({ output, signal: interrupt.signal, flags, version })
+    const { platform, envFile } = flags
+    const folder = workingFolder()
+    const given = { environment: environment(), folder, platform, envFile }
+    const { signal } = interrupt
+    const settings = await readPlatformSettings(given)
+    session = new PlatformSession({ output, signal, flags, version }, settings)
     return (await work(session)) ?? 0
   } catch (error) {
     if (interrupt.signal.aborted) return interruptedExitCode

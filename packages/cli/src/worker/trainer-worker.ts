@@ -1,7 +1,6 @@
-import { invalid } from '../command/exit-codes.ts'
+import { invalid, invalidEntrypoint } from '../command/exit-codes.ts'
 import { randomUUID } from 'node:crypto'
 
-import { OsmosisError } from '@osmosis/core'
 import type { RewardRule } from '@osmosis/server/execution'
 import { assertApiKey } from '@osmosis/core/http'
 import type { ListeningServer, Logger } from '@osmosis/server'
@@ -187,8 +186,5 @@ async function loadRows(file: string): Promise<NonNullable<AgentLightningOptions
   const loaded = await loadExports('module of rows', file)
   const rows = namedExport(loaded, 'rows')
   if (typeof rows === 'function') return rows as NonNullable<AgentLightningOptions['rows']>
-  throw new OsmosisError(
-    'invalid_entrypoint',
-    `${loaded.file} exports rows, which is not a function.`,
-  )
+  throw invalidEntrypoint(`${loaded.file} exports rows, which is not a function.`)
 }

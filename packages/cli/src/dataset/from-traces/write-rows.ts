@@ -41,22 +41,17 @@ export async function fromTracesCommand(
   // Where there is room for the dataset, too.
   const values = new SpooledValues(output === '-' ? undefined : path.dirname(resolvePath(output)))
   try {
-    return await writeRows(files, flags, { personal, values })
+    return await writeRows(files, flags, personal, values)
   } finally {
     values[Symbol.dispose]()
   }
 }
 
-interface RowParts {
-  readonly personal: PersonalData
-  readonly flags: FromTracesFlags
-  readonly values: SpooledValues
-}
-
 async function writeRows(
   files: readonly string[],
   flags: FromTracesFlags,
-  { personal, values }: Omit<RowParts, 'flags'>,
+  personal: PersonalData,
+  values: SpooledValues,
 ): Promise<number> {
   const { output, report: reportFile } = flags
   const reading = new TraceReading(flags.from, values)
@@ -218,7 +213,11 @@ class TraceReading {
 function rowOf(
   id: string,
   trace: Trace,
-  { personal, flags, values }: RowParts,
+  {
+    personal,
+    flags,
+    values,
+  }: { personal: PersonalData; flags: FromTracesFlags; values: SpooledValues },
 ): RowFields | undefined {
   const { goodScore, withSystem } = flags
   const all = trace.turns(values)

@@ -1,13 +1,12 @@
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import { assertRowsFit, createOutputFolder, isTraining, readTrainingJournal } from '@osmosis/eval'
 import { settingOptions, type RunInputs, type RunManifest } from '@osmosis/eval/analysis'
 import { namedFullDisk } from '@osmosis/protocol/files'
 import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
 
-import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { interruptedExitCode, invalidEntrypoint } from '../../command/exit-codes.ts'
 import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
 import { withContinuation } from '../../command/output-files.ts'
 import { printError, printOut, redaction, standardError } from '../../command/command-context.ts'
@@ -153,8 +152,7 @@ async function serveEntrypoint(
   server.logTo(path.join(plan.folder, 'server.log'))
   if (server.hasGrader) return server
   await server.close()
-  throw new OsmosisError(
-    'invalid_entrypoint',
+  throw invalidEntrypoint(
     `Nothing would reward the rollouts of ${experiment.rollout}: export a class that extends Grader from ${experiment.entrypoint}.`,
   )
 }

@@ -146,12 +146,6 @@ function unusedKeys(
 const mostHeldOut = 50
 const shownPlaces = 5
 
-/** The rows that are trained, and those of the evaluations before and after. */
-interface TrainingRows {
-  readonly rows: readonly DatasetRow[]
-  readonly heldOut: readonly DatasetRow[]
-}
-
 /**
  * Splits the rows that flags select. Without held-out rows of their own, those of the split `validation` are held out;
  * without such a split every fifth row, the first of each five.
@@ -164,7 +158,7 @@ function splitRows(
   all: readonly DatasetRow[],
   heldOut: readonly DatasetRow[] | undefined,
   { where, sample, seed }: RowFlags & { readonly seed?: number | undefined },
-): TrainingRows {
+): Pick<TrainingPlan, 'rows' | 'heldOut'> {
   const ofSplit = heldOut ?? all.filter((row) => splitOf(row) === 'validation')
   const own = heldOut === undefined ? all.filter((row) => splitOf(row) !== 'validation') : all
   const rows = selectRows(own, { where, sample, seed })

@@ -87,7 +87,7 @@ async function validate(
     // Only a config declares variables.
     if (target.module === undefined) findings.push(...(await variableFindings(plan)))
     if (exitCodeOf(loaded) !== 0) return findings
-    findings.push(...(await rolloutFindings(plan, { flags, environment, signal })))
+    findings.push(...(await rolloutFindings(plan, flags, environment, signal)))
   } catch (error) {
     if (!isOsmosisError(error)) throw error
     findings.push(fail('rollout', errorMessage(error)))
@@ -126,7 +126,9 @@ async function withoutRollout(
 
 async function rolloutFindings(
   plan: EvalRunPlan,
-  { flags, environment, signal }: TriedRollout,
+  flags: ValidateFlags,
+  environment: NodeJS.ProcessEnv,
+  signal: AbortSignal,
 ): Promise<readonly CheckFinding[]> {
   const chosen = await policyFor(flags, plan, environment)
   const parts = { policy: chosen.policy, environment, signal }
@@ -134,12 +136,6 @@ async function rolloutFindings(
     survivingStrayRejections(async () => tryRollout(plan, parts)),
   )
   return triedFindings(tried, plan.folder)
-}
-
-interface TriedRollout {
-  readonly flags: ValidateFlags
-  readonly environment: NodeJS.ProcessEnv
-  readonly signal: AbortSignal
 }
 
 /** Without flags this is a scripted policy, so that a validation costs nothing. */
@@ -154,11 +150,7 @@ async function policyFor(
   if (isNamed || preset?.kind === 'module' || flags.model !== undefined) {
     return openPolicy(policyChoice(flags, defaults), environment)
   }
-  return {
-    policy: probe,
-    apiKey: undefined,
-    [Symbol.asyncDispose]: async () => {},
-  }
+  return { policy: probe, apiKey: undefined, [Symbol.asyncDispose]: async () => {} }
 }
 
 /** A rollout to validate. */
