@@ -84,18 +84,16 @@ export async function startServerProcess(
   })
   const output = collectOutput(child.output)
   const died = new AbortController()
-  const force = (): void => {
-    setTimeout(() => child.kill(), interruptLimitMs).unref()
-  }
+  const force = (): unknown => setTimeout(() => child.kill(), interruptLimitMs).unref()
   signal.addEventListener('abort', force)
   const ended = endOfServer()
   async function endOfServer(): Promise<void> {
-    const { what } = await child.ended
+    const { how } = await child.ended
     await output.complete
     signal.removeEventListener('abort', force)
     const all =
       output.logFile() === undefined ? '' : `\nThe whole output is in ${output.logFile()}.`
-    const message = `T${what.slice(1)}. Its last output:\n${output.lastLines()}${all}`
+    const message = `The rollout server ${how}. Its last output:\n${output.lastLines()}${all}`
     died.abort(new OsmosisError('protocol_error', message))
   }
   let closing: Promise<void> | undefined

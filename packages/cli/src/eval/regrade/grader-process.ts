@@ -34,7 +34,7 @@ const mostInFlight = 64
 const patienceSeconds = 5
 
 /** The grades of some rollouts, or how the process ended that had them. */
-type Graded = readonly RolloutGrade[] | { readonly what: string; readonly reason: string }
+type Graded = readonly RolloutGrade[] | { readonly how: string; readonly reason: string }
 
 /**
  * Grades in a child process. When that exits, or is blocked beyond the deadline of the grader, another process
@@ -61,9 +61,9 @@ export class GraderProcess {
   /** @param rollouts - graded together */
   async grade(rollouts: readonly StoredRollout[]): Promise<readonly RolloutGrade[]> {
     const first = await this.#many.grade(rollouts)
-    const graded = 'what' in first ? await this.#single.grade(rollouts) : first
-    if (!('what' in graded)) return graded
-    const error = `T${graded.what.slice(1)}.`
+    const graded = 'how' in first ? await this.#single.grade(rollouts) : first
+    if (!('how' in graded)) return graded
+    const error = `The process of the grader ${graded.how}.`
     const type = graded.reason === 'stall' ? 'timeout' : 'grader_failed'
     return rollouts.map(() => ({ reward: null, error, error_type: type }))
   }

@@ -28,8 +28,8 @@ export interface UserCodeProcess {
   readonly ready: Promise<{ readonly facts: unknown }>
   /** What it prints. */
   readonly output: readonly Readable[]
-  /** Resolves after it has ended, with what happened as one sentence without a full stop. */
-  readonly ended: Promise<{ readonly what: string; readonly reason: WorkerEndReason }>
+  /** Resolves after it has ended, with what happened, such as `exited with code 1`. */
+  readonly ended: Promise<{ readonly how: string; readonly reason: WorkerEndReason }>
   /** @throws the error of its answer; OsmosisError with code `worker_lost` when it ends */
   ask(question: unknown): Promise<unknown>
   /** Ends it and what its user code started; it is killed when it has not exited after this time. */

@@ -31,6 +31,8 @@ import {
 export interface EndedWorker {
   /** What happened, as one sentence without a full stop. */
   readonly what: string
+  /** The same without its subject. */
+  readonly how: string
   readonly reason: WorkerEndReason
   /** The executions in it. */
   readonly runs: readonly RemoteExecution[]
@@ -76,7 +78,7 @@ export class WorkerProcess {
   #hasFinished = false
   #usage: ProcessUsage = { residentBytes: 0, cpuSeconds: 0 }
   #loss: WorkerLoss | undefined
-  #endedFor: Pick<EndedWorker, 'what' | 'reason'> | undefined
+  #endedFor: Pick<EndedWorker, 'how' | 'reason'> | undefined
 
   /** @param onChange - called when it may accept another rollout */
   constructor(options: WorkerProcessOptions, onChange: () => void) {
@@ -208,7 +210,7 @@ export class WorkerProcess {
         break
       case 'refused': {
         const error = receiveError(message.error)
-        this.#endedFor ??= { what: `could not load: ${errorMessage(error)}`, reason: 'start' }
+        this.#endedFor ??= { how: `could not load: ${errorMessage(error)}`, reason: 'start' }
         this.#ready.reject(error)
         return
       }
@@ -271,9 +273,9 @@ export class WorkerProcess {
     })
   }
 
-  #kill(what: string, reason: WorkerEndReason): void {
+  #kill(how: string, reason: WorkerEndReason): void {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
-    this.#endedFor ??= { what, reason }
+    this.#endedFor ??= { how, reason }
     this.#signal('SIGKILL')
   }
 
@@ -291,10 +293,10 @@ export class WorkerProcess {
     const child = this.#child
     const exitReport = exitReportOf(child)
     const outOfMemory = countOutOfMemory()
-    type End = Pick<EndedWorker, 'what' | 'reason'>
-    const { what, reason } = await new Promise<End>((resolve) => {
+    type End = Pick<EndedWorker, 'how' | 'reason'>
+    const { how, reason } = await new Promise<End>((resolve) => {
       child.on('error', ({ message }) =>
-        resolve({ what: `could not be started: ${message}`, reason: 'start' }),
+        resolve({ how: `could not be started: ${message}`, reason: 'start' }),
       )
       child.once('exit', (code, signal) => {
         this.#hasExited = true
@@ -307,7 +309,7 @@ export class WorkerProcess {
             const end = { code, signal, ranOutOfMemory, mayBeFull }
             return (
               this.#endedFor ?? {
-                what: endText(end, last, heapMegabytes),
+                how: endText(end, last, heapMegabytes),
                 reason: endReason(end, last),
               }
             )
@@ -324,8 +326,9 @@ export class WorkerProcess {
     })
     this.#hasExited = true
     const runs = [...this.runs.values()]
-    this.#endAll(`${name} ${what}`)
-    return { what: `${name} ${what}`, reason, runs }
+    const what = `${name} ${how}`
+    this.#endAll(what)
+    return { what, how, reason, runs }
   }
 
   /** Another process keeps the pipes open, and they may contain the mark: no execution is repeated. */
@@ -337,8 +340,7 @@ export class WorkerProcess {
   #endAll(what: string): void {
     const early = `Before it was ready, ${what}.`
     this.#ready.reject(new OsmosisError('invalid_entrypoint', early))
-    const loss = new WorkerLoss(what)
-    this.#loss = loss
+    const loss = (this.#loss = new WorkerLoss(what))
     for (const { reject } of this.#questions.values()) reject(loss)
     for (const run of this.runs.values()) run.lose(loss)
   }
