@@ -104,8 +104,5 @@ function logFlags(command: Command) {
     .option('--cursor <cursor>', 'where to continue, as printed after the lines')
 }
 
-/** Flags of `logs`. */
-export type RunLogFlags = FlagsOf<typeof logFlags>
-
 /** Adds the flags of `logs`. */
 export const addLogFlags = adding(logFlags)
