@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { startRedis, withPrograms } from '../../../test/kit/index.ts'
-import { expect, vi } from 'vitest'
+import { expect, vi, onTestFinished } from 'vitest'
+import { Redis } from 'ioredis'
 
-import { endpoint, never, slotsOf } from './slots-under-test.ts'
+import { startRedis, withPrograms, type RedisServer } from '../../../test/kit/index.ts'
+import { ModelCallSlots } from '../src/worker/model-call-slots.ts'
 
 const { it } = withPrograms('redis-server')
 
@@ -77,3 +78,28 @@ it('keeps the slot of a long call', { tags: 'slow' }, async () => {
   const second = slots.begin({ endpoint, signal: never })
   await expect(Promise.race([second, sleep(holdMs * 1.5, 'waits')])).resolves.toBe('waits')
 })
+
+const endpoint = 'http://policy.test:8000/v1/chat/completions'
+const never: AbortSignal = new AbortController().signal
+
+interface SlotsUnderTest {
+  readonly slots: ModelCallSlots
+  readonly leave: () => void
+}
+
+/** The slots as one worker uses them. */
+function slotsOf(
+  redis: RedisServer,
+  options: { limit?: number; holdMs?: number } = {},
+): SlotsUnderTest {
+  const { limit = 3, holdMs = 2000 } = options
+  const connection = new Redis(redis.url, { retryStrategy: () => 50, maxRetriesPerRequest: 0 })
+  connection.on('error', () => undefined)
+  const slots = new ModelCallSlots(connection, { prefix: 'osmosis', limit, holdMs })
+  const leave = (): void => {
+    slots.close()
+    connection.disconnect()
+  }
+  onTestFinished(leave)
+  return { slots, leave }
+}

@@ -1,10 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+
 import { RolloutQueue } from '@osmosis/bullmq/records'
 import { startPolicyServer } from '@osmosis/testing'
-import { startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
+import {
+  AgentWorkflow,
+  defineWorkflowConfig,
+  Grader,
+  requireRolloutContext,
+  toRolloutSample,
+  type GraderContext,
+} from '@osmosis/core'
+import { LocalBackend } from '@osmosis/server/execution'
+import { startRolloutWorker, type RolloutWorkerOptions } from '@osmosis/bullmq'
 
-import { startWorker, deliverInto } from './asking-worker.ts'
+import { startRedis, withPrograms, type RedisServer } from '../../../test/kit/index.ts'
 import { entry, lookInto, request, runOf, samples, succeeded, taker } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')
@@ -117,3 +127,55 @@ it('runs 100 rollouts while all events and messages are lost', { tags: 'slow' },
   await cutting
   expect(policy.requests).toHaveLength(100)
 })
+
+/** How long a worker may be silent. */
+const lockDurationMs = 2_000
+
+class Asks extends AgentWorkflow {
+  async run(): Promise<void> {
+    const context = requireRolloutContext('Asks')
+    context.registerSampleSource('main', {
+      getSample: (id) => toRolloutSample({ id, messages: [] }),
+    })
+    await context.policy('main').complete({ messages: [{ role: 'user', content: 'go' }] })
+  }
+}
+
+class One extends Grader {
+  async grade(ctx: GraderContext): Promise<void> {
+    ctx.setReward(1)
+  }
+}
+
+/** A worker for rollouts that make one model call. */
+async function startWorker(
+  { url }: RedisServer,
+  options: Partial<RolloutWorkerOptions> = {},
+): Promise<void> {
+  const workflowConfig = defineWorkflowConfig({ name: 'asks' })
+  const worker = await startRolloutWorker({
+    url,
+    backend: new LocalBackend({ workflow: Asks, workflowConfig, grader: One }),
+    concurrency: 20,
+    code: 'c1',
+    lockDurationMs,
+    stalledIntervalMs: 500,
+    ...options,
+  })
+  onTestFinished(async () => worker.close())
+}
+
+/** Delivers each outcome once, as servers do. */
+function deliverInto(queue: RolloutQueue): string[] {
+  const delivered: string[] = []
+  queue.deliverResults(async (id) => {
+    const record = await queue.record(id)
+    if (record === undefined) return
+    if (record.status === 'grading') await queue.records.allowGrading(id)
+    else if (record.delivered.grader === undefined) {
+      await queue.records.noteDelivered(id, 'grader', record.status)
+      delivered.push(`${id} ${record.status}`)
+    }
+  }, 20)
+  return delivered
+}

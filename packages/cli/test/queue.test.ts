@@ -1,12 +1,11 @@
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 
-import { startRedis, withPrograms, FakeController, post } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { startRedis, withPrograms, FakeController, post } from '../../../test/kit/index.ts'
 import { inWorkspace, run as osmosis, sendRow, readResults } from './in-process.ts'
-import { echo, startFront, startWorker, listening } from './queue-commands.ts'
-import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 inWorkspace()
@@ -205,3 +204,26 @@ withPrograms('redis-server').describe('over a queue', { tags: 'nightly' }, () =>
     await worker.printed(/rollout taken/)
   })
 })
+
+const echo = 'rollouts/echo/main.ts'
+const listening = /Listening on (\S+)/
+
+/** Starts a server of a queue, and resolves with its address as well. */
+async function startFront(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ command: RunningCommand; url: string }> {
+  const command = startOsmosis(['serve', ...args, '--port', '0', '--no-trajectories'], env)
+  const [, url = ''] = await command.printed(listening)
+  return { command, url }
+}
+
+/** Starts a worker, and resolves when it takes rollouts. */
+async function startWorker(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<RunningCommand> {
+  const command = startOsmosis(['worker', ...args], env)
+  await command.printed(/Taking rollouts from/)
+  return command
+}

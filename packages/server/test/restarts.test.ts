@@ -1,5 +1,8 @@
-import { readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { readFile, writeFile } from 'node:fs/promises'
+
+import { expect, it } from 'vitest'
+import type { StatusResponseBody } from '@osmosis/protocol/wire'
 
 import {
   FakeController,
@@ -10,16 +13,6 @@ import {
   temporaryFolder,
   type CallbackAnswer,
 } from '../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
-
-import {
-  grading,
-  running,
-  receivedBodies,
-  statusOf,
-  wholeEnds,
-  type TerminalBody,
-} from './ends-of-killed.ts'
 import { startServer } from './running-server.ts'
 import { startChild } from './start-child.ts'
 
@@ -160,3 +153,39 @@ it('remembers how delivered rollouts ended after a restart, for a limited time',
   expect(await statusOf(third, 'good')).toMatchObject({ status: 'unknown' })
   expect((await third.post({ rollout_id: 'good', label: 'other' })).status).toBe(409)
 })
+
+const running =
+  'the rollout server restarted while the rollout was running; run it again under a new id'
+const grading =
+  'the rollout server restarted while the rollout was being graded; run it again under a new id'
+
+interface TerminalBody {
+  rollout_id: string
+  status: string
+  err_message: string | null
+  err_category: string | null
+  samples?: Record<string, unknown>
+  sample?: { reward: number | null } | null
+}
+
+/** The callback bodies that a controller received for a rollout: each different one once, in order. */
+function receivedBodies(controller: FakeController, rolloutId: string): string[] {
+  const ends = controller.callbacks
+    .filter(({ body }) => (body as TerminalBody).rollout_id === rolloutId)
+    .map(({ kind, body }) => {
+      const { status, err_message, err_category, sample } = body as TerminalBody
+      if (status === 'success') return `${kind} success ${sample?.reward ?? ''}`.trim()
+      return `${kind} ${err_category} ${err_message}`
+    })
+  return [...new Set(ends)]
+}
+
+const wholeEnds = {
+  success: ['completion success', 'grader success 1'],
+  'killed while running': [`completion agent_error ${running}`, `grader agent_error ${running}`],
+  'killed while grading': ['completion success', `grader agent_error ${grading}`],
+}
+
+async function statusOf({ url }: { url: string }, id: string): Promise<StatusResponseBody> {
+  return (await fetch(`${url}/rollout/${id}/status`)).json() as Promise<StatusResponseBody>
+}

@@ -1,14 +1,14 @@
+import path from 'node:path'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
+import { createInterface } from 'node:readline'
+
+import { expect, it, onTestFinished } from 'vitest'
 
 import { isRunning, onlyIf } from '../../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
-
 import { openPolicy } from './pool-under-test.ts'
-import { startParent } from './start-parent.ts'
 
 it('workers exit with their parent, even when their code blocks', async () => {
   const policy = await openPolicy()
@@ -73,3 +73,27 @@ onlyIf(process.platform !== 'win32', 'a POSIX shell').it(
     ])
   },
 )
+
+/** A process with a pool, and the lines that it prints. */
+interface ParentProcess {
+  readonly pid: number
+  /** Its exit code. */
+  readonly ended: Promise<unknown>
+  next(): Promise<string>
+}
+
+/** Starts a process with a pool, as the leader of a process group, that runs these rollouts concurrently. */
+function startParent(policyUrl: string, ...does: string[]): ParentProcess {
+  const file = path.join(import.meta.dirname, 'parent-process.ts')
+  const parent = spawn(process.execPath, [file, policyUrl, ...does], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const pid = parent.pid ?? 0
+  onTestFinished(() => {
+    parent.kill('SIGKILL')
+  })
+  const lines = createInterface(parent.stdout)[Symbol.asyncIterator]()
+  const ended = once(parent, 'exit').then(([code]) => code as unknown)
+  return { pid, ended, next: async () => String((await lines.next()).value) }
+}
