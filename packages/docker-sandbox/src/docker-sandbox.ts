@@ -8,39 +8,12 @@ import {
   type ReadOptions,
   type Sandbox,
   sandboxLimits,
-  type SandboxLimits,
   tooLarge,
 } from '@osmosis/core/sandbox'
 import Docker from 'dockerode'
 
 import { type CommandEnd, type CommandSettings, runCommand } from './run-command.ts'
-import { failed, startContainer, statusOf } from './start-container.ts'
-
-/** Options of {@link DockerSandbox.start}. */
-export interface DockerSandboxOptions extends SandboxLimits, ReadOptions {
-  /**
-   * The image, such as `python:3.13-slim`; pulled where it is missing. It needs `sh`, `cat`, `chmod`, `mkdir` and `sleep`.
-   */
-  readonly image: string
-  /** Who runs commands. Default: the user of the image; 65534 where that is root. */
-  readonly user?: string
-  /** Label `osmosis.run` of the container, by which a clean-up finds it. Default: the id of this process. */
-  readonly run?: string
-  /** Memory of the container, without swap. Bytes; default 1 GiB. */
-  readonly memoryBytes?: number
-  /** Room on the disk, where the storage driver of Docker has a limit; elsewhere a warning. Bytes; default 10 GiB. */
-  readonly diskBytes?: number
-  /** Number of processes and threads at a time. Default 256. */
-  readonly maxProcesses?: number
-  /** Whether commands reach the network. Default: false. */
-  readonly network?: boolean
-  /** Variables beside those of the image. `HOME` is the folder of the sandbox. */
-  readonly env?: Readonly<Record<string, string>>
-  /** More of the container's `HostConfig`, as the Docker Engine API names it, such as `NanoCpus`. */
-  readonly hostConfig?: Readonly<Record<string, unknown>>
-  /** Ends the start when aborted, such as `ctx.signal`. */
-  readonly signal?: AbortSignal | undefined
-}
+import { type DockerSandboxOptions, failed, startContainer, statusOf } from './start-container.ts'
 
 /** The folder of the sandbox in its container. */
 const folder = '/work'
@@ -103,17 +76,11 @@ export class DockerSandbox implements Sandbox {
   static async start(options: DockerSandboxOptions): Promise<DockerSandbox> {
     const limits = sandboxLimits(options)
     const { container, user } = await startContainer(new Docker(), {
-      image: options.image,
-      user: options.user,
-      run: options.run ?? String(process.pid),
+      ...options,
       diskBytes: positive('diskBytes', options.diskBytes ?? 10 * 1024 ** 3),
       memoryBytes: positive('memoryBytes', options.memoryBytes ?? 1024 ** 3),
       maxProcesses: positive('maxProcesses', options.maxProcesses ?? 256),
-      network: options.network ?? false,
-      env: { ...options.env, HOME: folder },
-      hostConfig: options.hostConfig ?? {},
       folder,
-      signal: options.signal,
     })
     return new DockerSandbox(container, user, limits)
   }

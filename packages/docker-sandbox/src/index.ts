@@ -1,1 +1,2 @@
-export { DockerSandbox, type DockerSandboxOptions } from './docker-sandbox.ts'
+export { DockerSandbox } from './docker-sandbox.ts'
+export type { DockerSandboxOptions } from './start-container.ts'

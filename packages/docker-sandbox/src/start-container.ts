@@ -1,21 +1,39 @@
 import { finished } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import type { ReadOptions, SandboxLimits } from '@osmosis/core/sandbox'
 import type Docker from 'dockerode'
 
-export interface ContainerSettings {
+/** Options of `DockerSandbox.start`. */
+export interface DockerSandboxOptions extends SandboxLimits, ReadOptions {
+  /**
+   * The image, such as `python:3.13-slim`; pulled where it is missing. It needs `sh`, `cat`, `chmod`, `mkdir` and `sleep`.
+   */
   readonly image: string
-  readonly user: string | undefined
-  readonly run: string
-  readonly diskBytes: number
-  readonly memoryBytes: number
-  readonly maxProcesses: number
-  readonly network: boolean
-  readonly env: Readonly<Record<string, string>>
-  readonly hostConfig: Readonly<Record<string, unknown>>
-  readonly folder: string
-  readonly signal: AbortSignal | undefined
+  /** Who runs commands. Default: the user of the image; 65534 where that is root. */
+  readonly user?: string
+  /** Label `osmosis.run` of the container, by which a clean-up finds it. Default: the id of this process. */
+  readonly run?: string
+  /** Memory of the container, without swap. Bytes; default 1 GiB. */
+  readonly memoryBytes?: number
+  /** Room on the disk, where the storage driver of Docker has a limit; elsewhere a warning. Bytes; default 10 GiB. */
+  readonly diskBytes?: number
+  /** Number of processes and threads at a time. Default 256. */
+  readonly maxProcesses?: number
+  /** Whether commands reach the network. Default: false. */
+  readonly network?: boolean
+  /** Variables beside those of the image. `HOME` is the folder of the sandbox. */
+  readonly env?: Readonly<Record<string, string>>
+  /** More of the container's `HostConfig`, as the Docker Engine API names it, such as `NanoCpus`. */
+  readonly hostConfig?: Readonly<Record<string, unknown>>
+  /** Ends the start when aborted, such as `ctx.signal`. */
+  readonly signal?: AbortSignal | undefined
 }
+
+type ContainerSettings = DockerSandboxOptions &
+  Required<Pick<DockerSandboxOptions, 'diskBytes' | 'memoryBytes' | 'maxProcesses'>> & {
+    readonly folder: string
+  }
 
 /** Owns nothing. */
 const plainUser = '65534:65534'
@@ -107,10 +125,12 @@ function optionsOf(settings: ContainerSettings): Docker.ContainerCreateOptions {
     Entrypoint: ['/bin/sh', '-c', idle],
     Cmd: [],
     WorkingDir: folder,
-    Env: Object.entries(settings.env).map(([name, value]) => `${name}=${value}`),
+    Env: Object.entries({ ...settings.env, HOME: folder }).map(
+      ([name, value]) => `${name}=${value}`,
+    ),
     // Root prepares the folder, and has no rights beyond that of a user who owns its files.
     User: '0',
-    Labels: { 'osmosis.sandbox': 'true', 'osmosis.run': settings.run },
+    Labels: { 'osmosis.sandbox': 'true', 'osmosis.run': settings.run ?? String(process.pid) },
     HostConfig: {
       AutoRemove: true,
       Memory: memoryBytes,

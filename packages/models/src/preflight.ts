@@ -1,5 +1,6 @@
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 
+import { parseJson } from '@osmosis/core/http'
 import type { ChatModel } from './chat-model.ts'
 
 /** What is known of a model that is asked for the first time; all of it for messages. */
@@ -115,15 +116,12 @@ function advice(status: number, spent: boolean, keyVariable: string | null): str
 }
 
 function errorIn(text: string): { message: string; code?: unknown } {
-  try {
-    const { error } = JSON.parse(text) as { error?: unknown }
-    if (typeof error === 'string') return { message: sentence(error) }
-    const { message, code } = (error ?? {}) as { message?: unknown; code?: unknown }
-    if (typeof message === 'string') return { message: sentence(message), code }
-  } catch {
-    // Not JSON: as it is.
-  }
-  return { message: shortened(text) }
+  const { error } = (parseJson(text) ?? {}) as { error?: unknown }
+  if (typeof error === 'string') return { message: sentence(error) }
+  const { message, code } = (error ?? {}) as { message?: unknown; code?: unknown }
+  return typeof message === 'string'
+    ? { message: sentence(message), code }
+    : { message: shortened(text) }
 }
 
 function shortened(text: string): string {

@@ -50,7 +50,8 @@ export async function findGitWorkspace(folder: string): Promise<GitWorkspace> {
       `The origin of ${top} must be a repository on github.com: the platform knows a workspace by it. Or name one with --workspace.`,
     )
   }
-  return { folder: top, identity, remoteUrl: withoutCredentials(origin) }
+  const remoteUrl = origin.replace(/^([a-z]+:\/\/)[^@/]+@/i, '$1')
+  return { folder: top, identity, remoteUrl }
 }
 
 /** `owner/repository` of an address on github.com, in lower case; undefined for another. */
@@ -80,10 +81,6 @@ async function missingFolders(top: string): Promise<string[]> {
     ),
   )
   return folders.filter((_, index) => found[index] !== true)
-}
-
-function withoutCredentials(remote: string): string {
-  return remote.replace(/^([a-z]+:\/\/)[^@/]+@/i, '$1')
 }
 
 /** `unknown` without an answer of GitHub, or without access to the repository. */

@@ -4,6 +4,7 @@ export {
   forgetLogin,
   keepLogin,
   prepareStore,
+  type LoginAccess,
   LoginStore,
   type LoginWarning,
 } from './auth/login-store.ts'

@@ -1,6 +1,7 @@
 import { OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
+import { parseJson } from '@osmosis/core/http'
 
-import { isJsonObject, textOf, type JsonObject } from './answers.ts'
+import { isJsonObject, textOf } from './answers.ts'
 
 /**
  * Code of an error of a platform command, as all command lines of Osmosis print it in `error.code`.
@@ -60,6 +61,11 @@ export class PlatformError extends OsmosisError {
   }
 }
 
+/** The error of an answer with status 200 that lacks what it should have. */
+export function unexpectedAnswer(message: string): PlatformError {
+  return new PlatformError('PLATFORM_ERROR', message, { status: 200 })
+}
+
 /** Whether the platform refused the workspace of a request rather than its sender. */
 export function isScopeError(error: unknown): boolean {
   if (!(error instanceof PlatformError)) return false
@@ -84,7 +90,8 @@ const longestText = 200
 
 /** The error for an answer with an error status. */
 export function toAnswerError(status: number, text: string): PlatformError {
-  const { error, message, code, ...body } = parseBody(text)
+  const json = parseJson(text)
+  const { error, message, code, ...body } = isJsonObject(json) ? json : {}
   const platformCode = textOf(code)
   const said = textOf(message) ?? textOf(error) ?? text.trim().slice(0, longestText)
   const why = said || `The platform answered ${status}.`
@@ -108,13 +115,4 @@ function errorCode(status: number, platformCode: string | undefined): PlatformEr
     if (platformCode === 'BILLING_REQUIRED') return platformCode
   }
   return codes[status] ?? 'PLATFORM_ERROR'
-}
-
-function parseBody(text: string): JsonObject {
-  try {
-    const json: unknown = JSON.parse(text)
-    return isJsonObject(json) ? json : {}
-  } catch {
-    return {}
-  }
 }

@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import {
   createServer,
   type IncomingHttpHeaders,
   type IncomingMessage,
-  type Server,
   type ServerResponse,
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, getRolloutContext, isOsmosisError } from '@osmosis/core'
-import { carriesKey } from '@osmosis/core/http'
+import { carriesKey, parseJson } from '@osmosis/core/http'
 import { answerReader, purposeHeader, trainableHeader, useHeaderNames } from '@osmosis/core/policy'
 
 import type {
@@ -67,7 +67,7 @@ export async function createPolicyProxy(
         .answer(isInPath ? pathname.slice(secret.length + 1) : pathname, request, response)
         .catch(() => response.destroy())
   })
-  await listening(server)
+  await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo
   const closed = Promise.withResolvers<void>()
   const stop = (): void => {
@@ -92,13 +92,6 @@ export async function createPolicyProxy(
 function hasKey({ headers }: IncomingMessage, secret: string): boolean {
   const { authorization, 'x-api-key': key } = headers
   return carriesKey(authorization, secret) || carriesKey(String(key), secret, { bare: true })
-}
-
-async function listening(server: Server): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', resolve)
-  })
 }
 
 const chatPath = /\/chat\/completions\/?$/
@@ -129,7 +122,8 @@ class ProxiedCalls {
     try {
       const isChat = chatPath.test(path)
       if (!isChat && path !== messagesPath && path !== countPath && path !== responsesPath) {
-        return send(response, 404, formOf({ status: 404, message: notFound(request, path) }))
+        const message = `The policy answers POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/messages/count_tokens, got ${request.method} ${path}.`
+        return send(response, 404, formOf({ status: 404, message }))
       }
       if (request.method !== 'POST') {
         const message = `${path} answers POST only, got ${request.method}.`
@@ -238,18 +232,10 @@ interface OpenCall {
 /** Policies know the path only. */
 const completionsUrl = 'http://127.0.0.1/v1/chat/completions'
 
-function notFound({ method }: IncomingMessage, path: string): string {
-  return `The policy answers POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/messages/count_tokens, got ${method} ${path}.`
-}
-
 function parsed(body: string): WireObject {
-  let value: unknown
-  try {
-    value = JSON.parse(body)
-  } catch {
-    throw new RefusedField('body', `expected JSON, got ${JSON.stringify(body.slice(0, 100))}.`)
-  }
-  return objectAt(value, 'body')
+  const value = parseJson(body)
+  if (value !== undefined) return objectAt(value, 'body')
+  throw new RefusedField('body', `expected JSON, got ${JSON.stringify(body.slice(0, 100))}.`)
 }
 
 /** The policy gets chat completions as they are. Messages are recorded, and need the shape of messages for that. */
@@ -372,11 +358,7 @@ function isTitle({ body }: PolicyProxyCall): boolean {
 function codexRequestKind(headers: CallHeaders): string | undefined {
   const metadata = headers['x-codex-turn-metadata']
   if (typeof metadata !== 'string') return undefined
-  try {
-    const { request_kind: kind } = JSON.parse(metadata) as { request_kind?: unknown }
-    if (typeof kind !== 'string') return undefined
-    return kind.replaceAll(/[^\w.-]/g, '_').slice(0, 64) || undefined
-  } catch {
-    return undefined
-  }
+  const { request_kind: kind } = (parseJson(metadata) ?? {}) as { request_kind?: unknown }
+  if (typeof kind !== 'string') return undefined
+  return kind.replaceAll(/[^\w.-]/g, '_').slice(0, 64) || undefined
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import {
   type IncomingMessage,
   type ServerResponse,
@@ -164,21 +165,17 @@ function isStatus(reply: Reply): reply is StatusReply {
 // Tests open hundreds of connections at once; Node's own default is 511.
 const backlog = 4096
 
-/** An HTTP server on a port of 127.0.0.1. */
-interface TestServer extends AsyncDisposable {
-  /** Without a slash at the end. */
-  readonly url: string
-  /** Closes every connection and stops listening. Safe to call again. */
-  close(): Promise<void>
-}
-
-/** @param port - 0 for one that is free */
-async function startLoopbackServer(listener: RequestListener, port = 0): Promise<TestServer> {
+/**
+ * An HTTP server on a port of 127.0.0.1. Closing it closes every connection; safe to call again.
+ *
+ * @param port - 0 for one that is free
+ */
+async function startLoopbackServer(
+  listener: RequestListener,
+  port = 0,
+): Promise<Pick<PolicyServer, 'url' | 'close'>> {
   const server = createServer({ keepAliveTimeout: 75_000 }, listener)
-  const listening = Promise.withResolvers<void>()
-  server.once('error', listening.reject)
-  server.listen({ host: '127.0.0.1', port, backlog }, listening.resolve)
-  await listening.promise
+  await once(server.listen({ host: '127.0.0.1', port, backlog }), 'listening')
   const { port: taken } = server.address() as AddressInfo
 
   let closing: Promise<void> | undefined
@@ -189,7 +186,7 @@ async function startLoopbackServer(listener: RequestListener, port = 0): Promise
     await closed.promise
   }
   const close = (): Promise<void> => (closing ??= shutDown())
-  return { url: `http://127.0.0.1:${taken}`, close, [Symbol.asyncDispose]: close }
+  return { url: `http://127.0.0.1:${taken}`, close }
 }
 
 /** The answer without faults. */

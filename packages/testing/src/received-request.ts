@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
+import { parseJson } from '@osmosis/core/http'
+
 /** A request as a policy server received it. */
 export interface ReceivedRequest {
   /** By lower-case name, as Node gives them. */
@@ -36,10 +38,6 @@ export async function receive(
 }
 
 function parseObject(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? { ...value } : {}
-  } catch {
-    return {}
-  }
+  const value = parseJson(text)
+  return typeof value === 'object' && value !== null ? { ...value } : {}
 }

@@ -77,16 +77,13 @@ function omitParts(
   }
   if (omit.includes('finish')) {
     rest = oneFatChunk
-      ? rest.map((chunk) => ({ ...chunk, choices: chunk.choices.map(unfinished) }))
+      ? rest.map((chunk) => ({
+          ...chunk,
+          choices: chunk.choices.map((choice) => ({ ...choice, finish_reason: null })),
+        }))
       : rest.filter(({ choices }) => typeof choices[0]?.finish_reason !== 'string')
   }
   return rest
-}
-
-type Choice = ChatCompletionChunk['choices'][number]
-
-function unfinished(choice: Choice): Choice {
-  return { ...choice, finish_reason: null }
 }
 
 // Without an index, a client cannot assign the pieces of several tool calls, so each call comes whole.

@@ -11,12 +11,12 @@ export const interruptedExitCode = 130
 
 /** The error of a command for arguments, configs and names that it cannot use. */
 export function invalid(message: string, cause?: unknown): OsmosisError {
-  return new OsmosisError('invalid_config', message, { cause })
+  return new OsmosisError('invalid_config', message, cause === undefined ? {} : { cause })
 }
 
 /** The error of a command for a module of the user that cannot be loaded or lacks an export. */
 export function invalidEntrypoint(message: string, cause?: unknown): OsmosisError {
-  return new OsmosisError('invalid_entrypoint', message, { cause })
+  return new OsmosisError('invalid_entrypoint', message, cause === undefined ? {} : { cause })
 }
 
 const codes = new Set<OsmosisErrorCode>(['invalid_config', 'invalid_entrypoint', 'invalid_dataset'])

@@ -16,7 +16,6 @@ import {
   type ProgramSettings,
 } from './platform-flags.ts'
 import type { PlatformSession } from './platform-session.ts'
-import type { DatasetVerdict } from './validate-dataset.ts'
 
 function declareValidate(datasets: Command) {
   return platformCommand(datasets, 'validate')
@@ -108,16 +107,13 @@ async function validateFile(
             signal,
           }),
   )
-  output.detail({ ...verdict }, verdictLines(verdict))
-  return verdict.valid ? 0 : 1
-}
-
-function verdictLines({ valid, file, errors, warnings }: DatasetVerdict): string[] {
-  return [
+  const { valid, errors, warnings } = verdict
+  output.detail({ ...verdict }, [
     valid ? `${file} is a valid dataset.` : `${file} is not a valid dataset:`,
     ...errors.map((error) => `- ${error}`),
     ...warnings.map((warning) => `warning: ${warning}`),
-  ]
+  ])
+  return valid ? 0 : 1
 }
 
 async function uploadFile(

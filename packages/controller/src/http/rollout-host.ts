@@ -15,23 +15,15 @@ const keepAliveTimeout = 75_000
 // Enough for acknowledgements: a caller may close as soon as its last rollout has ended.
 const graceMs = 500
 
-/** An HTTP server that listens. */
-interface LoopbackServer {
-  /** Base URL with the actual port, without a slash at the end. */
-  readonly url: string
-  /** Stops listening; answers in progress get half a second, then every connection is closed. */
-  close(): Promise<void>
-}
-
 /**
- * Serves `fetch` at an address.
+ * Serves `fetch` at an address. Closing gives answers in progress half a second, then closes every connection.
  *
  * @throws OsmosisError with code `port_in_use` when the address is taken
  */
 async function listen(
   fetch: Parameters<typeof getRequestListener>[0],
   { host, port }: { host: string; port: number },
-): Promise<LoopbackServer> {
+): Promise<{ url: string; close: () => Promise<void> }> {
   const listener = getRequestListener(fetch, { overrideGlobalObjects: false })
   const server = createServer({ keepAliveTimeout }, (incoming, outgoing) => {
     listener(incoming, outgoing).catch(() => outgoing.destroy())
@@ -61,7 +53,7 @@ async function bind(server: Server, host: string, port: number): Promise<number>
   try {
     await promise
   } catch (cause) {
-    if (!isAddressInUse(cause)) throw cause
+    if ((cause as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw cause
     throw new OsmosisError(
       'port_in_use',
       `${host}:${port} is in use. Choose another port, or 0 for any free one.`,
@@ -72,10 +64,6 @@ async function bind(server: Server, host: string, port: number): Promise<number>
   }
   const address = server.address()
   return typeof address === 'object' && address !== null ? address.port : port
-}
-
-function isAddressInUse(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EADDRINUSE'
 }
 
 /** Routes with access to the connection of a request. */

@@ -2,6 +2,7 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import {
   bearer,
   createTransport,
+  parseJson,
   retryAfterMs,
   wait,
   withTimeLimit,
@@ -147,12 +148,8 @@ function detailOf(text: string): string {
 }
 
 function detailField(text: string): unknown {
-  try {
-    const body: unknown = JSON.parse(text)
-    return typeof body === 'object' && body !== null && 'detail' in body ? body.detail : undefined
-  } catch {
-    return undefined
-  }
+  const body = parseJson(text)
+  return typeof body === 'object' && body !== null && 'detail' in body ? body.detail : undefined
 }
 
 /** A rollout server, and the connections to it. */
@@ -206,12 +203,8 @@ export function readBody<Body>(
   answer: ServerAnswer,
   schema: z.ZodType<Body>,
 ): Body {
-  let body: unknown
-  try {
-    body = JSON.parse(answer.text)
-  } catch {
-    throw brokenAnswer(request, answer, 'is not JSON')
-  }
+  const body = parseJson(answer.text)
+  if (body === undefined) throw brokenAnswer(request, answer, 'is not JSON')
   const parsed = schema.safeParse(body)
   if (parsed.success) return parsed.data
   const faults = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)

@@ -15,7 +15,7 @@ import {
 import { Hono } from 'hono'
 
 import { readCallback, readJson, Refusal } from '../http/request-body.ts'
-import { openHost, ownKey, type RolloutHost, type Routes } from '../http/rollout-host.ts'
+import { openHost, ownKey, type Routes } from '../http/rollout-host.ts'
 import type { ServerAddress } from '../http/server-client.ts'
 import {
   callPolicy,
@@ -29,6 +29,7 @@ import {
 import { type PolicyModel, policyErrorBody } from '../policy/policy-model.ts'
 import { observeUsage, type TokenUsage } from '../policy/usage.ts'
 import { systemicFailure } from '../policy/watch-policy.ts'
+import { checkedOrder } from '../workflow/rollout-order.ts'
 import { driveRollout } from '../session/drive-rollout.ts'
 import { RolloutSessions, type CallbackConflict } from '../session/rollout-sessions.ts'
 import {
@@ -202,6 +203,36 @@ export async function createTrainer(options: TrainerOptions): Promise<Trainer> {
   const opened = await openHost(routes, { name: 'trainer', host, port })
   const address = { url: opened.url, apiKey }
 
+  async function runLoop(
+    order: LoopOrder,
+    server: ServerAddress,
+    signal: AbortSignal,
+    hooks: Pick<TrainerRunOptions, 'onAccepted' | 'onAnswer' | 'onTerminal'>,
+  ): Promise<LoopOutcome> {
+    signal.throwIfAborted()
+    const { rolloutId = randomUUID().replaceAll('-', ''), timeoutMs = null } = order
+    const body = toInitRequest(rolloutId, order, address)
+    const tools = Promise.withResolvers<readonly FunctionTool[]>()
+    const state = { tools, onAnswer: hooks.onAnswer }
+    const session = sessions.register(rolloutId, state, hooks.onTerminal)
+    return driveRollout({
+      sessions,
+      session,
+      signal,
+      timeoutMs,
+      send: async (sending) => {
+        const sent = { signal: sending, onSend: () => session.markSent() }
+        const accepted = readAcceptance(await opened.client.order(server, initPath, body, sent))
+        hooks.onAccepted?.(accepted)
+        tools.resolve(accepted)
+      },
+      timedOut: (facts) => timedOutLoop(facts, timeoutMs ?? Infinity),
+      cancelled: cancelledLoop,
+      // The protocol has no route to stop a loop; its next model call is refused.
+      stop: () => Promise.resolve(),
+    })
+  }
+
   return {
     ...address,
     async run(order, { server = options.server, signal, ...hooks } = {}) {
@@ -211,57 +242,11 @@ export async function createTrainer(options: TrainerOptions): Promise<Trainer> {
           'No agent loop is configured. Pass server to createTrainer or to run.',
         )
       }
-      return opened.run(signal, (running) =>
-        runLoop(order, {
-          sessions,
-          address,
-          server,
-          client: opened.client,
-          hooks,
-          signal: running,
-        }),
-      )
+      return opened.run(signal, (running) => runLoop(order, server, running, hooks))
     },
     close: () => opened.close(),
     [Symbol.asyncDispose]: () => opened.close(),
   }
-}
-
-interface RunParts {
-  readonly sessions: LoopSessions
-  readonly address: Pick<Trainer, 'url' | 'apiKey'>
-  readonly server: ServerAddress
-  readonly client: RolloutHost['client']
-  readonly hooks: Pick<TrainerRunOptions, 'onAccepted' | 'onAnswer' | 'onTerminal'>
-  readonly signal: AbortSignal
-}
-
-async function runLoop(
-  order: LoopOrder,
-  { sessions, address, server, client, hooks, signal }: RunParts,
-): Promise<LoopOutcome> {
-  signal.throwIfAborted()
-  const { rolloutId = randomUUID().replaceAll('-', ''), timeoutMs = null } = order
-  const body = toInitRequest(rolloutId, order, address)
-  const tools = Promise.withResolvers<readonly FunctionTool[]>()
-  const state = { tools, onAnswer: hooks.onAnswer }
-  const session = sessions.register(rolloutId, state, hooks.onTerminal)
-  return driveRollout({
-    sessions,
-    session,
-    signal,
-    timeoutMs,
-    send: async (sending) => {
-      const options = { signal: sending, onSend: () => session.markSent() }
-      const accepted = readAcceptance(await client.order(server, initPath, body, options))
-      hooks.onAccepted?.(accepted)
-      tools.resolve(accepted)
-    },
-    timedOut: (facts) => timedOutLoop(facts, timeoutMs ?? Infinity),
-    cancelled: cancelledLoop,
-    // The protocol has no route to stop a loop; its next model call is refused.
-    stop: () => Promise.resolve(),
-  })
 }
 
 const initPath = '/v1/rollout/init'
@@ -320,8 +305,6 @@ function toInitRequest(
     metadata,
     api_key: trainer.apiKey,
   } satisfies LoopInitRequestInput
-  const parsed = loopInitRequestSchema.safeParse(body)
-  if (parsed.success) return body
-  const faults = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
-  throw new OsmosisError('invalid_request', `The rollout cannot be sent: ${faults.join('; ')}`)
+  checkedOrder(loopInitRequestSchema, body)
+  return body
 }

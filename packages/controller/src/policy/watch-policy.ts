@@ -1,3 +1,5 @@
+import { parseJson } from '@osmosis/core/http'
+
 import { forwardedHeaders } from './model-call.ts'
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
 
@@ -97,10 +99,9 @@ async function refusesHarmless(policy: PolicyModel, { signal }: PolicyRequest): 
 }
 
 function errorIn(text: string): { code?: unknown; message?: unknown } {
-  try {
-    const body = JSON.parse(text) as { error?: { code?: unknown; message?: unknown } } | null
-    return body?.error ?? {}
-  } catch {
-    return {}
-  }
+  const body = parseJson(text) as
+    | { error?: { code?: unknown; message?: unknown } }
+    | null
+    | undefined
+  return body?.error ?? {}
 }

@@ -12,14 +12,9 @@ import {
 import { Hono, type Context } from 'hono'
 
 import { type Lease, admit, followResult, type LeasedResult } from '../client/lease.ts'
-import {
-  type ReturnAddress,
-  type RolloutOrder,
-  toLeasedRequest,
-  toRolloutRequest,
-} from './rollout-order.ts'
+import { type RolloutOrder, toLeasedRequest, toRolloutRequest } from './rollout-order.ts'
 import { readCallback, Refusal } from '../http/request-body.ts'
-import { openHost, ownKey, type RolloutHost, type Routes } from '../http/rollout-host.ts'
+import { openHost, ownKey, type Routes } from '../http/rollout-host.ts'
 import type { ServerAddress, ServerConnection } from '../http/server-client.ts'
 import type { PolicyModel } from '../policy/policy-model.ts'
 import { driveRollout } from '../session/drive-rollout.ts'
@@ -140,6 +135,52 @@ export async function createController(options: ControllerOptions): Promise<Cont
   /** URLs of servers without leases. */
   const callbacksOnly = new Set<string>()
 
+  async function runWorkflow(
+    order: RolloutOrder,
+    server: ServerAddress,
+    signal: AbortSignal,
+    { onTerminal, onStatus = () => {}, fetchResult = false }: Omit<RunOptions, 'server' | 'signal'>,
+  ): Promise<RolloutOutcome> {
+    signal.throwIfAborted()
+    const rolloutId = order.rolloutId ?? randomUUID().replaceAll('-', '')
+    const { timeoutMs = null, grade: graded = true } = order
+    const body = toRolloutRequest(rolloutId, order, address)
+    const state = { graded, completion: null, completedAt: null }
+    const session = sessions.register(rolloutId, state, onTerminal)
+    const known = (): Pick<WorkflowRolloutFacts, 'completion' | 'gradingMs'> => ({
+      completion: session.state.completion,
+      gradingMs: null,
+    })
+    const connection = { server, client: opened.client }
+    let lease: Lease | undefined
+    return driveRollout({
+      sessions,
+      session,
+      signal,
+      timeoutMs,
+      send: async (sending) => {
+        const fetches = fetchResult && !callbacksOnly.has(server.url)
+        if (fetches) lease = await admitLeased(connection, leasedBody(order, body), sending)
+        if (lease !== undefined) {
+          session.markSent()
+          onStatus('queued')
+          return
+        }
+        const sent = { signal: sending, onSend: () => session.markSent() }
+        await opened.client.order(server, '/rollout', body, sent)
+        if (fetches) callbacksOnly.add(server.url)
+      },
+      follow: async (following) => {
+        if (lease === undefined) return
+        const end = await followLeased(connection, lease, { signal: following, onStatus })
+        await session.end((facts) => leasedOutcome(facts, end))
+      },
+      timedOut: (facts) => timedOutOutcome({ ...facts, ...known() }, timeoutMs ?? Infinity),
+      cancelled: (facts) => cancelledOutcome({ ...facts, ...known() }),
+      stop: () => opened.client.cancel(server, rolloutId),
+    })
+  }
+
   return {
     ...address,
     async run(order, { server = options.server, signal, ...run } = {}) {
@@ -149,74 +190,11 @@ export async function createController(options: ControllerOptions): Promise<Cont
           'No rollout server is configured. Pass server to createController or to run.',
         )
       }
-      return opened.run(signal, (running) =>
-        runWorkflow(order, {
-          sessions,
-          address,
-          server,
-          client: opened.client,
-          signal: running,
-          callbacksOnly,
-          run,
-        }),
-      )
+      return opened.run(signal, (running) => runWorkflow(order, server, running, run))
     },
     close: () => opened.close(),
     [Symbol.asyncDispose]: () => opened.close(),
   }
-}
-
-interface RunParts {
-  readonly sessions: WorkflowSessions
-  readonly address: ReturnAddress
-  readonly server: ServerAddress
-  readonly client: RolloutHost['client']
-  readonly signal: AbortSignal
-  readonly callbacksOnly: Set<string>
-  readonly run: Omit<RunOptions, 'server' | 'signal'>
-}
-
-async function runWorkflow(order: RolloutOrder, parts: RunParts): Promise<RolloutOutcome> {
-  const { sessions, address, server, client, signal, callbacksOnly } = parts
-  const { onTerminal, onStatus = () => {}, fetchResult = false } = parts.run
-  signal.throwIfAborted()
-  const rolloutId = order.rolloutId ?? randomUUID().replaceAll('-', '')
-  const { timeoutMs = null, grade: graded = true } = order
-  const body = toRolloutRequest(rolloutId, order, address)
-  const state = { graded, completion: null, completedAt: null }
-  const session = sessions.register(rolloutId, state, onTerminal)
-  const known = (): Pick<WorkflowRolloutFacts, 'completion' | 'gradingMs'> => ({
-    completion: session.state.completion,
-    gradingMs: null,
-  })
-  const connection = { server, client }
-  let lease: Lease | undefined
-  return driveRollout({
-    sessions,
-    session,
-    signal,
-    timeoutMs,
-    send: async (sending) => {
-      const fetches = fetchResult && !callbacksOnly.has(server.url)
-      if (fetches) lease = await admitLeased(connection, leasedBody(order, body), sending)
-      if (lease !== undefined) {
-        session.markSent()
-        onStatus('queued')
-        return
-      }
-      const options = { signal: sending, onSend: () => session.markSent() }
-      await client.order(server, '/rollout', body, options)
-      if (fetches) callbacksOnly.add(server.url)
-    },
-    follow: async (following) => {
-      if (lease === undefined) return
-      const end = await followLeased(connection, lease, { signal: following, onStatus })
-      await session.end((facts) => leasedOutcome(facts, end))
-    },
-    timedOut: (facts) => timedOutOutcome({ ...facts, ...known() }, timeoutMs ?? Infinity),
-    cancelled: (facts) => cancelledOutcome({ ...facts, ...known() }),
-    stop: () => client.cancel(server, rolloutId),
-  })
 }
 
 /** The same order without callbacks. */

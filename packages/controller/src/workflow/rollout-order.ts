@@ -69,7 +69,7 @@ export function toRolloutRequest(
   address: ReturnAddress,
 ): RolloutRequestBody {
   const base = `${address.url}/v1/rollouts/${encodeURIComponent(rolloutId)}`
-  return checked(rolloutRequestSchema, {
+  return checkedOrder(rolloutRequestSchema, {
     rollout_id: rolloutId,
     ...fieldsOf(order),
     chat_completions_url: base,
@@ -86,7 +86,7 @@ export function toRolloutRequest(
  * @throws OsmosisError with code `invalid_request` naming the fields the protocol does not allow
  */
 export function toLeasedRequest(order: LeasedOrder): LeasedRolloutRequestBody {
-  return checked(leasedRolloutRequestSchema, {
+  return checkedOrder(leasedRolloutRequestSchema, {
     rollout_id: order.rolloutId ?? randomUUID().replaceAll('-', ''),
     ...fieldsOf(order),
     chat_completions_url: order.chatCompletionsUrl,
@@ -108,8 +108,12 @@ function fieldsOf(order: Omit<RolloutOrder, 'timeoutMs'>): object {
   }
 }
 
-/** Checked, because JSON would turn an infinite timeout into null, which means no limit. */
-function checked<Body>(schema: z.ZodType<Body>, body: object): Body {
+/**
+ * Checks a body before it is sent, because JSON would turn an infinite timeout into null, which means no limit.
+ *
+ * @throws OsmosisError with code `invalid_request` naming the fields the protocol does not allow
+ */
+export function checkedOrder<Body>(schema: z.ZodType<Body>, body: object): Body {
   const parsed = schema.safeParse(body)
   if (parsed.success) return parsed.data
   const faults = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)

@@ -1,7 +1,7 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { lastJson, withoutThinking } from '@osmosis/core/scores'
-import { isTransientStatus, retryAfterMs, retryRequest } from '@osmosis/core/http'
+import { isTransientStatus, parseJson, retryAfterMs, retryRequest } from '@osmosis/core/http'
 import type { z } from 'zod'
 
 import type { ChatModel } from '../chat-model.ts'
@@ -169,24 +169,19 @@ function dropRefused(params: Params, text: string): boolean {
 }
 
 function contentIn(text: string): string {
-  try {
-    const body = JSON.parse(text) as { choices?: { message?: { content?: unknown } }[] } | null
-    const content = body?.choices?.[0]?.message?.content
-    if (typeof content === 'string') return content
-  } catch {
-    // Said below.
-  }
+  const body = parseJson(text) as
+    | { choices?: { message?: { content?: unknown } }[] }
+    | null
+    | undefined
+  const content = body?.choices?.[0]?.message?.content
+  if (typeof content === 'string') return content
   throw new UnusableReply(`it gave no text: ${text.slice(0, 200)}`)
 }
 
 function messageIn(text: string): string {
-  try {
-    const { error } = JSON.parse(text) as { error?: { message?: unknown } }
-    if (typeof error?.message === 'string') return error.message
-  } catch {
-    // Not JSON: as it is.
-  }
-  return text.slice(0, 500)
+  const body = parseJson(text) as { error?: { message?: unknown } } | null | undefined
+  const message = body?.error?.message
+  return typeof message === 'string' ? message : text.slice(0, 500)
 }
 
 function failed(

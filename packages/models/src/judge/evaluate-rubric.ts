@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 import { askJudge, withJudge, type JudgeOptions } from './ask-judge.ts'
-import { judgePrompt, replyFormat, type JudgedAnswer } from './judge-prompt.ts'
+import { assertRubric, judgePrompt, replyFormat, type JudgedAnswer } from './judge-prompt.ts'
 
 /** What a judge said. */
 export interface RubricVote {
@@ -29,6 +29,11 @@ export interface RubricScore {
   readonly votes: readonly RubricVote[]
 }
 
+const format = replyFormat('rubric_response', {
+  explanation: { type: 'string' },
+  score: { type: 'number' },
+})
+
 /**
  * Lets a model score an answer by a rubric. For graders and eval functions: what the judge is asked never
  * goes to the policy under training, carries nothing of the rollout and is not a sample.
@@ -43,9 +48,7 @@ export interface RubricScore {
  */
 export async function evaluateRubric(options: RubricOptions): Promise<RubricScore> {
   const { votes: count = 1, scoreMin: min = 0, scoreMax: max = 1 } = options
-  if (typeof options.rubric !== 'string' || options.rubric.trim() === '') {
-    throw new TypeError('The rubric must be a text that is not empty.')
-  }
+  assertRubric(options.rubric)
   if (typeof options.answer !== 'string') throw new TypeError('The answer must be a text.')
   if (!(Number.isFinite(min) && Number.isFinite(max) && min < max)) {
     throw new RangeError(`scoreMin must be less than scoreMax, got ${min} and ${max}.`)
@@ -60,7 +63,7 @@ export async function evaluateRubric(options: RubricOptions): Promise<RubricScor
   })
   const question = {
     messages: () => judgePrompt(options, range, options.systemPrompt),
-    format: replyFormat,
+    format,
     reply,
     // Several votes that are drawn at temperature 0 would be one.
     ...(count === 1 ? { temperature: 0 } : {}),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 
 import { askJudge, withJudge, type JudgeOptions } from './ask-judge.ts'
-import { promptWithParts, type JudgedAnswer } from './judge-prompt.ts'
+import { assertRubric, promptWithParts, replyFormat, type JudgedAnswer } from './judge-prompt.ts'
 
 /** How {@link pairwiseJudge} compares two answers. */
 export interface PairwiseOptions extends JudgeOptions, Omit<JudgedAnswer, 'answer'> {}
@@ -22,22 +22,10 @@ const winners = ['1', '2', 'tie'] as const
 
 const reply = z.object({ explanation: z.string().trim().min(1), better: z.enum(winners) })
 
-const format = {
-  type: 'json_schema',
-  json_schema: {
-    name: 'pairwise_response',
-    strict: true,
-    schema: {
-      type: 'object',
-      properties: {
-        explanation: { type: 'string' },
-        better: { type: 'string', enum: winners },
-      },
-      required: ['explanation', 'better'],
-      additionalProperties: false,
-    },
-  },
-} as const
+const format = replyFormat('pairwise_response', {
+  explanation: { type: 'string' },
+  better: { type: 'string', enum: winners },
+})
 
 const task =
   'You compare two answers to one request by a rubric, and reply with one JSON object: {"explanation": why, in a few sentences, "better": "1" or "2", the number of the better answer, or "tie" when they are equally good}. The order of the answers means nothing.'
@@ -55,9 +43,7 @@ export async function pairwiseJudge(
   options: PairwiseOptions,
 ): Promise<PairwiseResult> {
   const { rubric, originalInput, groundTruth, metadata, systemPrompt } = options
-  if (typeof rubric !== 'string' || rubric.trim() === '') {
-    throw new TypeError('The rubric must be a text that is not empty.')
-  }
+  assertRubric(rubric)
   const question = (one: string, two: string) => ({
     messages: () =>
       promptWithParts(systemPrompt, task, rubric, {

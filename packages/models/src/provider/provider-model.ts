@@ -50,16 +50,16 @@ async function loadProviderModel(
   if (typeof create?.[1] !== 'function') {
     throw invalid(`${provider.package} exports no function that creates a provider.`)
   }
-  const made = (create[1] as (settings: ProviderSettings) => ProviderLike)(settings)
-  const model = made.languageModel(modelId)
+  const provided = (
+    create[1] as (settings: ProviderSettings) => {
+      languageModel(modelId: string): { readonly specificationVersion: string }
+    }
+  )(settings)
+  const model = provided.languageModel(modelId)
   if (model.specificationVersion === specification) return model as LanguageModelV4
   throw invalid(
     `The installed ${provider.package} is made for another version of the AI SDK: it has ${model.specificationVersion} of the model interface, and only ${specification} is supported, that of ai 7. Install the release for ai 7: ${installLine(`${provider.package}@latest`, folder)}`,
   )
-}
-
-interface ProviderLike {
-  languageModel(modelId: string): { readonly specificationVersion: string }
 }
 
 async function importFrom(folder: string, name: string): Promise<Record<string, unknown>> {

@@ -2,7 +2,7 @@ import { wait } from '@osmosis/core/http'
 
 import type { PlatformClient } from '../client.ts'
 import { textOf, type JsonObject } from '../answers.ts'
-import { PlatformError } from '../platform-error.ts'
+import { PlatformError, unexpectedAnswer } from '../platform-error.ts'
 import { toIdentity, type Identity } from './stored-login.ts'
 
 /** What the user needs to approve a login. */
@@ -104,17 +104,13 @@ function refused(why: unknown): PlatformError {
     return new PlatformError('AUTH_REQUIRED', 'The login was not approved in time: start again.')
   }
   const said = textOf(why) ?? 'nothing'
-  return new PlatformError('PLATFORM_ERROR', `The platform answered a login with: ${said}`, {
-    status: 200,
-  })
+  return unexpectedAnswer(`The platform answered a login with: ${said}`)
 }
 
 function needed(answer: JsonObject, key: string): string {
   const text = textOf(answer[key])
   if (text !== undefined) return text
-  throw new PlatformError('PLATFORM_ERROR', `The platform began a login without ${key}.`, {
-    status: 200,
-  })
+  throw unexpectedAnswer(`The platform began a login without ${key}.`)
 }
 
 function seconds(value: unknown, otherwise: number): number {

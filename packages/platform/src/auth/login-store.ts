@@ -241,6 +241,15 @@ export async function prepareStore(
   return file.find(url).catch(() => undefined)
 }
 
+/** Where a login is stored, and how its platform is called. */
+export interface LoginAccess {
+  readonly store: LoginStore
+  readonly url: string
+  /** Gives a client that presents a token. */
+  readonly clientFor: (token: string) => PlatformClient
+  readonly warn: (warning: LoginWarning) => void
+}
+
 /**
  * Saves a login and revokes the earlier one. Resolves with the storage of the token.
  *
@@ -249,14 +258,7 @@ export async function prepareStore(
  */
 export async function keepLogin(
   login: Identity & { readonly token: string; readonly isNew: boolean },
-  options: {
-    readonly store: LoginStore
-    readonly url: string
-    readonly earlier: StoredLogin | undefined
-    /** Gives a client that presents a token. */
-    readonly clientFor: (token: string) => PlatformClient
-    readonly warn: (warning: LoginWarning) => void
-  },
+  options: LoginAccess & { readonly earlier: StoredLogin | undefined },
 ): Promise<'keyring' | 'file'> {
   const { store, url, earlier, clientFor, warn } = options
   const { token, tokenId } = login
@@ -275,14 +277,8 @@ export async function keepLogin(
 /** Revokes and removes the login for a platform. */
 export async function forgetLogin(
   login: StoredLogin,
-  options: {
-    readonly store: LoginStore
-    readonly url: string
-    readonly clientFor: (token: string) => PlatformClient
-    readonly warn: (warning: LoginWarning) => void
-  },
+  { store, url, clientFor, warn }: LoginAccess,
 ): Promise<void> {
-  const { store, url, clientFor, warn } = options
   const token = await store.token(url, login).catch((error: unknown) => {
     if (!(error instanceof PlatformError)) throw error
     return undefined

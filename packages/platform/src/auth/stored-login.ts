@@ -1,6 +1,6 @@
 import type { PlatformClient } from '../client.ts'
 import { isJsonObject, textOf, type JsonObject } from '../answers.ts'
-import { PlatformError, isScopeError } from '../platform-error.ts'
+import { PlatformError, unexpectedAnswer, isScopeError } from '../platform-error.ts'
 import { defaultPlatformUrl } from '../settings.ts'
 
 /** A login in the credentials file. */
@@ -119,16 +119,12 @@ const defaultLifetimeMs = 90 * 24 * 60 * 60 * 1000
 export function toIdentity(answer: JsonObject): Identity {
   const { user, expires_at: expires, token_id: tokenId, workspace } = answer
   if (!isJsonObject(user)) {
-    throw new PlatformError('PLATFORM_ERROR', 'The platform did not name the user of this login.', {
-      status: 200,
-    })
+    throw unexpectedAnswer('The platform did not name the user of this login.')
   }
   const expiresAt = textOf(expires) ?? new Date(Date.now() + defaultLifetimeMs).toISOString()
   if (Date.now() >= (instant(expiresAt) ?? 0)) {
-    throw new PlatformError(
-      'PLATFORM_ERROR',
+    throw unexpectedAnswer(
       `The platform gave a login that expires at ${expiresAt}, which is in the past or has no time zone.`,
-      { status: 200 },
     )
   }
   return {

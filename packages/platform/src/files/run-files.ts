@@ -6,7 +6,7 @@ import { wait } from '@osmosis/core/http'
 
 import { isJsonObject, objectsOf, textOf, type JsonObject } from '../answers.ts'
 import type { PlatformClient } from '../client.ts'
-import { PlatformError } from '../platform-error.ts'
+import { PlatformError, unexpectedAnswer } from '../platform-error.ts'
 import type { Pause, Storage } from './storage.ts'
 
 /** A file of an evaluation run on the platform. */
@@ -77,10 +77,8 @@ function toRunFile({ path: name, size, token }: JsonObject): RunFile {
   if (typeof name === 'string' && typeof size === 'number' && type !== undefined) {
     return { path: name, size, type, token: textOf(token) }
   }
-  throw new PlatformError(
-    'PLATFORM_ERROR',
+  throw unexpectedAnswer(
     `The platform named a file that a run does not have: ${JSON.stringify(name)}`,
-    { status: 200 },
   )
 }
 

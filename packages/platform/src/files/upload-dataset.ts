@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { isJsonObject, objectsOf, textOf, type JsonObject } from '../answers.ts'
 import type { PlatformClient } from '../client.ts'
-import { PlatformError } from '../platform-error.ts'
+import { PlatformError, unexpectedAnswer } from '../platform-error.ts'
 import { retryTransient, type FilePiece, type Pause, type Storage } from './storage.ts'
 
 /** Options of {@link uploadDataset}. */
@@ -148,7 +148,5 @@ async function complete(
 }
 
 function malformed(why: string): PlatformError {
-  return new PlatformError('PLATFORM_ERROR', `The platform began an upload, but ${why}.`, {
-    status: 200,
-  })
+  return unexpectedAnswer(`The platform began an upload, but ${why}.`)
 }

@@ -129,9 +129,7 @@ class MessageAnswer implements DialectAnswer {
     return [{ type: 'message_delta', delta, usage }, { type: 'message_stop' }]
   }
 
-  failed(failure: DialectFailure): DialectEvent {
-    return anthropicError(failure)
-  }
+  readonly failed = anthropicError
 
   #stopReason({ finishReason, stopSequence, refused }: PolicyAnswerEnd): string {
     if (refused || finishReason === 'content_filter') return 'refusal'

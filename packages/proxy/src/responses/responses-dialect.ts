@@ -39,9 +39,7 @@ export class ResponsesDialect implements Dialect {
     return { chat: { ...settings, messages }, leftOut, answer }
   }
 
-  error(failure: DialectFailure): WireObject {
-    return openAiError(failure)
-  }
+  readonly error = openAiError
 
   #earlier(id: unknown, reading: ItemReading): readonly ChatMessage[] {
     if (id === undefined || id === null) return []

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
-import { bearer, createTransport, type Transport, parseJson } from '@osmosis/core/http'
+import { bearer, createTransport, parseJson } from '@osmosis/core/http'
 import type { UpdateFigures } from '@osmosis/eval/analysis'
 import { boundedText } from '@osmosis/protocol/http'
 import { z } from 'zod'
@@ -60,14 +60,27 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
     name: 'learner',
     codes: { unreachable: 'learner_error', refused: 'learner_error' },
   })
-  const send = (path: string, body: unknown): Promise<unknown> =>
-    request(transport, { url: `${url}${path}`, apiKey, body, died: server.died })
+  const { died } = server
+  const headers = { 'content-type': 'application/json', ...bearer(apiKey) }
+  async function send(path: string, body: unknown): Promise<unknown> {
+    try {
+      // `send` takes an answer of any status, and has no time limit: an update takes as long as it takes.
+      const sent = { headers, body: JSON.stringify(body), signal: died }
+      const answer = await transport.send(`${url}${path}`, sent)
+      const text = (await boundedText(answer.body, longestAnswer)) ?? ''
+      if (answer.status === 200) return JSON.parse(text)
+      throw refusal(answer.status, text)
+    } catch (error) {
+      if (died.aborted) throw died.reason
+      throw isOsmosisError(error) ? error : new OsmosisError('learner_error', String(error))
+    }
+  }
   let version = 0
   return {
     name: server.facts.model,
     modelFiles: files ?? server.facts.revision ?? undefined,
     facts: server.facts,
-    died: server.died,
+    died,
     policy,
     get version() {
       return version
@@ -145,29 +158,6 @@ function toFigures(updated: z.infer<typeof updatedSchema>): UpdateFigures {
     tokens,
     sequences,
     seconds,
-  }
-}
-
-async function request(
-  transport: Transport,
-  options: {
-    readonly url: string
-    readonly apiKey: string
-    readonly body: unknown
-    readonly died: AbortSignal
-  },
-): Promise<unknown> {
-  const headers = { 'content-type': 'application/json', ...bearer(options.apiKey) }
-  const sent = { headers, body: JSON.stringify(options.body), signal: options.died }
-  try {
-    // `send` takes an answer of any status, and has no time limit: an update takes as long as it takes.
-    const answer = await transport.send(options.url, sent)
-    const text = (await boundedText(answer.body, longestAnswer)) ?? ''
-    if (answer.status === 200) return JSON.parse(text)
-    throw refusal(answer.status, text)
-  } catch (error) {
-    if (options.died.aborted) throw options.died.reason
-    throw isOsmosisError(error) ? error : new OsmosisError('learner_error', String(error))
   }
 }
 

@@ -30,7 +30,7 @@ export function chooseRows(choice: RowChoice): number[] {
     const first = (step - 1) * size
     return Array.from({ length: size }, (_, at) => {
       const epoch = Math.floor((first + at) / rowCount)
-      return epochOrder({ rowCount, size, seed }, epoch)[(first + at) % rowCount] ?? 0
+      return epochOrder(rowCount, size, seed, epoch)[(first + at) % rowCount] ?? 0
     })
   }
   // Weighted sampling without replacement: the largest keys of u^(1/weight) (Efraimidis and Spirakis).
@@ -43,20 +43,20 @@ export function chooseRows(choice: RowChoice): number[] {
   return drawn.map(({ row }) => row)
 }
 
-interface Epochs {
-  readonly rowCount: number
-  /** Rows in a step. */
-  readonly size: number
-  readonly seed: number
-}
-
 let lastOrders: { readonly key: string; readonly orders: number[][] } | undefined
 
 /**
  * The order of the rows in an epoch. A step that begins in the epoch before has no row twice: the rows that it took there
  * come after those that it takes here.
+ *
+ * @param size - rows in a step
  */
-function epochOrder({ rowCount, size, seed }: Epochs, epoch: number): readonly number[] {
+function epochOrder(
+  rowCount: number,
+  size: number,
+  seed: number,
+  epoch: number,
+): readonly number[] {
   const key = `${rowCount}/${size}/${seed}`
   if (lastOrders?.key !== key) lastOrders = { key, orders: [] }
   const { orders } = lastOrders

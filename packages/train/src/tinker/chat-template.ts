@@ -4,6 +4,7 @@ import path from 'node:path'
 
 import * as tokenizers from '@huggingface/tokenizers'
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { parseJson } from '@osmosis/core/http'
 import type { ChatMessage } from '@osmosis/core/policy'
 
 import { PythonTemplate } from './python-template.ts'
@@ -124,10 +125,11 @@ function toTemplate({ content, tool_calls: calls, ...message }: ChatMessage): un
     ...(calls === undefined
       ? {}
       : {
-          tool_calls: calls.map(({ function: called, ...call }) => ({
-            ...call,
-            function: { ...called, arguments: parsedArguments(called.arguments) },
-          })),
+          tool_calls: calls.map(({ function: called, ...call }) => {
+            const parsed = parseJson(called.arguments)
+            const args = parsed === undefined ? called.arguments : parsed
+            return { ...call, function: { ...called, arguments: args } }
+          }),
         }),
   }
 }
@@ -142,14 +144,6 @@ function textOf(content: ChatMessage['content']): string {
     )
   }
   return content.map(({ text }) => text ?? '').join('')
-}
-
-function parsedArguments(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
 }
 
 const fileNames = [

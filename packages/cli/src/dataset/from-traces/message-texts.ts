@@ -1,3 +1,5 @@
+import { parseJson } from '@osmosis/core/http'
+
 import type { SpokenTurn } from './traces.ts'
 
 /** An object of unknown shape. */
@@ -23,11 +25,8 @@ export function textOf(value: unknown): string | undefined {
 /** A value, or what its text means as JSON. */
 export function unpacked(value: unknown): unknown {
   if (typeof value !== 'string' || !/^\s*[[{]/.test(value)) return value
-  try {
-    return JSON.parse(value)
-  } catch {
-    return value
-  }
+  const parsed = parseJson(value)
+  return parsed === undefined ? value : parsed
 }
 
 /** The text of contents in the form of any of the formats: text, or parts of which some have text. */

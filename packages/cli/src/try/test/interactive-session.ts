@@ -2,6 +2,7 @@ import { createInterface, type Interface } from 'node:readline'
 
 import type { FunctionTool } from '@osmosis/agent-loop'
 import type { AnsweredCall, AnswerHook } from '@osmosis/controller'
+import { parseJson } from '@osmosis/core/http'
 import type { DatasetRow } from '@osmosis/eval'
 
 import type { InputStream, OutputStream } from '../../command/command-context.ts'
@@ -156,12 +157,11 @@ class StepThrough {
 }
 
 function answerMessage({ text }: AnsweredCall): Record<string, unknown> | undefined {
-  try {
-    const answer = JSON.parse(text) as { choices?: { message?: Record<string, unknown> }[] }
-    return answer.choices?.[0]?.message
-  } catch {
-    return undefined
-  }
+  const answer = parseJson(text) as
+    | { choices?: { message?: Record<string, unknown> }[] }
+    | null
+    | undefined
+  return answer?.choices?.[0]?.message
 }
 
 /** Prints lines to a terminal and reads lines from it. The caller disposes of it. */
