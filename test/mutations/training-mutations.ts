@@ -486,7 +486,7 @@ export const trainingMutations: readonly Mutation[] = [
         'await pipeline(createReadStream(file), digest, { end: false })',
         'await pipeline(createReadStream(file, { end: 0 }), digest, { end: false })',
       ],
-      ['names of files are not in a digest', '`${name}\\0${size}\\0`', '`${size}\\0`'],
+      ['names of files are not in a digest', '`${name}\\0${found.size}\\0`', '`${found.size}\\0`'],
     ],
   ),
   ...mutationsOf(
