@@ -134,7 +134,8 @@ class AgentLightningLink implements TrainerLink {
     const held = this.#held.get(task.key)
     const { retries = 1 } = this.#options
     if (end.kind !== 'failed' || end.category !== 'http_error') return null
-    if (held === undefined || held.tries >= retries || isLate(held)) return null
+    if (held === undefined || held.tries >= retries) return null
+    if (performance.now() - held.claimedAt >= held.rollout.timeoutSeconds * 1000) return null
     held.tries += 1
     held.attempt = this.#attempt(held.tries)
     const request = patch(task.key, { last_attempt_id: held.attempt })
@@ -184,7 +185,11 @@ class AgentLightningLink implements TrainerLink {
     const spentMs = performance.now() - held.claimedAt
     const leftMs = (timeoutSeconds + abandonedAfterSeconds / 2) * 1000 - spentMs
     const late = wait(leftMs, signal).then(
-      () => tooLate(timeoutSeconds),
+      () =>
+        new OsmosisError(
+          'timeout',
+          `agent and grader together exceeded the ${timeoutSeconds}s that the trainer gives a rollout`,
+        ),
       () => undefined,
     )
     return Promise.race([held.withdrawn.promise.then(() => undefined), late])
@@ -215,17 +220,6 @@ class AgentLightningLink implements TrainerLink {
       'a rollout has several model calls with the same prompt: Agent Lightning trains only the last of them (logged once)',
     )
   }
-}
-
-function tooLate(timeoutSeconds: number): OsmosisError {
-  return new OsmosisError(
-    'timeout',
-    `agent and grader together exceeded the ${timeoutSeconds}s that the trainer gives a rollout`,
-  )
-}
-
-function isLate({ claimedAt, rollout }: HeldRollout): boolean {
-  return performance.now() - claimedAt >= rollout.timeoutSeconds * 1000
 }
 
 /** @throws OsmosisError with code `invalid_dataset` when `rows` returned something else than a row */

@@ -63,7 +63,7 @@ export function packageFindings(root: string): readonly CheckFinding[] {
         const found = installed(folder, peer) ?? installed(root, peer)
         const isOptional = own.peerDependenciesMeta?.[peer]?.optional === true
         if (found === undefined && isOptional) continue
-        findings.push(peerFinding({ adapter: name, peer, range, found }))
+        findings.push(peerFinding(name, peer, range, found))
       }
     }
   }
@@ -90,13 +90,12 @@ function copyFindings(name: string, copies: readonly Installed[]): CheckFinding[
   ]
 }
 
-function peerFinding(options: {
-  readonly adapter: string
-  readonly peer: string
-  readonly range: string
-  readonly found: Installed | undefined
-}): CheckFinding {
-  const { adapter, peer, range, found } = options
+function peerFinding(
+  adapter: string,
+  peer: string,
+  range: string,
+  found: Installed | undefined,
+): CheckFinding {
   const advice = `npm install "${peer}@${range}", or the same with pnpm add`
   if (found === undefined) {
     return fail(

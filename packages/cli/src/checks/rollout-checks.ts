@@ -25,21 +25,17 @@ const patienceMs = 120_000
  */
 export async function tryRollout(
   plan: EvalRunPlan,
-  parts: {
-    readonly policy: PolicyModel
-    readonly environment: NodeJS.ProcessEnv
-    readonly signal: AbortSignal
-  },
+  asked: PolicyModel,
+  environment: NodeJS.ProcessEnv,
+  signal: AbortSignal,
 ): Promise<TriedRollout> {
   const { entrypoint, folder } = plan
-  const { signal } = parts
-  const env = { ...parts.environment, ...plan.env, ...plan.secrets }
-  const listener = hearRequests(parts.policy)
+  const env = { ...environment, ...plan.env, ...plan.secrets }
+  const listener = hearRequests(asked)
   const policy = recordPolicy(listener.policy)
   const rolloutId = `validate-${randomUUID()}`
   const recording = policy.record(rolloutId)
-  const options = { entrypoint, folder, env }
-  const started = await startServerProcess(options, signal)
+  const started = await startServerProcess({ entrypoint, folder, env }, signal)
   const tried = await closing(started, async (server) => {
     try {
       const run = server.kind === 'workflow' ? runWorkflow : runLoop

@@ -10,7 +10,12 @@ export interface TriedRollout {
   readonly kind: EntrypointKind
   readonly status: 'success' | 'failure' | 'timeout' | 'cancelled'
   readonly errorMessage: string | null
-  readonly samples: readonly TriedSample[]
+  readonly samples: readonly {
+    readonly id: string
+    readonly reward: number | null
+    /** Whether the grader excludes it from training. */
+    readonly isRemoved: boolean
+  }[]
   readonly policyCalls: number
   /** Ids of the samples whose history was rewritten between two model calls. */
   readonly rewritten: readonly string[]
@@ -21,13 +26,6 @@ export interface TriedRollout {
   readonly gradesGroups: boolean
   /** Whether the grader sets rewards of single steps. */
   readonly hasStepRewards: boolean
-}
-
-interface TriedSample {
-  readonly id: string
-  readonly reward: number | null
-  /** Whether the grader excludes it from training. */
-  readonly isRemoved: boolean
 }
 
 /** Facts about the requests of a rollout. */

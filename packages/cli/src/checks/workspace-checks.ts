@@ -128,7 +128,7 @@ export async function policyFindings(
         const defaults = { workspace: config, folder: workspace, model: 'osmosis-rollout' }
         return openPolicy(policyChoice({ policy: name }, defaults), environment)
       }
-      findings.push(await policyFinding(name, { policy, open, online }))
+      findings.push(await policyFinding(name, policy, open, online))
     }
     return findings
   } catch (error) {
@@ -138,13 +138,10 @@ export async function policyFindings(
 
 async function policyFinding(
   name: string,
-  parts: {
-    readonly policy: PolicyConfig
-    readonly open: () => Promise<ChosenPolicy>
-    readonly online: boolean
-  },
+  policy: PolicyConfig,
+  open: () => Promise<ChosenPolicy>,
+  online: boolean,
 ): Promise<CheckFinding> {
-  const { policy, open, online } = parts
   try {
     return await closing(await open(), async (chosen) => {
       if (policy.kind === 'module') return ok('policy', `${name}: ${policy.module} was loaded`)

@@ -151,13 +151,7 @@ export class CommandOutput {
   }
 }
 
-interface Report {
-  readonly code: string
-  readonly message: string
-  readonly details: JsonObject
-}
-
-function toReport(error: unknown): Report {
+function toReport(error: unknown): { code: string; message: string; details: JsonObject } {
   if (error instanceof PlatformError) {
     return { code: error.platformCode, message: error.message, details: error.details }
   }

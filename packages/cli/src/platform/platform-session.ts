@@ -253,7 +253,8 @@ async function ask(
   signal: AbortSignal,
   { hidden = false }: { hidden?: boolean } = {},
 ): Promise<string> {
-  const output = hidden ? discardOutput() : standardError()
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const output = hidden ? nowhere : standardError()
   // The interface turns the echo of the terminal off, so it is created before the question is printed:
   // input that follows the question is never shown.
   const lines = createInterface({ input: standardInput(), output, terminal: true })
@@ -268,8 +269,4 @@ async function ask(
   } finally {
     lines.close()
   }
-}
-
-function discardOutput(): Writable {
-  return new Writable({ write: (_chunk, _encoding, done) => done() })
 }

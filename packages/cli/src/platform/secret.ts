@@ -95,22 +95,15 @@ async function readValue(
   name: string,
   variable: string | undefined,
 ): Promise<string> {
-  const value = await givenValue(session, name, variable)
+  let value = ''
+  if (variable !== undefined) value = session.settings.environment[variable] ?? ''
+  else if (standardInput().isTTY) value = await session.askHidden(`Value of ${name}:`)
+  // `echo` adds the line break at the end.
+  else value = (await text(standardInput())).replace(/\r?\n$/, '')
   if (value !== '') return value
   const { PlatformError } = await import('@osmosis/platform')
   const where = variable === undefined ? 'The given value' : `The variable ${variable}`
   throw new PlatformError('VALIDATION', `${where} is empty: a secret needs a value.`)
-}
-
-async function givenValue(
-  session: PlatformSession,
-  name: string,
-  variable: string | undefined,
-): Promise<string> {
-  if (variable !== undefined) return session.settings.environment[variable] ?? ''
-  // `echo` adds the line break at the end.
-  if (!standardInput().isTTY) return (await text(standardInput())).replace(/\r?\n$/, '')
-  return session.askHidden(`Value of ${name}:`)
 }
 
 async function listSecrets(session: PlatformSession, flags: SecretListFlags): Promise<void> {

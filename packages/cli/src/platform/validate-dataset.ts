@@ -55,7 +55,12 @@ export async function validateDataset(
     const fit = await fitOf?.(problems.length === 0 ? await readDataset(displayPath(file)) : [])
     errors.push(...problems, ...(fit?.problems ?? []))
     warnings.push(...(fit?.warnings ?? []))
-    if (problems.length === 0) errors.push(...(await contentErrors(file, rows, extension)))
+    if (problems.length === 0) {
+      const count = rows.length
+      if (count < fewestRows) errors.push(`there are ${count} rows, fewer than ${fewestRows}`)
+      errors.push(...metadataErrors(rows))
+      if (extension === 'jsonl') errors.push(...(await keyErrors(file)))
+    }
   }
   return {
     valid: errors.length === 0,
@@ -80,20 +85,6 @@ async function readRows(
     const problems = lines.length === 0 ? [first] : lines.map((line) => line.replace(/^- /, ''))
     return { rows: [], problems }
   }
-}
-
-async function contentErrors(
-  file: string,
-  rows: readonly DatasetRow[],
-  extension: string,
-): Promise<string[]> {
-  return [
-    ...(rows.length < fewestRows
-      ? [`there are ${rows.length} rows, fewer than ${fewestRows}`]
-      : []),
-    ...metadataErrors(rows),
-    ...(extension === 'jsonl' ? await keyErrors(file) : []),
-  ]
 }
 
 /** Either all rows have metadata or none, and a path has the same type in all rows. */

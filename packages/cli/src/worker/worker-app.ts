@@ -30,8 +30,11 @@ interface RunningWorker {
   close(patience: AbortSignal): Promise<void>
 }
 
-/** Options of {@link createWorkerApp}. */
-export interface WorkerAppOptions {
+/**
+ * The health and metrics of a worker, and its shutdown. Rollouts run with its `backend`, which counts them where the
+ * worker does.
+ */
+export function createWorkerApp(options: {
   readonly worker: RunningWorker
   readonly backend: ExecutionBackend
   /** Maximum number of concurrent rollouts. */
@@ -44,16 +47,7 @@ export interface WorkerAppOptions {
    * does both for its workers.
    */
   readonly outcomes?: () => Readonly<Record<'acknowledged' | 'gave_up', number>>
-}
-
-/** The server of a worker's health and metrics. */
-export interface WorkerApp extends ServableApp {
-  /** The backend to run rollouts with: one that counts them, where the worker does. */
-  readonly backend: ExecutionBackend
-}
-
-/** The health and metrics of a worker, and its shutdown. */
-export function createWorkerApp(options: WorkerAppOptions): WorkerApp {
+}): ServableApp & { readonly backend: ExecutionBackend } {
   const { worker, backend, concurrency, drainSeconds = 30, outcomes } = options
   const settings = readServerEnvironment(environment())
   let counted = backend

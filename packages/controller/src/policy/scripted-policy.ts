@@ -233,9 +233,11 @@ function readAnswer(answer: ScriptedAnswer, context: AnswerContext): AnswerParts
 
 function toolCallDeltas(call: ChatToolCall, index: number): ChatDelta[] {
   const { id, type, function: called } = call
+  // By code point: half a surrogate pair does not survive the way over UTF-8.
+  const inPieces = called.arguments.match(new RegExp(`[^]{1,${argumentsPerDelta}}`, 'gu')) ?? []
   return [
     { tool_calls: [{ index, id, type, function: { name: called.name, arguments: '' } }] },
-    ...pieces(called.arguments).map((text) => ({
+    ...inPieces.map((text) => ({
       tool_calls: [{ index, function: { arguments: text } }],
     })),
   ]
@@ -243,11 +245,6 @@ function toolCallDeltas(call: ChatToolCall, index: number): ChatDelta[] {
 
 function words(text: string): string[] {
   return text.match(/\S+\s*|\s+/g) ?? []
-}
-
-// By code point: half a surrogate pair does not survive the way over UTF-8.
-function pieces(text: string): string[] {
-  return text.match(new RegExp(`[^]{1,${argumentsPerDelta}}`, 'gu')) ?? []
 }
 
 function estimateTokens(text: string): number {

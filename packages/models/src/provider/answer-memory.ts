@@ -19,7 +19,8 @@ export class AnswerMemory {
 
   /** Keeps an answer, if it calls a tool. */
   keep(parts: readonly AssistantPart[]): void {
-    const key = keyOf(callIds(parts))
+    const ids = parts.flatMap((part) => (part.type === 'tool-call' ? part.toolCallId : []))
+    const key = keyOf(ids)
     if (key === undefined) return
     this.#answers.set(key, parts)
     if (this.#answers.size <= remembered) return
@@ -39,10 +40,6 @@ export class AnswerMemory {
       (message.tool_calls ?? []).every((call, index) => call.function.name === names[index])
     return isSame ? [...parts] : undefined
   }
-}
-
-function callIds(parts: readonly AssistantPart[]): string[] {
-  return parts.flatMap((part) => (part.type === 'tool-call' ? part.toolCallId : []))
 }
 
 function keyOf(ids: readonly string[]): string | undefined {

@@ -114,12 +114,10 @@ function userMessages(content: unknown, place: string, reading: Reading): ChatMe
   }
   const messages = [...results]
   if (images.length > 0) messages.push({ role: 'user', content: images })
-  if (said.length > 0 || results.length === 0) messages.push(userMessage(said))
+  if (said.length > 0 || results.length === 0) {
+    messages.push({ role: 'user', content: onlyText(said) ?? said })
+  }
   return messages
-}
-
-function userMessage(parts: ChatContentPart[]): ChatMessage {
-  return { role: 'user', content: onlyText(parts) ?? parts }
 }
 
 function toolResult(

@@ -114,7 +114,9 @@ export async function runStep(
         `The rollouts of ${name} could not all be run. ${result.incompleteReason ?? ''} The training continues with them when it is started again.`,
       )
     }
-    return endedStep(store, result.durationMs / 1000)
+    // Without the time in which the training was stopped.
+    const seconds = result.durationMs / 1000
+    return measureRollouts(store.manifest, store.events.values(), seconds)
   } finally {
     await sequences?.close()
     await store.close()
@@ -138,12 +140,6 @@ async function openStore(settings: RunSettings, options: StepRunOptions): Promis
     rows: rows.map(toRunRow),
   }
   return createRun({ outputRoot, manifest })
-}
-
-/** @param seconds - without the time in which the training was stopped */
-function endedStep({ manifest, events }: RunStore, seconds: number): EndedStepRun {
-  const { figures, settledRows } = measureRollouts(manifest, events.values(), seconds)
-  return { figures, settledRows }
 }
 
 /** The graded samples of a run that has ended, with their sequences: failed and removed ones are left out. */

@@ -26,8 +26,12 @@ const families: readonly (readonly [mark: RegExp, name: string, read?: CallReade
   [/<\|tool_call_start\|>/, 'LFM2'],
   [/tool▁call/, 'DeepSeek'],
   [/\[TOOL_CALLS\]/, 'Mistral'],
-  [/<function=/, 'Qwen3-Coder', xmlCalls],
-  [/<tool_call>/, 'Hermes', hermesCalls],
+  [/<function=/, 'Qwen3-Coder', (text, tools) => taggedCalls(text, (body) => xmlCall(body, tools))],
+  [
+    /<tool_call>/,
+    'Hermes',
+    (text) => taggedCalls(text, (body) => jsonCall(body, ['arguments', 'parameters'])),
+  ],
   [/<\|start_header_id\|>[^]*"parameters": /, 'Llama 3', llamaCalls],
 ]
 
@@ -68,13 +72,10 @@ function unreadable(family: string, what: 'config' | 'request'): OsmosisError {
 
 /** The schemas of the parameters, by the name of the tool. */
 function schemasOf(tools: readonly unknown[]): Map<string, unknown> {
-  const functions = tools.map((tool) => (tool as { function?: OfferedFunction }).function)
+  const functions = tools.map(
+    (tool) => (tool as { function?: { name?: string; parameters?: unknown } }).function,
+  )
   return new Map(functions.map((one) => [one?.name ?? '', one?.parameters]))
-}
-
-interface OfferedFunction {
-  readonly name?: string
-  readonly parameters?: unknown
 }
 
 /** A call within the thinking is none, also where the answer was cut off there. */
@@ -82,14 +83,6 @@ function withoutThinking(text: string): { thinking: string | undefined; rest: st
   const [all, thinking, rest = ''] = /^\s*<think>([^]*?)(?:<\/think>([^]*)|$)/.exec(text) ?? []
   if (all === undefined) return { thinking, rest: text }
   return { thinking: thinking?.replaceAll(/^\n+|\n+$/g, ''), rest: rest.replace(/^\n+/, '') }
-}
-
-function hermesCalls(text: string): ReturnType<CallReader> {
-  return taggedCalls(text, (body) => jsonCall(body, ['arguments', 'parameters']))
-}
-
-function xmlCalls(text: string, tools: ReadonlyMap<string, unknown>): ReturnType<CallReader> {
-  return taggedCalls(text, (body) => xmlCall(body, tools))
 }
 
 function taggedCalls(
@@ -226,21 +219,17 @@ function accepts(schema: Schema, value: unknown, how: Acceptance, depth = 0): bo
   const accept = (part: Schema): boolean => accepts(part, value, how, depth + 1)
   const { type, enum: listed, anyOf, oneOf, allOf, nullable } = schema
   if (value === null && nullable === true) return true
-  if (type !== undefined && ![type].flat().some((one) => isOfType(value, one))) return false
+  const isOfType = (one: unknown): boolean =>
+    one === 'integer' ? Number.isInteger(value) : typeName(value) === one
+  if (type !== undefined && ![type].flat().some(isOfType)) return false
   const values = Object.hasOwn(schema, 'const') ? [schema['const']] : listed
-  if (Array.isArray(values) && !values.some((one) => isLike(one, value, how.exactly))) return false
+  const isLike = (one: unknown): boolean =>
+    how.exactly ? isDeepStrictEqual(one, value) : typeName(one) === typeName(value)
+  if (Array.isArray(values) && !values.some(isLike)) return false
   for (const choice of [anyOf, oneOf])
     if (Array.isArray(choice) && !choice.some(accept)) return false
   if (Array.isArray(allOf) && !allOf.every(accept)) return false
   return typeof schema['$ref'] !== 'string' || accept(referred(schema['$ref'], how.root))
-}
-
-function isLike(listed: unknown, value: unknown, exactly: boolean): boolean {
-  return exactly ? isDeepStrictEqual(listed, value) : typeName(listed) === typeName(value)
-}
-
-function isOfType(value: unknown, type: unknown): boolean {
-  return type === 'integer' ? Number.isInteger(value) : typeName(value) === type
 }
 
 function typeName(value: unknown): string {

@@ -101,16 +101,9 @@ function invalid(message: string): PlatformError {
   return new PlatformError('VALIDATION', message)
 }
 
-/** The secrets of a run. */
-interface RunSecrets {
-  readonly required: readonly string[]
-  /** Values for this run only. */
-  readonly provided?: Readonly<Record<string, string>>
-}
-
 /**
  * Finds the values of the secrets that a run needs: in the file, in the environment, on the platform, and
- * by asking the user, in this order.
+ * by asking the user, in this order. `provided` are values for this run only.
  *
  * @throws PlatformError with code `INTERACTIVE_REQUIRED` that names those without a value
  */
@@ -119,7 +112,9 @@ export async function findSecrets(
   client: PlatformClient,
   required: readonly string[],
   secretsFile: string | undefined,
-): Promise<RunSecrets | undefined> {
+): Promise<
+  { required: readonly string[]; provided?: Readonly<Record<string, string>> } | undefined
+> {
   const { output, settings } = session
   if (required.length === 0) return undefined
   const stored = await storedNames(session, client)

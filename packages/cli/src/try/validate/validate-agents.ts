@@ -131,9 +131,8 @@ async function rolloutFindings(
   signal: AbortSignal,
 ): Promise<readonly CheckFinding[]> {
   const chosen = await policyFor(flags, plan, environment)
-  const parts = { policy: chosen.policy, environment, signal }
-  const tried = await closing(chosen, async () =>
-    survivingStrayRejections(async () => tryRollout(plan, parts)),
+  const tried = await closing(chosen, async ({ policy }) =>
+    survivingStrayRejections(async () => tryRollout(plan, policy, environment, signal)),
   )
   return triedFindings(tried, plan.folder)
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
-import { createTransport, retryAfterMs, type Transport } from '@osmosis/core/http'
+import { createTransport, parseJson, retryAfterMs, type Transport } from '@osmosis/core/http'
 import { boundedBytes } from '@osmosis/protocol/http'
 
 import type { ForwardBackward } from './tinker-data.ts'
@@ -212,12 +212,9 @@ export class TinkerClient {
   }
 
   #reasonIn(text: string): string {
-    try {
-      const found = JSON.parse(text) as Json
-      return this.#shown(found['error_message'] ?? found['detail'] ?? found['error'] ?? text)
-    } catch {
-      return this.#shown(text.slice(0, 500))
-    }
+    const found = parseJson(text) as Json | null | undefined
+    if (found === undefined || found === null) return this.#shown(text.slice(0, 500))
+    return this.#shown(found['error_message'] ?? found['detail'] ?? found['error'] ?? text)
   }
 
   /** What the service says, without the key, which some services repeat. */

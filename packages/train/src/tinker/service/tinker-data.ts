@@ -35,18 +35,16 @@ export interface ForwardBackward {
   }
 }
 
-/** How the numbers of a sequence become those of a datum. */
-interface DatumOptions {
-  readonly loss: TrainingBatch['loss']
-  /** Of the loss of its tokens. */
-  readonly scale: number
-  readonly lossReduction: 'sum' | 'sequence_mean'
-}
-
-/** The datum of a sequence. Inputs and targets are shifted by one. */
+/**
+ * The datum of a sequence. Inputs and targets are shifted by one.
+ *
+ * @param scale - of the loss of its tokens
+ */
 export function toDatum(
   { ids, logprobs, advantages, mask }: BatchSequence,
-  { loss, scale, lossReduction }: DatumOptions,
+  loss: TrainingBatch['loss'],
+  scale: number,
+  lossReduction: 'sum' | 'sequence_mean',
 ): Datum {
   const isMean = lossReduction === 'sequence_mean'
   const own = isMean ? scale * sampledIn(mask) : scale

@@ -229,7 +229,7 @@ export class TinkerModel {
     const { dialect, lossReduction = 'sum' } = this.#options
     const scales = lossScales(batch, settings)
     const data = batch.sequences.map((sequence, at) =>
-      toDatum(sequence, { loss: batch.loss, scale: scales[at] ?? 0, lossReduction }),
+      toDatum(sequence, batch.loss, scales[at] ?? 0, lossReduction),
     )
     this.#usage.add({ trainedTokens: sum(batch.sequences, ({ ids }) => ids.length) })
     const isGradient = batch.loss === 'policy_gradient'
