@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 
 import type { Command } from '@commander-js/extra-typings'
-import type { DeviceCode, Identity, LoginWarning, Scope } from '@osmosis/platform'
+import type { Identity, LoginWarning, Scope } from '@osmosis/platform'
 
 import { example, groups, type FlagsOf } from '../command/flags.ts'
 import { openBrowser } from '../command/process.ts'
@@ -89,7 +89,10 @@ async function obtain(
     return loginByDevice(session.client(), {
       deviceName: hostname(),
       signal: session.signal,
-      onCode: (code) => showCode(session, code),
+      onCode: ({ userCode, url, completeUrl }) => {
+        session.output.note(`Open ${url} and enter the code ${userCode}`)
+        if (isInteractive() && /^https?:\/\//.test(completeUrl)) openBrowser(completeUrl)
+      },
     })
   }
   if (!/^[\x21-\x7E]+$/.test(token)) {
@@ -99,11 +102,6 @@ async function obtain(
     )
   }
   return { ...(await verifyLogin(session.client(token))), token }
-}
-
-function showCode(session: PlatformSession, { userCode, url, completeUrl }: DeviceCode): void {
-  session.output.note(`Open ${url} and enter the code ${userCode}`)
-  if (isInteractive() && /^https?:\/\//.test(completeUrl)) openBrowser(completeUrl)
 }
 
 /** Revokes the token of the stored login for the platform, and removes it. */

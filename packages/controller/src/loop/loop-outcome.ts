@@ -57,17 +57,8 @@ export function reportedOutcome(facts: RolloutFacts, body: LoopCompletedBody): L
   }
 }
 
-/** The outcome of a rollout whose deadline passed. */
-export function timedOutLoop(facts: RolloutFacts, timeoutMs: number): LoopOutcome {
-  return unreported(facts, 'timeout', `no result within ${timeoutMs / 1000} s`)
-}
-
-/** The outcome of a rollout that the trainer's user cancelled. */
-export function cancelledLoop(facts: RolloutFacts): LoopOutcome {
-  return unreported(facts, 'cancelled', 'cancelled')
-}
-
-function unreported(
+/** The outcome of a rollout whose deadline passed, or that the trainer's user cancelled. */
+export function unreportedLoop(
   facts: RolloutFacts,
   status: 'timeout' | 'cancelled',
   errorMessage: string,

@@ -33,8 +33,7 @@ import { checkedOrder } from '../workflow/rollout-order.ts'
 import { driveRollout } from '../session/drive-rollout.ts'
 import { RolloutSessions, type CallbackConflict } from '../session/rollout-sessions.ts'
 import {
-  cancelledLoop,
-  timedOutLoop,
+  unreportedLoop,
   type AnswerHook,
   type LoopOutcome,
   type LoopSessions,
@@ -226,8 +225,9 @@ export async function createTrainer(options: TrainerOptions): Promise<Trainer> {
         hooks.onAccepted?.(accepted)
         tools.resolve(accepted)
       },
-      timedOut: (facts) => timedOutLoop(facts, timeoutMs ?? Infinity),
-      cancelled: cancelledLoop,
+      timedOut: (facts) =>
+        unreportedLoop(facts, 'timeout', `no result within ${(timeoutMs ?? Infinity) / 1000} s`),
+      cancelled: (facts) => unreportedLoop(facts, 'cancelled', 'cancelled'),
       // The protocol has no route to stop a loop; its next model call is refused.
       stop: () => Promise.resolve(),
     })

@@ -29,8 +29,7 @@ import {
   toCompletionReport,
   ungradedOutcome,
   type WorkflowSessions,
-  cancelledOutcome,
-  timedOutOutcome,
+  unreportedOutcome,
   type RolloutOutcome,
   type WorkflowRolloutFacts,
   type WorkflowState,
@@ -175,8 +174,11 @@ export async function createController(options: ControllerOptions): Promise<Cont
         const end = await followLeased(connection, lease, { signal: following, onStatus })
         await session.end((facts) => leasedOutcome(facts, end))
       },
-      timedOut: (facts) => timedOutOutcome({ ...facts, ...known() }, timeoutMs ?? Infinity),
-      cancelled: (facts) => cancelledOutcome({ ...facts, ...known() }),
+      timedOut: (facts) => {
+        const limit = `no terminal callback within ${(timeoutMs ?? Infinity) / 1000} s`
+        return unreportedOutcome({ ...facts, ...known() }, 'timeout', limit)
+      },
+      cancelled: (facts) => unreportedOutcome({ ...facts, ...known() }, 'cancelled', 'cancelled'),
       stop: () => opened.client.cancel(server, rolloutId),
     })
   }

@@ -134,7 +134,7 @@ export function ungradedOutcome(
   completion: CompletionReport,
 ): RolloutOutcome {
   if (completion.status === 'cancelled') {
-    return { ...cancelledOutcome(facts), errorMessage: completion.errorMessage ?? 'cancelled' }
+    return unreportedOutcome(facts, 'cancelled', completion.errorMessage ?? 'cancelled')
   }
   const failed = completion.status === 'failure'
   return {
@@ -154,27 +154,14 @@ function lossIn(
   return loss.success ? { lostWith: loss.data } : {}
 }
 
-/** The outcome of a rollout whose deadline passed. */
-export function timedOutOutcome(facts: WorkflowRolloutFacts, timeoutMs: number): RolloutOutcome {
-  const errorMessage = `no terminal callback within ${timeoutMs / 1000} s`
-  return {
-    ...facts,
-    status: 'timeout',
-    samples: new Map(),
-    errorMessage,
-    errorCategory: 'timeout',
-  }
-}
-
-/** The outcome of a rollout that the controller's user cancelled. */
-export function cancelledOutcome(facts: WorkflowRolloutFacts): RolloutOutcome {
-  return {
-    ...facts,
-    status: 'cancelled',
-    samples: new Map(),
-    errorMessage: 'cancelled',
-    errorCategory: null,
-  }
+/** The outcome of a rollout whose deadline passed, or that was cancelled. */
+export function unreportedOutcome(
+  facts: WorkflowRolloutFacts,
+  status: 'timeout' | 'cancelled',
+  errorMessage: string,
+): RolloutOutcome {
+  const errorCategory = status === 'timeout' ? 'timeout' : null
+  return { ...facts, status, samples: new Map(), errorMessage, errorCategory }
 }
 
 /** The model calls in the extra fields of a result, by sample id; none when the server reports none. */

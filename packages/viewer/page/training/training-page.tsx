@@ -109,13 +109,7 @@ function SmallChart({ series, ...shared }: ChartSteps & { series: TrainingSeries
 const stateTexts = { running: 'running', finished: 'finished', interrupted: 'interrupted' }
 
 /** The result so far, in a sentence, and what is trained. */
-function Head({
-  training: { name, state, records, current },
-  series,
-}: {
-  training: TrainingAnswer
-  series: readonly TrainingSeries[]
-}): JSX.Element {
+function Head({ training: { name, state, records, current }, series }: Measured): JSX.Element {
   const started = records.findLast((record) => record.kind === 'start')
   const ended = records.at(-1)
   const steps = records.filter((record) => record.kind === 'step').length
@@ -192,17 +186,15 @@ function Alarms({ training: { name, records } }: { training: TrainingAnswer }): 
   )
 }
 
-interface StepTableProps {
-  readonly training: TrainingAnswer
-  readonly series: readonly TrainingSeries[]
-  readonly at: number | null
-}
-
 /** Evaluations have lines of their own. */
 const evaluated: ReadonlySet<SeriesKey> = new Set(['heldOutReward', 'heldOutPassRate'])
 
 /** Every step and evaluation with its figures and a link to its conversations, the newest first. */
-function StepTable({ training: { name, records }, series, at }: StepTableProps): JSX.Element {
+function StepTable({
+  training: { name, records },
+  series,
+  at,
+}: Measured & Pick<ChartSteps, 'at'>): JSX.Element {
   const columns = series.filter(({ key }) => !evaluated.has(key))
   const values = new Map(
     columns.map(({ key, points }) => [
@@ -271,7 +263,8 @@ function valueText(series: TrainingSeries, value: number | undefined): string {
   return value === undefined ? unknown : seriesText(series, value)
 }
 
-interface RewardChartProps extends ChartSteps {
+/** A training and its figures over the steps. */
+interface Measured {
   readonly training: TrainingAnswer
   readonly series: readonly TrainingSeries[]
 }
@@ -279,7 +272,7 @@ interface RewardChartProps extends ChartSteps {
 const tones = { reward: 'first', passRate: 'second', heldOutReward: 'third' } as const
 
 /** Reward, pass rate and evaluations of held-out rows, with their intervals and what is measured now. */
-function RewardChart(props: RewardChartProps): JSX.Element {
+function RewardChart(props: ChartSteps & Measured): JSX.Element {
   const { training, series, at, steps } = props
   const chosen = (['reward', 'passRate', 'heldOutReward'] as const).flatMap((key) => {
     const found = series.find((each) => each.key === key)
