@@ -18,13 +18,8 @@ export type {
 } from '@osmosis/protocol'
 
 export type { CallbackRetryOptions } from './delivery/callback-delivery.ts'
-export {
-  type HttpLimits,
-  serve,
-  type ListeningServer,
-  type ServableApp,
-  type ServeOptions,
-} from './process/serve.ts'
+export { type HttpLimits, serve, type ListeningServer, type ServeOptions } from './process/serve.ts'
+export { type ServableApp } from './http/server-shell.ts'
 export type { LeaseOptions } from './leases/lease-registry.ts'
 export { readServerEnvironment, type ServerEnvironment } from './process/server-environment.ts'
 export type { ServerShell, ServerShellOptions } from './http/server-shell.ts'

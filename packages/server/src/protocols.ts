@@ -1,9 +1,6 @@
 // What servers of other rollout protocols, and queues in front of this one, are built on.
-export {
-  CallbackDelivery,
-  type Callback,
-  type CallbackRecord,
-} from './delivery/callback-delivery.ts'
+export { CallbackDelivery, type CallbackRecord } from './delivery/callback-delivery.ts'
+export { type Callback } from './journal/outbox-lines.ts'
 export { lockName, type ProcessLock } from './delivery/process-lock.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'
 export { ownProcess } from './process/process-owner.ts'
@@ -17,7 +14,7 @@ export {
 } from './http/server-route.ts'
 export { reachableUrl } from './http/request-body.ts'
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
-export { countedBackend } from './metrics/counted-backend.ts'
+export { countedBackend } from './rollout/counted-backend.ts'
 export type { CountedCall } from './metrics/rollout-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
 export { OwnershipLog } from './work/ownership-log.ts'

@@ -9,7 +9,7 @@ import {
   type ServerShellOptions,
 } from './http/server-shell.ts'
 import type { LeaseOptions } from './leases/lease-registry.ts'
-import { Leases } from './leases/leases.ts'
+import { Leases } from './rollout/leases.ts'
 import type { RunRouteOptions } from './run/run-request.ts'
 import { runRoutes, Runs } from './run/run-routes.ts'
 import { Admission } from './http/admission.ts'

@@ -9,8 +9,7 @@ import {
 } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
-import type { Callback } from '../src/delivery/callback-delivery.ts'
-import type { OutboxAcceptance } from '../src/journal/outbox-lines.ts'
+import type { Callback, OutboxAcceptance } from '../src/journal/outbox-lines.ts'
 import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
 import { Outbox } from '../src/delivery/outbox.ts'
 

@@ -15,6 +15,7 @@ import { boundedText } from '@osmosis/protocol/http'
 
 import { ConcurrencyLimiter } from '../execution/concurrency-limiter.ts'
 import type { Logger } from '../logging/logger.ts'
+import type { Callback } from '../journal/outbox-lines.ts'
 import type { CallbackFigures } from '../metrics/server-metrics.ts'
 
 /** Limits of the attempts to deliver a callback. All times are milliseconds. */
@@ -29,26 +30,6 @@ export interface CallbackRetryOptions {
   budgetMs?: number | undefined
   /** Maximum attempts after the first; default: limited only by the budget. */
   retries?: number | undefined
-}
-
-/** A message to deliver: built once, and the same at each attempt. */
-export interface Callback {
-  /** For log lines. */
-  readonly rolloutId: string
-  /** For log lines: `completion`, `grader`. */
-  readonly kind: string
-  readonly url: string
-  /** Bearer key; none is sent when it is null or empty. */
-  readonly apiKey: string | null
-  /** The same for every attempt, so that the receiver can recognise a retry. */
-  readonly idempotencyKey: string
-  /** JSON. */
-  readonly body: string
-  /**
-   * Receives the body of the acknowledgement, unless it is longer than 64 MiB or incomplete. It is not
-   * stored: if the next process delivers the callback, its acknowledgement has no receiver.
-   */
-  readonly onAcknowledged?: ((body: string) => void) | undefined
 }
 
 /** Bytes. Acknowledgements may contain the token ids of every model call. */

@@ -2,9 +2,9 @@ import { errorMessage } from '@osmosis/core'
 import { isFinal, type DeliveryOutcome } from '@osmosis/protocol'
 
 import type { Logger } from '../logging/logger.ts'
-import type { Callback, CallbackRecord } from './callback-delivery.ts'
-import type { OutboxJournal } from '../journal/journal.ts'
+import type { CallbackRecord } from './callback-delivery.ts'
 import {
+  type Callback,
   fromEntry,
   readFirstLine,
   readLine,
@@ -14,6 +14,7 @@ import {
   type Note,
   type Step,
 } from '../journal/outbox-lines.ts'
+import type { OutboxJournal } from '../journal/journal.ts'
 
 /** The end of a leased rollout. */
 export interface StoredOutcome {

@@ -3,7 +3,7 @@ import { parsePlainJson } from '@osmosis/protocol/wire'
 import type { z } from 'zod'
 
 import { HttpRefusal, type BodyProblem, type ExpectedBody } from './server-route.ts'
-import { endOfText, openBrace, openBracket, quote } from './json-bytes.ts'
+import { endOfText, openBrace, openBracket, quote } from '../journal/json-bytes.ts'
 
 const maxProblems = 100
 /**

@@ -24,7 +24,6 @@ import {
   showShared,
   withFileSystem,
 } from './shell-routes.ts'
-import type { ServableApp } from '../process/serve.ts'
 
 /** Options of every server. */
 export interface ServerShellOptions extends LifeHooks {
@@ -86,6 +85,25 @@ export interface ServerProtocol {
   readonly unauthorized: string
   /** Whether a key without `Bearer` is accepted as well; default false. */
   readonly acceptsBareKey?: boolean
+}
+
+/** What {@link serve} listens for: a rollout server, or an app with the same lifecycle. */
+export interface ServableApp {
+  /**
+   * Answers one request.
+   *
+   * @param host - what the host passes beside it; {@link serve} passes Node's own `incoming` and `outgoing`
+   */
+  readonly fetch: (request: Request, host?: object) => Promise<Response>
+  /** Whether callers have to present a key. */
+  readonly requiresKey: boolean
+  readonly logger: Logger
+  /** Aborted when the app cannot continue serving; it is closed then. Default: never. */
+  readonly lost?: AbortSignal
+  /** Accepts no new work and resolves when the running work has ended. */
+  drain(options?: { waitSeconds?: number | undefined }): Promise<void>
+  /** Prepares the app; called before the port is opened. When it rejects, nothing is served. */
+  start?(): Promise<void>
 }
 
 /** A server without a port: a Web-standard handler, and the work behind it. */

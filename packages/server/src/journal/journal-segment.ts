@@ -3,14 +3,7 @@ import path from 'node:path'
 
 import { AppendedFile, syncFolder } from '@osmosis/protocol/files'
 
-import {
-  closeBrace,
-  closeBracket,
-  endOfText,
-  openBrace,
-  openBracket,
-  quote,
-} from '../http/json-bytes.ts'
+import { closeBrace, closeBracket, endOfText, openBrace, openBracket, quote } from './json-bytes.ts'
 
 /** The first fields of a line. */
 interface LineHead {

@@ -1,6 +1,24 @@
 import { z } from 'zod'
 
-import type { Callback } from '../delivery/callback-delivery.ts'
+/** A message to deliver: built once, and the same at each attempt. */
+export interface Callback {
+  /** For log lines. */
+  readonly rolloutId: string
+  /** For log lines: `completion`, `grader`. */
+  readonly kind: string
+  readonly url: string
+  /** Bearer key; none is sent when it is null or empty. */
+  readonly apiKey: string | null
+  /** The same for every attempt, so that the receiver can recognise a retry. */
+  readonly idempotencyKey: string
+  /** JSON. */
+  readonly body: string
+  /**
+   * Receives the body of the acknowledgement, unless it is longer than 64 MiB or incomplete. It is not
+   * stored: if the next process delivers the callback, its acknowledgement has no receiver.
+   */
+  readonly onAcknowledged?: ((body: string) => void) | undefined
+}
 
 /** What is stored when a rollout is accepted. */
 export interface OutboxAcceptance {

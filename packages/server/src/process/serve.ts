@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import { OsmosisError } from '@osmosis/core'
 
+import type { ServableApp } from '../http/server-shell.ts'
 import type { Logger } from '../logging/logger.ts'
 import { HttpRefusal, toResponse } from '../http/server-route.ts'
 import { ownProcess } from './process-owner.ts'
@@ -84,25 +85,6 @@ function checked(limits: HttpLimits): typeof defaults {
     )
   }
   return { ...defaults, ...Object.fromEntries(given) }
-}
-
-/** What {@link serve} listens for: a rollout server, or an app with the same lifecycle. */
-export interface ServableApp {
-  /**
-   * Answers one request.
-   *
-   * @param host - what the host passes beside it; {@link serve} passes Node's own `incoming` and `outgoing`
-   */
-  readonly fetch: (request: Request, host?: object) => Promise<Response>
-  /** Whether callers have to present a key. */
-  readonly requiresKey: boolean
-  readonly logger: Logger
-  /** Aborted when the app cannot continue serving; it is closed then. Default: never. */
-  readonly lost?: AbortSignal
-  /** Accepts no new work and resolves when the running work has ended. */
-  drain(options?: { waitSeconds?: number | undefined }): Promise<void>
-  /** Prepares the app; called before the port is opened. When it rejects, nothing is served. */
-  start?(): Promise<void>
 }
 
 /** Options of {@link serve}. */

@@ -10,7 +10,7 @@ import type { TraceHeaders } from '@osmosis/core/http'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { LeasedRollout } from '../leases/leased-rollout.ts'
-import type { Leases } from '../leases/leases.ts'
+import type { Leases } from './leases.ts'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 import type { Admission } from '../http/admission.ts'
 import type {

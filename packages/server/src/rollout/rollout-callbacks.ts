@@ -9,7 +9,8 @@ import {
 import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/protocol/wire'
 
 import { completionBody, graderBody, type BodyParts, type EncodedBody } from './callback-bodies.ts'
-import type { Callback, CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'
+import type { CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'
+import type { Callback } from '../journal/outbox-lines.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import {

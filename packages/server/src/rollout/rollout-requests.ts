@@ -13,7 +13,7 @@ import type {
 import type { ServerServices } from '../http/server-shell.ts'
 import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'
 import type { LeaseRegistry } from '../leases/lease-registry.ts'
-import type { Leases } from '../leases/leases.ts'
+import type { Leases } from './leases.ts'
 import type { OwnershipLog } from '../work/ownership-log.ts'
 import type { AdmissionRequest } from '../http/admission.ts'
 import { AwaitedDelivery, CountedDelivery, type ResultDelivery } from './result-delivery.ts'

@@ -1,9 +1,9 @@
 import { replaceMethods } from '../execution/replaced-methods.ts'
 import type { ExecutionBackend, RolloutObserver } from '@osmosis/protocol'
 
-import { CountedDelivery, type ResultDelivery } from '../rollout/result-delivery.ts'
+import { CountedDelivery, type ResultDelivery } from './result-delivery.ts'
 import type { OwnershipLog } from '../work/ownership-log.ts'
-import type { ServerMetrics } from './server-metrics.ts'
+import type { ServerMetrics } from '../metrics/server-metrics.ts'
 
 /**
  * The same backend, whose rollouts are counted and whose ownership is reported as those of a server: for workers that get

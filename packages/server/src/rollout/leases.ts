@@ -6,13 +6,9 @@ import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import { RunningWork } from '../work/running-work.ts'
-import {
-  LeasedDelivery,
-  toLeasedEnd,
-  type LeasedDeliveryOptions,
-} from '../rollout/leased-delivery.ts'
-import { LeaseRegistry, type LeaseOptions } from './lease-registry.ts'
-import type { LeasedRollout, LeaseIdentity } from './leased-rollout.ts'
+import { LeasedDelivery, toLeasedEnd, type LeasedDeliveryOptions } from './leased-delivery.ts'
+import { LeaseRegistry, type LeaseOptions } from '../leases/lease-registry.ts'
+import type { LeasedRollout, LeaseIdentity } from '../leases/leased-rollout.ts'
 
 /** What leases need. */
 export interface LeaseServices {
