@@ -14,7 +14,7 @@ export {
 } from './http/server-route.ts'
 export { reachableUrl } from './http/request-body.ts'
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
-export { countedBackend } from './rollout/counted-backend.ts'
+export { countedBackend } from './rollout/result-delivery.ts'
 export type { CountedCall } from './metrics/rollout-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
 export { OwnershipLog } from './work/ownership-log.ts'
@@ -46,7 +46,7 @@ export {
   type PendingDelivery,
 } from './rollout/result-delivery.ts'
 export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
-export { leasedResult, toLeasedEnd } from './rollout/leased-delivery.ts'
+export { leasedResult, toLeasedEnd } from './rollout/leases.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'
 export { digestOfToken, type LeaseOutcome } from './leases/leased-rollout.ts'
 export { RowGroups, type RowGroupOptions } from './run/row-groups.ts'

@@ -6,7 +6,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { expect, it } from 'vitest'
 
 import { recordingLogger, temporaryFolder } from '../../../test/kit/index.ts'
-import type { Callback } from '../src/delivery/callback-delivery.ts'
+import type { Callback } from '../src/journal/outbox-lines.ts'
 import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
 import { Outbox } from '../src/delivery/outbox.ts'
 

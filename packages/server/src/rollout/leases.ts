@@ -1,14 +1,32 @@
-import { OsmosisError } from '@osmosis/core'
-import { interrupted, type ExecutionBackend, type RolloutSelector } from '@osmosis/protocol'
-import type { CancelDisposition } from '@osmosis/protocol/wire'
+import { OsmosisError, isOsmosisError } from '@osmosis/core'
+import {
+  interrupted,
+  type ExecutionBackend,
+  type RolloutSelector,
+  type SamplesById,
+  type GradingOutcome,
+  type WorkflowOutcome,
+} from '@osmosis/protocol'
+import type {
+  CancelDisposition,
+  LeasedErrorCategory,
+  LeasedResultBody,
+} from '@osmosis/protocol/wire'
 
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import { RunningWork } from '../work/running-work.ts'
-import { LeasedDelivery, toLeasedEnd, type LeasedDeliveryOptions } from './leased-delivery.ts'
 import { LeaseRegistry, type LeaseOptions } from '../leases/lease-registry.ts'
-import type { LeasedRollout, LeaseIdentity } from '../leases/leased-rollout.ts'
+import type { LeasedRollout, LeaseIdentity, LeaseOutcome } from '../leases/leased-rollout.ts'
+import { encodeSamples, onlyOne, type EncodedBody } from './callback-bodies.ts'
+import {
+  OutcomeLog,
+  toBackendFailure,
+  warnOfStepRewards,
+  type PendingDelivery,
+  type ResultDelivery,
+} from './result-delivery.ts'
 
 /** What leases need. */
 export interface LeaseServices {
@@ -125,4 +143,173 @@ export class Leases {
 /** When the rollout ended; milliseconds since 1970. */
 function endOf({ end }: OutboxRecord): number {
   return end?.at ?? Number.POSITIVE_INFINITY
+}
+
+/** What a leased delivery works with. */
+interface LeasedDeliveryOptions {
+  /** Whether the rollout is graded; if so, its result is that of the grading. */
+  readonly graded: boolean
+  /** Writes what must exist before the result is published; takes bounded time, and never rejects. */
+  readonly save: () => Promise<void>
+  readonly logger: Logger
+  readonly secrets: SecretValues
+  /** Stops the execution of a rollout whose end is decided. */
+  readonly stop: (rolloutId: string) => void
+}
+
+/** The outcome of the last phase. */
+type EndedPhase = Pick<GradingOutcome, 'status' | 'failure' | 'samples'>
+
+interface LeasedOutcome {
+  readonly status: LeaseOutcome['status']
+  readonly failure: LeasedFailure | null
+  readonly samples: SamplesById
+}
+
+interface LeasedFailure {
+  readonly message: string | null
+  readonly category: LeasedErrorCategory | null
+}
+
+/** Turns the outcomes of one rollout into the one result that its caller fetches. */
+class LeasedDelivery implements ResultDelivery {
+  readonly #lease: LeasedRollout
+  readonly #options: LeasedDeliveryOptions
+  readonly #log: OutcomeLog
+
+  constructor(lease: LeasedRollout, options: LeasedDeliveryOptions) {
+    this.#lease = lease
+    this.#options = options
+    this.#log = new OutcomeLog(lease.rolloutId, options)
+  }
+
+  phaseChanged(phase: 'running' | 'grading'): void {
+    this.#lease.advance(phase)
+    this.#stopWhenOver()
+  }
+
+  async workflowFinished(
+    outcome: WorkflowOutcome,
+    samples: SamplesById = new Map(),
+  ): Promise<void> {
+    for (const warning of outcome.warnings) this.#log.warn(warning)
+    const failure = this.#log.failure('workflow', outcome.failure)
+    if (outcome.status === 'failure')
+      await this.#finish({ status: 'failure', failure, samples: new Map() })
+    else if (!this.#options.graded || this.#lease.cancelled)
+      await this.#finish({ status: 'success', failure: null, samples })
+    this.#stopWhenOver()
+  }
+
+  async gradingFinished({ status, failure, samples }: GradingOutcome): Promise<void> {
+    if (this.#lease.decided) return
+    warnOfStepRewards(this.#lease.rolloutId, samples.values(), this.#options.logger)
+    await this.#finish({ status, failure: this.#log.failure('grading', failure), samples })
+  }
+
+  async backendEnded(error: unknown): Promise<void> {
+    const failure = toBackendFailure(error)
+    if (this.#lease.cancelled)
+      return this.#finish({ status: 'failure', failure, samples: new Map() })
+    const message = this.#options.secrets.redactError(failure.message)
+    await this.#publish({
+      status: 'failure',
+      failure: { message, category: 'internal_error' },
+      samples: new Map(),
+    })
+  }
+
+  get complete(): boolean {
+    return this.#lease.decided
+  }
+
+  async #finish(ended: EndedPhase): Promise<void> {
+    await this.#publish(resultOf(ended, this.#lease.cancelled, this.#log))
+  }
+
+  /** Only the first result counts. `save` ends before it is published. */
+  async #publish(outcome: LeasedOutcome): Promise<void> {
+    if (!this.#lease.decide()) return
+    // Encoded before the first await: user code may still hold the samples.
+    const end = toLoggedEnd(this.#lease.rolloutId, outcome, this.#log)
+    await this.#options.save()
+    await this.#lease.publish(end)
+  }
+
+  /** Stops again: the backend may not have known the rollout at the first stop. */
+  #stopWhenOver(): void {
+    const { cancelled, decided, rolloutId } = this.#lease
+    if (cancelled !== undefined || decided) this.#options.stop(rolloutId)
+  }
+}
+
+/**
+ * The result of a leased rollout that has ended.
+ *
+ * @param cancelled - the answer to the first cancel request
+ */
+export function leasedResult(
+  { rolloutId, cancelled }: Pick<LeasedRollout, 'rolloutId' | 'cancelled'>,
+  { workflow, samples, grading }: PendingDelivery,
+  { logger, secrets }: Pick<LeasedDeliveryOptions, 'logger' | 'secrets'>,
+): LeaseOutcome {
+  const log = new OutcomeLog(rolloutId, { logger, secrets })
+  for (const warning of workflow.warnings) log.warn(warning)
+  const failure = log.failure('workflow', workflow.failure)
+  let ended: EndedPhase = { status: 'success', failure: null, samples }
+  if (failure !== null) ended = { status: 'failure', failure, samples: new Map() }
+  else if (grading !== undefined && cancelled === undefined) {
+    warnOfStepRewards(rolloutId, grading.samples.values(), logger)
+    ended = { ...grading, failure: log.failure('grading', grading.failure) }
+  }
+  return toLoggedEnd(rolloutId, resultOf(ended, cancelled, log), log)
+}
+
+/** The outcome for the caller: a cancelled rollout is not a failure, and there is room for one sample. */
+function resultOf(
+  { status, failure, samples }: EndedPhase,
+  cancelled: LeasedRollout['cancelled'],
+  log: OutcomeLog,
+): LeasedOutcome {
+  const cause = failure?.cause
+  if (cancelled || (isOsmosisError(cause) && cause.code === 'cancelled')) {
+    const message = cancelled === 'cancelled_queued' ? null : 'cancelled'
+    return { status: 'cancelled', failure: { message, category: null }, samples }
+  }
+  if (status === 'failure' || samples.size < 2) return { status, failure, samples }
+  const message = tooManySamples(samples)
+  log.warn(message)
+  return { status: 'failure', failure: { message, category: 'validation_error' }, samples }
+}
+
+function toLoggedEnd(rolloutId: string, outcome: LeasedOutcome, log: OutcomeLog): LeaseOutcome {
+  const { warning, ...end } = toLeasedEnd(rolloutId, outcome)
+  if (warning !== null) log.warn(`The result leaves out ${warning}.`)
+  return end
+}
+
+/** The end of a leased rollout, encoded. */
+export function toLeasedEnd(
+  rolloutId: string,
+  { status, failure, samples }: LeasedOutcome,
+): LeaseOutcome & Pick<EncodedBody, 'warning'> {
+  const errorMessage = failure?.message ?? null
+  let reward: number | null = null
+  const { json, warning } = encodeSamples({ status, samples }, (bodies) => {
+    const sample = onlyOne(bodies)
+    reward = sample?.reward ?? null
+    return {
+      rollout_id: rolloutId,
+      status,
+      sample,
+      err_message: errorMessage,
+      err_category: failure?.category ?? null,
+    } satisfies LeasedResultBody
+  })
+  return { status, reward, errorMessage, json, warning }
+}
+
+function tooManySamples(samples: SamplesById): string {
+  const names = [...samples.keys()].join(', ')
+  return `The rollout has ${samples.size} samples (${names}), and a fetched result has room for one. Register one sample, or have the results sent to callback URLs.`
 }

@@ -5,13 +5,15 @@ import type {
   RolloutObserver,
   SamplesById,
   WorkflowOutcome,
+  ExecutionBackend,
 } from '@osmosis/protocol'
-
 import type { RolloutStatus } from '@osmosis/protocol/wire'
 
 import type { Logger } from '../logging/logger.ts'
 import type { SecretValues } from '../logging/secret-values.ts'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
+import { replaceMethods } from '../execution/replaced-methods.ts'
+import type { OwnershipLog } from '../work/ownership-log.ts'
 
 /**
  * Delivers the results of one rollout to its caller. The backend reports to it through the observer;
@@ -205,5 +207,49 @@ export function warnOfStepRewards(
     warned.add(logger)
     logger.warn({ rollout_id: rolloutId }, stepRewardsDropped)
     return
+  }
+}
+
+/**
+ * The same backend, whose rollouts are counted and whose ownership is reported as those of a server: for workers that get
+ * their rollouts from elsewhere.
+ */
+export function countedBackend(
+  backend: ExecutionBackend,
+  metrics: Pick<ServerMetrics, 'policy' | 'rollouts'>,
+  ownership: OwnershipLog | undefined,
+): ExecutionBackend {
+  return replaceMethods(backend, {
+    async execute(request, observer) {
+      const { grade } = request
+      const report = ownership?.begin(request)
+      const counted = new CountedDelivery(passedOn(observer), metrics, grade, report)
+      const counting = replaceMethods<RolloutObserver>(observer, {
+        phaseChanged: (phase) => counted.phaseChanged(phase),
+        workflowFinished: async (outcome, samples) => counted.workflowFinished(outcome, samples),
+        gradingFinished: async (outcome) => counted.gradingFinished(outcome),
+      })
+      // Has no effect on a rollout whose outcome was reported.
+      let problem: unknown = new Error('The backend ended the rollout without a result.')
+      try {
+        await backend.execute(request, counting)
+      } catch (error) {
+        problem = error
+        throw error
+      } finally {
+        await counted.backendEnded(problem)
+      }
+    },
+  })
+}
+
+/** The caller of `execute` learns from its own observer whether all was reported. */
+function passedOn(observer: RolloutObserver): ResultDelivery {
+  return {
+    complete: false,
+    phaseChanged: (phase) => observer.phaseChanged?.(phase),
+    workflowFinished: async (outcome, samples) => observer.workflowFinished(outcome, samples),
+    gradingFinished: async (outcome) => observer.gradingFinished(outcome),
+    backendEnded: async () => {},
   }
 }
