@@ -81,7 +81,6 @@ export interface AdmissionRequest {
   /**
    * Prepares the rollout. If this is synchronous, the rollout starts before another request is
    * handled.
-   * looked at.
    *
    * @throws HttpRefusal when it cannot be run: that is the answer, and the request is forgotten
    */
