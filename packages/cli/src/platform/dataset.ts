@@ -121,7 +121,7 @@ async function uploadFile(
   { overwrite, yes }: FlagsOf<typeof declareUpload>,
   file: string,
 ): Promise<void> {
-  const { PlatformError, Storage, textOf, uploadDataset } = await import('@osmosis/platform')
+  const { PlatformError, textOf, uploadDataset } = await import('@osmosis/platform')
   const { validateDataset } = await import('./validate-dataset.ts')
   const { output, signal } = session
   const { client } = await session.scoped()
@@ -139,26 +139,20 @@ async function uploadFile(
     output.operation({ status: 'cancelled', operation: 'dataset.upload', message })
     return
   }
-  const storage = new Storage({ signal })
-  try {
-    const dataset = await uploadDataset(client, displayPath(file), {
-      storage,
-      overwrite,
-      signal,
-      onProgress: (sent, size) => output.note(`Sent ${sent} of ${size} bytes.`),
-    })
-    const resource = described(dataset)
-    const page = textOf(resource['platform_url'])
-    output.operation({
-      status: 'success',
-      operation: 'dataset.upload',
-      resource,
-      message: `Uploaded ${name}; the platform processes it now.${page === undefined ? '' : `\nView: ${page}`}`,
-      nextSteps: [{ action: 'dataset_info', command: `osmosis platform dataset info ${name}` }],
-    })
-  } finally {
-    await storage.close()
-  }
+  const onProgress = (sent: number, size: number): void =>
+    output.note(`Sent ${sent} of ${size} bytes.`)
+  const dataset = await session.withStorage((storage) =>
+    uploadDataset(client, displayPath(file), { storage, overwrite, signal, onProgress }),
+  )
+  const resource = described(dataset)
+  const page = textOf(resource['platform_url'])
+  output.operation({
+    status: 'success',
+    operation: 'dataset.upload',
+    resource,
+    message: `Uploaded ${name}; the platform processes it now.${page === undefined ? '' : `\nView: ${page}`}`,
+    nextSteps: [{ action: 'dataset_info', command: `osmosis platform dataset info ${name}` }],
+  })
 }
 
 /** The record of a dataset, without its rows and upload addresses. */
@@ -232,7 +226,7 @@ async function downloadFile(
   { output: given, overwrite }: FlagsOf<typeof declareDownload>,
   name: string,
 ): Promise<void> {
-  const [{ PlatformError, Storage }, { shown }] = await Promise.all([
+  const [{ PlatformError }, { shown }] = await Promise.all([
     import('@osmosis/platform'),
     import('./command-output.ts'),
   ])
@@ -253,12 +247,7 @@ async function downloadFile(
   if (!overwrite && (await stat(resolvePath(file)).catch(() => undefined)) !== undefined) {
     throw new PlatformError('CONFLICT', `${file} already exists: pass --overwrite, or --output.`)
   }
-  const storage = new Storage({ signal: session.signal })
-  try {
-    await storage.download(url, displayPath(file))
-  } finally {
-    await storage.close()
-  }
+  await session.withStorage((storage) => storage.download(url, displayPath(file)))
   session.output.operation({
     status: 'success',
     operation: 'dataset.download',

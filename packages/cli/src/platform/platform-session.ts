@@ -19,6 +19,7 @@ import {
   type Page,
   type PlatformSettings,
   type Scope,
+  Storage,
 } from '@osmosis/platform'
 
 import { abortOnInterrupt } from '../command/process.ts'
@@ -186,6 +187,16 @@ export class PlatformSession {
       ...(limit !== undefined && { limit }),
       ...(offset !== undefined && { offset }),
     })
+  }
+
+  /** Calls `use` with the storage of files, and closes it afterwards. */
+  async withStorage<T>(use: (storage: Storage) => Promise<T>): Promise<T> {
+    const storage = new Storage({ signal: this.signal })
+    try {
+      return await use(storage)
+    } finally {
+      await storage.close()
+    }
   }
 
   /** Prints the log lines that flags select. */

@@ -97,8 +97,10 @@ async function downloadRun(
   { types = ['metrics', 'trajectories'], rows, ...flags }: FlagsOf<typeof declareDownload>,
   nameOrId: string,
 ): Promise<number> {
-  const [{ downloadRunFiles, listRunFiles, PlatformError, Storage }, { findRun }] =
-    await Promise.all([import('@osmosis/platform'), import('./run-record.ts')])
+  const [{ downloadRunFiles, listRunFiles, PlatformError }, { findRun }] = await Promise.all([
+    import('@osmosis/platform'),
+    import('./run-record.ts'),
+  ])
   const { output, signal } = session
   const { client } = await session.scoped()
   const { id, name, status } = await findRun(client, 'eval', nameOrId)
@@ -136,33 +138,25 @@ async function downloadRun(
     end('cancelled', 'Nothing was downloaded.')
     return 0
   }
-  const storage = new Storage({ signal })
-  try {
-    const { downloaded, skipped, failed } = await downloadRunFiles(client, id, {
-      files,
-      folder,
-      overwrite: flags.overwrite ?? false,
-      storage,
-      signal,
-    })
-    const missing = [...rejected, ...failed]
-    for (const { path: file, error } of missing) output.note(`${file}: ${error}`)
-    const there = skipped === 0 ? '' : ` ${skipped} already existed.`
-    const left = missing.length === 0 ? '' : ` ${missing.length} were not downloaded.`
-    end(
-      missing.length === 0 ? 'success' : 'partial',
-      `Downloaded ${downloaded.length} files to ${folder}.${there}${left}`,
-      {
-        files_downloaded: downloaded.length,
-        files_skipped: skipped,
-        files_failed: missing,
-        bytes_downloaded: bytesOf(downloaded),
-      },
-    )
-    return missing.length === 0 ? 0 : 1
-  } finally {
-    await storage.close()
-  }
+  const overwrite = flags.overwrite ?? false
+  const { downloaded, skipped, failed } = await session.withStorage((storage) =>
+    downloadRunFiles(client, id, { files, folder, overwrite, storage, signal }),
+  )
+  const missing = [...rejected, ...failed]
+  for (const { path: file, error } of missing) output.note(`${file}: ${error}`)
+  const there = skipped === 0 ? '' : ` ${skipped} already existed.`
+  const left = missing.length === 0 ? '' : ` ${missing.length} were not downloaded.`
+  end(
+    missing.length === 0 ? 'success' : 'partial',
+    `Downloaded ${downloaded.length} files to ${folder}.${there}${left}`,
+    {
+      files_downloaded: downloaded.length,
+      files_skipped: skipped,
+      files_failed: missing,
+      bytes_downloaded: bytesOf(downloaded),
+    },
+  )
+  return missing.length === 0 ? 0 : 1
 }
 
 function bytesOf(files: readonly RunFile[]): number {
