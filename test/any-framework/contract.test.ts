@@ -1,9 +1,9 @@
-import { runAdapterContract } from '@osmosis/testing'
+import { runAdapterContract, type AdapterUnderTest, type ContractRun } from '@osmosis/testing'
 import { beforeEach, describe, it, vi } from 'vitest'
+import { requireRolloutContext } from '@osmosis/core'
 
 import { langGraph, langGraphStream } from './agents/langgraph-agent.ts'
 import { openai, openaiStream } from './agents/openai-agent.ts'
-import { overFetch } from './over-fetch.ts'
 
 // LangChain advises to upgrade when it reads a call that was cut off.
 beforeEach(() => {
@@ -30,3 +30,24 @@ describe('the other way to ask each framework', { tags: 'slow' }, () => {
     ...many,
   })
 })
+
+/** What an adapter promises holds for whatever is given the fetch of a sample. */
+function overFetch(
+  run: (run: ContractRun) => Promise<string>,
+  exempt: AdapterUnderTest['exempt'] = {},
+): AdapterUnderTest {
+  return {
+    run,
+    construct: (name) => requireRolloutContext('The agent').registerPolicySample(name),
+    callPlaceholder: async () => run({ name: 'solver', prompt: 'go' }),
+    exempt: {
+      'serves-users': 'the client of the test is for rollouts alone',
+      'logs-tool-errors': 'a framework without an adapter tells only the program what a tool threw',
+      'grades-turn-limits': 'the loop of the test has none',
+      'grades-wrong-output': 'the loop of the test has no structured output',
+      ...exempt,
+    },
+    // the slow tests run more.
+    concurrentRollouts: 5,
+  }
+}

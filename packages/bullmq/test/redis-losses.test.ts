@@ -128,6 +128,25 @@ it('runs 100 rollouts while all events and messages are lost', { tags: 'slow' },
   expect(policy.requests).toHaveLength(100)
 })
 
+it('closes servers and workers although Redis was killed', async () => {
+  const redis = await startRedis()
+  await using policy = await startPolicyServer(() => new Promise(() => {}))
+  const queue = await RolloutQueue.open({ url: redis.url })
+  deliverInto(queue)
+  const worker = await startRolloutWorker({
+    url: redis.url,
+    backend: new LocalBackend({ workflow: Asks }),
+    concurrency: 4,
+    code: 'c1',
+    lockDurationMs,
+  })
+  await queue.accept(entry({ request: { ...request, chatCompletionsUrl: policy.url } }))
+  await policy.waitForRequest(0)
+  await redis.kill()
+  const closing = Promise.all([queue.close(), worker.close(AbortSignal.abort())])
+  await expect(closing).resolves.toBeDefined()
+})
+
 /** How long a worker may be silent. */
 const lockDurationMs = 2_000
 
@@ -162,7 +181,8 @@ async function startWorker(
     stalledIntervalMs: 500,
     ...options,
   })
-  onTestFinished(async () => worker.close())
+  // Its rollouts are not waited for: a worker that lost its Redis would wait for long.
+  onTestFinished(async () => worker.close(AbortSignal.abort()))
 }
 
 /** Delivers each outcome once, as servers do. */

@@ -293,21 +293,6 @@ describe('a model call', () => {
   })
 })
 
-describe('a model call whose answer never ends', () => {
-  it('does not outlast its rollout', async () => {
-    const started = Promise.withResolvers<void>()
-    answer = async () =>
-      new Response(new ReadableStream({ pull: () => (started.resolve(), new Promise(() => {})) }))
-    const running = trainer.run({ messages: [] })
-    const init = await server.init(0)
-    const open = chat(init)
-    await started.promise
-    await completed(init)
-    await running
-    expect((await open).status).toBe(410)
-  })
-})
-
 describe('a result', () => {
   it('is committed before it is acknowledged and before run resolves', async () => {
     const events: string[] = []
