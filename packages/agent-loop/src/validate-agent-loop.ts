@@ -1,6 +1,6 @@
+import { isJsonObject } from '@osmosis/core/http'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { codeLine, UserCode } from '@osmosis/server/execution'
-import { isJsonObject } from '@osmosis/server/protocols'
 import type { FunctionTool } from '@osmosis/protocol/wire'
 
 import type { RolloutAgentLoop, RolloutRequest } from './rollout-agent-loop.ts'

@@ -91,7 +91,7 @@ function assistantMessage({ content, tool_calls, ...fields }: ChatMessage): Mode
   if (thinking) parts.push({ type: 'reasoning', text: thinking })
   if (textOf(content) !== '') parts.push({ type: 'text', text: textOf(content) })
   for (const call of tool_calls ?? []) {
-    const input = parsed(call.function.arguments)
+    const input = toolInput(call.function.arguments)
     const sent = {
       id: call.id,
       type: 'function',
@@ -131,7 +131,8 @@ function toolMessage(
   }
 }
 
-function parsed(json: string): unknown {
+/** As the SDK has it in its history: an empty object for what is not JSON. */
+export function toolInput(json: string): unknown {
   try {
     return JSON.parse(json)
   } catch {

@@ -5,6 +5,7 @@ import { type RolloutSample, type SampleSource, toRolloutSample } from '@osmosis
 import type { ModelMessage } from 'ai'
 
 import type { AnswerPart, CallPrompt } from './language-model-types.ts'
+import { toolInput } from './chat-messages.ts'
 
 type AssistantParts = Exclude<Extract<ModelMessage, { role: 'assistant' }>['content'], string>
 
@@ -52,16 +53,7 @@ function assistantParts(part: AnswerPart): AssistantParts {
   if (part.type === 'reasoning') return [{ type: 'reasoning', text: part.text }]
   if (part.type !== 'tool-call') return []
   const { type, toolCallId, toolName, input } = part
-  return [{ type, toolCallId, toolName, input: parsed(input) }]
-}
-
-/** As the SDK has it in its history: an empty object for what is not JSON. */
-function parsed(input: string): unknown {
-  try {
-    return JSON.parse(input)
-  } catch {
-    return {}
-  }
+  return [{ type, toolCallId, toolName, input: toolInput(input) }]
 }
 
 /**

@@ -1,3 +1,4 @@
+import { isJsonObject } from '@osmosis/core/http'
 import {
   type MetadataExtractor,
   OpenAICompatibleChatLanguageModel,
@@ -107,5 +108,5 @@ function asWritten(json: string): string {
     return json
   }
   if (typeof value === 'string') return value
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? json : '{}'
+  return isJsonObject(value) ? json : '{}'
 }

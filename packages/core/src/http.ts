@@ -5,7 +5,7 @@ export { assertApiKey, bearer, carriesKey, secretForms } from './http/bearer.ts'
 export { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
 export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/error-text.ts'
 export type { HttpRequest } from './http/exchange.ts'
-export { parseJson } from './http/json.ts'
+export { isJsonObject, parseJson } from './http/json.ts'
 export { ReleasingMap } from './http/releasing-map.ts'
 export {
   isTransientStatus,

@@ -6,7 +6,12 @@ import type {
   Usage,
 } from '@earendil-works/pi-ai'
 import { errorMessage } from '@osmosis/core'
-import type { ChatCompletion, ChatCompletionChunk, ChatUsage } from '@osmosis/core/policy'
+import {
+  type ChatCompletion,
+  type ChatCompletionChunk,
+  type ChatUsage,
+  argumentsObject,
+} from '@osmosis/core/policy'
 
 type DeltaOfCall = NonNullable<
   NonNullable<ChatCompletionChunk['choices'][number]['delta']>['tool_calls']
@@ -143,15 +148,10 @@ export class AnswerMessage {
 
 /** What Pi makes of arguments that are not a JSON object: empty, and with the reason that the policy is told. */
 function argumentsOf(json: string): Pick<ToolCall, 'arguments' | 'argumentsError'> {
-  try {
-    const value: unknown = JSON.parse(json === '' ? '{}' : json)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-      return { arguments: value as ToolCall['arguments'] }
-    }
-  } catch {
-    // Said below.
-  }
-  return { arguments: {}, argumentsError: `The arguments are not a JSON object: ${json}` }
+  const object = argumentsObject(json === '' ? '{}' : json)
+  return object === undefined
+    ? { arguments: {}, argumentsError: `The arguments are not a JSON object: ${json}` }
+    : { arguments: object as ToolCall['arguments'] }
 }
 
 /** Pi counts cached tokens apart from the others. */

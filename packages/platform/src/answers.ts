@@ -1,10 +1,6 @@
+import { isJsonObject } from '@osmosis/core/http'
 /** The body of every answer of the platform. */
 export type JsonObject = Readonly<Record<string, unknown>>
-
-/** Whether a JSON value is an object. */
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /** A string of an answer; undefined for an empty one and for other types. */
 export function textOf(value: unknown): string | undefined {

@@ -1,9 +1,9 @@
-import { parseJson } from '@osmosis/core/http'
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 import { errorMessage } from '@osmosis/core'
 import { Agent, request, type Dispatcher } from 'undici'
 
 import { toAnswerError, PlatformError } from './platform-error.ts'
-import { isJsonObject, type JsonObject } from './answers.ts'
+import type { JsonObject } from './answers.ts'
 
 /** The workspace of a request: by its repository, or by its name. */
 export type Scope = { readonly git: string } | { readonly workspace: string }

@@ -19,14 +19,7 @@ export {
   type Scope,
 } from './client.ts'
 export { uploadDataset, type UploadOptions } from './files/upload-dataset.ts'
-export {
-  isJsonObject,
-  objectsOf,
-  textOf,
-  type JsonObject,
-  type Page,
-  readPages,
-} from './answers.ts'
+export { objectsOf, textOf, type JsonObject, type Page, readPages } from './answers.ts'
 export { type ErrorDetails, PlatformError, type PlatformErrorCode } from './platform-error.ts'
 export {
   downloadRunFiles,

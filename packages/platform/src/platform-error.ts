@@ -1,7 +1,7 @@
 import { OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
-import { parseJson } from '@osmosis/core/http'
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 
-import { isJsonObject, textOf } from './answers.ts'
+import { textOf } from './answers.ts'
 
 /**
  * Code of an error of a platform command, as all command lines of Osmosis print it in `error.code`.

@@ -1,3 +1,4 @@
+import { isJsonObject } from '@osmosis/core/http'
 import type { ChatCompletionRequest } from '@osmosis/core/policy'
 import type { PolicyAnswerEnd, SegmentStep } from './answer-segments.ts'
 
@@ -73,10 +74,7 @@ function quoted(value: unknown): string {
 }
 
 export function objectAt(value: unknown, place: string): WireObject {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return value as WireObject
-  }
-  return refuse(place, 'an object', value)
+  return isJsonObject(value) ? value : refuse(place, 'an object', value)
 }
 
 export function textAt(value: unknown, place: string): string {

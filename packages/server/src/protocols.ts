@@ -8,7 +8,6 @@ export {
   HttpRefusal,
   jsonAnswer,
   jsonTextAnswer,
-  isJsonObject,
   traceHeadersOf,
   type ServerRoute,
 } from './http/server-route.ts'

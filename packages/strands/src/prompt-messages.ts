@@ -1,3 +1,4 @@
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import {
@@ -112,16 +113,9 @@ function assistantBlocks(message: ChatMessage, where: string): ContentBlock[] {
 }
 
 /** The arguments of a call in the data set; anything but a JSON object becomes an empty one. */
-function argumentsOf(text: unknown): object {
-  let value = text
-  if (typeof text === 'string') {
-    try {
-      value = JSON.parse(text)
-    } catch {
-      return {}
-    }
-  }
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {}
+function argumentsOf(value: unknown): object {
+  const parsed = typeof value === 'string' ? parseJson(value) : value
+  return isJsonObject(parsed) ? parsed : {}
 }
 
 function toolResult({ tool_call_id, content }: ChatMessage, where: string): ToolResultBlock {

@@ -1,3 +1,4 @@
+import { isJsonObject } from '@osmosis/core/http'
 import type { Message, ToolUseBlock } from '@strands-agents/sdk'
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
@@ -76,7 +77,7 @@ function problemOf(text: string): string | undefined {
   const shown = text.length > 300 ? `${text.slice(0, 300)}…` : text
   try {
     const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return undefined
+    if (isJsonObject(value)) return undefined
     return `tool arguments must be a JSON object: ${shown}`
   } catch (error) {
     return `tool arguments are not valid JSON (${(error as Error).message}): ${shown}`

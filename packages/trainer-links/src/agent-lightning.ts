@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { oneReward, type RewardRule, type ExecutionOutcome } from '@osmosis/server/execution'
-import { wait } from '@osmosis/core/http'
+import { isJsonObject, wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
 import { RowGroups, rowOf, type RowGroupOptions, type TrainerRow } from '@osmosis/server/protocols'
 
@@ -83,7 +83,7 @@ class AgentLightningLink implements TrainerLink {
       attempt: this.#attempt(0),
       toTask: (held) => this.#toTask(held),
       groupOf: ({ input, isTrain }) =>
-        isTrain && isObject(input) ? this.#groups.nameOf(input) : undefined,
+        isTrain && isJsonObject(input) ? this.#groups.nameOf(input) : undefined,
       lookSeconds,
       logger: this.#logger,
     })
@@ -224,7 +224,7 @@ class AgentLightningLink implements TrainerLink {
 
 /** @throws OsmosisError with code `invalid_dataset` when `rows` returned something else than a row */
 function checkedRow(made: unknown): TrainerRow {
-  if (!isObject(made))
+  if (!isJsonObject(made))
     throw wrongRow(`must return { messages, label, metadata }, got ${kindOf(made)}`)
   if (made instanceof Promise) throw wrongRow('returned a promise: it must not be async')
   const { messages, label = null, metadata = {} } = made
@@ -236,7 +236,7 @@ function checkedRow(made: unknown): TrainerRow {
   if (label !== null && typeof label !== 'string') {
     throw wrongRow(`must return a label that is text or null, got ${kindOf(label)}`)
   }
-  if (!isObject(metadata)) {
+  if (!isJsonObject(metadata)) {
     throw wrongRow(`must return metadata that are an object, got ${kindOf(metadata)}`)
   }
   return { messages: messages as TrainerRow['messages'], label, metadata }
@@ -247,11 +247,7 @@ function wrongRow(why: string): OsmosisError {
 }
 
 function isMessage(value: unknown): boolean {
-  return isObject(value) && typeof value['role'] === 'string'
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isJsonObject(value) && typeof value['role'] === 'string'
 }
 
 function kindOf(value: unknown): string {

@@ -1,6 +1,5 @@
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
-import { parseJson } from '@osmosis/core/http'
-import { isJsonObject } from '@osmosis/server/protocols'
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 
 import { OsmosisValidationError } from '../rollout-errors.ts'
 import { fieldsOf } from './message-fields.ts'

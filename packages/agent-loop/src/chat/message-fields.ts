@@ -1,4 +1,4 @@
-import { isJsonObject } from '@osmosis/server/protocols'
+import { isJsonObject } from '@osmosis/core/http'
 
 /**
  * The text of the last assistant message: empty when it only calls tools, null when there is no

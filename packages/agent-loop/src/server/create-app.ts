@@ -1,5 +1,5 @@
 import { OsmosisError, type EgressOptions, type PromptMessage } from '@osmosis/core'
-import type { EgressPolicy } from '@osmosis/core/http'
+import { type EgressPolicy, isJsonObject } from '@osmosis/core/http'
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import {
   loopInitResponseSchema,
@@ -17,7 +17,6 @@ import {
   Admission,
   createServerShell,
   HttpRefusal,
-  isJsonObject,
   jsonAnswer,
   jsonTextAnswer,
   OwnershipLog,

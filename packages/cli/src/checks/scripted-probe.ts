@@ -1,3 +1,4 @@
+import { isJsonObject } from '@osmosis/core/http'
 import { scriptedPolicy } from '@osmosis/controller'
 
 interface ProbedTool {
@@ -36,7 +37,7 @@ const deepest = 8
  * @param root - where its `$ref`s lead
  */
 export function schemaExample(schema: unknown, root: unknown = schema, depth = 0): unknown {
-  if (!isSchema(schema) || depth > deepest) return null
+  if (!isJsonObject(schema) || depth > deepest) return null
   const next = (inner: unknown): unknown => schemaExample(inner, root, depth + 1)
   if ('const' in schema) return schema['const']
   if ('default' in schema) return schema['default']
@@ -70,7 +71,7 @@ function exampleOfType(schema: Schema, next: (inner: unknown) => unknown): unkno
     case 'null':
       return null
     default: {
-      const properties = isSchema(schema['properties']) ? schema['properties'] : {}
+      const properties = isJsonObject(schema['properties']) ? schema['properties'] : {}
       const entries = Object.entries(properties).map(([key, inner]) => [key, next(inner)])
       return Object.fromEntries(entries) as object
     }
@@ -102,11 +103,7 @@ function referenced(reference: string, root: unknown): unknown {
   const keys = reference.split('/').slice(1)
   return keys.reduce<unknown>(
     (value, key) =>
-      isSchema(value) ? value[key.replaceAll('~1', '/').replaceAll('~0', '~')] : undefined,
+      isJsonObject(value) ? value[key.replaceAll('~1', '/').replaceAll('~0', '~')] : undefined,
     root,
   )
-}
-
-function isSchema(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

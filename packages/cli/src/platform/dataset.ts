@@ -1,3 +1,4 @@
+import { isJsonObject } from '@osmosis/core/http'
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
 
@@ -184,10 +185,7 @@ async function previewDataset(
   { rows: requested }: FlagsOf<typeof declarePreview>,
   name: string,
 ): Promise<void> {
-  const [{ isJsonObject }, { describe, shown }] = await Promise.all([
-    import('@osmosis/platform'),
-    import('./command-output.ts'),
-  ])
+  const { describe, shown } = await import('./command-output.ts')
   const { client } = await session.scoped()
   const dataset = await client.request(['datasets', name])
   const rows = allRows(dataset['data_preview'])?.slice(0, requested) ?? null

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises'
 
 import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
-import { carriesKey } from '@osmosis/core/http'
+import { carriesKey, isJsonObject } from '@osmosis/core/http'
 import { Hono } from 'hono'
 
 import { readJson } from '../http/request-body.ts'
@@ -65,9 +65,7 @@ async function readObject(request: Request): Promise<Record<string, unknown>> {
         ? policyErrorBody(400, 'invalid_body', notAnObject)
         : policyErrorBody(status, code, `The request body is ${fault}.`),
   })
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return value as Record<string, unknown>
-  }
+  if (isJsonObject(value)) return value
   throw refuseCall(400, 'invalid_body', notAnObject)
 }
 

@@ -1,15 +1,12 @@
+import { isJsonObject, parseJson } from '../http/json.ts'
+
 /** How the name ends under which an agent gets a call that its framework would run although it is malformed. */
 const ending = '_with_malformed_arguments'
 
 /** The arguments of a tool call; undefined when they are not a JSON object. */
 export function argumentsObject(written: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(written)
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-    return isObject ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
+  const value = parseJson(written)
+  return isJsonObject(value) ? value : undefined
 }
 
 /**

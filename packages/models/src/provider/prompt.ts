@@ -1,5 +1,5 @@
 import type { LanguageModelV4Message, LanguageModelV4Prompt } from '@ai-sdk/provider'
-import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
+import { type ChatContentPart, type ChatMessage, argumentsObject } from '@osmosis/core/policy'
 
 import type { AnswerMemory, AssistantPart } from './answer-memory.ts'
 
@@ -106,12 +106,7 @@ function toolPart(message: ChatMessage, toolNames: ReadonlyMap<string, string>):
 
 /** Providers take an object; whatever else a model wrote cannot be said to them. */
 export function toolInput(text: string): unknown {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : {}
-  } catch {
-    return {}
-  }
+  return argumentsObject(text) ?? {}
 }
 
 function textOf({ content }: ChatMessage): string {

@@ -1,10 +1,11 @@
+import { isJsonObject } from '@osmosis/core/http'
 import { mkdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import path from 'node:path'
 
 import { writeFileAtomically } from '@osmosis/protocol/files'
 
-import { isJsonObject, type JsonObject } from '../answers.ts'
+import type { JsonObject } from '../answers.ts'
 import { PlatformError } from '../platform-error.ts'
 import { defaultPlatformUrl } from '../settings.ts'
 import { findLogin, unreadable, type StoredLogin } from './stored-login.ts'

@@ -1,5 +1,6 @@
+import { isJsonObject } from '@osmosis/core/http'
 import type { PlatformClient } from '../client.ts'
-import { isJsonObject, textOf, type JsonObject } from '../answers.ts'
+import { textOf, type JsonObject } from '../answers.ts'
 import { PlatformError, unexpectedAnswer, isScopeError } from '../platform-error.ts'
 import { defaultPlatformUrl } from '../settings.ts'
 

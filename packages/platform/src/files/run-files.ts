@@ -2,9 +2,9 @@ import { mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
-import { wait } from '@osmosis/core/http'
+import { isJsonObject, wait } from '@osmosis/core/http'
 
-import { isJsonObject, objectsOf, textOf, type JsonObject } from '../answers.ts'
+import { objectsOf, textOf, type JsonObject } from '../answers.ts'
 import type { PlatformClient } from '../client.ts'
 import { PlatformError, unexpectedAnswer } from '../platform-error.ts'
 import type { Pause, Storage } from './storage.ts'

@@ -1,7 +1,8 @@
+import { isJsonObject } from '@osmosis/core/http'
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
 
-import { isJsonObject, objectsOf, textOf, type JsonObject } from '../answers.ts'
+import { objectsOf, textOf, type JsonObject } from '../answers.ts'
 import type { PlatformClient } from '../client.ts'
 import { PlatformError, unexpectedAnswer } from '../platform-error.ts'
 import { retryTransient, type FilePiece, type Pause, type Storage } from './storage.ts'

@@ -18,7 +18,13 @@ import {
   type PromptMessage,
   type WorkFolderOptions,
 } from '@osmosis/core'
-import { beginningOf, longErrorTextBytes, type LongTimer, startTimer } from '@osmosis/core/http'
+import {
+  beginningOf,
+  isJsonObject,
+  longErrorTextBytes,
+  type LongTimer,
+  startTimer,
+} from '@osmosis/core/http'
 import { RolloutBudget } from '@osmosis/core/policy'
 import { setTrace } from '@osmosis/core/tracing'
 import { cloneConfig, recordOf, type SampleRegistry } from '@osmosis/core/workflow'
@@ -77,8 +83,7 @@ function isOutput(value: unknown): value is AgentWorkflowOutput {
   if (typeof value !== 'object' || value === null) return false
   if (Object.getPrototypeOf(value) !== Object.prototype) return false
   const { messages, metrics = {}, ...others } = value as Partial<AgentWorkflowOutput>
-  const hasMetrics = typeof metrics === 'object' && metrics !== null && !Array.isArray(metrics)
-  return Array.isArray(messages) && hasMetrics && Object.keys(others).length === 0
+  return Array.isArray(messages) && isJsonObject(metrics) && Object.keys(others).length === 0
 }
 
 const artifacts = Symbol('artifacts')

@@ -51,11 +51,6 @@ export interface ServerRoute<Body = unknown> {
   handle(c: Context, body: Body, text: string): RouteAnswer | Promise<RouteAnswer>
 }
 
-/** Whether a value is a JSON object: neither null nor an array. */
-export function isJsonObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 /** The trace that a request belongs to: the current span of an instrumented server, else the headers of the request. */
 export function traceHeadersOf(c: Context): TraceHeaders {
   const names = ['traceparent', 'tracestate'] as const

@@ -87,12 +87,12 @@ export interface ServerProtocol {
   readonly acceptsBareKey?: boolean
 }
 
-/** What {@link serve} listens for: a rollout server, or an app with the same lifecycle. */
+/** What `serve` listens for: a rollout server, or an app with the same lifecycle. */
 export interface ServableApp {
   /**
    * Answers one request.
    *
-   * @param host - what the host passes beside it; {@link serve} passes Node's own `incoming` and `outgoing`
+   * @param host - what the host passes beside it; `serve` passes Node's own `incoming` and `outgoing`
    */
   readonly fetch: (request: Request, host?: object) => Promise<Response>
   /** Whether callers have to present a key. */

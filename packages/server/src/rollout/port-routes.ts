@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { isPathSegment } from '@osmosis/core'
-import type { EgressPolicy, TraceHeaders } from '@osmosis/core/http'
+import { type EgressPolicy, type TraceHeaders, isJsonObject } from '@osmosis/core/http'
 import type { BackendLoad, RolloutSelector, RolloutState } from '@osmosis/protocol'
 import {
   cancelRequestSchema,
@@ -31,7 +31,6 @@ import {
   HttpRefusal,
   jsonAnswer,
   jsonTextAnswer,
-  isJsonObject,
   traceHeadersOf,
   type ServerRoute,
 } from '../http/server-route.ts'

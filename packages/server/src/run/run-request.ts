@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { isOsmosisError, OsmosisError, type PromptMessage } from '@osmosis/core'
-import type { TraceHeaders } from '@osmosis/core/http'
+import { type TraceHeaders, isJsonObject } from '@osmosis/core/http'
 import type { RolloutRequest } from '@osmosis/protocol'
 import {
   parseExactJson,
@@ -11,7 +11,7 @@ import {
   toPlainJson,
 } from '@osmosis/protocol/wire'
 
-import { HttpRefusal, isJsonObject } from '../http/server-route.ts'
+import { HttpRefusal } from '../http/server-route.ts'
 import type { RowGroupOptions } from './row-groups.ts'
 import type { RunAnswerRules } from './run-answer.ts'
 

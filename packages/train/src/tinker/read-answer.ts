@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 
-import { parseJson } from '@osmosis/core/http'
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 import { OsmosisError } from '@osmosis/core'
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 
@@ -182,12 +182,12 @@ const maxDepth = 32
 function parameterSchema(root: Schema, name: string, schema: Schema = root, depth = 0): Schema {
   if (typeof schema !== 'object' || schema === null || depth > maxDepth) return undefined
   const { properties, additionalProperties: other } = schema as Record<string, unknown>
-  if (isObject(properties) && Object.hasOwn(properties, name)) return properties[name]
+  if (isJsonObject(properties) && Object.hasOwn(properties, name)) return properties[name]
   for (const part of partsOf(schema, root)) {
     const found = parameterSchema(root, name, part, depth + 1)
     if (found !== undefined) return found
   }
-  return isObject(other) ? other : undefined
+  return isJsonObject(other) ? other : undefined
 }
 
 /**
@@ -198,7 +198,7 @@ function parameterSchema(root: Schema, name: string, schema: Schema = root, dept
  * @param root - what references refer to
  */
 function isTextBySchema(written: string, value: unknown, schema: Schema, root: Schema): boolean {
-  if (!isObject(schema) || !kinds.some((kind) => Object.hasOwn(schema, kind))) return false
+  if (!isJsonObject(schema) || !kinds.some((kind) => Object.hasOwn(schema, kind))) return false
   for (const exactly of [true, false]) {
     if (typeof value !== 'string' && accepts(schema, value, { root, exactly })) return false
     if (accepts(schema, written, { root, exactly })) return true
@@ -215,7 +215,7 @@ interface Acceptance {
 }
 
 function accepts(schema: Schema, value: unknown, how: Acceptance, depth = 0): boolean {
-  if (!isObject(schema) || depth > maxDepth) return true
+  if (!isJsonObject(schema) || depth > maxDepth) return true
   const accept = (part: Schema): boolean => accepts(part, value, how, depth + 1)
   const { type, enum: listed, anyOf, oneOf, allOf, nullable } = schema
   if (value === null && nullable === true) return true
@@ -265,8 +265,4 @@ function unescaped(step: string): string {
   } catch {
     return key
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

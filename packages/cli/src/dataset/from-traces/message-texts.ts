@@ -1,4 +1,4 @@
-import { parseJson } from '@osmosis/core/http'
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 
 import type { SpokenTurn } from './traces.ts'
 
@@ -7,9 +7,7 @@ export type Fields = Readonly<Record<string, unknown>>
 
 /** The fields of an object; none for anything else. */
 export function fieldsOf(value: unknown): Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Fields)
-    : {}
+  return isJsonObject(value) ? value : {}
 }
 
 /** The objects of a list; none for anything else. */

@@ -1,3 +1,4 @@
+import { isJsonObject } from '@osmosis/core/http'
 import { invalid } from '../../command/exit-codes.ts'
 import { readFile } from 'node:fs/promises'
 
@@ -68,11 +69,7 @@ function fieldsOf(line: string): Fields | string {
   } catch (error) {
     return `invalid JSON - ${errorMessage(error)}`
   }
-  return isFields(value) ? value : 'must be an object'
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isJsonObject(value) ? value : 'must be an object'
 }
 
 /** Where the human verdicts are, and which scores pass. */
@@ -85,7 +82,7 @@ interface HumanVerdicts {
 function toRow(fields: Fields, number: number, verdicts: HumanVerdicts): AnswerRow | string {
   const answer = answerIn(fields)
   if (answer === undefined) return 'needs messages (a list), answer or solution_str (a text)'
-  const metadata = isFields(fields['metadata']) ? fields['metadata'] : null
+  const metadata = isJsonObject(fields['metadata']) ? fields['metadata'] : null
   return {
     label: textIn(fields, 'id', 'conversation_id') ?? `line ${number}`,
     answer,

@@ -1,10 +1,5 @@
-import {
-  isJsonObject,
-  PlatformError,
-  textOf,
-  type JsonObject,
-  type PlatformClient,
-} from '@osmosis/platform'
+import { isJsonObject } from '@osmosis/core/http'
+import { PlatformError, textOf, type JsonObject, type PlatformClient } from '@osmosis/platform'
 
 import { runKinds, type FoundHostedRun, type RunKind } from './run-kinds.ts'
 

@@ -1,8 +1,8 @@
+import { isJsonObject } from '@osmosis/core/http'
 import path from 'node:path'
 
 import {
   findGitWorkspace,
-  isJsonObject,
   objectsOf,
   PlatformError,
   textOf,

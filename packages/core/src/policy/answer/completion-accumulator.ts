@@ -1,3 +1,4 @@
+import { isJsonObject } from '../../http/json.ts'
 import { OsmosisError } from '../../errors.ts'
 import { assertEndedWell } from './answer-failures.ts'
 import { CallAliases } from '../call-aliases.ts'
@@ -350,6 +351,6 @@ function asList<T>(value: T[]): T[] {
 
 /** Returns an object of an answer. Throws a TypeError for anything else. */
 function asObject<T extends object>(value: T): T {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  if (isJsonObject(value)) return value
   throw new TypeError('expected an object')
 }

@@ -1,3 +1,5 @@
+import { isJsonObject } from '../../http/json.ts'
+
 /** Texts that servers send in pieces. */
 const textFields = new Set(['content', 'data', 'reasoning', 'summary', 'text', 'thinking'])
 
@@ -19,7 +21,7 @@ function joined(known: unknown, more: unknown, key: string): unknown {
     return textFields.has(key) ? known + more : more
   }
   if (Array.isArray(known) && Array.isArray(more)) return joinedLists(known, more)
-  if (isRecord(known) && isRecord(more)) {
+  if (isJsonObject(known) && isJsonObject(more)) {
     const both = { ...known }
     addFields(both, more)
     return both
@@ -30,15 +32,11 @@ function joined(known: unknown, more: unknown, key: string): unknown {
 function joinedLists(known: readonly unknown[], more: readonly unknown[]): unknown[] {
   const list = [...known]
   for (const item of more) {
-    const at = isRecord(item)
-      ? list.findIndex((other) => isRecord(other) && other['index'] === item['index'])
+    const at = isJsonObject(item)
+      ? list.findIndex((other) => isJsonObject(other) && other['index'] === item['index'])
       : -1
-    if (at === -1 || !isRecord(item) || item['index'] === undefined) list.push(item)
+    if (at === -1 || !isJsonObject(item) || item['index'] === undefined) list.push(item)
     else list[at] = joined(list[at], item, '')
   }
   return list
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -130,7 +130,7 @@ function plainMath(text: string): string {
     .replaceAll(vulgarFractions, (sign) => ` ${sign.normalize('NFKC').replace('\u2044', '/')}`)
     .replaceAll('\u2044', '/')
     .replaceAll(/[\u2010-\u2012]/g, '-')
-    .replaceAll(/[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+/g, (raised) => `^{${lowered(raised)}}`)
+    .replaceAll(/[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+/g, (signs) => `^{${lowered(signs)}}`)
     .replaceAll(/<sup>\s*([^<>]{1,20}?)\s*<\/sup>/gi, '^{$1}')
     .replaceAll(/\\(?:text|f?box)?color(?:box)?\s*\{[^{}]{0,50}\}/g, ' ')
     .replaceAll(
@@ -157,8 +157,8 @@ function plainMath(text: string): string {
     .replaceAll(/ {2,}/g, ' ')
 }
 
-function lowered(raised: string): string {
-  return raised.replaceAll(/./g, (sign) => '0123456789+-'[superscripts.indexOf(sign)] ?? '')
+function lowered(signs: string): string {
+  return signs.replaceAll(/./g, (sign) => '0123456789+-'[superscripts.indexOf(sign)] ?? '')
 }
 
 /** Styles nest, as in `\mathbf{\text{6}}`. */
