@@ -11,7 +11,7 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { SecretValues } from '@osmosis/server/protocols'
+import { SecretValues } from '@osmosis/protocol/http'
 import { request } from 'undici'
 
 const mostCleaned = 64 * 1024

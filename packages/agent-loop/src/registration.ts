@@ -10,9 +10,8 @@ import {
   withTimeLimit,
   parseJson,
 } from '@osmosis/core/http'
-import { boundedText } from '@osmosis/protocol/http'
 import type { Logger } from '@osmosis/server'
-import { SecretValues } from '@osmosis/server/protocols'
+import { boundedText, SecretValues, shortestSecret } from '@osmosis/protocol/http'
 import { z } from 'zod'
 
 /** The server to register, and the login token. */
@@ -235,33 +234,24 @@ function hint(status: number): string {
 
 /** Characters: longer than a sentence, shorter than a page. */
 const maxLength = 1000
-/** Shorter parts of a key reveal nothing. */
-const shortestPiece = 6
 
 /** Makes texts of the platform safe to show: they may repeat the token and the key that it received. */
 class Redactor {
-  readonly #secrets: readonly string[]
   readonly #values = new SecretValues()
 
   constructor(...secrets: readonly (string | undefined)[]) {
-    this.#secrets = secrets.filter((secret) => secret !== undefined)
     this.#values.add(...secrets)
   }
 
   /** `text` on one line, without the secrets in it. */
   quote(text: string): string {
     const whole = this.#values.redact(text)
-    const line = this.#withoutCutSecret(whole).replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ')
-    return line.trim().slice(0, maxLength)
-  }
-
-  /** A long answer is cut, possibly inside a secret. */
-  #withoutCutSecret(text: string): string {
-    for (const secret of this.#secrets) {
-      for (let length = secret.length - 1; length >= shortestPiece; length -= 1) {
-        if (text.endsWith(secret.slice(0, length))) return `${text.slice(0, -length)}[redacted]`
-      }
-    }
-    return text
+    // A long answer is cut, possibly inside a secret.
+    const end = this.#values.settledLength(whole)
+    const clean = whole.length - end < shortestSecret ? whole : `${whole.slice(0, end)}[redacted]`
+    return clean
+      .replaceAll(/[\p{Cc}\p{Cf}\s]+/gu, ' ')
+      .trim()
+      .slice(0, maxLength)
   }
 }

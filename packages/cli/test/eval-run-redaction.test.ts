@@ -62,7 +62,7 @@ describe('a secret that cannot be hidden', () => {
     const { stderr } = await osmosis(asked, secrets('1', 'token', 'user'), short)
     for (const name of Object.keys(nowhere)) {
       expect(stderr).toContain(
-        `warning: ${name} is not redacted in what is printed and stored, because its value is shorter than 8 characters.\n`,
+        `warning: ${name} is not redacted in what is printed and stored, because its value is shorter than 6 characters.\n`,
       )
     }
     expect(transcripts(short)).toBe(transcripts(plain))

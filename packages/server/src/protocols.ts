@@ -17,7 +17,6 @@ export { countedBackend } from './rollout/result-delivery.ts'
 export type { CountedCall } from './metrics/rollout-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
 export { OwnershipLog } from './work/ownership-log.ts'
-export { SecretValues } from './logging/secret-values.ts'
 export {
   portRoutes,
   type RolloutBody,

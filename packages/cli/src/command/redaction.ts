@@ -1,9 +1,6 @@
 import { Transform } from 'node:stream'
 
-import { secretForms } from '@osmosis/core/http'
-
-/** Shorter values are common words and numbers, which also occur in ordinary text. Characters. */
-const shortest = 8
+import { SecretValues, shortestSecret } from '@osmosis/protocol/http'
 
 /** The secrets of a command, and data that must not change although it may contain a secret. */
 export class HiddenSecrets {
@@ -31,13 +28,13 @@ export class HiddenSecrets {
     const given = Object.entries(secrets).flatMap(([name, value]): [string, string][] =>
       value === undefined || value === '' || this.#values.has(value) ? [] : [[name, value]],
     )
-    const long = given.filter(([, value]) => value.length >= shortest)
+    const long = given.filter(([, value]) => value.length >= shortestSecret)
     const inData = this.#inData(long.map(([, value]) => value))
     for (const [, value] of long) if (!inData.has(value)) this.#values.add(value)
     this.#redaction = new Redaction(this.#values)
     return given.flatMap(([name, value]) => {
-      if (value.length < shortest)
-        return [shownSentence(name, `is shorter than ${shortest} characters`)]
+      if (value.length < shortestSecret)
+        return [shownSentence(name, `is shorter than ${shortestSecret} characters`)]
       return inData.has(value) ? [shownSentence(name, 'occurs in the dataset')] : []
     })
   }
@@ -58,8 +55,6 @@ function shownSentence(name: string, why: string): string {
   return `${name} is not redacted in what is printed and stored, because its value ${why}.`
 }
 
-const replacement = '[redacted]'
-
 /** Keys whose values are identifiers and not text: roles, ids, names, kinds. */
 const structural =
   /^(?:role|type|kind|source|status|object|model|version|path|timestamp|finish_reason|finishReason)$|(?:^|_)(?:id|name|type|version)$|(?:Id|Name|Type|Version)$/
@@ -68,27 +63,19 @@ const toolInputs = new Set(['arguments', 'args', 'input'])
 
 /** Removes secret values from everything that is printed, logged or written. */
 export class Redaction {
-  readonly #secrets: readonly string[]
-  readonly #pattern: RegExp | undefined
+  readonly #secrets = new SecretValues()
+  readonly #isEmpty: boolean
 
-  /** @param values - the secrets; empty ones are ignored */
+  /** @param values - the secrets; those that are too short are ignored */
   constructor(values: Iterable<string>) {
-    const secrets = [
-      ...new Set(
-        [...values].flatMap((value) => secretForms(value, Math.min(shortest, value.length))),
-      ),
-    ]
-    // Longest first: one secret may be the prefix of another.
-    this.#secrets = secrets.toSorted((one, other) => other.length - one.length)
-    const alternatives = this.#secrets.map((secret) =>
-      secret.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&'),
-    )
-    this.#pattern = alternatives.length === 0 ? undefined : new RegExp(alternatives.join('|'), 'g')
+    const all = [...values]
+    this.#secrets.add(...all)
+    this.#isEmpty = all.length === 0
   }
 
   /** `text` without the secrets. */
   text(text: string): string {
-    return this.#pattern === undefined ? text : text.replace(this.#pattern, replacement)
+    return this.#secrets.redact(text)
   }
 
   /**
@@ -96,7 +83,7 @@ export class Redaction {
    * `role` and `id` are unchanged.
    */
   data<T>(value: T): T {
-    return this.#pattern === undefined ? value : (this.#clean(value, true) as T)
+    return this.#isEmpty ? value : (this.#clean(value, true) as T)
   }
 
   /** A stream that removes the secrets from text, also those that arrive in pieces. */
@@ -107,7 +94,7 @@ export class Redaction {
       encoding: 'utf8',
       transform: (chunk: string, _encoding, done) => {
         const text = held + chunk
-        const end = this.#settledLength(text)
+        const end = this.#secrets.settledLength(text)
         held = text.slice(end)
         done(null, this.text(text.slice(0, end)))
       },
@@ -127,22 +114,5 @@ export class Redaction {
       return [key, isForm ? item : this.#clean(item, hasForm && !isInput)]
     })
     return Object.fromEntries(fields) as unknown
-  }
-
-  /** Length of the text before a possible secret whose rest has not arrived. */
-  #settledLength(text: string): number {
-    let end = text.length
-    for (const secret of this.#secrets) {
-      for (let length = Math.min(secret.length - 1, text.length); length > 0; length -= 1) {
-        if (!text.endsWith(secret.slice(0, length))) continue
-        end = Math.min(end, text.length - length)
-        break
-      }
-    }
-    for (const { 0: secret, index } of text.matchAll(this.#pattern ?? /$^/g)) {
-      // Do not split a complete secret for another one that may follow.
-      if (index < end && index + secret.length > end) end = index
-    }
-    return end
   }
 }

@@ -40,10 +40,7 @@ export class CommandOutput {
 
   /** Removes these from everything that is printed from now on. */
   hide(...secrets: readonly (string | undefined)[]): void {
-    for (const secret of secrets) {
-      // Shorter ones are words, and removing them would garble the output.
-      if (secret !== undefined && secret.length >= 4) this.#secrets.add(secret)
-    }
+    for (const secret of secrets) if (secret !== undefined) this.#secrets.add(secret)
     this.#redaction = new Redaction(this.#secrets)
   }
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 
 import { errorMessage } from '@osmosis/core'
 import type { RolloutState } from '@osmosis/protocol'
-import { RolloutMemory } from '@osmosis/protocol/http'
+import { RolloutMemory, type SecretValues } from '@osmosis/protocol/http'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Callback, OutboxAcceptance } from '../journal/outbox-lines.ts'
@@ -10,7 +10,6 @@ import type { Leftovers, Outbox } from '../delivery/outbox.ts'
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import { HttpRefusal } from './server-route.ts'
 import type { Logger } from '../logging/logger.ts'
-import type { SecretValues } from '../logging/secret-values.ts'
 import type { RunningWork } from '../work/running-work.ts'
 
 /** Seconds after which a refused caller may retry. */

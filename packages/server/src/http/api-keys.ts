@@ -1,7 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 import { assertApiKey, carriesKey } from '@osmosis/core/http'
 
-import type { SecretValues } from '../logging/secret-values.ts'
+import type { SecretValues } from '@osmosis/protocol/http'
 
 /**
  * The keys of which callers must present one. Several are valid at once, so that a key can be rotated

@@ -10,7 +10,7 @@ import { CallbackDelivery, type CallbackRetryOptions } from '../delivery/callbac
 import { Outbox, type Leftovers } from '../delivery/outbox.ts'
 import { createStderrLogger, silentLogger, type Logger } from '../logging/logger.ts'
 import { redactingLogger } from '../logging/redacting-logger.ts'
-import { SecretValues } from '../logging/secret-values.ts'
+import { SecretValues } from '@osmosis/protocol/http'
 import { ServerMetrics } from '../metrics/server-metrics.ts'
 import { RunningWork } from '../work/running-work.ts'
 import { ServerLife, type LifeHooks } from '../work/server-life.ts'

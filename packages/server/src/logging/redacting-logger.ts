@@ -1,7 +1,7 @@
 import { errorTextBytes } from '@osmosis/core/http'
 
 import type { LogFields, Logger } from './logger.ts'
-import type { SecretValues } from './secret-values.ts'
+import type { SecretValues } from '@osmosis/protocol/http'
 
 /** Maximum depth of nested errors and fields. */
 const maxDepth = 6

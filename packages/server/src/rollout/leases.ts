@@ -15,7 +15,7 @@ import type {
 
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
 import type { Logger } from '../logging/logger.ts'
-import type { SecretValues } from '../logging/secret-values.ts'
+import type { SecretValues } from '@osmosis/protocol/http'
 import { RunningWork } from '../work/running-work.ts'
 import { LeaseRegistry, type LeaseOptions } from '../leases/lease-registry.ts'
 import type { LeasedRollout, LeaseIdentity, LeaseOutcome } from '../leases/leased-rollout.ts'

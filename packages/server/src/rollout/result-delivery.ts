@@ -10,7 +10,7 @@ import type {
 import type { RolloutStatus } from '@osmosis/protocol/wire'
 
 import type { Logger } from '../logging/logger.ts'
-import type { SecretValues } from '../logging/secret-values.ts'
+import type { SecretValues } from '@osmosis/protocol/http'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'
 import { replaceMethods } from '../execution/replaced-methods.ts'
 import type { OwnershipLog } from '../work/ownership-log.ts'

@@ -12,7 +12,7 @@ import { completionBody, graderBody, type BodyParts, type EncodedBody } from './
 import type { CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'
 import type { Callback } from '../journal/outbox-lines.ts'
 import type { Logger } from '../logging/logger.ts'
-import type { SecretValues } from '../logging/secret-values.ts'
+import type { SecretValues } from '@osmosis/protocol/http'
 import {
   OutcomeLog,
   toBackendFailure,

@@ -18,7 +18,7 @@ import {
 } from '@osmosis/protocol/trajectory'
 
 import type { Logger } from '../logging/logger.ts'
-import type { SecretValues } from '../logging/secret-values.ts'
+import type { SecretValues } from '@osmosis/protocol/http'
 
 /** What trajectory documents need. */
 export interface TrajectoryServices {

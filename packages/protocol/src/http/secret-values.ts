@@ -3,10 +3,13 @@ import { LRUCache } from 'lru-cache'
 
 const redacted = '[redacted]'
 
+/** Shorter secrets are ordinary words, and redacting them would garble the text. Characters. */
+export const shortestSecret = 6
+
 /**
- * The keys that this server received, and their removal from text. It searches by value: a key also
- * appears where no field name marks it, such as in the message of a foreign error. Keys shorter than
- * six characters are ordinary words, and redacting them would garble the text.
+ * The secrets that a process received, and their removal from text. It searches by value: a secret also
+ * appears where no field name marks it, such as in the message of a foreign error. Secrets shorter than
+ * {@link shortestSecret} are not removed.
  */
 export class SecretValues {
   readonly #uses = new Map<string, number>()
@@ -24,7 +27,7 @@ export class SecretValues {
   /** Hides `secrets` from now on; null and empty ones are ignored. Returns a function that ends their use. */
   add(...secrets: readonly (string | null | undefined)[]): () => void {
     const used = secrets.filter(
-      (secret): secret is string => typeof secret === 'string' && secret.length >= shortestValue,
+      (secret): secret is string => typeof secret === 'string' && secret.length >= shortestSecret,
     )
     for (const secret of used) {
       this.#uses.set(secret, (this.#uses.get(secret) ?? 0) + 1)
@@ -57,6 +60,11 @@ export class SecretValues {
     return beginningOf(clean, maxBytes)
   }
 
+  /** Length of the beginning of `text` that is the same whatever follows: a secret may be complete only then. */
+  settledLength(text: string): number {
+    return this.#index.settledLength(text)
+  }
+
   #release(secret: string): void {
     const uses = (this.#uses.get(secret) ?? 1) - 1
     if (uses > 0) {
@@ -70,17 +78,14 @@ export class SecretValues {
   #hide(secret: string): void {
     if (this.#hidden.has(secret)) return
     this.#hidden.add(secret)
-    for (const form of secretForms(secret, shortestValue)) this.#index.add(form)
+    for (const form of secretForms(secret, shortestSecret)) this.#index.add(form)
   }
 
   #unhide(secret: string): void {
     this.#hidden.delete(secret)
-    for (const form of secretForms(secret, shortestValue)) this.#index.delete(form)
+    for (const form of secretForms(secret, shortestSecret)) this.#index.delete(form)
   }
 }
-
-/** Minimum length of a value that can be found. Characters. */
-const shortestValue = 6
 
 /** How often each value was added, by its length. */
 type Counts = Map<number, Map<string, number>>
@@ -94,7 +99,7 @@ class ValueIndex {
 
   add(value: string): void {
     this.#longest = Math.max(this.#longest, value.length)
-    const start = value.slice(0, shortestValue)
+    const start = value.slice(0, shortestSecret)
     const byLength = this.#byStart.get(start) ?? new Map<number, Map<string, number>>()
     const counts = byLength.get(value.length) ?? new Map<string, number>()
     counts.set(value, (counts.get(value) ?? 0) + 1)
@@ -104,7 +109,7 @@ class ValueIndex {
 
   /** Reverts one `add`. */
   delete(value: string): void {
-    const start = value.slice(0, shortestValue)
+    const start = value.slice(0, shortestSecret)
     const byLength = this.#byStart.get(start)
     const counts = byLength?.get(value.length)
     const count = counts?.get(value)
@@ -123,7 +128,7 @@ class ValueIndex {
     if (this.#byStart.size === 0) return text
     let replaced = ''
     let done = 0
-    for (let at = 0; at + shortestValue <= text.length;) {
+    for (let at = 0; at + shortestSecret <= text.length;) {
       const length = this.#lengthAt(text, at)
       if (length > 0) replaced += text.slice(done, at) + replacement
       at += length || 1
@@ -137,15 +142,31 @@ class ValueIndex {
    * five characters are always removed: they may be the beginning of any value.
    */
   withoutPartialEnd(text: string): string {
-    const end = Math.max(text.length - shortestValue + 1, 0)
+    const end = Math.max(text.length - shortestSecret + 1, 0)
     for (let at = Math.max(text.length - this.#longest, 0); at < end; at += 1) {
       if (this.#begins(text.slice(at))) return text.slice(0, at)
     }
     return text.slice(0, end)
   }
 
+  /** Length of the text before a value whose rest may follow. */
+  settledLength(text: string): number {
+    let end = Math.max(text.length - this.#longest, 0)
+    while (end < text.length && !this.#begins(text.slice(end))) end += 1
+    for (let at = 0; at < end;) {
+      const length = this.#lengthAt(text, at)
+      // A complete value is not split for another one that may follow.
+      if (at + length > end) return at
+      at += length || 1
+    }
+    return end
+  }
+
   #begins(rest: string): boolean {
-    for (const [length, counts] of this.#byStart.get(rest.slice(0, shortestValue)) ?? []) {
+    if (rest.length < shortestSecret) {
+      return [...this.#byStart.keys()].some((start) => start.startsWith(rest))
+    }
+    for (const [length, counts] of this.#byStart.get(rest.slice(0, shortestSecret)) ?? []) {
       if (length <= rest.length) continue
       for (const value of counts.keys()) if (value.startsWith(rest)) return true
     }
@@ -154,7 +175,7 @@ class ValueIndex {
 
   /** The length of the longest value that starts at this position; 0 when none does. */
   #lengthAt(text: string, at: number): number {
-    const byLength = this.#byStart.get(text.slice(at, at + shortestValue))
+    const byLength = this.#byStart.get(text.slice(at, at + shortestSecret))
     let longest = 0
     for (const [length, counts] of byLength ?? []) {
       if (length > longest && counts.has(text.slice(at, at + length))) longest = length

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
-import { SecretValues } from '@osmosis/server/protocols'
+import { SecretValues } from '@osmosis/protocol/http'
 
 const printable = fc.string({
   unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCodePoint(code)),
@@ -55,6 +55,30 @@ describe('a key', () => {
         }
       }),
     )
+  })
+
+  it('is hidden in a text that arrives in pieces, and no piece waits that begins no key', () => {
+    const piece = fc.oneof(
+      fc.constantFrom('sk-abcdef', 'bcdefgh', 'sk-', 'abc', 'def'),
+      fc.string(),
+    )
+    fc.assert(
+      fc.property(fc.array(piece), (pieces) => {
+        const secrets = hiding('sk-abcdef', 'sk-abcdefgh', 'bcdefgh')
+        let held = ''
+        let shown = ''
+        for (const more of pieces) {
+          const text = held + more
+          const end = secrets.settledLength(text)
+          shown += secrets.redact(text.slice(0, end))
+          held = text.slice(end)
+          expect(held.length).toBeLessThan('sk-abcdefgh'.length * 2)
+        }
+        expect(shown + secrets.redact(held)).toBe(secrets.redact(pieces.join('')))
+      }),
+      { numRuns: 1000 },
+    )
+    expect(hiding('sk-abcdef').settledLength('a line\n')).toBe(7)
   })
 
   it('is hidden among hundreds', () => {
