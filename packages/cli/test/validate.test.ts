@@ -4,6 +4,18 @@ import { run } from './in-process.ts'
 import { good, takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
 import { evalConfig } from './temporary-workspace.ts'
 
+/** An agent loop that asks once. */
+const loopModule = `import { RolloutAgentLoop } from '@osmosis/agent-loop'
+class Loop extends RolloutAgentLoop {
+  readonly name = 'loop'
+  getTools() { return [] }
+  async run(ctx: any) {
+    const { message } = await ctx.chat(ctx.request.messages, ctx.request.completionParams)
+    return ctx.complete([...ctx.request.messages, message])
+  }
+}
+export const loop = new Loop()`
+
 describe('osmosis validate', () => {
   it('finds nothing about a rollout that is ready', async () => {
     workspaceOf(`sample('main'); await say('main')`)
@@ -56,18 +68,7 @@ export class One extends AgentWorkflow { async run() {} }`
   })
 
   it('validates a module, also of an agent loop, and prints the result', async () => {
-    workspaceOf('', {
-      'loop.ts': `import { RolloutAgentLoop } from '@osmosis/agent-loop'
-class Loop extends RolloutAgentLoop {
-  readonly name = 'loop'
-  getTools() { return [] }
-  async run(ctx: any) {
-    const { message } = await ctx.chat(ctx.request.messages, ctx.request.completionParams)
-    return ctx.complete([...ctx.request.messages, message])
-  }
-}
-export const loop = new Loop()`,
-    })
+    workspaceOf('', { 'loop.ts': loopModule })
     const { code, stdout } = await run(['validate', '-m', 'loop.ts:loop'])
     expect(code).toBe(0)
     expect(stdout).toMatch(
@@ -152,18 +153,7 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
   })
 
   it('runs an agent loop of a module on a row of a dataset', async () => {
-    workspaceOf('', {
-      'loop.ts': `import { RolloutAgentLoop } from '@osmosis/agent-loop'
-class Loop extends RolloutAgentLoop {
-  readonly name = 'loop'
-  getTools() { return [] }
-  async run(ctx: any) {
-    const { message } = await ctx.chat(ctx.request.messages, ctx.request.completionParams)
-    return ctx.complete([...ctx.request.messages, message])
-  }
-}
-export const loop = new Loop()`,
-    })
+    workspaceOf('', { 'loop.ts': loopModule })
     const { code, findings } = await validate('-m', 'loop.ts:loop', '-d', 'data/words.jsonl')
     expect(code).toBe(1)
     expect(findings).toEqual([

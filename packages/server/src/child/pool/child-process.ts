@@ -17,7 +17,7 @@ export interface WorkerProcessOptions {
   /** Undefined: those of this process. */
   readonly env: NodeJS.ProcessEnv | undefined
   readonly output: 'inherit' | 'pipe' | 'ignore'
-  /** Whether Ctrl-C does not reach it, and the processes that its user code starts end with it. */
+  /** Whether Ctrl-C does not reach it, and this process ends it with the processes that its user code has started. */
   readonly hasOwnGroup: boolean
   readonly stallTimeoutSeconds: number
   /** Undefined: no limit. */
