@@ -137,7 +137,7 @@ describe('osmosis eval submit', { tags: 'nightly' }, () => {
   it.each<[string, string, RegExp]>([
     ['no workflow', 'export const nothing = 1', /No AgentWorkflow subclass/],
     ['an error', 'throw new Error("broken here")', /broken here/],
-    ['an end', 'process.exit(3)', /ended with code 3/],
+    ['an end', 'process.exit(3)', /exited with code 3/],
   ])('refuses an entrypoint with %s', async (_, main, message) => {
     const { platform, osmosis } = await author(main)
     const finished = await osmosis('eval submit configs/eval/echo.toml --yes')
@@ -173,7 +173,7 @@ describe('osmosis eval submit', { tags: 'nightly' }, () => {
     const { platform, osmosis } = await author()
     platform.fail('POST eval-runs', 'drop')
     const { code, stderr } = await osmosis('eval submit configs/eval/echo.toml --yes')
-    expect([code, stderr]).toEqual([1, expect.stringContaining('check with osmosis eval list')])
+    expect([code, stderr]).toEqual([1, expect.stringContaining('check with osmosis platform eval list')])
     expect(platform.calls).toEqual(['POST eval-runs'])
   })
 
