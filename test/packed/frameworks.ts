@@ -15,7 +15,6 @@ export const frameworks: Record<string, string | undefined> = {
   '@osmosis/models': undefined,
   '@osmosis/openai-agents': '@openai/agents',
   '@osmosis/pi': '@earendil-works/pi-agent-core',
-  '@osmosis/platform': undefined,
   '@osmosis/protocol': undefined,
   '@osmosis/proxy': undefined,
   '@osmosis/server': undefined,

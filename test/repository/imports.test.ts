@@ -63,6 +63,35 @@ it.each([
   expect([...new Set(packages)].toSorted()).toEqual(framework)
 })
 
+describe('the hosted platform', () => {
+  const room = 'packages/cli/src/platform/'
+  const sources = globSync('packages/cli/src/**/*.ts', { cwd: root })
+  const importsOfRoom = (file: string, imports: RegExp): string[] =>
+    [...read(file).matchAll(imports)]
+      .map(([, specifier = '']) => path.join(path.dirname(file), specifier))
+      .filter((target) => target.startsWith(room))
+
+  it('has all of its code in one room, which others use for their commands, wrong use and login', () => {
+    const users = sources
+      .filter((file) => !file.startsWith(room))
+      .filter((file) => importsOfRoom(file, /(?:from|import\()\s*'(\.[^']+)'/g).length > 0)
+    expect(users.toSorted()).toEqual([
+      'packages/cli/src/main.ts',
+      'packages/cli/src/program.ts',
+      'packages/cli/src/serve/serve-agent-loop.ts',
+    ])
+  })
+
+  it('is not loaded before one of its commands is called, except for their flags', () => {
+    const declared = `${room}commands`
+    const early = sources
+      .filter((file) => !file.startsWith(room) || file.startsWith(declared))
+      .flatMap((file) => importsOfRoom(file, /^import (?!type)[^']*?from '(\.[^']+)'/gm))
+    expect(early.length).toBeGreaterThan(5)
+    expect(early.filter((target) => !target.startsWith(declared))).toEqual([])
+  })
+})
+
 interface Manifest {
   dependencies?: Record<string, string>
   peerDependencies?: Record<string, string>

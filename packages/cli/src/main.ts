@@ -78,8 +78,8 @@ async function printWrongUse(
   const why = isHelp ? needs : error.message.replace(/^error: /, '')
   // Loaded only here: it needs the client of the platform.
   const [{ CommandOutput }, { PlatformError }] = await Promise.all([
-    import('./platform/command-output.ts'),
-    import('@osmosis/platform'),
+    import('./platform/session/command-output.ts'),
+    import('./platform/client/platform-error.ts'),
   ])
   const output = new CommandOutput({
     command: words.join(' '),

@@ -24,9 +24,7 @@ import { declareRuns } from './eval/runs.ts'
 import { declareShow } from './eval/show.ts'
 import { declareView } from './eval/view.ts'
 import { declareFromTraces } from './dataset/from-traces.ts'
-import { addValidateDatasetCommand } from './platform/dataset.ts'
-import { addPlatformCommands } from './platform.ts'
-import { addPlatformFlags } from './platform/platform-flags.ts'
+import { addPlatformCommands } from './platform/commands.ts'
 import { addInitCommand } from './rollout/init.ts'
 import { declareServe } from './serve/serve.ts'
 import { declareLocal } from './train/local.ts'
@@ -129,16 +127,14 @@ export function createProgram(
     setExitCode(await trainTinkerCommand(config, flags))
   })
   const datasets = program.command('dataset').description('make and check datasets')
-  const settings = { version: packageVersion(), setExitCode }
   declareFromTraces(datasets).action(async (files, flags) => {
     const { fromTracesCommand } = await import('./dataset/from-traces/write-rows.ts')
     setExitCode(await fromTracesCommand(files, flags))
   })
-  addValidateDatasetCommand(datasets, settings)
   const rollouts = program.command('rollout').description('add rollouts')
   addInitCommand(rollouts, setExitCode)
   addDoctorCommand(program, setExitCode)
-  acceptPlatformFlags(program)
+  const settings = { version: packageVersion(), setExitCode }
   unlisted = addPlatformCommands(program, { datasets, evals, train }, settings)
   // Each subcommand has its own type, so a list of commands is untyped.
   const untyped = program as unknown as UntypedCommand
@@ -179,19 +175,4 @@ function nameHelp(command: UntypedCommand, name: string): void {
 export function packageVersion(): string {
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   return (JSON.parse(manifest) as { version: string }).version
-}
-
-/** The common flags of commands of the platform are also accepted before the command. */
-function acceptPlatformFlags(program: Command): void {
-  addPlatformFlags(program.enablePositionalOptions())
-  program.hook('preAction', (_program, command) => {
-    const isAsked = ['json', 'platform', 'envFile', 'workspace'].some(
-      (name) => program.getOptionValue(name as never) !== undefined,
-    )
-    if (!isAsked || command.options.some(({ long }) => long === '--platform')) return
-    program.error(
-      `error: --json, --platform, --env-file and --workspace are flags of commands that use the platform, which ${command.name()} does not`,
-      { exitCode: 2 },
-    )
-  })
 }

@@ -159,9 +159,9 @@ export function hideSecrets(secrets: Readonly<Record<string, string | undefined>
   for (const sentence of current().secrets.add(secrets)) printError(`warning: ${sentence}\n`)
 }
 
-/** Removes a key from everything that the command prints and stores, unless it is as short as a word. */
-export function hideKey(key: string): void {
-  current().secrets.add({ '': key })
+/** Removes keys from everything that the command prints and stores, except those that are as short as a word. */
+export function hideKeys(...keys: readonly (string | undefined)[]): void {
+  for (const key of keys) current().secrets.add({ '': key })
 }
 
 /** Protects data from redaction by secrets that are added later. */

@@ -24,13 +24,18 @@ import {
  */
 export function readEnvironment(): NodeJS.ProcessEnv {
   const given = environment()
-  const named = given['OSMOSIS_ENV_FILE']
-  if (!named) return { ...nearestEnvFile(workingFolder()), ...given }
+  const named = given['OSMOSIS_ENV_FILE'] || undefined
+  const variables = readEnvFile(named)
+  if (variables === undefined) throw invalid(`The environment file ${named} does not exist.`)
   // Absolute for processes that are started in another folder.
-  const file = resolvePath(named)
-  const text = readIfThere(file)
-  if (text !== undefined) return { ...parseEnv(text), ...given, OSMOSIS_ENV_FILE: file }
-  throw invalid(`The environment file ${named} does not exist.`)
+  return { ...variables, ...given, ...(named && { OSMOSIS_ENV_FILE: resolvePath(named) }) }
+}
+
+/** The variables of a file, by default of the nearest `.env`; undefined when the file cannot be read. */
+export function readEnvFile(file: string | undefined): NodeJS.Dict<string> | undefined {
+  if (file === undefined) return nearestEnvFile(workingFolder())
+  const text = readIfThere(resolvePath(file))
+  return text === undefined ? undefined : parseEnv(text)
 }
 
 /** Adds these defaults to the command and to this process: user code reads `process.env`. */

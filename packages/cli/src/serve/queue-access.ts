@@ -9,7 +9,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import { isGroupGraderClass } from '@osmosis/core/workflow'
 import { build, stop } from 'esbuild'
 
-import { environment, displayPath, hideKey } from '../command/command-context.ts'
+import { environment, displayPath, hideKeys } from '../command/command-context.ts'
 import type { LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
 import { moduleFile } from '../inputs/load-module.ts'
 
@@ -133,7 +133,7 @@ export function redisUrl(redis: string, password: string | undefined): URL {
     )
   }
   if (url.password === '' && password) url.password = password
-  hideKey(decodeURIComponent(url.password))
+  hideKeys(decodeURIComponent(url.password))
   return url
 }
 

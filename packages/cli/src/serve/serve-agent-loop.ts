@@ -13,14 +13,7 @@ import { errorMessage } from '@osmosis/core'
 import { readServerEnvironment } from '@osmosis/server'
 
 import { egressOf } from '../command/flags.ts'
-import {
-  endSignal,
-  environment,
-  homeFolder,
-  displayPath,
-  printOut,
-  workingFolder,
-} from '../command/command-context.ts'
+import { endSignal, environment, displayPath, printOut } from '../command/command-context.ts'
 import { checkAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
 import type { ServeFlags } from './serve.ts'
@@ -108,17 +101,9 @@ async function planRegistration(
     )
   }
   const host = reachableHost(flags)
-  const { activeLogin, CredentialsFile, LoginStore, readPlatformSettings } =
-    await import('@osmosis/platform')
-  const settings = await readPlatformSettings({
-    environment: environment(),
-    folder: workingFolder(),
-  })
-  const { token } = await activeLogin(
-    settings,
-    new LoginStore({ file: CredentialsFile.ofHome(homeFolder()) }),
-  )
-  const planned = { host, platformUrl: settings.url, token }
+  const { platformLogin } = await import('../platform/session/platform-session.ts')
+  const { url: platformUrl, token } = await platformLogin()
+  const planned = { host, platformUrl, token }
   checkRegistration(planned)
   return planned
 }

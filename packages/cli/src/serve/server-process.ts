@@ -11,7 +11,7 @@ import { untilAborted } from '@osmosis/core/http'
 import { moduleIn, startUserCode } from '@osmosis/server/child'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
-import { hideKey, printError, redaction } from '../command/command-context.ts'
+import { hideKeys, printError, redaction } from '../command/command-context.ts'
 import type { ServeFlags } from './serve.ts'
 import type { EntrypointFacts } from '../child/served-workflow.ts'
 
@@ -102,7 +102,7 @@ export async function startServerProcess(
   try {
     const { facts } = await untilAborted(signal, () => child.ready)
     const { hasSchema, ...served } = facts as ListeningServerFacts
-    hideKey(served.apiKey)
+    hideKeys(served.apiKey)
     return {
       ...served,
       rowCheck: hasSchema

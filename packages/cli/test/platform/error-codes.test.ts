@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import type { PlatformErrorCode } from '@osmosis/platform'
+import type { PlatformErrorCode } from '../../src/platform/client/platform-error.ts'
 import { refusal } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 

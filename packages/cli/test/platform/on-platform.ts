@@ -2,8 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { PlatformStandIn } from '../../../../test/kit/index.ts'
+import { onTestFinished } from 'vitest'
 
+import { PlatformStandIn } from '../../../../test/kit/index.ts'
+import { PlatformClient } from '../../src/platform/client/platform-client.ts'
 import { run, workIn } from '../in-process.ts'
 import { temporaryFolder, type Finished } from '../osmosis.ts'
 
@@ -48,6 +50,17 @@ export async function platformUser({ loggedIn = true } = {}): Promise<PlatformUs
     env,
     osmosis: (words, more = {}) => run(words.split(' '), { ...env, ...more }),
   }
+}
+
+/** A client of a platform, which is closed with the test. */
+export function clientOf(
+  platform: PlatformStandIn,
+  more: Partial<ConstructorParameters<typeof PlatformClient>[0]> = {},
+): PlatformClient {
+  const { signal } = new AbortController()
+  const client = new PlatformClient({ url: platform.url, version: '1.2.3', signal, ...more })
+  onTestFinished(() => client.close())
+  return client
 }
 
 /** What a login leaves in the credentials file. */

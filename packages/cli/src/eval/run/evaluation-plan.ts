@@ -17,7 +17,7 @@ import {
 
 import {
   resolvePath,
-  hideKey,
+  hideKeys,
   hideSecrets,
   displayPath,
   protectData,
@@ -118,7 +118,7 @@ export async function planEvaluation(
   if (server === undefined) return plan
   // After the rows were read: they may contain the text of the key.
   const apiKey = environment['OSMOSIS_ROLLOUT_SERVER_API_KEY'] || undefined
-  if (apiKey !== undefined) hideKey(apiKey)
+  hideKeys(apiKey)
   return { ...plan, server: { ...server, apiKey }, entrypoint: server.url }
 }
 

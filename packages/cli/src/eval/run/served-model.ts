@@ -22,7 +22,7 @@ import {
 import { providerOf } from '@osmosis/models'
 import { healthResponseSchema } from '@osmosis/protocol/wire'
 
-import { hideKey, printError } from '../../command/command-context.ts'
+import { hideKeys, printError } from '../../command/command-context.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
@@ -217,7 +217,7 @@ async function openDriver(
       policy,
       ...(host === undefined ? {} : { host }),
     })
-    hideKey(controller.policyToken)
+    hideKeys(controller.policyToken)
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
     // A server elsewhere stores artifacts on its own machine, and may not reach more of this one than the policy.
     const place = plan.server === undefined ? { runFolder } : { fetchResult: true }
