@@ -12,7 +12,7 @@ import { PlatformError } from '../client/platform-error.ts'
 import { isLoopback } from '../client/settings.ts'
 
 /** Waits this many milliseconds. */
-export type Pause = (ms: number, signal: AbortSignal) => Promise<void>
+type Pause = (ms: number, signal: AbortSignal) => Promise<void>
 
 /** A piece of a file. */
 export interface FilePiece {

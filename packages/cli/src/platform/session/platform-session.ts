@@ -32,7 +32,6 @@ export interface Question {
   readonly prompt: string
   /** Describes the action. */
   readonly summary?: string
-  readonly notes?: readonly string[]
   readonly warnings?: readonly string[]
   /** Whether an empty line means yes; default: false. */
   readonly defaultYes?: boolean
@@ -52,8 +51,9 @@ export class PlatformSession {
   readonly settings: PlatformSettings
   readonly signal: AbortSignal
   readonly logins: LoginStore
-  readonly version: string
-  readonly #flags: SessionFlags
+  /** The value of `--workspace`. */
+  readonly workspaceName: string | undefined
+  readonly #version: string
   readonly #keyring: SystemKeyring
   readonly #clients: PlatformClient[] = []
   readonly #warned = new Set<string>()
@@ -64,8 +64,8 @@ export class PlatformSession {
   ) {
     this.output = options.output
     this.signal = options.signal
-    this.version = options.version
-    this.#flags = options.flags
+    this.workspaceName = options.flags.workspace
+    this.#version = options.version
     this.settings = settings
     this.#keyring = new SystemKeyring(this.signal)
     this.logins = new LoginStore(settings, new CredentialsFile(), this.#keyring, {
@@ -80,7 +80,7 @@ export class PlatformSession {
     hideKeys(token)
     const client = new PlatformClient({
       url: this.settings.url,
-      version: this.version,
+      version: this.#version,
       token,
       scope,
       signal: this.signal,
@@ -99,10 +99,10 @@ export class PlatformSession {
 
   /** The workspace: that of `--workspace`, else that of the repository of the working folder. */
   async workspace(): Promise<{ scope: Scope; git: GitWorkspace | undefined }> {
-    const { workspace } = this.#flags
-    if (workspace !== undefined) {
-      this.output.place = { workspace: { name: workspace } }
-      return { scope: { workspace }, git: undefined }
+    const { workspaceName: name } = this
+    if (name !== undefined) {
+      this.output.place = { workspace: { name } }
+      return { scope: { workspace: name }, git: undefined }
     }
     const git = await findGitWorkspace(workingFolder())
     this.output.place = {
@@ -125,10 +125,10 @@ export class PlatformSession {
    * @throws PlatformError with code `INTERACTIVE_REQUIRED` without a terminal
    */
   async confirm(question: Question, yes = false): Promise<boolean> {
-    const { prompt, summary = '', notes = [], warnings = [], defaultYes = false } = question
-    for (const line of [summary, ...notes]) if (line !== '') this.output.note(line)
+    const { prompt, summary = '', warnings = [], defaultYes = false } = question
+    if (summary !== '') this.output.note(summary)
     if (yes) return true
-    this.#assertInteractive(prompt, ': pass --yes.', { summary, notes, warnings })
+    this.#assertInteractive(prompt, ': pass --yes.', { summary, warnings })
     const answer = await ask(`${prompt} ${defaultYes ? '[Y/n]' : '[y/N]'} `, this.signal)
     return answer === '' ? defaultYes : /^y(es)?$/i.test(answer)
   }
@@ -139,19 +139,23 @@ export class PlatformSession {
    * @throws PlatformError with code `INTERACTIVE_REQUIRED` without a terminal
    */
   async askHidden(prompt: string): Promise<string> {
-    this.#assertInteractive(prompt, '.', { summary: '', notes: [], warnings: [] })
+    this.#assertInteractive(prompt, '.')
     const answer = await ask(`${prompt} `, this.signal, { hidden: true })
     printError('\n')
     hideKeys(answer)
     return answer
   }
 
-  #assertInteractive(prompt: string, advice: string, details: JsonObject): void {
+  #assertInteractive(
+    prompt: string,
+    advice: string,
+    { summary = '', warnings = [] }: Pick<Question, 'summary' | 'warnings'> = {},
+  ): void {
     if (!this.output.json && isInteractive()) return
     throw new PlatformError(
       'INTERACTIVE_REQUIRED',
       `${prompt} No terminal is available for the answer${advice}`,
-      { details: { prompt, ...details } },
+      { details: { prompt, summary, notes: [], warnings } },
     )
   }
 

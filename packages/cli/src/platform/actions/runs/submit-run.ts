@@ -29,15 +29,11 @@ export async function submitRun(
   session: PlatformSession,
   kind: RunKind,
   given: string,
-  flags: {
-    secretsFile?: string | undefined
-    yes?: true | undefined
-    workspace?: string | undefined
-  },
+  { secretsFile, yes }: { secretsFile?: string | undefined; yes?: true | undefined },
 ): Promise<void> {
   const { output, settings, signal } = session
   const { client, git: repository } = await session.scoped()
-  const workspace = repository ?? (await namedWorkspace(session, client, given, flags.workspace))
+  const workspace = repository ?? (await namedWorkspace(session, client, given))
   const config = await readSubmittedConfig(kind, given, workspace.folder)
   // Loaded code may print them.
   hideKeys(...config.requiredSecrets.map((name) => settings.environment[name]))
@@ -51,14 +47,14 @@ export async function submitRun(
     signal,
   })
   const { requiredSecrets } = config
-  const secrets = await findSecrets(session, client, requiredSecrets, flags.secretsFile)
+  const secrets = await findSecrets(session, client, requiredSecrets, secretsFile)
 
   output.warn('TYPESCRIPT_UNKNOWN', typeScriptNote)
   for (const warning of loaded) output.warn('PREFLIGHT', warning)
   for (const warning of commit) output.warn('GIT', warning)
   const warnings = [typeScriptNote, ...loaded, ...commit]
   const summary = describeRun(kind, config, workspace)
-  const agreed = await session.confirm({ prompt: 'Submit this run?', summary, warnings }, flags.yes)
+  const agreed = await session.confirm({ prompt: 'Submit this run?', summary, warnings }, yes)
   if (!agreed) {
     output.operation({
       status: 'cancelled',
@@ -231,10 +227,9 @@ function showRun(
 
 /** With `--workspace`, the repository of the config must be the one that the platform has for it. */
 async function namedWorkspace(
-  { signal }: PlatformSession,
+  { signal, workspaceName: workspace }: PlatformSession,
   client: PlatformClient,
   given: string,
-  workspace: string | undefined,
 ): Promise<GitWorkspace> {
   signal.throwIfAborted()
   if (!path.isAbsolute(given)) {
