@@ -52,7 +52,7 @@ describe('a refusal of the platform', () => {
     const issues = ['too much', { key: 'lr', message: 'unknown', key_correction: 'rate' }]
     platform.fail('GET verify', { status: 400, body: { error: 'No \u001B[2Jway.', issues } })
     expect((await osmosis('auth whoami')).stderr).toBe(
-      'error: No [2Jway.\n- too much\n- lr: unknown (did you mean rate?)\n',
+      'error: No way.\n- too much\n- lr: unknown (did you mean rate?)\n',
     )
   })
 

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import path from 'node:path'
 
-import { isJsonObject } from '@osmosis/core/http'
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 
 import { resolvePath, displayPath } from '../../command/command-context.ts'
 import { textOf, type JsonObject, type ListRange } from '../client/answers.ts'
@@ -101,18 +101,11 @@ export async function previewDataset(
   )
 }
 
-/** The platform sends a list, or its JSON text. */
+/** The platform sends a list, its JSON text, or one row per line. */
 function allRows(value: unknown): readonly unknown[] | null {
-  const given = typeof value === 'string' ? parse(value) : value
+  const given =
+    typeof value === 'string' ? (parseJson(value) ?? value.split('\n').filter(Boolean)) : value
   return Array.isArray(given) ? given : null
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text.split('\n').filter((line) => line !== '')
-  }
 }
 
 /** Downloads a dataset to a file. */

@@ -4,7 +4,7 @@ import { hideKeys, isInteractive } from '../../command/command-context.ts'
 import { openBrowser } from '../../command/process.ts'
 import { loginByDevice, verifyLogin, type Identity } from '../auth/login-requests.ts'
 import type { Scope } from '../client/platform-client.ts'
-import { PlatformError } from '../client/platform-error.ts'
+import { PlatformError, wrongUse } from '../client/platform-error.ts'
 import type { PlatformSession } from '../session/platform-session.ts'
 
 /** Logs in, and replaces the stored login for the platform. */
@@ -62,8 +62,7 @@ async function obtain(
     })
   }
   if (!/^[\x21-\x7E]+$/.test(token)) {
-    throw new PlatformError(
-      'VALIDATION',
+    throw wrongUse(
       'A login token is text of visible ASCII characters, without spaces or line breaks.',
     )
   }

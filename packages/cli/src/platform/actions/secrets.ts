@@ -4,7 +4,7 @@ import { hideKeys, isInteractive, standardInput } from '../../command/command-co
 import { readSecretsFile } from '../../command/environment.ts'
 import type { JsonObject, ListRange, Page } from '../client/answers.ts'
 import type { PlatformClient } from '../client/platform-client.ts'
-import { PlatformError } from '../client/platform-error.ts'
+import { PlatformError, wrongUse } from '../client/platform-error.ts'
 import type { PlatformSession } from '../session/platform-session.ts'
 
 /** Owner of a secret: the user, or the workspace. */
@@ -48,7 +48,7 @@ async function readValue(
   else value = (await text(standardInput())).replace(/\r?\n$/, '')
   if (value !== '') return value
   const where = variable === undefined ? 'The given value' : `The variable ${variable}`
-  throw new PlatformError('VALIDATION', `${where} is empty: a secret needs a value.`)
+  throw wrongUse(`${where} is empty: a secret needs a value.`)
 }
 
 /** Prints the names of secrets. */
@@ -138,8 +138,7 @@ async function scopesOf(client: PlatformClient, name: string): Promise<SecretSco
 
 function checkName(name: string): void {
   if (/^[A-Z][A-Z0-9_]{0,254}$/.test(name)) return
-  throw new PlatformError(
-    'VALIDATION',
+  throw wrongUse(
     `${JSON.stringify(name.slice(0, 300))} is not a valid name of a secret: it must start with a capital letter, and have at most 255 capital letters, digits and underscores.`,
   )
 }

@@ -9,7 +9,7 @@ import { readDataset, type DatasetRow } from '@osmosis/eval'
 import { datasetFit, type DatasetFit } from '../../child/entrypoint-process.ts'
 import { displayPath, resolvePath, workingFolder } from '../../command/command-context.ts'
 import { readEnvironment } from '../../command/environment.ts'
-import { PlatformError } from '../client/platform-error.ts'
+import { wrongUse } from '../client/platform-error.ts'
 import type { PlatformSession } from '../session/platform-session.ts'
 
 /** Checks a file by the rules of the platform; exit code 1 when it breaks one. */
@@ -39,7 +39,7 @@ export async function validateFile(
 }
 
 /** The result of checking a file before its upload; the keys are those of `--json`. */
-export interface DatasetVerdict {
+interface DatasetVerdict {
   readonly valid: boolean
   /** Path from the command line. */
   readonly file: string
@@ -68,8 +68,7 @@ export async function validateDataset(
   fitOf?: (rows: readonly DatasetRow[]) => Promise<DatasetFit>,
 ): Promise<DatasetVerdict> {
   const found = await stat(resolvePath(file)).catch(() => undefined)
-  if (!found?.isFile())
-    throw new PlatformError('VALIDATION', `${file} does not exist, or is not a file.`)
+  if (!found?.isFile()) throw wrongUse(`${file} does not exist, or is not a file.`)
   const extension = path.extname(file).slice(1).toLowerCase()
   const errors: string[] = []
   const warnings: string[] = []

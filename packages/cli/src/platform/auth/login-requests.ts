@@ -5,67 +5,6 @@ import { textOf, type JsonObject } from '../client/answers.ts'
 import { isScopeError, PlatformError, unexpectedAnswer } from '../client/platform-error.ts'
 import { instant } from './credentials-file.ts'
 
-/** The user and the expiry of a token, as the platform knows them. */
-export interface Identity {
-  /** With `id`, `email` and perhaps `name`. */
-  readonly user: JsonObject
-  /** ISO time with its zone. */
-  readonly expiresAt: string
-  readonly tokenId: string | undefined
-  /** With `id`, `name` and `role`. */
-  readonly workspace: JsonObject | null
-}
-
-const defaultLifetimeMs = 90 * 24 * 60 * 60 * 1000
-
-/** Reads the user and the expiry of a token from an answer. */
-function toIdentity(answer: JsonObject): Identity {
-  const { user, expires_at: expires, token_id: tokenId, workspace } = answer
-  if (!isJsonObject(user)) {
-    throw unexpectedAnswer('The platform did not name the user of this login.')
-  }
-  const expiresAt = textOf(expires) ?? new Date(Date.now() + defaultLifetimeMs).toISOString()
-  if (Date.now() >= (instant(expiresAt) ?? 0)) {
-    throw unexpectedAnswer(
-      `The platform gave a login that expires at ${expiresAt}, which is in the past or has no time zone.`,
-    )
-  }
-  return {
-    user,
-    expiresAt,
-    tokenId: textOf(tokenId),
-    workspace: isJsonObject(workspace) ? workspace : null,
-  }
-}
-
-/**
- * Requests the user of a client's token. If the platform refuses the workspace, the request is repeated
- * without it.
- */
-export async function verifyLogin(client: PlatformClient): Promise<Identity> {
-  try {
-    return toIdentity(await client.request(['verify']))
-  } catch (error) {
-    if (!isScopeError(error)) throw error
-    return toIdentity(await client.request(['verify'], { unscoped: true }))
-  }
-}
-
-const revokeTimeoutMs = 5000
-
-/** Revokes a token; one that the platform refuses needs no revocation. */
-export async function revokeToken(client: PlatformClient, tokenId: string): Promise<void> {
-  try {
-    await client.request(['tokens', tokenId], {
-      method: 'DELETE',
-      timeoutMs: revokeTimeoutMs,
-      unscoped: true,
-    })
-  } catch (error) {
-    if (!(error instanceof PlatformError) || error.platformCode !== 'AUTH_REQUIRED') throw error
-  }
-}
-
 /** What the user needs to approve a login. */
 interface DeviceCode {
   /** Code to enter, or to compare. */
@@ -74,17 +13,6 @@ interface DeviceCode {
   readonly url: string
   /** Page that already has the code, else `url`. */
   readonly completeUrl: string
-}
-
-/** Options of {@link loginByDevice}. */
-export interface DeviceLoginOptions {
-  /** Name of the login on the platform. */
-  readonly deviceName: string
-  /** Shows the code, before the first poll. */
-  readonly onCode: (code: DeviceCode) => void
-  readonly signal: AbortSignal
-  /** Waits this many milliseconds between polls; replaced in tests. */
-  readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
 const longestSeconds = 900
@@ -99,7 +27,20 @@ const longestIntervalSeconds = 30
  */
 export async function loginByDevice(
   client: PlatformClient,
-  { deviceName, onCode, signal, pause = wait }: DeviceLoginOptions,
+  {
+    deviceName,
+    onCode,
+    signal,
+    pause = wait,
+  }: {
+    /** Name of the login on the platform. */
+    readonly deviceName: string
+    /** Shows the code, before the first poll. */
+    readonly onCode: (code: DeviceCode) => void
+    readonly signal: AbortSignal
+    /** Waits this many milliseconds between polls; replaced in tests. */
+    readonly pause?: typeof wait
+  },
 ): Promise<Identity & { readonly token: string }> {
   const start = await authorize(client, deviceName)
   const userCode = needed(start, 'user_code')
@@ -176,4 +117,65 @@ function needed(answer: JsonObject, key: string): string {
 
 function seconds(value: unknown, otherwise: number): number {
   return typeof value === 'number' && value > 0 ? value : otherwise
+}
+
+/** The user and the expiry of a token, as the platform knows them. */
+export interface Identity {
+  /** With `id`, `email` and perhaps `name`. */
+  readonly user: JsonObject
+  /** ISO time with its zone. */
+  readonly expiresAt: string
+  readonly tokenId: string | undefined
+  /** With `id`, `name` and `role`. */
+  readonly workspace: JsonObject | null
+}
+
+const defaultLifetimeMs = 90 * 24 * 60 * 60 * 1000
+
+/** Reads the user and the expiry of a token from an answer. */
+function toIdentity(answer: JsonObject): Identity {
+  const { user, expires_at: expires, token_id: tokenId, workspace } = answer
+  if (!isJsonObject(user)) {
+    throw unexpectedAnswer('The platform did not name the user of this login.')
+  }
+  const expiresAt = textOf(expires) ?? new Date(Date.now() + defaultLifetimeMs).toISOString()
+  if (Date.now() >= (instant(expiresAt) ?? 0)) {
+    throw unexpectedAnswer(
+      `The platform gave a login that expires at ${expiresAt}, which is in the past or has no time zone.`,
+    )
+  }
+  return {
+    user,
+    expiresAt,
+    tokenId: textOf(tokenId),
+    workspace: isJsonObject(workspace) ? workspace : null,
+  }
+}
+
+/**
+ * Requests the user of a client's token. If the platform refuses the workspace, the request is repeated
+ * without it.
+ */
+export async function verifyLogin(client: PlatformClient): Promise<Identity> {
+  try {
+    return toIdentity(await client.request(['verify']))
+  } catch (error) {
+    if (!isScopeError(error)) throw error
+    return toIdentity(await client.request(['verify'], { unscoped: true }))
+  }
+}
+
+const revokeTimeoutMs = 5000
+
+/** Revokes a token; one that the platform refuses needs no revocation. */
+export async function revokeToken(client: PlatformClient, tokenId: string): Promise<void> {
+  try {
+    await client.request(['tokens', tokenId], {
+      method: 'DELETE',
+      timeoutMs: revokeTimeoutMs,
+      unscoped: true,
+    })
+  } catch (error) {
+    if (!(error instanceof PlatformError) || error.platformCode !== 'AUTH_REQUIRED') throw error
+  }
 }

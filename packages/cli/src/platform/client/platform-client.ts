@@ -2,14 +2,14 @@ import { isJsonObject, parseJson } from '@osmosis/core/http'
 import { errorMessage } from '@osmosis/core'
 import { Agent, request, type Dispatcher } from 'undici'
 
-import { toAnswerError, PlatformError } from './platform-error.ts'
+import { toAnswerError, PlatformError, wrongUse } from './platform-error.ts'
 import { toPage, type JsonObject, type ListRange, type Page } from './answers.ts'
 
 /** The workspace of a request: by its repository, or by its name. */
 export type Scope = { readonly git: string } | { readonly workspace: string }
 
 /** Options of {@link PlatformClient}. */
-export interface PlatformClientOptions {
+interface PlatformClientOptions {
   /** Normalised base URL. */
   readonly url: string
   /** Version of the command line, which the platform checks. */
@@ -27,7 +27,7 @@ export interface PlatformClientOptions {
 }
 
 /** One request, below `/api/cli`. */
-export interface PlatformRequest {
+interface PlatformRequest {
   readonly method?: 'GET' | 'POST' | 'DELETE'
   readonly query?: Readonly<Record<string, string | number | undefined>>
   readonly body?: JsonObject
@@ -156,7 +156,7 @@ function scopeHeader(scope: Scope): Record<string, string> {
 /** Names may contain any character; `.` and `..` would be resolved as folders. */
 function encodeSegment(segment: string): string {
   if (segment === '' || segment === '.' || segment === '..') {
-    throw new PlatformError('VALIDATION', `${JSON.stringify(segment)} is not a name.`)
+    throw wrongUse(`${JSON.stringify(segment)} is not a name.`)
   }
   return encodeURIComponent(segment)
 }

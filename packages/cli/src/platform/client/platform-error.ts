@@ -28,7 +28,7 @@ export type PlatformErrorCode =
   | 'ENV_TOKEN_PLATFORM_MISMATCH'
 
 /** Details of an error; keys are those of `--json`. */
-export type ErrorDetails = Readonly<Record<string, unknown>>
+type ErrorDetails = Readonly<Record<string, unknown>>
 
 const coreCodes: Partial<Record<PlatformErrorCode, OsmosisErrorCode>> = {
   AUTH_REQUIRED: 'unauthorized',
@@ -59,6 +59,11 @@ export class PlatformError extends OsmosisError {
     this.platformCode = code
     this.details = details
   }
+}
+
+/** The error of a command for flags, variables, files and names that it cannot use. */
+export function wrongUse(message: string): PlatformError {
+  return new PlatformError('VALIDATION', message)
 }
 
 /** The error of an answer with status 200 that lacks what it should have. */

@@ -1,6 +1,6 @@
 import { environment as givenEnvironment } from '../../command/command-context.ts'
 import { readEnvFile } from '../../command/environment.ts'
-import { PlatformError } from './platform-error.ts'
+import { PlatformError, wrongUse } from './platform-error.ts'
 
 /** Storage for tokens of new logins: `auto` is the keyring of the system, else the file. */
 export type TokenStore = 'auto' | 'keyring' | 'file'
@@ -37,7 +37,7 @@ export function readPlatformSettings(
   const file = flags.envFile ?? (own['OSMOSIS_ENV_FILE'] || undefined)
   const fromFile = readEnvFile(file)
   if (fromFile === undefined) {
-    throw new PlatformError('VALIDATION', `The environment file ${file} does not exist.`)
+    throw wrongUse(`The environment file ${file} does not exist.`)
   }
   const environment: NodeJS.ProcessEnv = { ...own }
   for (const [name, value] of Object.entries(fromFile)) {
@@ -62,10 +62,7 @@ export function readPlatformSettings(
 function toTokenStore(said: string | undefined): TokenStore {
   if (!said) return 'auto'
   if (said === 'auto' || said === 'keyring' || said === 'file') return said
-  throw new PlatformError(
-    'VALIDATION',
-    `OSMOSIS_TOKEN_STORE must be auto, keyring or file, got ${said}.`,
-  )
+  throw wrongUse(`OSMOSIS_TOKEN_STORE must be auto, keyring or file, got ${said}.`)
 }
 
 /** A token of the environment is only sent to its own platform. */
@@ -109,14 +106,12 @@ function normalizePlatformUrl(
   const text = given.trim()
   const url = parse(text)
   if (url === undefined || url.username !== '' || url.password !== '') {
-    throw new PlatformError(
-      'VALIDATION',
+    throw wrongUse(
       'The platform (OSMOSIS_PLATFORM_URL) must be an http or https URL without credentials.',
     )
   }
   if (url.protocol === 'http:' && !isLoopback(url.hostname) && !allowInsecure) {
-    throw new PlatformError(
-      'VALIDATION',
+    throw wrongUse(
       `The platform ${url.origin} would get the login unencrypted: use https, or set ${insecureVariable}=1.`,
     )
   }

@@ -35,7 +35,7 @@ function platformFlags(command: Command) {
 }
 
 /** Flags of every command that uses the platform; also accepted directly after `osmosis`. */
-export type PlatformFlags = FlagsOf<typeof platformFlags>
+type PlatformFlags = FlagsOf<typeof platformFlags>
 
 /** Adds the common flags of commands of the platform. */
 export const addPlatformFlags = adding(platformFlags)

@@ -20,7 +20,7 @@ export interface RunFile {
 }
 
 /** A file that could not be downloaded, and why. */
-export interface FailedFile {
+interface FailedFile {
   readonly path: string
   readonly error: string
 }
@@ -39,7 +39,7 @@ const folders: Readonly<Record<string, RunFileType>> = {
 }
 
 /** The files of an evaluation run, as the platform lists them. */
-export interface RunFiles {
+interface RunFiles {
   /** Files of the requested types. */
   readonly files: readonly RunFile[]
   /** Files of other types that the platform lists; they are not written. */

@@ -11,9 +11,6 @@ import { Agent, request, type Dispatcher } from 'undici'
 import { PlatformError } from '../client/platform-error.ts'
 import { isLoopback } from '../client/settings.ts'
 
-/** Waits this many milliseconds. */
-type Pause = (ms: number, signal: AbortSignal) => Promise<void>
-
 /** A piece of a file. */
 export interface FilePiece {
   readonly file: string
@@ -34,9 +31,9 @@ export class Storage {
     connect: { timeout: 10_000 },
   })
   readonly #signal: AbortSignal
-  readonly #pause: Pause
+  readonly #pause: typeof wait
 
-  constructor(options: { signal: AbortSignal; pause?: Pause | undefined }) {
+  constructor(options: { signal: AbortSignal; pause?: typeof wait | undefined }) {
     this.#signal = options.signal
     this.#pause = options.pause ?? wait
   }
@@ -166,7 +163,7 @@ const passing = new Set([429, 500, 502, 503, 504])
 export async function retryTransient<T>(
   attempt: () => Promise<T>,
   pauses: readonly number[],
-  { signal, pause = wait }: { signal: AbortSignal; pause?: Pause | undefined },
+  { signal, pause = wait }: { signal: AbortSignal; pause?: typeof wait | undefined },
 ): Promise<T> {
   for (const ms of pauses) {
     try {

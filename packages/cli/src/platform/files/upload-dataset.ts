@@ -9,7 +9,7 @@ import { PlatformError, unexpectedAnswer } from '../client/platform-error.ts'
 import { retryTransient, type FilePiece, type Storage } from './storage.ts'
 
 /** Options of {@link uploadDataset}. */
-export interface UploadOptions {
+interface UploadOptions {
   readonly storage: Storage
   /** Replaces a dataset of the same name. */
   readonly overwrite?: boolean | undefined

@@ -7,11 +7,12 @@ import {
   standardError,
   standardOutput,
 } from '../../command/command-context.ts'
+import { plain, tableLines } from '../../command/terminal-text.ts'
 import type { JsonObject, Page } from '../client/answers.ts'
 import { PlatformError } from '../client/platform-error.ts'
 
 /** The result of a command that changes something. */
-export interface Operation {
+interface Operation {
   /** `success`, or another outcome, e.g. `cancelled`. */
   readonly status: string
   /** As in `eval.submit`. */
@@ -49,17 +50,7 @@ export class CommandOutput {
     }
     const rows = items.map((item) => columns.map(([, key]) => shown(item[key])))
     const heads = columns.map(([head]) => head)
-    const widths = heads.map((head, at) =>
-      Math.max(head.length, ...rows.map((row) => row[at]?.length ?? 0)),
-    )
-    for (const row of [heads, ...rows]) {
-      this.#line(
-        row
-          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-          .join('  ')
-          .trimEnd(),
-      )
-    }
+    for (const line of tableLines([heads, ...rows])) this.#line(line)
     if (rows.length === 0) this.note('No items.')
     if (hasMore) this.note(`There is more: --offset ${nextOffset}, or --all.`)
   }
@@ -143,11 +134,9 @@ function toJson(body: JsonObject): string {
   return JSON.stringify(redaction().data(body))
 }
 
-/** Removes secrets, and control characters of terminals, which text from elsewhere may contain. */
+/** Text from elsewhere for a terminal, without the secrets of the command. */
 function clean(text: string): string {
-  return redaction()
-    .text(text)
-    .replaceAll(/[^\P{Cc}\n\t]|\p{Cf}/gu, '')
+  return plain(redaction().text(text))
 }
 
 function toReport(error: unknown): { code: string; message: string; details: JsonObject } {
@@ -174,8 +163,7 @@ function issueLines(issues: unknown): string[] {
 /** The keys of an item with their values, one per line. */
 export function describe(data: JsonObject): string[] {
   const entries = Object.entries(data).filter(([, value]) => value !== null && value !== undefined)
-  const width = Math.max(0, ...entries.map(([key]) => key.length))
-  return entries.map(([key, value]) => `${key.padEnd(width)}  ${shown(value)}`)
+  return tableLines(entries.map(([key, value]) => [key, shown(value)]))
 }
 
 /** A value as human-readable text on one line. */

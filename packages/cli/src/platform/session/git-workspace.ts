@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 
 import { Agent, request } from 'undici'
 
-import { PlatformError } from '../client/platform-error.ts'
+import { PlatformError, wrongUse } from '../client/platform-error.ts'
 
 /** A repository that is connected to a workspace. */
 export interface GitWorkspace {
@@ -44,8 +44,7 @@ export async function findGitWorkspace(folder: string): Promise<GitWorkspace> {
   const origin = await git(top, 'remote', 'get-url', 'origin')
   const identity = origin === undefined ? undefined : githubRepository(origin)
   if (origin === undefined || identity === undefined) {
-    throw new PlatformError(
-      'VALIDATION',
+    throw wrongUse(
       `The origin of ${top} must be a repository on github.com: the platform knows a workspace by it. Or name one with --workspace.`,
     )
   }
@@ -83,7 +82,7 @@ async function missingFolders(top: string): Promise<string[]> {
 }
 
 /** `unknown` without an answer of GitHub, or without access to the repository. */
-export type CommitOnGithub = 'present' | 'absent' | 'unknown'
+type CommitOnGithub = 'present' | 'absent' | 'unknown'
 
 /** Settings for queries to GitHub. */
 export interface GithubAccess {

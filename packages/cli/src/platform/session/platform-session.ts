@@ -38,7 +38,7 @@ export interface Question {
 }
 
 /** The flags that say which platform and workspace a command means. */
-export interface SessionFlags {
+interface SessionFlags {
   readonly json?: boolean | undefined
   readonly platform?: string | undefined
   readonly envFile?: string | undefined

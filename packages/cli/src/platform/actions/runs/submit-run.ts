@@ -8,7 +8,7 @@ import { inspectEntrypoint } from '../../../child/entrypoint-process.ts'
 import { hideKeys, resolvePath } from '../../../command/command-context.ts'
 import { objectsOf, textOf, type JsonObject } from '../../client/answers.ts'
 import type { PlatformClient } from '../../client/platform-client.ts'
-import { PlatformError } from '../../client/platform-error.ts'
+import { PlatformError, wrongUse } from '../../client/platform-error.ts'
 import {
   findGitWorkspace,
   findGithubCommit,
@@ -102,10 +102,10 @@ async function readSubmittedConfig(
   const file = resolvePath(given)
   const folder = path.join(workspace, 'configs', runKinds[kind].config)
   if (path.extname(file) !== '.toml' || !isInside(folder, file)) {
-    throw invalid(`${given} must be a .toml file in configs/${runKinds[kind].config}/.`)
+    throw wrongUse(`${given} must be a .toml file in configs/${runKinds[kind].config}/.`)
   }
   const text = await readFile(file, 'utf8').catch(() => {
-    throw invalid(`${given} cannot be read.`)
+    throw wrongUse(`${given} cannot be read.`)
   })
   const problems = platformProblems(runKinds[kind].config, text)
   if (problems.length > 0) {
@@ -119,7 +119,7 @@ async function readSubmittedConfig(
   const rollout = path.join(workspace, 'rollouts', experiment.rollout)
   const entrypoint = path.resolve(rollout, experiment.entrypoint)
   if (!isInside(rollout, entrypoint) || !(await stat(entrypoint).catch(() => {}))?.isFile()) {
-    throw invalid(
+    throw wrongUse(
       `experiment.entrypoint must be a file in rollouts/${experiment.rollout}/, got ${experiment.entrypoint}.`,
     )
   }
@@ -152,10 +152,6 @@ function toIssue(problem: string): JsonObject {
 function isInside(folder: string, file: string): boolean {
   const way = path.relative(folder, file)
   return way !== '' && !path.isAbsolute(way) && !/^\.\.(?:[/\\]|$)/.test(way)
-}
-
-function invalid(message: string): PlatformError {
-  return new PlatformError('VALIDATION', message)
 }
 
 function describeRun(
@@ -233,7 +229,7 @@ async function namedWorkspace(
 ): Promise<GitWorkspace> {
   signal.throwIfAborted()
   if (!path.isAbsolute(given)) {
-    throw new PlatformError('VALIDATION', 'With --workspace the config needs its absolute path.')
+    throw wrongUse('With --workspace the config needs its absolute path.')
   }
   const found = await findGitWorkspace(path.dirname(given))
   const { workspaces } = await client.request(['workspaces'])
@@ -265,8 +261,7 @@ async function commitWarnings(
   const isHere = (await git(workspace.folder, 'cat-file', '-e', `${pinned}^{commit}`)) !== undefined
   const remote = await findGithubCommit(workspace.identity, pinned, access)
   if (remote === 'absent') {
-    throw new PlatformError(
-      'VALIDATION',
+    throw wrongUse(
       `The commit ${pinned} is not on GitHub (${workspace.identity}): ${isHere ? 'push it' : 'check commit_sha'}.`,
     )
   }
@@ -301,8 +296,7 @@ async function preflight(
   { folder, ...options }: Parameters<typeof inspectEntrypoint>[1],
 ): Promise<string[]> {
   const name = path.relative(folder, file)
-  const failed = (why: string): PlatformError =>
-    new PlatformError('VALIDATION', `${name}: preflight failed: ${why}`)
+  const failed = (why: string): PlatformError => wrongUse(`${name}: preflight failed: ${why}`)
   const report = await inspectEntrypoint(file, { folder, ...options })
   if (report.kind === 'failed') {
     if (!report.isDependency) throw failed(report.message)
