@@ -102,8 +102,7 @@ export function gradedEvents(
 function gradedEvent(event: ItemEvent, grade: Grade): ItemEvent {
   const { reward, skipped, error, samples = {}, metrics = {} } = grade
   const { scores: _scores, score_errors: _errors, ...rest } = event
-  const scores = grade.scores === undefined ? {} : { scores: grade.scores }
-  const graded = { ...rest, ...scores, reward, samples, metrics }
+  const graded = { ...rest, reward, samples, metrics }
   if (error !== null) {
     const type = grade.error_type ?? 'grader_failed'
     const summary = toSummary(error)

@@ -21,8 +21,6 @@ export interface Grade extends ItemReference {
   readonly samples?: Readonly<Record<string, number | null>>
   /** Metrics that the grader gave the samples; with several samples the mean of each. */
   readonly metrics?: Readonly<Record<string, number>>
-  /** By eval function. */
-  readonly scores?: Readonly<Record<string, number>>
   readonly error: string | null
   /** Default: `grader_failed`. */
   readonly error_type?: string

@@ -223,7 +223,6 @@ it('stores re-gradings by name, with the last grade of each item', async () => {
     run_index: 0,
     rollout_id: `rollout-${row}-0`,
     reward,
-    scores: { polite: 1 },
     error: reward === null ? 'no number in the answer' : null,
   })
   expect(await reader.gradings()).toEqual([])
