@@ -25,6 +25,8 @@ export interface MadeRun {
   readonly n?: number
   readonly items: readonly MadeItem[]
   readonly inputs?: Partial<RunManifest['inputs']['model']>
+  /** Names of its eval functions. Default: none. */
+  readonly scorers?: readonly string[]
   readonly manifest?: Partial<RunManifest>
 }
 
@@ -62,11 +64,12 @@ export function failure(type: string, message: string): Partial<ItemEvent> {
   return { status: 'failed', reward: null, error_type: type, error_message: message, summary }
 }
 
-function manifestOf({ name, rows, n = 1, inputs, manifest }: MadeRun): RunManifest {
+function manifestOf({ name, rows, n = 1, inputs, scorers = [], manifest }: MadeRun): RunManifest {
   const base = madeManifest({
     run_name: name,
     inputs: {
       model: inputs ?? {},
+      code: { scorers },
       timeouts: { agent_seconds: 120, grader_seconds: null, max_turns: null },
     },
     n,

@@ -2,6 +2,7 @@ export { trajectorySchema, validateTrajectory, type Trajectory } from '@osmosis/
 export {
   evaluationSummary,
   type EvaluationSummary,
+  measuredPasses,
   type ScoreFigures,
   type SummaryOptions,
 } from './analysis/figures/run-metrics.ts'

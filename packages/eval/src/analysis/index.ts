@@ -21,9 +21,12 @@ export { type Finding, findings } from './figures/findings.ts'
 export { type FigureUnit, unitText } from './figures/number-text.ts'
 export {
   type DrawEstimate,
+  gradientChance,
   gradientShare,
   meanValue,
   passAt,
+  passAtK,
+  passHatK,
   passRate,
 } from './figures/reward-figures.ts'
 export { type FigureKey, type ReportFigure, reportFigures } from './figures/report-figures.ts'
@@ -52,9 +55,9 @@ export {
   type ToolUse,
 } from './records/item-event.ts'
 export { type RunInputs, type RunManifest, type RunRow } from './records/run-manifest.ts'
-export { gradientChance, passAtK, passHatK } from './statistics/draws.ts'
 export { type Estimate, halfWidth, tQuantile } from './statistics/estimate.ts'
 export { type PairedDifference, type Verdict } from './statistics/paired-difference.ts'
+export { type GroupKind, type RowAttempts } from './table/attempts.ts'
 export { appendEvents, findItem, toRunDocument } from './table/document-writer.ts'
 export {
   type ItemFlag,
@@ -68,7 +71,7 @@ export {
   type RowColumns,
   type RunDocument,
 } from './table/run-document.ts'
-export { type GroupKind, type RowGroup, RunTable, type RunTableOptions } from './table/run-table.ts'
+export { type RowGroup, RunTable, type RunTableOptions } from './table/run-table.ts'
 export { shownContent, type ShownContent, type ShownImage } from './trajectory/shown-content.ts'
 export {
   type AnsweredToolCall,

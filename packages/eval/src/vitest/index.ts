@@ -10,7 +10,14 @@ import {
   formatShare,
 } from '../analysis/figures/number-text.ts'
 import { type ItemEvent, rolloutName } from '../analysis/records/item-event.ts'
-import { type Estimate, ratioEstimate } from '../analysis/statistics/estimate.ts'
+import {
+  type EvaluationSummary,
+  evaluationSummary,
+  measuredPasses,
+} from '../analysis/figures/run-metrics.ts'
+import { passRate } from '../analysis/figures/reward-figures.ts'
+import type { Estimate } from '../analysis/statistics/estimate.ts'
+import { attemptsByRow, countedItems, isPass, valueOf } from '../analysis/table/attempts.ts'
 import type { EvaluationResult } from '../run/evaluation-state.ts'
 import type { RunReader } from '../store/read/run-reader.ts'
 
@@ -44,7 +51,7 @@ interface JudgedRun {
   readonly name: string
   /** Null without a store. */
   readonly location: string | null
-  readonly threshold: number
+  readonly summary: EvaluationSummary
   /** Without items whose samples were all removed from training. */
   readonly items: readonly ItemEvent[]
   /** Items that have not ended. */
@@ -66,9 +73,11 @@ function toPass(
   }
   const run = judged(received)
   if (run.pending > 0) return { pass: isNot, message: () => incompleteText(run) }
-  const measure = measureOf(run.items)
-  const missed = run.items.filter((item) => !hasPassed(item, measure, run.threshold))
-  const estimate = passRateOf(run.items, new Set(missed))
+  const { items, summary } = run
+  const { measure } = measuredPasses(summary)
+  const { pass_threshold: threshold } = summary
+  const missed = items.filter((item) => !isPass(valueOf(item, measure), threshold))
+  const estimate = passRate(attemptsByRow(items, measure, threshold))
   const { value } = estimate
   if (value === null) {
     return {
@@ -101,7 +110,7 @@ function judged(received: unknown): JudgedRun {
   return {
     name: names.run,
     location: result.location,
-    threshold: model.summary.pass_threshold,
+    summary: model.summary,
     items: countedItems(items),
     pending: result.pending,
     incompleteReason: result.incompleteReason,
@@ -109,44 +118,16 @@ function judged(received: unknown): JudgedRun {
 }
 
 function judgedReader({ name, location, manifest, sortedEvents }: RunReader): JudgedRun {
-  const { rows, n, pass_threshold: threshold } = manifest
+  const { rows, n: attempts, pass_threshold: passThreshold, inputs } = manifest
+  const options = { attempts, passThreshold, scoreNames: inputs.code.scorers }
   return {
     name,
     location,
-    threshold,
+    summary: evaluationSummary(sortedEvents, options),
     items: countedItems(sortedEvents),
-    pending: rows.length * n - sortedEvents.length,
+    pending: rows.length * attempts - sortedEvents.length,
     incompleteReason: null,
   }
-}
-
-function countedItems(events: readonly ItemEvent[]): ItemEvent[] {
-  return events.filter(({ status }) => status !== 'skipped')
-}
-
-/** `reward`, or the first eval function of a run without rewards, as in reports. */
-function measureOf(items: readonly ItemEvent[]): string {
-  if (items.some(({ reward }) => reward !== null)) return 'reward'
-  return items.flatMap(({ scores = {} }) => Object.keys(scores))[0] ?? 'reward'
-}
-
-function valueOf({ reward, scores }: ItemEvent, measure: string): number | null {
-  return measure === 'reward' ? reward : (scores?.[measure] ?? null)
-}
-
-function hasPassed(item: ItemEvent, measure: string, threshold: number): boolean {
-  return (valueOf(item, measure) ?? Number.NEGATIVE_INFINITY) >= threshold
-}
-
-function passRateOf(items: readonly ItemEvent[], missed: ReadonlySet<ItemEvent>): Estimate {
-  const rows = Map.groupBy(items, ({ source_row_index: row }) => row)
-  return ratioEstimate(
-    [...rows.values()].map((attempts) => ({
-      sum: attempts.filter((attempt) => !missed.has(attempt)).length,
-      weight: attempts.length,
-    })),
-    true,
-  )
 }
 
 /** Intervals of fewer rows are too wide to be useful. */
@@ -168,7 +149,7 @@ function incompleteText({ name, pending, incompleteReason }: JudgedRun): string 
 
 /** What did not pass: why, and the command that shows its conversation. */
 function missedLines(
-  { location, threshold }: JudgedRun,
+  { location, summary }: JudgedRun,
   missed: readonly ItemEvent[],
   measure: string,
 ): string[] {
@@ -178,7 +159,7 @@ function missedLines(
     ...missed.slice(0, mostNamed).flatMap((item) => {
       const name = rolloutName(item)
       return [
-        `  ${name}  ${reasonOf(item, measure, threshold)}`,
+        `  ${name}  ${reasonOf(item, measure, summary.pass_threshold)}`,
         ...(location === null ? [] : [`    ${command(location, name)}`]),
       ]
     }),

@@ -138,14 +138,6 @@ it('counts successes that made no model call', () => {
 })
 
 it.each([
-  ['at a threshold of 0, every graded attempt', 0, [0, 0.5, 1], 3],
-  ['at a threshold in between, those that reach it', 0.5, [0, 0.5, 1], 2],
-  ['at a negative threshold, negative rewards too', -1, [-2, -1, 0], 2],
-])('passes %s', (_name, passThreshold, values, passed) => {
-  expect(evaluationSummary(rewards(...values), { attempts: 3, passThreshold }).passed).toBe(passed)
-})
-
-it.each([
   [[3], { mean: 3, median: 3, std: 0, min: 3, max: 3 }],
   [
     [4, 1, 2],
@@ -158,18 +150,6 @@ it.each([
     passThreshold: 1,
   })
   expect(stats).toEqual(expected)
-})
-
-it('leaves pass@k out for a single attempt per row', () => {
-  expect(evaluationSummary(rewards(1), { attempts: 1, passThreshold: 1 }).pass_at_k).toBeUndefined()
-})
-
-it('takes only rows with enough attempts into pass@k', () => {
-  const items = [item(0, 0), item(0, 1, { reward: 0 }), item(1, 0, { reward: 0 })]
-  expect(evaluationSummary(items, { attempts: 4, passThreshold: 1 }).pass_at_k).toEqual([
-    { k: 1, value: 0.25 },
-    { k: 2, value: 1 },
-  ])
 })
 
 it('sums up every score on its own; an item without a score has not passed by it', () => {

@@ -3,6 +3,7 @@ import {
   type Estimate,
   gradientChance,
   type ItemEvent,
+  passAtK,
   passHatK,
   RunTable,
   runStatistics,
@@ -285,7 +286,7 @@ test.each([
   expect(tQuantile(degrees)).toBeCloseTo(quantile, 9)
 })
 
-test('pass^k and the chance of a training signal are the shares of all draws of k attempts', () => {
+test('pass@k, pass^k and the chance of a training signal are the shares of all draws of k attempts', () => {
   const rewards = fc.array(fc.constantFrom(0, 0.5, 1, null), { minLength: 1, maxLength: 8 })
   fc.assert(
     fc.property(rewards, fc.integer({ min: 1, max: 8 }), (all, size) => {
@@ -294,14 +295,18 @@ test('pass^k and the chance of a training signal are the shares of all draws of 
         all.filter((_reward, at) => (set >> at) % 2 === 1),
       ).filter(({ length }) => length === k)
       const passing = draws.filter((draw) => draw.every((reward) => reward === 1))
+      const reaching = draws.filter((draw) => draw.includes(1))
       const teaching = draws.filter(
         (draw) => new Set(draw.filter((reward) => reward !== null)).size > 1,
       )
       const passed = all.filter((reward) => reward === 1).length
+      expect(passAtK(all.length, passed, k)).toBeCloseTo(reaching.length / draws.length, 12)
       expect(passHatK(all.length, passed, k)).toBeCloseTo(passing.length / draws.length, 12)
       expect(gradientChance(all, k)).toBeCloseTo(teaching.length / draws.length, 12)
     }),
   )
+  // Binomials overflow here.
+  expect(passAtK(10_000, 1, 5000)).toBeCloseTo(0.5, 10)
   expect(() => passHatK(3, 4, 1)).toThrow(RangeError)
   expect(() => gradientChance([1], 2)).toThrow(RangeError)
 })

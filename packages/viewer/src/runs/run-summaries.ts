@@ -76,7 +76,7 @@ export async function summarize(run: OpenRun, name: string): Promise<RunSummary>
   if (view === undefined) throw new TypeError(`The run ${name} has no view.`)
   const { document } = view
   const table = new RunTable(document)
-  const passes = passRate(table)
+  const passes = passRate(table.groups)
   const found = findings(table)
   return {
     name,
@@ -90,7 +90,7 @@ export async function summarize(run: OpenRun, name: string): Promise<RunSummary>
     tags: table.tags(),
     rows: document.rows.row.length,
     attempts: document.attempts,
-    reward: meanValue(table).value,
+    reward: meanValue(table.groups).value,
     passRate: passes.value,
     passInterval: passes.ci95,
     signal: document.attempts > 1 ? gradientShare(table).value : null,

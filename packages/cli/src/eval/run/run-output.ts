@@ -1,10 +1,12 @@
 import path from 'node:path'
 
 import {
+  evaluationSummary,
   formatCount,
   formatQuantity,
   formatDuration,
   formatShare,
+  measuredPasses,
   type EvaluationProgress,
   type EvaluationResult,
 } from '@osmosis/eval'
@@ -125,6 +127,8 @@ export class ProgressLine {
   /** Number of failed items by error type. */
   readonly #failures = new Map<string, number>()
   #passed = 0
+  /** Items without those that were removed from training. */
+  #counted = 0
   /** Items that have ended since the start. */
   #ended = 0
   #shownTenths: number | undefined
@@ -174,10 +178,14 @@ export class ProgressLine {
     this.#open = false
   }
 
-  #count({ reward, scores = {}, error_type: errorType }: ItemEvent): void {
+  #count(item: ItemEvent): void {
     const { scoreName, passThreshold } = this.#options
-    const score = scoreName === undefined ? reward : scores[scoreName]
-    if ((score ?? -Infinity) >= passThreshold) this.#passed += 1
+    const scoreNames = scoreName === undefined ? [] : [scoreName]
+    const summary = evaluationSummary([item], { attempts: 1, passThreshold, scoreNames })
+    const [{ passed } = summary] = Object.values(summary.scores ?? {})
+    this.#passed += passed
+    this.#counted += summary.completed_samples
+    const { error_type: errorType } = item
     if (errorType === null) return
     this.#failures.set(errorType, (this.#failures.get(errorType) ?? 0) + 1)
   }
@@ -195,7 +203,7 @@ export class ProgressLine {
 
   #text({ done, total, inFlight }: EvaluationProgress): string {
     const { scoreName } = this.#options
-    const passed = ((100 * this.#passed) / done).toFixed(0)
+    const passed = ((100 * this.#passed) / Math.max(1, this.#counted)).toFixed(0)
     const by = scoreName === undefined ? '' : ` by ${scoreName}`
     const perMs = this.#ended / (performance.now() - this.#start)
     const left = total - done
@@ -227,28 +235,22 @@ export class ProgressLine {
 /** The exit code of a run that has ended. Prints each reason why it is not 0. */
 export function exitCodeOf(
   result: EvaluationResult,
-  { minPassRate, grader }: EvalRunFlags,
+  { minPassRate, grader }: Pick<EvalRunFlags, 'minPassRate' | 'grader'>,
 ): number {
   const errors = failuresOf(result, grader)
   for (const error of errors) printError(`error: ${error}\n`)
   if (errors.length > 0) return 1
-  const passRate = passRateOf(result)
-  if (minPassRate === undefined || passRate >= minPassRate) return 0
+  const { rate } = measuredPasses(result.model.summary)
+  if (minPassRate === undefined || rate >= minPassRate) return 0
   printError(
-    `error: The pass rate is ${formatShare(passRate)}, and --min-pass-rate requires ${formatShare(minPassRate)}.\n`,
+    `error: The pass rate is ${formatShare(rate)}, and --min-pass-rate requires ${formatShare(minPassRate)}.\n`,
   )
   return gateFailedCode
 }
 
 /** The only output of a quiet command, apart from errors. */
-export function outcomeLine(result: EvaluationResult): string {
-  return `${result.names.run} ${result.status}: ${formatShare(passRateOf(result))} passed`
-}
-
-/** By the first eval function; without any, by the reward. */
-function passRateOf({ model: { summary } }: EvaluationResult): number {
-  const [first = summary] = Object.values(summary.scores ?? {})
-  return first.pass_rate
+export function outcomeLine({ names, status, model }: EvaluationResult): string {
+  return `${names.run} ${status}: ${formatShare(measuredPasses(model.summary).rate)} passed`
 }
 
 function failuresOf({ incompleteReason, model }: EvaluationResult, needsReward: boolean): string[] {

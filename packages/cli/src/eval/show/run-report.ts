@@ -71,16 +71,13 @@ function allFigureLines({ table }: ShownItems, state: ShownRunState, width: numb
 }
 
 /** A table of the other eval functions; none without any. */
-function scoreLines({ table, reader }: ShownItems): string[] {
-  const { scores } = table.document.columns
-  // An eval function that never gave a score has no column.
-  const all = new Set([...reader.manifest.inputs.code.scorers, ...Object.keys(scores)])
-  const names = [...all].filter((name) => name !== table.measure)
+function scoreLines({ table }: ShownItems): string[] {
+  const names = Object.keys(table.document.columns.scores).filter((name) => name !== table.measure)
   const rows = names.map((name): (Cell | string)[] => {
     const own = new RunTable(table.document, { measure: name })
     const graded = own.values.filter((value) => typeof value === 'number').length
-    const mean = meanValue(own)
-    const rate = passRate(own)
+    const mean = meanValue(own.groups)
+    const rate = passRate(own.groups)
     return [
       onOneLine(name),
       { text: valueText(mean, 'plain'), format: 'bold' },

@@ -72,8 +72,9 @@ async function summaryOf({ name, location, problem }: ListedRun): Promise<RunSum
   if (problem !== null) return { name, location, manifest: null, problem }
   try {
     const { reader, table } = await openShownRun({ location, variant: undefined })
+    const { measure, groups } = table
     const state = runState(reader, reader.writer() !== null)
-    const figures = { measure: table.measure, mean: meanValue(table), passRate: passRate(table) }
+    const figures = { measure, mean: meanValue(groups), passRate: passRate(groups) }
     return { name, location, manifest: reader.manifest, state, ...figures }
   } catch (error) {
     // A damaged journal is a fact about that run; the others are listed all the same.

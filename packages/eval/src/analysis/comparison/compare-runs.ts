@@ -1,6 +1,7 @@
 import type { RunDocument } from '../table/run-document.ts'
 import { quantities, type Quantity } from '../figures/behaviour-figures.ts'
-import { type Estimate, ratioEstimate, average } from '../statistics/estimate.ts'
+import { meanValue, passRate } from '../figures/reward-figures.ts'
+import { type Estimate, average } from '../statistics/estimate.ts'
 import {
   pairedDifference,
   type PairedDifference,
@@ -67,6 +68,7 @@ export interface FacetChange {
 export function compareRuns(a: RunTable, b: RunTable, options: CompareOptions = {}): Comparison {
   const { metric = 'pass', by } = options
   const scale = metric === 'pass' ? 'points' : 'plain'
+  const overall = metric === 'pass' ? passRate : meanValue
   const { pairs, onlyA, onlyB } = pairRows(a, b)
   const rows = pairs.flatMap(([left, right]): RowChange[] => {
     const [before, after] = [rowMean(left, metric), rowMean(right, metric)]
@@ -78,14 +80,8 @@ export function compareRuns(a: RunTable, b: RunTable, options: CompareOptions = 
     metric,
     verdict: verdictOf(difference, scale),
     difference,
-    before: overall(
-      rows.map((row) => row.a),
-      metric,
-    ),
-    after: overall(
-      rows.map((row) => row.b),
-      metric,
-    ),
+    before: overall(rows.map(({ a: before }) => before)),
+    after: overall(rows.map(({ b: after }) => after)),
     onlyA,
     onlyB,
     lostSure: rows.filter((row) => isSure(row.a) && !isSure(row.b)).length,
@@ -122,18 +118,6 @@ function endedGroups({ groups }: RunTable): RowGroup[] {
 
 function rowMean({ passed, ended, mean }: RowGroup, metric: 'pass' | 'reward'): number | null {
   return metric === 'pass' ? passed / ended : mean
-}
-
-function overall(groups: readonly RowGroup[], metric: 'pass' | 'reward'): Estimate {
-  if (metric === 'pass') {
-    return ratioEstimate(
-      groups.map(({ passed, ended }) => ({ sum: passed, weight: ended })),
-      true,
-    )
-  }
-  return ratioEstimate(
-    groups.map(({ mean, graded }) => ({ sum: (mean ?? 0) * graded, weight: graded })),
-  )
 }
 
 function isSure({ passed, ended }: RowGroup): boolean {

@@ -113,17 +113,11 @@ export function ratio(table: RunTable, above: Quantity, below: Quantity, isRate 
 
 export function flagShare(table: RunTable, flag: ItemFlag): FlagShare {
   const has: Quantity = (item) => (table.has(item, flag) ? 1 : 0)
-  const values: number[] = []
-  let items = 0
-  for (let item = 0; item < table.size; item++) {
-    if (!table.has(item, flag) || !table.counts(item)) continue
-    items += 1
-    const value = table.value(item)
-    if (value !== null) values.push(value)
-  }
+  const items = table.counted.filter((item) => table.has(item, flag))
+  const values = items.flatMap((item) => table.value(item) ?? [])
   return {
     ...ratio(table, has, () => 1, true),
-    items,
+    items: items.length,
     mean_value: values.length === 0 ? null : average(values),
   }
 }
@@ -145,8 +139,8 @@ export function facetFigures({ document, groups }: RunTable, name: string): Grou
 export function toolFigures(table: RunTable): ToolFigures[] {
   const { toolNames, toolUses, columns } = table.document
   const tools = toolNames.map((name) => ({ name, rollouts: 0, calls: 0, errors: 0, passed: 0 }))
-  for (let item = 0; item < table.size; item++) {
-    const use = table.counts(item) ? (toolUses[columns.toolUse[item] ?? -1] ?? []) : []
+  for (const item of table.counted) {
+    const use = toolUses[columns.toolUse[item] ?? -1] ?? []
     for (let at = 0; at < use.length; at += 3) {
       const tool = tools[use[at] ?? -1]
       if (tool === undefined) continue

@@ -44,7 +44,7 @@ const weights = {
 /** What to look at first: ranked by the number of items times their weight. */
 export function findings(table: RunTable): Finding[] {
   const found = [
-    suspicious(table),
+    byFlag(table, 'suspicious', 'bad', (items) => suspiciousTexts(table, items)),
     byFlag(table, 'failed', 'bad', (items) => ({
       title: `${thousands(items.length)} failed`,
       detail: `${tally(items.map((item) => table.errorType(item) ?? 'unknown'))}.`,
@@ -54,7 +54,7 @@ export function findings(table: RunTable): Finding[] {
       detail: `Mostly ${tally(
         items.flatMap((item) => failingTools(table, item)),
         1,
-      )}. ${meanValue(table, items)}`,
+      )}. ${meanText(table, items)}`,
     })),
     byFlag(table, 'nocalls', 'bad', ({ length }) => ({
       title: `${thousands(length)} never called the policy`,
@@ -62,7 +62,7 @@ export function findings(table: RunTable): Finding[] {
     })),
     byFlag(table, 'cut', 'warn', (items) => ({
       title: `${thousands(items.length)} ${items.length === 1 ? 'was' : 'were'} cut off`,
-      detail: `A call ended with finish_reason length in ${percent(items.length / table.size)} of the rollouts. ${meanValue(table, items)}`,
+      detail: `A call ended with finish_reason length in ${percent(items.length / table.size)} of the rollouts. ${meanText(table, items)}`,
     })),
     byFlag(table, 'rewritten', 'warn', ({ length }) => ({
       title: `${thousands(length)} rewrote their history`,
@@ -70,11 +70,11 @@ export function findings(table: RunTable): Finding[] {
     })),
     byFlag(table, 'limited', 'info', (items) => ({
       title: `${thousands(items.length)} reached a limit`,
-      detail: `A limit ended ${items.length === 1 ? 'it' : 'them'}. ${meanValue(table, items)}`,
+      detail: `A limit ended ${items.length === 1 ? 'it' : 'them'}. ${meanText(table, items)}`,
     })),
     byFlag(table, 'modelerror', 'info', (items) => ({
       title: `${thousands(items.length)} ended with an unusable answer`,
-      detail: `Their frameworks gave up on the policy, and the conversations so far are graded. ${meanValue(table, items)}`,
+      detail: `Their frameworks gave up on the policy, and the conversations so far are graded. ${meanText(table, items)}`,
     })),
     notPassed(table),
     equalRows(table),
@@ -100,9 +100,10 @@ const reasonTexts: Record<SuspicionReason, string> = {
   sametext: 'with the same last text as others',
 }
 
-function suspicious(table: RunTable): Finding | null {
-  const items = itemsWith(table, 'suspicious')
-  if (items.length === 0) return null
+function suspiciousTexts(
+  table: RunTable,
+  items: readonly number[],
+): Pick<Finding, 'title' | 'detail'> {
   const counts = suspicionReasons
     .map((reason) => ({
       reason,
@@ -114,28 +115,21 @@ function suspicious(table: RunTable): Finding | null {
   const all = first?.count === items.length
   const rest = (all ? others : counts).map(({ reason, count }) => `${count} ${reasonTexts[reason]}`)
   return {
-    key: 'suspicious',
-    tone: 'bad',
     title: all
       ? `${thousands(items.length)} passed ${reasonTexts[first.reason]}`
       : `${thousands(items.length)} suspicious passes`,
     detail: `${rest.length === 0 ? '' : `${rest.join(', ')}. `}The reward may be exploitable.`,
-    query: 'is:suspicious',
-    count: items.length,
   }
 }
 
 function notPassed(table: RunTable): Finding | null {
-  const items: number[] = []
-  for (let item = 0; item < table.size; item++) {
-    if (!table.passed(item) && table.counts(item)) items.push(item)
-  }
+  const items = table.counted.filter((item) => !table.passed(item))
   if (items.length === 0) return null
   return {
     key: 'notpassed',
     tone: 'info',
     title: `${thousands(items.length)} of ${thousands(table.size)} did not pass`,
-    detail: meanValue(table, items),
+    detail: meanText(table, items),
     query: 'is:notpassed',
     count: items.length,
   }
@@ -185,7 +179,7 @@ function tally(names: readonly string[], most = 4): string {
     .join(', ')
 }
 
-function meanValue(table: RunTable, items: readonly number[]): string {
+function meanText(table: RunTable, items: readonly number[]): string {
   const values = items.flatMap((item) => table.value(item) ?? [])
   if (values.length === 0) return ''
   return `Mean ${table.measure} ${average(values).toFixed(2)}.`

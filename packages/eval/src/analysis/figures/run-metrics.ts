@@ -1,8 +1,14 @@
 import type { ItemEvent } from '../records/item-event.ts'
-import { passAtK } from '../statistics/draws.ts'
 import { type Estimate, average, quantile } from '../statistics/estimate.ts'
 import { type SuspicionReason, suspicionReasons } from '../table/item-flags.ts'
-import type { GroupKind, RunTable } from '../table/run-table.ts'
+import {
+  attemptsByRow,
+  chooseMeasure,
+  countedItems,
+  type GroupKind,
+  valueOf,
+} from '../table/attempts.ts'
+import type { RunTable } from '../table/run-table.ts'
 import {
   distribution,
   type Distribution,
@@ -89,11 +95,11 @@ export function runStatistics(table: RunTable): RunStatistics {
   return {
     stats: {
       measure: table.measure,
-      mean: meanValue(table),
-      pass_rate: passRate(table),
+      mean: meanValue(table.groups),
+      pass_rate: passRate(table.groups),
       pass_rate_graded: gradedPassRate(table),
-      pass_at_k: sizes.map((k) => passAt(table, k)),
-      pass_hat_k: sizes.map((k) => passAllOf(table, k)),
+      pass_at_k: sizes.map((k) => passAt(table.groups, k)),
+      pass_hat_k: sizes.map((k) => passAllOf(table.groups, k)),
       gradient: gradientShare(table),
       gradient_at: sizes.filter((size) => size > 1).map((size) => gradientAt(table, size)),
       spread: meanSpread(table),
@@ -134,9 +140,7 @@ function behaviourStatistics(table: RunTable): BehaviourStatistics {
 }
 
 function total(table: RunTable, quantity: (item: number) => number | null | undefined): number {
-  let sum = 0
-  for (let item = 0; item < table.size; item++) if (table.counts(item)) sum += quantity(item) ?? 0
-  return sum
+  return table.counted.reduce((sum, item) => sum + (quantity(item) ?? 0), 0)
 }
 
 function reasonCounts(table: RunTable): Record<SuspicionReason, number> {
@@ -151,12 +155,9 @@ function reasonCounts(table: RunTable): Record<SuspicionReason, number> {
 }
 
 function withoutValue(table: RunTable): BehaviourStatistics['no_value'] {
-  const types: string[] = []
-  for (let item = 0; item < table.size; item++) {
-    if (table.counts(item) && table.value(item) === null) {
-      types.push(table.errorType(item) ?? 'none')
-    }
-  }
+  const types = table.counted.flatMap((item) =>
+    table.value(item) === null ? [table.errorType(item) ?? 'none'] : [],
+  )
   const groups = [...Map.groupBy(types, (type) => type)]
   return {
     items: types.length,
@@ -176,7 +177,7 @@ export interface ScoreFigures {
   readonly pass_rate: number
   /** Absent when nothing is graded. The standard deviation is that of the population. */
   readonly stats?: Readonly<Record<'mean' | 'median' | 'std' | 'min' | 'max', number>>
-  /** The chance that at least one of k attempts at a row passes; absent for fewer than two points. */
+  /** The chance that one of k attempts at a row passes; absent for fewer than two points. */
   readonly pass_at_k?: readonly { readonly k: number; readonly value: number }[]
 }
 
@@ -223,17 +224,14 @@ export function evaluationSummary(
   items: readonly ItemEvent[],
   { attempts, passThreshold, scoreNames = [] }: SummaryOptions,
 ): EvaluationSummary {
-  const counted = items.filter(({ status }) => status !== 'skipped')
   const failed = items.filter(({ status }) => status === 'failed')
-  const figures = (scoreOf: (item: ItemEvent) => number | null): ScoreFigures =>
-    scoreFigures(counted, scoreOf, passThreshold, attempts)
+  const counted = countedItems(items)
   const sumOf = (key: 'tokens' | 'prompt_tokens' | 'completion_tokens'): number =>
     items.reduce((sum, item) => sum + (item[key] ?? 0), 0)
-  const { stats, pass_at_k, ...reward } = figures((item) => item.reward)
-  const scores = scoreNames.map((name): [string, ScoreFigures] => [
-    name,
-    figures((item) => item.scores?.[name] ?? null),
-  ])
+  const figures = (measure: string): ScoreFigures =>
+    scoreFigures(counted, measure, passThreshold, attempts)
+  const { stats, pass_at_k, ...reward } = figures('reward')
+  const scores = scoreNames.map((name) => [name, figures(name)] as const)
   return {
     total_samples: items.length,
     completed_samples: counted.length,
@@ -261,57 +259,41 @@ export function evaluationSummary(
   }
 }
 
+/** The pass rate of a run, by the measure of its reports: what `--min-pass-rate` and `toPass` decide by. */
+export function measuredPasses(summary: EvaluationSummary): { measure: string; rate: number } {
+  const figures: Readonly<Record<string, Pick<ScoreFigures, 'graded' | 'pass_rate'>>> = {
+    ...summary.scores,
+    reward: summary,
+  }
+  const names = Object.keys(summary.scores ?? {})
+  const measure = chooseMeasure(names, (name) => (figures[name]?.graded ?? 0) > 0)
+  return { measure, rate: figures[measure]?.pass_rate ?? 0 }
+}
+
 function scoreFigures(
-  items: readonly ItemEvent[],
-  scoreOf: (item: ItemEvent) => number | null,
+  counted: readonly ItemEvent[],
+  measure: string,
   threshold: number,
   attempts: number,
 ): ScoreFigures {
-  const values: number[] = []
-  const rows = new Map<number, { ended: number; passed: number }>()
-  let passed = 0
-  for (const item of items) {
-    const row = rows.get(item.row_index) ?? { ended: 0, passed: 0 }
-    rows.set(item.row_index, row)
-    row.ended += 1
-    const score = scoreOf(item)
-    if (score === null) continue
-    values.push(score)
-    if (score < threshold) continue
-    row.passed += 1
-    passed += 1
-  }
-  const stats = describe(values)
-  const points = passAtKPoints([...rows.values()], attempts)
+  const rows = attemptsByRow(counted, measure, threshold)
+  const values = counted.flatMap((item) => valueOf(item, measure) ?? [])
+  const points = drawSizes(attempts).flatMap((k) => {
+    const { value } = passAt(rows, k)
+    return value === null ? [] : [{ k, value }]
+  })
   return {
     graded: values.length,
-    passed,
-    pass_rate: items.length === 0 ? 0 : passed / items.length,
-    ...(stats && { stats }),
+    passed: rows.reduce((sum, { passed }) => sum + passed, 0),
+    pass_rate: passRate(rows).value ?? 0,
+    ...(values.length > 0 && { stats: describe(values, meanValue(rows).value ?? 0) }),
     ...(points.length >= 2 && { pass_at_k: points }),
   }
 }
 
-function describe(values: readonly number[]): ScoreFigures['stats'] {
+function describe(values: readonly number[], mean: number): NonNullable<ScoreFigures['stats']> {
   const sorted = values.toSorted((a, b) => a - b)
-  const [min, max] = [sorted[0], sorted.at(-1)]
-  if (min === undefined || max === undefined) return undefined
-  const mean = average(sorted)
-  const variance = average(sorted.map((value) => (value - mean) ** 2))
-  const median = quantile(sorted, 0.5) ?? mean
-  return { mean, median, std: Math.sqrt(variance), min, max }
-}
-
-/** The points for k = 1, 2, 4, … up to `attempts`, each the mean over the rows with enough attempts. */
-function passAtKPoints(
-  rows: readonly { readonly ended: number; readonly passed: number }[],
-  attempts: number,
-): { k: number; value: number }[] {
-  const points: { k: number; value: number }[] = []
-  for (let k = 1; k <= attempts; k *= 2) {
-    const enough = rows.filter(({ ended }) => ended >= k)
-    if (enough.length === 0) break
-    points.push({ k, value: average(enough.map(({ ended, passed }) => passAtK(ended, passed, k))) })
-  }
-  return points
+  const at = (share: number): number => quantile(sorted, share) ?? mean
+  const std = Math.sqrt(average(values.map((value) => (value - mean) ** 2)))
+  return { mean, median: at(0.5), std, min: at(0), max: at(1) }
 }

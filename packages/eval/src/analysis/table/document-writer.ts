@@ -239,7 +239,7 @@ export function toRunDocument(
     versions: [],
     purposes: [],
     toolUses: [],
-    columns: emptyColumns(),
+    columns: emptyColumns(code.scorers),
     notes: [...notes],
   }
   const writer = DocumentWriter.of(document)
@@ -269,7 +269,8 @@ export function findItem(document: RunDocument, row: number, attempt: number): n
   return DocumentWriter.of(document).find(row, attempt)
 }
 
-function emptyColumns(): ItemColumns {
+/** @param scorers - their columns have the order of the run, whichever score comes first */
+function emptyColumns(scorers: readonly string[]): ItemColumns {
   return {
     row: [],
     attempt: [],
@@ -292,7 +293,7 @@ function emptyColumns(): ItemColumns {
     endedSeconds: [],
     summary: [],
     metrics: {},
-    scores: {},
+    scores: Object.fromEntries(scorers.map((name) => [name, []])),
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ItemEvent, RunNote } from '../records/item-event.ts'
-import { appendEvents, DocumentWriter, statusCodes } from './document-writer.ts'
+import { appendEvents, DocumentWriter } from './document-writer.ts'
 import {
   findFlags,
   type FlaggedItems,
@@ -9,18 +9,18 @@ import {
   reasonsIn,
   type SuspicionReason,
 } from './item-flags.ts'
+import {
+  chooseMeasure,
+  describeAttempts,
+  type GroupKind,
+  isCounted,
+  isPass,
+  type RowAttempts,
+} from './attempts.ts'
 import type { RunDocument } from './run-document.ts'
 
-/**
- * The training signal of a row under group-normalised RL (DAPO, arXiv 2503.14476), where equal rewards have
- * no advantage. `signal`: its rewards are not all equal. The other kinds have no signal. `always`: all
- * attempts passed. `never`: all rewards are 0 or less, or there is none. `flat`: other equal rewards, such
- * as 0.5 each, or passes beside attempts without a reward.
- */
-export type GroupKind = 'never' | 'signal' | 'flat' | 'always'
-
 /** The attempts at one row. */
-export interface RowGroup {
+export interface RowGroup extends RowAttempts {
   /** Position in the dataset file, from 0. */
   readonly row: number
   /** The row in other datasets. */
@@ -29,36 +29,6 @@ export interface RowGroup {
   readonly place: number
   /** Places of its items, by attempt. */
   readonly items: readonly number[]
-  /** Items that are not skipped. */
-  readonly ended: number
-  /** Those with a reward. */
-  readonly graded: number
-  /** Those that passed. */
-  readonly passed: number
-  /** Of the rewards; null for none. */
-  readonly mean: number | null
-  /** Sample standard deviation of the rewards; null for fewer than two. */
-  readonly spread: number | null
-  readonly kind: GroupKind
-}
-
-/** @param isSure - whether all attempts of the row passed */
-function describeRewards(
-  rewards: readonly number[],
-  isSure: boolean,
-): Pick<RowGroup, 'mean' | 'spread' | 'kind'> {
-  const [first] = rewards
-  if (first === undefined) return { mean: null, spread: null, kind: 'never' }
-  if (rewards.every((reward) => reward === first)) {
-    const kind = isSure ? 'always' : first > 0 ? 'flat' : 'never'
-    return { mean: first, spread: rewards.length < 2 ? null : 0, kind }
-  }
-  let sum = 0
-  for (const reward of rewards) sum += reward
-  const mean = sum / rewards.length
-  let squares = 0
-  for (const reward of rewards) squares += (reward - mean) ** 2
-  return { mean, spread: Math.sqrt(squares / (rewards.length - 1)), kind: 'signal' }
 }
 
 /** Settings of a {@link RunTable}. */
@@ -107,17 +77,16 @@ export class RunTable {
   /** `reward`, or the name of the eval function that gives the values. */
   get measure(): string {
     if (this.#measure !== undefined) return this.#measure
-    const { reward, scores } = this.document.columns
-    return this.derive('measure', () => {
-      if (reward.some((value) => value !== null)) return 'reward'
-      return Object.keys(scores)[0] ?? 'reward'
-    })
+    return this.derive('measure', () =>
+      chooseMeasure(Object.keys(this.document.columns.scores), (measure) =>
+        this.#valuesBy(measure).some((value, item) => value !== null && this.counts(item)),
+      ),
+    )
   }
 
   /** The value of each item, as named by {@link RunTable.measure}; null for none. */
   get values(): readonly (number | null)[] {
-    const { reward, scores } = this.document.columns
-    return this.measure === 'reward' ? reward : (scores[this.measure] ?? [])
+    return this.#valuesBy(this.measure)
   }
 
   /** Rows with an item, by their position in the dataset. */
@@ -136,7 +105,13 @@ export class RunTable {
 
   /** Whether the item is included in figures: false if all its samples were removed from training. */
   counts(item: number): boolean {
-    return this.document.columns.status[item] !== statusCodes.skipped
+    return isCounted(this.document.columns.status[item])
+  }
+
+  /** The items that are included in figures. */
+  get counted(): readonly number[] {
+    const items = this.document.columns.row.keys()
+    return this.derive('counted', () => [...items].filter((item) => this.counts(item)))
   }
 
   has(item: number, flag: ItemFlag): boolean {
@@ -262,8 +237,7 @@ export class RunTable {
     const { values, measure } = this
     this.#passed = new Uint8Array(this.size)
     for (let item = 0; item < this.#passed.length; item++) {
-      const value = values[item] ?? Number.NEGATIVE_INFINITY
-      if (value >= threshold && this.counts(item)) this.#passed[item] = 1
+      if (this.counts(item) && isPass(values[item] ?? null, threshold)) this.#passed[item] = 1
     }
     const groups = this.#byRow.filter((group) => group !== undefined)
     // The first reward of a run that had only scores changes the measure of all rows.
@@ -293,20 +267,15 @@ export class RunTable {
   #describe(group: MutableGroup): void {
     const { columns } = this.document
     const { values } = this
-    const { items } = group
-    items.sort((a, b) => (columns.attempt[a] ?? 0) - (columns.attempt[b] ?? 0))
-    const rewards: number[] = []
-    group.ended = 0
-    group.passed = 0
-    for (const item of items) {
-      if (!this.counts(item)) continue
-      const value = values[item] ?? null
-      group.ended += 1
-      group.passed += this.#passed[item] ?? 0
-      if (value !== null) rewards.push(value)
-    }
-    group.graded = rewards.length
-    Object.assign(group, describeRewards(rewards, group.passed === group.ended))
+    group.items.sort((a, b) => (columns.attempt[a] ?? 0) - (columns.attempt[b] ?? 0))
+    const counted = group.items.filter((item) => this.counts(item))
+    const attempts = counted.map((item) => values[item] ?? null)
+    Object.assign(group, describeAttempts(attempts, this.document.threshold))
+  }
+
+  #valuesBy(measure: string): readonly (number | null)[] {
+    const { reward, scores } = this.document.columns
+    return measure === 'reward' ? reward : (scores[measure] ?? [])
   }
 }
 
@@ -315,16 +284,5 @@ function isBlank(text: string | null): text is null | '' {
 }
 
 function newGroup(row: number, key: string, place: number): MutableGroup {
-  return {
-    row,
-    key,
-    place,
-    items: [],
-    ended: 0,
-    graded: 0,
-    passed: 0,
-    mean: null,
-    spread: null,
-    kind: 'never',
-  }
+  return { row, key, place, items: [], ...describeAttempts([], 0) }
 }

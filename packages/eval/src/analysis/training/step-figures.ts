@@ -57,7 +57,7 @@ export function stepEstimates(table: RunTable): {
   readonly reward: Estimate
   readonly passes: Estimate
 } {
-  const [reward, passes] = [meanValue(table), passRate(table)]
+  const [reward, passes] = [meanValue(table.groups), passRate(table.groups)]
   // Rewards are from 0 to 1 unless some were not.
   const least = table.values.some((value) => (value ?? 0) < 0) ? -Infinity : 0
   const most = table.values.some((value) => (value ?? 0) > 1) ? Infinity : 1
