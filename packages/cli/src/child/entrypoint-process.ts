@@ -1,7 +1,9 @@
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 import { findRowProblems, type DatasetRow, type RowCheck } from '@osmosis/eval'
 import { moduleIn, startUserCode } from '@osmosis/server/child'
+
+import { invalidEntrypoint } from '../command/exit-codes.ts'
 
 /** What a process reports about the entrypoint that it has loaded. */
 export type EntrypointReport =
@@ -63,7 +65,7 @@ export async function datasetFit(
   options: EntrypointProcessOptions,
 ): Promise<DatasetFit> {
   return withEntrypoint(entrypoint, options, async (report, check) => {
-    if (report.kind === 'failed') throw new OsmosisError('invalid_entrypoint', report.message)
+    if (report.kind === 'failed') throw invalidEntrypoint(report.message)
     if (report.kind === 'workflow' && report.hasSchema) {
       return { problems: await findRowProblems(rows, check), warnings: [] }
     }

@@ -3,12 +3,13 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import type { Command } from '@commander-js/extra-typings'
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 
 import type { CheckFinding } from '../checks/finding.ts'
 import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { resolvePath, printJson, printOut, workingFolder } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
+import { invalid } from '../command/exit-codes.ts'
 
 function declareDoctor(program: Command) {
   return program
@@ -113,8 +114,10 @@ async function createFolders(workspace: string | undefined): Promise<string[]> {
   try {
     for (const folder of missing) await mkdir(path.join(root, folder), { recursive: true })
   } catch (cause) {
-    const message = `Cannot create the folders of a workspace in ${root}: ${errorMessage(cause)}`
-    throw new OsmosisError('invalid_config', message, { cause })
+    throw invalid(
+      `Cannot create the folders of a workspace in ${root}: ${errorMessage(cause)}`,
+      cause,
+    )
   }
   return missing
 }

@@ -12,6 +12,7 @@ import { moduleIn, startUserCode } from '@osmosis/server/child'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { hideKeys, printError, redaction } from '../command/command-context.ts'
+import { invalidEntrypoint } from '../command/exit-codes.ts'
 import type { ServeFlags } from './serve.ts'
 import type { EntrypointFacts } from '../child/served-workflow.ts'
 
@@ -119,7 +120,7 @@ export async function startServerProcess(
     await close()
     if (signal.aborted) throw error
     const message = `The rollout server could not start. ${errorMessage(error)}\n${output.lastLines()}`
-    throw new OsmosisError('invalid_entrypoint', message.trimEnd(), { cause: error })
+    throw invalidEntrypoint(message.trimEnd(), error)
   }
 }
 

@@ -153,9 +153,7 @@ class TraceReading {
       }
     } catch (cause) {
       if (cause instanceof OsmosisError) throw cause
-      throw new OsmosisError('invalid_config', `Cannot read ${file}: ${errorMessage(cause)}`, {
-        cause,
-      })
+      throw invalid(`Cannot read ${file}: ${errorMessage(cause)}`, cause)
     }
   }
 

@@ -1,4 +1,4 @@
-import { errorMessage, isRewardFunction, OsmosisError } from '@osmosis/core'
+import { errorMessage, isRewardFunction } from '@osmosis/core'
 import { isGroupGraderClass } from '@osmosis/core/workflow'
 import {
   gradeByFunction,
@@ -12,6 +12,7 @@ import type { RunInputs } from '@osmosis/eval/analysis'
 import { runWorker } from '@osmosis/server/child'
 import { discoverGrader, type Entrypoint } from '@osmosis/server/execution'
 
+import { invalidEntrypoint } from '../../command/exit-codes.ts'
 import {
   loadExports,
   namedExport,
@@ -125,17 +126,17 @@ function functionOf(
       grader === null
         ? 'Name one with --grader: a file with a class that extends Grader, or <file>:<eval function>.'
         : 'Export one class that extends Grader or GroupGrader, or an eval function.'
-    throw invalid(`${file} exports no grader. ${advice}`)
+    throw invalidEntrypoint(`${file} exports no grader. ${advice}`)
   }
   if (others.length > 0) {
     const names = functions.map(([key]) => `${file}:${key}`).toSorted()
-    throw invalid(
+    throw invalidEntrypoint(
       `${file} exports several functions. Name the one to grade with: ${names.join(', ')}.`,
     )
   }
   const [key, value] = found
   if (!isEvalFunction(value)) {
-    throw invalid(
+    throw invalidEntrypoint(
       `'${file}:${key}' cannot grade: it is neither a class that extends Grader nor an eval function, which takes one object, { messages, solutionStr, groundTruth, metadata, reward }, or is made by defineReward().`,
     )
   }
@@ -154,8 +155,4 @@ function isEvalFunction(value: unknown): value is (...args: never[]) => unknown 
 
 function isClass(value: object): boolean {
   return Function.prototype.toString.call(value).startsWith('class')
-}
-
-function invalid(message: string): OsmosisError {
-  return new OsmosisError('invalid_entrypoint', message)
 }

@@ -1,4 +1,3 @@
-import { invalid } from '../../command/exit-codes.ts'
 import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
@@ -6,6 +5,7 @@ import type { RolloutGrade, StoredRollout, RunReader } from '@osmosis/eval'
 import { moduleIn, startUserCode, type UserCodeProcess } from '@osmosis/server/child'
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
+import { invalid, invalidEntrypoint } from '../../command/exit-codes.ts'
 import {
   printError,
   redaction,
@@ -93,7 +93,7 @@ class ReplacedProcess {
       return (await child.ready).facts as GraderFacts
     } catch (error) {
       this.#closing.signal.throwIfAborted()
-      throw new OsmosisError('invalid_entrypoint', errorMessage(error), { cause: error })
+      throw invalidEntrypoint(errorMessage(error), error)
     }
   }
 

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { createInterface } from 'node:readline/promises'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
 import {
   createOutputFolder,
   metricsDocument,
@@ -232,8 +232,7 @@ async function makeOutputRoot({ outputRoot }: EvalRunPlan): Promise<void> {
   try {
     await createOutputFolder(outputRoot)
   } catch (cause) {
-    const message = `Cannot create the folder ${outputRoot}: ${errorMessage(cause)}`
-    throw new OsmosisError('invalid_config', message, { cause })
+    throw invalid(`Cannot create the folder ${outputRoot}: ${errorMessage(cause)}`, cause)
   }
 }
 

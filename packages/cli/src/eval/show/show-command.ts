@@ -61,8 +61,7 @@ export async function evalShowCommand(
   const filter = filterOf(flags)
   if (item !== undefined) {
     if (filter !== undefined) {
-      const message = 'Pass a rollout, or --failed, --filter and --sort.'
-      throw invalid(message)
+      throw invalid('Pass a rollout, or --failed, --filter and --sort.')
     }
     await showItems(namedItems(run, item), flags)
   } else if (filter === undefined) {

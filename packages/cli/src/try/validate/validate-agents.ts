@@ -36,8 +36,7 @@ export async function validateCommand(
   flags: ValidateFlags,
 ): Promise<number> {
   if (name !== undefined && flags.module !== undefined) {
-    const message = 'Name either a rollout of the workspace, or --module.'
-    throw invalid(message)
+    throw invalid('Name either a rollout of the workspace, or --module.')
   }
   const targets = await findTargets(name, flags)
   const interrupt = abortOnInterrupt()

@@ -109,8 +109,7 @@ async function writeOutput(file: string, text: string): Promise<void> {
   try {
     await writeFile(resolvePath(file), text)
   } catch (error) {
-    const message = `Cannot write the result to ${file}: ${errorMessage(error)}`
-    throw invalid(message)
+    throw invalid(`Cannot write the result to ${file}: ${errorMessage(error)}`)
   }
 }
 
