@@ -109,7 +109,7 @@ export { type SegmentKind } from './store/run-files.ts'
 export { itemKey, type ItemReference } from './analysis/records/item-event.ts'
 export { reserveRun, type ReservedRun, takenRunNames } from './store/run-name.ts'
 export { AppendFile, openTrainingJournal, type AppendedLine } from './store/write/append-file.ts'
-export { lockRun, type RunLock, type RunWriter } from './store/run-lock.ts'
+export { lockRun } from './store/run-lock.ts'
 export { openRun, type RunReader } from './store/read/run-reader.ts'
 export {
   type EndedItem,

@@ -5,6 +5,9 @@ import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
+export { FolderLock, ownerOf, type FolderLockOptions, type LockOwner } from './files/folder-lock.ts'
+export { lockName, type ProcessLock } from './files/process-lock.ts'
+
 /** Options of {@link writeFileAtomically}. */
 export interface AtomicWriteOptions {
   /** Permissions of the file, such as `0o600`; default: those of new files of the process. */

@@ -1,7 +1,6 @@
 // What servers of other rollout protocols, and queues in front of this one, are built on.
 export { CallbackDelivery, type CallbackRecord } from './delivery/callback-delivery.ts'
 export { type Callback } from './journal/outbox-lines.ts'
-export { lockName, type ProcessLock } from './delivery/process-lock.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'
 export { ownProcess } from './process/process-owner.ts'
 export {

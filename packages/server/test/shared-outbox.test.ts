@@ -46,20 +46,6 @@ describe('an outbox on a volume that containers share', () => {
     expect(second.records.map(({ acceptance }) => acceptance.rolloutId)).toStrictEqual(['pending'])
     expect(second.log).toMatchObject([{ level: 'warn', fields: { folder, wait_seconds: 0.03 } }])
   })
-
-  it('goes to one server alone when several wait for it', async () => {
-    const folder = await temporaryFolder()
-    await using _ = await openOutbox(folder)
-    const waiting = ['a', 'b', 'c'].map(async (namespace) =>
-      openOutbox(folder, { namespace, deadAfterMs: 2000, heartbeatMs: 20 }),
-    )
-    const opened = await Promise.allSettled(waiting)
-    const winners = opened.filter(({ status }) => status === 'fulfilled')
-    expect(winners).toHaveLength(1)
-    for (const winner of winners) {
-      if (winner.status === 'fulfilled') await winner.value.outbox.close()
-    }
-  })
 })
 
 describe('a server whose outbox another one has taken over', () => {

@@ -112,7 +112,7 @@ describe('a training', () => {
       expect(await page.getByRole('img', { name: 'Entropy over 4 steps' }).count()).toBe(1)
       expect(problems).toEqual([])
     } finally {
-      lock.release()
+      await lock.release()
     }
     await inBrowser.open('#/training/half')
     const { page } = await inBrowser.open('#/training/half')

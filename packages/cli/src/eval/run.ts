@@ -109,7 +109,6 @@ export function declareRun(evals: Command) {
       '--retry-failed [types]',
       'run failed items again, e.g. =timeout,worker_lost (default: of any type)',
     )
-    .option('--break-lock', 'take over the run although another process seems to write to it')
     .optionsGroup(groups.output)
     .option('-o, --output <folder>', 'folder of the runs (default: .osmosis/evals)')
     .optionsGroup(groups.limits)

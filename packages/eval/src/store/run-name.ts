@@ -3,9 +3,10 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError, isOsmosisError } from '@osmosis/core'
+import type { FolderLock } from '@osmosis/protocol/files'
 
 import { parseRolloutName } from '../analysis/records/item-event.ts'
-import { lockFolder, lockName, lockRun, type RunLock } from './run-lock.ts'
+import { lockFolder, lockRun } from './run-lock.ts'
 
 const ownFolder = '.osmosis'
 
@@ -81,13 +82,12 @@ export function generateRunName(configFile: string, taken: Iterable<string>): st
 export interface ReservedRun {
   readonly name: string
   /** Reserves the name until it is released, or passed to `createRun`. */
-  readonly lock: RunLock
+  readonly lock: FolderLock
 }
 
 /** The names of runs in a folder, including reserved names; none when the folder is missing. */
 export async function takenRunNames(outputRoot: string): Promise<string[]> {
-  const locks = await namesIn(lockFolder(outputRoot))
-  return [...(await namesIn(outputRoot)), ...locks.map(lockName)]
+  return [...(await namesIn(outputRoot)), ...(await namesIn(lockFolder(outputRoot)))]
 }
 
 /**
@@ -104,7 +104,7 @@ export async function reserveRun(outputRoot: string, source: string): Promise<Re
     try {
       const lock = await lockRun(location)
       if (!existsSync(location)) return { name, lock }
-      lock.release()
+      await lock.release()
     } catch (error) {
       if (!isOsmosisError(error) || error.code !== 'run_locked') throw error
     }

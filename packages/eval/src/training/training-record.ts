@@ -11,6 +11,7 @@ import type {
   SamplesById,
   WorkflowOutcome,
 } from '@osmosis/protocol'
+import type { FolderLock } from '@osmosis/protocol/files'
 import { toTrajectories } from '@osmosis/protocol/trajectory'
 
 import type { RunRow } from '../analysis/records/run-manifest.ts'
@@ -24,7 +25,7 @@ import { createOutputFolder } from '../store/run-name.ts'
 import { listRuns } from '../store/list-runs.ts'
 import { readTrainingJournal, trainingLock, trainingRuns } from '../store/read/training-folder.ts'
 import { runFiles } from '../store/run-files.ts'
-import { lockRun, type RunLock } from '../store/run-lock.ts'
+import { lockRun } from '../store/run-lock.ts'
 import { type AppendFile, openTrainingJournal } from '../store/write/append-file.ts'
 import { RecordedStep, recordedRow, stepName, type RecordedRollout } from './recorded-step.ts'
 import type { ItemOutcome } from '../run/items/item-runner.ts'
@@ -60,7 +61,7 @@ const unknownVersion = 'policy'
 export class WorkerRecord {
   readonly #options: WorkerRecordOptions
   readonly #journal: AppendFile
-  readonly #lock: RunLock
+  readonly #lock: FolderLock
   /** Positions of rows, by their key. */
   readonly #rows: Map<string, number>
   /** Numbers of the steps, by version. */
@@ -73,7 +74,7 @@ export class WorkerRecord {
 
   private constructor(
     options: WorkerRecordOptions,
-    lock: RunLock,
+    lock: FolderLock,
     known: Pick<Known, 'rows' | 'numbers' | 'records'>,
   ) {
     this.#options = options
@@ -81,7 +82,9 @@ export class WorkerRecord {
     this.#rows = known.rows
     this.#numbers = known.numbers
     this.#records = known.records
-    this.#journal = openTrainingJournal(options.folder, ({ message }) => options.onProblem(message))
+    this.#journal = openTrainingJournal(options.folder, lock, ({ message }) =>
+      options.onProblem(message),
+    )
   }
 
   /**
@@ -102,7 +105,7 @@ export class WorkerRecord {
       await record.#append({ kind: 'start', step, model: trainer, rollout, ...unknown, startedAt })
       return record
     } catch (error) {
-      lock.release()
+      await lock.release()
       throw error
     }
   }
@@ -146,7 +149,7 @@ export class WorkerRecord {
     const reason = 'The worker has ended.'
     await this.#append({ kind: 'end', step: this.#records.size, reason, endedAt })
     await this.#journal.close()
-    this.#lock.release()
+    await this.#lock.release()
   }
 
   /** One after the other: rows, attempts and steps are numbered in the order in which rollouts end. */

@@ -1,48 +1,58 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { access, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
+import { globSync } from 'node:fs'
+import { readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import path from 'node:path'
 
+import { OsmosisError } from '@osmosis/core'
 import { archiveRun, createRun, openRun, reserveRun, resumeRun, type RunStore } from '@osmosis/eval'
+import { FolderLock } from '@osmosis/protocol/files'
 import { madeManifest, onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { osmosisErrorOf } from '../thrown-by.ts'
+import { writer } from './crashes.ts'
+import { itemOf } from './runs.ts'
 
-async function newRun(): Promise<{ store: RunStore; lock: string }> {
-  const outputRoot = await temporaryFolder()
-  const store = await createRun({ outputRoot, manifest: madeManifest() })
-  return { store, lock: path.join(outputRoot, '.locks', 'airline-1.lock') }
+async function newRun(): Promise<RunStore> {
+  return createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
 }
 
-/** Puts a lock in place that says something else than the own one. */
-async function changeLock(lock: string, change: Record<string, unknown>): Promise<void> {
-  const own = JSON.parse(await readFile(lock, 'utf8')) as object
-  await writeFile(lock, `${JSON.stringify({ ...own, ...change })}\n`)
+/** What a process on another host does that considers the writer of a run dead. */
+function takeOver(location: string): Promise<FolderLock> {
+  const refused = (): OsmosisError => new OsmosisError('run_locked', 'refused')
+  const folder = path.join(path.dirname(location), '.locks', path.basename(location))
+  return FolderLock.acquire(folder, {
+    isTemporary: true,
+    namespace: 'another host',
+    deadAfterMs: 30,
+    inUse: refused,
+    takenOver: refused,
+  })
 }
 
 it('allows one writer, and reports which', async () => {
-  const { store, lock } = await newRun()
+  const store = await newRun()
   const { location } = store
   const reader = await openRun(location)
-  const writer = reader.writer()
-  expect(writer).toEqual({
+  const writing = reader.writer()
+  expect(writing).toEqual({
     pid: process.pid,
     host: hostname(),
     started_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string,
   })
   const refusal = {
     code: 'run_locked',
-    message: `Process ${process.pid}, started at ${writer?.started_at}, writes to the run ${location}. Wait until it has ended, or pass another --name.`,
+    message: `Process ${process.pid}, started at ${writing?.started_at}, writes to the run ${location}. Wait until it has ended, or pass another --name.`,
   }
   expect(await osmosisErrorOf(() => resumeRun({ location }))).toEqual(refusal)
-  expect(await osmosisErrorOf(() => archiveRun({ location }))).toEqual(refusal)
+  expect(await osmosisErrorOf(() => archiveRun(location))).toEqual(refusal)
   const [outputRoot, manifest] = [path.dirname(location), madeManifest()]
   expect(await osmosisErrorOf(() => createRun({ outputRoot, manifest }))).toEqual(refusal)
   await store.close()
   expect(reader.writer()).toBeNull()
-  await expect(access(lock)).rejects.toThrow('ENOENT')
+  expect(await readdir(path.join(outputRoot, '.locks'))).toEqual([])
   await (await resumeRun({ location })).close()
 })
 
@@ -57,66 +67,34 @@ it('commands that start runs concurrently generate different names', async () =>
     'airline-3',
   ])
   const store = await createRun({ outputRoot, manifest: madeManifest(), lock: first?.lock })
-  for (const { lock } of others) lock.release()
+  for (const { lock } of others) await lock.release()
   await store.close()
   const next = await reserveRun(outputRoot, source)
   expect(next.name).toBe('airline-2')
-  next.lock.release()
+  await next.lock.release()
 })
 
-it('is taken over from a process that has exited', async () => {
-  const { store, lock } = await newRun()
-  const { location } = store
-  const child = spawn(process.execPath, ['-e', ''])
-  await once(child, 'exit')
-  await changeLock(lock, { pid: child.pid })
-  expect((await openRun(location)).writer()).toBeNull()
-  const resumed = await resumeRun({ location })
-  // It is no longer the first one's to release.
+it('is taken over at once, by one of many, when its writer was killed', async () => {
+  const store = await newRun()
   await store.close()
-  expect((await openRun(location)).writer()?.pid).toBe(process.pid)
-  await resumed.close()
-  expect(await readdir(path.dirname(lock))).toEqual([])
-})
-
-onlyIf(process.platform === 'linux', 'a Linux system').it(
-  `is taken over from a zombie, whose parent has not read its exit code`,
-  async () => {
-    const { store, lock } = await newRun()
-    const parent = spawn('/bin/sh', ['-c', 'true & echo $!; exec sleep 600'])
-    onTestFinished(() => void parent.kill())
-    const [pid] = (await once(parent.stdout, 'data')) as [Buffer]
-    await changeLock(lock, { pid: Number(pid), process_start: null })
-    const reader = await openRun(store.location)
-    await expect.poll(() => reader.writer()).toBeNull()
-    await store.close()
-  },
-)
-
-it('is not taken over from a running process of another user', async () => {
-  const { store, lock } = await newRun()
-  await changeLock(lock, { pid: 1, process_start: null })
   const { location } = store
-  expect((await osmosisErrorOf(() => resumeRun({ location }))).code).toBe('run_locked')
-  expect((await openRun(location)).writer()?.pid).toBe(1)
-  await store.close()
-})
-
-it('is taken over from a process whose id was reused', async () => {
-  const { store, lock } = await newRun()
-  await changeLock(lock, { process_start: 'another start' })
-  const reader = await openRun(store.location)
+  const other = writer(location, 0)
+  onTestFinished(() => void other.kill('SIGKILL'))
+  const reader = await openRun(location)
+  await expect.poll(() => reader.writer()?.pid).toBe(other.pid)
+  // It is alive.
+  other.kill('SIGSTOP')
+  const refusal = await osmosisErrorOf(() => resumeRun({ location }))
+  expect(refusal.message).toMatch(new RegExp(`^Process ${other.pid}, started at .+, writes to `))
+  other.kill('SIGKILL')
+  await once(other, 'exit')
   expect(reader.writer()).toBeNull()
-  const resumed = await resumeRun({ location: store.location })
-  expect(reader.writer()?.pid).toBe(process.pid)
-  await resumed.close()
-  await store.close()
-})
-
-it('is taken over by exactly one of many processes', async () => {
-  const { store, lock } = await newRun()
-  const { location } = store
-  await changeLock(lock, { process_start: 'another start' })
+  const locks = path.join(path.dirname(location), '.locks')
+  const [file = ''] = globSync(path.join(locks, 'airline-1/*'))
+  const left = await readFile(file, 'utf8')
+  // Another process may have its id.
+  await writeFile(file, left.replace(`${other.pid}`, `${process.pid}`))
+  expect(reader.writer()).toBeNull()
   const attempts = await Promise.allSettled(
     Array.from({ length: 20 }, () => resumeRun({ location })),
   )
@@ -124,39 +102,90 @@ it('is taken over by exactly one of many processes', async () => {
     attempt.status === 'fulfilled' ? attempt.value : [],
   )
   expect(winners).toHaveLength(1)
+  expect(reader.writer()?.pid).toBe(process.pid)
   for (const winner of winners) await winner.close()
-  await store.close()
-  expect(await readdir(path.dirname(lock))).toEqual([])
+  expect(await readdir(locks)).toEqual([])
 })
 
-it('is not taken over from a process on another host without --break-lock', async () => {
-  const { store, lock } = await newRun()
-  const { location } = store
-  await changeLock(lock, { host: 'elsewhere', pid: 1 })
-  const { code, message } = await osmosisErrorOf(() => resumeRun({ location }))
-  expect(code).toBe('run_locked')
-  expect(message).toContain('Process 1 on host elsewhere, started at ')
-  expect(message).toContain(
-    `This host cannot tell whether it is still running; if it is not, pass --break-lock.`,
-  )
-  await (await resumeRun({ location, breakLock: true })).close()
+it('is taken over from a zombie, whose parent has not read its exit code', async () => {
+  const store = await newRun()
   await store.close()
-})
-
-it('is taken over when its process died before it wrote the lock text', async () => {
-  const { store, lock } = await newRun()
   const { location } = store
-  await store.close()
-  await writeFile(lock, '')
-  expect(await osmosisErrorOf(() => resumeRun({ location }))).toEqual({
-    code: 'run_locked',
-    message: `Another process has just taken the run ${location}. Wait until it has ended, or pass another --name.`,
-  })
-  const longAgo = new Date(Date.now() - 60_000)
-  await utimes(lock, longAgo, longAgo)
-  // As does one that died while it took over.
-  await writeFile(`${lock}.takeover`, '')
-  await utimes(`${lock}.takeover`, longAgo, longAgo)
+  const script = path.join(import.meta.dirname, 'crash-writer.ts')
+  const command = '"$0" "$@" & echo $!; exec sleep 600'
+  const parent = spawn('/bin/sh', ['-c', command, process.execPath, script, location, '0', '1'])
+  onTestFinished(() => void parent.kill())
+  const [pid] = (await once(parent.stdout, 'data')) as [Buffer]
+  const reader = await openRun(location)
+  await expect.poll(() => reader.writer()?.pid).toBe(Number(pid))
+  process.kill(Number(pid), 'SIGKILL')
+  await expect.poll(() => reader.writer()).toBeNull()
   await (await resumeRun({ location })).close()
-  await rm(path.dirname(lock), { recursive: true })
 })
+
+it('stores nothing more when another process has taken it over', async () => {
+  await using store = await newRun()
+  const { location } = store
+  await store.commit(itemOf(0, 0))
+  const stored = async (): Promise<string[]> =>
+    Promise.all(
+      (await readdir(location, { recursive: true, withFileTypes: true }))
+        .filter((entry) => entry.isFile())
+        .map(({ parentPath, name }) => readFile(path.join(parentPath, name), 'utf8')),
+    )
+  const before = await stored()
+  const other = await takeOver(location)
+  const texts = { index: 'late', metrics: 'late', progress: 'late' }
+  const writes = [
+    () => store.writeSnapshots(() => texts),
+    () => store.grow({ n: 100 }),
+    () => store.commit(itemOf(1, 0)),
+    () => store.commit(itemOf(2, 0)),
+  ]
+  for (const write of writes) {
+    const { code, message } = await osmosisErrorOf(write)
+    expect(code).toBe('run_locked')
+    expect(message).toMatch(
+      /^Process \d+, started at \S+, has taken over the run .+ This process ends and stores nothing more\.$/,
+    )
+  }
+  await store.close()
+  expect(await stored()).toEqual(before)
+  other.assertHeld()
+  await other.release()
+})
+
+it('cannot be written where its lock cannot', async () => {
+  const store = await newRun()
+  await store.close()
+  const outputRoot = path.dirname(store.location)
+  await rmdir(path.join(outputRoot, '.locks'))
+  await writeFile(path.join(outputRoot, '.locks'), '')
+  const { code, message } = await osmosisErrorOf(() => resumeRun({ location: store.location }))
+  expect(code).toBe('storage_error')
+  expect(message).toContain(`Cannot write to ${path.join(outputRoot, '.locks', 'airline-1')}: `)
+})
+
+const separate = ['--net', '--uts', 'sh', '-c', 'hostname elsewhere && exec "$0" "$@"']
+const canSeparate = spawnSync('unshare', [...separate, 'true']).status === 0
+
+onlyIf(canSeparate, 'root and unshare').it(
+  'is refused as long as a process on another host writes, and taken over 15 s after it was killed',
+  { tags: 'slow', timeout: 60_000 },
+  async () => {
+    const store = await newRun()
+    await store.close()
+    const { location } = store
+    const script = path.join(import.meta.dirname, 'crash-writer.ts')
+    const other = spawn('unshare', [...separate, process.execPath, script, location, '0', '1'])
+    onTestFinished(() => void other.kill('SIGKILL'))
+    const reader = await openRun(location)
+    await expect.poll(() => reader.writer()?.host).toBe('elsewhere')
+    const { code, message } = await osmosisErrorOf(() => resumeRun({ location }))
+    expect(code).toBe('run_locked')
+    expect(message).toMatch(/^Process \d+ on host elsewhere, started at \S+, writes to the run/)
+    other.kill('SIGKILL')
+    await once(other, 'exit')
+    await (await resumeRun({ location })).close()
+  },
+)

@@ -89,7 +89,7 @@ it('starts again when a new run has replaced the one it read', async () => {
   await store.commit(itemOf(0, 0))
   await store.close()
   await reader.refresh()
-  await archiveRun({ location: store.location })
+  await archiveRun(store.location)
   const { code } = await osmosisErrorOf(() => reader.refresh())
   expect(code).toBe('damaged_run')
   const outputRoot = path.dirname(store.location)

@@ -229,11 +229,11 @@ it('is never overwritten, and is archived under the next number', async () => {
     code: 'invalid_config',
     message: `The run folder ${location} already exists, and results are not overwritten. Resume the run, or pass another --name or --output.`,
   })
-  expect(await archiveRun({ location })).toBe(`${location}.1`)
+  expect(await archiveRun(location)).toBe(`${location}.1`)
   await (await createRun({ outputRoot, manifest: madeManifest() })).close()
-  expect(await archiveRun({ location })).toBe(`${location}.2`)
+  expect(await archiveRun(location)).toBe(`${location}.2`)
   expect((await openRun(`${location}.2`)).name).toBe('airline-1.2')
-  const { code, message } = await osmosisErrorOf(() => archiveRun({ location }))
+  const { code, message } = await osmosisErrorOf(() => archiveRun(location))
   expect([code, message]).toEqual([
     'invalid_config',
     expect.stringContaining(`Cannot rename the run folder ${location}: ENOENT`),

@@ -4,12 +4,16 @@ import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RolloutState } from '@osmosis/protocol'
-import { writeFileAtomically } from '@osmosis/protocol/files'
+import {
+  FolderLock,
+  writeFileAtomically,
+  type FolderLockOptions,
+  type LockOwner,
+} from '@osmosis/protocol/files'
 
 import { OutboxJournal, type JournalFolder } from '../journal/journal.ts'
 import type { Logger } from '../logging/logger.ts'
 import { EndedRollouts, type RememberedRollout } from './ended-rollouts.ts'
-import { FolderLock, type FolderLockOptions } from './folder-lock.ts'
 import { toEntry, toFirstLine, type OutboxAcceptance } from '../journal/outbox-lines.ts'
 import { readRecord, OutboxRecord } from './outbox-record.ts'
 
@@ -31,13 +35,13 @@ export class Outbox {
   readonly #ended: EndedRollouts
   readonly #logger: Logger
 
-  constructor(folder: string, logger: Logger, lock: Omit<FolderLockOptions, 'onWaiting'> = {}) {
+  constructor(folder: string, logger: Logger, lock: Partial<FolderLockOptions> = {}) {
     this.#folder = new OutboxFolder(folder, {
       ...lock,
       onWaiting: (owner, deadAfterMs) =>
         logger.warn(
           { folder, wait_seconds: deadAfterMs / 1000 },
-          `${owner} may still use the outbox: waiting for its heartbeat until the time is over`,
+          `${describeOwner(owner)} may still use the outbox: waiting for its heartbeat until the time is over`,
         ),
     })
     this.#journal = new OutboxJournal(this.#folder, (what, error) => {
@@ -134,10 +138,10 @@ const unfinishedName = /^[0-9a-f-]{36}\.refused\.[0-9a-f-]{36}\.tmp$/
 /** The folder of an outbox, for one process at a time. Its files contain bearer keys, so only their owner can read them. */
 class OutboxFolder implements JournalFolder {
   readonly path: string
-  readonly #options: FolderLockOptions
+  readonly #options: Partial<FolderLockOptions>
   #lock: FolderLock | undefined
 
-  constructor(folder: string, options: FolderLockOptions) {
+  constructor(folder: string, options: Partial<FolderLockOptions>) {
     this.path = path.resolve(folder)
     this.#options = options
   }
@@ -153,7 +157,19 @@ class OutboxFolder implements JournalFolder {
       await access(this.path, constants.R_OK | constants.W_OK | constants.X_OK).catch(
         unlessReadOnly,
       )
-      this.#lock = await FolderLock.acquire(this.path, this.#options)
+      this.#lock = await FolderLock.acquire(this.path, {
+        inUse: (owner) =>
+          new OsmosisError(
+            'invalid_config',
+            `${describeOwner(owner)} uses the folder ${this.path}. Give each server a folder of its own.`,
+          ),
+        takenOver: (owner) =>
+          new OsmosisError(
+            'storage_error',
+            `${describeOwner(owner)} has taken over the folder ${this.path}, because this server's heartbeat was overdue. This server ends and delivers nothing more: the other server delivers the results of its rollouts.`,
+          ),
+        ...this.#options,
+      })
     } catch (cause) {
       if (isOsmosisError(cause)) throw cause
       throw new OsmosisError(
@@ -185,4 +201,9 @@ class OutboxFolder implements JournalFolder {
 /** A disk that has become read-only still contains results to deliver. */
 function unlessReadOnly(error: NodeJS.ErrnoException): void {
   if (error.code !== 'EROFS') throw error
+}
+
+function describeOwner(owner: LockOwner | undefined): string {
+  if (owner === undefined) return 'Another server'
+  return `Another server (process ${owner.pid} on host ${owner.host})`
 }

@@ -43,6 +43,7 @@ export class Checkpoints {
     const step = journal.steps.length
     const last = journal.checkpoints.at(-1)
     if (last?.step === step && existsSync(this.#path(last.folder))) return
+    journal.lock.assertHeld()
     const folder = path.join('checkpoints', `step-${padded(step)}`)
     await mkdir(this.#path('checkpoints'), { recursive: true })
     await learner.save(this.#path(folder)).catch(async (error: unknown) => {

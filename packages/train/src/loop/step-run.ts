@@ -87,7 +87,7 @@ export async function runStep(
   const { name, rows, attempts, signal } = options
   source.startStep?.(`${options.seed}/${name}`)
   const store = await openStore(settings, options)
-  const sequences = options.trains ? new SequenceFile(store.location) : undefined
+  const sequences = options.trains ? new SequenceFile(store) : undefined
   try {
     const result = await runEvaluation({
       names: { run: name, ...names },
@@ -198,9 +198,8 @@ class SequenceFile {
   failure: Error | undefined
   readonly #file: AppendFile
 
-  /** @param runFolder - which exists */
-  constructor(runFolder: string) {
-    this.#file = new AppendFile(fileOf(runFolder), (error) => (this.failure = error))
+  constructor({ location, lock }: RunStore) {
+    this.#file = new AppendFile(fileOf(location), lock, (error) => (this.failure = error))
     // Ends a line that a crash cut off, so that the next one is not part of it.
     if (this.#file.end > 0) void this.#file.append('').durable.catch(() => {})
   }

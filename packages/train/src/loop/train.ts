@@ -54,7 +54,7 @@ async function trainInFolder(options: TrainOptions): Promise<TrainResult> {
     const source = await options.rollouts(options.learner.policy)
     try {
       await assertSameTraining(options, source.sampling)
-      const journal = new TrainingJournal(options.folder)
+      const journal = new TrainingJournal(options.folder, lock)
       try {
         return await new Training(options, journal, runSettings(options, source)).run()
       } finally {
@@ -64,7 +64,7 @@ async function trainInFolder(options: TrainOptions): Promise<TrainResult> {
       await source.close()
     }
   } finally {
-    lock.release()
+    await lock.release()
   }
 }
 

@@ -5,18 +5,21 @@ import type {
   StepRecord,
   TrainingRecord,
 } from '@osmosis/eval/analysis'
+import type { FolderLock } from '@osmosis/protocol/files'
 
 /**
  * The account of a training: what happened counts when its line is on the disk. A process that continues reads it and
  * starts behind the last line.
  */
 export class TrainingJournal {
+  readonly lock: FolderLock
   readonly #file: AppendFile
   readonly #records: TrainingRecord[]
 
-  constructor(folder: string) {
+  constructor(folder: string, lock: FolderLock) {
+    this.lock = lock
     this.#records = [...readTrainingJournal(folder)]
-    this.#file = openTrainingJournal(folder, () => {})
+    this.#file = openTrainingJournal(folder, lock, () => {})
   }
 
   get records(): readonly TrainingRecord[] {

@@ -3,8 +3,12 @@ import { mkdir, readFile, realpath } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import { AppendedFile, writeFileAtomically } from '@osmosis/protocol/files'
-import { lockName, type ProcessLock } from '@osmosis/server/protocols'
+import {
+  AppendedFile,
+  lockName,
+  writeFileAtomically,
+  type ProcessLock,
+} from '@osmosis/protocol/files'
 
 /** Calls that get the same reward, by the ids of their answers. */
 export interface CallReward {
@@ -97,7 +101,8 @@ export class TrinityJournal {
   ): Promise<TrinityJournal> {
     await mkdir(path.dirname(file), { recursive: true })
     const place = path.join(await realpath(path.dirname(file)), path.basename(file))
-    const lock = await lockName(place, `Another worker writes to the journal ${file}.`)
+    const why = `Another worker writes to the journal ${file}.`
+    const lock = await lockName(place, () => new OsmosisError('invalid_config', why))
     try {
       const text = await textOf(file)
       const none = new Map<number, EndedGroup>()

@@ -5,7 +5,7 @@ import type { ExecutionOutcome } from '@osmosis/server/execution'
 import type { RolloutRequest } from '@osmosis/protocol'
 import { untilAborted } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
-import { lockName, type ProcessLock } from '@osmosis/server/protocols'
+import { lockName, type ProcessLock } from '@osmosis/protocol/files'
 
 import type { TrainerLink, TrainerTask } from '../trainer-link.ts'
 import { WakeUp } from '../wake-up.ts'
@@ -213,7 +213,8 @@ class TrinityLink implements TrainerLink {
       )
     }
     const { url } = this.#explorer
-    const inUse = `Another worker of this machine trains with the explorer at ${url}, and its commits would take half of our groups. Stop one of them.`
+    const why = `Another worker of this machine trains with the explorer at ${url}, and its commits would take half of our groups. Stop one of them.`
+    const inUse = (): OsmosisError => new OsmosisError('invalid_config', why)
     const lock = await lockName(`trinity ${url}`, inUse)
     try {
       const journal = await TrinityJournal.open(journalFile, this.#identity, runName)

@@ -107,7 +107,7 @@ function costOf(costs: readonly (number | null)[]): number | null {
 }
 
 function stampOf(location: string): string {
-  return ['events.jsonl', 'manifest.json', '../.locks']
+  return ['events.jsonl', 'manifest.json', `../.locks/${path.basename(location)}`]
     .map((file) => {
       const found = statSync(path.join(location, file), { throwIfNoEntry: false })
       return `${found?.size ?? ''}:${found?.mtimeMs ?? ''}`

@@ -158,7 +158,7 @@ async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunRe
     if (changesTo(manifest, inputs).length > 0 || !isWithin(manifest, plan, flags)) continue
     const run = await openRun(location)
     // Another process writes to it.
-    if (run.writer() !== null && !flags.breakLock) continue
+    if (run.writer() !== null) continue
     const { rows, n } = manifest
     if (pendingRows(run, { rows, n }, runsAgain(flags)).length > 0) return run
   }

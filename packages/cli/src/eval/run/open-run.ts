@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import path from 'node:path'
 
-import { archiveRun, createRun, resumeRun, type RunLock, type RunStore } from '@osmosis/eval'
+import { archiveRun, createRun, resumeRun, type RunStore } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
+import type { FolderLock } from '@osmosis/protocol/files'
 
 import { workingFolder } from '../../command/command-context.ts'
 import { gitState, packageVersion } from '../../inputs/provenance.ts'
@@ -20,9 +21,8 @@ import type { KnownInputs } from './run-inputs.ts'
 export async function openEarlierRun(
   { location, rows, n }: ChosenRun,
   { passThreshold }: EvalRunPlan,
-  { breakLock }: EvalRunFlags,
 ): Promise<RunStore> {
-  const store = await resumeRun({ location, breakLock: breakLock ?? false })
+  const store = await resumeRun({ location })
   try {
     await store.grow({ rows, n, pass_threshold: passThreshold })
     return store
@@ -51,11 +51,10 @@ export async function beginRun(
     kind: EntrypointKind
     resumeWith: readonly string[]
     /** The lock of a generated name. */
-    lock: RunLock | undefined
+    lock: FolderLock | undefined
   },
-  { breakLock }: EvalRunFlags,
 ): Promise<RunStore> {
-  if (archives) await archiveRun({ location, breakLock: breakLock ?? false })
+  if (archives) await archiveRun(location)
   const manifest: RunManifest = {
     schema_version: 1,
     local_run_id: randomBytes(16).toString('hex'),
@@ -74,12 +73,7 @@ export async function beginRun(
     },
     rows,
   }
-  return createRun({
-    outputRoot: path.dirname(location),
-    manifest,
-    breakLock: breakLock ?? false,
-    lock,
-  })
+  return createRun({ outputRoot: path.dirname(location), manifest, lock })
 }
 
 /** Flags that apply to one start, or only to its output and questions. */
@@ -89,7 +83,6 @@ const notRepeated: ReadonlySet<string> = new Set<keyof EvalRunFlags>([
   'name',
   'fresh',
   'retryFailed',
-  'breakLock',
   'dryRun',
   'details',
   'quiet',

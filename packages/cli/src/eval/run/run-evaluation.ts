@@ -8,12 +8,12 @@ import {
   reserveRun,
   runEvaluation,
   type EvaluationResult,
-  type RunLock,
   type RunStore,
   type Scorer,
   formatCount,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
+import type { FolderLock } from '@osmosis/protocol/files'
 
 import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import {
@@ -176,7 +176,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
   })
   const { run } = prepared
   // A stored run is opened before the server starts; a new one is created when the server listens.
-  const earlier = run.earlier && (await openEarlierRun(run, plan, flags))
+  const earlier = run.earlier && (await openEarlierRun(run, plan))
   let store = earlier
   try {
     if (earlier !== undefined) hooks.opened?.(earlier.location)
@@ -193,7 +193,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
     const result = await survivingStrayRejections(async () => {
       try {
         const { inputs, resumeWith } = prepared
-        store ??= await beginRun(run, { plan, inputs, kind: served.kind, resumeWith, lock }, flags)
+        store ??= await beginRun(run, { plan, inputs, kind: served.kind, resumeWith, lock })
         hooks.opened?.(store.location)
         served.logTo(path.join(store.location, 'logs.txt'))
         say(servedText(served))
@@ -210,7 +210,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
   } catch (error) {
     throw withContinuation(error, prepared.resumeWith)
   } finally {
-    if (store === undefined) lock?.release()
+    if (store === undefined) await lock?.release()
     await store?.close()
   }
 }
@@ -218,7 +218,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
 /** Reserves the generated name of a run. Another process may have taken it in the meantime. */
 async function withReservedName(
   prepared: Preparation,
-): Promise<{ readonly prepared: Preparation; readonly lock: RunLock | undefined }> {
+): Promise<{ readonly prepared: Preparation; readonly lock: FolderLock | undefined }> {
   const { plan, flags, run, configFile, say } = prepared
   if (run.earlier !== undefined || flags.name !== undefined) return { prepared, lock: undefined }
   const { name, lock } = await reserveRun(plan.outputRoot, plan.source)

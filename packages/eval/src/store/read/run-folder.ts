@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import { crc32 } from 'node:zlib'
 
+import type { LockOwner } from '@osmosis/protocol/files'
 import type { Trajectory } from '@osmosis/protocol/trajectory'
 
 import { isThrown } from '../../analysis/records/error-text.ts'
@@ -12,7 +13,7 @@ import type { AuditVerdict } from '../../analysis/records/audit-finding.ts'
 import { fromJournalLine, JournalFollower, type JournalPlace } from '../journal.ts'
 import { readManifest } from '../manifest-file.ts'
 import { damagedRun, runFiles, segmentFile, type SegmentKind } from '../run-files.ts'
-import { type RunWriter, writerOf } from '../run-lock.ts'
+import { writerOf } from '../run-lock.ts'
 import {
   appendGrades,
   appendNote,
@@ -87,8 +88,8 @@ export class RunFolder {
     return event === undefined ? { state: 'damaged' } : { state: 'found', value: event }
   }
 
-  /** The process that writes to the run; null when none does. A process on another host may have exited. */
-  writer(): RunWriter | null {
+  /** The process that writes to the run; null when none does, which is seen 15 s after a kill on another host. */
+  writer(): LockOwner | null {
     return writerOf(this.location)
   }
 

@@ -3,9 +3,10 @@ import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
+import type { LockOwner } from '@osmosis/protocol/files'
 
 import type { TrainingRecord } from '../../analysis/training/training-records.ts'
-import { writerOf, type RunWriter } from '../run-lock.ts'
+import { writerOf } from '../run-lock.ts'
 
 /** The journal of the training in a folder. */
 export function trainingJournalFile(folder: string): string {
@@ -23,7 +24,7 @@ export function trainingLock(folder: string): string {
 }
 
 /** The process that trains in a folder; null when none does. */
-export function trainingWriter(folder: string): RunWriter | null {
+export function trainingWriter(folder: string): LockOwner | null {
   return writerOf(trainingLock(folder))
 }
 

@@ -1,7 +1,8 @@
 import { closeSync, fstatSync, openSync, existsSync, readFileSync, truncateSync } from 'node:fs'
 
-import { AppendedFile, WriteGroups } from '@osmosis/protocol/files'
+import { AppendedFile, WriteGroups, type FolderLock } from '@osmosis/protocol/files'
 
+import { isOsmosisError } from '@osmosis/core'
 import { fileMode, storageError } from '../run-files.ts'
 import { trainingJournalFile } from '../read/training-folder.ts'
 
@@ -24,13 +25,18 @@ export class AppendFile {
     ({ length }) => length,
     Infinity,
   )
+  readonly #lock: FolderLock
   readonly #onFailure: (error: Error) => void
   #end: number
   #failure: Error | undefined
 
-  /** @param onFailure - called before pending lines are rejected */
-  constructor(file: string, onFailure: (error: Error) => void) {
+  /**
+   * @param lock - no line is written after it was lost
+   * @param onFailure - called before pending lines are rejected
+   */
+  constructor(file: string, lock: FolderLock, onFailure: (error: Error) => void) {
     this.path = file
+    this.#lock = lock
     this.#onFailure = onFailure
     // Readers need the file before it has a line.
     const descriptor = openSync(file, 'a', fileMode)
@@ -68,11 +74,12 @@ export class AppendFile {
     // Another file of the same store may have failed first; its error is reported everywhere.
     if (this.#failure !== undefined) throw this.#failure
     try {
+      this.#lock.assertHeld()
       await this.#file.append(Buffer.concat(lines), { sync: true })
     } catch (cause) {
       // If that fails as well, the next writer truncates the file.
-      await this.#file.cut().catch(() => {})
-      const error = await storageError(this.path, cause)
+      if (!this.#lock.isLost) await this.#file.cut().catch(() => {})
+      const error = isOsmosisError(cause) ? cause : await storageError(this.path, cause)
       this.#onFailure(error)
       throw this.refuse(error)
     }
@@ -89,16 +96,20 @@ function toLine(text: string): Buffer {
 }
 
 /**
- * Opens the journal of a training to append records, for the process that holds its lock. A last line that a crash
+ * Opens the journal of a training to append records. A last line that a crash
  * cut off is removed.
  *
  * @param onFailure - called before records that could not be written are rejected
  */
-export function openTrainingJournal(folder: string, onFailure: (error: Error) => void): AppendFile {
+export function openTrainingJournal(
+  folder: string,
+  lock: FolderLock,
+  onFailure: (error: Error) => void,
+): AppendFile {
   const file = trainingJournalFile(folder)
   if (existsSync(file)) {
     const bytes = readFileSync(file)
     truncateSync(file, bytes.lastIndexOf('\n') + 1)
   }
-  return new AppendFile(file, onFailure)
+  return new AppendFile(file, lock, onFailure)
 }

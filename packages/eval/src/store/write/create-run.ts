@@ -3,19 +3,17 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { syncFolder } from '@osmosis/protocol/files'
+import { syncFolder, type FolderLock } from '@osmosis/protocol/files'
 
 import type { RunManifest } from '../../analysis/records/run-manifest.ts'
 import { readManifest, writeManifest } from '../manifest-file.ts'
 import { fileMode, folderMode, runFiles, segmentKinds } from '../run-files.ts'
-import { lockRun, type RunLock } from '../run-lock.ts'
+import { lockRun } from '../run-lock.ts'
 import { createOutputFolder, assertRunName } from '../run-name.ts'
 import { openStore, type RunStore } from './run-store.ts'
 
 /** Options for writing to a run. */
 export interface RunStoreOptions {
-  /** Takes the lock from a process that seems to write to the run, such as one on another host. */
-  readonly breakLock?: boolean
   /** The least time between two refreshes of the snapshots. Milliseconds. Default: 2000. */
   readonly snapshotIntervalMs?: number
 }
@@ -27,7 +25,7 @@ export interface CreateRunOptions extends RunStoreOptions {
   /** Its `run_name` is the name of the folder. */
   readonly manifest: RunManifest
   /** Of {@link reserveRun}; the run takes ownership. Default: the name is locked here. */
-  readonly lock?: RunLock | undefined
+  readonly lock?: FolderLock | undefined
 }
 
 /** Options of {@link resumeRun}. */
@@ -45,7 +43,7 @@ const defaultSnapshotIntervalMs = 2000
  * be created, `run_locked` when another process has the lock, `storage_error` when it cannot be written
  */
 export async function createRun(options: CreateRunOptions): Promise<RunStore> {
-  const { outputRoot, manifest, breakLock, snapshotIntervalMs } = options
+  const { outputRoot, manifest, snapshotIntervalMs } = options
   assertRunName(manifest.run_name)
   const location = path.resolve(outputRoot, manifest.run_name)
   try {
@@ -53,7 +51,7 @@ export async function createRun(options: CreateRunOptions): Promise<RunStore> {
   } catch (cause) {
     throw notCreated(location, cause)
   }
-  const lock = options.lock ?? (await lockRun(location, breakLock))
+  const lock = options.lock ?? (await lockRun(location))
   try {
     if (existsSync(location)) {
       throw new OsmosisError(
@@ -69,7 +67,7 @@ export async function createRun(options: CreateRunOptions): Promise<RunStore> {
       snapshotIntervalMs: snapshotIntervalMs ?? defaultSnapshotIntervalMs,
     })
   } catch (error) {
-    lock.release()
+    await lock.release()
     throw error
   }
 }
@@ -85,7 +83,7 @@ export async function resumeRun(options: ResumeRunOptions): Promise<RunStore> {
   const location = path.resolve(options.location)
   // Before the lock, which would create a folder for locks where there is no run.
   await readManifest(location)
-  const lock = await lockRun(location, options.breakLock)
+  const lock = await lockRun(location)
   try {
     const manifest = await readManifest(location)
     return await openStore({
@@ -95,7 +93,7 @@ export async function resumeRun(options: ResumeRunOptions): Promise<RunStore> {
       snapshotIntervalMs: options.snapshotIntervalMs ?? defaultSnapshotIntervalMs,
     })
   } catch (error) {
-    lock.release()
+    await lock.release()
     throw error
   }
 }
@@ -107,12 +105,9 @@ export async function resumeRun(options: ResumeRunOptions): Promise<RunStore> {
  * @throws OsmosisError with code `run_locked` when another process has the lock, `invalid_config` when
  * the folder cannot be renamed
  */
-export async function archiveRun({
-  location,
-  breakLock,
-}: Pick<ResumeRunOptions, 'location' | 'breakLock'>): Promise<string> {
+export async function archiveRun(location: string): Promise<string> {
   const from = path.resolve(location)
-  const lock = await lockRun(from, breakLock)
+  const lock = await lockRun(from)
   try {
     let number = 1
     while (existsSync(`${from}.${number}`)) number += 1
@@ -127,7 +122,7 @@ export async function archiveRun({
       { cause },
     )
   } finally {
-    lock.release()
+    await lock.release()
   }
 }
 

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } fr
 import { crc32 } from 'node:zlib'
 
 import type { TrainedConversation } from '@osmosis/core/policy'
+import type { FolderLock } from '@osmosis/protocol/files'
 import type { Trajectory } from '@osmosis/protocol/trajectory'
 
 import { type ItemEvent, itemKey, type SegmentPlace } from '../../analysis/records/item-event.ts'
@@ -18,7 +19,6 @@ import {
   segmentOf,
   storageError,
 } from '../run-files.ts'
-import type { RunLock } from '../run-lock.ts'
 import { AppendFile } from './append-file.ts'
 import { SnapshotFiles, type RunSnapshots } from './snapshot-files.ts'
 
@@ -104,7 +104,7 @@ export interface EndedItem {
 export interface OpenStoreOptions {
   readonly location: string
   readonly manifest: RunManifest
-  readonly lock: RunLock
+  readonly lock: FolderLock
   readonly snapshotIntervalMs: number
 }
 
@@ -150,6 +150,8 @@ export type EvaluationStore = Pick<
 export class RunStore {
   /** The folder; absolute. */
   readonly location: string
+  /** Held until the store is closed. */
+  readonly lock: FolderLock
   /** The last event of each item that has ended, by `itemKey`. */
   readonly events: ReadonlyMap<string, ItemEvent>
   readonly #events: Map<string, ItemEvent>
@@ -158,7 +160,6 @@ export class RunStore {
   readonly #trajectories: SegmentWriter
   readonly #samples: SegmentWriter
   readonly #snapshots: SnapshotFiles
-  readonly #lock: RunLock
   readonly #commits = new Set<Promise<unknown>>()
   #manifest: RunManifest
   #failure: Error | undefined
@@ -173,12 +174,12 @@ export class RunStore {
     this.location = location
     this.#manifest = manifest
     this.events = this.#events = events
-    this.#lock = lock
-    this.#snapshots = new SnapshotFiles(location, snapshotIntervalMs)
+    this.lock = lock
+    this.#snapshots = new SnapshotFiles(location, lock, snapshotIntervalMs)
     const fail = (error: Error): void => this.#fail(error)
-    this.#trajectories = new SegmentWriter(location, 'trajectories', ends.trajectories, fail)
-    this.#samples = new SegmentWriter(location, 'samples', ends.samples, fail)
-    this.#journal = new AppendFile(runFiles(location).journal, fail)
+    this.#trajectories = new SegmentWriter(location, lock, 'trajectories', ends.trajectories, fail)
+    this.#samples = new SegmentWriter(location, lock, 'samples', ends.samples, fail)
+    this.#journal = new AppendFile(runFiles(location).journal, lock, fail)
   }
 
   get manifest(): RunManifest {
@@ -190,7 +191,8 @@ export class RunStore {
    * Concurrent commits share their writes.
    *
    * @throws OsmosisError with code `storage_error` when it cannot be written: it names the file and
-   * the free space; the item is not stored, and every further commit is refused with the same error
+   * the free space; `run_locked` when another process has taken over the run. The item is not stored, and every further
+   * commit is refused with the same error
    * @throws TypeError when the store is closed, or the item has no JSON form
    */
   async commit(item: EndedItem): Promise<ItemEvent> {
@@ -207,20 +209,21 @@ export class RunStore {
   /**
    * Adds rows or attempts, or changes the threshold. Rows keep their places; new ones are appended.
    *
-   * @throws OsmosisError with code `storage_error`
+   * @throws OsmosisError with code `storage_error`, `run_locked`
    */
   async grow(growth: RunGrowth): Promise<RunManifest> {
     const manifest = grown(this.#manifest, growth)
-    if (manifest !== this.#manifest) await writeManifest(this.location, manifest)
-    this.#manifest = manifest
-    return manifest
+    if (manifest === this.#manifest) return manifest
+    this.lock.assertHeld()
+    await writeManifest(this.location, manifest)
+    return (this.#manifest = manifest)
   }
 
   /**
    * Writes `index.jsonl`, `metrics.json` and `progress.json` when they are due, in at most a twentieth of
    * the time; `texts` is called only then.
    *
-   * @throws OsmosisError with code `storage_error`
+   * @throws OsmosisError with code `storage_error`, `run_locked`
    */
   refreshSnapshots(texts: () => RunSnapshots): Promise<void> {
     return this.#snapshots.refresh(texts)
@@ -231,7 +234,7 @@ export class RunStore {
     return this.#snapshots.write(texts)
   }
 
-  /** Why nothing can be stored any more, with code `storage_error`; undefined while it can. */
+  /** Why nothing can be stored any more, see `commit`; undefined while it can. */
   get failure(): Error | undefined {
     return this.#failure
   }
@@ -272,7 +275,7 @@ export class RunStore {
     try {
       await Promise.all([this.#journal.close(), this.#trajectories.close(), this.#samples.close()])
     } finally {
-      this.#lock.release()
+      await this.lock.release()
     }
   }
 }
@@ -283,6 +286,7 @@ const segmentSize = 64 * 1024 * 1024
 /** Appends lines to the segments of one kind. */
 class SegmentWriter {
   readonly #location: string
+  readonly #lock: FolderLock
   readonly #kind: SegmentKind
   readonly #onFailure: (error: Error) => void
   readonly #open = new Set<AppendFile>()
@@ -297,11 +301,13 @@ class SegmentWriter {
    */
   constructor(
     location: string,
+    lock: FolderLock,
     kind: SegmentKind,
     ends: ReadonlyMap<number, number>,
     onFailure: (error: Error) => void,
   ) {
     this.#location = location
+    this.#lock = lock
     this.#kind = kind
     this.#onFailure = onFailure
     this.#segment = cutSegments(location, kind, ends)
@@ -343,7 +349,7 @@ class SegmentWriter {
     }
     if (this.#last !== undefined) return this.#last
     const file = segmentFile(this.#location, this.#kind, this.#segment)
-    this.#last = new AppendFile(file, this.#onFailure)
+    this.#last = new AppendFile(file, this.#lock, this.#onFailure)
     this.#open.add(this.#last)
     return this.#last
   }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-import { writeFileAtomically } from '@osmosis/protocol/files'
+import { writeFileAtomically, type FolderLock } from '@osmosis/protocol/files'
 
 import { fileMode, runFiles, storageError } from '../run-files.ts'
 
@@ -17,6 +17,7 @@ export interface RunSnapshots {
 /** Keeps the snapshots of a run up to date, in at most a twentieth of the time. */
 export class SnapshotFiles {
   readonly #files: Readonly<Record<keyof RunSnapshots, string>>
+  readonly #lock: FolderLock
   readonly #intervalMs: number
   readonly #startedAt = performance.now()
   #nextRefreshAt = 0
@@ -25,8 +26,9 @@ export class SnapshotFiles {
   #lastMs = 0
   #writing: Promise<void> | undefined
 
-  constructor(location: string, intervalMs: number) {
+  constructor(location: string, lock: FolderLock, intervalMs: number) {
     this.#files = runFiles(location)
+    this.#lock = lock
     this.#intervalMs = intervalMs
   }
 
@@ -59,6 +61,7 @@ export class SnapshotFiles {
   async #writeAll(texts: RunSnapshots): Promise<void> {
     for (const name of ['index', 'metrics', 'progress'] as const) {
       const file = this.#files[name]
+      this.#lock.assertHeld()
       try {
         await writeFileAtomically(file, texts[name], { mode: fileMode, sync: 'file' })
       } catch (cause) {

@@ -3,12 +3,14 @@ import {
   closeSync,
   existsSync,
   fstatSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   realpathSync,
+  rmdirSync,
   rmSync,
+  statSync,
   writeSync,
 } from 'node:fs'
 import { utimes } from 'node:fs/promises'
@@ -16,13 +18,30 @@ import { hostname } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { OsmosisError } from '@osmosis/core'
+import type { OsmosisError } from '@osmosis/core'
 import { z } from 'zod'
 
-import { lockName, type ProcessLock } from './process-lock.ts'
+import { isRunning, lockName, ownNamespace, type ProcessLock } from './process-lock.ts'
+
+/** A process that has the lock of a folder. */
+export interface LockOwner {
+  readonly pid: number
+  readonly host: string
+  /** When the process started. ISO 8601, UTC. */
+  readonly started_at: string
+}
 
 /** Options of {@link FolderLock}. */
 export interface FolderLockOptions {
+  /** The error when another process has the lock; the owner is undefined when it has not said who it is. */
+  readonly inUse: (owner: LockOwner | undefined) => OsmosisError
+  /** The error of this process when another one has taken over the folder, because the heartbeat was overdue. */
+  readonly takenOver: (owner: LockOwner | undefined) => OsmosisError
+  /**
+   * The folder has nothing but the lock: it is created here, and removed when the lock is released. Its disk must accept
+   * writes. Default: false
+   */
+  readonly isTemporary?: boolean | undefined
   /** How often the owner of a folder renews its file. Milliseconds; default 3 s. */
   readonly heartbeatMs?: number | undefined
   /** After this time without a heartbeat an owner is considered dead. Milliseconds; default 15 s. */
@@ -30,20 +49,22 @@ export interface FolderLockOptions {
   /** Identifies the local sockets that this process can see; default: from the system. */
   readonly namespace?: string | undefined
   /** Called before the wait for an owner that may be dead. */
-  readonly onWaiting?: ((owner: string, deadAfterMs: number) => void) | undefined
+  readonly onWaiting?: ((owner: LockOwner | undefined, deadAfterMs: number) => void) | undefined
   /** Called once, when another process has taken over the folder. */
   readonly onLost?: ((error: OsmosisError) => void) | undefined
 }
 
+const defaultDeadAfterMs = 15_000
+
 /**
  * A folder that only one process may use; the others may be on this machine, in other containers or on
  * other hosts. The file `owner-<n>.lock` with the highest number names the owner, which renews the file's time.
- * A process takes over the folder by creating the file with the next number, which only one process can do. It
- * then removes the earlier files, so an owner that was wrongly considered dead notices the loss. The last file
- * always remains, so no number is used twice.
+ * A process takes over the folder by creating the file with the next number, which only one process can do, unless it
+ * finds one that it did not know. It then removes the earlier files, so an owner that was wrongly considered dead notices
+ * the loss. The last file remains as long as the folder, so no number is used twice.
  *
  * The owner also has a local socket, which the system closes with its process. Processes of the same
- * network namespace detect with it immediately whether the owner is alive.
+ * network namespace detect with it immediately whether the owner is alive, also when it is stopped.
  */
 export class FolderLock {
   readonly #folder: string
@@ -51,6 +72,8 @@ export class FolderLock {
   readonly #socket: ProcessLock
   /** Of the file that names this process as the owner. */
   #number = 1
+  /** Of the files whose owners have released the folder or are dead. */
+  #earlier: readonly number[] = []
   /** Undefined on a disk that accepts no writes, where no process can write to the folder. */
   #file: { readonly path: string; readonly text: string } | undefined
   #timer: NodeJS.Timeout | undefined
@@ -65,15 +88,20 @@ export class FolderLock {
   }
 
   /**
-   * Locks an existing folder.
+   * Locks a folder, which exists unless it is temporary.
    *
-   * @throws OsmosisError with code `invalid_config` when another process uses it
+   * @throws `inUse` when another process has the lock; the error of the file system
    */
-  static async acquire(givenPath: string, options: FolderLockOptions = {}): Promise<FolderLock> {
-    const folder = realpathSync(givenPath)
-    const { namespace } = options
-    const name = namespace === undefined ? folder : `${namespace} ${folder}`
-    const socket = await lockName(name, inUseMessage('Another server', folder))
+  static async acquire(givenPath: string, options: FolderLockOptions): Promise<FolderLock> {
+    const { isTemporary = false, namespace, inUse } = options
+    const stable = isTemporary ? path.dirname(givenPath) : givenPath
+    if (isTemporary) mkdirSync(stable, { recursive: true, mode: 0o700 })
+    const place = realpathSync(stable)
+    const folder = isTemporary ? path.join(place, path.basename(givenPath)) : place
+    // Containers can share a network and have different folders of the same path.
+    const { dev, ino } = statSync(place, { bigint: true })
+    const name = `${namespace === undefined ? '' : `${namespace} `}${folder} ${dev}:${ino}`
+    const socket = await lockName(name, () => inUse(ownerOf(folder)))
     const lock = new FolderLock(folder, options, socket)
     try {
       await lock.#takeOver()
@@ -96,9 +124,9 @@ export class FolderLock {
   }
 
   /**
-   * Call it before the folder is changed, and before its content is shown.
+   * Call it before what is locked is changed, and before its content is shown.
    *
-   * @throws OsmosisError with code `storage_error` when another process has taken over the folder
+   * @throws `takenOver` when another process has taken over the folder, or a temporary one was removed
    */
   assertHeld(): void {
     if (this.#lost !== undefined) throw this.#lost
@@ -106,15 +134,13 @@ export class FolderLock {
     // Opens the file each time: on a network disk, its attributes may be outdated without that.
     if (this.#file && readText(this.#file.path) === this.#file.text) return
     // Writes to a removed folder fail anyway.
-    if (!existsSync(this.#folder)) return
+    if (!this.#options.isTemporary && !existsSync(this.#folder)) return
     const [last = 0] = ownerNumbers(this.#folder)
     // The disk may accept writes again; or the folder was removed and created again, and belongs to the first
     // process that creates a file.
     const isFree = this.#file === undefined ? last < this.#number : last === 0
-    if (isFree && this.#createOwnerFile()) return
-    const other = describeOwner(readOwner(ownerFile(this.#folder, last))?.owner)
-    const message = `${other} has taken over the folder ${this.#folder}, because this server's heartbeat was overdue. This server ends and delivers nothing more: the other server delivers the results of its rollouts.`
-    this.#lost = new OsmosisError('storage_error', message)
+    if (!this.#options.isTemporary && isFree && this.#createOwnerFile()) return
+    this.#lost = this.#options.takenOver(readOwner(ownerFile(this.#folder, last))?.owner)
     this.#options.onLost?.(this.#lost)
     throw this.#lost
   }
@@ -124,17 +150,30 @@ export class FolderLock {
     this.#isReleased = true
     clearTimeout(this.#timer)
     await this.#beating
-    if (this.#file !== undefined && readText(this.#file.path) === this.#file.text) {
-      overwrite(this.#file.path, this.#file.text.replace('"held"', '"free"'))
+    try {
+      if (this.#file !== undefined && readText(this.#file.path) === this.#file.text) {
+        if (this.#options.isTemporary) {
+          rmSync(this.#file.path)
+          // Fails when another process has created its file meanwhile.
+          rmdirSync(this.#folder)
+        } else overwrite(this.#file.path, this.#file.text.replace('"held"', '"free"'))
+      }
+    } catch {
+      // The heartbeat will be overdue.
     }
     await this.#socket.release()
   }
 
   async #takeOver(): Promise<void> {
+    const { isTemporary } = this.#options
     for (;;) {
-      const [last = 0] = ownerNumbers(this.#folder)
-      if (last > 0) await this.#waitForDeath(ownerFile(this.#folder, last))
-      this.#number = last + 1
+      if (isTemporary) mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+      this.#earlier = ownerNumbers(this.#folder)
+      for (const number of this.#earlier) {
+        await this.#waitForDeath(ownerFile(this.#folder, number))
+      }
+      // Not one that was in use before the folder was removed.
+      this.#number = (this.#earlier[0] ?? (isTemporary ? Date.now() : 0)) + 1
       if (this.#createOwnerFile()) return
     }
   }
@@ -142,34 +181,34 @@ export class FolderLock {
   /**
    * Resolves when the owner in a file has released the folder, or is dead.
    *
-   * @throws OsmosisError with code `invalid_config` when it is alive
+   * @throws `inUse` when it is alive
    */
   async #waitForDeath(file: string): Promise<void> {
-    const { deadAfterMs = 15_000, onWaiting } = this.#options
+    const { deadAfterMs = defaultDeadAfterMs, onWaiting, inUse } = this.#options
     const first = readOwner(file)
     if (first === undefined || this.#hasLeft(first)) return
-    onWaiting?.(describeOwner(first.owner), deadAfterMs)
+    onWaiting?.(first.owner, deadAfterMs)
     const started = performance.now()
     for (;;) {
-      await sleep(deadAfterMs / 30)
+      await sleep(Math.min(deadAfterMs / 30, 500))
       const current = readOwner(file)
       if (current === undefined || this.#hasLeft(current)) return
-      if (current.heartbeat !== first.heartbeat) {
-        throw new OsmosisError(
-          'invalid_config',
-          inUseMessage(describeOwner(current.owner), this.#folder),
-        )
-      }
+      if (current.heartbeat !== first.heartbeat) throw inUse(current.owner)
       if (performance.now() - started >= deadAfterMs) return
     }
   }
 
-  /** Whether an owner has released the folder, or is dead because this process has its socket. */
+  /**
+   * Whether an owner has released the folder, or is dead; false when only its heartbeat shows whether it is.
+   *
+   * @throws `inUse` when it is alive
+   */
   #hasLeft({ owner }: OwnerState): boolean {
     if (owner === undefined) return false
     if (owner.state === 'free') return true
-    const namespace = this.#namespace
-    return namespace !== null && owner.namespace === namespace && owner.folder === this.#folder
+    const isAlive = isRunning(owner, this.#namespace, this.#socket.name)
+    if (isAlive === true) throw this.#options.inUse(owner)
+    return isAlive === false
   }
 
   get #namespace(): string | null {
@@ -178,30 +217,44 @@ export class FolderLock {
 
   /** Creates the file with its number; false when another process was faster. */
   #createOwnerFile(): boolean {
+    const { isTemporary } = this.#options
     const file = ownerFile(this.#folder, this.#number)
     const owner: Owner = {
       state: 'held',
       id: randomUUID(),
       host: hostname(),
       pid: process.pid,
+      started_at: new Date(Date.now() - process.uptime() * 1000).toISOString(),
       namespace: this.#namespace,
-      folder: this.#folder,
+      socket: this.#socket.name,
     }
     try {
       closeSync(openSync(file, 'wx', 0o600))
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
-      if (code === 'EEXIST') return false
+      // Its owner may have removed the folder.
+      if (code === 'EEXIST' || (isTemporary && code === 'ENOENT')) return false
       // Pending results can be delivered without writing.
-      if (code === 'EROFS' || code === 'ENOSPC' || code === 'EDQUOT') return true
+      const isFull = code === 'EROFS' || code === 'ENOSPC' || code === 'EDQUOT'
+      if (isFull && !isTemporary) return true
       throw error
     }
-    overwrite(file, `${JSON.stringify(owner)}\n`)
-    // A full disk contains only a part of it.
-    this.#file = { path: file, text: readText(file) ?? '' }
-    for (const number of ownerNumbers(this.#folder)) {
-      if (number < this.#number) rmSync(ownerFile(this.#folder, number), { force: true })
+    try {
+      overwrite(file, `${JSON.stringify(owner)}\n`)
+    } catch (error) {
+      if (isTemporary) {
+        rmSync(file, { force: true })
+        throw error
+      }
+      // A full disk contains only a part of it: that the file exists is sufficient.
     }
+    const others = ownerNumbers(this.#folder).filter((number) => number !== this.#number)
+    if (others.some((number) => !this.#earlier.includes(number))) {
+      rmSync(file, { force: true })
+      return false
+    }
+    this.#file = { path: file, text: readText(file) ?? '' }
+    for (const number of others) rmSync(ownerFile(this.#folder, number), { force: true })
     return true
   }
 
@@ -223,18 +276,22 @@ export class FolderLock {
   }
 }
 
-function inUseMessage(owner: string, folder: string): string {
-  return `${owner} uses the folder ${folder}. Give each server a folder of its own.`
-}
-
-/** Equal only for processes that see the same local sockets; null when unknown. */
-function ownNamespace(): string | null {
-  if (process.platform !== 'linux') return hostname()
+/**
+ * The process that has the lock of a folder; undefined when none does. It is late by up to 15 s for a process that was
+ * killed on another host, or in a container with a network of its own.
+ */
+export function ownerOf(folder: string): LockOwner | undefined {
   try {
-    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-    return `${boot} ${readlinkSync('/proc/self/ns/net')}`
+    const [last] = ownerNumbers(folder)
+    const found = last === undefined ? undefined : readOwner(ownerFile(folder, last))
+    if (found?.owner === undefined || found.owner.state === 'free') return undefined
+    const hasHeartbeat = Date.now() - found.modifiedMs < defaultDeadAfterMs
+    if (!(isRunning(found.owner, ownNamespace()) ?? hasHeartbeat)) return undefined
+    const { pid, host, started_at } = found.owner
+    return { pid, host, started_at }
   } catch {
-    return null
+    // It belongs to another user.
+    return undefined
   }
 }
 
@@ -244,10 +301,11 @@ const ownerSchema = z.object({
   id: z.uuid(),
   host: z.string(),
   pid: z.number(),
+  started_at: z.string(),
   /** Identifies the local sockets that the owner can see; null: unknown. */
   namespace: z.string().nullable(),
-  /** The owner's path of the folder, from which its local socket has its name. */
-  folder: z.string(),
+  /** What its local socket is named after. */
+  socket: z.string(),
 })
 
 /** The content of an owner file. */
@@ -258,6 +316,7 @@ interface OwnerState {
   readonly owner: Owner | undefined
   /** Changes with each heartbeat. */
   readonly heartbeat: string
+  readonly modifiedMs: number
 }
 
 const ownerFileName = /^owner-(\d{8,})\.lock$/
@@ -280,7 +339,7 @@ function readOwner(file: string): OwnerState | undefined {
     try {
       const { mtimeMs } = fstatSync(fd)
       const text = readFileSync(fd, 'utf8')
-      return { owner: parseOwner(text), heartbeat: `${mtimeMs} ${text}` }
+      return { owner: parseOwner(text), heartbeat: `${mtimeMs} ${text}`, modifiedMs: mtimeMs }
     } finally {
       closeSync(fd)
     }
@@ -300,17 +359,12 @@ function readText(file: string): string | undefined {
   return unlessMissing(() => readFileSync(file, 'utf8'))
 }
 
-/** Ignores errors such as a full disk: that the file exists is sufficient. */
 function overwrite(file: string, text: string): void {
+  const fd = openSync(file, 'r+')
   try {
-    const fd = openSync(file, 'r+')
-    try {
-      writeSync(fd, text, 0)
-    } finally {
-      closeSync(fd)
-    }
-  } catch {
-    // See above.
+    writeSync(fd, text, 0)
+  } finally {
+    closeSync(fd)
   }
 }
 
@@ -323,9 +377,4 @@ function unlessMissing<T>(read: () => T): T | undefined {
     if (code === 'ENOENT' || code === 'ESTALE') return undefined
     throw error
   }
-}
-
-function describeOwner(owner: Owner | undefined): string {
-  if (owner === undefined) return 'Another server'
-  return `Another server (process ${owner.pid} on host ${owner.host})`
 }

@@ -1,0 +1,88 @@
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+
+import { OsmosisError } from '@osmosis/core'
+import { FolderLock, ownerOf, type FolderLockOptions } from '@osmosis/protocol/files'
+import { expect, it, onTestFinished } from 'vitest'
+
+import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
+
+const options: FolderLockOptions = {
+  isTemporary: true,
+  inUse: (owner) => new OsmosisError('run_locked', `in use by ${owner?.pid}`),
+  takenOver: (owner) => new OsmosisError('storage_error', `lost to ${owner?.pid}`),
+  deadAfterMs: 30,
+}
+
+async function newPlace(): Promise<string> {
+  return path.join(await temporaryFolder(), 'locks', 'one')
+}
+
+it('a temporary folder stays lost when the next owner has released it, or it was removed', async () => {
+  const folder = await newPlace()
+  const first = await FolderLock.acquire(folder, options)
+  const second = await FolderLock.acquire(folder, { ...options, namespace: 'another host' })
+  await second.release()
+  expect(() => first.assertHeld()).toThrow('lost to')
+  expect(first.isLost).toBe(true)
+  await first.release()
+  const third = await FolderLock.acquire(folder, options)
+  await rm(path.dirname(folder), { recursive: true })
+  expect(() => third.assertHeld()).toThrow('lost to')
+  await third.release()
+})
+
+it('a file that a killed process left empty is taken over after a while', async () => {
+  const folder = await newPlace()
+  await mkdir(folder, { recursive: true })
+  await writeFile(path.join(folder, 'owner-00000001.lock'), '')
+  expect(ownerOf(folder)).toBeUndefined()
+  await (await FolderLock.acquire(folder, options)).release()
+  expect(await readdir(path.dirname(folder))).toEqual([])
+})
+
+const canMount =
+  spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0
+
+onlyIf(canMount, 'root and mount').it(
+  'a temporary folder cannot be locked on a full disk, and can when there is space',
+  { tags: 'slow' },
+  async () => {
+    const disk = await temporaryFolder()
+    expect(spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=4k', 'none', disk]).status).toBe(0)
+    onTestFinished(() => void spawnSync('umount', ['--lazy', disk]))
+    await writeFile(path.join(disk, 'large'), 'x'.repeat(4096))
+    const folder = path.join(disk, 'locks', 'one')
+    await expect(FolderLock.acquire(folder, options)).rejects.toMatchObject({ code: 'ENOSPC' })
+    await rm(path.join(disk, 'large'))
+    await (await FolderLock.acquire(folder, options)).release()
+  },
+)
+
+it.each([
+  { what: 'many processes take it, release it and are killed', namespaces: [], ends: 'killed' },
+  {
+    what: 'processes on several hosts take and release it',
+    namespaces: ['a', 'b', 'c', 'd'],
+    ends: 'released',
+  },
+])('a lock has never two owners while $what', { timeout: 60_000 }, async ({ namespaces, ends }) => {
+  const folder = await newPlace()
+  const account = path.join(await temporaryFolder(), 'account')
+  await writeFile(account, '')
+  const script = path.join(import.meta.dirname, 'locking-process.ts')
+  const competitors = [0, 1, 2, 3].map(async (at) => {
+    const args = [script, folder, account, ...namespaces.slice(at, at + 1)]
+    const child = spawn(process.execPath, args, { stdio: 'inherit' })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    await once(child, 'exit')
+  })
+  await Promise.all(competitors)
+  const lines = (await readFile(account, 'utf8')).trim().split('\n')
+  expect(lines).not.toContain('two owners')
+  expect(lines.filter((line) => line === ends)).toHaveLength(ends === 'killed' ? 4 : 40)
+  await (await FolderLock.acquire(folder, options)).release()
+  expect(await readdir(path.dirname(folder))).toEqual([])
+})
