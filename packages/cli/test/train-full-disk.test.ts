@@ -65,29 +65,23 @@ async function assertFinishes({ args, folder, cwd }: Training): Promise<void> {
   expect(steps.map(({ step }) => step)).toEqual([1, 2, 3])
 }
 
-it('osmosis train tinker whose disk is full after a step says so, and continues later', async () => {
+async function assertNamesFullDisk(start: typeof tinkerOn): Promise<void> {
   const disk = smallDisk(64 * 1024)
-  const training = await tinkerOn(disk)
+  const training = await start(disk)
   const running = startOsmosis(training.args, {}, training.cwd)
   await running.printed(/^step {3}1 /m)
   disk.fill()
   assertNamed(await running.finished, disk, training)
   disk.empty()
   await assertFinishes(training)
-})
+}
+
+it('osmosis train tinker whose disk is full after a step says so, and continues later', () =>
+  assertNamesFullDisk(tinkerOn))
 
 itWithTorch(
   'osmosis train local whose disk is full after a step says so, and continues later',
-  async () => {
-    const disk = smallDisk(64 * 1024)
-    const training = await localOn(disk)
-    const running = startOsmosis(training.args, {}, training.cwd)
-    await running.printed(/^step {3}1 /m)
-    disk.fill()
-    assertNamed(await running.finished, disk, training)
-    disk.empty()
-    await assertFinishes(training)
-  },
+  () => assertNamesFullDisk(localOn),
 )
 
 itWithTorch(

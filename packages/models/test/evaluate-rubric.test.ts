@@ -1,19 +1,9 @@
-import {
-  AgentWorkflow,
-  Grader,
-  lastAssistantText,
-  requireRolloutContext,
-  type AgentWorkflowContext,
-  type GraderContext,
-} from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/policy'
+import { lastAssistantText } from '@osmosis/core'
 import { evaluateRubric, type ChatModel } from '@osmosis/models'
-import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { openaiEvents, ProviderStandIn } from '../../../test/kit/provider-stand-in.ts'
 import { describe, expect, it } from 'vitest'
 
-import { judgeThat, secretOf, textOf, type JudgeRequest } from './scripted-judge.ts'
+import { gradedHello, judgeThat, secretOf, textOf, type JudgeRequest } from './scripted-judge.ts'
 
 const rubric = '1 for a greeting, 0 for anything else.'
 
@@ -212,9 +202,6 @@ describe('an answer that wants to be the judge', () => {
 })
 
 it('a judge in a grader is another model than the policy, and its calls are not samples', async () => {
-  const policy = await startPolicyEndpoint((response) =>
-    sendStream(response, answerStream('Hello')),
-  )
   await using judge = await new ProviderStandIn().start()
   judge.answers.push(
     {
@@ -223,53 +210,22 @@ it('a judge in a grader is another model than the policy, and its calls are not 
     },
     openaiEvents({ text: said(0.25) }),
   )
-  class Greeter extends AgentWorkflow {
-    async run(ctx: AgentWorkflowContext): Promise<unknown> {
-      const messages: ChatMessage[] = [...ctx.prompt]
-      const { choices } = await requireRolloutContext('Greeter')
-        .policy('sample')
-        .complete({ messages })
-      return [...messages, choices[0]?.message]
-    }
-  }
-  class Judged extends Grader {
-    async grade(ctx: GraderContext): Promise<void> {
-      const judged = { rubric, answer: lastAssistantText(ctx.sample), signal: ctx.signal }
-      const endpoint = { baseUrl: `${judge.url}/v1`, model: 'judge-1', apiKey: 'judge-key' }
-      const first = await evaluateRubric({ ...judged, model: endpoint })
-      const { providerModel } = await import('@osmosis/models')
-      const opened = await providerModel('openai/gpt-x', {
-        folder: import.meta.dirname,
-        apiKey: 'provider-key',
-        baseUrl: `${judge.url}/v1`,
-      })
-      const second = await evaluateRubric({ ...judged, model: opened })
-      await opened.close?.()
-      ctx.setReward((first.score + second.score) / 2)
-    }
-  }
-  const backend = new LocalBackend({ workflow: Greeter, grader: Judged })
-  const { promise, resolve } = Promise.withResolvers<unknown>()
-  await backend.execute(
-    {
-      rolloutId: 'r',
-      initialMessages: [{ role: 'user', content: 'Greet me.' }],
-      label: 'hello',
-      metadata: null,
-      chatCompletionsUrl: policy.url,
-      apiKey: 'policy-key',
-      agentTimeoutSeconds: null,
-      graderTimeoutSeconds: null,
-      grade: true,
-    },
-    {
-      workflowFinished: async () => {},
-      gradingFinished: async (grading) => resolve(grading),
-    },
-  )
-  const grading = (await promise) as { samples: Map<string, { reward: number; calls: unknown[] }> }
-  expect([...grading.samples.keys()]).toEqual(['sample'])
-  expect(grading.samples.get('sample')).toMatchObject({ reward: 0.5, calls: [{ attempts: 1 }] })
+  const { policy, grading } = await gradedHello(async (ctx) => {
+    const judged = { rubric, answer: lastAssistantText(ctx.sample), signal: ctx.signal }
+    const endpoint = { baseUrl: `${judge.url}/v1`, model: 'judge-1', apiKey: 'judge-key' }
+    const first = await evaluateRubric({ ...judged, model: endpoint })
+    const { providerModel } = await import('@osmosis/models')
+    const opened = await providerModel('openai/gpt-x', {
+      folder: import.meta.dirname,
+      apiKey: 'provider-key',
+      baseUrl: `${judge.url}/v1`,
+    })
+    const second = await evaluateRubric({ ...judged, model: opened })
+    await opened.close?.()
+    ctx.setReward((first.score + second.score) / 2)
+  })
+  expect([...(grading?.samples.keys() ?? [])]).toEqual(['sample'])
+  expect(grading?.samples.get('sample')).toMatchObject({ reward: 0.5, calls: [{ attempts: 1 }] })
   expect(policy.requests).toHaveLength(1)
   expect(judge.requests.map(({ path, headers }) => [path, headers.authorization])).toEqual([
     ['/v1/chat/completions', 'Bearer judge-key'],

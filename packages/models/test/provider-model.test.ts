@@ -83,6 +83,14 @@ async function streamed(
 const deltasOf = (chunks: readonly ChatCompletionChunk[]): unknown[] =>
   chunks.flatMap(({ choices }) => choices.map(({ delta, finish_reason }) => finish_reason ?? delta))
 
+const usage = {
+  prompt_tokens: 20,
+  completion_tokens: 9,
+  total_tokens: 29,
+  prompt_tokens_details: { cached_tokens: 4 },
+  completion_tokens_details: { reasoning_tokens: 3 },
+}
+
 describe('a model of OpenAI', () => {
   it('streams thinking, tool calls, finish reason and usage as chat completions chunks', async () => {
     const { peer, model } = await standingIn(
@@ -109,13 +117,7 @@ describe('a model of OpenAI', () => {
       { tool_calls: [{ index: 0, function: { arguments: ' "b":2}' } }] },
       'tool_calls',
     ])
-    expect(chunks.at(-1)?.usage).toEqual({
-      prompt_tokens: 20,
-      completion_tokens: 9,
-      total_tokens: 29,
-      prompt_tokens_details: { cached_tokens: 4 },
-      completion_tokens_details: { reasoning_tokens: 3 },
-    })
+    expect(chunks.at(-1)?.usage).toEqual(usage)
     const [asked] = peer.requests
     expect([asked?.path, asked?.headers.authorization]).toEqual(['/v1/responses', 'Bearer key-1'])
     expect(asked?.body).toMatchObject({ model: 'gpt-x', max_output_tokens: 50, stream: true })
@@ -166,13 +168,7 @@ describe.each(['google-lowest', 'google'])('a model of Google, through %s', (ins
       { tool_calls: [{ index: 0, function: { arguments: '{"a":1,"b":2}' } }] },
       'tool_calls',
     ])
-    expect(chunks.at(-1)?.usage).toEqual({
-      prompt_tokens: 20,
-      completion_tokens: 9,
-      total_tokens: 29,
-      prompt_tokens_details: { cached_tokens: 4 },
-      completion_tokens_details: { reasoning_tokens: 3 },
-    })
+    expect(chunks.at(-1)?.usage).toEqual(usage)
     const [asked] = peer.requests
     expect([asked?.path, asked?.headers['x-goog-api-key']]).toEqual([
       '/v1/models/gemini-x:streamGenerateContent?alt=sse',

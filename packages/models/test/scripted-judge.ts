@@ -1,3 +1,17 @@
+import {
+  AgentWorkflow,
+  requireRolloutContext,
+  type AgentWorkflowContext,
+  type GraderContext,
+} from '@osmosis/core'
+import { LocalBackend } from '@osmosis/server/execution'
+import { grader, run, type ExecutedRollout } from '../../../test/kit/executed-rollouts.ts'
+import {
+  answerStream,
+  sendStream,
+  startPolicyEndpoint,
+  type TestPolicyEndpoint,
+} from '../../../test/kit/index.ts'
 import type { ChatMessage } from '@osmosis/core/policy'
 import type { ChatModel } from '@osmosis/models'
 
@@ -34,4 +48,24 @@ export function textOf(message: ChatMessage | undefined): string {
 /** The word that delimits the parts of a request. */
 export function secretOf(messages: readonly ChatMessage[]): string {
   return /carries the word (\w{32})/.exec(textOf(messages[0]))?.[1] ?? 'none'
+}
+
+class Greeter extends AgentWorkflow {
+  async run({ prompt }: AgentWorkflowContext): Promise<unknown> {
+    const policy = requireRolloutContext('Greeter').policy('sample')
+    const { choices } = await policy.complete({ messages: [...prompt] })
+    return [...prompt, choices[0]?.message]
+  }
+}
+
+/** Grades a rollout whose policy says `Hello`. */
+export async function gradedHello(
+  grade: (ctx: GraderContext) => Promise<void>,
+): Promise<Pick<ExecutedRollout, 'grading'> & { readonly policy: TestPolicyEndpoint }> {
+  const policy = await startPolicyEndpoint((response) =>
+    sendStream(response, answerStream('Hello')),
+  )
+  const backend = new LocalBackend({ workflow: Greeter, grader: grader(grade) })
+  const { grading } = await run(backend, { chatCompletionsUrl: policy.url, apiKey: 'policy-key' })
+  return { grading, policy }
 }

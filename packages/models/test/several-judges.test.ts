@@ -1,17 +1,8 @@
-import {
-  AgentWorkflow,
-  Grader,
-  lastAssistantText,
-  requireRolloutContext,
-  type AgentWorkflowContext,
-  type GraderContext,
-} from '@osmosis/core'
+import { lastAssistantText } from '@osmosis/core'
 import { pairwiseJudge, panel } from '@osmosis/models'
-import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
-import { judgeThat, secretOf, textOf } from './scripted-judge.ts'
+import { gradedHello, judgeThat, secretOf, textOf } from './scripted-judge.ts'
 
 const rubric = 'The more polite answer is better.'
 const scored = (score: number, explanation = 'It greets.'): string =>
@@ -114,42 +105,13 @@ describe('a panel of judges', () => {
   })
 
   it('gives no reward when one judge fails, though the others have a score', async () => {
-    const policy = await startPolicyEndpoint((response) =>
-      sendStream(response, answerStream('Hello')),
-    )
-    class Greeter extends AgentWorkflow {
-      async run(ctx: AgentWorkflowContext): Promise<unknown> {
-        const { choices } = await requireRolloutContext('Greeter')
-          .policy('sample')
-          .complete({ messages: [...ctx.prompt] })
-        return [...ctx.prompt, choices[0]?.message]
-      }
-    }
-    class Judged extends Grader {
-      async grade(ctx: GraderContext): Promise<void> {
-        const refusing = judgeThat({ status: 401, message: 'no key' })
-        const answer = lastAssistantText(ctx.sample)
-        const { score } = await panel({ rubric, answer, models: [...models(1, 1), refusing] })
-        ctx.setReward(score)
-      }
-    }
-    const backend = new LocalBackend({ workflow: Greeter, grader: Judged })
-    const { promise, resolve } = Promise.withResolvers<unknown>()
-    await backend.execute(
-      {
-        rolloutId: 'r',
-        initialMessages: [{ role: 'user', content: 'Greet me.' }],
-        label: 'hello',
-        metadata: null,
-        chatCompletionsUrl: policy.url,
-        apiKey: 'policy-key',
-        agentTimeoutSeconds: null,
-        graderTimeoutSeconds: null,
-        grade: true,
-      },
-      { workflowFinished: async () => {}, gradingFinished: async (grading) => resolve(grading) },
-    )
-    expect(await promise).toMatchObject({
+    const { grading } = await gradedHello(async (ctx) => {
+      const refusing = judgeThat({ status: 401, message: 'no key' })
+      const answer = lastAssistantText(ctx.sample)
+      const { score } = await panel({ rubric, answer, models: [...models(1, 1), refusing] })
+      ctx.setReward(score)
+    })
+    expect(grading).toMatchObject({
       status: 'failure',
       failure: { message: expect.stringContaining('The judge judge gave no score') },
     })

@@ -21,14 +21,17 @@ function helperTool(body: () => Promise<string>): Tool {
   })
 }
 
+async function runWith(helper: Tool): Promise<void> {
+  const session = new OsmosisMemorySession({ name: 'main' })
+  await run(policyAgent({ tools: [helper] }), 'go', { session })
+}
+
 test('an agent used as a tool belongs to the sample of the run around it', async () => {
   await using server = await startPolicyServer([askHelper, 'helped', 'done'])
   const rollout = rolloutOn(server)
   await rollout.run(async () => {
     const helper = policyAgent({ name: 'helper' }).asTool({ toolName: 'helper' })
-    await run(policyAgent({ tools: [helper] }), 'go', {
-      session: new OsmosisMemorySession({ name: 'main' }),
-    })
+    await runWith(helper)
   })
   expect(sampleIds(server)).toEqual(['main', 'main', 'main'])
   const sample = await sampleOf(rollout, 'main')
@@ -50,9 +53,7 @@ test('an agent used as a tool with a session of its own is a sample of its own',
       toolName: 'helper',
       runOptions: { session: new OsmosisMemorySession({ name: 'sub' }) },
     })
-    await run(policyAgent({ tools: [helper] }), 'go', {
-      session: new OsmosisMemorySession({ name: 'main' }),
-    })
+    await runWith(helper)
   })
   expect(sampleIds(server)).toEqual(['main', 'sub', 'main'])
   expect(kindsOf(await sampleOf(rollout, 'sub'))).toEqual(['user', 'assistant'])
@@ -67,9 +68,7 @@ test('a run inside a tool belongs to the outer sample, or to the one it is given
       await run(policyAgent(), 'inner', { session: new OsmosisMemorySession({ name: 'sub' }) })
       return 'helped'
     })
-    await run(policyAgent({ tools: [helper] }), 'go', {
-      session: new OsmosisMemorySession({ name: 'main' }),
-    })
+    await runWith(helper)
   })
   expect(sampleIds(server)).toEqual(['main', 'main', 'sub', 'main'])
 })
@@ -87,9 +86,7 @@ test('reading another session inside a tool does not move the run to it', async 
       await run(peeking, 'inner')
       return 'helped'
     })
-    await run(policyAgent({ tools: [helper] }), 'go', {
-      session: new OsmosisMemorySession({ name: 'main' }),
-    })
+    await runWith(helper)
   })
   expect(sampleIds(server)).toEqual(['main', 'main', 'main'])
 })
@@ -107,9 +104,7 @@ test('a nested run that fails leaves the items of the outer sample alone', async
       await expect(inner).rejects.toThrow('unknown')
       return 'helped'
     })
-    await run(policyAgent({ tools: [helper] }), 'go', {
-      session: new OsmosisMemorySession({ name: 'main' }),
-    })
+    await runWith(helper)
   })
   expect(kindsOf(await sampleOf(rollout, 'main'))).toEqual([
     'user',

@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 
@@ -7,7 +7,8 @@ import { OsmosisError } from '@osmosis/core'
 import { FolderLock, ownerOf, type FolderLockOptions } from '@osmosis/protocol/files'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
+import { temporaryFolder } from '../../../test/kit/index.ts'
+import { smallDisk, withSmallDisk } from '../../../test/kit/small-disk.ts'
 
 const options: FolderLockOptions = {
   isTemporary: true,
@@ -43,32 +44,22 @@ it('a file that a killed process left empty is taken over after a while', async 
   expect(await readdir(path.dirname(folder))).toEqual([])
 })
 
-const canMount =
-  spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0
-
-onlyIf(canMount, 'root and mount').it(
+withSmallDisk.it(
   'a temporary folder cannot be locked on a full disk, and can when there is space',
-  { tags: 'slow' },
   async () => {
-    const disk = await temporaryFolder()
-    expect(spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=4k', 'none', disk]).status).toBe(0)
-    onTestFinished(() => void spawnSync('umount', ['--lazy', disk]))
-    await writeFile(path.join(disk, 'large'), 'x'.repeat(4096))
-    const folder = path.join(disk, 'locks', 'one')
+    const disk = smallDisk()
+    disk.fill()
+    const folder = path.join(disk.folder, 'locks', 'one')
     await expect(FolderLock.acquire(folder, options)).rejects.toMatchObject({ code: 'ENOSPC' })
-    await rm(path.join(disk, 'large'))
+    disk.empty()
     await (await FolderLock.acquire(folder, options)).release()
   },
 )
 
 it.each([
-  { what: 'many processes take it, release it and are killed', namespaces: [], ends: 'killed' },
-  {
-    what: 'processes on several hosts take and release it',
-    namespaces: ['a', 'b', 'c', 'd'],
-    ends: 'released',
-  },
-])('a lock has never two owners while $what', { timeout: 60_000 }, async ({ namespaces, ends }) => {
+  ['many processes take it, release it and are killed', [], 16],
+  ['processes on several hosts take and release it', ['a', 'b', 'c', 'd'], 40],
+])('a lock has never two owners while %s', { timeout: 60_000 }, async (_, namespaces, releases) => {
   const folder = await newPlace()
   const account = path.join(await temporaryFolder(), 'account')
   await writeFile(account, '')
@@ -82,7 +73,7 @@ it.each([
   await Promise.all(competitors)
   const lines = (await readFile(account, 'utf8')).trim().split('\n')
   expect(lines).not.toContain('two owners')
-  expect(lines.filter((line) => line === ends)).toHaveLength(ends === 'killed' ? 4 : 40)
+  expect(lines.filter((line) => line === 'released')).toHaveLength(releases)
   await (await FolderLock.acquire(folder, options)).release()
   expect(await readdir(path.dirname(folder))).toEqual([])
 })

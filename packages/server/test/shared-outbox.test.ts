@@ -1,10 +1,7 @@
 import { rmSync, readdirSync } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
-import { spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
+import { spawnSync } from 'node:child_process'
 import path from 'node:path'
-import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 
 import { FakeController, LeaseClient, temporaryFolder, onlyIf } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi, onTestFinished } from 'vitest'
@@ -145,47 +142,6 @@ describe('a server whose outbox another one has taken over', () => {
     expect(await found(folder)).toStrictEqual({ 'of the second': interrupted })
   })
 })
-
-const server = fileURLToPath(new URL('child-server.ts', import.meta.url))
-
-/** A server as one container has it: with a network, and so with local sockets, of its own. */
-function startInNewNetwork(outboxDir: string): {
-  readonly listening: Promise<unknown>
-  readonly log: Promise<string>
-  readonly end: () => Promise<void>
-} {
-  const up = 'ip link set lo up && exec "$0" "$1"'
-  const child = spawn('unshare', ['--net', 'sh', '-c', up, process.execPath, server], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, OUTBOX_DIR: outboxDir },
-  })
-  const exit = once(child, 'exit')
-  const end = async (): Promise<void> => {
-    child.kill('SIGKILL')
-    await exit
-  }
-  onTestFinished(end)
-  const listening = Promise.race([once(child.stdout, 'data').then(() => 'listens'), exit])
-  return { listening, log: text(child.stderr), end }
-}
-
-const canSeparate = spawnSync('unshare', ['--net', 'ip', 'link', 'set', 'lo', 'up']).status === 0
-
-onlyIf(canSeparate, 'root, unshare and ip').it(
-  'gives the outbox to one of two containers, and to the other one after the first was killed',
-  { tags: 'slow', timeout: 60_000 },
-  async () => {
-    const outboxDir = await temporaryFolder()
-    const first = startInNewNetwork(outboxDir)
-    expect(await first.listening).toBe('listens')
-    const second = startInNewNetwork(outboxDir)
-    expect(await second.listening).toStrictEqual([1, null])
-    expect(await second.log).toMatch(/Another server \(process \d+ on host .+\) uses the folder/)
-    await first.end()
-    const third = startInNewNetwork(outboxDir)
-    expect(await third.listening).toBe('listens')
-  },
-)
 
 it(
   'ends with exit code 1 when another server has taken over its outbox',

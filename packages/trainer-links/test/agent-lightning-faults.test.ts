@@ -95,18 +95,20 @@ test('a rollout whose retry is refused ends with its first outcome', async () =>
   expect(await worker.stop()).toMatchObject({ retried: 0, undelivered: 0, ends: { failed: 1 } })
 })
 
+const moments = [
+  ['it looks for rollouts', 'look', 1],
+  ['it claims the first', 'claim', 1],
+  ['it claims others', 'claim', 5],
+  ['the first model call is made', 'model call', 1],
+  ['others are made', 'model call', 9],
+  ['the first reward is reported', 'reward', 1],
+  ['others are reported', 'reward', 4],
+  ['the first end is reported', 'end', 1],
+  ['others are reported', 'end', 4],
+] as const
+
 describe('a worker that is stopped leaves no rollout open', () => {
-  test.each([
-    ['it looks for rollouts', 'look', 1],
-    ['it claims the first', 'claim', 1],
-    ['it claims others', 'claim', 5],
-    ['the first model call is made', 'model call', 1],
-    ['others are made', 'model call', 9],
-    ['the first reward is reported', 'reward', 1],
-    ['others are reported', 'reward', 4],
-    ['the first end is reported', 'end', 1],
-    ['others are reported', 'end', 4],
-  ])('when %s (%s %i)', async (_when, purpose, count) => {
+  test.each(moments)('when %s (%s %i)', async (_when, purpose, count) => {
     expect(await leftOpen(purpose, count, [undefined])).toEqual([])
   })
 
@@ -154,17 +156,7 @@ describe('a worker that is stopped leaves no rollout open', () => {
   })
 })
 
-test.each([
-  ['it looks for rollouts', 'look', 1],
-  ['it claims the first', 'claim', 1],
-  ['it claims others', 'claim', 5],
-  ['the first model call is made', 'model call', 1],
-  ['others are made', 'model call', 9],
-  ['the first reward is reported', 'reward', 1],
-  ['others are reported', 'reward', 4],
-  ['the first end is reported', 'end', 1],
-  ['others are reported', 'end', 4],
-])(
+test.each(moments)(
   'a worker that is stopped when %s (%s %i) leaves no rollout open',
   { tags: 'slow' },
   async (_when, purpose, count) => {

@@ -101,7 +101,8 @@ it('starts again when a new run has replaced the one it read', async () => {
   await fresh.close()
 })
 
-it('starts again when a writer has removed lines', async () => {
+/** A run that was read with two events, and has lost the second one since. */
+async function shortenedRun(): Promise<{ reader: RunReader; first: ItemEvent }> {
   const store = await newRun()
   const first = await store.commit(itemOf(0, 0))
   const journal = path.join(store.location, 'events.jsonl')
@@ -110,20 +111,18 @@ it('starts again when a writer has removed lines', async () => {
   await store.close()
   const reader = await openRun(store.location)
   await truncate(journal, size)
+  return { reader, first }
+}
+
+it('starts again when a writer has removed lines', async () => {
+  const { reader, first } = await shortenedRun()
   expect(await reader.refresh()).toEqual([first])
   expect(reader.sortedEvents).toEqual([first])
 })
 
 it('starts again when a writer has replaced lines that it removed', async () => {
-  const store = await newRun()
-  const first = await store.commit(itemOf(0, 0))
-  const journal = path.join(store.location, 'events.jsonl')
-  const { size } = await stat(journal)
-  await store.commit(itemOf(0, 1))
-  await store.close()
-  const reader = await openRun(store.location)
-  await truncate(journal, size)
-  const resumed = await resumeRun({ location: store.location })
+  const { reader, first } = await shortenedRun()
+  const resumed = await resumeRun({ location: reader.location })
   const [second, third] = [
     await resumed.commit(itemOf(1, 0, 'x'.repeat(9))),
     await resumed.commit(itemOf(1, 1)),
