@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 
 import { OsmosisError } from '@osmosis/core'
 import { FolderLock, ownerOf, type FolderLockOptions } from '@osmosis/protocol/files'
@@ -63,7 +64,7 @@ it.each([
   const folder = await newPlace()
   const account = path.join(await temporaryFolder(), 'account')
   await writeFile(account, '')
-  const script = path.join(import.meta.dirname, 'locking-process.ts')
+  const script = fileURLToPath(new URL('locking-process.ts', import.meta.url))
   const competitors = [0, 1, 2, 3].map(async (at) => {
     const args = [script, folder, account, ...namespaces.slice(at, at + 1)]
     const child = spawn(process.execPath, args, { stdio: 'inherit' })
