@@ -1,5 +1,4 @@
 // Locks a folder ten times, and writes an account of it:
-//
 //   node locking-process.ts <folder> <account>               kills itself while it has the lock for the fifth time
 //   node locking-process.ts <folder> <account> <namespace>   as if it were on another host
 import { appendFileSync, readFileSync } from 'node:fs'
