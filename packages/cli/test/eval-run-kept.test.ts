@@ -10,7 +10,10 @@ import { startInTerminal } from './pseudo-terminal.ts'
 
 inWorkspace()
 
-it('osmosis eval run asks a person before it starts very many rollouts', async () => {
+it.each([
+  ['No', 'n\r', 1],
+  ['Ctrl-C', '\u0003', 130],
+])('osmosis eval run asks before very many rollouts, and %s ends it', async (_how, typed, code) => {
   const folder = temporaryFolder()
   const dataset = path.join(folder, 'rows.jsonl')
   writeFileSync(dataset, '{"user_prompt":"a","ground_truth":"A"}\n'.repeat(500))
@@ -20,6 +23,6 @@ it('osmosis eval run asks a person before it starts very many rollouts', async (
     ),
   )
   await session.until('Start 1,000 rollouts? [Y/n] ')
-  session.type('n\r')
-  expect((await session.ended).code).toBe(1)
+  session.type(typed)
+  expect((await session.ended).code).toBe(code)
 })

@@ -75,8 +75,11 @@ class AskingServer extends HttpPeer {
       await callback(order.grader_callback_url, { ...failure, samples: {} })
       return
     }
-    const said = (await answer.json()) as { choices: [{ message: { content: string } }] }
-    const { message } = said.choices[0]
+    type Said = Readonly<Record<'content' | 'refusal', string | null | undefined>>
+    const said = (await answer.json()) as { choices: [{ message: Said }] }
+    const [{ message: own }] = said.choices
+    // Frameworks have a refusal as text.
+    const message = { role: 'assistant', content: own.content ?? own.refusal ?? '' }
     await callback(order.completion_callback_url, { status: 'success' })
     const sample = {
       id: 'main',

@@ -4,6 +4,7 @@ import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
 import { datasetRows, evaluate, modelThat, names, placeOf } from '../evaluations.ts'
+import { askingModel } from '../stored-evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
 
 const said = (content: string): unknown[] => [
@@ -13,6 +14,12 @@ const said = (content: string): unknown[] => [
 
 function scoresOf({ scores = {}, score_errors: errors = {} }: ItemEvent): unknown[] {
   return [scores, errors]
+}
+
+const refused = {
+  choices: [
+    { message: { role: 'assistant', content: null, refusal: 'No.' }, finish_reason: 'stop' },
+  ],
 }
 
 describe('eval functions', () => {
@@ -44,6 +51,13 @@ describe('eval functions', () => {
       ['4', '0', metadata],
     ])
     expect(items.map(scoresOf)).toEqual([[{ seeing: 1, 'reward-function': 0.25 }, {}]])
+  })
+
+  it('read no answer in a refusal that the framework has as text', async () => {
+    const { model } = await askingModel({ name: 'p', respond: async () => Response.json(refused) })
+    const scorers = [toScorer('length', ({ solutionStr }) => String(solutionStr).length)]
+    const { items } = await runEvaluation({ names, rows: datasetRows(1), model, scorers })
+    expect(items[0]?.scores).toEqual({ length: 0 })
   })
 
   it('change nothing for one another', async () => {
