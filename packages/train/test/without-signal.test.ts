@@ -75,3 +75,51 @@ it('a training that had a signal continues when it has none any more', async () 
   expect(steps.map(({ update }) => update !== null)).toContain(false)
   expect(steps).toHaveLength(8)
 })
+
+it.each([
+  ['one sample: they are compared', [['a'], ['b'], ['c']], 1],
+  [
+    'two samples: they are compared by id',
+    [
+      ['a', 'x'],
+      ['b', 'x'],
+      ['c', 'x'],
+    ],
+    1,
+  ],
+  [
+    'two samples, all with other ids: nothing is compared',
+    [
+      ['a', 'b'],
+      ['c', 'd'],
+    ],
+    0,
+  ],
+] as const)(
+  'attempts at a row that name their samples otherwise have %s',
+  async (_, ids, signals) => {
+    const attempts: KnownAttempts = {
+      0: ids.map((names, attempt) => ({
+        calls: Object.fromEntries(names.map((name) => [name, [call]])),
+        rewards: Object.fromEntries(names.map((name) => [name, attempt])),
+      })),
+    }
+    const learner = new KnownLearner(attempts)
+    const { steps } = await train({
+      folder: await temporaryFolder(),
+      learner,
+      rollouts: await knownRollouts(attempts),
+      rows: [knownRow(0)],
+      steps: 1,
+      rowsPerStep: 1,
+      attempts: ids.length,
+    })
+    expect(steps[0]?.batch.groupsWithSignal).toBe(signals)
+    const trained = learner.updates.flatMap(({ batch }) => batch.sequences)
+    // The attempt in the middle of three has the mean reward.
+    expect(trained).toHaveLength(2 * signals)
+    expect(steps[0]?.alarms.some((alarm) => alarm.includes('give agents names'))).toBe(
+      signals === 0,
+    )
+  },
+)

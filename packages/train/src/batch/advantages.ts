@@ -1,6 +1,6 @@
 /** A graded sample of an attempt at a row. */
 export interface RewardedSample {
-  /** Samples with the same group are compared with one another: those of a row that have the same id. */
+  /** Samples with the same group are compared with one another. */
   readonly group: string
   readonly reward: number
   /** One for each call, where the grader gave them. */

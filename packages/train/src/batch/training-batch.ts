@@ -40,7 +40,7 @@ export function policyGradientBatch(
   options: BatchOptions,
 ): CountedBatch {
   const ordered = inOrder(samples)
-  const groupOf = ({ row, sampleId }: TrainableSample): string => `${row}/${sampleId}`
+  const groupOf = groupsOf(ordered)
   const advantages = groupAdvantages(
     ordered.map((sample) => ({ ...sample, group: groupOf(sample) })),
     options,
@@ -56,6 +56,17 @@ export function policyGradientBatch(
     groups: groups.size,
     groupsWithSignal: signals.size,
   })
+}
+
+/**
+ * Names the group of a sample: those of a row with the same id. Where each attempt at a row has one sample, they are compared
+ * whatever their ids: an agent without a name has another id in each rollout.
+ */
+function groupsOf(samples: readonly TrainableSample[]): (sample: TrainableSample) => string {
+  const rollouts = Map.groupBy(samples, ({ rolloutId }) => rolloutId)
+  const severalOf = [...rollouts.values()].filter(({ length }) => length > 1)
+  const rows = new Set(severalOf.flat().map(({ row }) => row))
+  return ({ row, sampleId }) => (rows.has(row) ? `${row}/${sampleId}` : String(row))
 }
 
 /** The batch from which a policy learns to repeat all samples whose reward is at least `threshold`. */
