@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 from bodies import out_of_memory
+from described_tools import with_tools
 from probe import fail
 
 
@@ -71,8 +72,10 @@ class TransformersPolicy(Policy):
             fail(f"cannot load the model {options.model} ({type(error).__name__}: {said}). If it is whole, this version of transformers does not "
                  "know it. Else download it into a folder and pass that: uvx --from huggingface_hub hf download <its name> --local-dir <folder>")
         self.revision = getattr(config, "_commit_hash", None)
-        self.template = self.tokenizer.get_chat_template()
         self.tokenizing = threading.Lock()
+        self.template = self.tokenizer.get_chat_template()
+        if "tools" not in self.template:
+            self.template = self.tokenizer.chat_template = with_tools(self.template, self._refuses_system())
         torch.manual_seed(options.seed)
         self.module = self.causal
         if self.lora:
@@ -115,6 +118,13 @@ class TransformersPolicy(Policy):
         text = self.render([{"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"}], None, False)
         after = self.encode(text.rsplit("answer", 1)[1])
         return ids | {i for i in after[:1] if i in self.tokenizer.added_tokens_decoder}
+
+    def _refuses_system(self):
+        try:
+            self.render([{"role": "system", "content": "rules"}, {"role": "user", "content": "question"}], None, True)
+        except Exception:
+            return True
+        return False
 
     def render(self, messages, tools, answer, **settings):
         messages = [dict(message, **_with_objects(message)) for message in messages]

@@ -5,6 +5,7 @@ It makes a tiny Qwen3 for each seed and prints the figures of each check; a fail
 import argparse
 import itertools
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -59,6 +60,39 @@ def check_turns(model):
         check(after.endswith("<|im_end|>\n<|im_start|>assistant\n"), f"{after!r} follows {text!r}")
     check(conversations.rewritten == 0, "no conversation is rendered again")
     print(f"turns: {4 * len(texts)} second turns extend the first")
+
+
+# Chat templates that know no tools; the second one refuses system messages.
+WITHOUT_TOOLS = {
+    "plain": "{% for message in messages %}",
+    "no system": "{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"}
+
+
+def check_templates_without_tools(model, folder):
+    """The tools are described in a message, and the conversation continues as with a template that knows them."""
+    for name, begin in WITHOUT_TOOLS.items():
+        copy = Path(folder, name)
+        shutil.copytree(model, copy)
+        (copy / "chat_template.jinja").write_text(
+            begin + "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
+            "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+        check_turns(copy)
+        learner = start(copy, 0)
+        learner.post("/export", {"folder": f"{copy}-exported"})
+        learner.close()
+        exported = transformers_template(f"{copy}-exported")
+        first = exported(DOOR, [READ_NOTE])
+        check(first.startswith("<|im_start|>user\n" if name == "no system" else "<|im_start|>system\n"), f"{name}: {first!r}")
+        check("read_note" in first and "<tool_call>" in first, f"{name} describes no tool: {first!r}")
+        check("read_note" not in exported(DOOR, None), f"{name} describes a tool that the request does not have")
+        print(f"templates: {name} gets tools, also where the exported folder is served")
+
+
+def transformers_template(folder):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return lambda messages, tools: tokenizer.apply_chat_template(messages, tools=tools, tokenize=False)
 
 
 def check_unreachable_hub(model):
@@ -150,7 +184,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--updates", type=int, default=12)
     parser.add_argument("--models", help="folders of models made before: this text with the seed after it")
-    parser.add_argument("--only", choices=["turns", "hub", "state", "learning"])
+    parser.add_argument("--only", choices=["turns", "templates", "hub", "state", "learning"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         models = [options.models or f"{folder}/qwen-"] * options.seeds
@@ -161,6 +195,8 @@ def main():
                 subprocess.run([sys.executable, str(maker), model, "--seed", str(seed)], check=True)
         if options.only in (None, "turns"):
             check_turns(models[0])
+        if options.only in (None, "templates"):
+            check_templates_without_tools(models[0], folder)
         if options.only in (None, "hub"):
             check_unreachable_hub(models[0])
         for rank in (8, 0):

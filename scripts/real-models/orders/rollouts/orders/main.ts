@@ -33,20 +33,22 @@ export class ReadOrder extends AgentWorkflow {
   }
 }
 
-/** The share of the four values that are right; 0 for an answer that is no order. */
+/** The share of the four values that are right. They count half where other text stands around the object. */
 export class RightValues extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
     const right = orderSchema.parse(JSON.parse(ctx.requireLabel()))
-    const read = readOrder(lastAssistantText(ctx.sample))
+    const text = lastAssistantText(ctx.sample).trim()
+    const [object = ''] = /\{.*?\}/s.exec(text) ?? []
+    const read = readOrder(object)
     const keys = orderSchema.keyof().options
-    const matches = keys.filter((key) => read?.[key] === right[key])
-    ctx.setReward(matches.length / keys.length)
+    const share = keys.filter((key) => read?.[key] === right[key]).length / keys.length
+    ctx.setReward(object === text ? share : share / 2)
   }
 }
 
-function readOrder(text: string): Partial<Record<string, unknown>> | undefined {
+function readOrder(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    return orderSchema.partial().parse(JSON.parse(text))
+    return z.record(z.string(), z.unknown()).parse(JSON.parse(text))
   } catch {
     return undefined
   }
