@@ -4,7 +4,7 @@
 //   node scripts/real-models/prove.ts FOLDER
 //
 // It needs Python with venv, and the Python package index. Flags: --python PYTHON (one that has torch, transformers, peft, gguf
-// and accelerate), --seeds 1,2, --steps N.
+// and accelerate), --seeds 1,2 and --steps 16.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ const { values, positionals } = parseArgs({
   options: {
     python: { type: 'string' },
     seeds: { type: 'string', default: '1,2' },
-    steps: { type: 'string' },
+    steps: { type: 'string', default: '16' },
   },
 })
 const [givenFolder] = positionals
@@ -82,7 +82,7 @@ async function trainWith(seed: string, python: string, model: string): Promise<P
   const training = path.join(folder, name)
   const began = performance.now()
   const flags = ['--model', model, '--python', python, '--seed', seed, '--output', folder]
-  const steps = values.steps === undefined ? [] : ['--steps', values.steps]
+  const steps = ['--steps', values.steps]
   const config = 'configs/training/orders.toml'
   await show(
     execPath,

@@ -400,7 +400,7 @@ def main():
     parser.add_argument("--seed", type=int, help="repeats answers and updates exactly on this machine, but for those of vLLM")
     parser.add_argument("--max-length", type=int, default=4096, help="tokens of a prompt and its answer")
     parser.add_argument("--batch", type=int, default=256, help="answers that are sampled at once")
-    parser.add_argument("--micro-batch-tokens", type=int, default=8192, help="tokens that are trained at once")
+    parser.add_argument("--micro-batch-tokens", type=int, help="tokens that are trained at once (default: 8192; 2048 on a CPU)")
     parser.add_argument("--threads", type=int, help="CPU threads of torch")
     parser.add_argument("--policy-class", help="file.py:Class, a subclass of Policy")
     parser.add_argument("--estimate", action="store_true", help="print the line without loading weights, and exit")
@@ -423,6 +423,7 @@ def main():
 
     make = policy_class(options.policy_class)
     policy = make(options, weights=False)
+    options.micro_batch_tokens = options.micro_batch_tokens or (2048 if policy.device.type == "cpu" else 8192)
     needs, share = memory(policy, options)
     _, _, parser = tool_family(policy.template)
     line = {

@@ -79,10 +79,11 @@ class Trainer:
         began, sequences = time.monotonic(), [s for s in sequences if s.at]
         tokens = sum(len(s.at) for s in sequences)
         drift = None  # there is none in what was not sampled to be compared
-        if loss == "policy_gradient":
+        # In an update of one step, the pass that trains measures the logprobs of the start as well.
+        is_one_step = settings.epochs * settings.minibatches == 1
+        if loss == "policy_gradient" and not is_one_step:
             self.measure(sequences)
-            drift = torch.cat([(s.start.cpu() - s.recorded).abs() for s in sequences])
-            self._check_drift(drift, settings.max_drift)
+            drift = self._checked_drift(sequences, settings.max_drift)
         if settings.kl:
             with self.policy.reference():
                 self.measure(sequences, "reference")
@@ -90,7 +91,7 @@ class Trainer:
             group["lr"], group["weight_decay"] = settings.learning_rate, settings.weight_decay
         sums = dict.fromkeys(("loss", "entropy", "clip_fraction", "kl", "grad_norm"), 0.0)
         shuffled, order, steps = random.Random(settings.seed), list(sequences), 0
-        before = self.state("cpu") if settings.epochs * settings.minibatches > 1 else None
+        before = None if is_one_step else self.state("cpu")
         try:
             for _ in range(settings.epochs):
                 shuffled.shuffle(order)
@@ -102,6 +103,8 @@ class Trainer:
                         for name, figure in figures.items():
                             sums[name] += float(figure)
                         sums["loss"] += float(value.detach())
+                    if loss == "policy_gradient" and is_one_step:
+                        drift = self._checked_drift(sequences, settings.max_drift)
                     norm = torch.nn.utils.clip_grad_norm_(self.policy.trained.values(), settings.max_grad_norm)
                     if not (math.isfinite(sums["loss"]) and bool(torch.isfinite(norm))):
                         raise Problem(409, "The loss or its gradient is not finite, so nothing was changed. Lower the learning rate, "
@@ -132,6 +135,8 @@ class Trainer:
         if loss == "cross_entropy":
             losses = -logprobs * advantages
         else:
+            for sequence, part in zip(batch, logprobs.detach().split(counts)):
+                sequence.start = part if sequence.start is None else sequence.start
             start = torch.cat([s.start for s in batch])
             recorded = torch.cat([s.recorded for s in batch]).to(logprobs.device)
             weight = (start - recorded).exp().clamp(max=settings.importance_cap)
@@ -155,7 +160,8 @@ class Trainer:
             figures["kl"] = penalty.detach().sum()
         return (losses * scales).sum(), figures
 
-    def _check_drift(self, drift, limit):
+    def _checked_drift(self, sequences, limit):
+        drift = torch.cat([(s.start.cpu() - s.recorded).abs() for s in sequences])
         mean, most = drift.mean().item(), drift.max().item()
         if not math.isfinite(mean):
             raise Problem(409, "The model's logprobs are not finite, so nothing was changed. Load an earlier state.", "not_finite")
@@ -165,6 +171,7 @@ class Trainer:
                 f"(at most {most:.3g}; the limit of the mean is {limit:g}), so nothing was changed. Usual causes: another chat "
                 "template, temperature or precision, dropout, a mask that hides the wrong tokens, padding, or wrong token ids.",
                 "drift", drift_mean=mean, drift_max=most)
+        return drift
 
     def state(self, device=None):
         def copied(value):
