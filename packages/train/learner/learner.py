@@ -58,14 +58,14 @@ from bodies import (
 from memory import memory
 from policy import TransformersPolicy
 from probe import fail
-from sampling import Request, Sampler
+from sampling import Request, Sampler, Turns
 from training import Sequence, Trainer
 from vllm_server import Vllm, vllm_program
 
 
 class Learner:
     def __init__(self, policy, options, cache, vllm_share):
-        self.policy, self.lock = policy, threading.Lock()  # held while a batch is sampled and during an update
+        self.policy, self.lock = policy, Turns()  # held while a batch is sampled and during an update
         self.trainer = Trainer(policy, options.learning_rate, options.micro_batch_tokens)
         self.seeds = random.Random(options.seed)  # for requests without a seed of their own
         self.vllm = Vllm(policy, options, vllm_share) if vllm_share else None

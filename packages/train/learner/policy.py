@@ -23,6 +23,8 @@ class Policy:
       padding id can be sampled. `head(hidden)` makes logits of them.
     - `start(prompts)`: logits [rows, vocabulary] after each prompt, and a state for `step`
     - `step(state, rows, tokens)`: both after one more token for each of these rows of the state; the other rows have ended
+    - `joins(state)` and `join(state, other)`: whether the rows of two states can be one state, and that state. Where they cannot, those who
+      wait begin when all rows have ended.
     - `reference()`: a context in which `hidden` and `head` use the weights of the start
     - `export(folder)`: writes the model for other programs
     """
@@ -38,6 +40,9 @@ class Policy:
     template: str  # its text says how the model calls tools
     activation_bytes = 0  # per token, for the estimate of memory
     cache_bytes = 0  # per token that is sampled, with its prompt
+
+    def joins(self, state):
+        return False
 
     @property
     def trained(self):
@@ -164,19 +169,46 @@ class TransformersPolicy(Policy):
         width = max(map(len, prompts))
         ids = torch.tensor([[0] * (width - len(p)) + p for p in prompts], device=self.device)
         mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=self.device)
-        return self._sampling_step(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), None)
+        return self._sampling_step(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), None, [len(prompt) for prompt in prompts])
 
     def step(self, state, rows, tokens):
-        cache, mask, position = state
+        cache, mask, position, lengths = state
         if len(rows) < len(mask):
             cache.reorder_cache(rows)
-        mask = torch.cat([mask[rows], mask.new_ones(len(rows), 1)], 1)
-        return self._sampling_step(tokens[:, None], mask, position[rows] + 1, cache)
+        lengths = [lengths[row] for row in rows.tolist()]
+        mask = self._without_padding(cache, mask[rows], mask.shape[1] - max(lengths))
+        mask = torch.cat([mask, mask.new_ones(len(rows), 1)], 1)
+        return self._sampling_step(tokens[:, None], mask, position[rows] + 1, cache, [length + 1 for length in lengths])
 
-    def _sampling_step(self, ids, mask, positions, cache):
+    def _sampling_step(self, ids, mask, positions, cache, lengths):
         out = self.module(input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache,
                           use_cache=True, logits_to_keep=1)
-        return out.logits[:, -1], (out.past_key_values, mask, positions[:, -1:])
+        return out.logits[:, -1], (out.past_key_values, mask, positions[:, -1:], lengths)
+
+    def joins(self, state):
+        """Caches of windows and of linear attention have other shapes."""
+        return all(type(layer).__name__ == "DynamicLayer" for layer in state[0].layers)
+
+    def join(self, state, other):
+        width = max(mask.shape[1] for _, mask, _, _ in (state, other))
+
+        def wide(part, at):
+            """With padding before its places, which dimension `at` counts from the end."""
+            return torch.nn.functional.pad(part, (0, 0) * (at - 1) + (width - part.shape[-at], 0))
+
+        for layer, more in zip(state[0].layers, other[0].layers):
+            layer.keys = torch.cat([wide(layer.keys, 2), wide(more.keys, 2)])
+            layer.values = torch.cat([wide(layer.values, 2), wide(more.values, 2)])
+        mask = torch.cat([wide(state[1], 1), wide(other[1], 1)])
+        return state[0], mask, torch.cat([state[2], other[2]]), state[3] + other[3]
+
+    def _without_padding(self, cache, mask, unused):
+        """A long conversation that has ended leaves padding before the others."""
+        if unused < 64 or not self.joins((cache,)):
+            return mask
+        for layer in cache.layers:
+            layer.keys, layer.values = layer.keys[..., unused:, :], layer.values[..., unused:, :]
+        return mask[:, unused:]
 
     @contextlib.contextmanager
     def reference(self):

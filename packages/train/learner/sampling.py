@@ -1,9 +1,11 @@
 """Sampling by the learner itself."""
 import contextlib
+import itertools
 import queue
 import random
 import socket
 import threading
+import time
 
 import torch
 from bodies import Problem
@@ -31,17 +33,39 @@ class Request:
                 self.socket.shutdown(socket.SHUT_RDWR)
 
 
+class Turns:
+    """A lock that tells its holder whether others wait for it."""
+
+    def __init__(self):
+        self.lock, self.counting, self.wanted = threading.Lock(), threading.Lock(), 0
+
+    def __enter__(self):
+        with self.counting:
+            self.wanted += 1
+        self.lock.acquire()
+        with self.counting:
+            self.wanted -= 1
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+    def locked(self):
+        return self.lock.locked()
+
+
 class Sampler(threading.Thread):
-    """Samples the requests that arrive together, or while a batch runs, in batches of at most `batch` answers whose cache has at most
-    `most_tokens`. With `exact` an answer depends on its request and the weights alone, to the last bit."""
+    """Samples at most `batch` answers at once, whose cache has at most `most_tokens`. An answer that ends frees its place, and a request
+    that waits joins the others, unless somebody waits for the lock. With `exact` an answer depends on its request and the weights alone, to
+    the last bit."""
 
     STRIDE = 64  # number of places whose logits are computed together to confirm an answer
+    JOIN_EVERY = 4  # tokens: the prompts of those who join are computed together
 
     def __init__(self, policy, trainer, lock, batch, most_tokens, exact=False):
         super().__init__(daemon=True)
         self.policy, self.trainer, self.lock, self.batch, self.most_tokens = policy, trainer, lock, batch, most_tokens
         self.exact, self.confirmed, self.gap = exact, 0, 0.0
-        self.queue = queue.Queue()
+        self.queue, self.waiting, self.live = queue.Queue(), [], []
         self.start()
 
     def submit(self, request):
@@ -49,40 +73,35 @@ class Sampler(threading.Thread):
 
     def run(self):
         while True:
-            waiting = [self.queue.get()]
-            with contextlib.suppress(queue.Empty):
-                while len(waiting) < 8 * self.batch:
-                    waiting.append(self.queue.get(timeout=0.005))
-            waiting.sort(key=lambda request: len(request.prompt))
-            for at in range(0, len(waiting), self.batch):
-                batch = [request for request in waiting[at : at + self.batch] if not request.cancelled]
-                try:
-                    with self.lock:
-                        while batch:
-                            batch = self.sample(batch)
-                except Exception as error:
-                    for request in batch:
-                        if not request.done.is_set():
-                            request.error = error
-                            request.done.set()
+            if not self.waiting:
+                self.waiting.append(self.queue.get())
+            try:
+                with self.lock:
+                    self.sample()
+            except Exception as error:
+                for request in self.live:
+                    request.error = error
+                    request.done.set()
+            self.live = []
+            while self.lock.wanted:
+                time.sleep(0.001)
 
     @torch.no_grad()
-    def sample(self, live):
-        """Samples answers to their ends. Returns the requests that found no room in the cache or whose end was not confirmed; they
-        continue where they were."""
-        live, parked = self._fitting(live, max(len(request.prompt) + len(request.ids) for request in live))
-        logits, state = self.policy.start([request.prompt + request.ids for request in live])
-        while True:
-            temperature = torch.tensor([request.temperature or 1.0 for request in live], device=self.policy.device)
-            logprobs = torch.log_softmax(logits.float() / temperature[:, None], -1)
-            draws = torch.tensor([request.draw() for request in live], dtype=torch.float64)
-            greedy = torch.tensor([request.temperature == 0 for request in live], device=self.policy.device)
-            tokens = torch.where(greedy, logprobs.argmax(-1), _pick(logprobs, draws))
-            chosen = logprobs.gather(-1, tokens[:, None])[:, 0]
-            if not bool(torch.isfinite(chosen).all()):
-                raise Problem(500, "The model's logits are not finite: its weights are broken. Load an earlier state.", "not_finite")
-            rows = {}
-            for row, (request, token, logprob) in enumerate(zip(live, tokens.tolist(), chosen.tolist())):
+    def sample(self):
+        """Samples answers until nobody waits, or somebody waits for the lock."""
+        logits = state = None
+        for count in itertools.count():
+            if not self.live or (count % self.JOIN_EVERY == 0 and not self.lock.wanted and self.policy.joins(state)):
+                is_first, joining = not self.live, self._admitted()
+                self.live += joining
+                if joining:
+                    more, other = self.policy.start([request.prompt + request.ids for request in joining])
+                    logits, state = (more, other) if is_first else (torch.cat([logits, more]), self.policy.join(state, other))
+            if not self.live:
+                return
+            tokens, chosen = self._drawn(logits)
+            rows, parked = {}, []
+            for row, (request, token, logprob) in enumerate(zip(self.live, tokens.tolist(), chosen.tolist())):
                 request.ids.append(token)
                 request.logprobs.append(logprob)
                 request.finish = self._finish(request)
@@ -93,12 +112,49 @@ class Sampler(threading.Thread):
                 else:
                     request.version = self.trainer.version
                     request.done.set()
-            live, more = self._fitting(list(rows), max((len(r.prompt) + len(r.ids) for r in rows), default=0))
-            parked += more
-            if not live:
-                return parked
-            rows = torch.tensor([rows[request] for request in live], device=self.policy.device)
-            logits, state = self.policy.step(state, rows, tokens[rows])
+            self.live, more = self._fitting(list(rows))
+            self.waiting = parked + more + self.waiting
+            if self.live:
+                rows = torch.tensor([rows[request] for request in self.live], device=self.policy.device)
+                logits, state = self.policy.step(state, rows, tokens[rows])
+            elif self.lock.wanted:
+                return
+
+    def _drawn(self, logits):
+        """A token for each answer, and its logprob."""
+        temperature = torch.tensor([request.temperature or 1.0 for request in self.live], device=self.policy.device)
+        logprobs = torch.log_softmax(logits.float() / temperature[:, None], -1)
+        draws = torch.tensor([request.draw() for request in self.live], dtype=torch.float64)
+        greedy = torch.tensor([request.temperature == 0 for request in self.live], device=self.policy.device)
+        tokens = torch.where(greedy, logprobs.argmax(-1), _pick(logprobs, draws))
+        chosen = logprobs.gather(-1, tokens[:, None])[:, 0]
+        if not bool(torch.isfinite(chosen).all()):
+            raise Problem(500, "The model's logits are not finite: its weights are broken. Load an earlier state.", "not_finite")
+        return tokens, chosen
+
+    def _admitted(self):
+        """Those who waited and have a place now, and room for some tokens."""
+        arrived = []
+        with contextlib.suppress(queue.Empty):
+            while len(arrived) < 8 * self.batch:
+                # Others may come with the first one.
+                arrived.append(self.queue.get_nowait() if self.live else self.queue.get(timeout=0.005))
+        self.waiting += sorted(arrived, key=lambda request: len(request.prompt))
+        self.waiting = [request for request in self.waiting if not request.cancelled]
+        fitting, _ = self._fitting(self.live + self.waiting, spare=32)
+        admitted = fitting[len(self.live) :]
+        self.waiting = self.waiting[len(admitted) :]
+        return admitted
+
+    def _fitting(self, requests, spare=1):
+        """The first ones, as many as there are places and room in the cache, and the others. One always fits."""
+        width, count = 0, 0
+        for request in requests[: self.batch]:
+            width = max(width, len(request.prompt) + len(request.ids) + spare)
+            if count and (count + 1) * width > self.most_tokens:
+                break
+            count += 1
+        return requests[:count], requests[count:]
 
     def _confirm(self, request):
         """Whether the answer has its end. The last digits of logits depend on the shape of the pass that computes them, and so on the other
@@ -134,11 +190,6 @@ class Sampler(threading.Thread):
         if self.confirmed >= 500 and self.gap > 0.3 * self.confirmed:
             raise Problem(500, f"The logprobs of tokens while sampling differ by {self.gap / self.confirmed:.2g} on average from those of the "
                           "trainer, so this model cannot be trained with a seed.", "drift")
-
-    def _fitting(self, requests, width):
-        """Those that fit into the cache when the longest has this width, and the others."""
-        fitting = max(1, self.most_tokens // (width + 1))
-        return requests[:fitting], requests[fitting:]
 
     def _finish(self, request):
         if request.ids[-1] in self.policy.end_ids:

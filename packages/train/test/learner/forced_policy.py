@@ -21,6 +21,9 @@ class ForcedPolicy(TinyPolicy):
         logits, state = super().step(state, rows, tokens)
         return self._force(logits, forced), (state, forced)
 
+    def join(self, state, other):
+        return super().join(state[0], other[0]), state[1] + other[1]
+
     def _answer(self, prompt):
         answers = [json.loads(line) for line in re.findall(r"^answer: (.*?)(?:<\|im_end\|>)?$", prompt, re.MULTILINE)]
         text = answers[len(re.findall(r"<\|im_start\|>assistant\n", prompt)) - 1]

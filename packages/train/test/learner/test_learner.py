@@ -206,6 +206,13 @@ def tiny_policy(weights):
     return TinyPolicy(Namespace(model="tiny", max_length=512), weights)
 
 
+def endless_policy():
+    """Its answers end at their limit."""
+    policy = tiny_policy(True)
+    policy.end_ids = set()
+    return policy
+
+
 class InOneProcess(unittest.TestCase):
     def test_refuses_tools_of_a_family_that_it_cannot_read_by_name(self):
         policy = tiny_policy(False)
@@ -214,6 +221,53 @@ class InOneProcess(unittest.TestCase):
         with self.assertRaisesRegex(Problem, "form of Mistral") as refused:
             learner.chat({"messages": [question(1)], "tools": [READ_NOTE]}, None)
         self.assertEqual((refused.exception.status, refused.exception.body["error"]["code"]), (400, "tools_unsupported"))
+
+    def test_a_request_joins_those_that_are_sampled_and_ends_before_a_long_one(self):
+        policy = endless_policy()
+
+        def sampled(requests, wait):
+            order, sampler = [], sampling.Sampler(policy, Namespace(version=0), sampling.Turns(), 16, 100_000)
+            for at, request in enumerate(requests):
+                request.done.set = lambda at=at, done=request.done.set: (order.append(at), done())
+                sampler.submit(request)
+                while wait and len(requests[0].ids) < 20:
+                    time.sleep(0.001)
+            for request in requests:
+                request.done.wait()
+            return order
+
+        def requests():
+            prompts = [policy.encode(f"door {at} " * (at % 4 + 1)) for at in range(9)]
+            return [sampling.Request(prompt, 1.0, 10 + at if at else 300, [], at) for at, prompt in enumerate(prompts)]
+
+        together = requests()
+        self.assertEqual(sampled(together, wait=True)[-1], 0)
+        for request, alone in zip(together, requests()):
+            sampled([alone], wait=False)
+            self.assertEqual(request.ids, alone.ids)
+            self.assertLess(max(abs(a - b) for a, b in zip(request.logprobs, alone.logprobs)), 1e-4)
+
+    def test_nobody_joins_while_an_update_waits(self):
+        policy, turns = endless_policy(), sampling.Turns()
+        sampler = sampling.Sampler(policy, Namespace(version=0), turns, 16, 100_000)
+        first, second = (sampling.Request(policy.encode("door"), 1.0, 300, [], seed) for seed in range(2))
+        sampler.submit(first)
+        while not first.ids:
+            time.sleep(0.001)
+        seen = []
+
+        def update():
+            with turns:
+                seen.append((first.done.is_set(), list(second.ids)))
+
+        updating = threading.Thread(target=update)
+        updating.start()
+        while not turns.wanted:
+            time.sleep(0.001)
+        sampler.submit(second)
+        updating.join()
+        self.assertEqual(seen, [(True, [])])
+        second.done.wait()
 
     def test_two_conversations_that_say_the_same_continue_with_their_own_tokens(self):
         policy, user, answer = tiny_policy(False), question(1), {"role": "assistant", "content": "read_note"}
@@ -237,7 +291,7 @@ class InOneProcess(unittest.TestCase):
         def sample(most_tokens):
             starts.clear()
             requests = [sampling.Request(prompt, 2.0, 40, [], seed) for seed, prompt in enumerate(prompts)]
-            sampler = sampling.Sampler(policy, Namespace(version=0), threading.Lock(), 16, most_tokens)
+            sampler = sampling.Sampler(policy, Namespace(version=0), sampling.Turns(), 16, most_tokens)
             for request in requests:
                 sampler.submit(request)
             for request in requests:
@@ -248,7 +302,7 @@ class InOneProcess(unittest.TestCase):
         self.assertEqual(starts, [16])
         width = max(map(len, prompts))
         # Room for 4 at first, for fewer once the answers are longer, and for one in any case.
-        self.assertEqual(sample(4 * (width + 3)), everything)
+        self.assertEqual(sample(4 * (width + 32)), everything)
         self.assertEqual(starts[0], 4)
         self.assertGreater(len(starts), 4)
         self.assertEqual(sample(1), everything)
@@ -262,7 +316,7 @@ class InOneProcess(unittest.TestCase):
             requests = [
                 sampling.Request(policy.encode(text), temperature, most, stop, seed)
                 for seed, text in enumerate(texts) for temperature, stop, most in settings]
-            sampler = sampling.Sampler(policy, Namespace(version=0), threading.Lock(), batch, most_tokens, exact)
+            sampler = sampling.Sampler(policy, Namespace(version=0), sampling.Turns(), batch, most_tokens, exact)
             for request in requests:
                 sampler.submit(request)
             for request in requests:
@@ -282,7 +336,8 @@ class InOneProcess(unittest.TestCase):
         policy.start = lambda prompts: (torch.zeros(len(prompts), policy.vocabulary_size), None)
         policy.step = lambda state, rows, tokens: (torch.zeros(len(rows), policy.vocabulary_size), None)
         policy.head = lambda hidden: 3 * head(hidden)
-        sampler = sampling.Sampler(policy, Namespace(version=0), threading.Lock(), 8, 10**6, True)
+        policy.joins = lambda state: False
+        sampler = sampling.Sampler(policy, Namespace(version=0), sampling.Turns(), 8, 10**6, True)
         requests = [sampling.Request(policy.encode("door"), 1.0, 200, [], seed) for seed in range(20)]
         for request in requests:
             sampler.submit(request)

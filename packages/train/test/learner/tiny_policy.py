@@ -180,6 +180,20 @@ class TinyPolicy(Policy):
         hidden, cache = self.module(tokens[:, None], position[rows] + 1, real[:, None], cache)
         return self.head(hidden[:, -1]), (cache, real, position[rows] + 1)
 
+    def joins(self, state):
+        return True
+
+    def join(self, state, other):
+        (cache, real, position), (more, other_real, other_position) = state, other
+        width = max(real.shape[1], other_real.shape[1])
+
+        def both(one, two, *after):
+            at = one.dim() - 1 - len(after) // 2
+            return torch.cat([F.pad(part, (*after, width - part.shape[at], 0)) for part in (one, two)])
+
+        cache = [tuple(both(one, two, 0, 0) for one, two in zip(*pairs)) for pairs in zip(cache, more)]
+        return cache, both(real, other_real), torch.cat([position, other_position])
+
     @contextlib.contextmanager
     def reference(self):
         trained, self.module = self.module, self.start_module
