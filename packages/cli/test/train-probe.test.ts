@@ -121,10 +121,17 @@ it.each([
   ],
   [
     'a file',
+    () => modelWith({ 'm.bin': '' }).then((at) => path.join(at, 'm.bin')),
+    '',
+    /m\.bin is a file/,
+  ],
+  [
+    'a GGUF file',
     () => modelWith({ 'm.gguf': '' }).then((at) => path.join(at, 'm.gguf')),
     '',
-    /m\.gguf is a file/,
+    /m\.gguf has a model in GGUF, .*hf download/,
   ],
+  ['a folder of GGUF files', () => modelWith({ 'm.gguf': '' }), '', /in GGUF, .*hf download/],
   ['an empty folder', () => modelWith({}), '', /config\.json is missing\. .*hf download/],
   [
     'an adapter',

@@ -11,6 +11,8 @@ from pathlib import Path
 
 NEEDED = {"torch": (2, 4), "transformers": (5,), "peft": (0, 18)}  # the lowest versions
 EXAMPLE = "Qwen/Qwen3-0.6B"
+GGUF = ("has a model in GGUF, a form for programs that only sample. Pass the folder that it was made from, with config.json and "
+        "model.safetensors:")
 
 
 def fail(message):
@@ -67,6 +69,8 @@ def check_model(model):
     folder = Path(model)
     if folder.is_dir():
         check_folder(folder)
+    elif folder.suffix == ".gguf" and folder.exists():
+        fail(f"{model} {GGUF} {download('<its name>', folder.parent / 'model')}")
     elif folder.exists():
         fail(f"{model} is a file. --model takes the folder that has it, with config.json and the tokenizer.")
     elif not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", model):
@@ -80,6 +84,8 @@ def check_folder(folder):
         if (folder / "adapter_config.json").is_file():
             base = read(folder / "adapter_config.json").get("base_model_name_or_path") or EXAMPLE
             fail(f"{folder} has a LoRA adapter, not a model. Train the model that it belongs to: --model {base}")
+        if any(folder.glob("*.gguf")):
+            fail(f"{folder} {GGUF} {download('<its name>', folder / 'model')}")
         fail(f"{folder} has no model: config.json is missing. Put one there: {download(EXAMPLE, folder)}")
     if "model_type" not in read(folder / "config.json"):
         fail(f"{folder / 'config.json'} does not say which model it is: model_type is missing. {again(folder)}")
