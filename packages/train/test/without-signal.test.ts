@@ -56,6 +56,43 @@ it.each([
   },
 )
 
+it.each([
+  ['reaches a reward', { reward: 0.5 }, 2, 'The held-out reward reached 0.5.'],
+  ['does not rise', { patience: 4 }, 8, 'The held-out reward has not risen for 4 steps.'],
+  ['does neither', { reward: 2, patience: 20 }, 10, 'All steps are done.'],
+] as const)(
+  'a training ends when the reward of held-out rows %s, whatever the steps get',
+  async (_, stopWhen, made, reason) => {
+    const attempts = attemptsAt([[0, 1]])
+    // Better after the second and the fourth step.
+    const heldOut = {
+      calls: { asker: [call] },
+      rewards: {
+        get asker() {
+          return [0.1, 0.1, 0.6, 0.6][learner.version] ?? 0.7
+        },
+      },
+    }
+    const all = { ...attempts, 1: [heldOut, heldOut] }
+    const learner = new KnownLearner(all)
+    const { steps, reason: given } = await train({
+      folder: await temporaryFolder(),
+      learner,
+      rollouts: await knownRollouts(all),
+      rows: [knownRow(0)],
+      heldOut: [knownRow(1)],
+      heldOutAttempts: 2,
+      evaluateEvery: 2,
+      steps: 10,
+      rowsPerStep: 1,
+      attempts: 2,
+      stopWhen,
+    })
+    expect(steps).toHaveLength(made)
+    expect(given).toBe(reason)
+  },
+)
+
 it('a training that had a signal continues when it has none any more', async () => {
   const attempts = attemptsAt([
     [0, 1],

@@ -57,9 +57,12 @@ export interface TrainOptions {
   readonly warmStart?: { readonly steps: number; readonly threshold: number }
   /** Draws rows whose attempts all agreed less often. Default: false. */
   readonly curriculum?: boolean
-  /** Ends the training early. Default: after all steps. */
+  /**
+   * Ends the training early. Rewards are those of the held-out rows where these are evaluated between steps, else those of
+   * the steps. Default: after all steps.
+   */
   readonly stopWhen?: {
-    /** When the mean reward of a step reaches this. */
+    /** When the mean reward reaches this. */
     readonly reward?: number
     /** When the best mean reward is this many steps old. */
     readonly patience?: number

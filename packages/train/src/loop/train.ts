@@ -109,7 +109,10 @@ class Training {
       this.#signal.throwIfAborted()
       await this.#step(this.#journal.steps.length + 1)
       reason = this.#reasonToEnd()
-      if (reason === undefined && this.#isEvaluationDue()) await this.#evaluate()
+      if (reason === undefined && this.#isEvaluationDue()) {
+        await this.#evaluate()
+        reason = this.#reasonToEnd()
+      }
     }
     await this.#checkpoints.save()
     // Without an update the first evaluation holds.
@@ -298,16 +301,19 @@ class Training {
   }
 
   #reasonToEnd(): string | undefined {
-    const { steps } = this.#journal
-    const { warmStart, stopWhen = {} } = this.#options
-    const rewards = steps.map(({ rollouts }) => rollouts.reward ?? -Infinity)
-    const last = rewards.at(-1) ?? -Infinity
-    if (stopWhen.reward !== undefined && last >= stopWhen.reward) {
-      return `The mean reward reached ${stopWhen.reward}.`
+    const { steps, evaluations } = this.#journal
+    const { warmStart, stopWhen = {}, heldOut = [], evaluateEvery = 0 } = this.#options
+    const isHeldOut = heldOut.length > 0 && evaluateEvery > 0
+    const measured = isHeldOut ? evaluations : steps
+    const reward = isHeldOut ? 'held-out reward' : 'mean reward'
+    const rewards = measured.map(({ rollouts }) => rollouts.reward ?? -Infinity)
+    if (stopWhen.reward !== undefined && (rewards.at(-1) ?? -Infinity) >= stopWhen.reward) {
+      return `The ${reward} reached ${stopWhen.reward}.`
     }
-    const best = rewards.indexOf(Math.max(...rewards))
-    if (stopWhen.patience !== undefined && steps.length - 1 - best >= stopWhen.patience) {
-      return `The mean reward has not risen for ${stopWhen.patience} steps.`
+    const best = measured[rewards.indexOf(Math.max(...rewards))]?.step ?? 0
+    const last = measured.at(-1)?.step ?? 0
+    if (stopWhen.patience !== undefined && last - best >= stopWhen.patience) {
+      return `The ${reward} has not risen for ${stopWhen.patience} steps.`
     }
     const { withoutSignal = 3 } = stopWhen
     if (withoutSignal > 0 && steps.length >= withoutSignal && !this.#hasUpdate()) {
