@@ -395,6 +395,7 @@ def main():
     parser.add_argument("--device", choices=["auto", "cpu", "cuda", "mps"], default="auto")
     parser.add_argument("--dtype", choices=["auto", "float32", "bfloat16"], default="auto")
     parser.add_argument("--lora-rank", type=int, default=16, help="0 trains all weights")
+    parser.add_argument("--lora-targets", default="all-linear", help="names of the layers that get adapters, with commas between them")
     parser.add_argument("--sampler", choices=["auto", "torch", "vllm"], default="auto", help="vLLM where it is installed and finds a GPU")
     parser.add_argument("--learning-rate", type=float, default=1e-5, help="of updates that name none")
     parser.add_argument("--seed", type=int, help="repeats answers and updates exactly on this machine, but for those of vLLM")

@@ -84,9 +84,14 @@ class TransformersPolicy(Policy):
         torch.manual_seed(options.seed)
         self.module = self.causal
         if self.lora:
-            lora = LoraConfig(r=options.lora_rank, lora_alpha=2 * options.lora_rank, lora_dropout=0.0,
-                              target_modules="all-linear", task_type="CAUSAL_LM")
-            self.module = get_peft_model(self.causal, lora)
+            targets = options.lora_targets
+            lora = LoraConfig(r=options.lora_rank, lora_alpha=2 * options.lora_rank, lora_dropout=0.0, task_type="CAUSAL_LM",
+                              target_modules=targets if targets == "all-linear" else targets.split(","))
+            try:
+                self.module = get_peft_model(self.causal, lora)
+            except ValueError as error:
+                names = sorted({name.split(".")[-1] for name, part in self.causal.named_modules() if isinstance(part, torch.nn.Linear)})
+                fail(f"training.lora_targets is {targets}, and the model has no such layers. It has {', '.join(names)}. ({error})")
         self.module.eval()  # no dropout, in training neither: sampled and trained logprobs must agree
         if weights:
             self.module.to(self.device)

@@ -34,7 +34,11 @@ export function declareLocal(train: Command) {
     )
     .optionsGroup(groups.limits)
     .option('--batch <n>', 'maximum number of conversations sampled at once', countFrom(1))
-    .option('--micro-batch-tokens <n>', 'tokens in one pass of an update (default: 8192; 2048 on a CPU)', countFrom(1))
+    .option(
+      '--micro-batch-tokens <n>',
+      'tokens in one pass of an update (default: 8192; 2048 on a CPU)',
+      countFrom(1),
+    )
     .addHelpText(
       'after',
       example('osmosis train local configs/training/price-check.toml --model ./my-model'),

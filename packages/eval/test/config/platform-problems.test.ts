@@ -74,7 +74,9 @@ lr_warmup_steps = 10
 passes = 2
 curriculum = true
 stop_at_reward = 0.9
-patience = 5`,
+patience = 5
+precision = "float32"
+lora_targets = "q_proj,v_proj"`,
   )
   expect(platformProblems('training', text)).toEqual(
     Object.keys(trainingSettings).map(
@@ -101,6 +103,8 @@ it.each([
   'curriculum = 1',
   'stop_at_reward = "all"',
   'patience = 0',
+  'precision = "int4"',
+  'lora_targets = "q_proj, v_proj"',
 ])('%s is no setting of a training', (line) => {
   const text = everything.training.replace('[training]', `[training]\n${line}`)
   const [key = ''] = line.split(' ')
@@ -156,7 +160,7 @@ it.each([
   [
     'training',
     '[training]\nepochs = 1',
-    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s, loss, clip_low, clip_high, importance_cap, kl, minibatches, max_grad_norm, weight_decay, normalize_advantages, mask_cut_answers, lr_schedule, lr_warmup_steps, passes, curriculum, stop_at_reward, patience',
+    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s, loss, clip_low, clip_high, importance_cap, kl, minibatches, max_grad_norm, weight_decay, normalize_advantages, mask_cut_answers, lr_schedule, lr_warmup_steps, passes, curriculum, stop_at_reward, patience, precision, lora_targets',
   ],
   [
     'training',

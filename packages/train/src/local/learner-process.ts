@@ -21,6 +21,10 @@ export interface LearnerProcessOptions {
   readonly sampler?: 'auto' | 'torch' | 'vllm' | undefined
   /** Rank of the LoRA adapters; 0 trains all weights. Default: the learner's, 16. */
   readonly loraRank?: number | undefined
+  /** Layers that get LoRA adapters: `all-linear`, or their names with commas between them. Default: `all-linear`. */
+  readonly loraTargets?: string | undefined
+  /** Of weights and answers. Default: `auto`, bfloat16 for LoRA on CUDA without a seed, else float32. */
+  readonly precision?: 'auto' | 'float32' | 'bfloat16' | undefined
   /** Maximum number of tokens in a conversation. */
   readonly maxLength?: number | undefined
   /** Maximum number of conversations that are sampled at once. */
@@ -191,6 +195,8 @@ function learnerArgs(options: LearnerProcessOptions): string[] {
     ['--device', options.device],
     ['--sampler', options.sampler],
     ['--lora-rank', options.loraRank],
+    ['--lora-targets', options.loraTargets],
+    ['--dtype', options.precision],
     ['--max-length', options.maxLength],
     ['--batch', options.batch],
     ['--micro-batch-tokens', options.microBatchTokens],

@@ -17,6 +17,7 @@ it(
     const { stdout } = await promisify(execFile)(pythonWithModels() ?? '', [file], { env })
     expect(stdout.match(/^learning, rank 8, seed/gm)).toHaveLength(4)
     expect(stdout.match(/^learning, rank 0, seed/gm)).toHaveLength(4)
+    expect(stdout).toMatch(/^targets: /m)
     expect(stdout.match(/^templates: /gm)).toHaveLength(2)
     expect(stdout.match(/^rank \d: logprobs of the exported folder/gm)).toHaveLength(2)
   },

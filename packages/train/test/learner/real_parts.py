@@ -4,6 +4,7 @@ It makes a tiny Qwen3 for each seed and prints the figures of each check; a fail
 """
 import argparse
 import itertools
+import json
 import os
 import shutil
 import socket
@@ -110,6 +111,18 @@ def check_unreachable_hub(model):
     print(f"hub: the error came after {seconds:.0f} s; a model of a folder took {usual:.0f} s")
 
 
+def check_lora_targets(model):
+    def estimate(*flags):
+        command = [sys.executable, str(LEARNER), "--model", str(model), "--lora-rank", "8", "--estimate", *flags]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    trained = [json.loads(estimate(*flags).stdout)["trained_weights"] for flags in ([], ["--lora-targets", "q_proj,v_proj"])]
+    check(0 < trained[1] < trained[0], f"fewer layers train as many weights: {trained}")
+    refused = estimate("--lora-targets", "attention")
+    check(refused.returncode == 78 and "It has down_proj, gate_proj" in refused.stderr, f"an unknown layer gives {refused.stderr}")
+    print(f"targets: {trained[1]} of {trained[0]} weights in two kinds of layers")
+
+
 def check_state_and_export(model, rank, folder):
     learner = start(model, rank)
     ready = learner.ready
@@ -184,7 +197,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--updates", type=int, default=12)
     parser.add_argument("--models", help="folders of models made before: this text with the seed after it")
-    parser.add_argument("--only", choices=["turns", "templates", "hub", "state", "learning"])
+    parser.add_argument("--only", choices=["turns", "templates", "targets", "hub", "state", "learning"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         models = [options.models or f"{folder}/qwen-"] * options.seeds
@@ -197,6 +210,8 @@ def main():
             check_turns(models[0])
         if options.only in (None, "templates"):
             check_templates_without_tools(models[0], folder)
+        if options.only in (None, "targets"):
+            check_lora_targets(models[0])
         if options.only in (None, "hub"):
             check_unreachable_hub(models[0])
         for rank in (8, 0):

@@ -8,14 +8,24 @@ import type { LearnerProcessOptions } from '@osmosis/train'
 /** How the learner of a training on this machine was started, so that its checkpoints can be loaded again. */
 export type LearnerFile = Pick<
   LearnerProcessOptions,
-  'model' | 'python' | 'device' | 'sampler' | 'loraRank' | 'maxLength' | 'batch'
+  | 'model'
+  | 'python'
+  | 'device'
+  | 'sampler'
+  | 'loraRank'
+  | 'loraTargets'
+  | 'precision'
+  | 'maxLength'
+  | 'batch'
 >
 
 const fileName = 'learner.json'
 
 export async function writeLearnerFile(folder: string, options: LearnerFile): Promise<void> {
-  const { model, python, device, sampler, loraRank, maxLength, batch } = options
-  const stored = { model, python, device, sampler, loraRank, maxLength, batch }
+  const { model, python, device, sampler, loraRank, loraTargets, precision } = options
+  const { maxLength, batch } = options
+  const learner = { model, python, device, sampler, loraRank, loraTargets, precision }
+  const stored = { ...learner, maxLength, batch }
   await writeFileAtomically(path.join(folder, fileName), `${JSON.stringify(stored, null, 2)}\n`)
 }
 

@@ -4,6 +4,7 @@ import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import { formatCount } from '@osmosis/eval'
+import { settingOptions } from '@osmosis/eval/analysis'
 import {
   estimateLearner,
   openLocalLearner,
@@ -38,6 +39,7 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
   const { model = defaultModel, maxLength = plan.maxLength } = flags
   const folder = resolvePath(model)
   return {
+    ...settingOptions(plan.config.training).learner,
     model: existsSync(folder) ? folder : model,
     python: flags.python,
     device: flags.device,

@@ -33,7 +33,12 @@ export function trainTinkerCommand(configFile: string, flags: TrainTinkerFlags):
         `${hostedUrl} needs a key: set ${keyVariable} in the environment or in .env, or pass --url with a service of your own.`,
       )
     }
-    const { kl = 0, importance_cap: cap } = plan.config.training
+    const { kl = 0, importance_cap: cap, precision, lora_targets: targets } = plan.config.training
+    if (precision !== undefined || targets !== undefined) {
+      throw invalid(
+        `A Tinker service decides about precision and layers: remove training.${precision === undefined ? 'lora_targets' : 'precision'} from the config.`,
+      )
+    }
     if (kl > 0 || cap !== undefined) {
       throw invalid(
         `A Tinker service has no ${kl > 0 ? 'penalty' : 'importance weights'}: remove training.${kl > 0 ? 'kl' : 'importance_cap'} from the config.`,

@@ -28,7 +28,7 @@ export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): st
     alarms.push(
       step.phase === 'warm_start'
         ? 'No attempt reached the threshold of the warm start: nothing was learned.'
-        : 'No group has a signal, so nothing was learned: all attempts at each row had the same reward, or their samples have other ids in each attempt (give agents names).',
+        : `No group has a signal: all attempts at each row had the same reward, ${batch.groups > step.rows.length ? 'or samples with other ids, so give agents names; ' : 'so '}nothing was learned.`,
     )
   }
   if (update?.entropy !== null && update?.entropy !== undefined && update.entropy < 0.01) {

@@ -7,7 +7,7 @@ const boolean = { type: 'boolean', must: 'must be true or false' } as const
 
 /**
  * Keys of `[training]` for how this SDK trains; the hosted platform does not have them. Each has the option of `train()` that it
- * sets, which is one of `update`, of `stopWhen` or of the training itself, and its default.
+ * sets, which is one of `update`, of `stopWhen` or of the training itself, or the option of the learner on this machine, and its default.
  */
 export const trainingSettings = {
   loss: {
@@ -69,6 +69,26 @@ export const trainingSettings = {
     rule: { type: 'number', must: 'must be a number' },
   },
   patience: { of: 'stopWhen', option: 'patience', standard: none, rule: positiveInteger },
+  precision: {
+    of: 'learner',
+    option: 'precision',
+    standard: 'auto',
+    rule: {
+      type: 'string',
+      pattern: /^(?:auto|float32|bfloat16)$/,
+      must: 'must be auto, float32 or bfloat16',
+    },
+  },
+  lora_targets: {
+    of: 'learner',
+    option: 'loraTargets',
+    standard: 'all-linear',
+    rule: {
+      type: 'string',
+      pattern: /^[\w.-]+(?:,[\w.-]+)*$/,
+      must: 'must be all-linear, or names of layers with commas between them, such as q_proj,v_proj',
+    },
+  },
 } as const
 
 /** Their values in a config. */
@@ -93,9 +113,11 @@ export type SettingValues = Readonly<Record<string, string | number | boolean>>
 export function changedSettings(training: {
   readonly update?: object | undefined
   readonly stopWhen?: object | undefined
+  readonly learner?: object | undefined
   readonly [option: string]: unknown
 }): SettingValues {
-  const options = { training, update: training.update ?? {}, stopWhen: training.stopWhen ?? {} }
+  const { update = {}, stopWhen = {}, learner = {} } = training
+  const options = { training, update, stopWhen, learner }
   return Object.fromEntries(
     Object.entries(trainingSettings).flatMap(([key, { of, option, standard }]) => {
       const value = (options[of] as Readonly<Record<string, SettingValues[string] | undefined>>)[
@@ -110,11 +132,13 @@ export function changedSettings(training: {
 export function settingOptions(config: TrainingSettings): {
   readonly update: Readonly<Record<string, unknown>>
   readonly stopWhen: Readonly<Record<string, unknown>>
+  readonly learner: Readonly<Record<string, unknown>>
   readonly training: Readonly<Record<string, unknown>>
 } {
-  const options: Record<'update' | 'stopWhen' | 'training', Record<string, unknown>> = {
+  const options: Record<'update' | 'stopWhen' | 'learner' | 'training', Record<string, unknown>> = {
     update: {},
     stopWhen: {},
+    learner: {},
     training: {},
   }
   for (const [key, { of, option }] of Object.entries(trainingSettings)) {
