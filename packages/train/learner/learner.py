@@ -432,7 +432,7 @@ def main():
         "weights": sum(w.numel() for w in policy.module.parameters()),
         "trained_weights": sum(w.numel() for w in policy.trained.values()),
         "max_length": policy.max_length, "memory_bytes": needs, "sampler": "vllm" if share else "torch",
-        "tool_parser": parser, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
+        "tool_parser": parser, "describes_tools": policy.describes_tools, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
     if not options.estimate:
         learner = Learner(make(options), options, needs["cache"], share)
         end_with_parent(learner.close)

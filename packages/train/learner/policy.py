@@ -38,6 +38,7 @@ class Policy:
     vocabulary_size: int
     end_ids: set[int]  # each of them ends an answer
     template: str  # its text says how the model calls tools
+    describes_tools = False  # whether the model's own template knows no tools, so that ours describes them
     activation_bytes = 0  # per token, for the estimate of memory
     cache_bytes = 0  # per token that is sampled, with its prompt
 
@@ -79,7 +80,8 @@ class TransformersPolicy(Policy):
         self.revision = getattr(config, "_commit_hash", None)
         self.tokenizing = threading.Lock()
         self.template = self.tokenizer.get_chat_template()
-        if "tools" not in self.template:
+        self.describes_tools = "tools" not in self.template
+        if self.describes_tools:
             self.template = self.tokenizer.chat_template = with_tools(self.template, self._refuses_system())
         torch.manual_seed(options.seed)
         self.module = self.causal

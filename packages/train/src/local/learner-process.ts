@@ -65,6 +65,7 @@ const startedSchema = z.object({
   memory_bytes: memorySchema,
   sampler: z.enum(['torch', 'vllm']),
   tool_parser: z.string().nullable(),
+  describes_tools: z.boolean().default(false),
   reasoning_parser: z.string().nullable(),
 })
 
@@ -96,6 +97,8 @@ export interface LearnerFacts {
   readonly sampler: 'torch' | 'vllm'
   /** Names of vLLM's parsers for this model; null where it has none. */
   readonly toolParser: string | null
+  /** Whether the model's own chat template knows no tools, so that the exported one describes them. */
+  readonly describesTools: boolean
   readonly reasoningParser: string | null
 }
 
@@ -293,6 +296,7 @@ function toFacts(started: Omit<Started, 'url'>): LearnerFacts {
     memory: started.memory_bytes,
     sampler: started.sampler,
     toolParser: started.tool_parser,
+    describesTools: started.describes_tools,
     reasoningParser: started.reasoning_parser,
   }
 }

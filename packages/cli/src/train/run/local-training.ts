@@ -87,7 +87,7 @@ function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): Pla
       isLora
         ? [
             `Adapter          ${exported}`,
-            `Serve it         vllm serve ${model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${parserFlags(facts)}`,
+            `Serve it         vllm serve ${model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${templateFlag(facts, exported)}${parserFlags(facts)}`,
           ]
         : [
             `Model            ${exported}`,
@@ -102,6 +102,11 @@ const loraRanks = [16, 32, 64, 128, 256, 320, 512]
 function rankFlag({ loraRank = 16 }: LearnerProcessOptions): string {
   if (loraRank <= 16) return ''
   return ` --max-lora-rank ${loraRanks.find((rank) => rank >= loraRank) ?? loraRank}`
+}
+
+/** vLLM takes the template of the base model, and not that beside an adapter. */
+function templateFlag(facts: LearnerFacts | undefined, exported: string): string {
+  return facts?.describesTools ? ` --chat-template ${exported}/chat_template.jinja` : ''
 }
 
 function parserFlags(facts: LearnerFacts | undefined): string {
