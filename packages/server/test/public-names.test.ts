@@ -37,7 +37,6 @@ it('exports what servers of other rollout protocols are built on', () => {
       'jsonTextAnswer',
       'leaseSettings',
       'leasedResult',
-      'lockName',
       'newLease',
       'ownProcess',
       'portRoutes',
