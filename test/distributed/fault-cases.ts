@@ -101,8 +101,14 @@ export const faultCases = {
   cancels: {
     inFlight: 128,
     concurrency: 16,
-    change: ({ id }, _, chance) =>
-      chance(id, 'cancelled') < 0.7 ? { cancelMs: chance(id, 'cancel at') * 4000 } : {},
+    change: ({ id, row }, index, chance) => {
+      // Grading is short: without rollouts whose grader waits, few cancels would reach it.
+      if (index % 20 === 7) {
+        const hangs = { ...row, harm: 'hang', when: 'grading' } as const
+        return { graded: true, graderDeadline: 60, cancelMs: 8000, row: hangs }
+      }
+      return chance(id, 'cancelled') < 0.7 ? { cancelMs: chance(id, 'cancel at') * 4000 } : {}
+    },
     shows: [
       /^caller: cancels a rollout that is queued/,
       /^caller: cancels a rollout that is running/,
