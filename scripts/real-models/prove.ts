@@ -90,25 +90,15 @@ async function trainWith(seed: string, python: string, model: string): Promise<P
     orders,
   )
   const minutes = (performance.now() - began) / 60_000
-  const runs = readdirSync(path.join(training, 'runs'))
-  const [before = '', after = ''] = [runs.find((run) => run === 'before'), lastEvaluation(runs)]
-  const compared = [path.join(training, before), path.join(training, after)]
-  const args = ['eval', 'compare', ...compared, '--metric', 'reward', '--json']
-  const { stdout: json } = await promisify(execFile)(execPath, [osmosis, ...args])
-  return {
-    seed,
-    training,
-    minutes,
-    ...(JSON.parse(json) as Pick<Proof, 'before' | 'after' | 'difference'>),
-  }
-}
-
-/** The held-out rows with the last weights. */
-function lastEvaluation(runs: readonly string[]): string | undefined {
-  return runs
+  const last = readdirSync(path.join(training, 'runs'))
     .filter((run) => run.startsWith('after-step-'))
     .toSorted()
     .at(-1)
+  const compared = [path.join(training, 'before'), path.join(training, last ?? '')]
+  const args = ['eval', 'compare', ...compared, '--metric', 'reward', '--json']
+  const { stdout: json } = await promisify(execFile)(execPath, [osmosis, ...args])
+  const { before, after, difference } = JSON.parse(json) as Proof
+  return { seed, training, minutes, before, after, difference }
 }
 
 function isProved({ difference: { value, ci95 } }: Proof): boolean {

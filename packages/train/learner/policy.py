@@ -109,7 +109,9 @@ class TransformersPolicy(Policy):
         self.cache_bytes = 2 * layers * (getattr(self.config, "num_key_value_heads", None) or heads) * head_size * width
         # The input of each layer, and what one layer computes (measured with Qwen3).
         inner = getattr(self.config, "intermediate_size", 4 * size)
-        self.activation_bytes = layers * size * width + (4 * size + 6 * heads * head_size + 4 * inner) * 4
+        layer = (4 * size + 6 * heads * head_size + 4 * inner) * 4
+        # The heap of a CPU breaks into pieces: it grows as if each layer kept what it computed (measured with SmolLM2).
+        self.activation_bytes = layers * (layer if self.device.type == "cpu" else size * width) + layer
         self.start_model, self.layers = None, []
         if self.causal.supports_gradient_checkpointing:
             self.causal.gradient_checkpointing_enable({"use_reentrant": False})
