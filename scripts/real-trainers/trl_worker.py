@@ -18,6 +18,8 @@ from importlib.metadata import version
 from importlib.resources import files
 from statistics import fmean, pstdev
 
+import numpy as np
+
 import policy
 
 ATTEMPTS, TRIES = 8, 2
@@ -76,7 +78,7 @@ class Model:
 
     def calls_of(self, row):
         """The model calls whose tokens a row of training trains, or None where the row differs from them."""
-        ids, mask, logprobs = row["input_ids"], row["completion_mask"], row["old_log_probs"]
+        ids, mask, logprobs = (row[name].tolist() for name in ("input_ids", "completion_mask", "old_log_probs"))
         found, at = [], 0
         while at < len(ids):
             if not mask[at]:
@@ -122,8 +124,8 @@ def batches_of(trained, budget):
 
     metrics = defaultdict(list)
     # The batcher keeps its last micro-batch open for more: these rows close it.
-    filling = {"input_ids": [0] * budget, "completion_mask": [0] * budget, "old_log_probs": [0.0] * budget}
-    closing = [{**trained[0], **filling}] * 3
+    nothing = {"completion_mask": np.zeros(budget, np.int64), "old_log_probs": np.zeros(budget, np.float32)}
+    closing = [{**trained[0], **nothing, "input_ids": np.full(budget, n), "group_id": -n} for n in (1, 2, 3)]
     collate = DataCollatorForRollout(0, num_processes=2)
     return [collate([one]) for one in TokenBudgetBatcher(trained + closing, 2, budget, metrics)], metrics
 
@@ -172,9 +174,11 @@ def main():
     found = [call for made in calls for call in made or []]
     batches, metrics = batches_of(trained, 2048)
     batched = [
-        (mask, logprob)
+        (labels[at], logprob)
         for batch in batches
-        for mask, logprob in zip(batch["completion_mask"].flatten().tolist(), batch["old_log_probs"].flatten().tolist())
+        for labels, places, logprobs in zip(*(batch[name].tolist() for name in ("shift_labels", "token_index", "old_log_probs")))
+        for at, logprob in zip(places, logprobs)
+        if at >= 0
     ]
     wanted = {data[group]["prompt"][0]["content"]: 2 * ATTEMPTS for group in rows_of}
     counted = defaultdict(int)
@@ -191,9 +195,8 @@ def main():
             == 2 * ATTEMPTS * len(rows_of) / 2,
             "each row has the reward and the advantage of its rollout": advantages_hold(trained, calls, model),
             "nothing of a failed or removed rollout is trained": {row["group_id"] for row in trained} == set(rows_of),
-            "each sampled token is in a batch, with its logprob": sum(mask for mask, _ in batched) == said
-            and {logprob for mask, logprob in batched if mask}
-            == {logprob for _, first in found for logprob in model.calls[first][3]},
+            "each sampled token is in a batch, once, with its logprob": sorted(batched)
+            == sorted(pair for _, first in found for pair in zip(*model.calls[first][2:])),
             "the trainer dropped no row": not metrics,
         }
     )

@@ -214,7 +214,7 @@ withPrograms('python3').describe('the programs of docs/training/shims.md', () =>
       'Metadata-Version: 2.1\nName: trl\nVersion: 1.18.2\n',
     )
     await expect(python('python3', ['trl_rollouts.py'], { cwd: folder })).rejects.toThrow(
-      'TRL 1.18.2 is installed: install trl==1.13.0',
+      'TRL 1.18.2 is installed: install trl==1.16.0',
     )
   })
 

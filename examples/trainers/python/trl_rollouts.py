@@ -1,4 +1,4 @@
-"""Checked with TRL 1.13.0."""
+"""Checked with TRL 1.13.0 and 1.16.0."""
 
 import json
 import logging
@@ -7,14 +7,15 @@ import uuid
 from asyncio import sleep
 from http.client import HTTPException
 from importlib.metadata import version
+from inspect import signature
 
 from osmosis_run import run_async, sequences, trained_calls
 
 try:
     from trl.experimental.async_grpo.async_rollout_worker import AsyncRolloutWorker, TrainingSequence, _AsyncRolloutLoop
 except ImportError as error:
-    wanted = "trl_rollouts.py needs the rollout loop of TRL 1.13.0, which TRL 1.18 moved and changed"
-    raise ImportError(f"{wanted}. TRL {version('trl')} is installed: install trl==1.13.0") from error
+    wanted = "trl_rollouts.py needs the rollout loop of TRL 1.13 to 1.16, which TRL 1.18 moved and changed"
+    raise ImportError(f"{wanted}. TRL {version('trl')} is installed: install trl==1.16.0") from error
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,9 @@ class OsmosisLoop(_AsyncRolloutLoop):
     _provides_rollout_reward = True
 
     def __init__(self, *, server, rows, api_key=None, tries=3, token_budget=0, **settings):
+        # Since TRL 1.15, for figures of TRL's own attempts.
+        if "eos_token_ids" in signature(_AsyncRolloutLoop).parameters:
+            settings["eos_token_ids"] = []
         super().__init__(**settings)
         self.reward_func_names.append("osmosis")
         self.server, self.rows, self.api_key, self.tries = server, rows_by_prompt(rows), api_key, tries

@@ -1,4 +1,4 @@
-"""The rollout loop of TRL 1.13 without training: it is built, called and read in the same way."""
+"""The rollout loop of TRL 1.16 without training: it is built, called and read in the same way."""
 
 import asyncio
 import math
@@ -47,7 +47,9 @@ DEFAULTS = {
 class _AsyncRolloutLoop:
     _provides_rollout_reward = False
 
-    def __init__(self, *, model_name, dataset, reward_funcs, processing_class, rollout_buffer, **settings):
+    def __init__(
+        self, *, model_name, dataset, reward_funcs, processing_class, eos_token_ids, rollout_buffer, **settings
+    ):
         if unknown := settings.keys() - DEFAULTS.keys():
             raise TypeError(f"no setting of the loop: {unknown}")
         if not reward_funcs and not self._provides_rollout_reward:
