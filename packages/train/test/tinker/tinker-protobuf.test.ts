@@ -49,11 +49,8 @@ const sample = { sequences: [{ tokens: [5, 151_643], logprobs: [-0.5, -2.25] }] 
 const forwardBytes =
   '0a0d613a41727261795265636f7264126e0a017812360a086c6f6770726f6273122a0a0c0000c0bf000080be000040c01218000000000000000008000000000000000c000000000000001801122f0a056f7468657212260a080100000000000000121800000000000000000800000000000000080000000000000018021802122b12270a086c6f6770726f6273121b0a02c0bf121000000000000000000200000000000000180422010118011a130a086c6f73733a73756d11000000000000f83f'
 
-it('writes updates as the official SDK does', () => {
+it('writes updates, and reads samples and logprobs, as the official SDK does', () => {
   expect(encodeForwardBackward(request).toString('hex')).toBe(requestBytes)
-})
-
-it('reads samples and logprobs as the official SDK writes them', () => {
   expect(decodeSample(Buffer.from(sampleBytes, 'hex'))).toEqual(sample)
   expect(decodeForwardBackward(Buffer.from(forwardBytes, 'hex'))).toEqual({
     loss_fn_outputs: [[-1.5, -0.25], [-3], [-1.5]].map((data) => ({ logprobs: { data } })),
@@ -62,12 +59,9 @@ it('reads samples and logprobs as the official SDK writes them', () => {
 })
 
 it('sends and takes protobuf for updates and samples, and JSON for everything else', async () => {
-  const service = await new FakeTinker().start()
+  await using service = await new FakeTinker().start()
   const client = new TinkerClient({ url: service.url, wire: 'protobuf' })
-  onTestFinished(async () => {
-    await client.close()
-    await service[Symbol.asyncDispose]()
-  })
+  onTestFinished(async () => client.close())
   const headers = { 'content-type': 'application/x-protobuf' }
   const future = { body: { request_id: '7' } }
   service.next('forward_backward', future).next('asample', future)
@@ -75,9 +69,7 @@ it('sends and takes protobuf for updates and samples, and JSON for everything el
   expect(await client.call('asample', { seq_id: 1 })).toEqual(sample)
   // Failures are JSON.
   service.next('retrieve_future', { body: { error: 'too long', category: 'user' } })
-  await expect(
-    client.call('forward_backward', request as unknown as Readonly<Record<string, unknown>>),
-  ).rejects.toThrow('too long')
+  await expect(client.call('forward_backward', { ...request })).rejects.toThrow('too long')
   await client.call('create_model', {})
   const formats = service.requests.map(({ route, headers: sent }) => [
     route,

@@ -39,7 +39,7 @@ const decoders: Readonly<Record<string, (message: Buffer) => unknown>> = {
 }
 
 /**
- * Requests to the Tinker API, as SkyRL (August 2026), Open-RL (April 2026) and version 0.25 of the official SDK speak it.
+ * Requests to the Tinker API, as SkyRL (August 2026), Open-RL (April 2026) and the official SDK (0.25 to 0.38) speak it.
  * Long calls answer with the id of a future, which is fetched until its result is there.
  */
 export class TinkerClient {

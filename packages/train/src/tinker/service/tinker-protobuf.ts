@@ -1,7 +1,7 @@
 import type { ForwardBackward } from './tinker-data.ts'
 
 /**
- * The protobuf form of samples and `forward_backward`, with the field numbers of version 0.25 of the official SDK. Lists of
+ * The protobuf form of samples and `forward_backward`, with the field numbers of the official SDK (0.25 to 0.38). Lists of
  * numbers are bytes in it, little-endian: tokens as int32, logprobs as float32.
  */
 export const protobufType = 'application/x-protobuf'
