@@ -1,10 +1,9 @@
 """Agent Lightning's own gateway, rollout manager and adapter against `osmosis worker`.
 
-    python agent_lightning.py <checkout of microsoft/agent-lightning>
+    python agent_lightning.py
 
 Real: agentlightning.server (gateway), AglRolloutManager (what makes rollouts and reads what was recorded), RolloutAdapter (rows of
-training). Stand-ins, where they are not installed: omegaconf, httpx_retries, tensordict and verl.DataProto,
-of which these use a container each.
+training), of the package `agentlightning`. Stand-in, where it is not installed: verl.DataProto, a container.
 """
 
 import importlib.util
@@ -12,20 +11,11 @@ import sys
 import threading
 import time
 import types
-
-sys.path.insert(0, sys.argv[1])
+from importlib.metadata import version
 
 import policy
 
 KEY = "the-key"
-
-
-def stand_in(name, **members):
-    if importlib.util.find_spec(name) is not None:
-        return
-    module = types.ModuleType(name)
-    module.__dict__.update(members)
-    sys.modules[name] = module
 
 
 class DataProto:
@@ -33,14 +23,10 @@ class DataProto:
         self.batch, self.non_tensor_batch = batch, {}
 
 
-def stand_ins():
-    import httpx
-
-    config = types.SimpleNamespace(is_config=lambda _: False)
-    stand_in("omegaconf", DictConfig=dict, OmegaConf=config)
-    stand_in("httpx_retries", Retry=lambda **_: None, RetryTransport=lambda retry: httpx.HTTPTransport())
-    stand_in("tensordict", TensorDict=lambda values, batch_size: values)
-    stand_in("verl", DataProto=DataProto)
+def stand_in():
+    if importlib.util.find_spec("verl") is None:
+        sys.modules["verl"] = types.ModuleType("verl")
+        sys.modules["verl"].DataProto = DataProto
 
 
 def start_gateway(port):
@@ -57,7 +43,7 @@ def start_gateway(port):
 
 
 def main():
-    stand_ins()
+    stand_in()
     import torch
     from agentlightning.verl.agl_rollout_manager import AglRolloutManager
     from agentlightning.verl.rollout_adapter import RolloutAdapter
@@ -96,6 +82,7 @@ def main():
             and abs(rewards[index] - float(row["answer"])) < 0.02  # bfloat16
         )
 
+    print(f"agentlightning {version('agentlightning')}")
     return policy.verdict(
         {
             f"{len(done)} rollouts ended": len(done) == len(data) * attempts,
