@@ -60,10 +60,12 @@ export function pythonWithTorch(): string | undefined {
   return pythonWith('torch')
 }
 
-/** A Python that has what a real model needs, and TRL, which ships the chat templates of models. */
-export function pythonWithModels(): string | undefined {
-  return pythonWith('torch', 'transformers', 'peft', 'trl')
+/** A Python with these modules; default: what a real model needs, and TRL, which ships the chat templates of models. */
+export function pythonWithModels(modules = modelModules): string | undefined {
+  return pythonWith(...modules)
 }
+
+const modelModules = ['torch', 'transformers', 'peft', 'trl']
 
 /** `it` of vitest for tests that need {@link pythonWithTorch}. */
 export function withTorch(): TestsWithNeeds {
@@ -73,8 +75,8 @@ export function withTorch(): TestsWithNeeds {
 }
 
 /** `it` of vitest for tests that need {@link pythonWithModels}, which no package of Debian has. */
-export function withModels(): TestsWithNeeds {
-  return onlyIf(pythonWithModels() !== undefined, 'python3 with torch, transformers, peft and trl')
+export function withModels(modules = modelModules): TestsWithNeeds {
+  return onlyIf(pythonWithModels(modules) !== undefined, `python3 with ${modules.join(', ')}`)
 }
 
 /** The `policyClass` of the learner for a transformer of 150,000 weights with tokens of text. */

@@ -105,16 +105,9 @@ function workerOf(
   onTrouble: (what: string) => void,
 ): Program {
   const watchSeconds = Math.min(10, abandonedAfterSeconds / 3)
-  const settings: WorkerSettings = {
-    url,
-    apiKey,
-    concurrency,
-    watchSeconds,
-    abandonedAfterSeconds,
-    breaks,
-  }
+  const settings = { url, apiKey, concurrency, watchSeconds, abandonedAfterSeconds, breaks }
   const script = path.join(import.meta.dirname, 'worker.ts')
-  const args = [script, JSON.stringify(settings)]
+  const args = [script, JSON.stringify(settings satisfies WorkerSettings)]
   return new Program({ name: 'worker', args, ready: worksAs, onTrouble })
 }
 

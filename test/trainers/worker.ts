@@ -11,7 +11,6 @@ const { url, apiKey, concurrency, watchSeconds, abandonedAfterSeconds, breaks } 
 const link = agentLightning({
   url,
   apiKey,
-
   watchSeconds,
   abandonedAfterSeconds: breaks === 'no reaping' ? 1e9 : abandonedAfterSeconds,
 })

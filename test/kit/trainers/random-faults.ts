@@ -1,3 +1,4 @@
+import { randomNumbers } from '../random-numbers.ts'
 import type { TrainerFault, TrainerFaults } from './trainer-http.ts'
 
 const kinds: readonly TrainerFault[] = ['reset', 'lost answer', 503]
@@ -7,11 +8,6 @@ const kinds: readonly TrainerFault[] = ['reset', 'lost answer', 503]
  * request has taken effect, and 503. The same ones for the same seed.
  */
 export function randomFaults(share: number, seed = 1): TrainerFaults {
-  let state = seed
-  const next = (): number => {
-    // A linear congruential generator: as good as this needs, and the same everywhere.
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
-  return () => (next() < share ? kinds[Math.floor(next() * kinds.length)] : undefined)
+  const next = randomNumbers(seed)
+  return () => (next(2 ** 32) < share * 2 ** 32 ? kinds[next(kinds.length)] : undefined)
 }
