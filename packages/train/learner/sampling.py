@@ -202,8 +202,20 @@ class Sampler(threading.Thread):
 
 
 def _pick(logprobs, draws):
-    """One token of each row: the first whose cumulated probability exceeds the draw."""
-    wide = torch.float32 if logprobs.device.type == "mps" else torch.float64
-    sums = logprobs.to(wide).exp().cumsum(-1)
+    """One token of each row: the first whose cumulated probability exceeds the draw. The blocks of tokens come first: cumulated sums in
+    double precision are slow."""
+    wide, size = torch.float32 if logprobs.device.type == "mps" else torch.float64, 256
+    blocks = torch.nn.functional.pad(logprobs.exp(), (0, -logprobs.shape[1] % size)).unflatten(1, (-1, size))
+    sums = blocks.sum(-1).to(wide).cumsum(-1)
     draws = draws.to(logprobs.device, wide)[:, None] * sums[:, -1:]
-    return torch.searchsorted(sums, draws, right=True)[:, 0].clamp(max=sums.shape[1] - 1)
+    block = _first_above(sums, draws)
+    ends = torch.nn.functional.pad(sums, (1, 0)).gather(1, torch.cat([block, block + 1], 1))
+    inside = blocks[torch.arange(len(blocks), device=blocks.device), block[:, 0]].to(wide).cumsum(-1)
+    share = (draws - ends[:, :1]) / (ends[:, 1:] - ends[:, :1])
+    return (block * size + _first_above(inside, share * inside[:, -1:]))[:, 0]
+
+
+def _first_above(sums, draws):
+    """The place of the first sum above the draw of its row, which rounding can have made the last sum itself."""
+    draws = torch.minimum(draws, sums[:, -1:] * (1 - torch.finfo(sums.dtype).eps))
+    return torch.searchsorted(sums, draws, right=True)

@@ -330,6 +330,21 @@ class InOneProcess(unittest.TestCase):
         for batch, most_tokens in (64, 10**6), (64, 1500), (7, 10**6), (1, 10**6):
             self.assertEqual(sample(batch, most_tokens), together)
 
+    def test_a_draw_falls_on_the_first_token_whose_cumulated_probability_exceeds_it(self):
+        chance = torch.Generator().manual_seed(1)
+        for size in (2, 255, 256, 257, 1000, 50_000):
+            logits = 4 * torch.randn(32, size, generator=chance)
+            logits[:, torch.rand(size, generator=chance) < 0.5] = -torch.inf
+            logits[:, size // 2] = 0
+            logprobs, draws = torch.log_softmax(logits, -1), torch.rand(32, generator=chance, dtype=torch.float64)
+            draws[:2] = torch.tensor([0, 1 - 2**-53])
+            sums = logprobs.double().exp().cumsum(-1)
+            sums = sums / sums[:, -1:]
+            for row, token in enumerate(sampling._pick(logprobs, draws).tolist()):
+                self.assertGreater(sums[row, token], draws[row] - 1e-6)
+                self.assertLessEqual(sums[row, token - 1] if token else 0, draws[row] + 1e-6)
+                self.assertGreater(logprobs[row, token], -torch.inf)
+
     def test_a_seed_is_refused_where_sampling_and_training_disagree(self):
         policy = tiny_policy(True)
         head = policy.head
