@@ -425,7 +425,7 @@ def main():
     make = policy_class(options.policy_class)
     policy = make(options, weights=False)
     options.micro_batch_tokens = options.micro_batch_tokens or (2048 if policy.device.type == "cpu" else 8192)
-    needs, share = memory(policy, options)
+    needs, share, recomputes = memory(policy, options)
     _, _, parser = tool_family(policy.template)
     line = {
         "model": policy.name, "revision": policy.revision, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
@@ -434,7 +434,9 @@ def main():
         "max_length": policy.max_length, "memory_bytes": needs, "sampler": "vllm" if share else "torch",
         "tool_parser": parser, "describes_tools": policy.describes_tools, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
     if not options.estimate:
-        learner = Learner(make(options), options, needs["cache"], share)
+        policy = make(options)
+        policy.recomputes = recomputes
+        learner = Learner(policy, options, needs["cache"], share)
         end_with_parent(learner.close)
         server = Server(options.port, learner, key)
         line = {"url": f"http://127.0.0.1:{server.server_port}", **line}

@@ -10,17 +10,22 @@ from vllm_server import vllm_program
 
 
 def memory(policy, options):
-    """An estimate of the bytes that are needed, what is free now, and the fraction of the GPU that vLLM gets (0: it does not sample)."""
+    """An estimate of the bytes that are needed, what is free now, the fraction of the GPU that vLLM gets (0: it does not sample), and whether
+    updates compute layers again to save memory, which takes a third of their time."""
     weights = sum(w.numel() * w.element_size() for w in policy.module.parameters())
     optimizer = 3 * sum(w.numel() * w.element_size() for w in policy.trained.values())  # two moments and the gradient
-    activations = options.micro_batch_tokens * policy.activation_bytes + 4 * 4 * Trainer.HEAD_TOKENS * policy.vocabulary_size
+    tokens, logits = options.micro_batch_tokens, 4 * 4 * policy.vocabulary_size
+    activations = tokens * policy.activation_bytes + Trainer.HEAD_TOKENS * logits
+    kept = tokens * (policy.kept_bytes + logits)
     free, total = free_memory(policy.device)
     share = vllm_share(policy, options, weights, (free - weights - optimizer - activations) / total - 0.05)
+    recomputes = share > 0 or weights + optimizer + kept > free // 2
+    activations = activations if recomputes else kept
     # Beside the weights the sampler's cache takes half of what is free, but room for one conversation. vLLM takes its share for good.
     one = policy.max_length * policy.cache_bytes
     cache = int(share * total) or max(one, min(options.batch * one, (free - weights - optimizer) // 2))
     needed = weights + optimizer + (activations + cache if share else max(activations, cache))
-    return {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache, "needed": needed, "free": free}, share
+    return {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache, "needed": needed, "free": free}, share, recomputes
 
 
 def vllm_share(policy, options, weights, left):

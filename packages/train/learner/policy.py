@@ -39,7 +39,9 @@ class Policy:
     end_ids: set[int]  # each of them ends an answer
     template: str  # its text says how the model calls tools
     describes_tools = False  # whether the model's own template knows no tools, so that ours describes them
-    activation_bytes = 0  # per token, for the estimate of memory
+    activation_bytes = 0  # per trained token, for the estimate of memory, where the backward pass computes each layer again …
+    kept_bytes = 0  # … and where it keeps what each computed
+    recomputes = True  # whether it computes again
     cache_bytes = 0  # per token that is sampled, with its prompt
 
     def joins(self, state):
@@ -110,6 +112,7 @@ class TransformersPolicy(Policy):
         # The input of each layer, and what one layer computes (measured with Qwen3).
         inner = getattr(self.config, "intermediate_size", 4 * size)
         layer = (4 * size + 6 * heads * head_size + 4 * inner) * 4
+        self.kept_bytes = (layers + 1) * layer
         # The heap of a CPU breaks into pieces: it grows as if each layer kept what it computed (measured with SmolLM2).
         self.activation_bytes = layers * (layer if self.device.type == "cpu" else size * width) + layer
         self.start_model, self.layers = None, []
@@ -156,8 +159,8 @@ class TransformersPolicy(Policy):
 
     def hidden(self, ids, lengths):
         mask = torch.arange(ids.shape[1], device=ids.device)[None] < lengths[:, None]
-        # The backward pass computes each layer again. Only the layers themselves are in training mode, so that dropout stays off.
-        self._train_layers(torch.is_grad_enabled())
+        # Layers in training mode are computed again by the backward pass. They alone are in it, so that dropout stays off.
+        self._train_layers(self.recomputes and torch.is_grad_enabled())
         try:
             return self.causal.base_model(input_ids=ids, attention_mask=mask.long(), use_cache=False).last_hidden_state
         finally:

@@ -47,8 +47,8 @@ class Trainer:
         temperature = torch.tensor([s.temperature for s in batch], device=device)[rows]
         hidden = self.policy.hidden(ids, lengths)[rows, at - 1]
         parts = zip(*(part.split(self.HEAD_TOKENS) for part in (hidden, ids[rows, at], temperature)))
-        # The backward pass computes the logits again: with a large vocabulary they would take most of the memory.
-        scored = [checkpoint(self._score, *part, use_reentrant=False) for part in parts]
+        # With a large vocabulary logits would take most of the memory.
+        scored = [checkpoint(self._score, *part, use_reentrant=False) if self.policy.recomputes else self._score(*part) for part in parts]
         return torch.cat([logprobs for logprobs, _ in scored]), torch.cat([entropy for _, entropy in scored])
 
     def _score(self, hidden, targets, temperature):

@@ -123,6 +123,27 @@ def check_lora_targets(model):
     print(f"targets: {trained[1]} of {trained[0]} weights in two kinds of layers")
 
 
+def check_recomputing(model, rank):
+    """Whether an update keeps what layers computed, or computes it again, changes no bit of the weights."""
+    sys.path.insert(0, str(LEARNER.parent))
+    from policy import TransformersPolicy
+    from training import Sequence, Trainer
+
+    options = argparse.Namespace(model=str(model), device="cpu", dtype="auto", lora_rank=rank, lora_targets="all-linear", seed=0, exact=True,
+                                 max_length=512)
+    settings = argparse.Namespace(surrogate="ppo", learning_rate=1e-3, weight_decay=0, epochs=2, minibatches=2, clip_low=0.2, clip_high=0.28, kl=0,
+                                  importance_cap=2, max_grad_norm=1, max_drift=1e9, seed=0)
+    weights = []
+    for recomputes in (True, False):
+        policy = TransformersPolicy(options)
+        policy.recomputes = recomputes
+        sequences = [Sequence([at] * 20, [0] * 5 + [1] * 15, [-1] * 20, [(-1) ** at] * 20, 1, 0.01) for at in range(20)]
+        Trainer(policy, 1e-3, 100).update("policy_gradient", sequences, settings)
+        weights.append(policy.trained)
+    check(all(bool((weight == weights[1][name]).all()) for name, weight in weights[0].items()), "the weights differ")
+    print(f"rank {rank}: kept or computed again, the weights are the same")
+
+
 def check_state_and_export(model, rank, folder):
     learner = start(model, rank)
     ready = learner.ready
@@ -197,7 +218,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--updates", type=int, default=12)
     parser.add_argument("--models", help="folders of models made before: this text with the seed after it")
-    parser.add_argument("--only", choices=["turns", "templates", "targets", "hub", "state", "learning"])
+    parser.add_argument("--only", choices=["turns", "templates", "targets", "hub", "memory", "state", "learning"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         models = [options.models or f"{folder}/qwen-"] * options.seeds
@@ -215,6 +236,8 @@ def main():
         if options.only in (None, "hub"):
             check_unreachable_hub(models[0])
         for rank in (8, 0):
+            if options.only in (None, "memory"):
+                check_recomputing(models[0], rank)
             if options.only in (None, "state"):
                 check_state_and_export(models[0], rank, f"{folder}/rank-{rank}")
             if options.only in (None, "learning"):
