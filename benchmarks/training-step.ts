@@ -1,8 +1,9 @@
 // What the loop of a training costs beside its rollouts: a step of 10,000 rollouts of a tiny policy, the same rollouts alone,
-// and the same step with rollouts that end at once. The rollouts run on a server in a process of its own.
+// and the same step with rollouts that end at once. The rollouts run on a server in a process of its own. Then learner.py beside
+// it compares the learner with plain transformers, with the Python that OSMOSIS_PYTHON names (default: python3).
 //
 //   npx -y pnpm@12 run benchmark:training [rollouts] [rollouts in flight]
-import { fork, type ChildProcess } from 'node:child_process'
+import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -68,6 +69,14 @@ try {
 } finally {
   server.kill()
   await rm(folder, { recursive: true, force: true })
+}
+const python = process.env['OSMOSIS_PYTHON'] ?? 'python3'
+const learner = path.join(import.meta.dirname, 'learner.py')
+const [exitCode] = await once(spawn(python, [learner], { stdio: 'inherit' }), 'close')
+if (exitCode !== 0) {
+  throw new Error(
+    `${python} ${learner} ended with ${exitCode}: it needs torch, transformers and peft.`,
+  )
 }
 
 type Measured = TrainingUsage & { readonly serverCpuSeconds: number }
