@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { examples, exampleFiles } from '@osmosis/create'
@@ -13,7 +13,8 @@ const limit = { tags: 'slow', timeout: 900_000 }
 
 it('continues after Ctrl-C, refuses changed code, and is read and evaluated', limit, async () => {
   const { folder, learner } = await doorsWorkspace()
-  const args = ['train', 'local', doorsTraining, ...learner, '--steps', '3', '--n', '2']
+  const flags = ['--lora-rank', '8', '--steps', '3', '--n', '2']
+  const args = ['train', 'local', doorsTraining, ...learner, ...flags]
   const first = startOsmosis(args, {}, folder)
   await first.printed(/^step {3}1 /m)
   first.child.kill('SIGINT')
@@ -30,11 +31,14 @@ it('continues after Ctrl-C, refuses changed code, and is read and evaluated', li
   expect(changed.stderr).toContain('--fresh')
 
   writeFileSync(main, code)
-  const continued = await osmosis(args, {}, folder)
+  const continued = await osmosis([...args, '--export', 'merged'], {}, folder)
   expect(continued.code).toBe(0)
   expect(continued.stderr).not.toMatch(/^step {3}1 /m)
   expect(continued.stderr).toMatch(/^step {3}3 /m)
   expect(continued.stdout).toContain('All steps are done.')
+  // Not as an adapter.
+  expect(continued.stdout).toMatch(/^Serve it +vllm serve \S+doors\/model --enable-auto/m)
+  expect(readdirSync(path.join(folder, '.osmosis/training/doors/model'))).toEqual(['whole.pt'])
 
   // Each step is a run.
   const curve = await osmosis(['eval', 'show', 'doors'], {}, folder)
@@ -52,8 +56,8 @@ it('continues after Ctrl-C, refuses changed code, and is read and evaluated', li
   // Its checkpoints are evaluated with one learner, and compared.
   const entrypoint = ['-m', 'rollouts/doors/main.ts', '-d', 'data/doors.jsonl']
   const evaluate = ['eval', 'run', ...entrypoint, '--checkpoints', '.osmosis/training/doors']
-  const flags = ['--rows', '0-9', '--n', '2', '--name', 'doors', '--json', '--quiet']
-  const compared = await osmosis([...evaluate, ...flags], {}, folder)
+  const selected = ['--rows', '0-9', '--n', '2', '--name', 'doors', '--json', '--quiet']
+  const compared = await osmosis([...evaluate, ...selected], {}, folder)
   expect(compared.code).toBe(0)
   const made = JSON.parse(compared.stdout) as { label: string; run: string; model: string }[]
   expect(made.length).toBeGreaterThanOrEqual(3)

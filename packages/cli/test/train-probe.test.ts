@@ -87,17 +87,11 @@ it.each([
     () => pythonWith({}),
     /has no torch, transformers, peft\. (Make|Install).* install 'torch>=2.4'/,
   ],
-  ['no transformers', () => pythonWith({ torch: '2.9.0' }), /has no transformers, peft\./],
   ['no peft', () => pythonWith({ torch: '2.9.0', transformers: '5.1.0' }), /has no peft\./],
   [
     'an old torch',
     () => pythonWith({ ...whole, torch: '1.13.0a0' }),
     /has torch 1\.13\.0a0, which is too old/,
-  ],
-  [
-    'an old transformers',
-    () => pythonWith({ ...whole, transformers: '4.57.1' }),
-    /has transformers 4\.57\.1, which/,
   ],
   ['an old peft', () => pythonWith({ ...whole, peft: '0.9.0' }), /has peft 0\.9\.0, which/],
   [

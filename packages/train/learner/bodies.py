@@ -28,8 +28,8 @@ def out_of_memory(error):
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)):
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        return Problem(507, "Out of memory, so nothing was changed. Lower --batch when it happens while sampling, --micro-batch-tokens "
-                       f"when it happens in an update, or --max-length. ({str(error).splitlines()[0] if text else 'MemoryError'})", "out_of_memory")
+        return Problem(507, "Out of memory, so nothing was changed. Lower sampling_batch in [training] when it happens while sampling, "
+                       f"micro_batch_tokens when it happens in an update, or --max-length. ({str(error).splitlines()[0] if text else 'MemoryError'})", "out_of_memory")
     return None
 
 

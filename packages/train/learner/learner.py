@@ -18,7 +18,7 @@ its stdin closes. Every request carries `Authorization: Bearer <key>`. Bodies ar
 | `POST /update`              | `loss`, `sequences` and settings, see `Trainer`     | `version`, figures; a 409 changes nothing        |
 | `POST /logprobs`            | `sequences`: `[{ids, temperature}]`                 | `logprobs` per id                               |
 | `POST /save`, `POST /load`  | `folder`                                            | `version`; weights, optimizer, random state      |
-| `POST /export`              | `folder`                                            | writes a PEFT or model folder for vLLM          |
+| `POST /export`              | `folder`; `merged`: LoRA as a part of the weights   | writes a PEFT or model folder for vLLM          |
 
 Errors are `{"error": {"message", "type", "code"}}`: 400 wrong request, 401 wrong key, 408 too slow, 409 `drift` or `not_finite`,
 411 and 413 for bodies without a length or too long, 503 too many connections, 507 out of memory or disk.
@@ -239,7 +239,7 @@ class Learner:
 
     def export(self, body, client):
         with self.lock, replacing(read_folder(body)) as folder:
-            self.policy.export(folder)
+            self.policy.export(folder, **({"merged": True} if body.get("merged") else {}))
             return {"version": self.trainer.version}
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import threading
@@ -26,7 +27,7 @@ class Policy:
     - `joins(state)` and `join(state, other)`: whether the rows of two states can be one state, and that state. Where they cannot, those who
       wait begin when all rows have ended.
     - `reference()`: a context in which `hidden` and `head` use the weights of the start
-    - `export(folder)`: writes the model for other programs
+    - `export(folder, merged)`: writes the model for other programs; with `merged` as a whole, where it would be an adapter
     """
 
     name: str
@@ -236,9 +237,27 @@ class TransformersPolicy(Policy):
         finally:
             self.causal = trained
 
-    def export(self, folder):
-        self.module.save_pretrained(folder)
+    def export(self, folder, merged=False):
+        if merged and self.lora:
+            self._save_merged(folder)
+        else:
+            self.module.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
+    @torch.no_grad()
+    def _save_merged(self, folder):
+        """The device has one merged layer at a time. The weights in use stay as they are."""
+        layers = {name: layer for name, layer in self.causal.named_modules() if hasattr(layer, "get_delta_weight")}
+        state = {name.replace(".base_layer.", "."): weight for name, weight in self.causal.state_dict().items() if ".lora_" not in name}
+        for name, layer in layers.items():
+            weight = layer.get_base_layer().weight
+            state[f"{name}.weight"] = (weight.float() + layer.get_delta_weight("default").float()).to(weight.dtype).cpu()
+        self.causal.save_pretrained(folder, state_dict=state)
+        # A shared matrix of input and output becomes two when one of them had an adapter.
+        if self.causal.config.tie_word_embeddings and {self.causal.get_input_embeddings(), self.causal.get_output_embeddings()} & {*layers.values()}:
+            config = copy.deepcopy(self.causal.config)
+            config.tie_word_embeddings = False
+            config.save_pretrained(folder)
 
 
 def _with_objects(message):

@@ -1,6 +1,6 @@
 import { Option, type Command } from '@commander-js/extra-typings'
 
-import { countFrom, example, groups, type FlagsOf } from '../command/flags.ts'
+import { example, groups, type FlagsOf } from '../command/flags.ts'
 import { addTrainingFlags } from './training-flags.ts'
 
 /** Adds `train local`. */
@@ -32,12 +32,11 @@ export function declareLocal(train: Command) {
       '--python <command>',
       'Python with torch, transformers and peft (default: uv installs them for the learner)',
     )
-    .optionsGroup(groups.limits)
-    .option('--batch <n>', 'maximum number of conversations sampled at once', countFrom(1))
-    .option(
-      '--micro-batch-tokens <n>',
-      'tokens in one pass of an update (default: 8192; 2048 on a CPU)',
-      countFrom(1),
+    .optionsGroup(groups.output)
+    .addOption(
+      new Option('--export <form>', 'how the model is written (merged: LoRA as a part of it)')
+        .choices(['adapter', 'merged'] as const)
+        .default('adapter' as const),
     )
     .addHelpText(
       'after',

@@ -76,7 +76,9 @@ curriculum = true
 stop_at_reward = 0.9
 patience = 5
 precision = "float32"
-lora_targets = "q_proj,v_proj"`,
+lora_targets = "q_proj,v_proj"
+sampling_batch = 8
+micro_batch_tokens = 512`,
   )
   expect(platformProblems('training', text)).toEqual(
     Object.keys(trainingSettings).map(
@@ -160,7 +162,7 @@ it.each([
   [
     'training',
     '[training]\nepochs = 1',
-    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s, loss, clip_low, clip_high, importance_cap, kl, minibatches, max_grad_norm, weight_decay, normalize_advantages, mask_cut_answers, lr_schedule, lr_warmup_steps, passes, curriculum, stop_at_reward, patience, precision, lora_targets',
+    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s, loss, clip_low, clip_high, importance_cap, kl, minibatches, max_grad_norm, weight_decay, normalize_advantages, mask_cut_answers, lr_schedule, lr_warmup_steps, passes, curriculum, stop_at_reward, patience, precision, lora_targets, sampling_batch, micro_batch_tokens',
   ],
   [
     'training',

@@ -32,6 +32,8 @@ export interface LearnerProcessOptions {
   /** Tokens in one pass of an update. */
   readonly microBatchTokens?: number | undefined
   readonly threads?: number | undefined
+  /** Whether `export` writes the whole model where it would write a LoRA adapter. Default: false. */
+  readonly exportsMerged?: boolean | undefined
   /**
    * With it a training repeats to the last bit on the same machine: each answer is computed once more by itself, in float32, and
    * vLLM samples only when `sampler` says so, inexactly. Default: 0, and answers and weights repeat but for rounding.

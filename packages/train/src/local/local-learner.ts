@@ -97,7 +97,7 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
       version = loadedSchema.parse(await send('/load', { folder })).version
     },
     async export(folder) {
-      await send('/export', { folder })
+      await send('/export', { folder, merged: options.exportsMerged === true })
     },
     async close() {
       await upstream.close()

@@ -157,7 +157,10 @@ def check_state_and_export(model, rank, folder):
 
     train(learner, 1)
     learner.post("/save", {"folder": f"{folder}/state"})
-    expected = [train(learner, 2), train(learner, 3)]
+    expected = [train(learner, 2)]
+    learner.post("/export", {"folder": f"{folder}/merged", "merged": True})
+    merged = learner.post("/logprobs", {"sequences": expected[0][0]})["logprobs"]
+    expected.append(train(learner, 3))  # as in the learner that exports nothing
     exact = learner.post("/logprobs", {"sequences": expected[0][0]})["logprobs"]
     learner.post("/export", {"folder": f"{folder}/export"})
     learner.close()
@@ -166,10 +169,12 @@ def check_state_and_export(model, rank, folder):
     check([train(learner, 2), train(learner, 3)] == expected, "a loaded state continues exactly")
     learner.close()
     print(f"rank {rank}: continues exactly; figures of the last update {expected[1][1]}")
-    own = own_logprobs(model if rank else None, f"{folder}/export", expected[0][0])
-    difference = max(abs(a - b) for s, one, other in zip(expected[0][0], exact, own) for a, b in zip(one, other))
-    check(difference < 1e-4, f"the exported model differs by {difference:.1e}")
-    print(f"rank {rank}: logprobs of the exported folder differ by at most {difference:.1e}")
+    for name, base, logprobs in ("export", model if rank else None, exact), ("merged", None, merged):
+        own = own_logprobs(base, f"{folder}/{name}", expected[0][0])
+        difference = max(abs(a - b) for one, other in zip(logprobs, own) for a, b in zip(one, other))
+        check(difference < 1e-4, f"the exported model differs by {difference:.1e}")
+        print(f"rank {rank}: logprobs of the exported folder differ by at most {difference:.1e} ({name})")
+    check(Path(f"{folder}/merged/chat_template.jinja").exists() and not Path(f"{folder}/merged/adapter_config.json").exists(), "it is no whole model")
 
 
 def own_logprobs(base, folder, sequences):

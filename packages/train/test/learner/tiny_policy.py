@@ -202,8 +202,8 @@ class TinyPolicy(Policy):
         finally:
             self.module = trained
 
-    def export(self, folder):
-        torch.save(self.module.state_dict(), Path(folder) / "weights.pt")
+    def export(self, folder, merged=False):
+        torch.save(self.module.state_dict(), Path(folder) / ("whole.pt" if merged else "weights.pt"))
 
     def _load_warm(self):
         source = hashlib.sha256(Path(__file__).read_bytes() + torch.__version__.encode()).hexdigest()[:16]

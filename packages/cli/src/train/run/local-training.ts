@@ -46,8 +46,7 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
     sampler: flags.sampler,
     loraRank: flags.loraRank,
     maxLength,
-    batch: flags.batch,
-    microBatchTokens: flags.microBatchTokens,
+    exportsMerged: flags.export === 'merged',
     seed: flags.seed,
     logFile: path.join(plan.folder, 'learner.log'),
   }
@@ -56,6 +55,7 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
 function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): PlannedLearner {
   const { loraRank = 16, model } = options
   const isLora = loraRank > 0
+  const isAdapter = isLora && !options.exportsMerged
   let facts: LearnerFacts | undefined
   let learner: LocalLearner | undefined
   return {
@@ -84,7 +84,7 @@ function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): Pla
     },
     died: () => learner?.died,
     howToUse: (exported) =>
-      isLora
+      isAdapter
         ? [
             `Adapter          ${exported}`,
             `Serve it         vllm serve ${model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${templateFlag(facts, exported)}${parserFlags(facts)}`,

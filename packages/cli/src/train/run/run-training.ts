@@ -104,7 +104,7 @@ function continuing(
   flags: TrainingFlags & { readonly prices?: TinkerPrices | undefined },
 ): string[] {
   const { prices, ...repeated } = flags
-  const usual = new Set(['auto', 'sum', 'tinker'])
+  const usual = new Set(['auto', 'sum', 'tinker', 'adapter'])
   return [
     ...Object.entries(repeated).flatMap(([flag, value]) =>
       flag === 'fresh' || usual.has(String(value)) ? [] : flagArguments(flag, value),

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { formatCount } from '@osmosis/eval'
+import { trainingSettings } from '@osmosis/eval/analysis'
 import {
   openTinkerLearner,
   type TinkerLearner,
@@ -33,12 +34,15 @@ export function trainTinkerCommand(configFile: string, flags: TrainTinkerFlags):
         `${hostedUrl} needs a key: set ${keyVariable} in the environment or in .env, or pass --url with a service of your own.`,
       )
     }
-    const { kl = 0, importance_cap: cap, precision, lora_targets: targets } = plan.config.training
-    if (precision !== undefined || targets !== undefined) {
+    const { training } = plan.config
+    const settings: Readonly<Record<string, { readonly of: string }>> = trainingSettings
+    const local = Object.keys(training).find((key) => settings[key]?.of === 'learner')
+    if (local !== undefined) {
       throw invalid(
-        `A Tinker service decides about precision and layers: remove training.${precision === undefined ? 'lora_targets' : 'precision'} from the config.`,
+        `A Tinker service decides about precision, layers and memory: remove training.${local} from the config.`,
       )
     }
+    const { kl = 0, importance_cap: cap } = training
     if (kl > 0 || cap !== undefined) {
       throw invalid(
         `A Tinker service has no ${kl > 0 ? 'penalty' : 'importance weights'}: remove training.${kl > 0 ? 'kl' : 'importance_cap'} from the config.`,

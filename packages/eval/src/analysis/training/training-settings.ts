@@ -89,6 +89,13 @@ export const trainingSettings = {
       must: 'must be all-linear, or names of layers with commas between them, such as q_proj,v_proj',
     },
   },
+  sampling_batch: { of: 'learner', option: 'batch', standard: none, rule: positiveInteger },
+  micro_batch_tokens: {
+    of: 'learner',
+    option: 'microBatchTokens',
+    standard: none,
+    rule: positiveInteger,
+  },
 } as const
 
 /** Their values in a config. */
