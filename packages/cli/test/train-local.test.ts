@@ -1,4 +1,4 @@
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { examples, exampleFiles } from '@osmosis/create'
@@ -9,13 +9,15 @@ import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'
 import { osmosis, startOsmosis } from './osmosis.ts'
 
 const { it } = withTorch()
+const fakes = '../../train/test/learner/stand_in/packages'
 const limit = { tags: 'slow', timeout: 900_000 }
 
 it('continues after Ctrl-C, refuses changed code, and is read and evaluated', limit, async () => {
   const { folder, learner } = await doorsWorkspace()
   const flags = ['--lora-rank', '8', '--steps', '3', '--n', '2']
   const args = ['train', 'local', doorsTraining, ...learner, ...flags]
-  const first = startOsmosis(args, {}, folder)
+  const PYTHONPATH = path.resolve(import.meta.dirname, fakes)
+  const first = startOsmosis([...args, '--log', 'tensorboard'], { PYTHONPATH }, folder)
   await first.printed(/^step {3}1 /m)
   first.child.kill('SIGINT')
   const interrupted = await first.finished
@@ -31,14 +33,17 @@ it('continues after Ctrl-C, refuses changed code, and is read and evaluated', li
   expect(changed.stderr).toContain('--fresh')
 
   writeFileSync(main, code)
-  const continued = await osmosis([...args, '--export', 'merged'], {}, folder)
+  const whole = [...args, '--export', 'merged', '--log', 'tensorboard']
+  const continued = await osmosis(whole, { PYTHONPATH }, folder)
   expect(continued.code).toBe(0)
   expect(continued.stderr).not.toMatch(/^step {3}1 /m)
   expect(continued.stderr).toMatch(/^step {3}3 /m)
   expect(continued.stdout).toContain('All steps are done.')
-  // Not as an adapter.
   expect(continued.stdout).toMatch(/^Serve it +vllm serve \S+doors\/model --enable-auto/m)
   expect(readdirSync(path.join(folder, '.osmosis/training/doors/model'))).toEqual(['whole.pt'])
+  const events = globSync(path.join(folder, '.osmosis/training/doors/tensorboard/*'))
+  const logged = readFileSync(events[0] ?? '', 'utf8').match(/(?<="Reward", [\d.]+, )\d+/g)
+  expect([events.length, logged]).toEqual([1, ['1', '2', '3']])
 
   // Each step is a run.
   const curve = await osmosis(['eval', 'show', 'doors'], {}, folder)
@@ -83,10 +88,8 @@ it(
   async () => {
     const { folder, learner } = await doorsWorkspace()
     const config = path.join(folder, doorsTraining)
-    writeFileSync(
-      config,
-      readFileSync(config, 'utf8').replace('[training]', '[training]\npasses = 2'),
-    )
+    const text = readFileSync(config, 'utf8')
+    writeFileSync(config, text.replace('[training]', '[training]\npasses = 2'))
     const args = ['train', 'local', doorsTraining, ...learner, '--steps', '8']
     const plan = await osmosis([...args, '--dry-run'], {}, folder)
     expect(plan.code).toBe(0)

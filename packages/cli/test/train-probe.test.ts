@@ -63,6 +63,11 @@ async function trainWith(...flags: readonly string[]): Promise<string> {
   return stderr
 }
 
+it('a logger that is not installed: the message names the command that installs it', async () => {
+  const stderr = await trainWith('--python', await pythonWith(whole), '--log', 'wandb')
+  expect(stderr).toMatch(/--log wandb needs the package wandb, .*python\S* -m pip install wandb/)
+})
+
 it('no uv: the message names the command that installs it', async () => {
   const [output, PATH] = [await temporaryFolder(), '/nowhere']
   const { stderr } = await startOsmosis(['train', 'local', config, '-o', output], { PATH }).finished
@@ -75,7 +80,6 @@ it.each([
     async () => '/nowhere/python',
     /\/nowhere\/python does not exist\. Check/,
   ],
-  ['a name of another program', async () => 'python-of-mine', /python-of-mine does not exist/],
   ['a folder', () => temporaryFolder(), /is a folder: pass --python .*\/bin\/python/],
   [
     'a file that cannot run',

@@ -89,10 +89,9 @@ it.each([
   ['normalize_advantages = 1', 'training.normalize_advantages: must be true or false, got 1'],
 ])('refuses %s', async (line, message) => {
   const root = await temporaryFolder()
-  cpSync(path.join(workspace, 'rollouts', 'doors'), path.join(root, 'rollouts', 'doors'), {
-    recursive: true,
-  })
-  cpSync(path.join(workspace, 'data'), path.join(root, 'data'), { recursive: true })
+  for (const part of ['rollouts/doors', 'data']) {
+    cpSync(path.join(workspace, part), path.join(root, part), { recursive: true })
+  }
   const file = path.join(root, 'doors.toml')
   const text = readFileSync(path.join(workspace, config), 'utf8')
   writeFileSync(file, text.replace('[training]', `[training]\n${line}`))

@@ -18,6 +18,7 @@ its stdin closes. Every request carries `Authorization: Bearer <key>`. Bodies ar
 | `POST /update`              | `loss`, `sequences` and settings, see `Trainer`     | `version`, figures; a 409 changes nothing        |
 | `POST /logprobs`            | `sequences`: `[{ids, temperature}]`                 | `logprobs` per id                               |
 | `POST /save`, `POST /load`  | `folder`                                            | `version`; weights, optimizer, random state      |
+| `POST /log`                 | `training`, `records`, `ended`, see `Loggers`       | `warnings`                                      |
 | `POST /export`              | `folder`; `merged`: LoRA as a part of the weights   | writes a PEFT or model folder for vLLM          |
 
 Errors are `{"error": {"message", "type", "code"}}`: 400 wrong request, 401 wrong key, 408 too slow, 409 `drift` or `not_finite`,
@@ -55,6 +56,7 @@ from answers import Conversations, parse_answer, tool_family
 from bodies import (
     PatientFile, Problem, aside, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list, read_messages,
     read_number, read_object, read_stop, read_temperature, read_tools, replacing, stream)
+from loggers import SERVICES, Loggers
 from memory import memory
 from policy import TransformersPolicy
 from probe import fail
@@ -74,6 +76,7 @@ class Learner:
         self.conversations = Conversations(policy)
         self.token_text = lru_cache(65_536)(lambda token: policy.decode([token]))
         self.requests = set()
+        self.loggers = Loggers(options.log)
         self.publish()
 
     def publish(self):
@@ -83,6 +86,7 @@ class Learner:
     def close(self):
         if self.vllm:
             self.vllm.close()
+        self.loggers.log(None, [], ended=False, seconds=8)
 
     def health(self, body, client):
         return {"version": self.trainer.version, "busy": self.lock.locked() or bool(self.requests), "rewritten": self.conversations.rewritten}
@@ -242,6 +246,12 @@ class Learner:
             self.policy.export(folder, **({"merged": True} if body.get("merged") else {}))
             return {"version": self.trainer.version}
 
+    def log(self, body, client):
+        records, ended = body.get("records"), body.get("ended") is True
+        if not isinstance(records, list):
+            raise Problem(400, "`records` must be a list.")
+        return {"warnings": self.loggers.log(read_object(body, "training"), records, ended or None, seconds=30 if ended else 0)}
+
 
 class Incoming(io.RawIOBase):
     """What a client sends, until a deadline."""
@@ -265,7 +275,7 @@ class Handler(BaseHTTPRequestHandler):
     routes = {
         "GET /health": Learner.health, "GET /v1/models": Learner.models, "POST /v1/chat/completions": Learner.chat,
         "POST /update": Learner.update, "POST /logprobs": Learner.logprobs, "POST /save": Learner.save,
-        "POST /load": Learner.load, "POST /export": Learner.export}
+        "POST /load": Learner.load, "POST /export": Learner.export, "POST /log": Learner.log}
 
     def setup(self):
         super().setup()
@@ -403,6 +413,7 @@ def main():
     parser.add_argument("--batch", type=int, default=256, help="answers that are sampled at once")
     parser.add_argument("--micro-batch-tokens", type=int, help="tokens that are trained at once (default: 8192; 2048 on a CPU)")
     parser.add_argument("--threads", type=int, help="CPU threads of torch")
+    parser.add_argument("--log", type=lambda names: names.split(","), default=[], help=f"what gets the figures: {', '.join(SERVICES)}")
     parser.add_argument("--policy-class", help="file.py:Class, a subclass of Policy")
     parser.add_argument("--estimate", action="store_true", help="print the line without loading weights, and exit")
     options = parser.parse_args()

@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+LOGGERS = {"tensorboard": ("tensorboard", "tensorboardX")}  # the packages that do; others have the name of their package
 NEEDED = {"torch": (2, 4), "transformers": (5,), "peft": (0, 18)}  # the lowest versions
 EXAMPLE = "Qwen/Qwen3-0.6B"
 GGUF = ("has a model in GGUF, a form for programs that only sample. Pass the folder that it was made from, with config.json and "
@@ -25,10 +26,14 @@ def check():
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--model", required=True)
     parser.add_argument("--policy-class")
+    parser.add_argument("--log", default="")
     options, _ = parser.parse_known_args()
     if sys.version_info < (3, 10):
         fail(f"{sys.executable} is Python {sys.version.split()[0]}, and the learner needs 3.10 or newer. {without_python()}")
     check_packages(["torch"] if options.policy_class else list(NEEDED), versions=not options.policy_class)
+    for name in filter(None, options.log.split(",")):
+        if not any(map(is_installed, LOGGERS.get(name, (name,)))):
+            fail(f"--log {name} needs the package {name}, and {sys.executable} does not have it: {sys.executable} -m pip install {name}\n{without_python()}")
     if options.policy_class is None:
         check_model(options.model)
 

@@ -26,6 +26,7 @@ export {
   type LearnerFacts,
   type LearnerMemory,
   type LearnerProcessOptions,
+  type TrainingLogger,
 } from './local/learner-process.ts'
 export { openLocalLearner, type LocalLearner } from './local/local-learner.ts'
 export { openTinkerLearner, type TinkerLearner } from './tinker/tinker-learner.ts'

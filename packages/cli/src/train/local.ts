@@ -1,4 +1,5 @@
-import { Option, type Command } from '@commander-js/extra-typings'
+import { InvalidArgumentError, Option, type Command } from '@commander-js/extra-typings'
+import type { TrainingLogger } from '@osmosis/train'
 
 import { example, groups, type FlagsOf } from '../command/flags.ts'
 import { addTrainingFlags } from './training-flags.ts'
@@ -38,10 +39,25 @@ export function declareLocal(train: Command) {
         .choices(['adapter', 'merged'] as const)
         .default('adapter' as const),
     )
+    .option(
+      '--log <names>',
+      'also show the figures in tensorboard, wandb, mlflow; names with commas between them',
+      loggers,
+    )
     .addHelpText(
       'after',
       example('osmosis train local configs/training/price-check.toml --model ./my-model'),
     )
+}
+
+const knownLoggers = ['tensorboard', 'wandb', 'mlflow'] as const
+
+function loggers(value: string): readonly TrainingLogger[] {
+  return value.split(',').map((name) => {
+    const known = knownLoggers.find((one) => one === name)
+    if (known !== undefined) return known
+    throw new InvalidArgumentError(`It must have some of ${knownLoggers.join(', ')}.`)
+  })
 }
 
 /** Flags of `osmosis train local`. */

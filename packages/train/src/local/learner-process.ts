@@ -39,12 +39,17 @@ export interface LearnerProcessOptions {
    * vLLM samples only when `sampler` says so, inexactly. Default: 0, and answers and weights repeat but for rounding.
    */
   readonly seed?: number | undefined
+  /** What gets the figures of the training. Default: nothing. */
+  readonly log?: readonly TrainingLogger[] | undefined
   /** A Python class that replaces the model: `<file>:<class>`. */
   readonly policyClass?: string | undefined
   /** Receives everything the learner prints. Default: error messages have its last lines. */
   readonly logFile?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
+
+/** A program or service that shows figures of trainings; its Python package has the same name. */
+export type TrainingLogger = 'tensorboard' | 'wandb' | 'mlflow'
 
 const memorySchema = z.object({
   weights: z.number(),
@@ -158,7 +163,12 @@ function launch(
   const program = path.resolve(import.meta.dirname, '../../learner/learner.py')
   const args = [program, ...learnerArgs(options), ...more]
   const [command, commandArgs] =
-    python === undefined ? ['uv', ['run', '--script', ...args]] : [python, args]
+    python === undefined
+      ? [
+          'uv',
+          ['run', ...(options.log ?? []).flatMap((name) => ['--with', name]), '--script', ...args],
+        ]
+      : [python, args]
   const child = spawn(command, commandArgs, {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: {
@@ -207,6 +217,7 @@ function learnerArgs(options: LearnerProcessOptions): string[] {
     ['--micro-batch-tokens', options.microBatchTokens],
     ['--threads', options.threads],
     ['--seed', options.seed],
+    ['--log', options.log?.join()],
     ['--policy-class', options.policyClass],
   ]
   return flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, String(value)]))

@@ -1,9 +1,12 @@
+import { createHash } from 'node:crypto'
 import { stat } from 'node:fs/promises'
+import path from 'node:path'
 
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
-import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
 import { bearer, createTransport, parseJson } from '@osmosis/core/http'
-import type { UpdateFigures } from '@osmosis/eval/analysis'
+import { readTrainingJournal } from '@osmosis/eval'
+import { trainingSeries, type TrainingRecord, type UpdateFigures } from '@osmosis/eval/analysis'
 import { boundedText } from '@osmosis/protocol/http'
 import { z } from 'zod'
 
@@ -17,6 +20,13 @@ export interface LocalLearner extends Learner {
   readonly facts: LearnerFacts
   /** Aborted when its process ends, with the reason. */
   readonly died: AbortSignal
+  /**
+   * Gives the loggers what the journal of a training has and they do not, without waiting for them; at the end, waits 30 seconds
+   * at most. Resolves with what is wrong with them, once each.
+   *
+   * @param folder - of the training
+   */
+  log(folder: string, options?: { readonly ended?: boolean }): Promise<readonly string[]>
 }
 
 const updatedSchema = z.object({
@@ -32,6 +42,7 @@ const updatedSchema = z.object({
   sequences: z.number(),
   seconds: z.number(),
 })
+const loggedSchema = z.object({ warnings: z.array(z.string()) })
 const loadedSchema = z.object({ version: z.number() })
 const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.string() }) })
 
@@ -62,11 +73,11 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
   })
   const { died } = server
   const headers = { 'content-type': 'application/json', ...bearer(apiKey) }
-  async function send(path: string, body: unknown): Promise<unknown> {
+  async function send(route: string, body: unknown): Promise<unknown> {
     try {
       // `send` takes an answer of any status, and has no time limit: an update takes as long as it takes.
       const sent = { headers, body: JSON.stringify(body), signal: died }
-      const answer = await transport.send(`${url}${path}`, sent)
+      const answer = await transport.send(`${url}${route}`, sent)
       const text = (await boundedText(answer.body, longestAnswer)) ?? ''
       if (answer.status === 200) return JSON.parse(text)
       throw refusal(answer.status, text)
@@ -75,7 +86,7 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
       throw isOsmosisError(error) ? error : new OsmosisError('learner_error', String(error))
     }
   }
-  let version = 0
+  let [version, logged] = [0, 0]
   return {
     name: server.facts.model,
     modelFiles: files ?? server.facts.revision ?? undefined,
@@ -99,6 +110,19 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
     async export(folder) {
       await send('/export', { folder, merged: options.exportsMerged === true })
     },
+    async log(folder, { ended = false } = {}) {
+      if (options.log === undefined) return []
+      try {
+        const journal = readTrainingJournal(folder)
+        const all = journal.flatMap(toLogged).map((record, at) => ({ at, ...record }))
+        const records = all.slice(logged)
+        logged = all.length
+        const training = { ...toLoggedTraining(journal), folder, name: path.basename(folder) }
+        return loggedSchema.parse(await send('/log', { training, records, ended })).warnings
+      } catch (error) {
+        return [errorMessage(error)]
+      }
+    },
     async close() {
       await upstream.close()
       await transport.close()
@@ -116,6 +140,32 @@ async function modelFilesOf(model: string): Promise<string | undefined> {
   if (!isFolder) return undefined
   const { bytes, sha256 } = await digestFolder(model)
   return `${bytes} bytes, sha256 ${sha256}`
+}
+
+/** What loggers get about a training. Its first start is the same in all processes, and so is its id. */
+function toLoggedTraining(journal: readonly TrainingRecord[]): object {
+  const first = journal.find((record) => record.kind === 'start')
+  const { settings, kind: _, ...config } = first ?? { kind: '', rollout: '' }
+  const id = createHash('sha256').update(JSON.stringify(config)).digest('hex').slice(0, 16)
+  return { id, project: config.rollout, config: { ...config, ...settings } }
+}
+
+/** The figures of a record, by the names that the page of the training has. */
+function toLogged(record: TrainingRecord): object[] {
+  if (record.kind !== 'step' && record.kind !== 'evaluation') return []
+  const { update = null, settings } = record.kind === 'step' ? record : {}
+  const figures: [string, unknown][] = [
+    ...trainingSeries([record]).map(({ label, points }): [string, unknown] => [
+      label,
+      points[0]?.value,
+    ]),
+    ['Loss', update?.loss],
+    ['KL', update?.kl],
+    ['Gradient norm', update?.gradNorm],
+    ['Learning rate', settings?.update['learningRate']],
+  ]
+  const values = Object.fromEntries(figures.filter(([, value]) => typeof value === 'number'))
+  return [{ step: record.step, time: Date.parse(record.endedAt) / 1000, values }]
 }
 
 function toUpdateBody(batch: TrainingBatch, settings: UpdateSettings): unknown {

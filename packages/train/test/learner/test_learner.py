@@ -181,6 +181,57 @@ class Answers(WithPolicy):
         self.learner.chat([question(1)])
 
 
+class Logging(unittest.TestCase):
+    """With fakes of the packages."""
+
+    def start(self, **environment):
+        learner = start("tiny_policy.py:TinyPolicy", "--log", "tensorboard,wandb,mlflow", **{
+            "PYTHONPATH": str(HERE / "stand_in/packages"), "STAND_IN_SERVICE": str(self.folder / "service"), **environment})
+        self.addCleanup(learner.close)
+        return learner
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "service").mkdir()
+        self.training = {"id": "a1", "name": "mine", "project": "doors", "folder": folder.name, "config": {"model": "tiny"}}
+        self.records = [{"at": at, "step": at, "time": at, "values": {"Drift of logprobs, mean": at / 8}} for at in range(4)]
+
+    def log(self, learner, records, **more):
+        return learner.post("/log", {"training": self.training, "records": records, **more})["warnings"]
+
+    def written(self):
+        board = [json.loads(line) for file in (self.folder / "tensorboard").iterdir() for line in file.read_text().splitlines()]
+        rows = [json.loads(line) for line in (self.folder / "service/doors-a1.jsonl").read_text().splitlines()]
+        store = json.loads((self.folder / "service/mlflow.json").read_text())
+        return ([(value, step) for _, value, step, _ in board], [(row["Drift of logprobs, mean"], row["Step"]) for row in rows],
+                [(value, step) for _, value, _, step in store["metrics"]], store["status"])
+
+    def test_each_logger_has_each_record_once_after_a_training_that_continues(self):
+        first = self.start()
+        self.log(first, self.records[:2])
+        self.assertEqual(first.close(), 0)
+        expected = [(0.0, 0), (0.125, 1)]
+        self.assertEqual(self.written(), (expected, expected, expected, "KILLED"))
+        second = self.start()
+        self.assertEqual(self.log(second, self.records, ended=True), [])
+        expected += [(0.25, 2), (0.375, 3)]
+        self.assertEqual(self.written(), (expected, expected, expected, "FINISHED"))
+
+    def test_an_unreachable_service_is_a_warning_and_gets_its_records_later(self):
+        (self.folder / "service").rmdir()
+        learner = self.start()
+        warnings, deadline = self.log(learner, self.records[:1]), time.monotonic() + 60
+        while len(warnings) < 2 and time.monotonic() < deadline:
+            warnings += self.log(learner, [])
+        self.assertIn("wandb does not take the figures of the training, which continues without: ConnectionError: no route to host", warnings)
+        self.assertEqual(self.log(learner, [self.records[1]]), [])  # it was reported
+        (self.folder / "service").mkdir()
+        self.assertEqual(self.log(learner, self.records[2:], ended=True), [])
+        self.assertEqual([len(written) for written in self.written()[:2]], [4, 4])
+
+
 class Parsing(unittest.TestCase):
     def test_reads_the_answers_that_every_reader_of_answers_has_to_read(self):
         for case in json.loads((HERE.parent / "answers.json").read_text()):
@@ -217,7 +268,7 @@ class InOneProcess(unittest.TestCase):
     def test_refuses_tools_of_a_family_that_it_cannot_read_by_name(self):
         policy = tiny_policy(False)
         policy.template = "{% for tool in tools %}[TOOL_CALLS]"
-        learner = Learner(policy, Namespace(learning_rate=0, micro_batch_tokens=1, seed=0, exact=False, batch=1), 0, 0)
+        learner = Learner(policy, Namespace(learning_rate=0, micro_batch_tokens=1, seed=0, exact=False, batch=1, log=[]), 0, 0)
         with self.assertRaisesRegex(Problem, "form of Mistral") as refused:
             learner.chat({"messages": [question(1)], "tools": [READ_NOTE]}, None)
         self.assertEqual((refused.exception.status, refused.exception.body["error"]["code"]), (400, "tools_unsupported"))

@@ -11,9 +11,10 @@ import {
   type LearnerFacts,
   type LearnerProcessOptions,
   type LocalLearner,
+  type TrainingLogger,
 } from '@osmosis/train'
 
-import { resolvePath } from '../../command/command-context.ts'
+import { fromWorkingFolder, resolvePath } from '../../command/command-context.ts'
 import type { TrainLocalFlags } from '../local.ts'
 import { writeLearnerFile } from '../../eval/models/learner-file.ts'
 import { runTraining, type PlannedLearner } from './run-training.ts'
@@ -47,6 +48,7 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
     loraRank: flags.loraRank,
     maxLength,
     exportsMerged: flags.export === 'merged',
+    log: flags.log,
     seed: flags.seed,
     logFile: path.join(plan.folder, 'learner.log'),
   }
@@ -62,6 +64,7 @@ function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): Pla
     facts: [
       ['Model', model],
       ['Trained', isLora ? `LoRA adapters of rank ${loraRank}` : 'all weights'],
+      ...(options.log ?? []).map((name) => ['Figures in', loggerText(plan, name)] as const),
     ],
     async probe() {
       facts = await estimateLearner(options)
@@ -83,6 +86,7 @@ function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): Pla
       return learner
     },
     died: () => learner?.died,
+    log: async (ended) => (await learner?.log(plan.folder, { ended })) ?? [],
     howToUse: (exported) =>
       isAdapter
         ? [
@@ -94,6 +98,12 @@ function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): Pla
             `Serve it         vllm serve ${exported}${parserFlags(facts)}`,
           ],
   }
+}
+
+function loggerText({ folder }: TrainingPlan, name: TrainingLogger): string {
+  return name === 'tensorboard'
+    ? `tensorboard --logdir ${fromWorkingFolder(path.join(folder, name))}`
+    : name
 }
 
 /** vLLM takes these ranks alone, and 16 without the flag. */

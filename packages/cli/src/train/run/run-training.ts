@@ -44,6 +44,8 @@ export interface PlannedLearner {
   open(signal: AbortSignal): Promise<Learner>
   /** Aborted with the reason when the learner is lost. Called after `open`. */
   died(): AbortSignal | undefined
+  /** Gives other programs the figures in the journal. Resolves with warnings. Default: there are none. */
+  log?(ended: boolean): Promise<readonly string[]>
   /** What the training has cost so far, for the line of a step. Default: nothing is said. */
   spent?(): string
   /** Lines about what was trained and how to use it, from the folder it was exported to. */
@@ -173,6 +175,10 @@ async function withLearner(
   const { warmStart } = flags
   const secrets = redaction()
   const steps = plan.steps + warmSteps
+  const log = async (ended = false): Promise<void> => {
+    const warnings = (await planned.log?.(ended)) ?? []
+    for (const warning of warnings) progress.say(() => say(warning))
+  }
   try {
     const result = await train({
       folder: plan.folder,
@@ -213,10 +219,16 @@ async function withLearner(
       signal: AbortSignal.any(signals),
       onProgress: (run, update) => progress.update(run, update),
       onWarning: (warning) => progress.say(() => say(warning)),
-      onStep: (step) =>
-        progress.say(() => say(stepText(step, timeLeft(step, steps), planned.spent?.()))),
-      onEvaluation: (evaluation) => progress.say(() => say(evaluationText(evaluation))),
+      onStep: (step) => {
+        progress.say(() => say(stepText(step, timeLeft(step, steps), planned.spent?.())))
+        log().catch(() => {})
+      },
+      onEvaluation: (evaluation) => {
+        progress.say(() => say(evaluationText(evaluation)))
+        log().catch(() => {})
+      },
     })
+    await log(true)
     if (!hasLearned(result)) return result
     await learner.export(path.join(plan.folder, modelFolders.last))
     const { best } = result

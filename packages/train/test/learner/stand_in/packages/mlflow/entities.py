@@ -1,0 +1,3 @@
+from collections import namedtuple
+
+Metric = namedtuple("Metric", "key value timestamp step")
