@@ -1,6 +1,7 @@
 // Makes the pictures of the documents from real runs: the demo's evaluation and a training in a browser, and the
 // learning curve of the demo. The training needs a Python with torch; OSMOSIS_PYTHON names another one.
-// With the folder of scripts/real-models/prove.ts it makes the learning curve of the pretrained model, and nothing else.
+// With the folder of scripts/real-models/prove.ts it makes those of the pretrained model, and nothing else: its learning
+// curve, the page of its first training, and a conversation before and after it.
 //
 //   npx -y pnpm@12 run docs:pictures [FOLDER]
 import { execFile, spawn } from 'node:child_process'
@@ -9,6 +10,7 @@ import {
   chmodSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   symlinkSync,
   writeFileSync,
@@ -17,21 +19,23 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { chromium, type Page } from 'playwright-core'
+import { chromium, type Locator, type Page } from 'playwright-core'
 
 import { exampleFiles, writeNewFiles } from '../packages/create/src/index.ts'
+import { compareRuns, RunTable, toRunDocument } from '../packages/eval/src/analysis/index.ts'
+import { openRun } from '../packages/eval/src/index.ts'
 import { pythonWithTorch, tinyTransformer } from '../test/kit/index.ts'
 
 const root = path.resolve(import.meta.dirname, '..')
 const images = path.join(import.meta.dirname, 'public/images')
 const output = mkdtempSync(path.join(tmpdir(), 'osmosis-pictures-'))
-const pnpm = ['exec', 'osmosis']
+const osmosis = path.join(root, 'packages/cli/src/bin.ts')
 const run = promisify(execFile)
 
 async function evaluate(): Promise<void> {
   const config = 'examples/configs/eval/multiply-openai-agents.toml'
   const flags = ['--name', 'multiply', '--output', output, '--limit', '40']
-  await run('pnpm', [...pnpm, 'eval', 'run', config, ...flags], { cwd: root })
+  await run(process.execPath, [osmosis, 'eval', 'run', config, ...flags], { cwd: root })
 }
 
 /** Trains a tiny model on the example with doors. */
@@ -48,7 +52,6 @@ async function train(): Promise<string> {
   const learner = ['--model', 'tiny', '--python', python, '--lora-rank', '0', '--lr', '1e-3']
   const args = ['train', 'local', 'configs/training/doors.toml', ...learner]
   const steps = ['--passes', '2', '--steps', '24', '--rows-per-step', '16']
-  const osmosis = path.join(root, 'packages/cli/src/bin.ts')
   await run(process.execPath, [osmosis, ...args, ...steps], { cwd: folder, maxBuffer: 2 ** 26 })
   return path.join(folder, '.osmosis/training/doors')
 }
@@ -56,8 +59,9 @@ async function train(): Promise<string> {
 async function photograph(
   what: readonly string[],
   take: (page: Page) => Promise<void>,
+  colorScheme: Theme = 'light',
 ): Promise<void> {
-  const view = spawn('pnpm', [...pnpm, 'eval', 'view', ...what], {
+  const view = spawn(process.execPath, [osmosis, 'eval', 'view', ...what], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
@@ -75,8 +79,8 @@ async function photograph(
     const [url = ''] = /http:\/\/\S+/.exec(printed) ?? []
     const page = await browser.newPage({
       viewport: { width: 1280, height: 720 },
-      colorScheme: 'light',
-      deviceScaleFactor: 1.5,
+      colorScheme,
+      deviceScaleFactor: 1.25,
     })
     await page.goto(url)
     await take(page)
@@ -85,6 +89,8 @@ async function photograph(
     if (view.pid !== undefined) process.kill(-view.pid)
   }
 }
+
+type Theme = 'light' | 'dark'
 
 async function takeEvaluation(page: Page): Promise<void> {
   await page.getByText('Pass rate').first().waitFor()
@@ -97,12 +103,69 @@ async function takeEvaluation(page: Page): Promise<void> {
 
 async function takeTraining(page: Page): Promise<void> {
   await page.getByText('The same row over the steps').waitFor()
-  await page.setViewportSize({ width: 1280, height: 1240 })
-  await page.screenshot({ path: path.join(images, 'training.png') })
-  await page.setViewportSize({ width: 1280, height: 720 })
   await page.evaluate("location.hash = '#/compare/doors%2Fbefore/doors%2Fafter-step-0024'")
   await page.getByText('Every row by its change').waitFor()
   await page.screenshot({ path: path.join(images, 'comparison.png') })
+}
+
+/** A real training: the figures on its page, its rows by the step at which they were learned, and a conversation before and after. */
+async function takeProof(page: Page, training: string, theme: Theme): Promise<void> {
+  const picture = (name: string): string => path.join(images, `${name}-${theme}.png`)
+  const [width, height] = [1200, 2000]
+  const rows = page.getByRole('region', { name: 'The rows over the steps' })
+  await page.setViewportSize({ width, height })
+  await rows.getByRole('button', { name: 'what was learned last' }).click()
+  await rows.screenshot({ path: picture('training-rows') })
+  const bottom = await endOf(page.getByRole('region', { name: 'Tool calls per rollout' }))
+  const clip = { x: 0, y: 0, width, height: bottom }
+  await page.screenshot({ path: picture('training'), clip })
+  const shots: string[] = []
+  const { row, before, after } = await mostImprovedRow(training)
+  for (const name of [before, after]) {
+    const place = encodeURIComponent(`${path.basename(training)}/${name}`)
+    await page.evaluate(`location.hash = '#/run/${place}?sel=${row}.1'`)
+    const end = (await endOf(page.locator('.verdict'))) + 2
+    const { x = 0, y = 0 } = (await page.locator('.reader').boundingBox()) ?? {}
+    const reader = { x, y, width: width - x, height: end - y }
+    const shot = await page.screenshot({ clip: reader })
+    const source = `data:image/png;base64,${shot.toString('base64')}`
+    shots.push(`<img width="${reader.width}" src="${source}">`)
+    await page.evaluate("location.hash = '#/'")
+    await page.locator('.reader').waitFor({ state: 'detached' })
+  }
+  const background = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor')
+  const style = `display: inline-flex; align-items: start; margin: 0; background: ${background}`
+  await page.goto('about:blank')
+  await page.setContent(`<body style="${style}">${shots.join('')}</body>`)
+  await page.locator('body').screenshot({ path: picture('conversations') })
+}
+
+/** Pixels from the top to below an element, once it is there. */
+async function endOf(element: Locator): Promise<number> {
+  await element.waitFor()
+  const { y = 0, height = 0 } = (await element.boundingBox()) ?? {}
+  return y + height + 14
+}
+
+/** The held-out row whose reward rose most, and the runs before and after the training. */
+async function mostImprovedRow(training: string): Promise<{
+  readonly row: number
+  readonly before: string
+  readonly after: string
+}> {
+  const runs = path.join(training, 'runs')
+  const names = readdirSync(runs).filter((name) => name.startsWith('after-step-'))
+  const [before, after] = ['before', names.toSorted().at(-1) ?? 'none']
+  const [a, b] = await Promise.all(
+    [before, after].map(async (name) => {
+      const { manifest, sortedEvents } = await openRun(path.join(runs, name))
+      return new RunTable(toRunDocument(manifest, sortedEvents))
+    }),
+  )
+  if (a === undefined || b === undefined) throw new TypeError('Two runs have two tables.')
+  const best = compareRuns(a, b, { metric: 'reward' }).rows.at(-1)
+  if (best === undefined) throw new Error(`no row is in both ${before} and ${after}`)
+  return { row: best.b.row, before, after }
 }
 
 async function plotDemo(): Promise<void> {
@@ -116,8 +179,7 @@ async function plotDemo(): Promise<void> {
 }
 
 /** The trainings of a proof: the mean reward of each step, and the held-out rows with their intervals. */
-function plotProof(folder: string): void {
-  const { proofs } = readJson(path.join(folder, 'proof.json')) as Proof
+function plotProof(proofs: Proof['proofs']): void {
   const series = proofs.map(({ training }): Series => {
     const lines = readFileSync(path.join(training, 'training.jsonl'), 'utf8').trim().split('\n')
     const records = lines.map((line) => JSON.parse(line) as TrainingLine)
@@ -219,4 +281,11 @@ if (proof === undefined) {
   await photograph(['multiply', '--output', output], takeEvaluation)
   await photograph([await train()], takeTraining)
   await plotDemo()
-} else plotProof(proof)
+} else {
+  const { proofs } = readJson(path.join(proof, 'proof.json')) as Proof
+  plotProof(proofs)
+  const [{ training } = { training: proof }] = proofs
+  for (const theme of ['light', 'dark'] as const) {
+    await photograph([training], (page) => takeProof(page, training, theme), theme)
+  }
+}
