@@ -43,7 +43,7 @@ export {
   type TestPolicyEndpoint,
   type ReceivedCall,
 } from './policy-endpoint.ts'
-export { madeEvent, madeManifest, madeRows, type MadeManifest } from './made-runs.ts'
+export { madeEvent, madeManifest, madeRows, madeStep, type MadeManifest } from './made-runs.ts'
 export { PlatformStandIn } from './platform-stand-in/platform-stand-in.ts'
 export { refusal } from './platform-stand-in/stand-in-request.ts'
 export { metricsIn, type Metrics } from './prometheus-text.ts'

@@ -1,5 +1,5 @@
 // Imports no other module, because processes that tests start import it by its path.
-import type { ItemEvent, RunManifest, RunRow } from '@osmosis/eval/analysis'
+import type { ItemEvent, RunManifest, RunRow, StepRecord } from '@osmosis/eval/analysis'
 
 /** The fields of a manifest that a test sets; those of the code and the model may be partial. */
 export interface MadeManifest extends Partial<Omit<RunManifest, 'inputs'>> {
@@ -86,5 +86,58 @@ export function madeEvent(
     trajectory_place: null,
     sample_place: null,
     ...fields,
+  }
+}
+
+/** A step of a training with 8 rollouts and an update, with these fields; those of the figures and the update may be partial. */
+export function madeStep(
+  step: number,
+  {
+    rollouts,
+    update,
+    ...made
+  }: Partial<Omit<StepRecord, 'rollouts' | 'update'>> & {
+    readonly rollouts?: Partial<StepRecord['rollouts']>
+    readonly update?: Partial<StepRecord['update']>
+  } = {},
+): StepRecord {
+  const interval = { rewardFrom: null, rewardTo: null, passFrom: null, passTo: null }
+  const behaviour = { answerTokens: 100, toolCalls: 2, cutOff: 0.02, seconds: 14 }
+  const learned = { tokens: 800, sequences: 8 }
+  const skipped = { stale: 0, splits: 0, withoutIds: 0, untrainable: 0 }
+  const drift = { driftMean: 6e-6, driftMax: 2e-5 }
+  return {
+    kind: 'step',
+    step,
+    phase: 'policy_gradient',
+    run: `step-${String(step).padStart(4, '0')}`,
+    version: step,
+    sampledBy: step - 1,
+    rollouts: {
+      rollouts: 8,
+      failed: 0,
+      reward: 0.5,
+      passRate: 0.5,
+      ...interval,
+      ...behaviour,
+      ...rollouts,
+    },
+    batch: { groups: 2, groupsWithSignal: 2, ...learned, ...skipped },
+    update: {
+      loss: -0.1,
+      ...drift,
+      entropy: 1,
+      clipFraction: 0.01,
+      kl: null,
+      gradNorm: 0.4,
+      ...learned,
+      seconds: 3,
+      ...update,
+    },
+    rows: [0, 1],
+    settledRows: [],
+    alarms: [],
+    endedAt: '2026-11-20T09:00:00.000Z',
+    ...made,
   }
 }

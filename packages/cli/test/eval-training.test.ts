@@ -4,6 +4,7 @@ import path from 'node:path'
 import type { StepFigures, TrainingRecord } from '@osmosis/eval/analysis'
 import { expect, it } from 'vitest'
 
+import { madeStep } from '../../../test/kit/index.ts'
 import { run as osmosis, workIn } from './in-process.ts'
 import { makeRun, rewarded } from './made-runs.ts'
 import { temporaryFolder } from './osmosis.ts'
@@ -16,91 +17,39 @@ async function trained(): Promise<string> {
   const folder = temporaryFolder()
   workIn(folder)
   const training = path.join(folder, '.osmosis', 'training', 'airline')
-  mkdirSync(path.join(training, 'runs'), { recursive: true })
+  const runs = path.join(training, 'runs')
+  mkdirSync(runs, { recursive: true })
   const append = (record: TrainingRecord): void =>
     appendFileSync(path.join(training, 'training.jsonl'), `${JSON.stringify(record)}\n`)
   const [model, rollout, dataset] = ['Qwen/Qwen3-0.6B', 'airline-support', 'airline']
   const startedAt = '2026-11-20T09:00:00.000Z'
   const plan = { rows: 16, rowsPerStep: 2, attempts, startedAt }
   append({ kind: 'start', step: 0, steps, model, rollout, dataset, ...plan })
-  evaluate(append, 'before', 0, 0.25)
-  for (let step = 1; step <= steps; step++) await addStep(training, append, step)
-  evaluate(append, 'after-step-0030', 30, 0.75)
+  append(evaluation('before', 0, 0.25))
+  for (let step = 1; step <= steps; step++) append(await stepOf(runs, step))
+  append(evaluation('after-step-0030', 30, 0.75))
   append({ kind: 'end', step: steps, reason: 'All steps are done.', endedAt: startedAt })
   return training
 }
 
-async function addStep(
-  training: string,
-  append: (record: TrainingRecord) => void,
-  step: number,
-): Promise<void> {
-  const run = `step-${String(step).padStart(4, '0')}`
+/** Makes the run of a step and returns its record. */
+async function stepOf(runs: string, step: number): Promise<TrainingRecord> {
   const passed = Math.round((step / steps) * attempts)
   const rewards = Array.from({ length: attempts }, (_, attempt) => Number(attempt < passed))
-  await makeRun({
-    outputRoot: path.join(training, 'runs'),
-    name: run,
-    rows: 2,
-    n: attempts,
-    items: rewarded([rewards, rewards]),
-  })
-  append({
-    kind: 'step',
-    step,
-    phase: 'policy_gradient',
-    run,
-    version: step,
-    sampledBy: step - 1,
-    rollouts: figures(passed / attempts),
-    batch: {
-      groups: 2,
-      groupsWithSignal: passed === attempts ? 0 : 2,
-      sequences: 8,
-      tokens: 800,
-      stale: 0,
-      splits: 0,
-      withoutIds: 0,
-      untrainable: 0,
-    },
-    update: {
-      loss: -0.1,
-      driftMean: 6e-6,
-      driftMax: 2e-5,
-      entropy: 1 - step / 60,
-      clipFraction: 0,
-      kl: null,
-      gradNorm: 0.4,
-      tokens: 800,
-      sequences: 8,
-      seconds: 3,
-    },
-    rows: [0, 1],
-    settledRows: [],
-    alarms: step % 7 === 3 ? ['31 % of the answers were cut off: raise max_response_length.'] : [],
-    endedAt: '2026-11-20T09:00:00.000Z',
-  })
+  const alarms = step % 7 === 3 ? [`${step} % of the answers were cut off: raise it.`] : []
+  const record = madeStep(step, { rollouts: figures(passed / attempts), alarms })
+  const items = rewarded([rewards, rewards])
+  await makeRun({ outputRoot: runs, name: record.run, rows: 2, n: attempts, items })
+  return record
 }
 
-function evaluate(
-  append: (record: TrainingRecord) => void,
-  run: string,
-  step: number,
-  reward: number,
-): void {
-  const endedAt = '2026-11-20T09:00:00.000Z'
-  append({ kind: 'evaluation', run, step, version: step, rollouts: figures(reward), endedAt })
+function evaluation(run: string, step: number, reward: number): TrainingRecord {
+  const { version, endedAt } = madeStep(step)
+  return { kind: 'evaluation', run, step, version, rollouts: figures(reward), endedAt }
 }
 
 function figures(reward: number): StepFigures {
-  const interval = {
-    rewardFrom: reward - 0.1,
-    rewardTo: reward + 0.1,
-    passFrom: null,
-    passTo: null,
-  }
-  const rollouts = { rollouts: 8, failed: 0, reward, passRate: reward, ...interval }
-  return { ...rollouts, answerTokens: 100, toolCalls: 2, cutOff: 0.02, seconds: 14 }
+  return madeStep(1, { rollouts: { reward, passRate: reward } }).rollouts
 }
 
 it('shows the curve of a training, its alarms, and the commands that come next', async () => {
@@ -111,8 +60,9 @@ it('shows the curve of a training, its alarms, and the commands that come next',
   expect(stdout).toMatch(/^Held out {2}reward 0\.250 → 0\.750$/m)
   expect(stdout).toMatch(/^ {2}15 {3}0\.500 {2}█████ .* 2\/2 .* s$/m)
   expect(stdout).toContain('10 steps in between: --details shows them')
-  expect(stdout).toMatch(
-    /4 alarms, the newest first\n {2}step 24: 31 % of the answers were cut off/,
+  expect(stdout).toMatch(/^Now {7}On held-out rows length, tool calls and endings are about/m)
+  expect(stdout).toContain(
+    '1 alarm\n  Steps 3, 10, 17, 24: 24 % of the answers were cut off: raise it. (These',
   )
   expect(stdout).toContain('osmosis eval show airline/step-0024')
   const { stdout: whole } = await osmosis(['eval', 'show', 'airline', '--details'])

@@ -52,10 +52,10 @@ describe('a training', () => {
     expect(await rewards.locator('polygon').count()).toBe(2)
     expect(await rewards.locator('.mark').count()).toBe(2)
     await page
-      .getByRole('region', { name: 'Alarms' })
-      .getByText('31 % of the answers')
-      .first()
+      .getByText('On held-out rows length, tool calls and endings are about the same.')
       .waitFor()
+    const alarms = page.getByRole('region', { name: 'Alarms' })
+    expect(await alarms.innerText()).toMatch(/^1 alarm\s+Steps 3, 10 31 % of the answers/)
 
     // The middle of the chart is step 6 of 0 to 12.
     await rewards.click()
@@ -76,6 +76,14 @@ describe('a training', () => {
     expect(verdicts.filter((text) => text.startsWith('fell by'))).toEqual(
       verdicts.slice(0, verdicts.filter((text) => text.startsWith('fell by')).length),
     )
+    for (const [order, wanted] of [
+      ['first', /^Step 1: /],
+      ['last', /^Step (?:[5-9]|1\d): \d+ rows? learned/],
+    ] as const) {
+      await rows.getByRole('button', { name: `what was learned ${order}` }).click()
+      expect(await rows.locator('.group').first().innerText()).toMatch(wanted)
+    }
+    await rows.getByRole('button', { name: 'by row' }).click()
     await rows.getByRole('link', { name: 'Row 3 at step 5' }).click()
     await reader(page).waitFor()
     expect(decodeURIComponent(page.url())).toContain('#/run/airline/step-0005?sel=3.1')

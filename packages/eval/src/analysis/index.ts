@@ -92,11 +92,12 @@ export {
   transcriptContains,
 } from './trajectory/trajectory-shape.ts'
 export {
-  learnedAt,
+  type LearnedRows,
   lostReward,
   type RowAtStep,
   rowHistories,
   type RowHistory,
+  rowsByLearnedStep,
   rowVerdict,
   stepRows,
   type StepRows,
@@ -114,8 +115,9 @@ export {
   type UpdateFigures,
 } from './training/training-records.ts'
 export { type MeasuredRollouts, measureRollouts, stepEstimates } from './training/step-figures.ts'
-export { alarmsOf, driftText } from './training/training-alarms.ts'
+export { type AlarmGroup, alarmGroups, alarmsOf, driftText } from './training/training-alarms.ts'
 export {
+  behaviourChange,
   type SeriesKey,
   type TrainingPoint,
   trainingSeries,

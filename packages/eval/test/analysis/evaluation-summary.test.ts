@@ -2,37 +2,11 @@ import { evaluationSummary } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { expect, it } from 'vitest'
 
-function item(rowIndex: number, runIndex: number, init: Partial<ItemEvent> = {}): ItemEvent {
-  return {
-    row_index: rowIndex,
-    source_row_index: rowIndex,
-    run_index: runIndex,
-    rollout_id: `${rowIndex}-${runIndex}`,
-    status: 'success',
-    reward: 1,
-    samples: {},
-    tokens: 15,
-    prompt_tokens: 10,
-    completion_tokens: 5,
-    cost_usd: null,
-    calls: 1,
-    tool_calls: 0,
-    tool_errors: 0,
-    finish: {},
-    rewritten: 0,
-    tools: [],
-    metrics: {},
-    grading_ms: null,
-    summary: '',
-    row_key: String(rowIndex),
-    duration_ms: 1,
-    error_type: null,
-    error_message: null,
-    ended_at: '2026-01-01T00:00:00.000Z',
-    trajectory_place: null,
-    sample_place: null,
-    ...init,
-  }
+import { madeEvent } from '../../../../test/kit/index.ts'
+
+function item(row: number, attempt: number, fields: Partial<ItemEvent> = {}): ItemEvent {
+  const tokens = { tokens: 15, prompt_tokens: 10, completion_tokens: 5 }
+  return madeEvent(row, attempt, { ...tokens, ...fields })
 }
 
 function failure(errorType: string, errorMessage: string): Partial<ItemEvent> {

@@ -127,55 +127,17 @@ test('findings are ranked by the number of items times their weight', () => {
       ),
     ]),
   )
-  expect(findings(table)).toEqual([
-    {
-      key: 'cut',
-      tone: 'warn',
-      title: '16 were cut off',
-      detail: 'A call ended with finish_reason length in 20 % of the rollouts. Mean reward 0.00.',
-      query: 'is:cut',
-      count: 16,
-    },
-    {
-      key: 'suspicious',
-      tone: 'bad',
-      title: '3 passed without a tool call',
-      detail: 'The reward may be exploitable.',
-      query: 'is:suspicious',
-      count: 3,
-    },
-    {
-      key: 'failed',
-      tone: 'bad',
-      title: '5 failed',
-      detail: 'timeout 5.',
-      query: 'is:failed',
-      count: 5,
-    },
-    {
-      key: 'stuck',
-      tone: 'bad',
-      title: '4 repeat a failing tool call',
-      detail: 'Mostly update. Mean reward 0.00.',
-      query: 'is:stuck',
-      count: 4,
-    },
-    {
-      key: 'notpassed',
-      tone: 'info',
-      title: '40 of 80 did not pass',
-      detail: 'Mean reward 0.00.',
-      query: 'is:notpassed',
-      count: 40,
-    },
-    {
-      key: 'rows',
-      tone: 'info',
-      title: '5 rows have no training signal',
-      detail: '0 never pass, 0 always do, 5 have other equal rewards.',
-      query: '-is:signal',
-      count: 5,
-    },
+  const texts = findings(table).map(
+    ({ key, tone, count, query, title, detail }) =>
+      `${key} ${tone} ${count} ${query}: ${title}. ${detail}`,
+  )
+  expect(texts).toEqual([
+    'cut warn 16 is:cut: 16 were cut off. A call ended with finish_reason length in 20 % of the rollouts. Mean reward 0.00.',
+    'suspicious bad 3 is:suspicious: 3 passed without a tool call. The reward may be exploitable.',
+    'failed bad 5 is:failed: 5 failed. timeout 5.',
+    'stuck bad 4 is:stuck: 4 repeat a failing tool call. Mostly update. Mean reward 0.00.',
+    'notpassed info 40 is:notpassed: 40 of 80 did not pass. Mean reward 0.00.',
+    'rows info 5 -is:signal: 5 rows have no training signal. 0 never pass, 0 always do, 5 have other equal rewards.',
   ])
 })
 

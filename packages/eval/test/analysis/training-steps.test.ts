@@ -1,45 +1,27 @@
-import { alarmsOf, measureRollouts, type StepRecord } from '@osmosis/eval/analysis'
+import {
+  alarmGroups,
+  alarmsOf,
+  behaviourChange,
+  measureRollouts,
+  rowHistories,
+  rowsByLearnedStep,
+  rowVerdict,
+  type StepFigures,
+  type TrainingRecord,
+} from '@osmosis/eval/analysis'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
+import { madeStep } from '../../../../test/kit/index.ts'
 import { eventsOf, manifestOf } from './runs.ts'
-
-/** A step with this mean reward, and this entropy of its update. */
-function stepOf(step: number, reward: number | null, entropy: number | null): StepRecord {
-  const { figures } = measureRollouts(manifestOf(1), eventsOf([[0, 1]]), 1)
-  const unknown = { loss: null, clipFraction: null, kl: null, gradNorm: null }
-  const counts = { sequences: 1, tokens: 1, seconds: 1 }
-  return {
-    kind: 'step',
-    step,
-    phase: 'policy_gradient',
-    run: `step-${step}`,
-    version: step,
-    sampledBy: step - 1,
-    rollouts: { ...figures, reward },
-    batch: {
-      groups: 1,
-      groupsWithSignal: 1,
-      sequences: 1,
-      tokens: 1,
-      stale: 0,
-      splits: 0,
-      withoutIds: 0,
-      untrainable: 0,
-    },
-    update: { ...unknown, entropy, driftMean: 0, driftMax: 0, ...counts },
-    rows: [0],
-    settledRows: [],
-    alarms: [],
-    endedAt: '2026-11-20T09:00:00.000Z',
-  }
-}
 
 /** The alarms about a collapse, by step. */
 function collapses(steps: readonly (readonly [reward: number | null, entropy: number | null])[]): {
   readonly [step: number]: string
 } {
-  const records = steps.map(([reward, entropy], at) => stepOf(at + 1, reward, entropy))
+  const records = steps.map(([reward, entropy], at) =>
+    madeStep(at + 1, { rollouts: { reward }, update: { entropy } }),
+  )
   return Object.fromEntries(
     records.flatMap((record, at) =>
       alarmsOf(record, records.slice(0, at))
@@ -61,14 +43,16 @@ it.each([
   ['its entropy falls far', 0.2, 'and the entropy fell from 0.83 to 0.20, '],
 ] as const)('a reward that falls while %s is called a collapse at once', (_, entropy, words) => {
   expect(collapses([...good, [0.2, entropy]])).toEqual({
-    5: `The reward fell from 0.73 to 0.20, ${words}so the policy collapses: stop, lower lr or set kl, and continue from the best checkpoint.`,
+    5: `The reward fell from 0.73 to 0.20 (limit: a loss of half), ${words}so the policy collapses: stop, lower lr or set kl, and continue from the best checkpoint.`,
   })
 })
 
 it('a reward that stays low is a collapse whatever is known of the entropy', () => {
   const low = [0.1, 0.1, 0.1, 0.1].map((reward) => [reward, null] as const)
   expect(Object.keys(collapses([...good, ...low]))).toEqual(['6', '7', '8'])
-  expect(collapses([...good, ...low])[6]).toContain('fell from 0.73 to 0.10, so the policy')
+  expect(collapses([...good, ...low])[6]).toContain(
+    'to 0.10 (limit: a loss of half), so the policy',
+  )
   // Negative rewards can fall, too.
   const negative = [-1, -1, -1, -3, -3, -3].map((reward) => [reward, null] as const)
   expect(Object.keys(collapses(negative))).toEqual(['4', '5', '6'])
@@ -90,55 +74,141 @@ it('neither a better policy nor one bad step is a collapse', () => {
 })
 
 it('intervals of rewards and of passes have only values that these can have', () => {
+  const figuresOf = (...rows: (number | null)[][]): StepFigures =>
+    measureRollouts(manifestOf(rows.length), eventsOf(rows), 1).figures
   const rewards = fc.oneof(
     fc.constantFrom(0, 1),
     fc.double({ min: 0, max: 1, noNaN: true }),
     fc.constant(null),
   )
+  const attempts = fc.array(rewards, { minLength: 2, maxLength: 4 })
   fc.assert(
-    fc.property(
-      fc.array(fc.array(rewards, { minLength: 2, maxLength: 4 }), { minLength: 2 }),
-      (rows) => {
-        const { figures } = measureRollouts(manifestOf(rows.length), eventsOf(rows), 1)
-        const { reward, rewardFrom, rewardTo, passRate, passFrom, passTo } = figures
-        for (const [low, value, high] of [
-          [rewardFrom, reward, rewardTo],
-          [passFrom, passRate, passTo],
-        ]) {
-          const ordered = [0, low ?? value ?? 0, value ?? 0, high ?? value ?? 1, 1]
-          expect(ordered).toEqual(ordered.toSorted((a, b) => a - b))
-        }
-      },
-    ),
+    fc.property(fc.array(attempts, { minLength: 2 }), (rows) => {
+      const { reward, rewardFrom, rewardTo, passRate, passFrom, passTo } = figuresOf(...rows)
+      for (const [low, value, high] of [
+        [rewardFrom, reward, rewardTo],
+        [passFrom, passRate, passTo],
+      ]) {
+        const ordered = [0, low ?? value ?? 0, value ?? 0, high ?? value ?? 1, 1]
+        expect(ordered).toEqual(ordered.toSorted((a, b) => a - b))
+      }
+    }),
   )
-  const wide = measureRollouts(
-    manifestOf(2),
-    eventsOf([
-      [1, 1],
-      [0, 1],
-    ]),
-    1,
-  ).figures
-  expect([wide.rewardFrom, wide.rewardTo]).toEqual([0, 1])
+  expect(figuresOf([1, 1], [0, 1])).toMatchObject({ rewardFrom: 0, rewardTo: 1 })
   // Rewards beyond 1, or below 0, can be anything on that side.
-  const beyond = measureRollouts(
-    manifestOf(2),
-    eventsOf([
-      [5, 5],
-      [0, 1],
-    ]),
-    1,
-  ).figures
+  const beyond = figuresOf([5, 5], [0, 1])
   expect(beyond.rewardFrom).toBe(0)
   expect(beyond.rewardTo).toBeGreaterThan(5)
-  const below = measureRollouts(
-    manifestOf(2),
-    eventsOf([
-      [-1, -1],
-      [1, 1],
-    ]),
-    1,
-  ).figures
+  const below = figuresOf([-1, -1], [1, 1])
   expect(below.rewardFrom).toBeLessThan(-1)
   expect(below.rewardTo).toBe(1)
+})
+
+/** Tokens and tool calls per rollout, shares of answers that are cut off and of rollouts that fail. */
+type Behaviour = readonly [tokens: number, tools: number, cutOff: number, failed: number]
+
+function behaved(
+  kind: 'step' | 'evaluation',
+  at: number,
+  [answerTokens, toolCalls, cutOff, failed]: Behaviour,
+): TrainingRecord {
+  const rollouts = { rollouts: 200, answerTokens, toolCalls, cutOff, failed: 200 * failed }
+  return { ...madeStep(at, { rollouts }), kind }
+}
+
+it.each<[before: Behaviour, now: Behaviour, text: string]>([
+  [
+    [48, 2, 0.14, 0],
+    [21, 2.1, 0, 0.01],
+    'it now writes 21 tokens per rollout instead of 48, calls tools as often, and no answer is cut off (before: 14 %).',
+  ],
+  [[48, 2, 0.14, 0], [47, 1.9, 0.1, 0.02], 'length, tool calls and endings are about the same.'],
+  [[48, 0, 0, 0], [48, 0, 0, 0], 'length and endings are about the same.'],
+  [[0, 0, 0, 0], [0, 0, 0, 0], 'endings are about the same.'],
+  [
+    [48, 0, 0, 0],
+    [50, 0.4, 0, 0],
+    'it now writes about as much and calls tools 0.40 times per rollout, which it did not before.',
+  ],
+  [
+    [1200, 3, 0, 0.2],
+    [4.2, 0, 0.5, 0.004],
+    'it now writes 4.2 tokens per rollout instead of 1,200, calls no tools (before: 3.0 times per rollout), 50 % of the answers are cut off (before: none), and 0.4 % of the rollouts fail (before: 20 %).',
+  ],
+  [[0, 0, 0, 0.2], [0, 0, 0, 0], 'no rollout fails (before: 20 %).'],
+])('a sentence says what the model does differently: %j, %j', (before, now, text) => {
+  const between: Behaviour = [900, 9, 0.9, 0.9]
+  const steps = [before, between, now].map((behaviour, at) => behaved('step', at + 1, behaviour))
+  const [first, last] = [behaved('evaluation', 0, before), behaved('evaluation', 3, now)]
+  const odd = behaved('evaluation', 2, between)
+  expect(behaviourChange([first, ...steps.slice(0, 1), odd, last])).toBe(`On held-out rows ${text}`)
+  // A training in progress has one evaluation, and those of other trainers have none.
+  expect(behaviourChange([first, ...steps])).toBe(`In the latest step ${text}`)
+  expect(behaviourChange([...steps.slice(0, 1), ...steps, ...steps.slice(-1)])).toBe(
+    `In the latest steps ${text}`,
+  )
+  expect(behaviourChange([first, ...steps.slice(0, 1)])).toBeNull()
+})
+
+it('an alarm names its steps, its figures with their limits, and what to do', () => {
+  /** Steps of which these had answers cut off; the last one had little entropy, too. */
+  const alarms = (...cut: number[]): string[] => {
+    const measured = Array.from({ length: 12 }, (_, at) => {
+      const cutOff = cut.includes(at + 1) ? (at + 1) / 20 : 0
+      return madeStep(at + 1, { rollouts: { cutOff }, update: { entropy: at === 11 ? 0.005 : 1 } })
+    })
+    const groups = alarmGroups(measured.map((step) => ({ ...step, alarms: alarmsOf(step, []) })))
+    return groups.map(({ steps, text, newest }) => `${newest.run}: ${steps}: ${text}`)
+  }
+  const text =
+    'of the answers were cut off (limit 20 %), so their rewards say little: raise max_response_length, or the max_tokens of calls that set one.'
+  const entropy =
+    'step-0012: Step 12: The entropy is 0.0050 (limit 0.01): the policy hardly varies, and attempts will stop to differ. Lower lr.'
+  expect(alarms()).toEqual([entropy])
+  expect(alarms(6)).toEqual([entropy, `step-0006: Step 6: 30 % ${text}`])
+  const figures = (step: number): string => ` (These are the figures of step ${step}.)`
+  expect(alarms(5, 6, 7, 10)[1]).toBe(`step-0010: Steps 5–7, 10: 50 % ${text}${figures(10)}`)
+  expect(alarms(5, 7, 8, 9, 11)[1]).toBe(`step-0011: Steps 5, 7–9, 11: 55 % ${text}${figures(11)}`)
+  const steps = [1, 3, 5, 7, 9].map((step) => madeStep(step, { alarms: ['Look at it.'] }))
+  expect(alarmGroups(steps)).toMatchObject([{ steps: '5 steps from 1 to 9', text: 'Look at it.' }])
+})
+
+it('rows are in the order of the steps at which they were learned', () => {
+  const drawn = [
+    { 1: 0, 2: 4, 3: 4 },
+    { 1: 4, 3: 3 },
+    { 2: 4 },
+    { 1: 0, 2: 4, 3: 2 },
+    { 1: 1 },
+    { 1: 2, 2: 3 },
+  ]
+  const steps = [1, 2, 3].map((step) => ({
+    step,
+    run: `step-${step}`,
+    rows: drawn.flatMap((passes: Readonly<Record<number, number>>, row) => {
+      const passed = passes[step]
+      if (passed === undefined) return []
+      return [{ row, question: '', facets: {}, mean: passed / 4, passed, ended: 4 }]
+    }),
+  }))
+  const histories = rowHistories(steps)
+  expect(
+    rowsByLearnedStep(histories).map(({ step, learned, rows }) => [
+      step,
+      learned,
+      ...rows.map(({ row }) => row),
+    ]),
+  ).toEqual([
+    [1, 0, 1],
+    [2, 2, 0, 5, 2],
+    [null, 0, 3, 4],
+  ])
+  expect(histories.map(rowVerdict)).toEqual([
+    'learned at step 2',
+    'passes since step 1',
+    '4 of 4 passed at step 2',
+    'fell by 0.50 at step 3',
+    '1 of 4 passed at step 1',
+    'learned at step 2',
+  ])
 })

@@ -1,23 +1,25 @@
 import {
-  learnedAt,
+  type LearnedRows,
   lostReward,
   type RowAtStep,
   type RowHistory,
+  rowsByLearnedStep,
   rowVerdict,
 } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
-import { oneLine, rewardText } from '../format.ts'
+import { counted, oneLine, rewardText } from '../format.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { hrefOf } from '../route.ts'
 
-type Order = 'row' | 'lost' | 'learned'
+type Order = 'row' | 'lost' | 'learnedFirst' | 'learnedLast'
 
 const orders: readonly (readonly [order: Order, text: string])[] = [
   ['row', 'by row'],
   ['lost', 'what fell most'],
-  ['learned', 'what was learned last'],
+  ['learnedFirst', 'what was learned first'],
+  ['learnedLast', 'what was learned last'],
 ]
 
 interface RowStepsProps {
@@ -30,7 +32,7 @@ interface RowStepsProps {
 /** Every row of the dataset over the steps that drew it: when was it learned, and which step broke it. */
 export function RowSteps({ name, rows, at }: RowStepsProps): JSX.Element {
   const [order, setOrder] = useState<Order>('row')
-  const sorted = useMemo(() => sortRows(rows, order), [rows, order])
+  const lines = useMemo(() => linesOf(rows, order), [rows, order])
   const last = rows.reduce((most, { steps }) => Math.max(most, steps.at(-1)?.step ?? 0), 1)
   return (
     <section class="card rows" aria-label="The rows over the steps">
@@ -53,16 +55,21 @@ export function RowSteps({ name, rows, at }: RowStepsProps): JSX.Element {
           </span>
         ))}
       </h2>
-      <div class="rowlist" style={{ height: `${Math.min(14, sorted.length) * 30 + 2}px` }}>
+      <div class="rowlist" style={{ height: `${Math.min(14, lines.length) * 30 + 2}px` }}>
         <VirtualList
-          count={sorted.length}
+          count={lines.length}
           focus={-1}
           role="region"
           label="Rows"
           render={(index, top) => {
-            const history = sorted[index]
-            return (
-              history && <RowLine key={history.row} {...{ name, history, last, at }} top={top} />
+            const line = lines[index]
+            if (line === undefined) return null
+            return typeof line === 'string' ? (
+              <div key={line} class="line group" style={{ top: `${top}px` }}>
+                {line}
+              </div>
+            ) : (
+              <RowLine key={line.row} {...{ name, history: line, last, at }} top={top} />
             )
           }}
         />
@@ -128,9 +135,26 @@ function cellText(row: number, { step, mean, passed, ended }: RowAtStep): string
   return `Row ${row} at step ${step}: ${passed} of ${ended} passed, mean ${rewardText(mean)}`
 }
 
-function sortRows(rows: readonly RowHistory[], order: Order): readonly RowHistory[] {
+/** Rows, and the titles of the groups that they are in. */
+function linesOf(rows: readonly RowHistory[], order: Order): readonly (RowHistory | string)[] {
   if (order === 'row') return rows
-  const key: (history: RowHistory) => number =
-    order === 'lost' ? lostReward : (history) => learnedAt(history) ?? -1
-  return rows.toSorted((a, b) => key(b) - key(a) || a.row - b.row)
+  if (order === 'lost') {
+    return rows.toSorted((a, b) => lostReward(b) - lostReward(a) || a.row - b.row)
+  }
+  const groups = rowsByLearnedStep(rows)
+  const learned = groups.filter(({ step }) => step !== null)
+  const others = groups.filter(({ step }) => step === null)
+  const sorted = [...(order === 'learnedFirst' ? learned : learned.toReversed()), ...others]
+  return sorted.flatMap((group) => [groupTitle(group), ...group.rows])
+}
+
+function groupTitle({ step, rows, learned }: LearnedRows): string {
+  if (step === null)
+    return `Not learned: ${counted(rows.length, 'row')} mostly failed when last drawn`
+  const others = rows.length - learned
+  const parts = [
+    ...(learned > 0 ? [`${counted(learned, 'row')} learned`] : []),
+    ...(others > 0 ? [`${counted(others, 'row')} passed when first drawn`] : []),
+  ]
+  return `Step ${step}: ${parts.join(', ')}`
 }

@@ -1,4 +1,6 @@
 import {
+  alarmGroups,
+  behaviourChange,
   type SeriesKey,
   settingsText,
   type StartRecord,
@@ -119,6 +121,7 @@ function Head({ training: { name, state, records, current }, series }: Measured)
       ? heldOut
       : series.find(({ key }) => key === 'reward')
   const [first, last] = [measured?.points[0], measured?.points.at(-1)]
+  const change = behaviourChange(records)
   const planned = started?.steps == null ? '' : ` of ${thousands(started.steps)}`
   return (
     <>
@@ -135,6 +138,7 @@ function Head({ training: { name, state, records, current }, series }: Measured)
         )}
         {` after ${thousands(steps)}${planned} steps`}
       </p>
+      {change !== null && <p class="lead change">{change}</p>}
       <p class="lead">
         <span class={`state ${state === 'interrupted' ? 'incomplete' : state}`}>
           {stateTexts[state]}
@@ -161,27 +165,21 @@ function aboutText(start: StartRecord): string {
   return `${model}, ${rollout}${on}${size}${changed === '' ? '' : `; ${changed}`}`
 }
 
-const maxAlarms = 3
-
 /** The alarms, the newest first. */
 function Alarms({ training: { name, records } }: { training: TrainingAnswer }): JSX.Element | null {
-  const alarms = records
-    .flatMap((record) =>
-      record.kind === 'step' ? record.alarms.map((text) => ({ text, ...record })) : [],
-    )
-    .toReversed()
+  const alarms = useMemo(() => alarmGroups(records), [records])
   if (alarms.length === 0) return null
   return (
     <section class="card alarms" aria-label="Alarms">
-      <h2>{counted(alarms.length, 'alarm')}, the newest first</h2>
-      {alarms.slice(0, maxAlarms).map(({ step, run, text }) => (
-        <p key={`${step} ${text}`}>
-          <a href={hrefOf({ page: 'run', run: `${name}/${run}` })}>Step {step}</a> {text}
+      <h2>
+        {counted(alarms.length, 'alarm')}
+        {alarms.length > 1 && ', the newest first'}
+      </h2>
+      {alarms.map(({ steps, text, newest }) => (
+        <p key={text}>
+          <a href={hrefOf({ page: 'run', run: `${name}/${newest.run}` })}>{steps}</a> {text}
         </p>
       ))}
-      {alarms.length > maxAlarms && (
-        <p class="dim">The table below marks all steps with an alarm.</p>
-      )}
     </section>
   )
 }

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { openRun } from '@osmosis/eval'
 import { measureRollouts, type MeasuredRollouts, type TrainingRecord } from '@osmosis/eval/analysis'
 
+import { madeStep } from '../../../../test/kit/index.ts'
 import { writeAirlineRun } from './airline-run.ts'
 
 /** The shape of a synthetic training. */
@@ -59,46 +60,24 @@ export async function addStep(folder: string, training: MadeTraining, step: numb
     seed: 100 + step,
   })
   const { figures, rows, settledRows } = await measured(folder, run)
-  append(folder, {
-    kind: 'step',
-    step,
-    phase: 'policy_gradient',
-    run,
-    version: step,
-    sampledBy: step - 1,
-    rollouts: figures,
-    batch: {
-      groups: rowsPerStep,
-      groupsWithSignal: rowsPerStep - settledRows.length,
-      sequences: rowsPerStep * attempts,
-      tokens: 9000,
-      stale: 0,
-      splits: 0,
-      withoutIds: 0,
-      untrainable: 0,
-    },
-    update: {
-      loss: -0.01,
-      driftMean: 6e-6,
-      driftMax: 2e-5,
-      entropy: 1.2 - step / (2 * planned),
-      clipFraction: 0.01,
-      kl: 0,
-      gradNorm: 0.4,
-      tokens: 9000,
-      sequences: rowsPerStep * attempts,
-      seconds: 3,
-    },
-    rows,
-    settledRows,
-    alarms:
-      step % 7 === 3
-        ? [
-            '31 % of the answers were cut off: raise max_response_length, or the max_tokens of calls that set one.',
-          ]
-        : [],
-    endedAt: at(step),
-  })
+  const batch = { ...madeStep(step).batch, groups: rowsPerStep }
+  append(
+    folder,
+    madeStep(step, {
+      rollouts: figures,
+      batch: { ...batch, groupsWithSignal: rowsPerStep - settledRows.length },
+      update: { entropy: 1.2 - step / (2 * planned) },
+      rows,
+      settledRows,
+      alarms:
+        step % 7 === 3
+          ? [
+              '31 % of the answers were cut off: raise max_response_length, or the max_tokens of calls that set one.',
+            ]
+          : [],
+      endedAt: at(step),
+    }),
+  )
 }
 
 /** A run of a step whose rollouts are still running. */

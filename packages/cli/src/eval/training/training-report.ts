@@ -1,5 +1,8 @@
 import { formatCount, formatDuration, formatShare, trainingWriter } from '@osmosis/eval'
 import {
+  type AlarmGroup,
+  alarmGroups,
+  behaviourChange,
   driftText,
   rowVerdict,
   type RowHistory,
@@ -39,6 +42,7 @@ export function trainingReport(
   const last = records.at(-1)
   const state = trainingState(location, records)
   const planned = started?.steps == null ? '' : ` of ${formatCount(started.steps)}`
+  const change = behaviourChange(records)
   const facts: [string, string][] = [
     ...(started === undefined
       ? []
@@ -56,15 +60,19 @@ export function trainingReport(
               ][])),
         ] satisfies [string, string][])),
     ...heldOutFact(records),
+    ...(change === null ? [] : ([['Now', change]] satisfies [string, string][])),
     ...(last?.kind === 'end' ? ([['Ended', last.reason]] satisfies [string, string][]) : []),
   ]
   const shown = details ? steps : spreadOver(steps, fewSteps)
   const left = steps.length - shown.length
-  const alarms = steps.flatMap(({ step, alarms: texts }) => texts.map((text) => ({ step, text })))
+  const alarms = alarmGroups(records)
   const alarmed = steps.findLast((step) => step.alarms.length > 0) ?? steps.at(-1)
   return [
     `${styled('bold', name)}  ${styled(stateColours[state], state)} · ${formatCount(steps.length)}${planned} steps`,
-    ...facts.map(([label, text]) => `${label.padEnd(10)}${text}`),
+    ...facts.map(([label, text]) => {
+      const lines = wrapped(text, width - 10).join(`\n${' '.repeat(10)}`)
+      return `${label.padEnd(10)}${lines}`
+    }),
     ...(shown.length === 0 ? [] : ['', ...stepLines(shown, width)]),
     ...(left === 0
       ? []
@@ -174,14 +182,10 @@ function barOf(value: number | null): string {
 }
 
 /** The newest first: what is wrong now matters most. */
-function alarmLines(
-  alarms: readonly { readonly step: number; readonly text: string }[],
-  width: number,
-): string[] {
-  const shown = alarms.toReversed().slice(0, 5)
+function alarmLines(alarms: readonly AlarmGroup[], width: number): string[] {
   return [
     styled('yellow', alarms.length === 1 ? '1 alarm' : `${alarms.length} alarms, the newest first`),
-    ...shown.flatMap(({ step, text }) => wrapped(`  step ${step}: ${text}`, width)),
+    ...alarms.flatMap(({ steps, text }) => wrapped(`  ${steps}: ${text}`, width)),
   ]
 }
 

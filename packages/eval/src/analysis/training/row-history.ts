@@ -70,13 +70,33 @@ function mostlyFails({ passed, ended }: RowAtStep): boolean {
 }
 
 /**
- * The first step from which a row passed in most attempts until the end: when the policy learned it. Null for a row
- * that does not pass in the end; undefined for one that passed from the start.
+ * The first step from which a row passed in most attempts until the end: when the policy learned it, if it failed before. Null
+ * for a row that does not pass in the end.
  */
-export function learnedAt({ steps }: RowHistory): number | null | undefined {
-  const lastFailure = steps.findLastIndex(mostlyFails)
-  if (lastFailure === steps.length - 1) return null
-  return lastFailure === -1 ? undefined : steps[lastFailure + 1]?.step
+function passesSince({ steps }: RowHistory): number | null {
+  return steps[steps.findLastIndex(mostlyFails) + 1]?.step ?? null
+}
+
+/** Rows that pass since the same step. */
+export interface LearnedRows {
+  /** Null for rows that mostly failed when they were last drawn. */
+  readonly step: number | null
+  /** Those that failed before, and then those that passed when they were first drawn. */
+  readonly rows: readonly RowHistory[]
+  /** Those that failed before. */
+  readonly learned: number
+}
+
+/** Rows by the step at which they were learned, the first step first; those that were not learned are the last. */
+export function rowsByLearnedStep(histories: readonly RowHistory[]): LearnedRows[] {
+  const groups = Map.groupBy(histories, passesSince)
+  return [...groups]
+    .toSorted(([a], [b]) => (a ?? Infinity) - (b ?? Infinity))
+    .map(([step, rows]) => {
+      const learned = rows.filter(({ steps }) => steps.some(mostlyFails))
+      const others = rows.filter((row) => !learned.includes(row))
+      return { step, rows: [...learned, ...others], learned: step === null ? 0 : learned.length }
+    })
 }
 
 /** A smaller loss is noise. */
@@ -91,7 +111,11 @@ export function rowVerdict(history: RowHistory): string {
     const best = means.lastIndexOf(Math.max(...means))
     return `fell by ${lost.toFixed(2)} at step ${steps[best + 1]?.step ?? '?'}`
   }
-  const learned = learnedAt(history)
-  if (learned === null) return 'not learned'
-  return learned === undefined ? 'passes from the start' : `learned at step ${learned}`
+  const [first] = steps
+  if (first !== undefined && steps.length === 1) {
+    return `${first.passed} of ${first.ended} passed at step ${first.step}`
+  }
+  const since = passesSince(history)
+  if (since === null) return 'not learned'
+  return steps.some(mostlyFails) ? `learned at step ${since}` : `passes since step ${since}`
 }
