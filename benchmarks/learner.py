@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "scripts/real-models"))
 import gpu
 import torch
 
-SHAPE = {"head_dim": 64, "norm": 7, "counts": (1, 16, 64), "micro_batch": 2048}
+SHAPE = {"head_dim": 64, "norm": 7, "counts": (1, 16, 64), "micro_batch": 1024}
 SIZES = {
     "100k": {**gpu.SIZES[True], **SHAPE, "head_dim": 16, "tokens": 64, "trained": 64},
     # The form of SmolLM2-135M.

@@ -411,7 +411,7 @@ def main():
     parser.add_argument("--seed", type=int, help="repeats answers and updates exactly on this machine, but for those of vLLM")
     parser.add_argument("--max-length", type=int, default=4096, help="tokens of a prompt and its answer")
     parser.add_argument("--batch", type=int, default=256, help="answers that are sampled at once")
-    parser.add_argument("--micro-batch-tokens", type=int, help="tokens that are trained at once (default: 8192; 2048 on a CPU)")
+    parser.add_argument("--micro-batch-tokens", type=int, help="tokens that are trained at once (default: 8192; 1024 on a CPU)")
     parser.add_argument("--threads", type=int, help="CPU threads of torch")
     parser.add_argument("--log", type=lambda names: names.split(","), default=[], help=f"what gets the figures: {', '.join(SERVICES)}")
     parser.add_argument("--policy-class", help="file.py:Class, a subclass of Policy")
@@ -435,7 +435,7 @@ def main():
 
     make = policy_class(options.policy_class)
     policy = make(options, weights=False)
-    options.micro_batch_tokens = options.micro_batch_tokens or (2048 if policy.device.type == "cpu" else 8192)
+    options.micro_batch_tokens = options.micro_batch_tokens or (1024 if policy.device.type == "cpu" else 8192)
     needs, share, recomputes = memory(policy, options)
     _, _, parser = tool_family(policy.template)
     line = {

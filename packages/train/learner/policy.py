@@ -113,8 +113,9 @@ class TransformersPolicy(Policy):
         # The input of each layer, and what one layer computes (measured with Qwen3).
         inner = getattr(self.config, "intermediate_size", 4 * size)
         layer = (4 * size + 6 * heads * head_size + 4 * inner) * 4
-        self.kept_bytes = (layers + 1) * layer
-        # The heap of a CPU breaks into pieces: it grows as if each layer kept what it computed (measured with SmolLM2).
+        # The heap of a CPU breaks into pieces: it grows as if each layer kept what it computed, or twice that where it does (measured with
+        # SmolLM2).
+        self.kept_bytes = (layers + 1) * layer * (2 if self.device.type == "cpu" else 1)
         self.activation_bytes = layers * (layer if self.device.type == "cpu" else size * width) + layer
         self.start_model, self.layers = None, []
         if self.causal.supports_gradient_checkpointing:
