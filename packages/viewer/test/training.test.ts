@@ -16,6 +16,7 @@ const half = { name: 'half', steps: 3, planned: 9, rows: 8, rowsPerStep: 8, atte
 const inBrowser = ViewerInBrowser.forTests(async (_, trainings) => {
   await writeTraining(trainings, made)
   await writeTraining(trainings, half)
+  await writeTraining(trainings, { ...half, name: 'begun', steps: 1 })
 })
 
 describe('a training', () => {
@@ -122,10 +123,12 @@ describe('a training', () => {
     } finally {
       await lock.release()
     }
-    await inBrowser.open('#/training/half')
     const { page } = await inBrowser.open('#/training/half')
     await page.getByText('interrupted').waitFor()
     await page.getByText('The same osmosis train command continues it.').waitFor()
+    await inBrowser.open('#/training/begun')
+    await page.getByText(/^Reward 0\.\d{3} after 1 of 9 steps$/).waitFor()
+    expect(await page.locator('.change').count()).toBe(0)
   })
 
   it('says what is wrong with a damaged journal, and which training does not exist', async () => {

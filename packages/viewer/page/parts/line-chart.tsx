@@ -39,7 +39,7 @@ interface LineChartProps extends ChartSteps {
   readonly pending?: TrainingPoint | undefined
 }
 
-const edge = { left: 44, right: 12, top: 8, bottom: 20 }
+const edge = { left: 52, right: 12, top: 8, bottom: 20 }
 
 /** Lines over the steps, with their intervals, axes, and the step under the pointer. */
 export function LineChart(props: LineChartProps): JSX.Element {

@@ -130,7 +130,7 @@ function Head({ training: { name, state, records, current }, series }: Measured)
           'No reward yet'
         ) : (
           <>
-            {measured.label} {first.value.toFixed(3)} →{' '}
+            {measured.label} {first !== last && `${first.value.toFixed(3)} → `}
             <span class={last.value > first.value ? 'up' : last.value < first.value ? 'down' : ''}>
               {last.value.toFixed(3)}
             </span>
