@@ -58,18 +58,18 @@ it('writes updates, and reads samples and logprobs, as the official SDK does', (
   expect(() => decodeSample(Buffer.from(sampleBytes.slice(0, 20), 'hex'))).toThrow(RangeError)
 })
 
-it('sends and takes protobuf for updates and samples, and JSON for everything else', async () => {
+it('speaks protobuf for updates and samples to a service that refuses their JSON', async () => {
   await using service = await new FakeTinker().start()
-  const client = new TinkerClient({ url: service.url, wire: 'protobuf' })
+  const client = new TinkerClient({ url: service.url })
   onTestFinished(async () => client.close())
   const headers = { 'content-type': 'application/x-protobuf' }
   const future = { body: { request_id: '7' } }
-  service.next('forward_backward', future).next('asample', future)
-  service.next('retrieve_future', { bytes: Buffer.from(sampleBytes, 'hex'), headers })
-  expect(await client.call('asample', { seq_id: 1 })).toEqual(sample)
+  service.next('forward_backward', { status: 415 }, future).next('asample', future)
   // Failures are JSON.
   service.next('retrieve_future', { body: { error: 'too long', category: 'user' } })
   await expect(client.call('forward_backward', { ...request })).rejects.toThrow('too long')
+  service.next('retrieve_future', { bytes: Buffer.from(sampleBytes, 'hex'), headers })
+  expect(await client.call('asample', { seq_id: 1 })).toEqual(sample)
   await client.call('create_model', {})
   const formats = service.requests.map(({ route, headers: sent }) => [
     route,
@@ -78,12 +78,13 @@ it('sends and takes protobuf for updates and samples, and JSON for everything el
   ])
   const [json, protobuf] = ['application/json', 'application/x-protobuf']
   expect(formats).toEqual([
-    ['asample', json, json],
-    ['retrieve_future', json, protobuf],
+    ['forward_backward', json, json],
     ['forward_backward', protobuf, json],
+    ['retrieve_future', json, protobuf],
+    ['asample', json, json],
     ['retrieve_future', json, protobuf],
     ['create_model', json, json],
     ['retrieve_future', json, json],
   ])
-  expect(service.requests[2]?.bytes.toString('hex')).toBe(requestBytes)
+  expect(service.requests[1]?.bytes.toString('hex')).toBe(requestBytes)
 })

@@ -46,7 +46,7 @@ export class TinkerClient {
   readonly #base: string
   readonly #apiKey: string | undefined
   readonly #headers: Readonly<Record<string, string>>
-  readonly #isProtobuf: boolean
+  #isProtobuf: boolean
   readonly #patienceMs: number
   readonly #transport: Transport
   readonly #closed = new AbortController()
@@ -86,6 +86,10 @@ export class TinkerClient {
         signal.throwIfAborted()
         if (this.#closed.signal.aborted) throw this.#closed.signal.reason
         if (attempt >= retries || !isOsmosisError(error)) throw error
+        if (error.status === 415 && !this.#isProtobuf) {
+          this.#isProtobuf = true
+          continue
+        }
         // An answer that was lost has neither a status nor another problem than its cause.
         const isLost = error.status === undefined && error.cause !== undefined
         const isRefused = error.status === 429 || error.status === 503

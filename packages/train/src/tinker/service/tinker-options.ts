@@ -8,7 +8,7 @@ export interface TinkerAddress {
   readonly patienceMs?: number | undefined
   /**
    * The form of samples and of the data of updates: `protobuf`, as the official SDK speaks it since version 0.25, or
-   * `json`, which open servers take as well. Default: `json`.
+   * `json`, which Open-RL takes. Default: `json`, and `protobuf` from when the service refuses that (415).
    */
   readonly wire?: 'json' | 'protobuf' | undefined
 }
