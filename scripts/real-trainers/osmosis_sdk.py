@@ -4,7 +4,7 @@
     python osmosis_sdk.py serve PORT    (its rollout server alone)
 
 Real, from the package `osmosis-ai`: RolloutClient, which sends rollouts to `osmosis serve`; create_rollout_server, LocalBackend,
-AgentWorkflow and Grader, to which our controller sends the same rows (osmosis_controller.ts). There are no stand-ins.
+AgentWorkflow and Grader, to which our controller sends the same rows (osmosis_controller.ts). Nothing is replaced.
 """
 
 import asyncio

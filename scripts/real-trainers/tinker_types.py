@@ -214,7 +214,7 @@ def main():
     return policy.verdict(
         {
             "each request is what the SDK's type of it writes, and each answer can be read": not service.problems,
-            "each route was asked": REQUESTS.keys() <= service.seen.keys(),
+            "each route was used": REQUESTS.keys() <= service.seen.keys(),
             "each loss was sent, on both wires": set(losses) <= service.seen.keys(),
             "each training ended": set(ended.values()) == {0},
         }

@@ -9,6 +9,7 @@ from array import array
 from collections import OrderedDict
 
 import schema_types
+from described_tools import HEAD as DESCRIBED
 
 
 def parse_answer(text, tools, template):
@@ -35,11 +36,12 @@ def tool_family(template):
     """How a model calls tools, by its chat template: the name of its family, a function (content, tools) -> (content without
     calls, [(name, arguments)]) or None, and the name of vLLM's parser. A call that cannot be read stays in the content."""
     families = [
+        (DESCRIBED, "Hermes", _hermes_calls, "hermes"),
         ("<arg_key>", "GLM", None, None), (r"<\|channel\|>", "gpt-oss", None, None), (r"<\|tool_call>", "Gemma", None, None),
         (r"<\|tool_call_start\|>", "LFM2", None, None), ("tool▁call", "DeepSeek", None, None), (r"\[TOOL_CALLS\]", "Mistral", None, None),
-        ("<function=", "Qwen3-Coder", _xml_calls, "qwen3_coder"), ("<tool_call>", "Hermes", _hermes_calls, "hermes"),
+        ("<tool_call>.*<function=", "Qwen3-Coder", _xml_calls, "qwen3_coder"), ("<tool_call>", "Hermes", _hermes_calls, "hermes"),
         (r'<\|start_header_id\|>.*"parameters": ', "Llama 3", _llama_calls, "llama3_json")]
-    return next((family for mark, *family in families if re.search(mark, template, re.DOTALL)), ("unknown", None, None))
+    return next((family for mark, *family in families if re.search(mark, template, re.DOTALL)), ("an unknown family", None, None))
 
 
 def _hermes_calls(text, tools):

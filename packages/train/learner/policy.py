@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from bodies import out_of_memory
-from described_tools import with_tools
+from described_tools import HEAD, with_tools
 from probe import fail
 
 
@@ -39,7 +39,7 @@ class Policy:
     vocabulary_size: int
     end_ids: set[int]  # each of them ends an answer
     template: str  # its text says how the model calls tools
-    describes_tools = False  # whether the model's own template knows no tools, so that ours describes them
+    describes_tools = False  # the model's own template lacks tools, so ours describes them
     activation_bytes = 0  # per trained token, for the estimate of memory, where the backward pass computes each layer again …
     kept_bytes = 0  # … and where it keeps what each computed
     recomputes = True  # whether it computes again
@@ -135,6 +135,8 @@ class TransformersPolicy(Policy):
         ids = {i for some in configured for i in (some if isinstance(some, list) else [some]) if i is not None}
         # What the template writes after an answer ends it, too: for some models another token than the configured one.
         text = self.render([{"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"}], None, False)
+        if "question" not in text or "answer" not in text:
+            fail(f"the chat template of {self.name} leaves out messages that are text: it is made for messages of parts, such as images.")
         after = self.encode(text.rsplit("answer", 1)[1])
         return ids | {i for i in after[:1] if i in self.tokenizer.added_tokens_decoder}
 
@@ -148,8 +150,11 @@ class TransformersPolicy(Policy):
     def render(self, messages, tools, answer, **settings):
         messages = [dict(message, **_with_objects(message)) for message in messages]
         with self.tokenizing:
-            return self.tokenizer.apply_chat_template(
+            text = self.tokenizer.apply_chat_template(
                 messages, tools=tools or None, add_generation_prompt=answer, tokenize=False, **settings)
+        if self.describes_tools and tools and HEAD not in text:
+            raise ValueError("it leaves out the message that describes the tools")
+        return text
 
     def encode(self, text):
         with self.tokenizing:

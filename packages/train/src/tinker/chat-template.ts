@@ -25,7 +25,7 @@ const { Tokenizer } = tokenizers as unknown as {
 
 /** Conversations as token ids, by the tokenizer and the chat template in the folder of a model. */
 export class ChatTemplate {
-  /** The text of the template. */
+  /** The text of the template, after one that describes tools where it knows none. */
   readonly source: string
   /** Size and digest of the files that it is made of. */
   readonly files: string
@@ -35,6 +35,7 @@ export class ChatTemplate {
   readonly endIds: ReadonlySet<number>
   readonly #tokenizer: TextTokenizer
   readonly #template: PythonTemplate
+  readonly #describesTools: boolean
   readonly #special: Readonly<Record<string, string>>
 
   /** @throws OsmosisError with code `invalid_config` when a file is missing or cannot be read */
@@ -43,14 +44,12 @@ export class ChatTemplate {
     this.#tokenizer = new Tokenizer(readJson(folder, 'tokenizer.json'), config)
     const file = path.join(folder, 'chat_template.jinja')
     const inConfig = config['chat_template']
-    this.source = existsSync(file)
+    const own = existsSync(file)
       ? readFileSync(file, 'utf8')
       : typeof inConfig === 'string'
         ? inConfig
         : ''
-    if (this.source === '')
-      throw invalid(`${folder} has no chat template: a base model cannot chat`)
-    this.#template = new PythonTemplate(this.source)
+    if (own === '') throw invalid(`${folder} has no chat template: a base model cannot chat`)
     this.files = filesOf(folder)
     this.#special = Object.fromEntries(
       ['bos_token', 'eos_token', 'pad_token', 'unk_token'].flatMap((name) => {
@@ -59,6 +58,9 @@ export class ChatTemplate {
         return text === undefined ? [] : [[name, text]]
       }),
     )
+    this.#describesTools = !own.includes('tools')
+    this.source = this.#describesTools ? describing(own, this.#special) : own
+    this.#template = new PythonTemplate(this.source)
     this.endText = this.#special['eos_token'] ?? ''
     const ends = [this.#tokenizer.token_to_id(this.endText), ...endsOf(folder)]
     this.endIds = new Set(ends.filter((id) => id !== undefined))
@@ -83,12 +85,19 @@ export class ChatTemplate {
    */
   text(messages: readonly ChatMessage[], tools: readonly unknown[], continues: boolean): string {
     try {
-      return this.#template.render({
+      const text = this.#template.render({
         messages: messages.map(toTemplate),
         ...(tools.length === 0 ? {} : { tools: [...tools] }),
         add_generation_prompt: continues,
         ...this.#special,
       })
+      if (
+        this.#describesTools &&
+        tools.length > 0 &&
+        !text.includes('You can call these functions:')
+      )
+        throw new Error('it leaves out the message that describes the tools')
+      return text
     } catch (cause) {
       const message = `The chat template of the model refuses the messages: ${errorMessage(cause)}`
       throw new OsmosisError('invalid_request', message, { cause })
@@ -115,6 +124,19 @@ export class ChatTemplate {
     const more = whole.slice(isClosed ? end + this.endText.length : end)
     return [...known.ids, ...this.encode(more)]
   }
+}
+
+/** A template that lacks tools, after the one with which the learner on this machine describes them. */
+function describing(own: string, special: Readonly<Record<string, string>>): string {
+  const file = path.resolve(import.meta.dirname, '../../learner/described_tools.jinja')
+  let first = 'system'
+  try {
+    const messages = ['system', 'user'].map((role) => ({ role, content: 'question' }))
+    new PythonTemplate(own).render({ messages, add_generation_prompt: true, ...special })
+  } catch {
+    first = 'user'
+  }
+  return readFileSync(file, 'utf8').replaceAll('FIRST', first) + own
 }
 
 /** Templates take the arguments of tool calls as objects, and no content that is null. */

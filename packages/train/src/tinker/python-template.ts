@@ -11,6 +11,7 @@ type Node = { type: string } & Record<string, unknown>
  * - Arguments and schemas whose numbers `JSON.parse` changes (`1.0`, `1e-7`, integers above 2^53), or whose keys look like
  *   integers, which it moves to the front.
  * - `string` of an object or a list: JSON instead of Python's form.
+ * - A text of white space equals `false`, which one of Cohere's templates asks of the system message.
  * - A byte order mark at the start of an answer, which `@huggingface/tokenizers` drops when it decodes tokens.
  */
 export class PythonTemplate {

@@ -20,18 +20,15 @@ export type ReadAnswer = (text: string, tools: readonly unknown[]) => AssistantM
 
 /** Families of models with the mark of their chat templates; the first that matches counts. */
 const families: readonly (readonly [mark: RegExp, name: string, read?: CallReader])[] = [
+  [/You can call these functions:/, 'Hermes', hermesCalls],
   [/<arg_key>/, 'GLM'],
   [/<\|channel\|>/, 'gpt-oss'],
   [/<\|tool_call>/, 'Gemma'],
   [/<\|tool_call_start\|>/, 'LFM2'],
   [/tool▁call/, 'DeepSeek'],
   [/\[TOOL_CALLS\]/, 'Mistral'],
-  [/<function=/, 'Qwen3-Coder', (text, tools) => taggedCalls(text, (body) => xmlCall(body, tools))],
-  [
-    /<tool_call>/,
-    'Hermes',
-    (text) => taggedCalls(text, (body) => jsonCall(body, ['arguments', 'parameters'])),
-  ],
+  [/<tool_call>[^]*<function=/, 'Qwen3-Coder', xmlCalls],
+  [/<tool_call>/, 'Hermes', hermesCalls],
   [/<\|start_header_id\|>[^]*"parameters": /, 'Llama 3', llamaCalls],
 ]
 
@@ -39,21 +36,22 @@ const families: readonly (readonly [mark: RegExp, name: string, read?: CallReade
  * How to read the answers of a model, by the text of its chat template: tool calls in the form of Hermes and Qwen, of
  * Qwen3-Coder (XML) or of Llama 3 (JSON), and thinking.
  *
- * @throws OsmosisError with code `invalid_config` for a template that takes tools in another form; the reader throws one with
- * code `invalid_request` when a request has tools and the template takes none
+ * @throws OsmosisError with code `invalid_config` for a template with calls in another form
  */
 export function answerReader(template: string): ReadAnswer {
   const [, family = 'an unknown family', readCalls] =
     families.find(([mark]) => mark.test(template)) ?? []
-  if (readCalls === undefined && /\btools\b/.test(template)) throw unreadable(family, 'config')
+  if (readCalls === undefined) {
+    throw new OsmosisError(
+      'invalid_config',
+      `By its chat template the model calls tools in the form of ${family}, which cannot be read. Known are those of Hermes and Qwen (<tool_call> with JSON), Qwen3-Coder (XML) and Llama 3 (JSON).`,
+    )
+  }
   const thinks = template.includes('</think>')
   return (text, tools) => {
     const { thinking, rest } = thinks ? withoutThinking(text) : { thinking: undefined, rest: text }
-    if (tools.length > 0 && readCalls === undefined) throw unreadable(family, 'request')
     const { content, calls } =
-      tools.length > 0 && readCalls
-        ? readCalls(rest, schemasOf(tools))
-        : { content: rest, calls: [] }
+      tools.length > 0 ? readCalls(rest, schemasOf(tools)) : { content: rest, calls: [] }
     return {
       role: 'assistant',
       content: content.trim() === '' && calls.length > 0 ? null : content,
@@ -61,13 +59,6 @@ export function answerReader(template: string): ReadAnswer {
       ...(calls.length === 0 ? {} : { tool_calls: [...calls] }),
     }
   }
-}
-
-function unreadable(family: string, what: 'config' | 'request'): OsmosisError {
-  return new OsmosisError(
-    `invalid_${what}`,
-    `By its chat template the model calls tools in the form of ${family}, which cannot be read. Known are those of Hermes and Qwen (<tool_call> with JSON), Qwen3-Coder (XML) and Llama 3 (JSON).`,
-  )
 }
 
 /** The schemas of the parameters, by the name of the tool. */
@@ -83,6 +74,14 @@ function withoutThinking(text: string): { thinking: string | undefined; rest: st
   const [all, thinking, rest = ''] = /^\s*<think>([^]*?)(?:<\/think>([^]*)|$)/.exec(text) ?? []
   if (all === undefined) return { thinking, rest: text }
   return { thinking: thinking?.replaceAll(/^\n+|\n+$/g, ''), rest: rest.replace(/^\n+/, '') }
+}
+
+function hermesCalls(text: string): ReturnType<CallReader> {
+  return taggedCalls(text, (body) => jsonCall(body, ['arguments', 'parameters']))
+}
+
+function xmlCalls(text: string, tools: ReadonlyMap<string, unknown>): ReturnType<CallReader> {
+  return taggedCalls(text, (body) => xmlCall(body, tools))
 }
 
 function taggedCalls(

@@ -63,7 +63,7 @@ def check_turns(model):
     print(f"turns: {4 * len(texts)} second turns extend the first")
 
 
-# Chat templates that know no tools; the second one refuses system messages.
+# Chat templates that lack tools; the second one refuses system messages.
 WITHOUT_TOOLS = {
     "plain": "{% for message in messages %}",
     "no system": "{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"}

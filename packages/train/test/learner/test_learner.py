@@ -246,7 +246,8 @@ class Parsing(unittest.TestCase):
         for template, expected in [
             *((template, name) for template, name in zip(TEMPLATES.values(), ["Hermes", "Hermes", "Qwen3-Coder", "Llama 3"])),
             ("<tool_call> <arg_key>", "GLM"), ("<|channel|>", "gpt-oss"), ("<|tool_call>", "Gemma"), ("<|tool_call_start|>", "LFM2"),
-            ("<｜tool▁call▁begin｜>", "DeepSeek"), ("[TOOL_CALLS]", "Mistral"), ("tools", "unknown")]:
+            ("<｜tool▁call▁begin｜>", "DeepSeek"), ("[TOOL_CALLS]", "Mistral"), ("tools", "an unknown family"),
+            ("<seed:tool_call> <function=", "an unknown family")]:
             name, parse, parser = answers.tool_family(template)
             self.assertEqual((name, bool(parse), bool(parser)), (expected, template in TEMPLATES.values(), template in TEMPLATES.values()))
 

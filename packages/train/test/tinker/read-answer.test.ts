@@ -34,7 +34,6 @@ const offeredWith = (parameters: object): object[] => [
   { type: 'function', function: { name: 'read_note' } },
   { type: 'function', function: { name: 'search', parameters } },
 ]
-const offered = offeredWith(searchParameters)
 
 // The learner's tests read the same cases.
 const file = path.join(import.meta.dirname, '../answers.json')
@@ -63,14 +62,9 @@ it.each([
   ['{{ tools }} <｜tool▁call▁begin｜>', 'DeepSeek'],
   ['{{ tools }} [TOOL_CALLS]', 'Mistral'],
   ['{{ tools }}', 'an unknown family'],
+  ['{{ tools }} <seed:tool_call> <function=', 'an unknown family'],
 ])('refuses the template %s as that of %s', (template, name) => {
   expect(() => answerReader(template)).toThrow(`in the form of ${name}`)
-})
-
-it('refuses requests with tools when the template takes none', () => {
-  const read = answerReader('{{ messages }}')
-  expect(read('x', []).content).toBe('x')
-  expect(() => read('x', offered)).toThrow(expect.objectContaining({ code: 'invalid_request' }))
 })
 
 describe('a value in XML', () => {

@@ -16,10 +16,14 @@ from transformers import PreTrainedTokenizerFast
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[2] / "create/templates/examples/doors"))
+sys.path.insert(0, str(HERE.parents[1] / "learner"))
+from described_tools import with_tools
 from make_tiny_model import ADDED, SPECIAL, TEMPLATE, WORDS
 
 TEMPLATES = Path(importlib.util.find_spec("trl").origin).parent / "chat_templates"
-SHIPPED = ["qwen2_5", "qwen3", "qwen3_instruct_2507", "qwen3_5_think", "qwen3_6", "nemotron_3_nano", "llama3", "llama3_1", "llama3_2"]
+SHIPPED = ["qwen2_5", "qwen3", "qwen3_instruct_2507", "qwen3_5_think", "qwen3_6", "nemotron_3_nano", "llama3_1", "llama3_2"]
+# Templates that lack tools.
+WITHOUT_TOOLS = ["llama3", "gemma", "gemma3", "phi3", "phi3_5", "cohere2", "deepseekv3", "deepseek_r1_distill"]
 TOKENS = [*SPECIAL, *ADDED, "<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|python_tag|>"]
 
 TEXTS = [
@@ -99,17 +103,30 @@ def main(folder):
     changed = [
         {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "", "tool_calls": [
             {**call, "function": {"name": "tool_0", "arguments": arguments}}]}], "tools": []} for arguments in CHANGED]
-    templates = {name: (TEMPLATES / f"{name}.jinja").read_text() for name in SHIPPED}
+    templates = {name: (TEMPLATES / f"{name}.jinja").read_text() for name in [*SHIPPED, *WITHOUT_TOOLS]}
     expected = {}
     for kind in ("qwen", "llama"):
         tokenizer = make_tokenizer(kind)
         for name, template in {**templates, "own": TEMPLATE}.items():
-            if name != "own" and name.startswith("llama") != (kind == "llama"):
+            if name != "own" and (name.startswith("llama") or name in WITHOUT_TOOLS) != (kind == "llama"):
                 continue
             tokenizer.chat_template = template
             tokenizer.save_pretrained(folder / f"{name}-{kind}")
+            if name in WITHOUT_TOOLS:
+                tokenizer.chat_template = with_tools(template, name == "gemma")
+                for case in cases:
+                    assert_complete(name, tokenizer.decode(render(tokenizer, case)), case)
             expected[f"{name}-{kind}"] = [render(tokenizer, case) for case in [*cases, *changed]]
     (folder / "cases.json").write_text(json.dumps({"cases": cases, "changed": changed, "expected": expected}))
+
+
+def assert_complete(name, text, case):
+    """Nothing of a conversation is lost: tools, calls, results and texts, but for the thinking, white space and what a text repeats of it."""
+    named = [tool["function"]["name"] for tool in case["tools"]] if case["tools"] else []
+    said = [as_objects(message)["content"] for message in case["messages"] if message["role"] != "assistant"]
+    missing = [part for part in [*named, *said] if part.strip() not in text]
+    if missing or text.count("<tool_response>\n") < sum(message["role"] == "tool" for message in case["messages"]):
+        raise AssertionError(f"{name} leaves out {missing} of {case}: {text}")
 
 
 def render(tokenizer, case):
