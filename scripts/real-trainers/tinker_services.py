@@ -216,7 +216,7 @@ def main(kind, checkout, model=None):
     server = Server(kind, pathlib.Path(checkout).resolve(), pathlib.Path(model).resolve(), folder)
     server.start()
     url, counts = losing(server, 97)
-    own = {"open-rl": ["--dialect", "open-rl", "--lr", "5e-3"], "skyrl": ["--loss-reduction", "sequence_mean", "--lr", "3e-3"]}
+    own = {"open-rl": ["--dialect", "open-rl", "--lr", "5e-3"], "skyrl": ["--loss-reduction", "sequence_mean", "--lr", "1e-3"]}
     args = ["--url", url, "--model", str(model), "--tokenizer", str(model), "--steps", str(STEPS), *own[kind], *sys.argv[4:]]
     doors = workspace(folder / "doors")
     checks = {}
