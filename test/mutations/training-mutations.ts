@@ -60,8 +60,8 @@ export const trainingMutations: readonly Mutation[] = [
       ],
       [
         'a training whose signal ended stops',
-        '&& !this.#hasUpdate()) {',
-        '&& steps.at(-1)?.update === null) {',
+        '&& !hasUpdate) {',
+        '&& this.#journal.steps.at(-1)?.update === null) {',
       ],
       [
         'unchanged weights are evaluated again',
@@ -236,11 +236,7 @@ export const trainingMutations: readonly Mutation[] = [
       "normalizeAdvantages = update.loss !== 'dr_grpo'",
       'normalizeAdvantages = true',
     ],
-    [
-      'the allowed staleness is ignored',
-      '{ version: sampledBy, maxStaleness,',
-      '{ version: sampledBy,',
-    ],
+    ['the allowed staleness is ignored', '{ version, maxStaleness,', '{ version,'],
   ]),
   ...mutationsOf('packages/train/src/local/local-learner.ts', updates, [
     ['passes are ignored', 'epochs: settings.epochs', 'epochs: 1'],
@@ -251,7 +247,7 @@ export const trainingMutations: readonly Mutation[] = [
       'clip_low: settings.clipHigh',
     ],
     ['the penalty is left out on the way', 'kl: settings.kl', 'kl: 0'],
-    ['temperatures are left out on the way', '      temperature,\n      scale', '      scale'],
+    ['temperatures are left out on the way', '  temperature,\n        scale', '  scale'],
     ['the learning rate is left out on the way', '    learning_rate: settings.learningRate,\n', ''],
     ['the seed is left out on the way', 'seed: settings.seed', 'seed: 0'],
   ]),
@@ -404,8 +400,8 @@ export const trainingMutations: readonly Mutation[] = [
     ],
     [
       'steps do not store their settings',
-      '      settings,\n      rows: rows.map',
-      '      rows: rows.map',
+      '      settings,\n      endedAt: new Date().toISOString(),\n    } as const',
+      '      endedAt: new Date().toISOString(),\n    } as const',
     ],
     [
       'the start is not saved',

@@ -82,8 +82,8 @@ it('trains with the settings of its config, and names those that are not the def
 
 it.each([
   ['kl = 0.1', 'A Tinker service has no penalty: remove training.kl'],
-  ['lora_targets = "q_proj"', 'decides about precision, layers and memory: remove training.lora_'],
-  ['sampling_batch = 8', 'decides about precision, layers and memory: remove training.sampling_'],
+  ['lora_targets = "q_proj"', 'Only train local has training.lora_targets: remove it'],
+  ['max_staleness = 1', 'Only train local has training.max_staleness: remove it'],
   ['importance_cap = 3', 'has no importance weights: remove training.importance_cap'],
   ['loss = "ppo"', 'training.loss: must be grpo, dr_grpo, dapo, cispo or gspo, got "ppo"'],
   ['normalize_advantages = 1', 'training.normalize_advantages: must be true or false, got 1'],

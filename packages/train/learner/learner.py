@@ -216,7 +216,7 @@ class Learner:
         if set(mask) - {0, 1} or mask[0]:
             raise Problem(400, f"sequences[{index}].mask must consist of 0 and 1, and begin with 0: nothing predicts the first token.")
         recorded = numbers("logprobs") if loss == "policy_gradient" else [0.0] * len(ids)
-        return Sequence(ids, mask, recorded, advantages, read_temperature(data), read_number(data, "scale", None, 0))
+        return Sequence(ids, mask, recorded, advantages, read_temperature(data), read_number(data, "scale", None, 0), data.get("stale") is True)
 
     def save(self, body, client):
         with self.lock:

@@ -94,6 +94,8 @@ class Sampler(threading.Thread):
             if not self.live or (count % self.JOIN_EVERY == 0 and not self.lock.wanted and self.policy.joins(state)):
                 is_first, joining = not self.live, self._admitted()
                 self.live += joining
+                for request in joining:  # an answer that had to wait in its middle keeps the version that began it
+                    request.version = self.trainer.version if request.version is None else request.version
                 if joining:
                     more, other = self.policy.start([request.prompt + request.ids for request in joining])
                     logits, state = (more, other) if is_first else (torch.cat([logits, more]), self.policy.join(state, other))
@@ -110,7 +112,6 @@ class Sampler(threading.Thread):
                 elif self.exact and not request.cancelled and not self._confirm(request):
                     parked.append(request)
                 else:
-                    request.version = self.trainer.version
                     request.done.set()
             self.live, more = self._fitting(list(rows))
             self.waiting = parked + more + self.waiting

@@ -9,10 +9,11 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Sequence:
-    """Token ids, and for those that were sampled (`at`) their logprobs and advantages. `scale` multiplies the loss of its tokens."""
+    """Token ids, and for those that were sampled (`at`) their logprobs and advantages. `scale` multiplies the loss of its tokens; `stale`:
+    an earlier version sampled some of them."""
 
-    def __init__(self, ids, mask, logprobs, advantages, temperature, scale):
-        self.ids, self.temperature, self.scale = ids, temperature or 1.0, scale
+    def __init__(self, ids, mask, logprobs, advantages, temperature, scale, stale=False):
+        self.ids, self.temperature, self.scale, self.stale = ids, temperature or 1.0, scale, stale
         self.at = [at for at, trained in enumerate(mask) if trained]
         self.recorded = torch.tensor([logprobs[at] for at in self.at])
         self.advantages = torch.tensor([advantages[at] for at in self.at])
@@ -161,7 +162,10 @@ class Trainer:
         return (losses * scales).sum(), figures
 
     def _checked_drift(self, sequences, limit):
-        drift = torch.cat([(s.start.cpu() - s.recorded).abs() for s in sequences])
+        drift = [(s.start.cpu() - s.recorded).abs() for s in sequences if not s.stale]  # between versions logprobs have to differ
+        if not drift:
+            return None
+        drift = torch.cat(drift)
         mean, most = drift.mean().item(), drift.max().item()
         if not math.isfinite(mean):
             raise Problem(409, "The model's logprobs are not finite, so nothing was changed. Load an earlier state.", "not_finite")

@@ -63,7 +63,8 @@ export interface UpdateSettings {
 }
 
 /**
- * Owns the weights of a policy. `train` calls one method at a time, and no update while rollouts run.
+ * Owns the weights of a policy. `train` calls one method at a time. Rollouts run during an update, and while the state after
+ * it is saved, with `maxStaleness` alone; each answer names the oldest version that sampled tokens of it.
  *
  * Errors are `OsmosisError`s: `training_drift` when an update is refused because of its logprobs, and
  * `learner_error` for everything else. After an update that failed the weights are unknown, unless the error says otherwise:

@@ -19,6 +19,7 @@ await train({
   attempts: 4,
   checkpointEvery: 2,
   curriculum: true,
+  maxStaleness: 1,
   onProgress: (run, { done }) => void process.stdout.write(`${run} ${done}\n`),
 })
 writeFileSync(path.join(folder, 'weights.json'), JSON.stringify(learner.weights))

@@ -5,7 +5,7 @@ import path from 'node:path'
 
 import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 
 import {
   readTrainingJournal,
@@ -335,6 +335,58 @@ it('is the start when nothing was better', async () => {
   expect(await bestOf(falling, {})).toMatchObject({ step: 0, folder: 'checkpoints/step-0000' })
   expect(await bestOf(falling, { heldOut: [knownRow(2)] })).toMatchObject({ step: 0, version: 0 })
 })
+
+/** Its updates wait until two rollouts of the next step have ended beside them, but for the last one and that before an evaluation. */
+async function overlapped(
+  more: Omit<Partial<TrainOptions>, 'learner'> = {},
+): Promise<{ learner: CountingLearner; options: TrainOptions }> {
+  const ended: Record<string, number> = {}
+  class OverlappedLearner extends CountingLearner {
+    override async update(batch: TrainingBatch, settings: UpdateSettings): Promise<UpdateFigures> {
+      const [own, next] = [this.version + 1, this.version + 2]
+      const isAlone = own === 4 || own % (more.evaluateEvery ?? 9) === 0
+      if (!isAlone) await vi.waitUntil(() => (ended[`step-000${next}`] ?? 0) >= 2, 60_000)
+      return super.update(batch, settings)
+    }
+  }
+  const learner = new OverlappedLearner()
+  const own: typeof more = { onProgress: (run, { done }) => void (ended[run] = done) }
+  return { learner, options: await training({ learner, maxStaleness: 1, ...own, ...more }) }
+}
+
+it('the rollouts of the next step run beside an update, and none beside an evaluation', async () => {
+  const heldOut = [knownRow(2)]
+  const { learner, options } = await overlapped({ heldOut, heldOutAttempts: 2, evaluateEvery: 2 })
+  const { steps } = await train(options)
+  const sampledBy = steps.map((step) => step.sampledBy)
+  const oldest = learner.updates.map(({ batch: { sequences } }) =>
+    Math.min(...sequences.map(({ policyVersion }) => policyVersion)),
+  )
+  expect([...sampledBy, ...oldest]).toEqual([0, 0, 2, 2, 0, 0, 2, 2])
+  const evaluated = [...learner.asked].filter(([, rows]) => rows.has(2))
+  expect(evaluated.map(([version]) => version)).toEqual([0, 2, 4])
+})
+
+it.each(['fails before', 'loses its answer', 'stopped'] as const)(
+  'rollouts that ended beside an update that %s are those of the next step',
+  async (fault) => {
+    const stopped = new AbortController()
+    const { learner: first, options } = await overlapped({ signal: stopped.signal })
+    if (fault !== 'stopped') first.faults.set(2, fault)
+    const onStep = ({ step }: { readonly step: number }): void => {
+      if (step === 2) stopped.abort(new Error('stopped'))
+    }
+    await expect(train({ ...options, onStep })).rejects.toThrow(fault)
+    const second = new CountingLearner()
+    const result = await train({ ...options, learner: second, signal: AbortSignal.any([]) })
+    expect(result.steps.map(({ version }) => version)).toEqual([1, 2, 3, 4])
+    // Those of the steps 3 and 4, but for two or more.
+    expect(second.requests.length).toBeLessThanOrEqual(6)
+    const third = second.updates.at(-2)?.batch.sequences
+    expect(third?.map(({ policyVersion }) => policyVersion)).toContain(1)
+    expect(result.steps.map(({ batch }) => batch.stale)).toEqual([0, 0, 0, 0])
+  },
+)
 
 function withoutChecksums(folder: string): void {
   const lines = readTrainingJournal(folder).map((record) =>

@@ -8,7 +8,6 @@ import {
 } from 'node:fs'
 import path from 'node:path'
 
-import type { PolicyModel } from '@osmosis/controller'
 import { openRun } from '@osmosis/eval'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -175,31 +174,4 @@ it('leaves out a line that a crash cut off, and refuses a journal that is damage
     code: 'damaged_run',
     message: expect.stringContaining(`line 5 of ${file}`),
   })
-})
-
-it('withholds and counts what an older version said, unless it may be stale', async () => {
-  /** Its answers name the version before the last update, as those of a sampler that lags behind. */
-  class LaggingLearner extends TinyLearner {
-    override readonly policy: PolicyModel = {
-      name: 'tiny',
-      respond: async (request) => {
-        const response = await new TinyLearner(65).policy.respond(request)
-        return new Response(await response.text(), response)
-      },
-    }
-  }
-  const strict = new LaggingLearner(65)
-  const { steps } = await train(options(strict, await temporaryFolder(), 2))
-  expect(steps.map(({ batch }) => [batch.sequences > 0, batch.stale > 0])).toEqual([
-    [true, false],
-    [false, true],
-  ])
-  expect(steps[1]?.update).toBe(null)
-  expect(strict.batches).toHaveLength(1)
-
-  const lenient = new LaggingLearner(65)
-  const settings = { ...options(lenient, await temporaryFolder(), 2), maxStaleness: 1 }
-  const tolerated = await train(settings)
-  expect(tolerated.steps[1]?.batch).toMatchObject({ stale: 0 })
-  expect(lenient.batches).toHaveLength(2)
 })

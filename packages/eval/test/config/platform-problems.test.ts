@@ -75,6 +75,7 @@ passes = 2
 curriculum = true
 stop_at_reward = 0.9
 patience = 5
+max_staleness = 1
 precision = "float32"
 lora_targets = "q_proj,v_proj"
 sampling_batch = 8
@@ -95,7 +96,6 @@ it.each([
   'max_grad_norm = 0',
   'weight_decay = "0"',
   'normalize_advantages = "yes"',
-  'lr_schedule = "step"',
   'lr_warmup_steps = -1',
   'passes = 0',
   'stop_at_reward = "all"',
@@ -156,7 +156,7 @@ it.each([
   [
     'training',
     '[training]\nepochs = 1',
-    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s, loss, clip_low, clip_high, importance_cap, kl, minibatches, max_grad_norm, weight_decay, normalize_advantages, mask_cut_answers, lr_schedule, lr_warmup_steps, passes, curriculum, stop_at_reward, patience, precision, lora_targets, sampling_batch, micro_batch_tokens',
+    'training.epochs: unknown key; known: lr, total_epochs, n_samples_per_prompt, rollout_batch_size, max_prompt_length, max_response_length, agent_workflow_timeout_s, grader_timeout_s, loss, clip_low, clip_high, importance_cap, kl, minibatches, max_grad_norm, weight_decay, normalize_advantages, mask_cut_answers, lr_schedule, lr_warmup_steps, passes, curriculum, stop_at_reward, patience, max_staleness, precision, lora_targets, sampling_batch, micro_batch_tokens',
   ],
   [
     'training',

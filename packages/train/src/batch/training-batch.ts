@@ -126,8 +126,22 @@ function toBatchSequence(
     advantages.fill(weigh(call), start, end)
     mask.fill(1, start, end)
   }
-  const policyVersion = Math.min(...answers.map(({ version }) => versionOf(version)))
+  const policyVersion = oldestVersion(answers)
   return { ids, logprobs, advantages, mask, temperature, rolloutId, sampleId, policyVersion }
+}
+
+/** The version that most sequences of these samples have, and the older one of two; undefined when none is known. */
+export function usualVersion(samples: readonly TrainableSample[]): number | undefined {
+  const versions = samples
+    .flatMap(({ sequences }) => sequences.map(({ answers }) => oldestVersion(answers)))
+    .filter((version) => Number.isFinite(version))
+  const counts = [...Map.groupBy(versions, (version) => version)]
+  const [most] = counts.toSorted(([a, one], [b, other]) => other.length - one.length || a - b)
+  return most?.[0]
+}
+
+function oldestVersion(answers: TrainingSequence['answers']): number {
+  return Math.min(...answers.map(({ version }) => versionOf(version)))
 }
 
 /** The number of a version, such as 7 of `policy-7`; a version without one is never stale. */

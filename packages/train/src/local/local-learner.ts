@@ -97,7 +97,9 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
       return version
     },
     async update(batch, settings) {
-      const updated = updatedSchema.parse(await send('/update', toUpdateBody(batch, settings)))
+      const updated = updatedSchema.parse(
+        await send('/update', toUpdateBody(batch, settings, version)),
+      )
       version = updated.version
       return toFigures(updated)
     },
@@ -168,19 +170,22 @@ function toLogged(record: TrainingRecord): object[] {
   return [{ step: record.step, time: Date.parse(record.endedAt) / 1000, values }]
 }
 
-function toUpdateBody(batch: TrainingBatch, settings: UpdateSettings): unknown {
+function toUpdateBody(batch: TrainingBatch, settings: UpdateSettings, version: number): unknown {
   const scales = lossScales(batch, settings)
   return {
     loss: batch.loss,
     surrogate: surrogateOf(settings.loss),
-    sequences: batch.sequences.map(({ ids, mask, logprobs, advantages, temperature }, at) => ({
-      ids,
-      mask,
-      logprobs,
-      advantages,
-      temperature,
-      scale: scales[at],
-    })),
+    sequences: batch.sequences.map(
+      ({ ids, mask, logprobs, advantages, temperature, policyVersion }, at) => ({
+        ids,
+        mask,
+        logprobs,
+        advantages,
+        temperature,
+        scale: scales[at],
+        stale: policyVersion < version,
+      }),
+    ),
     learning_rate: settings.learningRate,
     epochs: settings.epochs,
     minibatches: settings.minibatches,

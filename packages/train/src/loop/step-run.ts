@@ -72,6 +72,28 @@ export interface EndedStepRun {
   readonly settledRows: readonly number[]
 }
 
+/** The rollouts of a step, which run beside whatever the caller does next. */
+export interface StartedStepRun {
+  /** As {@link runStep}. */
+  readonly ended: Promise<EndedStepRun>
+  /** Interrupts them. Resolves when none runs any more; another call of {@link beginStep} continues with them. */
+  readonly stop: () => Promise<void>
+}
+
+export function beginStep(settings: RunSettings, options: StepRunOptions): StartedStepRun {
+  const stopping = new AbortController()
+  const signal = AbortSignal.any([options.signal, stopping.signal])
+  const ended = runStep(settings, { ...options, signal })
+  const settled = Promise.allSettled([ended])
+  return {
+    ended,
+    stop: async () => {
+      stopping.abort(new Error('The training ended.'))
+      await settled
+    },
+  }
+}
+
 /**
  * Runs the rollouts of a step as a run that `osmosis eval` opens, or continues with a run that was interrupted: items
  * that ended before are not run again.

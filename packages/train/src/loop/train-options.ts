@@ -1,4 +1,4 @@
-import type { DatasetRow, EvaluationProgress } from '@osmosis/eval'
+import { trainingRuns, type DatasetRow, type EvaluationProgress } from '@osmosis/eval'
 import type {
   CheckpointRecord,
   EvaluationRecord,
@@ -9,6 +9,7 @@ import type {
 
 import type { Learner, UpdateSettings } from '../learner.ts'
 import type { OpenRollouts } from '../rollouts/rollout-source.ts'
+import type { RunSettings } from './step-run.ts'
 
 /** What is trained, on what, and how. */
 export interface TrainOptions {
@@ -48,7 +49,10 @@ export interface TrainOptions {
   readonly normalizeAdvantages?: boolean
   /** Leaves answers that reached their limit of tokens out of updates; their rewards count in their groups. Default: false. */
   readonly maskCutAnswers?: boolean
-  /** How many updates old a trained sequence may be. Default: 0. */
+  /**
+   * How many updates old a trained sequence may be. Above 0 the rollouts of the next step run beside an update, so that the
+   * learner has to answer while it updates; a training then does not repeat with its seed. Default: 0.
+   */
   readonly maxStaleness?: number
   /**
    * Steps before the policy gradient that train the attempts whose reward is at least `threshold` by cross-entropy,
@@ -143,4 +147,36 @@ function rateShare(options: TrainOptions, step: number): number {
   const left = steps + (warmStart?.steps ?? 0) - warmupSteps
   const done = (step - warmupSteps - 1) / Math.max(1, left)
   return learningRateSchedule === 'linear' ? 1 - done : (1 + Math.cos(Math.PI * done)) / 2
+}
+
+/** What the runs of a training have in common. */
+export function runSettings(options: TrainOptions, source: RunSettings['source']): RunSettings {
+  const { names = { rollout: 'rollout', dataset: 'rows' }, passThreshold = 1 } = options
+  const { rows, rowsPerStep = Math.min(16, rows.length), attempts = 8 } = options
+  return {
+    outputRoot: trainingRuns(options.folder),
+    names,
+    source,
+    passThreshold,
+    maxInFlight: options.maxInFlight ?? rowsPerStep * attempts,
+    inputs: options.inputs ?? unknownInputs(names),
+    provenance: options.provenance ?? {
+      sdk_version: '0.0.0',
+      node_version: process.version,
+      config: null,
+      git: null,
+    },
+    redact: options.redact,
+  }
+}
+
+function unknownInputs({ rollout, dataset }: RunSettings['names']): RunInputs {
+  return {
+    model: { name: '', base_url: null, params: {} },
+    dataset: { name: dataset, sha256: '' },
+    code: { rollout, kind: 'workflow', entrypoint: '', sha256: '', scorers: [] },
+    env: {},
+    secrets: [],
+    timeouts: { agent_seconds: null, grader_seconds: null, max_turns: null },
+  }
 }

@@ -2,12 +2,11 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { lockRun, openRun, trainingLock, trainingRuns, type DatasetRow } from '@osmosis/eval'
+import { lockRun, openRun, trainingLock, type DatasetRow } from '@osmosis/eval'
 import {
   alarmsOf,
   changedSettings,
   type EvaluationRecord,
-  type RunInputs,
   type StartRecord,
   type StepRecord,
   type StepSettings,
@@ -16,13 +15,31 @@ import {
 
 import { namedFullDisk } from '@osmosis/protocol/files'
 
-import { policyGradientBatch, rejectionBatch, type CountedBatch } from '../batch/training-batch.ts'
+import {
+  policyGradientBatch,
+  rejectionBatch,
+  usualVersion,
+  type CountedBatch,
+} from '../batch/training-batch.ts'
 import type { Learner } from '../learner.ts'
 import { Checkpoints, fullDiskAdvice } from './checkpoints.ts'
 import { chooseRows } from './choose-rows.ts'
 import { assertSameTraining } from './same-training.ts'
-import { padded, runStep, trainableSamples, type RunSettings } from './step-run.ts'
-import { defaultUpdate, updateOf, type TrainOptions, type TrainResult } from './train-options.ts'
+import {
+  beginStep,
+  padded,
+  runStep,
+  trainableSamples,
+  type StartedStepRun,
+  type RunSettings,
+} from './step-run.ts'
+import {
+  defaultUpdate,
+  runSettings,
+  updateOf,
+  type TrainOptions,
+  type TrainResult,
+} from './train-options.ts'
 import { TrainingJournal } from './training-journal.ts'
 
 /**
@@ -68,6 +85,9 @@ async function trainInFolder(options: TrainOptions): Promise<TrainResult> {
   }
 }
 
+/** What of a step is known before its update. */
+type EndedStep = Pick<StepRecord, 'step' | 'rollouts' | 'rows' | 'settledRows'>
+
 class Training {
   readonly #options: TrainOptions
   readonly #journal: TrainingJournal
@@ -76,6 +96,8 @@ class Training {
   readonly #checkpoints: Checkpoints
   /** Whether the journal has all that changed the learner. */
   #isInJournal = true
+  /** The rollouts of the next step, where they began beside the update of the last one. */
+  #ahead: StartedStepRun | undefined
   readonly #signal: AbortSignal
 
   constructor(options: TrainOptions, journal: TrainingJournal, runs: RunSettings) {
@@ -97,6 +119,7 @@ class Training {
     try {
       return await this.#toTheEnd()
     } catch (error) {
+      await this.#ahead?.stop()
       await this.#saveInterrupted()
       throw error
     }
@@ -159,38 +182,29 @@ class Training {
   }
 
   async #step(number: number): Promise<void> {
-    const { warmStart, onStep, onProgress } = this.#options
+    const { warmStart, onStep } = this.#options
     const phase = number <= (warmStart?.steps ?? 0) ? 'warm_start' : 'policy_gradient'
     const run = `step-${padded(number)}`
-    const sampledBy = this.#learner.version
-    const rows = this.#rowsOf(number)
+    const rows = this.#rowsOf(number).map(({ sourceRowIndex }) => sourceRowIndex)
     const settings = this.#settings(number)
-    const { figures, settledRows } = await runStep(this.#runs, {
-      name: run,
-      seed: this.#options.seed ?? 0,
-      model: this.#modelName(),
-      rows,
-      attempts: this.#options.attempts ?? 8,
-      trains: true,
-      signal: this.#signal,
-      onProgress: onProgress && ((progress) => onProgress(run, progress)),
-    })
-    const { batch, counts } = await this.#batchOf({ run, phase, sampledBy, settings })
-    const update =
-      batch.sequences.length === 0 ? null : await this.#update({ batch, counts }, settings)
+    const started = this.#ahead ?? this.#begin(number)
+    this.#ahead = undefined
+    const { figures: rollouts, settledRows } = await started.ended
+    const { batch, counts, sampledBy } = await this.#batchOf({ run, phase, settings })
+    const ended = { step: number, rollouts, rows, settledRows }
+    const isUpdated = batch.sequences.length > 0
+    if (isUpdated) this.#beginNext(ended)
+    const update = isUpdated ? await this.#update({ batch, counts }, settings) : null
     const measured = {
       kind: 'step',
-      step: number,
+      ...ended,
       phase,
       run,
       version: this.#learner.version,
       sampledBy,
-      rollouts: figures,
       batch: counts,
       update,
       settings,
-      rows: rows.map(({ sourceRowIndex }) => sourceRowIndex),
-      settledRows,
       endedAt: new Date().toISOString(),
     } as const
     const record: StepRecord = { ...measured, alarms: alarmsOf(measured, this.#journal.steps) }
@@ -200,23 +214,50 @@ class Training {
     onStep?.(record)
   }
 
+  /** @param before - the steps before it */
+  #begin(number: number, before: readonly EndedStep[] = this.#journal.steps): StartedStepRun {
+    const { onProgress, seed = 0, attempts = 8 } = this.#options
+    const name = `step-${padded(number)}`
+    return beginStep(this.#runs, {
+      name,
+      seed,
+      model: this.#modelName(),
+      rows: this.#rowsOf(number, before),
+      attempts,
+      trains: true,
+      signal: this.#signal,
+      onProgress: onProgress && ((progress) => onProgress(name, progress)),
+    })
+  }
+
+  /** Lets the rollouts of the next step run beside the update of this one, unless an evaluation or the end comes first. */
+  #beginNext(ended: EndedStep): void {
+    const steps = [...this.#journal.steps, ended]
+    if ((this.#options.maxStaleness ?? 0) === 0 || this.#isEvaluationDue(steps.length)) return
+    if (this.#reasonToEnd(steps, true) === undefined) {
+      this.#ahead = this.#begin(ended.step + 1, steps)
+    }
+  }
+
   async #batchOf({
     run,
     phase,
-    sampledBy,
     settings,
-  }: Pick<StepRecord, 'run' | 'phase' | 'sampledBy'> & {
+  }: Pick<StepRecord, 'run' | 'phase'> & {
     readonly settings: StepSettings
-  }): Promise<CountedBatch> {
+  }): Promise<CountedBatch & Pick<StepRecord, 'sampledBy'>> {
     const folder = path.join(this.#runs.outputRoot, run)
     const { sortedEvents } = await openRun(folder)
     const samples = await trainableSamples(folder, sortedEvents)
     const { maxStaleness, normalizeAdvantages: normalize, maskCutAnswers } = settings
-    const options = { version: sampledBy, maxStaleness, normalize, maskCutAnswers }
+    const { version } = this.#learner
+    const options = { version, maxStaleness, normalize, maskCutAnswers }
     const { threshold = 1 } = this.#options.warmStart ?? {}
-    return phase === 'warm_start'
-      ? rejectionBatch(samples, { ...options, threshold })
-      : policyGradientBatch(samples, options)
+    const counted =
+      phase === 'warm_start'
+        ? rejectionBatch(samples, { ...options, threshold })
+        : policyGradientBatch(samples, options)
+    return { ...counted, sampledBy: usualVersion(samples) ?? version }
   }
 
   async #update({ batch }: CountedBatch, { update }: StepSettings): Promise<UpdateFigures> {
@@ -237,10 +278,10 @@ class Training {
     }
   }
 
-  #rowsOf(step: number): DatasetRow[] {
+  #rowsOf(step: number, before: readonly EndedStep[] = this.#journal.steps): DatasetRow[] {
     const { rows, curriculum = false, seed = 0 } = this.#options
     const { rowsPerStep = Math.min(16, rows.length) } = this.#options
-    const settled = curriculum ? this.#settledRows() : undefined
+    const settled = curriculum ? this.#settledRows(before) : undefined
     const chosen = chooseRows({
       rowCount: rows.length,
       rowsPerStep,
@@ -252,9 +293,9 @@ class Training {
   }
 
   /** Positions of the rows whose attempts agreed when they were last tried. */
-  #settledRows(): ReadonlySet<number> {
+  #settledRows(steps: readonly EndedStep[]): ReadonlySet<number> {
     const settled = new Set<number>()
-    for (const { rows, settledRows } of this.#journal.steps) {
+    for (const { rows, settledRows } of steps) {
       for (const row of rows) settled.delete(row)
       for (const row of settledRows) settled.add(row)
     }
@@ -263,9 +304,8 @@ class Training {
   }
 
   /** Before the first step, and after each `evaluateEvery` steps; after the last one it always is. */
-  #isEvaluationDue(): boolean {
+  #isEvaluationDue(done = this.#journal.steps.length): boolean {
     const { evaluateEvery = 0 } = this.#options
-    const done = this.#journal.steps.length
     return done === 0 || (evaluateEvery > 0 && done % evaluateEvery === 0)
   }
 
@@ -300,8 +340,11 @@ class Training {
     onEvaluation?.(record)
   }
 
-  #reasonToEnd(): string | undefined {
-    const { steps, evaluations } = this.#journal
+  #reasonToEnd(
+    steps: readonly EndedStep[] = this.#journal.steps,
+    hasUpdate = this.#hasUpdate(),
+  ): string | undefined {
+    const { evaluations } = this.#journal
     const { warmStart, stopWhen = {}, heldOut = [], evaluateEvery = 0 } = this.#options
     const isHeldOut = heldOut.length > 0 && evaluateEvery > 0
     const measured = isHeldOut ? evaluations : steps
@@ -316,7 +359,7 @@ class Training {
       return `The ${reward} has not risen for ${stopWhen.patience} steps.`
     }
     const { withoutSignal = 3 } = stopWhen
-    if (withoutSignal > 0 && steps.length >= withoutSignal && !this.#hasUpdate()) {
+    if (withoutSignal > 0 && steps.length >= withoutSignal && !hasUpdate) {
       return `None of ${steps.length} steps had a signal.`
     }
     const total = this.#options.steps + (warmStart?.steps ?? 0)
@@ -349,35 +392,4 @@ function assertOptions(options: TrainOptions): void {
           .filter(([, value]) => !Number.isSafeInteger(value) || value < 1)
           .map(([name, value]) => `${name}: must be a positive integer, got ${value}`)[0]
   if (problem !== undefined) throw new OsmosisError('invalid_config', `Cannot train: ${problem}.`)
-}
-
-function runSettings(options: TrainOptions, source: RunSettings['source']): RunSettings {
-  const { names = { rollout: 'rollout', dataset: 'rows' }, passThreshold = 1 } = options
-  const { rows, rowsPerStep = Math.min(16, rows.length), attempts = 8 } = options
-  return {
-    outputRoot: trainingRuns(options.folder),
-    names,
-    source,
-    passThreshold,
-    maxInFlight: options.maxInFlight ?? rowsPerStep * attempts,
-    inputs: options.inputs ?? unknownInputs(names),
-    provenance: options.provenance ?? {
-      sdk_version: '0.0.0',
-      node_version: process.version,
-      config: null,
-      git: null,
-    },
-    redact: options.redact,
-  }
-}
-
-function unknownInputs({ rollout, dataset }: RunSettings['names']): RunInputs {
-  return {
-    model: { name: '', base_url: null, params: {} },
-    dataset: { name: dataset, sha256: '' },
-    code: { rollout, kind: 'workflow', entrypoint: '', sha256: '', scorers: [] },
-    env: {},
-    secrets: [],
-    timeouts: { agent_seconds: null, grader_seconds: null, max_turns: null },
-  }
 }

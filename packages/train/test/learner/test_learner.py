@@ -321,6 +321,22 @@ class InOneProcess(unittest.TestCase):
         self.assertEqual(seen, [(True, [])])
         second.done.wait()
 
+    def test_an_answer_that_waits_in_its_middle_for_an_update_has_the_version_that_began_it(self):
+        policy, turns, trainer = endless_policy(), sampling.Turns(), Namespace(version=0)
+        prompt = policy.encode("door")
+        sampler = sampling.Sampler(policy, trainer, turns, 16, 2 * (len(prompt) + 40))
+        first, second, third = (sampling.Request(prompt, 1.0, 300, [], seed) for seed in range(3))
+        sampler.submit(first)
+        sampler.submit(second)
+        while not second.ids or second in sampler.live:
+            time.sleep(0.001)
+        with turns:
+            trainer.version = 1
+            self.assertTrue(0 < len(second.ids) < 300)
+        sampler.submit(third)
+        third.done.wait()
+        self.assertEqual((first.version, second.version, third.version), (0, 0, 1))
+
     def test_two_conversations_that_say_the_same_continue_with_their_own_tokens(self):
         policy, user, answer = tiny_policy(False), question(1), {"role": "assistant", "content": "read_note"}
         conversations = answers.Conversations(policy)
@@ -565,6 +581,12 @@ class Updates(WithPolicy):
         self.assertEqual(figures["tokens"], sum(sum(s["mask"]) for s in sequences))
         self.assertGreater(figures["entropy"], 0)
         self.assertEqual(set(figures), {"version", "loss", "drift_mean", "drift_max", "entropy", "clip_fraction", "kl", "grad_norm", "tokens", "sequences", "seconds"})
+
+    def test_what_an_earlier_version_sampled_has_no_drift(self):
+        fresh, stale = (sequence(self.learner.chat([question(door)], seed=door), advantage=1) for door in range(2))
+        stale = {**stale, "logprobs": [logprob - 1 if logprob else 0 for logprob in stale["logprobs"]], "stale": True}
+        self.assertLess(self.update([fresh, stale], learning_rate=0)["drift_max"], 1e-4)
+        self.assertIsNone(self.update([stale], learning_rate=0)["drift_mean"])
 
     def test_drift_changes_nothing(self):
         sequences = [sequence(answer, advantage=1.0) for answer in self.sampled()]

@@ -14,6 +14,7 @@ import {
   type TrainingLogger,
 } from '@osmosis/train'
 
+import { invalid } from '../../command/exit-codes.ts'
 import { fromWorkingFolder, resolvePath } from '../../command/command-context.ts'
 import type { TrainLocalFlags } from '../local.ts'
 import { writeLearnerFile } from '../../eval/models/learner-file.ts'
@@ -31,9 +32,14 @@ const checkpoints = 5
  */
 export function trainLocalCommand(configFile: string, flags: TrainLocalFlags): Promise<number> {
   const named = { ...flags, model: flags.model ?? defaultModel }
-  return runTraining('local', configFile, named, (plan) =>
-    plannedLearner(plan, learnerOptions(plan, flags)),
-  )
+  return runTraining('local', configFile, named, (plan) => {
+    if (flags.seed !== undefined && (plan.config.training.max_staleness ?? 0) > 0) {
+      throw invalid(
+        'With training.max_staleness the time that rollouts take decides which weights answer them, so --seed cannot repeat the training: remove one of the two.',
+      )
+    }
+    return plannedLearner(plan, learnerOptions(plan, flags))
+  })
 }
 
 function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProcessOptions {

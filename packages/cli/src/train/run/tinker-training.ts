@@ -36,11 +36,11 @@ export function trainTinkerCommand(configFile: string, flags: TrainTinkerFlags):
     }
     const { training } = plan.config
     const settings: Readonly<Record<string, { readonly of: string }>> = trainingSettings
-    const local = Object.keys(training).find((key) => settings[key]?.of === 'learner')
+    const local = Object.keys(training).find(
+      (key) => settings[key]?.of === 'learner' || key === 'max_staleness',
+    )
     if (local !== undefined) {
-      throw invalid(
-        `A Tinker service decides about precision, layers and memory: remove training.${local} from the config.`,
-      )
+      throw invalid(`Only train local has training.${local}: remove it from the config.`)
     }
     const { kl = 0, importance_cap: cap } = training
     if (kl > 0 || cap !== undefined) {

@@ -102,7 +102,7 @@ export interface StepRecord {
   readonly run: string
   /** Version of the policy after the step: as before when there was nothing to learn. */
   readonly version: number
-  /** Version of the policy that the rollouts asked. */
+  /** Version of the policy that answered the rollouts; where updates ran beside them, most of them. */
   readonly sampledBy: number
   readonly rollouts: StepFigures
   readonly batch: BatchCounts

@@ -69,6 +69,12 @@ export const trainingSettings = {
     rule: { type: 'number', must: 'must be a number' },
   },
   patience: { of: 'stopWhen', option: 'patience', standard: none, rule: positiveInteger },
+  max_staleness: {
+    of: 'training',
+    option: 'maxStaleness',
+    standard: 0,
+    rule: { type: 'integer', least: 0, most: 1, must: 'must be 0 or 1' },
+  },
   precision: {
     of: 'learner',
     option: 'precision',
