@@ -129,12 +129,18 @@ export class ChatTemplate {
 /** A template that lacks tools, after the one with which the learner on this machine describes them. */
 function describing(own: string, special: Readonly<Record<string, string>>): string {
   const file = path.resolve(import.meta.dirname, '../../learner/described_tools.jinja')
-  let first = 'system'
+  let first = 'user'
   try {
-    const messages = ['system', 'user'].map((role) => ({ role, content: 'question' }))
-    new PythonTemplate(own).render({ messages, add_generation_prompt: true, ...special })
+    const messages = ['system', 'user'].map((role) => ({ role, content: `content of ${role}` }))
+    const text = new PythonTemplate(own).render({
+      messages,
+      add_generation_prompt: true,
+      ...special,
+    })
+    // Some templates refuse system messages, and some leave them out.
+    if (text.includes('content of system')) first = 'system'
   } catch {
-    first = 'user'
+    // The description is in the first message of the user.
   }
   return readFileSync(file, 'utf8').replaceAll('FIRST', first) + own
 }

@@ -104,6 +104,7 @@ def main(folder):
         {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "", "tool_calls": [
             {**call, "function": {"name": "tool_0", "arguments": arguments}}]}], "tools": []} for arguments in CHANGED]
     templates = {name: (TEMPLATES / f"{name}.jinja").read_text() for name in [*SHIPPED, *WITHOUT_TOOLS]}
+    templates["llama_ignoring"] = templates["llama3"].replace("in loop_messages", "in loop_messages if message['role'] != 'system'")
     expected = {}
     for kind in ("qwen", "llama"):
         tokenizer = make_tokenizer(kind)
@@ -112,8 +113,8 @@ def main(folder):
                 continue
             tokenizer.chat_template = template
             tokenizer.save_pretrained(folder / f"{name}-{kind}")
-            if name in WITHOUT_TOOLS:
-                tokenizer.chat_template = with_tools(template, name == "gemma")
+            if name in WITHOUT_TOOLS or name == "llama_ignoring":
+                tokenizer.chat_template = with_tools(template, name in ("gemma", "llama_ignoring"))
                 for case in cases:
                     assert_complete(name, tokenizer.decode(render(tokenizer, case)), case)
             expected[f"{name}-{kind}"] = [render(tokenizer, case) for case in [*cases, *changed]]
