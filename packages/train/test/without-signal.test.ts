@@ -93,28 +93,15 @@ it.each([
   },
 )
 
+// Each letter is the id of a sample, and each word an attempt.
 it.each([
-  ['one sample: they are compared', [['a'], ['b'], ['c']], 1],
-  [
-    'two samples: they are compared by id',
-    [
-      ['a', 'x'],
-      ['b', 'x'],
-      ['c', 'x'],
-    ],
-    1,
-  ],
-  [
-    'two samples, all with other ids: nothing is compared',
-    [
-      ['a', 'b'],
-      ['c', 'd'],
-    ],
-    0,
-  ],
+  ['one sample: they are compared', 'a b c', 1],
+  ['two samples: they are compared by id', 'ax bx cx', 1],
+  ['two samples, all with other ids: nothing is compared', 'ab cd', 0],
 ] as const)(
   'attempts at a row that name their samples otherwise have %s',
-  async (_, ids, signals) => {
+  async (_, words, signals) => {
+    const ids = words.split(' ').map((word) => [...word])
     const attempts: KnownAttempts = {
       0: ids.map((names, attempt) => ({
         calls: Object.fromEntries(names.map((name) => [name, [call]])),
