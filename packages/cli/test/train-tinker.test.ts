@@ -29,13 +29,9 @@ it('needs a key for the hosted service, and prints the plan without a service', 
 })
 
 it('trains with the settings of its config, and names those that are not the defaults', async () => {
-  const service = await new FakeTinker().start()
-  onTestFinished(() => service[Symbol.asyncDispose]())
-  const [folder, tokenizer] = [await temporaryFolder(), await tokenModelFolder()]
-  const where = ['--url', service.url, '--tokenizer', tokenizer, '--output', folder]
+  const { service, folder, args } = await prepared('configs/training/doors-settings.toml')
   const how = ['--steps', '2', '--lr', '0.2', '--seed', '1']
-  const own = 'configs/training/doors-settings.toml'
-  const { code, stderr } = await osmosis(['train', 'tinker', own, ...where, ...how])
+  const { code, stderr } = await osmosis([...args, ...how])
   expect(code).toBe(0)
   const settings = {
     loss: 'cispo',
@@ -101,9 +97,7 @@ it.each([
 })
 
 it('a training without a signal stops, says what to do, and serves no model', async () => {
-  const service = await new FakeTinker().start()
-  onTestFinished(() => service[Symbol.asyncDispose]())
-  const [folder, tokenizer] = [await temporaryFolder(), await tokenModelFolder()]
+  const { folder, args } = await prepared()
   const dataset = path.join(folder, 'rows.jsonl')
   const rows = Array.from({ length: 10 }, (_, at) => ({
     id: `door-${at}`,
@@ -112,8 +106,7 @@ it('a training without a signal stops, says what to do, and serves no model', as
     metadata: { note: 'aa' },
   }))
   writeFileSync(dataset, rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
-  const where = ['--url', service.url, '--tokenizer', tokenizer, '--output', folder, '-d', dataset]
-  const command = ['train', 'tinker', config, ...where, '--steps', '6', '--rows-per-step', '2']
+  const command = [...args, '-d', dataset, '--steps', '6', '--rows-per-step', '2']
   const first = await osmosis([...command, '--n', '2'])
   expect(first.stdout).toContain(
     'Nothing was trained: in none of 3 steps did attempts at the same row get different rewards.',
@@ -143,10 +136,24 @@ it('a training without a signal stops, says what to do, and serves no model', as
   }
 })
 
+it('a training whose agents have too little time says so, and which key gives them more', async () => {
+  const { args } = await prepared('configs/training/doors-hasty.toml')
+  const { stdout, stderr, code } = await osmosis(args)
+  expect(code).toBe(1)
+  expect(stdout).toContain('12 of 12 rollouts failed: find out why.')
+  const said = stderr.replaceAll(/\s+/g, ' ')
+  expect(said).toMatch(
+    /held-out rows before: reward none, passed 0\.0 % ! 16 of 16 rollouts failed/,
+  )
+  expect(said).toContain(
+    '! 4 of 4 rollouts failed (limit 20 %), and nothing is learned from them: 4 with timeout (workflow exceeded its 0.001s deadline). Raise agent_workflow_timeout_s.',
+  )
+})
+
 const key = 'tml-0123456789abcdef'
 
 /** A service, and the arguments to train on it in a folder. */
-async function prepared(): Promise<{
+async function prepared(own = config): Promise<{
   readonly service: FakeTinker
   readonly folder: string
   readonly args: readonly string[]
@@ -155,7 +162,7 @@ async function prepared(): Promise<{
   onTestFinished(() => service[Symbol.asyncDispose]())
   const [folder, tokenizer] = [await temporaryFolder(), await tokenModelFolder()]
   const where = ['--url', service.url, '--tokenizer', tokenizer, '--output', folder]
-  return { service, folder, args: ['train', 'tinker', config, ...where] }
+  return { service, folder, args: ['train', 'tinker', own, ...where] }
 }
 
 /** All text in the files of a folder. */

@@ -108,6 +108,7 @@ export {
   type TrainingOutcome,
   type EvaluationRecord,
   type StartRecord,
+  type RolloutFailure,
   type StepFigures,
   type StepRecord,
   type StepSettings,
@@ -115,7 +116,13 @@ export {
   type UpdateFigures,
 } from './training/training-records.ts'
 export { type MeasuredRollouts, measureRollouts, stepEstimates } from './training/step-figures.ts'
-export { type AlarmGroup, alarmGroups, alarmsOf, driftText } from './training/training-alarms.ts'
+export {
+  type AlarmGroup,
+  alarmGroups,
+  alarmsOf,
+  driftText,
+  failureAlarm,
+} from './training/training-alarms.ts'
 export {
   behaviourChange,
   type SeriesKey,

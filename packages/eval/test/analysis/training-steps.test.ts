@@ -12,7 +12,7 @@ import {
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
-import { madeStep } from '../../../../test/kit/index.ts'
+import { madeEvent, madeStep } from '../../../../test/kit/index.ts'
 import { eventsOf, manifestOf } from './runs.ts'
 
 /** The alarms about a collapse, by step. */
@@ -171,6 +171,43 @@ it('an alarm names its steps, its figures with their limits, and what to do', ()
   expect(alarms(5, 7, 8, 9, 11)[1]).toBe(`step-0011: Steps 5, 7–9, 11: 55 % ${text}${figures(11)}`)
   const steps = [1, 3, 5, 7, 9].map((step) => madeStep(step, { alarms: ['Look at it.'] }))
   expect(alarmGroups(steps)).toMatchObject([{ steps: '5 steps from 1 to 9', text: 'Look at it.' }])
+})
+
+it('many failed rollouts raise an alarm with their error, and the blame is not on equal rewards', () => {
+  const errors = [
+    ['timeout', 'workflow exceeded its 60s deadline', 'Raise agent_workflow_timeout_s.'],
+    ['timeout', 'grader exceeded its 10s deadline', 'Raise grader_timeout_s.'],
+    ['agent_error', 'no\n  luck', 'Mend that first.'],
+  ] as const
+  const count = fc.integer({ min: 1, max: 40 })
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...errors),
+      count,
+      count,
+      count,
+      (error, most, less, successful) => {
+        const others = less % most
+        const [type, message, advice] = error
+        const failure = { status: 'failed', error_type: type, error_message: message } as const
+        const other = { ...failure, error_type: 'http_error' }
+        const events = [
+          ...Array.from({ length: others }, (_, at) => madeEvent(at, 0, other)),
+          ...Array.from({ length: most }, (_, at) => madeEvent(at, 1, failure)),
+          ...Array.from({ length: successful }, (_, at) => madeEvent(at, 2, {})),
+        ]
+        const { figures } = measureRollouts(manifestOf(40), events, 1)
+        const step = { rollouts: figures, batch: { ...madeStep(1).batch, groupsWithSignal: 0 } }
+        const share = (most + others) / events.length
+        const why = `${most} with ${type} (${message.replace(/\s+/, ' ')}). ${advice}`
+        const text = `${most + others} of ${events.length} rollouts failed (limit 20 %), and nothing is learned from them: ${why}`
+        expect(alarmsOf(madeStep(1, step), [])).toEqual([
+          ...(share > 0.2 ? [text] : []),
+          ...(share > 0.5 ? [] : [expect.stringMatching(/^None of 2 groups has a signal/)]),
+        ])
+      },
+    ),
+  )
 })
 
 it('rows are in the order of the steps at which they were learned', () => {

@@ -1,7 +1,19 @@
 import path from 'node:path'
 
-import { formatCount, formatDuration, formatShare, type EvaluationProgress } from '@osmosis/eval'
-import { changedSettings, driftText, settingOptions, settingsText } from '@osmosis/eval/analysis'
+import {
+  formatCount,
+  formatDuration,
+  formatQuantity,
+  formatShare,
+  type EvaluationProgress,
+} from '@osmosis/eval'
+import {
+  changedSettings,
+  driftText,
+  failureAlarm,
+  settingOptions,
+  settingsText,
+} from '@osmosis/eval/analysis'
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
 import { fromWorkingFolder, type OutputStream } from '../../command/command-context.ts'
@@ -75,24 +87,28 @@ export function stepText(record: StepRecord, ...details: readonly (string | unde
   ].filter((part) => part !== '')
   const indent = ' '.repeat('step   1  '.length)
   const [first = '', ...more] = packed(parts, '  ', outputWidth() - indent.length)
-  return [
-    first,
-    ...more.map((line) => `${indent}${line}`),
-    ...alarms.flatMap((alarm) => {
-      const [lead = '', ...rest] = wrapped(alarm, outputWidth() - 4)
-      return [`  ! ${lead}`, ...rest.map((line) => `    ${line}`)]
-    }),
-  ].join('\n')
+  return [first, ...more.map((line) => `${indent}${line}`), ...alarms.flatMap(alarmLines)].join(
+    '\n',
+  )
 }
 
-/** An evaluation of the held-out rows, on one line. */
+function alarmLines(alarm: string): string[] {
+  const [lead = '', ...rest] = wrapped(alarm, outputWidth() - 4)
+  return [`  ! ${lead}`, ...rest.map((line) => `    ${line}`)]
+}
+
+/** An evaluation of the held-out rows, on one line, and that many rollouts failed below. */
 export function evaluationText({ run, rollouts }: EvaluationRecord): string {
   const range =
     rollouts.rewardFrom === null || rollouts.rewardTo === null
       ? ''
       : ` (${rollouts.rewardFrom.toFixed(2)} to ${rollouts.rewardTo.toFixed(2)})`
   const what = run === 'before' ? 'before' : run.replace(/^after-step-0*/, 'after step ')
-  return `held-out rows ${what}: reward ${shownReward(rollouts.reward)}${range}, passed ${formatShare(rollouts.passRate)}`
+  const failure = failureAlarm(rollouts)
+  return [
+    `held-out rows ${what}: reward ${shownReward(rollouts.reward)}${range}, passed ${formatShare(rollouts.passRate)}`,
+    ...(failure === undefined ? [] : alarmLines(failure)),
+  ].join('\n')
 }
 
 /** What is printed at the end, behind the comparison. */
@@ -120,12 +136,16 @@ export function endText(
 export function withoutSignalText(plan: TrainingPlan, { steps }: TrainResult): string {
   const rewards = steps.flatMap(({ rollouts: { reward } }) => (reward === null ? [] : [reward]))
   const [run = ''] = steps.map((step) => step.run)
+  const failed = steps.reduce((sum, { rollouts }) => sum + rollouts.failed, 0)
+  const rollouts = steps.reduce((sum, step) => sum + step.rollouts.rollouts, 0)
   const advice =
-    rewards.length === 0
-      ? 'No rollout got a reward: find out why.'
-      : rewards.every((reward) => reward >= 1)
-        ? 'All attempts passed: train harder rows.'
-        : 'Take easier rows, reward parts of a success, raise --n, or imitate the best attempts first: --warm-start <reward>.'
+    failed * 2 > rollouts
+      ? `${formatCount(failed)} of ${formatQuantity(rollouts, 'rollout')} failed: find out why.`
+      : rewards.length === 0
+        ? 'No rollout got a reward: find out why.'
+        : rewards.every((reward) => reward >= 1)
+          ? 'All attempts passed: train harder rows.'
+          : 'Take easier rows, reward parts of a success, raise --n, or imitate the best attempts first: --warm-start <reward>.'
   return [
     '',
     `Nothing was trained: in none of ${formatCount(steps.length)} steps did attempts at the same row get different rewards.`,

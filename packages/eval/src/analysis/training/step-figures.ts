@@ -27,10 +27,12 @@ export function measureRollouts(
   const total = (value: (event: ItemEvent) => number): number =>
     ended.reduce((sum, event) => sum + value(event), 0)
   const count = Math.max(1, ended.length)
+  const failed = ended.filter(({ status }) => status === 'failed')
   return {
     figures: {
       rollouts: ended.length,
-      failed: ended.filter(({ status }) => status === 'failed').length,
+      failed: failed.length,
+      ...failureOf(failed),
       reward: reward.value,
       rewardFrom: reward.ci95?.[0] ?? null,
       rewardTo: reward.ci95?.[1] ?? null,
@@ -50,6 +52,18 @@ export function measureRollouts(
     rows: table.groups.map(({ row }) => row),
     settledRows: table.groups.filter(({ kind }) => kind !== 'signal').map(({ row }) => row),
   }
+}
+
+/** Characters of a message: journals have the failure of each step. */
+const longestMessage = 160
+
+function failureOf(failed: readonly ItemEvent[]): Pick<StepFigures, 'failure'> {
+  const kinds = Map.groupBy(failed, ({ error_type: type }) => type ?? 'failed')
+  const [most] = [...kinds].toSorted(([, a], [, b]) => b.length - a.length)
+  if (most === undefined) return {}
+  const [type, events] = most
+  const message = (events[0]?.error_message ?? '').replaceAll(/\s+/g, ' ').slice(0, longestMessage)
+  return { failure: { type, rollouts: events.length, message } }
 }
 
 /** The mean reward and the pass rate of a step, with intervals that have only what such figures can be. */

@@ -1,4 +1,4 @@
-import type { StepRecord, TrainingRecord } from './training-records.ts'
+import type { StepFigures, StepRecord, TrainingRecord } from './training-records.ts'
 import { average } from '../statistics/estimate.ts'
 
 /** The mean difference of logprobs, as all outputs show it: two digits below 0.001. */
@@ -14,7 +14,7 @@ type MeasuredStep = Omit<StepRecord, 'alarms'>
 const compared = 3
 
 /** Beyond these a step raises an alarm. */
-const limits = { drift: 0.05, entropy: 0.01, cutOff: 0.2, lostWork: 1 / 4 }
+const limits = { failed: 0.2, drift: 0.05, entropy: 0.01, cutOff: 0.2, lostWork: 1 / 4 }
 
 /**
  * What is suspicious about a step, each as a sentence with the figure and its limit, why it matters and what to do; the steps
@@ -23,13 +23,17 @@ const limits = { drift: 0.05, entropy: 0.01, cutOff: 0.2, lostWork: 1 / 4 }
 export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): string[] {
   const { rollouts, batch, update } = step
   const alarms: string[] = []
+  const failure = failureAlarm(rollouts)
+  if (failure !== undefined) alarms.push(failure)
   const drift = update?.driftMean ?? 0
   if (drift > limits.drift) {
     alarms.push(
       `The learner's logprobs differ from the recorded ones by ${driftText(drift)} on average (limit ${limits.drift}), so updates may go the wrong way: check template, temperature, precision and padding.`,
     )
   }
-  if (batch.groups > 0 && batch.groupsWithSignal === 0) {
+  // Where most attempts failed there are no rewards that could differ.
+  const mostFailed = rollouts.failed * 2 > rollouts.rollouts
+  if (!mostFailed && batch.groups > 0 && batch.groupsWithSignal === 0) {
     alarms.push(
       step.phase === 'warm_start'
         ? 'No attempt reached the threshold of the warm start, so nothing was learned: lower it.'
@@ -66,6 +70,18 @@ export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): st
     collapsed('tokens per rollout', rollouts.answerTokens, length)
   }
   return alarms
+}
+
+/** What is said about rollouts of a step or an evaluation where many failed; undefined where few did. */
+export function failureAlarm({ failed, rollouts, failure }: StepFigures): string | undefined {
+  if (failed <= rollouts * limits.failed) return undefined
+  const share = `${failed} of ${rollouts} rollouts failed (limit ${100 * limits.failed} %)`
+  if (failure === undefined) return `${share}, and nothing is learned from them: read why.`
+  const { type, message } = failure
+  const deadline = /^grader\b/.test(message) ? 'grader_timeout_s' : 'agent_workflow_timeout_s'
+  const advice = type === 'timeout' ? `Raise ${deadline}` : 'Mend that first'
+  const text = message === '' ? '' : ` (${message})`
+  return `${share}, and nothing is learned from them: ${failure.rollouts} with ${type}${text}. ${advice}.`
 }
 
 /** How many times the entropy has to be what it was, or the reverse, to be far from it. */

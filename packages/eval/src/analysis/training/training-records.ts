@@ -4,6 +4,8 @@ import type { SettingValues } from './training-settings.ts'
 export interface StepFigures {
   readonly rollouts: number
   readonly failed: number
+  /** The error that most of those that failed had; missing without any, and in older trainings. */
+  readonly failure?: RolloutFailure
   /** Over rollouts with a reward; null without any. */
   readonly reward: number | null
   /** Of the 95 % confidence interval of the reward; null where there is none. */
@@ -21,6 +23,15 @@ export interface StepFigures {
   /** Fraction of model calls that reached the limit of tokens. */
   readonly cutOff: number
   readonly seconds: number
+}
+
+/** An error of some rollouts. */
+export interface RolloutFailure {
+  /** Such as `timeout`. */
+  readonly type: string
+  readonly rollouts: number
+  /** Of one of them: the beginning, on one line. */
+  readonly message: string
 }
 
 /** What is in a batch and what is not. */
