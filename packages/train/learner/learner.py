@@ -57,7 +57,7 @@ from bodies import (
     PatientFile, Problem, aside, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list, read_messages,
     read_number, read_object, read_stop, read_temperature, read_tools, replacing, stream)
 from loggers import SERVICES, Loggers
-from memory import memory
+from memory import memory, share_one_heap
 from policy import TransformersPolicy
 from probe import fail
 from sampling import Request, Sampler, Turns
@@ -445,6 +445,7 @@ def main():
         "max_length": policy.max_length, "memory_bytes": needs, "sampler": "vllm" if share else "torch",
         "tool_parser": parser, "describes_tools": policy.describes_tools, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
     if not options.estimate:
+        share_one_heap()
         policy = make(options)
         policy.recomputes = recomputes
         learner = Learner(policy, options, needs["cache"], share)

@@ -1,5 +1,6 @@
 """How much memory a training needs."""
 import contextlib
+import ctypes
 import os
 import re
 from pathlib import Path
@@ -26,6 +27,13 @@ def memory(policy, options):
     cache = int(share * total) or max(one, min(options.batch * one, (free - weights - optimizer) // 2))
     needed = weights + optimizer + (activations + cache if share else max(activations, cache))
     return {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache, "needed": needed, "free": free}, share, recomputes
+
+
+def share_one_heap():
+    """By default glibc gives threads heaps of their own, which keep what was freed. Each request has a new thread: updates would take the
+    memory of several."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(-8, 1)  # M_ARENA_MAX
 
 
 def vllm_share(policy, options, weights, left):

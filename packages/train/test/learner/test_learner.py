@@ -2,7 +2,9 @@
 import http.client
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -51,6 +53,28 @@ class WithPolicy(unittest.TestCase):
     def setUp(self):
         self.learner = shared
         self.learner.post("/load", {"folder": f"{folder.name}/start"})
+
+
+class Memory(unittest.TestCase):
+    @unittest.skipUnless(sys.platform == "linux", "glibc has these heaps")
+    def test_threads_take_memory_from_one_heap(self):
+        code = """
+import ctypes, sys, threading
+sys.path.insert(0, sys.argv[1])
+import memory
+memory.share_one_heap()
+libc, filled = ctypes.CDLL(None), threading.Barrier(8)
+libc.malloc.restype = ctypes.c_void_p
+def fill():
+    libc.malloc(ctypes.c_size_t(100_000))
+    filled.wait()
+threads = [threading.Thread(target=fill) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+libc.malloc_stats()
+"""
+        ended = subprocess.run([sys.executable, "-c", code, str(Path(LEARNER).parent)], capture_output=True, text=True, check=True)
+        self.assertEqual(re.findall(r"Arena (\d+):", ended.stderr), ["0"])
 
 
 class Answers(WithPolicy):
