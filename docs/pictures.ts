@@ -124,7 +124,7 @@ async function takeProof(page: Page, training: string, theme: Theme): Promise<vo
   for (const name of [before, after]) {
     const place = encodeURIComponent(`${path.basename(training)}/${name}`)
     await page.evaluate(`location.hash = '#/run/${place}?sel=${row}.1'`)
-    const end = (await endOf(page.locator('.verdict'))) + 2
+    const end = (await endOf(page.locator('.verdict'))) + 9
     const { x = 0, y = 0 } = (await page.locator('.reader').boundingBox()) ?? {}
     const reader = { x, y, width: width - x, height: end - y }
     const shot = await page.screenshot({ clip: reader })
@@ -144,7 +144,7 @@ async function takeProof(page: Page, training: string, theme: Theme): Promise<vo
 async function endOf(element: Locator): Promise<number> {
   await element.waitFor()
   const { y = 0, height = 0 } = (await element.boundingBox()) ?? {}
-  return y + height + 14
+  return y + height + 7
 }
 
 /** The held-out row whose reward rose most, and the runs before and after the training. */
