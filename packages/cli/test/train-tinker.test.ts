@@ -146,7 +146,7 @@ it('a training whose agents have too little time says so, and which key gives th
     /held-out rows before: reward none, passed 0\.0 % ! 16 of 16 rollouts failed/,
   )
   expect(said).toContain(
-    '! 4 of 4 rollouts failed (limit 20 %), and nothing is learned from them: 4 with timeout (workflow exceeded its 0.001s deadline). Raise agent_workflow_timeout_s.',
+    '! 4 of 4 rollouts failed (limit 20 %), and nothing is learned from them: 4 with timeout (workflow exceeded its 0.001s deadline). Raise agent_workflow_timeout_s or lower max_response_length.',
   )
 })
 

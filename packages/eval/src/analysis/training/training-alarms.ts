@@ -78,8 +78,10 @@ export function failureAlarm({ failed, rollouts, failure }: StepFigures): string
   const share = `${failed} of ${rollouts} rollouts failed (limit ${100 * limits.failed} %)`
   if (failure === undefined) return `${share}, and nothing is learned from them: read why.`
   const { type, message } = failure
-  const deadline = /^grader\b/.test(message) ? 'grader_timeout_s' : 'agent_workflow_timeout_s'
-  const advice = type === 'timeout' ? `Raise ${deadline}` : 'Mend that first'
+  const moreTime = /^grader\b/.test(message)
+    ? 'Raise grader_timeout_s'
+    : 'Raise agent_workflow_timeout_s or lower max_response_length'
+  const advice = type === 'timeout' ? moreTime : 'Mend that first'
   const text = message === '' ? '' : ` (${message})`
   return `${share}, and nothing is learned from them: ${failure.rollouts} with ${type}${text}. ${advice}.`
 }
