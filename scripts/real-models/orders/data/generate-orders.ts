@@ -1,4 +1,4 @@
-// Writes orders.jsonl: 400 rows to train, and 50 held-out rows with other names, cities and items. They are always the same.
+// Writes orders.jsonl: 200 rows to train, and 50 held-out rows with other names, cities and items. They are always the same.
 //
 //   node scripts/real-models/orders/data/generate-orders.ts
 import { writeFileSync } from 'node:fs'
@@ -69,5 +69,5 @@ function rows(count: number, split: string, { names, cities, items }: Words): st
   return [...found.values()]
 }
 
-const lines = [...rows(400, 'train', trained), ...rows(50, 'validation', heldOut)]
+const lines = [...rows(200, 'train', trained), ...rows(50, 'validation', heldOut)]
 writeFileSync(path.join(import.meta.dirname, 'orders.jsonl'), `${lines.join('\n')}\n`)
