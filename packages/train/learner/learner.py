@@ -57,7 +57,7 @@ from bodies import (
     PatientFile, Problem, aside, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list, read_messages,
     read_number, read_object, read_stop, read_temperature, read_tools, replacing, stream)
 from loggers import SERVICES, Loggers
-from memory import memory, share_one_heap
+from memory import memory, return_freed_memory, share_one_heap
 from policy import TransformersPolicy
 from probe import fail
 from sampling import Request, Sampler, Turns
@@ -179,7 +179,11 @@ class Learner:
             max_grad_norm=read_number(body, "max_grad_norm", 1, 0),
             max_drift=read_number(body, "max_drift", 0.3, 0), seed=read_count(body, "seed", 0, -2**63, 2**63))
         with self.lock:
-            figures = self.trainer.update(loss, sequences, settings)
+            return_freed_memory()
+            try:
+                figures = self.trainer.update(loss, sequences, settings)
+            finally:
+                return_freed_memory()
             self.publish()
         return figures
 

@@ -32,8 +32,17 @@ def memory(policy, options):
 def share_one_heap():
     """By default glibc gives threads heaps of their own, which keep what was freed. Each request has a new thread: updates would take the
     memory of several."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(-8, 1)  # M_ARENA_MAX
+    _glibc("mallopt", -8, 1)  # M_ARENA_MAX
+
+
+def return_freed_memory():
+    """What a heap has freed between things that it keeps stays with the process otherwise, and the next tensors seldom fit there."""
+    _glibc("malloc_trim", 0)
+
+
+def _glibc(function, *arguments):
+    with contextlib.suppress(OSError, AttributeError):  # other systems lack it
+        getattr(ctypes.CDLL(None), function)(*arguments)
 
 
 def vllm_share(policy, options, weights, left):
