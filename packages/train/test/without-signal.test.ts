@@ -101,7 +101,7 @@ it.each([
 ] as const)(
   'attempts at a row that name their samples otherwise have %s',
   async (_, words, signals) => {
-    const ids = words.split(' ').map((word) => [...word])
+    const ids = words.split(' ').map((word) => word.split(''))
     const attempts: KnownAttempts = {
       0: ids.map((names, attempt) => ({
         calls: Object.fromEntries(names.map((name) => [name, [call]])),

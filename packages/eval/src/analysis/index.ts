@@ -108,7 +108,7 @@ export {
   type TrainingOutcome,
   type EvaluationRecord,
   type StartRecord,
-  type RolloutFailure,
+  type FrequentFailure,
   type StepFigures,
   type StepRecord,
   type StepSettings,

@@ -5,7 +5,7 @@ export interface StepFigures {
   readonly rollouts: number
   readonly failed: number
   /** The error that most of those that failed had; missing without any, and in older trainings. */
-  readonly failure?: RolloutFailure
+  readonly failure?: FrequentFailure
   /** Over rollouts with a reward; null without any. */
   readonly reward: number | null
   /** Of the 95 % confidence interval of the reward; null where there is none. */
@@ -26,7 +26,7 @@ export interface StepFigures {
 }
 
 /** An error of some rollouts. */
-export interface RolloutFailure {
+export interface FrequentFailure {
   /** Such as `timeout`. */
   readonly type: string
   readonly rollouts: number
