@@ -19,6 +19,7 @@ it.each([undefined, 'key'])(
     const routes = [...documented.keys()].map((route) => route.split(' ')[1] ?? '')
     const keyed = { max_turns: 3, metadata: { a: 1 }, api_key: 'k', idempotency_key: 'i' }
     const bodies = mostlyValid(trainer.initBody(), trainer.initBody(keyed))
+    const wrong = { method: 'POST', path: '/v1/rollout/init', headers: [], body: Buffer.from('{}') }
     const seen = new Set<number>()
 
     await fc.assert(
@@ -32,7 +33,7 @@ it.each([undefined, 'key'])(
         expect(allowed).toContain(status)
         seen.add(status ?? 0)
       }),
-      { numRuns: 150 },
+      { numRuns: 150, examples: [[wrong]] },
     )
     expect([...seen]).toEqual(expect.arrayContaining([200, apiKey === undefined ? 422 : 401]))
     expect(await running.health()).toMatchObject({ status: 'healthy' })
