@@ -30,13 +30,13 @@ def memory(policy, options):
 
 
 def share_one_heap():
-    """By default glibc gives threads heaps of their own, which keep what was freed. Each request has a new thread: updates would take the
-    memory of several."""
+    """By default glibc gives threads heaps of their own, which do not give back what was freed. Each request has a new thread: updates
+    would take the memory of several."""
     _glibc("mallopt", -8, 1)  # M_ARENA_MAX
 
 
 def return_freed_memory():
-    """What a heap has freed between things that it keeps stays with the process otherwise, and the next tensors seldom fit there."""
+    """Memory that was freed between live objects stays with the process otherwise, and the next tensors seldom fit there."""
     _glibc("malloc_trim", 0)
 
 

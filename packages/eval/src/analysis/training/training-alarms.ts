@@ -31,7 +31,7 @@ export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): st
       `The learner's logprobs differ from the recorded ones by ${driftText(drift)} on average (limit ${limits.drift}), so updates may go the wrong way: check template, temperature, precision and padding.`,
     )
   }
-  // Where most attempts failed there are no rewards that could differ.
+  // Where most attempts failed, too few rewards are left that could differ.
   const mostFailed = rollouts.failed * 2 > rollouts.rollouts
   if (!mostFailed && batch.groups > 0 && batch.groupsWithSignal === 0) {
     alarms.push(
