@@ -163,4 +163,4 @@ it('a seed repeats a training to the last bit, however many answers are sampled 
   for (const maxInFlight of [8, 3, 1]) expect(await trained(1, maxInFlight)).toEqual(first)
   expect(await trained(1, 5, 3)).toEqual(first)
   expect((await trained(2, 8)).weights).not.toEqual(first.weights)
-})
+}, 600_000)
