@@ -437,6 +437,7 @@ def main():
     stdout = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
+    share_one_heap()
     make = policy_class(options.policy_class)
     policy = make(options, weights=False)
     options.micro_batch_tokens = options.micro_batch_tokens or (1024 if policy.device.type == "cpu" else 8192)
@@ -449,7 +450,6 @@ def main():
         "max_length": policy.max_length, "memory_bytes": needs, "sampler": "vllm" if share else "torch",
         "tool_parser": parser, "describes_tools": policy.describes_tools, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
     if not options.estimate:
-        share_one_heap()
         policy = make(options)
         policy.recomputes = recomputes
         learner = Learner(policy, options, needs["cache"], share)

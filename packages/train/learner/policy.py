@@ -85,7 +85,7 @@ class TransformersPolicy(Policy):
         self.template = self.tokenizer.get_chat_template()
         self.describes_tools = "tools" not in self.template
         if self.describes_tools:
-            self.template = self.tokenizer.chat_template = with_tools(self.template, not self._takes_system())
+            self.template = self.tokenizer.chat_template = with_tools(self.template, self._lacks_system())
         torch.manual_seed(options.seed)
         self.module = self.causal
         if self.lora:
@@ -140,12 +140,12 @@ class TransformersPolicy(Policy):
         after = self.encode(text.rsplit("answer", 1)[1])
         return ids | {i for i in after[:1] if i in self.tokenizer.added_tokens_decoder}
 
-    def _takes_system(self):
+    def _lacks_system(self):
         """Some templates refuse system messages, and some leave them out."""
         try:
-            return "rules" in self.render([{"role": "system", "content": "rules"}, {"role": "user", "content": "question"}], None, True)
+            return "rules" not in self.render([{"role": "system", "content": "rules"}, {"role": "user", "content": "question"}], None, True)
         except Exception:
-            return False
+            return True
 
     def render(self, messages, tools, answer, **settings):
         messages = [dict(message, **_with_objects(message)) for message in messages]
