@@ -132,24 +132,26 @@ export function endText(
   ].join('\n')
 }
 
+function withoutSignalAdvice(steps: TrainResult['steps']): string {
+  const figures = steps.map(({ rollouts }) => rollouts)
+  const failed = figures.reduce((sum, step) => sum + step.failed, 0)
+  const rollouts = figures.reduce((sum, step) => sum + step.rollouts, 0)
+  if (failed * 2 > rollouts)
+    return `${formatCount(failed)} of ${formatQuantity(rollouts, 'rollout')} failed: find out why.`
+  const rewards = figures.flatMap(({ reward }) => (reward === null ? [] : [reward]))
+  if (rewards.length === 0) return 'No rollout got a reward: find out why.'
+  return rewards.every((reward) => reward >= 1)
+    ? 'All attempts passed: train harder rows.'
+    : 'Take easier rows, reward parts of a success, raise --n, or imitate the best attempts first: --warm-start <reward>.'
+}
+
 /** What is printed when no step had a signal: what to do. */
 export function withoutSignalText(plan: TrainingPlan, { steps }: TrainResult): string {
-  const rewards = steps.flatMap(({ rollouts: { reward } }) => (reward === null ? [] : [reward]))
   const [run = ''] = steps.map((step) => step.run)
-  const failed = steps.reduce((sum, { rollouts }) => sum + rollouts.failed, 0)
-  const rollouts = steps.reduce((sum, step) => sum + step.rollouts.rollouts, 0)
-  const advice =
-    failed * 2 > rollouts
-      ? `${formatCount(failed)} of ${formatQuantity(rollouts, 'rollout')} failed: find out why.`
-      : rewards.length === 0
-        ? 'No rollout got a reward: find out why.'
-        : rewards.every((reward) => reward >= 1)
-          ? 'All attempts passed: train harder rows.'
-          : 'Take easier rows, reward parts of a success, raise --n, or imitate the best attempts first: --warm-start <reward>.'
   return [
     '',
     `Nothing was trained: in none of ${formatCount(steps.length)} steps did attempts at the same row get different rewards.`,
-    advice,
+    withoutSignalAdvice(steps),
     `Read them        ${osmosisCommand('eval', 'show', `${plan.command}/${run}`)}`,
     `To continue      the same command with --without-signal ${2 * steps.length}`,
     '',

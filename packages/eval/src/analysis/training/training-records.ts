@@ -4,7 +4,7 @@ import type { SettingValues } from './training-settings.ts'
 export interface StepFigures {
   readonly rollouts: number
   readonly failed: number
-  /** The error that most of those that failed had; missing without any, and in older trainings. */
+  /** Missing where none failed, and in older trainings. */
   readonly failure?: FrequentFailure
   /** Over rollouts with a reward; null without any. */
   readonly reward: number | null
@@ -25,12 +25,13 @@ export interface StepFigures {
   readonly seconds: number
 }
 
-/** An error of some rollouts. */
+/** The most frequent error of rollouts that failed. */
 export interface FrequentFailure {
   /** Such as `timeout`. */
   readonly type: string
+  /** Number of rollouts that had it. */
   readonly rollouts: number
-  /** Of one of them: the beginning, on one line. */
+  /** Of one of them: at most 160 characters, on one line. */
   readonly message: string
 }
 
