@@ -29,13 +29,51 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/viewer/page/run': 11,
 }
 
+/** Folders of a package that import one another. A new pair is a file in the wrong folder; one that is gone leaves the list. */
+const mutualFolders: readonly string[] = [
+  'agent-loop/src agent-loop/src/chat',
+  'agent-loop/src agent-loop/src/server',
+  'controller/src/client controller/src/workflow',
+  'controller/src/policy controller/src/session',
+  'core/src core/src/http',
+  'core/src core/src/policy',
+  'core/src core/src/policy/answer',
+  'core/src core/src/sandbox',
+  'core/src core/src/scores',
+  'core/src core/src/tracing',
+  'core/src core/src/workflow',
+  'core/src/policy core/src/policy/answer',
+  'core/src/policy core/src/tracing',
+  'core/src/policy core/src/workflow',
+  'eval/src/store/read eval/src/store/write',
+  'models/src models/src/judge',
+  'models/src models/src/provider',
+  'protocol/src protocol/src/trajectory',
+  'proxy/src proxy/src/anthropic',
+  'proxy/src proxy/src/responses',
+  'testing/src testing/src/adapter-contract',
+  'train/src train/src/batch',
+  'train/src train/src/local',
+  'train/src train/src/loop',
+  'train/src train/src/tinker',
+  'train/src train/src/tinker/service',
+  'train/src/tinker train/src/tinker/service',
+  'trainer-links/src trainer-links/src/trinity',
+  'viewer/page viewer/page/compare',
+  'viewer/page viewer/page/run',
+  'viewer/page viewer/page/runs',
+  'viewer/page viewer/page/text',
+  'viewer/page viewer/page/training',
+  'viewer/page/run viewer/page/transcript',
+  'viewer/src viewer/src/report',
+  'viewer/src viewer/src/runs',
+  'viewer/src viewer/src/server',
+  'viewer/src viewer/src/trainings',
+  'viewer/src/runs viewer/src/trainings',
+]
+
 /** Names that two packages mean differently, because the products that they follow do. */
 const sharedNames = ['OsmosisRolloutModel', 'RolloutContext', 'RolloutRequest']
-
-it('no source file has more than 400 lines', () => {
-  const long = [...sources].filter(([, text]) => text.split('\n').length > 401)
-  expect(long.map(([file]) => file)).toEqual([])
-})
 
 it('a folder holds at most eight source files, but for those that are listed', () => {
   const counts = Map.groupBy(sources.keys(), (file) => path.dirname(file))
@@ -75,15 +113,32 @@ it('an exported type has a name of its own', () => {
   expect(shared.map(([name]) => name).toSorted()).toEqual(sharedNames)
 })
 
-it('no modules import one another, not even types', () => {
-  const imports = new Map(
-    [...sources].map(([file, text]) => [
-      file,
-      [...text.matchAll(/^(?:import|export)[^'"]*?from '(\.[^']+)'/gm)]
-        .map(([, specifier = '']) => path.join(path.dirname(file), specifier))
-        .filter((target) => sources.has(target)),
-    ]),
+/** The files that each file imports, types and loads on demand included. */
+const imports = new Map(
+  [...sources].map(([file, text]) => [
+    file,
+    [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)]
+      .map(([, specifier = '']) => path.join(path.dirname(file), specifier))
+      .filter((target) => sources.has(target)),
+  ]),
+)
+
+it('folders do not import one another, but for those that are listed', () => {
+  const arrows = new Set(
+    [...imports].flatMap(([file, targets]) =>
+      targets.map((target) => `${path.dirname(file)} ${path.dirname(target)}`),
+    ),
   )
+  const mutual = [...arrows].filter((arrow) => {
+    const [from = '', to = ''] = arrow.split(' ')
+    return from.startsWith('packages/') && from < to && arrows.has(`${to} ${from}`)
+  })
+  expect(mutual.map((arrow) => arrow.replaceAll('packages/', '')).toSorted()).toEqual(
+    mutualFolders.toSorted(),
+  )
+})
+
+it('no modules import one another, not even types', () => {
   const reachable = (from: string): Set<string> => {
     const seen = new Set<string>()
     const open = [...(imports.get(from) ?? [])]
