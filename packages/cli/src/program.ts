@@ -5,6 +5,7 @@ import type { Command as UntypedCommand } from 'commander'
 
 import { groups } from './command/flags.ts'
 import {
+  endSignal,
   printError,
   printOut,
   showsColours,
@@ -57,7 +58,8 @@ export function createProgram(
     .configureOutput(silent ? { ...commandOutput, writeErr: () => {} } : commandOutput)
   declareServe(program).action(async (entrypoint, flags) => {
     const { serveCommand } = await import('./serve/serve-command.ts')
-    await serveCommand(entrypoint, flags)
+    const { closed } = await serveCommand(entrypoint, flags)
+    if (endSignal() !== undefined) await closed
   })
   declareWorker(program).action(async (entrypoint, flags) => {
     const { workerCommand } = await import('./worker/worker-command.ts')

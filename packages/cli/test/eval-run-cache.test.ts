@@ -20,7 +20,8 @@ export class Asking extends AgentWorkflow {
       const answer = await policy.fetch(policy.baseUrl + '/chat/completions', { method: 'POST', body })
       return (await answer.json()).choices[0].message.content
     }
-    console.log('asked', await ask(), await ask())
+    await ask()
+    await ask()
   }
 }
 

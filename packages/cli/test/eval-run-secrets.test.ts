@@ -5,9 +5,12 @@ import { text } from 'node:stream/consumers'
 
 import { describe, expect, it } from 'vitest'
 
-import { run as osmosis } from './in-process.ts'
+import { inProcesses, run as osmosis } from './in-process.ts'
 import { type Finished, bin } from './osmosis.ts'
 import { command, log, talkativeWorkspace, traces } from './talkative-workspace.ts'
+
+// The rollout prints its variables.
+inProcesses()
 
 describe('the secrets of an evaluation', () => {
   it('reach the rollout and nothing that is printed, logged or written', async () => {

@@ -3,8 +3,11 @@ import path from 'node:path'
 
 import { expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { inProcesses, run } from './in-process.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+
+// Stacks and logs are those of the process of the entrypoint.
+inProcesses()
 
 const main = `import { AgentWorkflow } from '@osmosis/core'
 import { ordersOf } from './orders.ts'

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { resumeRun } from '@osmosis/eval'
 import { describe, expect, it } from 'vitest'
 
-import { evaluate, inWorkspace, readResults, run } from './in-process.ts'
+import { evaluate, inWorkspace, readResults, run, useProcesses } from './in-process.ts'
 import { endpoint, say } from './model-endpoint.ts'
 import { temporaryFolder } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
@@ -106,6 +106,7 @@ describe('osmosis eval run, a workflow', () => {
   })
 
   it('ends with 1 and the last output of the server when that exits', async () => {
+    useProcesses()
     const output = temporaryFolder()
     const flags = ['--output', output, '--name', 'r', '--no-grader']
     const { code, stdout, stderr } = await run(['eval', 'run', 'configs/eval/exits.toml', ...flags])
@@ -119,6 +120,7 @@ describe('osmosis eval run, a workflow', () => {
   })
 
   it('logs all that the server prints, however much, and shows no more than can be read', async () => {
+    useProcesses()
     const main = `import { AgentWorkflow, Grader } from '@osmosis/core'
 export class Verbose extends AgentWorkflow {
   async run() {

@@ -29,6 +29,31 @@ export function workIn(folder: string | undefined): void {
   })
 }
 
+/** Where commands run entrypoints and graders. */
+let userCode: 'process' | 'here' = 'here'
+
+/**
+ * Lets the commands of a test file run entrypoints and graders in child processes, as they do for users: for what is about
+ * these processes, their ends, streams and variables.
+ */
+export function inProcesses(): void {
+  beforeAll(() => {
+    userCode = 'process'
+    return () => {
+      userCode = 'here'
+    }
+  })
+}
+
+/** As {@link inProcesses}, for this test. */
+export function useProcesses(): void {
+  const before = userCode
+  userCode = 'process'
+  onTestFinished(() => {
+    userCode = before
+  })
+}
+
 /** The absolute path of a name that a command would be given now. */
 export function here(name: string): string {
   return path.resolve(called ?? '', name)
@@ -62,6 +87,7 @@ export function start(
     stdin: Readable.from([]),
     env: { ...testEnvironment, ...env },
     signal: ending.signal,
+    userCode,
     ...(folder === undefined ? {} : { cwd: folder }),
   }).then((code) => ({ code: code ?? null, ...output.texts }))
   const end = async (): Promise<Finished> => {
@@ -89,6 +115,7 @@ export async function run(
     stderr: output.stream('stderr'),
     stdin: Readable.from([]),
     env: { ...testEnvironment, ...env },
+    userCode,
     ...(folder === undefined ? {} : { cwd: folder }),
   })
   return { code: code ?? null, ...output.texts }

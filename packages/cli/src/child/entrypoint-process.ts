@@ -1,9 +1,10 @@
 import { errorMessage } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 import { findRowProblems, type DatasetRow, type RowCheck } from '@osmosis/eval'
-import { moduleIn, startUserCode } from '@osmosis/server/child'
+import { moduleIn } from '@osmosis/server/child'
 
 import { invalidEntrypoint } from '../command/exit-codes.ts'
+import { runUserCode } from './user-code.ts'
 
 /** What a process reports about the entrypoint that it has loaded. */
 export type EntrypointReport =
@@ -83,9 +84,10 @@ async function withEntrypoint<T>(
   { folder, environment, signal }: EntrypointProcessOptions,
   use: (report: EntrypointReport, check: RowCheck) => Promise<T>,
 ): Promise<T> {
-  const child = startUserCode({
+  const child = runUserCode({
     module: moduleIn(import.meta.dirname, 'entrypoint-child'),
-    args: [spec],
+    loader: async () => (await import('./inspected-entrypoint.ts')).loadForInspection,
+    order: spec,
     name: 'its process',
     cwd: folder,
     // Code of the workspace does not need the login.

@@ -19,6 +19,8 @@ export interface ServedEntrypoint {
   /** Plain data about the entrypoint. */
   readonly facts: EntrypointFacts
   readonly check: RowCheck
+  /** Resolves when it is closed, by `close`, a signal or the end signal of the command. */
+  readonly closed: Promise<void>
   readonly close: () => Promise<void>
 }
 

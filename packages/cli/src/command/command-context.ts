@@ -40,6 +40,12 @@ export interface CommandContext {
    * the worker has ended.
    */
   readonly signal?: AbortSignal
+  /**
+   * Where the command runs entrypoints and graders. `process`: in child processes, so that they cannot harm this one.
+   * `here`: in this process, which is faster; for programs that call `main` with user code that they trust, such as
+   * tests. Workers of `--workers` are processes either way. Default: `process`.
+   */
+  readonly userCode?: 'process' | 'here'
 }
 
 interface KnownContext {
@@ -50,6 +56,7 @@ interface KnownContext {
   /** Undefined: the folder of the process. */
   readonly cwd: string | undefined
   readonly signal: AbortSignal | undefined
+  readonly userCode: 'process' | 'here'
   /** Variables that the command set in this process, with their earlier values. */
   readonly added: Map<string, string | undefined>
   readonly secrets: HiddenSecrets
@@ -73,6 +80,7 @@ const ofProcess: KnownContext = {
   },
   cwd: undefined,
   signal: undefined,
+  userCode: 'process',
   added: new Map(),
   secrets: new HiddenSecrets(),
 }
@@ -86,7 +94,7 @@ export async function runWithin(
   context: CommandContext,
   command: () => Promise<number | undefined>,
 ): Promise<number | undefined> {
-  const { stdout, stderr, stdin, env, cwd, signal } = context
+  const { stdout, stderr, stdin, env, cwd, signal, userCode = 'process' } = context
   const variables = env === undefined ? ofProcess.env : definedIn(env)
   const known: KnownContext = {
     get stdout() {
@@ -101,6 +109,7 @@ export async function runWithin(
     env: variables,
     cwd: cwd === undefined ? undefined : path.resolve(cwd),
     signal,
+    userCode,
     added: new Map(),
     secrets: new HiddenSecrets(),
   }
@@ -239,6 +248,11 @@ export function displayPath(name: string): string {
 /** Ends the command instead of the signals of the process; undefined: those end it. */
 export function endSignal(): AbortSignal | undefined {
   return current().signal
+}
+
+/** Whether entrypoints and graders run in the process of the command. */
+export function runsUserCodeHere(): boolean {
+  return current().userCode === 'here'
 }
 
 /** Whether a user can answer questions, which are printed to stderr. */

@@ -13,7 +13,7 @@ import { errorMessage } from '@osmosis/core'
 import { readServerEnvironment } from '@osmosis/server'
 
 import { egressOf } from '../command/flags.ts'
-import { endSignal, environment, displayPath, printOut } from '../command/command-context.ts'
+import { environment, displayPath, printOut } from '../command/command-context.ts'
 import { checkAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
 import type { ServeFlags } from './serve.ts'
@@ -56,7 +56,6 @@ export async function serveAgentLoop(
     const port = flags.publicHost?.port ?? listening.port
     announceRegistration(app, { ...registration, port })
   }
-  if (endSignal() !== undefined) await listening.closed
   return {
     url: listening.url,
     facts: {
@@ -70,6 +69,7 @@ export async function serveAgentLoop(
       groupMinSize: null,
     },
     check: async (rows) => rows.map(() => []),
+    closed: listening.closed,
     close: () => listening.close(),
   }
 }

@@ -9,7 +9,7 @@ import {
 import type { WorkerEnd } from '@osmosis/server/child'
 
 import { egressOf, refuseOneOf } from '../command/flags.ts'
-import { endSignal, environment, displayPath, printOut } from '../command/command-context.ts'
+import { environment, displayPath, printOut } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { commandLogger, listen, followKeyFile, serverKeys } from './listen.ts'
 import { recordedWorkflow } from '../child/recorded-workflow.ts'
@@ -155,11 +155,11 @@ async function openWorkflowPort(
     `Listening on ${listening.url} (${key})`,
   ]
   printOut(`${said.join('\n')}\n`)
-  if (endSignal() !== undefined) await closed
   return {
     url: listening.url,
     facts,
     check,
+    closed,
     close: async () => {
       await listening.close()
       await closed

@@ -1,37 +1,10 @@
-import { randomBytes } from 'node:crypto'
-
-import type { RowCheck } from '@osmosis/eval'
 import { runWorker } from '@osmosis/server/child'
 
 import { environment } from '../command/command-context.ts'
 import { breakUpCommands } from '../command/github-commands.ts'
-import { serveCommand } from './serve-command.ts'
-import type { ListeningServerFacts, ServerOrder } from './server-process.ts'
+import { loadServer } from './load-server.ts'
+import type { ServerOrder } from './server-process.ts'
 
 // Started by `startServerProcess`.
 breakUpCommands(environment())
-const { entrypoint, set = {}, ...flags } = JSON.parse(process.argv[2] ?? '{}') as ServerOrder
-
-await runWorker(async () => {
-  const apiKey = randomBytes(32).toString('base64url')
-  const { url, facts, check, close } = await serveCommand(entrypoint, {
-    ...flags,
-    // Without fields the flag would be refused for agent loops.
-    ...(Object.keys(set).length === 0 ? {} : { set }),
-    apiKey,
-    auth: true,
-    host: '127.0.0.1',
-    port: 0,
-    privateHosts: true,
-    logLevel: 'info',
-    // They may contain secrets of the evaluation that its server cannot recognise.
-    trajectories: false,
-  })
-  return {
-    facts: { url, apiKey, ...facts } satisfies ListeningServerFacts,
-    answer: async (rows) => check(rows as Parameters<RowCheck>[0]),
-    close,
-    // The server logs it, fails its rollouts and ends.
-    onStrayError: () => {},
-  }
-})
+await runWorker(async () => loadServer(JSON.parse(process.argv[2] ?? '{}') as ServerOrder))

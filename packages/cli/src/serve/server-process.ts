@@ -8,12 +8,13 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RowCheck } from '@osmosis/eval'
 import { failedWrite } from '@osmosis/protocol/files'
 import { untilAborted } from '@osmosis/core/http'
-import { moduleIn, startUserCode } from '@osmosis/server/child'
+import { moduleIn } from '@osmosis/server/child'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { hideKeys, printError, redaction } from '../command/command-context.ts'
 import { invalidEntrypoint } from '../command/exit-codes.ts'
 import type { ServeFlags } from './serve.ts'
+import { runUserCode } from '../child/user-code.ts'
 import type { EntrypointFacts } from '../child/served-workflow.ts'
 
 /** How long a server may take to end. Milliseconds. */
@@ -76,9 +77,10 @@ export async function startServerProcess(
   signal: AbortSignal,
 ): Promise<ServerProcess> {
   signal.throwIfAborted()
-  const child = startUserCode({
+  const child = runUserCode({
     module: moduleIn(import.meta.dirname, 'server-child'),
-    args: [JSON.stringify(order satisfies ServerOrder)],
+    loader: async () => (await import('./load-server.ts')).loadServer,
+    order: order satisfies ServerOrder,
     name: 'the rollout server',
     cwd: folder,
     env,

@@ -2,7 +2,7 @@ import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RolloutGrade, StoredRollout, RunReader } from '@osmosis/eval'
-import { moduleIn, startUserCode, type UserCodeProcess } from '@osmosis/server/child'
+import { moduleIn, type UserCodeProcess } from '@osmosis/server/child'
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
 import { invalid, invalidEntrypoint } from '../../command/exit-codes.ts'
@@ -14,10 +14,11 @@ import {
   workingFolder,
 } from '../../command/command-context.ts'
 import { onOneLine } from '../../command/terminal-text.ts'
+import { runUserCode } from '../../child/user-code.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import { readEnvironment, requiredSecrets } from '../../command/environment.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
-import type { GraderFacts, GraderOrder } from './grade-child.ts'
+import type { GraderFacts, GraderOrder } from './load-grader.ts'
 import { ownFiles } from './own-files.ts'
 
 /** Options of a {@link GraderProcess}. */
@@ -124,9 +125,10 @@ class ReplacedProcess {
   #start(): UserCodeProcess {
     const { order, folder, env } = this.#options
     const { timeoutSeconds } = order
-    const child = startUserCode({
+    const child = runUserCode({
       module: moduleIn(import.meta.dirname, 'grade-child'),
-      args: [JSON.stringify(order)],
+      loader: async () => (await import('./load-grader.ts')).loadGrading,
+      order,
       name: 'the process of the grader',
       cwd: folder,
       env,
