@@ -1,4 +1,5 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import {
   cpSync,
   existsSync,
@@ -10,28 +11,66 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 
 import type { Mutation } from './mutation.ts'
-import { mutations } from './mutations.ts'
+import { mutationAreas } from './mutations.ts'
 
-// Applies each mutation to a copy of this repository, and expects tests to fail. Usage: main.ts [words of names …]
+// Applies each mutation of some areas to a copy of this repository, and expects tests to fail.
+//
+//   npx -y pnpm@12 run test:mutations [area …] [--name <words of a name>]
 
 const root = path.resolve(import.meta.dirname, '../..')
-const wanted = process.argv.slice(2).join(' ')
-const chosen = mutations.filter(({ name }) => name.includes(wanted))
-if (chosen.length === 0) {
-  console.error(`No mutation has ${JSON.stringify(wanted)} in its name.`)
+const args = process.argv.slice(2)
+const flag = args.indexOf('--name')
+const words = flag === -1 ? '' : args.slice(flag + 1).join(' ')
+const areas = flag === -1 ? args : args.slice(0, flag)
+const unknown = areas.filter((area) => !Object.hasOwn(mutationAreas, area))
+const chosen = Object.entries(mutationAreas)
+  .filter(([area]) => areas.length === 0 || areas.includes(area))
+  .flatMap(([, mutations]) => mutations.filter(({ name }) => name.includes(words)))
+if (unknown.length > 0 || chosen.length === 0) {
+  const problem =
+    unknown.length > 0
+      ? `There is no area ${unknown.join(', ')}`
+      : `No mutation has ${JSON.stringify(words)} in its name`
+  console.error(`${problem}. The areas are: ${Object.keys(mutationAreas).join(', ')}.`)
   process.exit(2)
 }
 
+const slowConfig = 'vitest.slow.config.ts'
 const copy = mkdtempSync(path.join(tmpdir(), 'osmosis-mutations-'))
-process.on('exit', () => rmSync(copy, { recursive: true, force: true }))
-process.on('SIGINT', () => process.exit(130))
+/** The run of tests that is in progress; the leader of a process group, to which everything belongs that the tests start. */
+let running: ChildProcess | undefined
+process.on('exit', () => {
+  endRunning()
+  rmSync(copy, { recursive: true, force: true, maxRetries: 5 })
+})
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const) {
+  process.on(signal, () => process.exit(code))
+}
+
 copyRepository()
+await promisify(execFile)(
+  'npx',
+  ['-y', 'pnpm@12', 'install', '--frozen-lockfile', '--prefer-offline'],
+  { cwd: copy },
+)
 
 const truth = chosen.some(({ overTheWire }) => overTheWire) ? ['test/training'] : []
-const owners = [...new Set(chosen.flatMap(({ tests }) => tests))]
-if (failedTests([...owners, ...truth]) !== 0) {
+const ownersOf = (some: readonly Mutation[]): string[] => [
+  ...new Set(some.flatMap(({ tests }) => tests)),
+]
+const owners = ownersOf(chosen.filter(({ slow }) => slow !== true))
+const slowOwners = ownersOf(chosen.filter(({ slow }) => slow === true))
+const failedBefore =
+  (await failedTests([...owners, ...truth])) +
+  (await failedTests(slowOwners, ['--config', slowConfig]))
+if (failedBefore !== 0) {
   console.error('These tests fail without a mutation: run them by themselves first.')
   process.exit(1)
 }
@@ -40,19 +79,23 @@ let survived = 0
 for (const mutation of chosen) {
   const undo = apply(mutation)
   const places = mutation.overTheWire ? [mutation.tests, truth] : [mutation.tests]
-  const results = places.map((tests) => ({ tests, failed: failedTests(tests) }))
+  const missed: string[] = []
+  const config = mutation.slow ? ['--config', slowConfig] : []
+  for (const tests of places) {
+    if ((await failedTests(tests, ['--bail=1', ...config])) === 0) missed.push(tests.join(' '))
+  }
   undo()
-  const missed = results.filter(({ failed }) => failed === 0)
   if (missed.length > 0) survived += 1
-  const counts = results.map(({ tests, failed }) => `${failed} failed in ${tests.join(' ')}`)
   console.log(
-    `${missed.length > 0 ? 'SURVIVED' : 'noticed '}  ${mutation.name}: ${counts.join('; ')}`,
+    missed.length > 0
+      ? `SURVIVED  ${mutation.name}: nothing failed in ${missed.join(' and in ')}`
+      : `noticed   ${mutation.name}`,
   )
 }
 console.log(`${chosen.length - survived} passed, ${survived} failed`)
 process.exitCode = survived === 0 ? 0 : 1
 
-/** The files as they are in the working tree, with an installation of their own. */
+/** The files as they are in the working tree. */
 function copyRepository(): void {
   const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard', '-z'], { cwd: root })
   for (const file of listed.toString().split('\0')) {
@@ -61,8 +104,6 @@ function copyRepository(): void {
     mkdirSync(path.dirname(path.join(copy, file)), { recursive: true })
     cpSync(path.join(root, file), path.join(copy, file))
   }
-  const install = ['-y', 'pnpm@12', 'install', '--frozen-lockfile', '--prefer-offline']
-  execFileSync('npx', install, { cwd: copy, stdio: ['ignore', 'ignore', 'inherit'] })
 }
 
 /** Returns what takes the mutation back. */
@@ -80,16 +121,38 @@ function apply({ name, file, from, to }: Mutation): () => void {
 }
 
 /** How many of these tests fail. */
-function failedTests(tests: readonly string[]): number {
+async function failedTests(
+  tests: readonly string[],
+  flags: readonly string[] = [],
+): Promise<number> {
+  if (tests.length === 0) return 0
   const report = path.join(copy, 'node_modules/.mutation-report.json')
   rmSync(report, { force: true })
-  const vitest = ['exec', 'vitest', 'run', '--reporter=json', `--outputFile=${report}`]
-  const command = ['-y', 'pnpm@12', ...vitest, '--project', 'newest', ...tests]
-  spawnSync('npx', command, { cwd: copy, stdio: 'ignore' })
+  const vitest = path.join(copy, 'node_modules/vitest/vitest.mjs')
+  const output = ['--reporter=json', `--outputFile=${report}`]
+  running = spawn(
+    process.execPath,
+    [vitest, 'run', ...output, ...flags, '--project', 'newest', ...tests],
+    { cwd: copy, stdio: 'ignore', detached: true },
+  )
+  await once(running, 'close')
+  endRunning()
   const { numFailedTests, numPassedTests } = JSON.parse(readFileSync(report, 'utf8')) as {
     numFailedTests: number
     numPassedTests: number
   }
   if (numFailedTests + numPassedTests === 0) throw new Error(`No test ran: ${tests.join(' ')}.`)
   return numFailedTests
+}
+
+/** Kills what a run of tests has started, which may outlive it. */
+function endRunning(): void {
+  const { pid } = running ?? {}
+  running = undefined
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // Nothing of it runs any more.
+  }
 }

@@ -6,11 +6,12 @@ import { sandboxMutations } from './sandbox-mutations.ts'
 import { trainingMutations } from './training-mutations.ts'
 import { wireMutations } from './wire-mutations.ts'
 
-export const mutations: readonly Mutation[] = [
-  ...wireMutations,
-  ...answerMutations,
-  ...rewardMutations,
-  ...rowMutations,
-  ...sandboxMutations,
-  ...trainingMutations,
-]
+/** The mutations by area. The tests of an area take minutes. */
+export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
+  wire: wireMutations,
+  answers: answerMutations,
+  rewards: rewardMutations,
+  rows: rowMutations,
+  sandbox: sandboxMutations,
+  training: trainingMutations,
+}
