@@ -226,44 +226,56 @@ describe('the action of this repository', () => {
     expect(worse.summary).toMatch(/^### ci\n\n(?: {4}.*\n)+\*\*Worse by 100\.0 points\*\*/)
   })
 
-  it('ends with the code of an evaluation that has no result, and says so', async () => {
-    await using github = await new GitHub().start()
-    github.add(`${marker}An old result.`)
-    const place = await workspace()
-    const { code, summary } = await act(github, place, { config: 'configs/eval/none.toml' })
-    expect([code, summary]).toEqual([2, ''])
-    expect(github.comments.map(({ body }) => body)).toEqual([
-      expect.stringContaining(`${marker}### ci: no result\n\nThe evaluation ended with code 2.`),
-    ])
-  })
+  it(
+    'ends with the code of an evaluation that has no result, and says so',
+    { tags: 'slow' },
+    async () => {
+      await using github = await new GitHub().start()
+      github.add(`${marker}An old result.`)
+      const place = await workspace()
+      const { code, summary } = await act(github, place, { config: 'configs/eval/none.toml' })
+      expect([code, summary]).toEqual([2, ''])
+      expect(github.comments.map(({ body }) => body)).toEqual([
+        expect.stringContaining(`${marker}### ci: no result\n\nThe evaluation ended with code 2.`),
+      ])
+    },
+  )
 
-  it('compares nothing without a baseline that is there, and fails for no other reason', async () => {
-    await using github = await new GitHub().start()
-    github.mayWrite = false
-    const place = await workspace()
-    const { code, log, summary } = await act(github, place, {
-      config,
-      arguments: '--policy policies/echo.ts -q --limit 1',
-      baseline: 'nowhere',
-      'fail-if-worse': '0',
-    })
-    expect(code).toBe(0)
-    expect(summary).toMatch(/^### ci\n\n {4}ci {2}finished /)
-    expect(log).toContain('There is no run in nowhere: the result is not compared.')
-    expect(log).toContain(
-      '::warning::The result is not a comment on the pull request, it is in the summary of the job: Resource not accessible by integration',
-    )
-  })
+  it(
+    'compares nothing without a baseline that is there, and fails for no other reason',
+    { tags: 'slow' },
+    async () => {
+      await using github = await new GitHub().start()
+      github.mayWrite = false
+      const place = await workspace()
+      const { code, log, summary } = await act(github, place, {
+        config,
+        arguments: '--policy policies/echo.ts -q --limit 1',
+        baseline: 'nowhere',
+        'fail-if-worse': '0',
+      })
+      expect(code).toBe(0)
+      expect(summary).toMatch(/^### ci\n\n {4}ci {2}finished /)
+      expect(log).toContain('There is no run in nowhere: the result is not compared.')
+      expect(log).toContain(
+        '::warning::The result is not a comment on the pull request, it is in the summary of the job: Resource not accessible by integration',
+      )
+    },
+  )
 
-  it('says why two runs cannot be compared, which is not a failure without a limit', async () => {
-    await using github = await new GitHub().start()
-    const place = await workspace()
-    const flags = '--policy policies/echo.ts -q'
-    await act(github, place, { config, name: 'main', arguments: `${flags} --rows 0` })
-    const other = { config, arguments: `${flags} --rows 1`, baseline: '.osmosis/evals/main' }
-    expect((await act(github, place, other)).code).toBe(0)
-    expect(github.comments.at(-1)?.body).toMatch(
-      /^<!-- .* -->\n> error: main and ci have no row in common/,
-    )
-  })
+  it(
+    'says why two runs cannot be compared, which is not a failure without a limit',
+    { tags: 'slow' },
+    async () => {
+      await using github = await new GitHub().start()
+      const place = await workspace()
+      const flags = '--policy policies/echo.ts -q'
+      await act(github, place, { config, name: 'main', arguments: `${flags} --rows 0` })
+      const other = { config, arguments: `${flags} --rows 1`, baseline: '.osmosis/evals/main' }
+      expect((await act(github, place, other)).code).toBe(0)
+      expect(github.comments.at(-1)?.body).toMatch(
+        /^<!-- .* -->\n> error: main and ci have no row in common/,
+      )
+    },
+  )
 })

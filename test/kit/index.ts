@@ -23,6 +23,7 @@ export {
 } from './adapter-examples.ts'
 export { countAlive } from './count-alive.ts'
 export { freePort } from './free-port.ts'
+export { runs } from './generated-runs.ts'
 export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fake-controller.ts'
 export { FakeTrainer, hang, reset, said, type LoopTrainerAnswer } from './fake-trainer.ts'
 export { post, statusAndBody } from './http-calls.ts'

@@ -5,6 +5,7 @@ import {
   mostlyValid,
   sendArbitrary,
 } from '../../../test/kit/arbitrary-requests.ts'
+import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
@@ -33,7 +34,7 @@ it.each([undefined, 'key'])(
         expect(allowed).toContain(status)
         seen.add(status ?? 0)
       }),
-      { numRuns: 150, examples: [[wrong]] },
+      { numRuns: runs(150), examples: [[wrong]] },
     )
     expect([...seen]).toEqual(expect.arrayContaining([200, apiKey === undefined ? 422 : 401]))
     expect(await running.health()).toMatchObject({ status: 'healthy' })

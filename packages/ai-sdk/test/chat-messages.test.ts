@@ -6,7 +6,7 @@ import {
 } from '@osmosis/ai-sdk'
 import type { PromptMessage } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
+import { messagesOf, rolloutOn, runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { generateText } from 'ai'
 import { describe, expect, test } from 'vitest'
@@ -155,7 +155,7 @@ describe('a prompt reaches the policy unchanged', () => {
         ])
         expect(await sent(prompt)).toEqual(JSON.parse(JSON.stringify(prompt)))
       }),
-      { numRuns: 25 },
+      { numRuns: runs(25) },
     )
   })
 })

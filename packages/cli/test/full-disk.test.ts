@@ -10,29 +10,36 @@ import { startOsmosis } from './osmosis.ts'
 
 const { it } = withSmallDisk
 
-it.each([0, 80, 120, 200])(
+async function endsAndCompletes(free: number): Promise<void> {
+  const disk = smallDisk()
+  disk.fill(free)
+  const config = ['configs/eval/echo.toml', '--policy', 'policies/echo.ts']
+  const args = [...config, '--output', path.join(disk.folder, 'runs'), '--name', 'r', '--n', '30']
+  const { code, stdout, stderr } = await startOsmosis(['eval', 'run', ...args]).finished
+  expect(code).not.toBe(0)
+  expect(code).not.toBe(13)
+  expect(stderr).toContain(disk.folder)
+  expect(stderr).toMatch(/^error: .*ENOSPC/m)
+  if (code === 1) {
+    expect(stderr).toMatch(/(?:bytes|KiB) are free in /)
+    expect(stdout + stderr).toMatch(/Continue:? +osmosis eval run configs\/eval\/echo.toml/)
+  }
+  disk.enlarge()
+  const again = await startOsmosis(['eval', 'run', ...args]).finished
+  expect([again.code, again.stdout]).toEqual([
+    0,
+    expect.stringContaining('90 of 120 have a reward'),
+  ])
+}
+
+it('osmosis eval run whose disk fills up ends, says what is full and how much is free, and completes later', () =>
+  endsAndCompletes(80))
+
+// Wherever it fills up.
+it.each([0, 120, 200])(
   'osmosis eval run with %i KiB free ends, says what is full and how much is free, and completes later',
-  async (free) => {
-    const disk = smallDisk()
-    disk.fill(free)
-    const config = ['configs/eval/echo.toml', '--policy', 'policies/echo.ts']
-    const args = [...config, '--output', path.join(disk.folder, 'runs'), '--name', 'r', '--n', '30']
-    const { code, stdout, stderr } = await startOsmosis(['eval', 'run', ...args]).finished
-    expect(code).not.toBe(0)
-    expect(code).not.toBe(13)
-    expect(stderr).toContain(disk.folder)
-    expect(stderr).toMatch(/^error: .*ENOSPC/m)
-    if (code === 1) {
-      expect(stderr).toMatch(/(?:bytes|KiB) are free in /)
-      expect(stdout + stderr).toMatch(/Continue:? +osmosis eval run configs\/eval\/echo.toml/)
-    }
-    disk.enlarge()
-    const again = await startOsmosis(['eval', 'run', ...args]).finished
-    expect([again.code, again.stdout]).toEqual([
-      0,
-      expect.stringContaining('90 of 120 have a reward'),
-    ])
-  },
+  { tags: 'slow' },
+  endsAndCompletes,
 )
 
 it('osmosis serve with an outbox on a full disk refuses rollouts, and accepts them when there is room', async () => {
@@ -66,27 +73,31 @@ it('osmosis serve with an outbox on a full disk refuses rollouts, and accepts th
   expect((await server.finished).code).toBe(0)
 })
 
-it('osmosis worker --record on a full disk delivers its rollouts, says what is full, and ends', async () => {
-  const disk = smallDisk()
-  const fake = await FakeAgentLightning.start({
-    apiKey: 'gateway-key',
-    model: (body) => tokenAnswer(body, { content: 'hello' }),
-  })
-  onTestFinished(async () => fake.close())
-  const record = path.join(disk.folder, 'record')
-  const worker = startOsmosis(
-    ['worker', 'rollouts/echo/main.ts', '--agent-lightning', fake.url, '--record', record],
-    { OSMOSIS_TRAINER_KEY: 'gateway-key' },
-  )
-  await worker.printed(/Taking rollouts from/)
-  disk.fill()
-  fake.enqueue([{ input: { prompt: 'hello', answer: 'hello' } }])
-  await fake.allEnded()
-  await worker.printed(/is not recorded: Cannot write to .*ENOSPC.* are free in /)
-  worker.child.kill('SIGTERM')
-  // Whether the end of the record fits is chance.
-  expect([0, 1]).toContain((await worker.finished).code)
-})
+it(
+  'osmosis worker --record on a full disk delivers its rollouts, says what is full, and ends',
+  { tags: 'slow' },
+  async () => {
+    const disk = smallDisk()
+    const fake = await FakeAgentLightning.start({
+      apiKey: 'gateway-key',
+      model: (body) => tokenAnswer(body, { content: 'hello' }),
+    })
+    onTestFinished(async () => fake.close())
+    const record = path.join(disk.folder, 'record')
+    const worker = startOsmosis(
+      ['worker', 'rollouts/echo/main.ts', '--agent-lightning', fake.url, '--record', record],
+      { OSMOSIS_TRAINER_KEY: 'gateway-key' },
+    )
+    await worker.printed(/Taking rollouts from/)
+    disk.fill()
+    fake.enqueue([{ input: { prompt: 'hello', answer: 'hello' } }])
+    await fake.allEnded()
+    await worker.printed(/is not recorded: Cannot write to .*ENOSPC.* are free in /)
+    worker.child.kill('SIGTERM')
+    // Whether the end of the record fits is chance.
+    expect([0, 1]).toContain((await worker.finished).code)
+  },
+)
 
 it('osmosis worker --record that cannot begin its record names the folder', async () => {
   const disk = smallDisk()

@@ -1,5 +1,6 @@
 import { Writable } from 'node:stream'
 
+import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -127,7 +128,7 @@ describe('whatever is written under GITHUB_ACTIONS', () => {
         expect(commandsIn(output)).toEqual([])
         expect(whole(output)).toBe(pieces.join(''))
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     )
   })
 
@@ -161,7 +162,7 @@ describe('whatever is written under GITHUB_ACTIONS', () => {
         expect(commandsIn(output)).toEqual([])
         expect(JSON.parse(output)).toEqual(value)
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     )
   })
 

@@ -17,6 +17,7 @@ import {
   toScorer,
 } from '@osmosis/eval'
 import type { ItemEvent, RunStatistics } from '@osmosis/eval/analysis'
+import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
@@ -178,7 +179,7 @@ it('the pass rate of a run is the same in metrics.json, reports, --json, --min-p
       await assertShown(location, told)
       await assertGates(result, location, rate)
     }),
-    { numRuns: 40 },
+    { numRuns: runs(40) },
   )
 })
 
@@ -197,7 +198,7 @@ it('the pass rate of a re-grading is that of its grades', async () => {
       expect(byEvents).toEqual(byTable)
       expect(stats.pass_rate.value ?? 0).toBe(expectedRate(items, threshold))
     }),
-    { numRuns: 40 },
+    { numRuns: runs(40) },
   )
 })
 

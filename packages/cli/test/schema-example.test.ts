@@ -1,3 +1,4 @@
+import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
@@ -40,7 +41,7 @@ it('a policy without a model answers by any schema', () => {
       const example = schemaExample(z.toJSONSchema(schema))
       expect(schema.safeParse(example).error?.message).toBeUndefined()
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   )
 })
 

@@ -1,3 +1,4 @@
+// @module-tag slow
 import path from 'node:path'
 
 import { readTrainingJournal } from '@osmosis/eval'

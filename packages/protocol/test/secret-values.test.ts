@@ -1,3 +1,4 @@
+import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -76,7 +77,7 @@ describe('a key', () => {
         }
         expect(shown + secrets.redact(held)).toBe(secrets.redact(pieces.join('')))
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     )
     expect(hiding('sk-abcdef').settledLength('a line\n')).toBe(7)
   })

@@ -54,4 +54,6 @@ export interface PolicyProxyOptions {
    * (`title`) and what Codex names otherwise than `turn`, such as `compaction`, are none.
    */
   readonly use?: ((call: PolicyProxyCall) => PolicyProxyUse | undefined) | undefined
+  /** Largest body of a request, as it arrives and when it is unpacked. Bytes; default 64 MiB. */
+  readonly maxBodyBytes?: number | undefined
 }

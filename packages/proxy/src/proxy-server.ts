@@ -103,13 +103,19 @@ class ProxiedCalls {
   readonly #policy: ProxiedPolicy
   readonly #use: NonNullable<PolicyProxyOptions['use']>
   readonly #rolloutId: string | undefined
+  readonly #maxBodyBytes: number
   readonly #responses = new ResponsesDialect()
   /** What requests could not say to the policy, reported so far. */
   readonly #leftOut = new Set<string>()
 
-  constructor(policy: ProxiedPolicy, { use }: PolicyProxyOptions, rolloutId: string | undefined) {
+  constructor(
+    policy: ProxiedPolicy,
+    { use = () => undefined, maxBodyBytes = 64 * 1024 * 1024 }: PolicyProxyOptions,
+    rolloutId: string | undefined,
+  ) {
     this.#policy = policy
-    this.#use = use ?? (() => undefined)
+    this.#use = use
+    this.#maxBodyBytes = maxBodyBytes
     this.#rolloutId = rolloutId
   }
 
@@ -129,7 +135,7 @@ class ProxiedCalls {
         const message = `${path} answers POST only, got ${request.method}.`
         return send(response, 405, formOf({ status: 405, message }), { allow: 'POST' })
       }
-      const text = await bodyText(request)
+      const text = await bodyText(request, this.#maxBodyBytes)
       const body = parsed(text)
       if (isChat) await this.#answerChat(text, body, call)
       else if (path === countPath) send(response, 200, estimatedTokens(body))

@@ -4,9 +4,6 @@ import * as zlib from 'node:zlib'
 
 import { RefusedField } from './dialect.ts'
 
-/** Maximum size of a body, as it arrives and after each step of unpacking it. Bytes. */
-const maxBytes = 64 * 1024 * 1024
-
 type Unpack = (bytes: Uint8Array, options: { maxOutputLength: number }) => Promise<Uint8Array>
 
 const inflate = promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.inflate)
@@ -26,12 +23,15 @@ const unpackers: Readonly<Record<string, Unpack>> = {
 /**
  * The text of a request's body, unpacked.
  *
+ * @param maxBytes - its largest size, as it arrives and after each step of unpacking it
  * @throws RefusedField for a body that is too large (413), packed in an unknown way (415), damaged or not UTF-8
  */
-export async function bodyText(request: IncomingMessage): Promise<string> {
-  let bytes = await bodyBytes(request)
+export async function bodyText(request: IncomingMessage, maxBytes: number): Promise<string> {
+  let bytes = await bodyBytes(request, maxBytes)
   // The last coding was applied last.
-  for (const coding of codingsOf(request).toReversed()) bytes = await unpacked(bytes, coding)
+  for (const coding of codingsOf(request).toReversed()) {
+    bytes = await unpacked(bytes, coding, maxBytes)
+  }
   try {
     // Replacing invalid bytes would change what the agent said.
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -40,15 +40,15 @@ export async function bodyText(request: IncomingMessage): Promise<string> {
   }
 }
 
-async function bodyBytes(request: IncomingMessage): Promise<Uint8Array> {
-  if (Number(request.headers['content-length']) > maxBytes) throw tooLarge()
+async function bodyBytes(request: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
+  if (Number(request.headers['content-length']) > maxBytes) throw tooLarge(maxBytes)
   const parts: Uint8Array[] = []
   let size = 0
   // The connection has to stay open for the answer.
   for await (const part of request.iterator({ destroyOnReturn: false })) {
     parts.push(part as Uint8Array)
     size += (part as Uint8Array).length
-    if (size > maxBytes) throw tooLarge()
+    if (size > maxBytes) throw tooLarge(maxBytes)
   }
   return Buffer.concat(parts)
 }
@@ -58,7 +58,7 @@ function codingsOf({ headers }: IncomingMessage): string[] {
   return named.map((coding) => coding.trim()).filter((name) => name !== '' && name !== 'identity')
 }
 
-async function unpacked(bytes: Uint8Array, coding: string): Promise<Uint8Array> {
+async function unpacked(bytes: Uint8Array, coding: string, maxBytes: number): Promise<Uint8Array> {
   const unpack = Object.hasOwn(unpackers, coding) ? unpackers[coding] : undefined
   if (unpack === undefined) {
     const message = `expected ${Object.keys(unpackers).join(', ')} or none, got ${JSON.stringify(coding)}.`
@@ -67,12 +67,12 @@ async function unpacked(bytes: Uint8Array, coding: string): Promise<Uint8Array> 
   try {
     return await unpack(bytes, { maxOutputLength: maxBytes })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge()
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(maxBytes)
     throw new RefusedField('body', `expected data packed with ${coding}, got other bytes.`)
   }
 }
 
-function tooLarge(): RefusedField {
+function tooLarge(maxBytes: number): RefusedField {
   const message = `expected at most ${maxBytes} bytes, also when unpacked, got more.`
   return new RefusedField('body', message, 'invalid_request', 413)
 }

@@ -1,4 +1,4 @@
-import { answerStream, sendStream } from '../../../test/kit/index.ts'
+import { answerStream, sendStream, runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
@@ -115,7 +115,7 @@ describe('Messages', () => {
           expect(await send(requestOf(lists))).toMatchObject({ status: 200, leftOut: [] })
         },
       ),
-      { numRuns: 50 },
+      { numRuns: runs(50) },
     )
   })
 
@@ -205,7 +205,7 @@ describe('Responses', () => {
         expect(first.messages).toEqual(plain)
         expect(await send({ input })).toMatchObject({ status: 200, leftOut: [] })
       }),
-      { numRuns: 50 },
+      { numRuns: runs(50) },
     )
   })
 
@@ -285,7 +285,7 @@ describe('Chat completions', () => {
         expect(sent).toMatchObject({ status: 200, leftOut: [] })
         expect(sent.messages).toEqual(messages)
       }),
-      { numRuns: 50 },
+      { numRuns: runs(50) },
     )
   })
 })

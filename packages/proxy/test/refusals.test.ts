@@ -1,4 +1,4 @@
-import { answerStream, sendJson, sendStream } from '../../../test/kit/index.ts'
+import { answerStream, sendJson, sendStream, runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -44,7 +44,7 @@ describe.each(dialects)('%s', (path, bodyOf, field) => {
         const isKept = path === '/v1/messages' || shown.type === type
         expect(isKept).toBe(true)
       }),
-      { numRuns: 40 },
+      { numRuns: runs(40) },
     )
   })
 

@@ -4,7 +4,7 @@ import { text as wholeText } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
 
-import { answerStream, sendStream } from '../../../test/kit/index.ts'
+import { answerStream, sendStream, runs } from '../../../test/kit/index.ts'
 import {
   type ArbitraryRequest,
   arbitraryRequests,
@@ -14,11 +14,15 @@ import {
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
+import type { PolicyProxyOptions } from '@osmosis/proxy'
 import { json, post, proxied, type ProxiedRollout } from './proxied.ts'
 
 /** A rollout whose policy always answers. */
-const ready = async (): Promise<ProxiedRollout> =>
-  proxied((response) => sendStream(response, answerStream('ok')))
+const ready = async (options: PolicyProxyOptions = {}): Promise<ProxiedRollout> =>
+  proxied(
+    (response) => sendStream(response, answerStream('ok')),
+    () => options,
+  )
 
 const said = (content: unknown): object[] => [{ role: 'user', content }]
 /** The paths of the dialects, and bodies that each of them accepts. */
@@ -48,6 +52,40 @@ async function packed(text: string, codings: readonly (keyof typeof pack)[]): Pr
 const send = (url: string, body: Uint8Array, encoding: string): Promise<Response> =>
   fetch(url, { ...post(''), body: Buffer.from(body), headers: { 'content-encoding': encoding } })
 
+async function refusesMoreThan(
+  maxBytes: number,
+  path: string,
+  options: PolicyProxyOptions,
+): Promise<void> {
+  const { policy, proxy } = await ready(options)
+  const url = proxy.anthropicUrl + path
+  const tooLarge = new Uint8Array(maxBytes + 1)
+  const streamed = {
+    ...post(''),
+    duplex: 'half',
+    body: new Blob([tooLarge]).stream(),
+  } as RequestInit
+  const answers = [
+    await fetch(url, { ...post(''), body: tooLarge }),
+    await fetch(url, streamed),
+    await send(url, zlib.gzipSync(tooLarge), 'gzip'),
+    await send(
+      url,
+      zlib.zstdCompressSync(
+        zlib.brotliCompressSync(tooLarge, {
+          params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 },
+        }),
+      ),
+      'br, zstd',
+    ),
+  ]
+  for (const answer of answers) {
+    expect(answer.status).toBe(413)
+    expect(await answer.text()).toContain(`body: expected at most ${maxBytes} bytes`)
+  }
+  expect(policy.requests).toHaveLength(0)
+}
+
 describe.each(dialects)('a body for %s', (path, bodyOf) => {
   it('is read however it is packed', async () => {
     const { policy, proxy } = await ready()
@@ -60,7 +98,7 @@ describe.each(dialects)('a body for %s', (path, bodyOf) => {
         expect(answer.status).toBe(200)
         expect(policy.requests.at(-1)?.body.messages).toEqual(said(words))
       }),
-      { numRuns: 50 },
+      { numRuns: runs(50) },
     )
   })
 
@@ -85,7 +123,7 @@ describe.each(dialects)('a body for %s', (path, bodyOf) => {
           expect(answer.status).toBe(400)
         },
       ),
-      { numRuns: 50 },
+      { numRuns: runs(50) },
     )
     expect(policy.requests).toHaveLength(0)
   })
@@ -109,33 +147,11 @@ describe.each(dialects)('a body for %s', (path, bodyOf) => {
   })
 
   it('is bounded, as it arrives and unpacked', async () => {
-    const { policy, proxy } = await ready()
-    const url = proxy.anthropicUrl + path
-    const tooLarge = new Uint8Array(64 * 1024 * 1024 + 1)
-    const streamed = {
-      ...post(''),
-      duplex: 'half',
-      body: new Blob([tooLarge]).stream(),
-    } as RequestInit
-    const answers = [
-      await fetch(url, { ...post(''), body: tooLarge }),
-      await fetch(url, streamed),
-      await send(url, zlib.gzipSync(tooLarge), 'gzip'),
-      await send(
-        url,
-        zlib.zstdCompressSync(
-          zlib.brotliCompressSync(tooLarge, {
-            params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 1 },
-          }),
-        ),
-        'br, zstd',
-      ),
-    ]
-    for (const answer of answers) {
-      expect(answer.status).toBe(413)
-      expect(await answer.text()).toContain('body: expected at most 67108864 bytes')
-    }
-    expect(policy.requests).toHaveLength(0)
+    await refusesMoreThan(65_536, path, { maxBodyBytes: 65_536 })
+  })
+
+  it('is bounded by 64 MiB where nothing else is said', { tags: 'slow' }, async () => {
+    await refusesMoreThan(64 * 1024 * 1024, path, {})
   })
 
   it('that is packed in an unknown way is refused with the ways that are known', async () => {
@@ -195,7 +211,7 @@ it('knows no request line that is no URL, and answers the next request', async (
       // 400: the HTTP parser of Node.js accepts no such line.
       expect([404, 400]).toContain(await statusOf(proxy.url, bytesOf(request)))
     }),
-    { numRuns: 200 },
+    { numRuns: runs(200) },
   )
   const request = { method: 'GET', path: '//', headers: [], body: new Uint8Array() }
   expect(await statusOf(proxy.url, bytesOf(request))).toBe(404)
@@ -235,7 +251,7 @@ it('survives every sequence of bytes', async () => {
       const allowed = [undefined, 100, 400, 404, 408, 415, 417, 431]
       expect(allowed).toContain(await sendBytes(proxy.url, sent))
     }),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   )
   expect((await fetch(`${proxy.url}/messages`, post(dialects[1][1]('hi')))).status).toBe(200)
 })
@@ -277,7 +293,7 @@ it('answers every request with a status that says who is wrong', async () => {
         seen.add(status)
       },
     ),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   )
   expect([...seen]).toEqual(expect.arrayContaining([200, 400, 404, 405]))
   expect(await json(fetch(`${proxy.url}/messages`, post(dialects[1][1]('hi'))))).toMatchObject({

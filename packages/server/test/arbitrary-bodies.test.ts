@@ -1,6 +1,6 @@
 import { runResponseSchema, type RunResponseBody } from '@osmosis/protocol/wire'
 import * as fc from 'fast-check'
-import { post } from '../../../test/kit/index.ts'
+import { post, runs } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { startServer } from './running-server.ts'
@@ -55,7 +55,7 @@ it('answers every body for /run with a documented status, and a reward only for 
         expect('reward' in answer).toBe(answer.exit_status === 'completed')
       },
     ),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   )
   expect(seen).toStrictEqual(new Set([200, 422]))
   expect((await fetch(`${running.url}/health`)).status).toBe(200)

@@ -6,12 +6,13 @@ import {
   sendArbitrary,
   sendBytes,
 } from '../../../test/kit/arbitrary-requests.ts'
+import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
 import { startServer } from './running-server.ts'
 
-const numRuns = 200
+const numRuns = runs(200)
 
 describe.each([undefined, 'key'])('a server with the key %s', (apiKey) => {
   it('answers every request with a documented status, and stays up', async () => {

@@ -1,4 +1,4 @@
-import { sendJson, startPolicyEndpoint, tokenAnswer } from '../../../test/kit/index.ts'
+import { sendJson, startPolicyEndpoint, tokenAnswer, runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
@@ -75,7 +75,7 @@ it('gives a rollout the label, the group and the numbers of a row as they were w
         nested,
       ])
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   )
 })
 

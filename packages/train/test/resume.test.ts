@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { appendFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
+import { onlyIf, temporaryFolder, runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it, vi } from 'vitest'
 
@@ -140,7 +140,7 @@ it('lost updates are made again with the settings that they were made with', asy
         expect(second.updates[2]?.settings).toMatchObject(other.update)
       },
     ),
-    { numRuns: 12 },
+    { numRuns: runs(12) },
   )
 })
 
@@ -309,7 +309,7 @@ it('the best checkpoint has the highest reward of held-out rows', async () => {
         expect(best?.version).toBe(values.indexOf(Math.max(...values)))
       },
     ),
-    { numRuns: 6 },
+    { numRuns: runs(6) },
   )
 })
 
@@ -326,7 +326,7 @@ it('without held-out rows it has the highest mean reward of the steps that it an
         expect(best?.version).toBe(values.indexOf(Math.max(...values.slice(0, -1))))
       },
     ),
-    { numRuns: 6 },
+    { numRuns: runs(6) },
   )
 })
 

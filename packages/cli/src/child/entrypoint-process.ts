@@ -4,25 +4,8 @@ import { findRowProblems, type DatasetRow, type RowCheck } from '@osmosis/eval'
 import { moduleIn } from '@osmosis/server/child'
 
 import { invalidEntrypoint } from '../command/exit-codes.ts'
+import type { EntrypointReport } from './inspected-entrypoint.ts'
 import { runUserCode } from './user-code.ts'
-
-/** What a process reports about the entrypoint that it has loaded. */
-export type EntrypointReport =
-  | {
-      readonly kind: 'workflow'
-      /** Parts that the module does not export: `grader`, `workflow config`, `grader config`. */
-      readonly missing: readonly string[]
-      readonly hasSchema: boolean
-    }
-  | {
-      readonly kind: 'agent-loop'
-      readonly name: string
-      readonly toolCount: number
-      /** Why the loop cannot serve rollouts; null when it can. */
-      readonly problem: string | null
-      readonly warnings: readonly string[]
-    }
-  | { readonly kind: 'failed'; readonly message: string; readonly isDependency: boolean }
 
 /** The process that loads an entrypoint. */
 export interface EntrypointProcessOptions {

@@ -4,8 +4,25 @@ import type { RowCheck } from '@osmosis/eval'
 import type { WorkerEntrypoint } from '@osmosis/server/child'
 
 import { hasSchema, rowCheckOf } from './served-workflow.ts'
-import type { EntrypointReport } from './entrypoint-process.ts'
 import { loadEntrypoint, type LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
+
+/** What a process reports about the entrypoint that it has loaded. */
+export type EntrypointReport =
+  | {
+      readonly kind: 'workflow'
+      /** Parts that the module does not export: `grader`, `workflow config`, `grader config`. */
+      readonly missing: readonly string[]
+      readonly hasSchema: boolean
+    }
+  | {
+      readonly kind: 'agent-loop'
+      readonly name: string
+      readonly toolCount: number
+      /** Why the loop cannot serve rollouts; null when it can. */
+      readonly problem: string | null
+      readonly warnings: readonly string[]
+    }
+  | { readonly kind: 'failed'; readonly message: string; readonly isDependency: boolean }
 
 /** Loads an entrypoint, says what it is, and checks rows by its schemas. */
 export async function loadForInspection(spec: string): Promise<WorkerEntrypoint> {

@@ -11,7 +11,7 @@ import {
 import { addToProcess, runWithin, runsUserCodeHere } from '../command/command-context.ts'
 
 /** What runs user code: usually in a process of its own. */
-export interface UserCode extends Omit<UserCodeOptions, 'args'> {
+export interface UserCodeRun extends Omit<UserCodeOptions, 'args'> {
   /** What `load` gets; plain data. The module gets it as JSON, as its first argument. */
   readonly order: unknown
   /** What the module passes to `runWorker`: imported only where it runs in this process. */
@@ -25,7 +25,7 @@ export type UserCodeLoader = (order: never) => Promise<WorkerEntrypoint>
  * Runs user code in a child process, which cannot harm the command. A command with `userCode: 'here'` runs it in its own
  * process.
  */
-export function runUserCode({ order, loader, ...options }: UserCode): UserCodeProcess {
+export function runUserCode({ order, loader, ...options }: UserCodeRun): UserCodeProcess {
   if (runsUserCodeHere()) return new UserCodeHere({ order, loader, ...options })
   return startUserCode({ ...options, args: [JSON.stringify(order)] })
 }
@@ -42,7 +42,7 @@ class UserCodeHere implements UserCodeProcess {
   readonly #loaded = Promise.withResolvers<WorkerEntrypoint>()
   readonly #end = Promise.withResolvers<End>()
 
-  constructor({ order, loader, name, cwd, env, isSilent = false }: UserCode) {
+  constructor({ order, loader, name, cwd, env, isSilent = false }: UserCodeRun) {
     this.#name = name
     const [stdout, stderr] = this.output
     const own = { ...env, OSMOSIS_ROLLOUT_SERVER_API_KEY: undefined }

@@ -4,7 +4,20 @@ import type { RowCheck } from '@osmosis/eval'
 import type { WorkerEntrypoint } from '@osmosis/server/child'
 
 import { serveCommand } from './serve-command.ts'
-import type { ListeningServerFacts, ServerOrder } from './server-process.ts'
+import type { ServeFlags } from './serve.ts'
+import type { EntrypointFacts } from '../child/served-workflow.ts'
+
+/** What the server's process serves, and how: the order of `startServerProcess`. */
+export interface ServerOrder extends Pick<ServeFlags, 'workers' | 'concurrency' | 'set' | 'redis'> {
+  /** The argument of `osmosis serve`. */
+  readonly entrypoint: string
+}
+
+/** What the server's process says when it listens. */
+export interface ListeningServerFacts extends EntrypointFacts {
+  readonly url: string
+  readonly apiKey: string
+}
 
 /** Serves an entrypoint for the command that started this process. */
 export async function loadServer({

@@ -2,8 +2,7 @@ import { runWorker } from '@osmosis/server/child'
 
 import { environment } from '../command/command-context.ts'
 import { breakUpCommands } from '../command/github-commands.ts'
-import { loadServer } from './load-server.ts'
-import type { ServerOrder } from './server-process.ts'
+import { loadServer, type ServerOrder } from './load-server.ts'
 
 // Started by `startServerProcess`.
 breakUpCommands(environment())

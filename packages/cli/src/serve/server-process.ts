@@ -13,9 +13,8 @@ import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { hideKeys, printError, redaction } from '../command/command-context.ts'
 import { invalidEntrypoint } from '../command/exit-codes.ts'
-import type { ServeFlags } from './serve.ts'
+import type { ListeningServerFacts, ServerOrder } from './load-server.ts'
 import { runUserCode } from '../child/user-code.ts'
-import type { EntrypointFacts } from '../child/served-workflow.ts'
 
 /** How long a server may take to end. Milliseconds. */
 const endLimitMs = 5_000
@@ -27,18 +26,6 @@ const quotedLines = 20
 const longestLine = 1000
 /** Characters that are buffered until the end of their line. The log may split longer lines. */
 const longestHeld = 16_000_000
-
-/** What the server's process serves, and how: the argument of `server-child`. */
-export interface ServerOrder extends Pick<ServeFlags, 'workers' | 'concurrency' | 'set' | 'redis'> {
-  /** The argument of `osmosis serve`. */
-  readonly entrypoint: string
-}
-
-/** What the server's process says when it listens. */
-export interface ListeningServerFacts extends EntrypointFacts {
-  readonly url: string
-  readonly apiKey: string
-}
 
 /** The server to start, and its environment. */
 export interface ServerProcessOptions extends ServerOrder {

@@ -1,5 +1,5 @@
 import { EgressPolicy, type EgressOptions } from '@osmosis/core/http'
-import { addressForms } from '../../../../test/kit/index.ts'
+import { addressForms, runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -60,7 +60,7 @@ describe('all spellings of an address', () => {
           }
         },
       ),
-      { numRuns: 150 },
+      { numRuns: runs(150) },
     )
   })
 
@@ -80,7 +80,7 @@ describe('all spellings of an address', () => {
           expect([spelling, verdict(policy, spelling)]).toStrictEqual([spelling, expected])
         }
       }),
-      { numRuns: 150 },
+      { numRuns: runs(150) },
     )
   })
 })

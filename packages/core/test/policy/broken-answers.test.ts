@@ -1,5 +1,5 @@
 import { RolloutContext } from '@osmosis/core'
-import { chunk, eventStream, startPolicyEndpoint, usage } from '../../../../test/kit/index.ts'
+import { chunk, eventStream, startPolicyEndpoint, usage, runs } from '../../../../test/kit/index.ts'
 import { failures, reports } from '../../../../test/kit/any-server/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
@@ -101,7 +101,7 @@ it('a finish reason that says that the server broke off is never the end of an a
         expect(await ask(hello + data(chunk({}, shown)) + done)).toMatch(/^policy_stream_error: /)
       },
     ),
-    { numRuns: 50 },
+    { numRuns: runs(50) },
   )
 })
 
@@ -176,7 +176,7 @@ it('a reset behind the finish reason does not fail it, and before it is one', as
       const before = whole.slice(0, Math.floor(at * (whole.length - 3)))
       expect(await ask(before, { isReset: true })).toMatch(/^policy_stream_error: /)
     }),
-    { numRuns: 30 },
+    { numRuns: runs(30) },
   )
 })
 

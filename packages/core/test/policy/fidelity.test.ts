@@ -7,6 +7,7 @@ import {
   sendStream,
   startPolicyEndpoint,
   type TestPolicyEndpoint,
+  runs,
 } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
@@ -395,6 +396,6 @@ it('sends every random turn back byte for byte, whatever JSON.parse and stringif
       await client.complete({ messages: [prompt, echo] })
       expect(sentMessages(policy, 2)).toEqual([prompt, said])
     }),
-    { numRuns: 50 },
+    { numRuns: runs(50) },
   )
 })

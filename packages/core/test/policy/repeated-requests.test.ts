@@ -1,7 +1,7 @@
 import { RolloutContext } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
+import { answerStream, sendStream, startPolicyEndpoint, runs } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 type Messages = readonly ChatMessage[]
@@ -73,7 +73,7 @@ describe('a message that was sent before', () => {
         const texts = await sent(given.map((messages) => () => messages))
         expect(texts).toEqual(given.map((messages) => JSON.stringify(messages)))
       }),
-      { numRuns: 30 },
+      { numRuns: runs(30) },
     )
   })
 })

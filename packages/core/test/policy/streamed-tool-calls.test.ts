@@ -1,7 +1,13 @@
 import { RolloutContext, toRolloutSample } from '@osmosis/core'
 import type { AssistantMessage, ChatCompletionChunk, ChatToolCall } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
-import { chunk, eventStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
+import {
+  chunk,
+  eventStream,
+  sendStream,
+  startPolicyEndpoint,
+  runs,
+} from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'go' }]
@@ -314,6 +320,6 @@ it('is the same in the record and for readers of the stream, whatever the deltas
       const recorded = sample?.trajectoryMessages?.at(-1) as AssistantMessage
       expect(withoutIds(recorded)).toStrictEqual(withoutIds(choices[0]?.message))
     }),
-    { numRuns: 80 },
+    { numRuns: runs(80) },
   )
 })

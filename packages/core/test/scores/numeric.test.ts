@@ -1,4 +1,5 @@
 import { numeric } from '@osmosis/core/scores'
+import { runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -161,7 +162,7 @@ describe('a number', () => {
         const other = label.replace(/\d/, (first) => `7${first}`)
         expect([way, numeric(put(way), other)]).toEqual([way, 0])
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     )
   })
 

@@ -11,7 +11,7 @@ import {
   toRunDocument,
 } from '@osmosis/eval/analysis'
 import * as fc from 'fast-check'
-import { madeEvent } from '../../../../test/kit/index.ts'
+import { madeEvent, runs } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { eventsOf, manifestOf } from './runs.ts'
@@ -152,7 +152,7 @@ test('a table to which events were appended is the table of all events', () => {
         }
       },
     ),
-    { numRuns: 60 },
+    { numRuns: runs(60) },
   )
 })
 

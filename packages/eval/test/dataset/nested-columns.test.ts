@@ -1,5 +1,6 @@
 import type { OsmosisError } from '@osmosis/core'
 import type { ColumnSource, SchemaElement } from 'hyparquet-writer'
+import { runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
@@ -60,7 +61,7 @@ it('lists of structs in pages of version 2 are read as they are, in one page and
     fc.asyncProperty(rows, how, fc.constantFrom(1, 20, 0), async (data, column, pageSize) => {
       expect(await columnOf(fileOf(data, column, pageSize))).toEqual(data)
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   )
 })
 
@@ -95,7 +96,7 @@ it('lists of structs whose pages count nulls wrong are read as they are, or the 
       })
       expect(outcome).toEqual(data)
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   )
   expect(refused).toBeGreaterThan(0)
   expect(refused).toBeLessThan(100)

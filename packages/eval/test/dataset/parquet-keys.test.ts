@@ -1,4 +1,5 @@
 import type { SchemaElement } from 'hyparquet-writer'
+import { runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -180,6 +181,6 @@ it('maps whose keys are there once are read as they are, at any depth', async ()
       )
       expect(rows.map(({ otherColumns }) => otherColumns['x'] ?? null)).toEqual(objects)
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   )
 })

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 
 import { readDataset } from '@osmosis/eval'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
+import { temporaryFolder, runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -289,7 +289,7 @@ describe('a key that is there twice', () => {
         expect(problem).toMatch(/^- line 1: the key ".*" is there twice; keep one of them$/)
         expect(problem).toContain(`${key.slice(1)} is there twice`)
       }),
-      { numRuns: 200 },
+      { numRuns: runs(200) },
     )
   })
 })

@@ -7,7 +7,7 @@ import {
   writeTrajectories,
   type Trajectory,
 } from '@osmosis/protocol/trajectory'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
+import { temporaryFolder, runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -185,7 +185,7 @@ describe('the text of a document', () => {
           expect(read(root).session_id).toBe('r1')
         },
       ),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     )
   })
 })

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 
-import { pythonWithTorch, temporaryFolder, withTorch } from '../../../../test/kit/index.ts'
+import { pythonWithTorch, temporaryFolder, withTorch, runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, onTestFinished } from 'vitest'
 
@@ -279,7 +279,7 @@ it('no body that is wrong at any place is more than refused', { timeout: 240_000
       if (answer.status !== 200) expect(JSON.parse(said)).toHaveProperty('error.message')
       if (route === '/update') await ask('/load', JSON.stringify({ folder }))
     }),
-    { numRuns: 1500 },
+    { numRuns: runs(1500) },
   )
   expect((await ask('/v1/chat/completions', JSON.stringify(spoken))).status).toBe(200)
 })

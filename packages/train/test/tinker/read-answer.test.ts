@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { ChatToolCall } from '@osmosis/core/policy'
+import { runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -111,7 +112,7 @@ describe('a value in XML', () => {
         const { tool_calls: [call] = [] } = read(text, offeredWith(parameters))
         expect(JSON.parse(call?.function.arguments ?? '')).toEqual({ p: given })
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     )
   })
 })
