@@ -44,11 +44,10 @@ export const multiplyModel: FakeModel = (body, rolloutId) => {
   return tokenAnswer(body, { content: rolloutId.endsWith('-2') ? '#### 36' : '#### 35' })
 }
 
+type MultiplyAgent = readonly [name: string, exports: Readonly<Record<string, unknown>>]
+
 /** The entrypoints of equivalent agents, by framework. */
-export const multiplyAgents: readonly (readonly [
-  name: string,
-  exports: Readonly<Record<string, unknown>>,
-])[] = [
+export const multiplyAgents: readonly [MultiplyAgent, ...MultiplyAgent[]] = [
   ['OpenAI Agents', openaiAgents],
   ['Strands', strands],
   ['the AI SDK', aiSdk],
