@@ -5,12 +5,17 @@ import { expect, test } from 'vitest'
 import { multiplyAgents, multiplyModel } from './multiply-agents.ts'
 
 const [first, ...others] = multiplyAgents
-const trainsWhatWasRewarded =
-  'with %s, Miles trains what was rewarded, and with its filter nothing of a group with a failure'
 
-test.each([first])(trainsWhatWasRewarded, check)
+test.each([first])(
+  'with %s, Miles trains what was rewarded, and with its filter nothing of a group with a failure',
+  check,
+)
 // Each adapter is the same to a trainer: their contract shows that.
-test.each(others)(trainsWhatWasRewarded, { tags: 'slow' }, check)
+test.each(others)(
+  'with %s, Miles trains what was rewarded, and with its filter nothing of a group with a failure',
+  { tags: 'slow' },
+  check,
+)
 
 async function check(_name: string, exports: Readonly<Record<string, unknown>>): Promise<void> {
   const backend = new LocalBackend(discoverEntrypoint(exports))
@@ -27,8 +32,8 @@ async function check(_name: string, exports: Readonly<Record<string, unknown>>):
     ['completed', 1],
     ['completed', 0],
   ])
-  const [failed, ...others] = ends.map(({ calls }) => calls.map(({ reward }) => reward))
-  expect([failed, ...others]).toEqual([
+  const [failed, ...completed] = ends.map(({ calls }) => calls.map(({ reward }) => reward))
+  expect([failed, ...completed]).toEqual([
     [0, 0],
     [1, 1, 1],
     [0, 0, 0],

@@ -6,12 +6,17 @@ import { expect, test } from 'vitest'
 import { multiplyAgents, multiplyModel as model } from './multiply-agents.ts'
 
 const [first, ...others] = multiplyAgents
-const trainsWhatWasRewarded =
-  'with %s, Trinity trains what was rewarded, and not two calls of what failed'
 
-test.each([first])(trainsWhatWasRewarded, check)
+test.each([first])(
+  'with %s, Trinity trains what was rewarded, and not two calls of what failed',
+  check,
+)
 // Each adapter is the same to a trainer: their contract shows that.
-test.each(others)(trainsWhatWasRewarded, { tags: 'slow' }, check)
+test.each(others)(
+  'with %s, Trinity trains what was rewarded, and not two calls of what failed',
+  { tags: 'slow' },
+  check,
+)
 
 async function check(_name: string, exports: Readonly<Record<string, unknown>>): Promise<void> {
   await using explorer = await FakeTrinity.start({ model })
