@@ -10,6 +10,7 @@ if (isOlder(process.versions.node, needed)) {
   )
   process.exitCode = 2
 } else {
+  await keepCompiledCode()
   const { main } = await import('./main.ts')
   const { exitDespiteThreads, ignoreBrokenPipe } = await import('@osmosis/server/execution')
   exitDespiteThreads()
@@ -24,6 +25,15 @@ if (isOlder(process.versions.node, needed)) {
     // User code may leave timers or sockets open, which would keep the process alive.
     setTimeout(() => process.exit(), 2000).unref()
   }
+}
+
+/** Keeps compiled code for the next command, and for the processes that this one starts. Loading then takes half of the time. */
+async function keepCompiledCode(): Promise<void> {
+  // An older Node.js lacks these exports.
+  const { enableCompileCache, getCompileCacheDir } = await import('node:module')
+  enableCompileCache()
+  const folder = getCompileCacheDir()
+  if (folder !== undefined) process.env['NODE_COMPILE_CACHE'] ??= folder // oxlint-disable-line node/no-process-env
 }
 
 /** The version in the manifest's `engines.node`, which reads `>=22.19`. */
