@@ -31,6 +31,20 @@ export async function startDocker(): Promise<TestDaemon> {
   return startOwn()
 }
 
+/**
+ * Runs a daemon with its folder ($1) and flags until its standard input ends, which it does however the process of the tests
+ * ends, and removes the folder. Containers on the network of the host leave a mount there.
+ */
+const untilInputEnds = `
+folder=$1; shift
+exec 3<&0
+dockerd "$@" 3<&- &
+daemon=$!
+{ cat <&3 >/dev/null; kill $daemon; } &
+wait $daemon
+umount "$folder/exec/netns/default" 2>/dev/null
+for try in 1 2 3 4 5; do rm -rf "$folder" && break; sleep 0.2; done`
+
 async function startOwn(): Promise<TestDaemon> {
   const folder = mkdtempSync(path.join(tmpdir(), 'osmosis-docker-'))
   const host = `unix://${path.join(folder, 'docker.sock')}`
@@ -45,14 +59,15 @@ async function startOwn(): Promise<TestDaemon> {
     '--ip6tables=false',
     '--storage-driver=vfs',
   ]
-  const daemon = spawn('dockerd', flags, { stdio: 'ignore' })
+  // A session of its own: Ctrl-C would end the shell before the daemon.
+  const daemon = spawn('sh', ['-c', untilInputEnds, 'sh', folder, ...flags], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  })
   const ended = once(daemon, 'exit').catch(() => {})
   const stop = async (): Promise<void> => {
-    daemon.kill('SIGTERM')
+    daemon.stdin.end()
     await ended
-    // Containers on the host's network leave a mount.
-    spawnSync('umount', [path.join(folder, 'exec/netns/default')])
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
   }
   process.env['DOCKER_HOST'] = host
   for (let tries = 0; daemon.exitCode === null && tries < 300; tries += 1) {
