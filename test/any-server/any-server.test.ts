@@ -1,6 +1,8 @@
 import * as fc from 'fast-check'
 import { beforeEach, expect, it, vi } from 'vitest'
 
+import { runs } from '../kit/index.ts'
+
 import {
   conversations,
   failures,
@@ -13,7 +15,7 @@ import { agentsUnderTest } from './agents-under-test.ts'
 import { expectFailed, expectRightConversation } from './check-outcome.ts'
 import { startConversations } from './run-conversation.ts'
 
-const few = { numRuns: 300 }
+const few = { numRuns: runs(300) }
 
 // Mastra writes every error to the console before it throws it.
 beforeEach(() => {

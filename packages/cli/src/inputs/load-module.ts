@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs'
-import { registerHooks, setSourceMapsSupport, type LoadHookSync } from 'node:module'
+import { createRequire, registerHooks, setSourceMapsSupport, type LoadHookSync } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import path from 'node:path'
 
@@ -56,6 +56,7 @@ export async function loadModule(what: string, file: string): Promise<Record<str
   const fullPath = moduleFile(what, file)
   await registerTypeScript()
   try {
+    if (isCommonJs(fullPath)) return requiredExports(createRequire(fullPath)(fullPath))
     return exportsOf((await import(pathToFileURL(fullPath).href)) as Record<string, unknown>)
   } catch (error) {
     const advice = await adviceFor(error, fullPath)
@@ -80,6 +81,11 @@ async function adviceFor(error: unknown, file: string): Promise<string> {
   return isModule ? '\nIt has to be an ES module: npm pkg set type=module' : ''
 }
 
+/** Whether its name says so. Node.js 22 cannot import such a module from TypeScript. */
+function isCommonJs(file: string): boolean {
+  return ['.cts', '.cjs'].includes(path.extname(file))
+}
+
 /**
  * Without `"type": "module"` in package.json, the module is compiled to CommonJS. Node.js detects the
  * exports of such a module incompletely (none of them before 24); its `default` has all of them.
@@ -88,6 +94,13 @@ function exportsOf(namespace: Record<string, unknown>): Record<string, unknown> 
   const inside = namespace['default']
   const isModule = typeof inside === 'object' && inside !== null && '__esModule' in inside
   return isModule ? { ...inside } : namespace
+}
+
+/** What `module.exports` has: names, or one value. */
+function requiredExports(value: unknown): Record<string, unknown> {
+  const hasNames =
+    value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype
+  return hasNames ? { ...value } : { default: value }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { createRequire } from 'node:module'
 
 import type { buildConnector, Dispatcher } from 'undici'
 
@@ -189,8 +190,7 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
       destroy: async () => {},
     }
   }
-  // Loaded with the first request, because importing undici is slow.
-  const { Agent, buildConnector, Pool } = await import('undici')
+  const { Agent, buildConnector, Pool } = await loadUndici()
   const connectorTo = (url: URL): buildConnector.connector => {
     // Literal addresses are not looked up.
     const refusal = egress?.refusal(url)
@@ -208,6 +208,16 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
   return new Agent({
     factory: (origin) => new Pool(origin, { ...settings, connect: connectorTo(new URL(origin)) }),
   })
+}
+
+/**
+ * Loaded with the first request, because importing undici is slow. In a server's process Node.js 22.19 imports it with the
+ * names of its exports and no values; `require` gives the values there, and cannot be bundled.
+ */
+async function loadUndici(): Promise<typeof import('undici')> {
+  const imported = await import('undici')
+  const isWhole = (imported.Agent as unknown) !== undefined
+  return isWhole ? imported : (createRequire(import.meta.url)('undici') as typeof import('undici'))
 }
 
 function describeNetworkError(error: unknown): string {
