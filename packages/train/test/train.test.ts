@@ -8,6 +8,7 @@ import {
 } from 'node:fs'
 import path from 'node:path'
 
+import type { PolicyModel } from '@osmosis/controller'
 import { openRun } from '@osmosis/eval'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -23,16 +24,16 @@ beforeAll(async () => {
 })
 afterAll(() => served.close())
 
-function options(learner: TinyLearner, folder: string, steps: number): TrainOptions {
-  const { rollouts } = served
+/** @param size - rows of a step, and attempts at each */
+function options(learner: TinyLearner, folder: string, steps: number, size = 4): TrainOptions {
   return {
     folder,
     learner,
-    rollouts,
-    rows: doors.slice(0, 8),
+    rollouts: served.rollouts,
+    rows: doors.slice(0, size),
     steps,
-    rowsPerStep: 8,
-    attempts: 8,
+    rowsPerStep: size,
+    attempts: size,
     seed: 1,
   }
 }
@@ -42,7 +43,7 @@ it('makes a policy better, in steps that are runs', async () => {
   const learner = new TinyLearner(3)
   const seen: StepRecord[] = []
   const result = await train({
-    ...options(learner, folder, 60),
+    ...options(learner, folder, 60, 8),
     heldOut: doors.slice(8, 12),
     heldOutAttempts: 4,
     stopWhen: { reward: 0.7 },
@@ -98,13 +99,21 @@ it('continues where it was interrupted, with the same result', async () => {
 
   const interrupted = new AbortController()
   const first = new TinyLearner(65)
+  const { name, respond } = first.policy
+  let calls = 0
+  const policy: PolicyModel = {
+    name,
+    // In the middle of the third step: the rollout of this call cannot have ended.
+    respond: async (request) => {
+      if (first.version === 2) calls += 1
+      if (calls === 10) interrupted.abort(new Error('enough'))
+      return respond(request)
+    },
+  }
   const started = train({
-    ...options(first, folders[1], 4),
+    ...options(Object.assign(first, { policy }), folders[1], 4),
     signal: interrupted.signal,
     checkpointEvery: 3,
-    onProgress: (run, { done }) => {
-      if (run === 'step-0003' && done === 20) interrupted.abort(new Error('enough'))
-    },
   })
   await expect(started).rejects.toThrow('enough')
   const before = readTrainingJournal(folders[1])
@@ -119,19 +128,20 @@ it('continues where it was interrupted, with the same result', async () => {
   const second = new TinyLearner(65)
   const result = await train({ ...options(second, folders[1], 4), checkpointEvery: 3 })
   expect(result.steps.map(({ step }) => step)).toEqual([1, 2, 3, 4])
-  expect(second.version).toBe(4)
+  expect(second.version).toBe(whole.version)
   expect(second.batches.slice(0, 2)).toEqual(first.batches)
+  expect(second.weights).toEqual(whole.weights)
 })
 
 it('refuses to continue with other settings, and names them', async () => {
   const folder = await temporaryFolder()
   await train(options(new TinyLearner(1), folder, 1))
-  const other = { ...options(new TinyLearner(1), folder, 2), attempts: 4 }
+  const other = { ...options(new TinyLearner(1), folder, 2), attempts: 8 }
   await expect(train(other)).rejects.toMatchObject({
     code: 'invalid_config',
-    message: expect.stringContaining('- attempts: was 8, is 4'),
+    message: expect.stringContaining('- attempts: was 4, is 8'),
   })
-  const changed = doors.slice(0, 8).map((row) => ({ ...row, label: 'zz' }))
+  const changed = doors.slice(0, 4).map((row) => ({ ...row, label: 'zz' }))
   const otherRows = { ...options(new TinyLearner(1), folder, 2), rows: changed }
   await expect(train(otherRows)).rejects.toThrow('- rows: changed')
   // More steps are no other training.

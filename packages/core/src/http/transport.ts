@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRequire } from 'node:module'
 
+import type * as undici from 'undici'
 import type { buildConnector, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
@@ -214,10 +215,10 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
  * Loaded with the first request, because importing undici is slow. In a server's process Node.js 22.19 imports it with the
  * names of its exports and no values; `require` gives the values there, and cannot be bundled.
  */
-async function loadUndici(): Promise<typeof import('undici')> {
+async function loadUndici(): Promise<typeof undici> {
   const imported = await import('undici')
   const isWhole = (imported.Agent as unknown) !== undefined
-  return isWhole ? imported : (createRequire(import.meta.url)('undici') as typeof import('undici'))
+  return isWhole ? imported : (createRequire(import.meta.url)('undici') as typeof undici)
 }
 
 function describeNetworkError(error: unknown): string {
