@@ -1,27 +1,16 @@
-import { execFile } from 'node:child_process'
-import { readFile, writeFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { promisify } from 'node:util'
 
 import { frameworkNames } from '@osmosis/create'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 
-import { startRegistry, type Registry } from './registry.ts'
-import { cleanUp, root, temporaryFolder, withoutScriptVariables } from './workspace.ts'
+import { startOwnRegistry, type OwnRegistry } from './created-workspace.ts'
+import { cleanUp, temporaryFolder } from './workspace.ts'
 
-let registry: Registry
-let environment: NodeJS.ProcessEnv
+let registry: OwnRegistry
 
 beforeAll(async () => {
-  registry = await startRegistry(inject('packed'))
-  const settings = await readFile(path.join(homedir(), '.npmrc'), 'utf8').catch(() => '')
-  const file = path.join(await temporaryFolder(), 'npmrc')
-  await writeFile(file, `${settings}\nyes=true\n`, { mode: 0o600 })
-  environment = { ...withoutScriptVariables(), npm_config_userconfig: file }
-  const page = await readFile(path.join(root, 'docs/get-started/from-a-clone.md'), 'utf8')
-  const [command = ''] = /^npm config set .*$/m.exec(page) ?? []
-  await inFolder(root, command.replace('http://127.0.0.1:4873/', registry.url))
+  registry = await startOwnRegistry(inject('packed'))
 })
 
 afterAll(async () => {
@@ -88,8 +77,6 @@ function stopwatch() {
   return Object.assign(timed, { report: () => steps.join(', ') })
 }
 
-async function inFolder(folder: string, command: string): Promise<string> {
-  const [program = '', ...args] = command.split(' ')
-  const { stdout } = await promisify(execFile)(program, args, { cwd: folder, env: environment })
-  return stdout
+function inFolder(folder: string, command: string): Promise<string> {
+  return registry.run(folder, command)
 }

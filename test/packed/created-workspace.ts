@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+import { startRegistry } from './registry.ts'
+import { root, temporaryFolder, withoutScriptVariables, type PackedPackage } from './workspace.ts'
+
+/** A registry with the packed packages, and commands that install from it as a user of the clone does. */
+export interface OwnRegistry extends AsyncDisposable {
+  /** Variables with which npm and pnpm install from it. */
+  readonly environment: NodeJS.ProcessEnv
+  /** Runs words of a command line in a folder, and resolves with what it printed on stdout. */
+  run(folder: string, command: string, more?: NodeJS.ProcessEnv): Promise<string>
+}
+
+/** The caller closes it. */
+export async function startOwnRegistry(packed: readonly PackedPackage[]): Promise<OwnRegistry> {
+  const registry = await startRegistry(packed)
+  const settings = await readFile(path.join(homedir(), '.npmrc'), 'utf8').catch(() => '')
+  const file = path.join(await temporaryFolder(), 'npmrc')
+  await writeFile(file, `${settings}\nyes=true\n`, { mode: 0o600 })
+  const environment = { ...withoutScriptVariables(), npm_config_userconfig: file }
+  const run: OwnRegistry['run'] = async (folder, command, more = {}) => {
+    const [program = '', ...args] = command.split(' ')
+    const options = { cwd: folder, env: { ...environment, ...more } }
+    return (await promisify(execFile)(program, args, options)).stdout
+  }
+  const page = await readFile(path.join(root, 'docs/get-started/from-a-clone.md'), 'utf8')
+  const [command = ''] = /^npm config set .*$/m.exec(page) ?? []
+  await run(root, command.replace('http://127.0.0.1:4873/', registry.url))
+  return { environment, run, [Symbol.asyncDispose]: () => registry[Symbol.asyncDispose]() }
+}
