@@ -3,11 +3,8 @@ import path from 'node:path'
 
 import { expect, it } from 'vitest'
 
-import { inProcesses, run } from './in-process.ts'
+import { run, useProcesses } from './in-process.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
-
-// Stacks and logs are those of the process of the entrypoint.
-inProcesses()
 
 const main = `import { AgentWorkflow } from '@osmosis/core'
 import { ordersOf } from './orders.ts'
@@ -24,6 +21,8 @@ const orders = `export function ordersOf(customer: any): unknown {
 `
 
 it('what the code of a rollout threw is shown with its function, file and line, and its stack on the next command', async () => {
+  // Stacks name files as the process of the entrypoint sees them.
+  useProcesses()
   const root = temporaryWorkspace({
     'rollouts/shop/main.ts': main,
     'rollouts/shop/orders.ts': orders,
@@ -63,6 +62,7 @@ export class Shop extends AgentWorkflow { async run() {} }`,
 it.each(['', '--workers 1'])(
   'what a tool throws is in logs.txt of the run with its stack: eval run %s',
   async (workers) => {
+    useProcesses()
     const root = temporaryWorkspace({
       'rollouts/shop/main.ts': `import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
 function lookUp(): never { throw new TypeError('shop db down') }
