@@ -14,7 +14,7 @@ export default defineConfig({
   test: {
     ...runDefaults,
     projects: [
-      newestProject({ include: filesWithTag('slow'), ...onlyTagged('slow') }),
+      newestProject({ include: filesWithTag('slow'), ...onlyTagged('slow && !nightly') }),
       lowestProject({
         include: ['packages/{openai-agents,strands,ai-sdk,langchain,mastra}/test/**/*.test.ts'],
       }),

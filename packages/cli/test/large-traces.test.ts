@@ -1,4 +1,4 @@
-// @module-tag slow
+// @module-tag nightly
 import { once } from 'node:events'
 import { createWriteStream, readdirSync } from 'node:fs'
 import path from 'node:path'
