@@ -94,9 +94,13 @@ function makeGrammar({ decimalComma = false }: NumberNotation): NumberGrammar {
   }
 }
 
-const point = makeGrammar({})
-const comma = makeGrammar({ decimalComma: true })
+const made = new Map<boolean, NumberGrammar>()
 
+/** Made with the first number: most programs that load this module read none. */
 export function numberGrammar({ decimalComma = false }: NumberNotation): NumberGrammar {
-  return decimalComma ? comma : point
+  const known = made.get(decimalComma)
+  if (known !== undefined) return known
+  const grammar = makeGrammar({ decimalComma })
+  made.set(decimalComma, grammar)
+  return grammar
 }
