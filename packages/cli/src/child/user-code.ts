@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
 
 import { OsmosisError } from '@osmosis/core'
@@ -48,9 +49,6 @@ class UserCodeHere implements UserCodeProcess {
     const own = { ...env, OSMOSIS_ROLLOUT_SERVER_API_KEY: undefined }
     if (isSilent) for (const stream of this.output) stream.resume()
     const { signal } = this.#leaving
-    const left = new Promise<void>((resolve) => {
-      signal.addEventListener('abort', () => resolve(), { once: true })
-    })
     this.ready = this.#loaded.promise.then(({ facts = null }) => ({
       facts: structuredClone(facts),
     }))
@@ -62,7 +60,7 @@ class UserCodeHere implements UserCodeProcess {
         addToProcess(own)
         const load = await loader()
         this.#loaded.resolve(await load(structuredClone(order) as never))
-        await left
+        if (!signal.aborted) await once(signal, 'abort')
         await (await this.#loaded.promise).close?.()
       } catch (error) {
         this.#loaded.reject(error)
