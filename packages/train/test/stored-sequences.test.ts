@@ -1,0 +1,84 @@
+import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import path from 'node:path'
+
+import { openRun } from '@osmosis/eval'
+import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
+import { expect, it } from 'vitest'
+
+import { train, type OpenRollouts, type TrainOptions } from '../src/index.ts'
+import { knownRow, KnownLearner } from './known-rollouts.ts'
+import { quickRollouts } from './quick-rollouts.ts'
+
+async function training(more: Partial<TrainOptions> = {}): Promise<TrainOptions> {
+  return {
+    folder: await temporaryFolder(),
+    learner: new KnownLearner({}),
+    rollouts: quickRollouts(({ attempt }) => ({
+      reward: attempt,
+      // More than a file system writes at once.
+      calls: [{ promptTokenIds: Array.from({ length: 20_000 }, (_, at) => at) }],
+    })),
+    rows: [knownRow(0), knownRow(1)],
+    steps: 1,
+    attempts: 3,
+    maxInFlight: 6,
+    ...more,
+  }
+}
+
+/** Rollouts whose tokens are in the file of a run. */
+function rolloutsOnDisk(run: string): Set<string> {
+  const file = path.join(run, 'sequences.jsonl')
+  if (!existsSync(file)) return new Set()
+  // A line that is not whole yet does not count.
+  const lines = readFileSync(file, 'utf8').split('\n').slice(0, -1)
+  return new Set(lines.map((line) => (JSON.parse(line) as { rollout_id: string }).rollout_id))
+}
+
+it('whatever counts as ended has its tokens on the disk', async () => {
+  const options = await training({ maxInFlight: 1 })
+  const run = path.join(options.folder, 'runs', 'step-0001')
+  const stored: number[] = []
+  // What is written about an attempt is redacted before.
+  const redact = <T>(data: T): T => {
+    stored.push(rolloutsOnDisk(run).size)
+    return data
+  }
+  const missing: number[] = []
+  const onProgress: TrainOptions['onProgress'] = (_, { done }) =>
+    void missing.push(done - rolloutsOnDisk(run).size)
+  await train({ ...options, redact, onProgress })
+  expect(Math.max(...missing)).toBe(0)
+  // The tokens of the first attempt are there before anything else of it, and so on, one attempt at a time.
+  expect([...new Set(stored)]).toEqual([1, 2, 3, 4, 5, 6])
+})
+
+onlyIf(existsSync('/dev/full'), '/dev/full').it(
+  'nothing counts as ended whose tokens cannot be stored, and it is run again',
+  async () => {
+    const options = await training()
+    const stopped = new AbortController()
+    // A process that ends when the run of its first step has begun.
+    const rollouts: OpenRollouts = async (policy) => ({
+      ...(await options.rollouts(policy)),
+      runner: {
+        run: async () => {
+          stopped.abort(new Error('stopped'))
+          throw stopped.signal.reason
+        },
+      },
+    })
+    const first = { ...options, rollouts, signal: stopped.signal }
+    await expect(train(first)).rejects.toThrow('stopped')
+
+    const run = path.join(options.folder, 'runs', 'step-0001')
+    const file = path.join(run, 'sequences.jsonl')
+    rmSync(file)
+    symlinkSync('/dev/full', file)
+    await expect(train(options)).rejects.toMatchObject({ code: 'storage_error' })
+    expect((await openRun(run)).events.size).toBe(0)
+    rmSync(file)
+    const { steps } = await train(options)
+    expect(steps[0]?.batch.sequences).toBe(4)
+  },
+)
