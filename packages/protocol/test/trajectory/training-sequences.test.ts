@@ -1,0 +1,199 @@
+import {
+  toTrainingSequences,
+  type SampleSequences,
+  type SequenceCall,
+} from '@osmosis/protocol/trajectory'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
+function call(
+  prompt: readonly number[],
+  answer: readonly number[],
+  more: Partial<SequenceCall> = {},
+): SequenceCall {
+  return {
+    promptTokenIds: prompt,
+    completionTokenIds: answer,
+    logprobs: { content: answer.map((id) => ({ token: '', logprob: -id / 10 })) },
+    error: null,
+    version: 'policy-1',
+    trainable: true,
+    sampling: {},
+    finishReason: 'stop',
+    ...more,
+  }
+}
+
+const tokens = (maxLength: number): fc.Arbitrary<number[]> =>
+  fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 1, maxLength })
+
+/** The settings in which a temperature can be missing, or be no number. */
+const samplings = fc.constantFrom<Readonly<Record<string, unknown>>>(
+  {},
+  { temperature: 1 },
+  { temperature: 0 },
+  { temperature: 0.7 },
+  { temperature: 0.7, top_p: 0.9 },
+  { temperature: 'hot' },
+)
+
+/** How a call is left out, and otherwise how it ends. */
+const ends = fc.constantFrom<Partial<SequenceCall>>(
+  {},
+  {},
+  { finishReason: 'length' },
+  { finishReason: 'tool_calls' },
+  { finishReason: null },
+  { error: 'refused', completionTokenIds: null, logprobs: null },
+  { trainable: false },
+  { completionTokenIds: null },
+  { promptTokenIds: null },
+  { logprobs: null },
+)
+
+/** Calls that continue, branch and repeat what an earlier call had, or begin anew. */
+const samples = fc
+  .array(
+    fc.record({
+      after: fc.option(fc.nat(), { nil: undefined }),
+      keep: fc.integer({ min: 0, max: 4 }),
+      more: tokens(2),
+      answer: tokens(3),
+      sampling: samplings,
+      version: fc.constantFrom('policy-1', 'policy-2', null),
+      end: ends,
+    }),
+    { maxLength: 10 },
+  )
+  .map((steps) => {
+    const texts: number[][] = []
+    return steps.map(({ after, keep, more, answer, sampling, version, end }) => {
+      const base = after === undefined ? [] : (texts[after % Math.max(1, texts.length)] ?? [])
+      // Mostly all of it; else its last tokens are cut off.
+      const prompt = [...(keep < 3 ? base : base.slice(0, -1)), ...more]
+      texts.push([...prompt, ...answer])
+      return call(prompt, answer, { sampling, version, ...end })
+    })
+  })
+
+/** Tokens as text, of which prefixes are plain to see. */
+const text = (ids: readonly number[] | null): string => (ids ?? []).join('')
+
+/** Which calls are answers of one sequence, by looking at texts. */
+function expectedSequences(calls: readonly SequenceCall[]): { text: string; calls: number[] }[] {
+  const open: { text: string; calls: number[]; temperature: number }[] = []
+  for (const [at, one] of calls.entries()) {
+    const { promptTokenIds: prompt, completionTokenIds: answer, logprobs, sampling } = one
+    if (one.error !== null || !one.trainable) continue
+    if (prompt === null || answer === null || logprobs === null) continue
+    const given = sampling['temperature']
+    const temperature = typeof given === 'number' ? given : 1
+    const [longest] = open
+      .filter((other) => other.temperature === temperature && text(prompt).startsWith(other.text))
+      .toSorted((a, b) => b.text.length - a.text.length)
+    const sequence = longest ?? { text: '', calls: [], temperature }
+    if (longest === undefined) open.push(sequence)
+    sequence.text = text(prompt) + text(answer)
+    sequence.calls.push(at)
+  }
+  return open.map(({ text: all, calls: own }) => ({ text: all, calls: own }))
+}
+
+function found({ sequences }: SampleSequences): { text: string; calls: number[] }[] {
+  return sequences.map(({ ids, answers }) => ({
+    text: text(ids),
+    calls: answers.map((answer) => answer.call),
+  }))
+}
+
+describe('the training sequences of a sample', () => {
+  it('join each call to the longest sequence that its prompt begins with', () => {
+    fc.assert(
+      fc.property(samples, (calls) => {
+        expect(found(toTrainingSequences(calls))).toEqual(expectedSequences(calls))
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('have each sampled token once: behind its prompt, with its logprob, its version and its temperature', () => {
+    fc.assert(
+      fc.property(samples, (calls) => {
+        const { sequences, withoutIds, untrainable } = toTrainingSequences(calls)
+        const seen: number[] = []
+        for (const { ids, logprobs, answers, temperature } of sequences) {
+          expect(logprobs).toHaveLength(ids.length)
+          const sampled = new Set<number>()
+          for (const { call: at, start, end, version, isCut = false } of answers) {
+            const own = calls[at]
+            seen.push(at)
+            expect(ids.slice(0, start)).toEqual(own?.promptTokenIds)
+            expect(ids.slice(start, end)).toEqual(own?.completionTokenIds)
+            const recorded = own?.completionTokenIds?.map((id) => -id / 10)
+            expect(logprobs.slice(start, end)).toEqual(recorded)
+            expect(version).toBe(own?.version)
+            expect(isCut).toBe(own?.finishReason === 'length')
+            const given = own?.sampling['temperature']
+            expect(temperature).toBe(typeof given === 'number' ? given : 1)
+            for (let place = start; place < end; place += 1) {
+              expect(sampled.has(place)).toBe(false)
+              sampled.add(place)
+            }
+          }
+          const others = logprobs.filter((_, place) => !sampled.has(place))
+          expect(others.every((logprob) => logprob === 0)).toBe(true)
+        }
+        // Each answer is in one sequence, or is counted as left out, unless its call failed.
+        expect(new Set(seen).size).toBe(seen.length)
+        const answered = calls.filter(({ error }) => error === null)
+        expect(untrainable).toBe(answered.filter(({ trainable }) => !trainable).length)
+        expect(seen.length + withoutIds + untrainable).toBe(answered.length)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it.each([
+    ['length', true],
+    ['stop', false],
+    ['tool_calls', false],
+    ['function_call', false],
+    ['content_filter', false],
+    [null, false],
+    [undefined, false],
+  ] as const)('call an answer that ended with %s cut: %s', (finishReason, isCut) => {
+    const { sequences } = toTrainingSequences([
+      call([1], [2], { finishReason: finishReason ?? null }),
+    ])
+    expect(sequences[0]?.answers[0]?.isCut ?? false).toBe(isCut)
+  })
+
+  it('split where the temperature changes, and continue where it changes back', () => {
+    const [cold, warm] = [{ sampling: { temperature: 0.2 } }, { sampling: {} }]
+    const { sequences } = toTrainingSequences([
+      call([1], [2], cold),
+      call([1, 2, 3], [4], warm),
+      call([1, 2, 3, 4, 5], [6], cold),
+      call([1, 2, 3, 4, 5, 6, 7], [8], warm),
+    ])
+    expect(sequences).toMatchObject([
+      { temperature: 0.2, answers: [{ call: 0 }, { call: 2 }], ids: [1, 2, 3, 4, 5, 6] },
+      { temperature: 1, answers: [{ call: 1 }, { call: 3 }], ids: [1, 2, 3, 4, 5, 6, 7, 8] },
+    ])
+  })
+
+  it('leave out an answer that has not one finite logprob for each token', () => {
+    const logprobsOf = (...content: readonly unknown[]): Partial<SequenceCall> => ({
+      logprobs: { content } as unknown as SequenceCall['logprobs'],
+    })
+    const broken = [
+      logprobsOf({ logprob: -1 }),
+      logprobsOf({ logprob: -1 }, { logprob: -1 }, { logprob: -1 }),
+      logprobsOf({ logprob: -1 }, { logprob: null }),
+      logprobsOf({ logprob: -1 }, { logprob: Number.NEGATIVE_INFINITY }),
+      logprobsOf({ logprob: -1 }, null),
+      logprobsOf({ logprob: -1 }, { logprob: '-1' }),
+    ].map((more) => call([1], [2, 3], more))
+    expect(toTrainingSequences(broken)).toEqual({ sequences: [], withoutIds: 6, untrainable: 0 })
+  })
+})
