@@ -51,12 +51,12 @@ const ends = fc.constantFrom<Partial<SequenceCall>>(
   { logprobs: null },
 )
 
-/** Calls that continue, branch and repeat what an earlier call had, or begin anew. */
+/** Calls that continue, branch and repeat what an earlier call had, or begin anew; some say the beginning of it again. */
 const samples = fc
   .array(
     fc.record({
       after: fc.option(fc.nat(), { nil: undefined }),
-      keep: fc.integer({ min: 0, max: 4 }),
+      keep: fc.constantFrom('all', 'all', 'all but the last', 'and says it again'),
       more: tokens(2),
       answer: tokens(3),
       sampling: samplings,
@@ -69,8 +69,12 @@ const samples = fc
     const texts: number[][] = []
     return steps.map(({ after, keep, more, answer, sampling, version, end }) => {
       const base = after === undefined ? [] : (texts[after % Math.max(1, texts.length)] ?? [])
-      // Mostly all of it; else its last tokens are cut off.
-      const prompt = [...(keep < 3 ? base : base.slice(0, -1)), ...more]
+      if (keep === 'and says it again' && base.length > 1) {
+        const from = Math.max(1, base.length - more.length - 1)
+        const [prompt, again] = [base.slice(0, from), base.slice(from, -1)]
+        return call(prompt, again.length === 0 ? answer : again, { sampling, version, ...end })
+      }
+      const prompt = [...(keep === 'all' ? base : base.slice(0, -1)), ...more]
       texts.push([...prompt, ...answer])
       return call(prompt, answer, { sampling, version, ...end })
     })
@@ -166,6 +170,18 @@ describe('the training sequences of a sample', () => {
       call([1], [2], { finishReason: finishReason ?? null }),
     ])
     expect(sequences[0]?.answers[0]?.isCut ?? false).toBe(isCut)
+  })
+
+  it('continue the longest of several that a prompt begins with, whichever came first', () => {
+    const [long, short] = [call([1], [2, 3, 4]), call([1], [2])]
+    const next = call([1, 2, 3, 4, 5], [6])
+    for (const calls of [
+      [long, short, next],
+      [short, long, next],
+    ]) {
+      const joined = toTrainingSequences(calls).sequences.map(({ ids }) => ids.join(''))
+      expect(joined.toSorted()).toEqual(['12', '123456'])
+    }
   })
 
   it('split where the temperature changes, and continue where it changes back', () => {
