@@ -1,0 +1,165 @@
+import { RolloutContext, type PolicyCall, type PolicyWire } from '@osmosis/core'
+import type { ChatCompletionRequest } from '@osmosis/core/policy'
+import {
+  chunk,
+  eventStream,
+  sendJson,
+  sendStream,
+  startPolicyEndpoint,
+} from '../../../../test/kit/index.ts'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
+const messages = [{ role: 'user', content: 'hi' }]
+
+/** What a policy says about itself in an answer. */
+interface Said {
+  readonly model?: unknown
+  readonly metadata?: unknown
+}
+
+/** Calls a policy once with each of these requests, and returns what was recorded of the calls and what was sent. */
+async function recorded(
+  requests: readonly Omit<ChatCompletionRequest, 'messages'>[],
+  { wire, said = {}, status = 200 }: { wire?: PolicyWire; said?: Said; status?: number } = {},
+): Promise<{ calls: readonly PolicyCall[]; sent: readonly Readonly<Record<string, unknown>>[] }> {
+  const first = { ...chunk({ role: 'assistant', content: 'yes' }), model: undefined, ...said }
+  const policy = await startPolicyEndpoint((response, _, { body }) => {
+    if (status !== 200) sendJson(response, status, {})
+    else if (body['stream'] === true) {
+      sendStream(response, eventStream(first, { ...chunk({}, 'stop'), model: undefined, ...said }))
+    } else {
+      const choice = { index: 0, message: { role: 'assistant', content: 'yes' } }
+      const choices = [{ ...choice, finish_reason: 'stop' }]
+      sendJson(response, 200, { id: 'x', object: 'chat.completion', created: 1, ...said, choices })
+    }
+  })
+  const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url, wire })
+  const client = context.registerPolicySample('main')
+  for (const request of requests) {
+    await client.complete({ ...request, messages }, { retries: 0 }).catch(() => {})
+  }
+  const sample = (await context.getSamples()).get('main')
+  return { calls: sample?.calls ?? [], sent: policy.requests.map(({ body }) => body) }
+}
+
+/** The settings of chat completions, vLLM and SGLang that decide how tokens are drawn. */
+const settings: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
+  temperature: fc.constantFrom(0, 0.7, 1),
+  top_p: fc.constantFrom(0.5, 1),
+  top_k: fc.constantFrom(-1, 20),
+  min_p: fc.constantFrom(0, 0.1),
+  seed: fc.nat(100),
+  max_tokens: fc.integer({ min: 1, max: 100 }),
+  max_completion_tokens: fc.integer({ min: 1, max: 100 }),
+  min_tokens: fc.nat(5),
+  stop: fc.constantFrom(['x'], 'x'),
+  stop_token_ids: fc.constant([2]),
+  frequency_penalty: fc.constantFrom(0, 0.5),
+  presence_penalty: fc.constantFrom(0, 0.5),
+  repetition_penalty: fc.constantFrom(1, 1.1),
+  logit_bias: fc.constant({ 5: -100 }),
+  reasoning_effort: fc.constantFrom('low', 'high'),
+  enable_thinking: fc.boolean(),
+  thinking_token_budget: fc.nat(100),
+  chat_template_kwargs: fc.constant({ enable_thinking: false }),
+}
+
+/** Settings that decide what is said, or in which form it comes. */
+const others: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
+  tools: fc.constant([{ type: 'function', function: { name: 'f', parameters: {} } }]),
+  tool_choice: fc.constant('auto'),
+  logprobs: fc.constant(true),
+  user: fc.constant('u'),
+  response_format: fc.constant({ type: 'text' }),
+}
+
+const requests = fc.record({ ...settings, ...others }, { requiredKeys: [] })
+const bodies = fc.record(settings, { requiredKeys: [] })
+
+describe('a recorded call', () => {
+  it('has the settings that its answer was sampled with, as they were sent', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(requests, { minLength: 1, maxLength: 3 }),
+        bodies,
+        async (all, body) => {
+          const { calls, sent } = await recorded(all, { wire: { body } })
+          const limits = ['max_tokens', 'max_completion_tokens']
+          const ownsLimit = limits.some((name) => name in body)
+          const expected = all.map((request) => {
+            const own = Object.entries(request).filter(
+              ([name]) => name in settings && !(ownsLimit && limits.includes(name)),
+            )
+            return { ...Object.fromEntries(own), ...body }
+          })
+          expect(calls.map(({ sampling }) => sampling)).toEqual(expected)
+          for (const [at, { sampling }] of calls.entries()) expect(sent[at]).toMatchObject(sampling)
+        },
+      ),
+      { numRuns: 25 },
+    )
+  })
+
+  it.each(Object.keys(settings))('leaves out %s where it is null', async (name) => {
+    const { calls } = await recorded([{ [name]: null }, { [name]: undefined }])
+    expect(calls.map(({ sampling }) => sampling)).toEqual([{}, {}])
+  })
+
+  it.each<[why: string, said: Said, model: string | undefined, version: string | null]>([
+    ['the model that answered', { model: 'policy-7' }, undefined, 'policy-7'],
+    [
+      'the model that answered, not that of the request',
+      { model: 'policy-7' },
+      'policy-6',
+      'policy-7',
+    ],
+    ['the weights of SGLang', { model: 'qwen', metadata: { weight_version: '12' } }, 'qwen', '12'],
+    [
+      'the model where SGLang has no other weights',
+      { model: 'qwen', metadata: { weight_version: 'default' } },
+      undefined,
+      'qwen',
+    ],
+    [
+      'the model where the weights are no text',
+      { model: 'qwen', metadata: { weight_version: 12 } },
+      undefined,
+      'qwen',
+    ],
+    ['the model of the request where the answer names none', {}, 'policy-6', 'policy-6'],
+    [
+      'the model of the request where the answer has the name of all rollouts',
+      { model: 'osmosis-rollout' },
+      'policy-6',
+      'policy-6',
+    ],
+    ['unknown where nobody names one', {}, undefined, null],
+    [
+      'unknown where only the name of all rollouts is given',
+      { model: 'osmosis-rollout' },
+      undefined,
+      null,
+    ],
+  ])('has as its version %s', async (_, said, model, version) => {
+    for (const stream of [true, false]) {
+      const { calls } = await recorded([{}, {}], { said, wire: { stream, model } })
+      expect(calls.map((call) => call.version)).toEqual([version, version])
+    }
+  })
+
+  it('that failed has the version that was asked', async () => {
+    const { calls } = await recorded([{ temperature: 0.5 }], {
+      status: 400,
+      wire: { model: 'policy-6' },
+    })
+    expect(calls).toMatchObject([
+      {
+        version: 'policy-6',
+        model: null,
+        sampling: { temperature: 0.5 },
+        error: expect.any(String),
+      },
+    ])
+  })
+})
