@@ -1,17 +1,23 @@
 import { answerMutations } from './answer-mutations.ts'
 import type { Mutation } from './mutation.ts'
+import { recordMutations } from './record-mutations.ts'
 import { rewardMutations } from './reward-mutations.ts'
 import { rowMutations } from './row-mutations.ts'
 import { sandboxMutations } from './sandbox-mutations.ts'
+import { trainingLoopMutations } from './training-loop-mutations.ts'
 import { trainingMutations } from './training-mutations.ts'
+import { trajectoryMutations } from './trajectory-mutations.ts'
 import { wireMutations } from './wire-mutations.ts'
 
 /** The mutations by area. The tests of an area take minutes. */
 export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
   wire: wireMutations,
   answers: answerMutations,
+  record: recordMutations,
+  trajectory: trajectoryMutations,
   rewards: rewardMutations,
   rows: rowMutations,
   sandbox: sandboxMutations,
+  'training-loop': trainingLoopMutations,
   training: trainingMutations,
 }

@@ -1,0 +1,317 @@
+import type { Mutation } from './mutation.ts'
+
+const train = 'packages/train/test'
+
+/** Mutations of a file: what goes wrong, the text, and what it becomes. */
+function mutationsOf(
+  file: string,
+  tests: readonly string[],
+  changes: readonly (readonly [name: string, from: string, to: string])[],
+): Mutation[] {
+  return changes.map(([name, from, to]) => ({ name: `training: ${name}`, file, from, to, tests }))
+}
+
+/** What a step takes from the steps before it, and what of a training must not change. */
+export const trainingLoopMutations: readonly Mutation[] = [
+  ...mutationsOf(
+    'packages/train/src/loop/choose-rows.ts',
+    [`${train}/row-order.test.ts`],
+    [
+      ['all epochs have the same order of rows', '`epoch/${seed}/${next}`', '`epoch/${seed}`'],
+      ['orders of rows have no seed', '`epoch/${seed}/${next}`', '`epoch/${next}`'],
+      [
+        'rows are in the order of the dataset',
+        'shuffled(rows, randomNumbers(',
+        'rows ?? (randomNumbers(',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/train.ts',
+    [`${train}/row-order.test.ts`],
+    [
+      [
+        'the seed of a training does not reach its order of rows',
+        'const { rows, curriculum = false, seed = 0 } = this.#options',
+        'const { rows, curriculum = false } = this.#options\n    const seed = 0',
+      ],
+      [
+        'each step has the rows of the first',
+        '      seed,\n      step,\n      ...(settled',
+        '      seed,\n      step: 1,\n      ...(settled',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/choose-rows.ts',
+    [`${train}/curriculum.test.ts`],
+    [
+      ['the curriculum is reversed', 'const settledWeight = 0.25', 'const settledWeight = 4'],
+      ['the curriculum changes nothing', 'const settledWeight = 0.25', 'const settledWeight = 1'],
+      [
+        'settled rows are never drawn again',
+        'const settledWeight = 0.25',
+        'const settledWeight = 1e-9',
+      ],
+      [
+        'settled rows are drawn half as often',
+        'const settledWeight = 0.25',
+        'const settledWeight = 0.5',
+      ],
+      ['the rows that are drawn least are taken', 'b.key - a.key', 'a.key - b.key'],
+      [
+        'steps of a curriculum draw by the same numbers',
+        '`rows/${seed}/${step}`',
+        '`rows/${seed}`',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/train.ts',
+    [`${train}/curriculum.test.ts`],
+    [
+      ['a settled row stays settled', 'for (const row of rows) settled.delete(row)', ''],
+      [
+        'positions in the dataset are taken for places in the list of rows',
+        'settled.has(row) ? [at]',
+        'settled.has(at) ? [at]',
+      ],
+      [
+        'the curriculum is always on',
+        'curriculum ? this.#settledRows(before)',
+        'true ? this.#settledRows(before)',
+      ],
+      [
+        'the curriculum is ignored',
+        'curriculum ? this.#settledRows(before)',
+        'false ? this.#settledRows(before)',
+      ],
+      [
+        'only the step before decides which rows are settled',
+        'for (const { rows, settledRows } of steps) {',
+        'for (const { rows, settledRows } of steps.slice(-1)) {',
+      ],
+      [
+        'rollouts beside an update do not know the step before them',
+        'this.#begin(ended.step + 1, steps)',
+        'this.#begin(ended.step + 1)',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/eval/src/analysis/training/step-figures.ts',
+    [`${train}/curriculum.test.ts`],
+    [
+      [
+        'rows that gave a signal are settled',
+        "table.groups.filter(({ kind }) => kind !== 'signal')",
+        "table.groups.filter(({ kind }) => kind === 'signal')",
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/same-training.ts',
+    [`${train}/same-training.test.ts`],
+    [
+      ['a training continues with another model', 'model: options.learner.name', "model: ''"],
+      ['a training continues with other code', 'before.inputs?.code, inputs?.code', 'null, null'],
+      [
+        'code is compared by its entrypoint',
+        'before.inputs?.code, inputs?.code',
+        'before.inputs?.code.entrypoint, inputs?.code.entrypoint',
+      ],
+      [
+        'a training continues with another config of its workflow',
+        'before.inputs?.workflow, inputs?.workflow',
+        'null, null',
+      ],
+      ['a training continues with another env', 'before.inputs?.env, inputs?.env', 'null, null'],
+      [
+        'a training continues with other secrets',
+        'before.inputs?.secrets, inputs?.secrets',
+        'null, null',
+      ],
+      [
+        'a training continues with other time limits',
+        'before.inputs?.timeouts, inputs?.timeouts',
+        'null, null',
+      ],
+      ['a training continues with other rows', "['rows', before.rows, rows]", "['rows', 0, 0]"],
+      [
+        'a training continues with other held-out rows',
+        "['held-out rows', before.held_out_rows, heldOut]",
+        "['held-out rows', 0, 0]",
+      ],
+      [
+        'held-out rows are those that are trained',
+        'digestOf(options.heldOut ?? [])',
+        'digestOf(options.rows)',
+      ],
+      ['rows are their labels', 'JSON.stringify(row)', 'JSON.stringify(row.label)'],
+      ['rows are their prompts', 'JSON.stringify(row)', 'JSON.stringify(row.initialMessages)'],
+      [
+        'rows are their fields on the first level',
+        'JSON.stringify(row)',
+        'JSON.stringify(row, Object.keys(row))',
+      ],
+      [
+        'rows may change their order',
+        'for (const row of rows) digest',
+        'for (const row of rows.toSorted((a, b) => a.sourceRowIndex - b.sourceRowIndex)) digest',
+      ],
+      [
+        'a training continues with other sizes of steps',
+        'rows_per_step: options.rowsPerStep ?? null',
+        'rows_per_step: null',
+      ],
+      [
+        'a training continues with other attempts',
+        'attempts: options.attempts ?? 8',
+        'attempts: 8',
+      ],
+      ['a training continues with another seed', 'seed: options.seed ?? 0', 'seed: 0'],
+      [
+        'a training continues with another warm start',
+        'warm_start: options.warmStart ?? null',
+        'warm_start: null',
+      ],
+      [
+        'a training continues with another curriculum',
+        'curriculum: options.curriculum ?? false',
+        'curriculum: false',
+      ],
+      [
+        'nothing that changed is refused',
+        'if (changed.length === 0) return',
+        'if (changed.length >= 0) return',
+      ],
+      [
+        'a training of an earlier version is another training',
+        'was === undefined || isSame(was, value)',
+        'isSame(was, value)',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/step-run.ts',
+    [`${train}/stored-sequences.test.ts`],
+    [
+      [
+        'a result counts before its tokens are on the disk',
+        "if (outcome.status === 'success') await this.#store(item.rolloutId, source, outcome)\n            await options.onEnd?.(outcome)",
+        "await options.onEnd?.(outcome)\n            if (outcome.status === 'success') await this.#store(item.rolloutId, source, outcome)",
+      ],
+      [
+        'nobody waits for tokens to be on the disk',
+        'await this.#store(item.rolloutId, source, outcome)',
+        'void this.#store(item.rolloutId, source, outcome).catch(() => {})',
+      ],
+      [
+        'tokens that are still in memory count as stored',
+        'return this.#file.append(JSON.stringify(line)).durable',
+        'return Promise.race([this.#file.append(JSON.stringify(line)).durable, undefined])',
+      ],
+      [
+        'tokens that cannot be stored are lost without a word',
+        'return this.#file.append(JSON.stringify(line)).durable',
+        'return this.#file.append(JSON.stringify(line)).durable.catch(() => {})',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/train-options.ts',
+    [`${train}/step-settings.test.ts`],
+    [
+      ['drift has no limit', 'maxDrift: 0.3,', 'maxDrift: Infinity,'],
+      ['drift may be ten times as large', 'maxDrift: 0.3,', 'maxDrift: 3,'],
+      ['gspo has the bounds of tokens', 'gspo: { clipLow: 3e-4, clipHigh: 4e-4 }', 'gspo: {}'],
+      [
+        'the bounds of gspo are exchanged',
+        'gspo: { clipLow: 3e-4, clipHigh: 4e-4 }',
+        'gspo: { clipLow: 4e-4, clipHigh: 3e-4 }',
+      ],
+      [
+        'all losses have the bounds of gspo',
+        "defaultBounds[update.loss ?? 'dapo']",
+        "defaultBounds['gspo']",
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/train.ts',
+    [`${train}/step-settings.test.ts`],
+    [
+      [
+        'an update that is made again tolerates the staleness of now',
+        'const { maxStaleness, normalizeAdvantages: normalize, maskCutAnswers } = settings',
+        'const { normalizeAdvantages: normalize, maskCutAnswers } = settings\n    const { maxStaleness = 0 } = this.#options',
+      ],
+      [
+        'an update that is made again masks answers as it is done now',
+        'const { maxStaleness, normalizeAdvantages: normalize, maskCutAnswers } = settings',
+        'const { maxStaleness, normalizeAdvantages: normalize } = settings\n    const { maskCutAnswers = false } = this.#options',
+      ],
+      [
+        'an update that is made again has the advantages of now',
+        'const { maxStaleness, normalizeAdvantages: normalize, maskCutAnswers } = settings',
+        'const { maxStaleness, maskCutAnswers } = settings\n    const { normalizeAdvantages: normalize = true } = this.#options',
+      ],
+      [
+        'an update that is made again has the settings of now',
+        'await this.#update(await this.#batchOf({ ...step, settings }), settings)',
+        'await this.#update(await this.#batchOf({ ...step, settings }), this.#settings(step.step))',
+      ],
+      [
+        'steps do not store their staleness',
+        '      normalizeAdvantages,\n      maxStaleness,',
+        '      normalizeAdvantages,\n      maxStaleness: 0,',
+      ],
+      [
+        'a step does not know the steps before it',
+        'alarmsOf(measured, this.#journal.steps)',
+        'alarmsOf(measured, [])',
+      ],
+      [
+        'a step knows the step before it alone',
+        'alarmsOf(measured, this.#journal.steps)',
+        'alarmsOf(measured, this.#journal.steps.slice(-1))',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/batch/training-batch.ts',
+    [`${train}/policy-versions.test.ts`],
+    [
+      ['a version is the first number of a name', '/(?:^|-)(\\d+)$/', '/(\\d+)/'],
+      ['a version is the first number behind a hyphen', '/(?:^|-)(\\d+)$/', '/(?:^|-)(\\d+)/'],
+      ['a version has one digit', '/(?:^|-)(\\d+)$/', '/(?:^|-)(\\d)$/'],
+      ['a number that belongs to a word is a version', '/(?:^|-)(\\d+)$/', '/(\\d+)$/'],
+      [
+        'a name without a number is stale',
+        'digits === undefined ? Infinity',
+        'digits === undefined ? -Infinity',
+      ],
+      [
+        'a name without a number is version 0',
+        'digits === undefined ? Infinity',
+        'digits === undefined ? 0',
+      ],
+      [
+        'nothing is stale',
+        'if (toTrain.policyVersion < version - maxStaleness) stale += 1\n      else if',
+        'if',
+      ],
+      [
+        'what is stale is trained all the same',
+        'stale += 1\n      else if',
+        'stale += 1\n      if',
+      ],
+      [
+        'steps name a version of few sequences',
+        'other.length - one.length',
+        'one.length - other.length',
+      ],
+      ['steps name the newer of two versions', '|| a - b)', '|| b - a)'],
+    ],
+  ),
+]
