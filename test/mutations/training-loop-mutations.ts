@@ -314,4 +314,84 @@ export const trainingLoopMutations: readonly Mutation[] = [
       ['steps name the newer of two versions', '|| a - b)', '|| b - a)'],
     ],
   ),
+  ...mutationsOf(
+    'packages/train/src/local/local-learner.ts',
+    [`${train}/local/update-bodies.test.ts`],
+    [
+      ['no sequence is stale for the learner', 'stale: policyVersion < version', 'stale: false'],
+      ['all sequences are stale for the learner', 'stale: policyVersion < version', 'stale: true'],
+      [
+        'sequences of the current version are stale for the learner',
+        'stale: policyVersion < version',
+        'stale: policyVersion <= version',
+      ],
+      [
+        'staleness is that of the start',
+        'toUpdateBody(batch, settings, version)',
+        'toUpdateBody(batch, settings, 0)',
+      ],
+      ['the learner is told no limit of drift', 'max_drift: settings.maxDrift', 'max_drift: 1e9'],
+      ['drift is an error like any other', "drift: 'training_drift'", "drift: 'learner_error'"],
+      [
+        'the cap of importance weights is left out on the way',
+        'importance_cap: settings.importanceCap',
+        'importance_cap: 2',
+      ],
+      [
+        'the norm of gradients is left out on the way',
+        'max_grad_norm: settings.maxGradNorm',
+        'max_grad_norm: 1',
+      ],
+      [
+        'weight decay is left out on the way',
+        'weight_decay: settings.weightDecay',
+        'weight_decay: 0',
+      ],
+      [
+        'the largest drift is shown as the mean',
+        'driftMean: updated.drift_mean',
+        'driftMean: updated.drift_max',
+      ],
+      ['all surrogates are ppo', 'surrogate: surrogateOf(settings.loss)', "surrogate: 'ppo'"],
+      ['all sequences have the scale of the first', 'scale: scales[at]', 'scale: scales[0]'],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/tinker/service/tinker-data.ts',
+    [`${train}/tinker/drift.test.ts`],
+    [
+      ['the drift of services has no limit', 'if (mean <= most) return', 'if (mean >= 0) return'],
+      [
+        'the drift of services may be twice as large',
+        'if (mean <= most) return',
+        'if (mean <= 2 * most) return',
+      ],
+      [
+        'only what is more likely now is drift',
+        'Math.abs(now - (logprobs[place] ?? 0))',
+        'Math.max(0, now - (logprobs[place] ?? 0))',
+      ],
+      [
+        'drift is that of prompts, too',
+        'if (isSampled === 0 || now === undefined) continue',
+        'if (now === undefined) continue',
+      ],
+      [
+        'the mean drift is that of sequences',
+        'mean: total / Math.max(1, count)',
+        'mean: total / Math.max(1, sequences.length)',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/tinker/service/tinker-model.ts',
+    [`${train}/tinker/drift.test.ts`],
+    [
+      [
+        'services are told no limit of drift',
+        'assertSmallDrift(first, settings.maxDrift)',
+        'assertSmallDrift(first, Infinity)',
+      ],
+    ],
+  ),
 ]

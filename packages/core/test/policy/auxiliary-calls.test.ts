@@ -108,7 +108,8 @@ function transcriptOf(
   isMade: (step: Step) => boolean,
 ): WireTranscript | undefined {
   const log = new CallLog()
-  let [history, saidBeside]: ChatMessage[][] = [[], []]
+  let history: ChatMessage[] = []
+  let saidBeside: ChatMessage[] = []
   for (const [at, step] of all.entries()) {
     const { use, asks, fails } = step
     const question = user(`q${at}`)
