@@ -394,4 +394,58 @@ export const trainingLoopMutations: readonly Mutation[] = [
       ],
     ],
   ),
+  ...mutationsOf(
+    'packages/eval/src/training/recorded-step.ts',
+    ['packages/eval/test/training/worker-steps.test.ts'],
+    [
+      [
+        'a row of a worker is its label',
+        'JSON.stringify([row.initialMessages, row.label])',
+        'JSON.stringify([row.label])',
+      ],
+      [
+        'a row of a worker is its prompt',
+        'JSON.stringify([row.initialMessages, row.label])',
+        'JSON.stringify([row.initialMessages])',
+      ],
+      [
+        'a row of a worker is all that is sent',
+        'JSON.stringify([row.initialMessages, row.label])',
+        'JSON.stringify([row.initialMessages, row.label, row.metadata])',
+      ],
+      [
+        'all attempts of a worker are the first',
+        'this.#attempts.set(row, attempt + 1)',
+        'this.#attempts.set(row, 0)',
+      ],
+      [
+        'a step of a worker does not know the steps before it',
+        'alarmsOf(measured, earlier)',
+        'alarmsOf(measured, [])',
+      ],
+      [
+        'a step of a worker was sampled by its own version',
+        'sampledBy: this.step - 1',
+        'sampledBy: this.step',
+      ],
+      [
+        'rows of a worker that settled give a signal',
+        'groupsWithSignal: rows.length - settledRows.length',
+        'groupsWithSignal: settledRows.length',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/eval/src/training/training-record.ts',
+    ['packages/eval/test/training/worker-steps.test.ts'],
+    [
+      ['a worker that continues numbers its rows anew', 'rows.set(key, position)', 'void position'],
+      [
+        'a step of a worker knows all steps',
+        'filter((record) => record.step < step.step)',
+        'filter((record) => record.step !== step.step + 1e6).slice(0, 2)',
+      ],
+      ['versions of a worker are one', '?? unknownVersion }', '&& unknownVersion }'],
+    ],
+  ),
 ]

@@ -1,4 +1,4 @@
-import { FakeTinker, temporaryFolder, tokenModelFolder } from '../../../../test/kit/index.ts'
+import { FakeTinker, tokenModelFolder } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import {
