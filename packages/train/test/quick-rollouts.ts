@@ -18,6 +18,12 @@ export interface QuickRollout {
   readonly reward: number
   /** How its model calls differ from {@link quickCall}. Default: one that does not. */
   readonly calls?: readonly Partial<SequenceCall>[]
+  /** What the calls name the conversation. Default: `main`. */
+  readonly conversation?: string
+  /** What the grader names its samples, which all have the reward. Default: `main` alone. */
+  readonly sampleIds?: readonly string[]
+  /** By what the grader names its samples. Default: none. */
+  readonly stepRewards?: Readonly<Record<string, readonly (number | null)[]>>
 }
 
 /** A model call that samples one token, with a version that is never stale. */
@@ -41,7 +47,7 @@ export function quickRollouts(
   source: Partial<RolloutSource> = {},
 ): OpenRollouts {
   return async () => {
-    const said = new Map<string, readonly SequenceCall[]>()
+    const said = new Map<string, readonly [conversation: string, readonly SequenceCall[]]>()
     const tries = new Map<string, number>()
     return {
       runner: {
@@ -50,29 +56,31 @@ export function quickRollouts(
           const before = tries.get(key) ?? 0
           tries.set(key, before + 1)
           const made = rolloutOf({ row: row.sourceRowIndex, attempt: runIndex, before })
-          const { reward, calls = [{}] } = typeof made === 'number' ? { reward: made } : made
-          said.set(
-            rolloutId,
-            calls.map((call) => quickCall(call)),
-          )
-          const outcome = rewarded(reward)
+          const rollout = typeof made === 'number' ? { reward: made } : made
+          const { calls = [{}], conversation = 'main' } = rollout
+          said.set(rolloutId, [conversation, calls.map((call) => quickCall(call))])
+          const outcome = rewarded(rollout)
           await onEnd?.(outcome)
           said.delete(rolloutId)
           return outcome
         },
       },
-      callsOf: (rolloutId) => new Map([['main', { calls: said.get(rolloutId) ?? [] }]]),
+      callsOf: (rolloutId) => {
+        const found = said.get(rolloutId)
+        return new Map(found && [[found[0], { calls: found[1] }]])
+      },
       close: async () => {},
       ...source,
     }
   }
 }
 
-function rewarded(reward: number): ItemOutcome {
+function rewarded({ reward, sampleIds = ['main'], stepRewards }: QuickRollout): ItemOutcome {
   return {
     status: 'success',
     reward,
-    sampleRewards: { main: reward },
+    sampleRewards: Object.fromEntries(sampleIds.map((id) => [id, reward])),
+    ...(stepRewards && { stepRewards }),
     samples: [],
     usage: null,
     durationMs: 0,

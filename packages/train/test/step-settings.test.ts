@@ -147,6 +147,25 @@ describe('updates that are lost', () => {
   )
 })
 
+it('updates that were not made, because there was nothing to learn, are not made again', async () => {
+  const folder = await temporaryFolder()
+  const learner = new KnownLearner({})
+  learner.save = onceOnly(learner.save.bind(learner))
+  // The attempts differ in the second and in the fourth step.
+  const rollouts = quickRollouts(({ attempt, before }) => (before % 2 === 0 ? 0.5 : attempt))
+  const stop = ({ step }: { readonly step: number }): void => {
+    if (step === 4) throw new Error('killed')
+  }
+  const options = { folder, rollouts, checkpointEvery: 9 }
+  const killed = trained({ ...options, learner, steps: 5, onStep: stop })
+  await expect(killed).rejects.toThrow('killed')
+  expect(learner.updates).toHaveLength(2)
+  const second = new KnownLearner({})
+  const { steps } = await trained({ ...options, learner: second, steps: 4 })
+  expect(second.updates).toEqual(learner.updates)
+  expect(steps.map(({ version }) => version)).toEqual([0, 1, 1, 2])
+})
+
 /** A disk on which the first state can be saved, and no other one. */
 function onceOnly(save: (folder: string) => Promise<void>): (folder: string) => Promise<void> {
   let isFirst = true
