@@ -448,4 +448,167 @@ export const trainingLoopMutations: readonly Mutation[] = [
       ['versions of a worker are one', '?? unknownVersion }', '&& unknownVersion }'],
     ],
   ),
+  ...mutationsOf(
+    'packages/train/src/loop/train.ts',
+    [`${train}/journal.test.ts`],
+    [
+      [
+        'a start does not count the warm start',
+        '      steps: steps + (warmStart?.steps ?? 0),',
+        '      steps,',
+      ],
+      [
+        'a start says that nothing was done before',
+        '      step: this.#journal.steps.length,\n      steps',
+        '      step: 0,\n      steps',
+      ],
+      ['callers do not hear of evaluations', '    onEvaluation?.(record)\n', ''],
+      ['callers do not hear of steps', '    onStep?.(record)\n', ''],
+      [
+        'a reward has to be exceeded to end a training',
+        '>= stopWhen.reward)',
+        '> stopWhen.reward)',
+      ],
+      [
+        'a training waits one step longer for a better reward',
+        'last - best >= stopWhen.patience',
+        'last - best > stopWhen.patience',
+      ],
+      [
+        'a reward that is as good again is better',
+        'rewards.indexOf(Math.max',
+        'rewards.lastIndexOf(Math.max',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/train.ts',
+    [`${train}/beside-updates.test.ts`],
+    [
+      [
+        'steps begin before an evaluation that comes first',
+        ' || this.#isEvaluationDue(steps.length)) return',
+        ') return',
+      ],
+      ['rollouts go on when a training has failed', '      await this.#ahead?.stop()\n', ''],
+      [
+        'steps begin beside the last update',
+        'if (this.#reasonToEnd(steps, true) === undefined) {',
+        'if (true as boolean) {',
+      ],
+      ['steps always begin beside updates', '(this.#options.maxStaleness ?? 0) === 0 || ', ''],
+      ['no step begins beside an update', 'if (isUpdated) this.#beginNext(ended)', ''],
+      [
+        'a step that began beside an update begins again',
+        'const started = this.#ahead ?? this.#begin(number)',
+        'const started = this.#begin(number)',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/train.ts',
+    [`${train}/step-settings.test.ts`],
+    [
+      [
+        'updates without anything to learn are made again',
+        '      if (step.update === null) continue\n',
+        '',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/step-run.ts',
+    [`${train}/lone-conversations.test.ts`],
+    [
+      [
+        'a lone conversation with another name is not trained',
+        'sampleCount === 1 && stored.length === 1 ? stored[0]',
+        'sampleCount < 0 ? stored[0]',
+      ],
+      [
+        'a lone conversation is that of all samples',
+        'sampleCount === 1 && stored.length === 1 ? stored[0]',
+        'stored.length === 1 ? stored[0]',
+      ],
+      [
+        'step rewards of a lone conversation with another name are lost',
+        'said.length === 1 ? Object.values(stepRewards)[0]',
+        'said.length === 0 ? Object.values(stepRewards)[0]',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/batch/training-batch.ts',
+    [`${train}/warm-start.test.ts`],
+    [
+      [
+        'all rows of a warm start have a signal',
+        'groupsWithSignal: withGood.size',
+        'groupsWithSignal: rows.size',
+      ],
+      [
+        'rows of a warm start are those that reached the threshold',
+        'groups: rows.size',
+        'groups: withGood.size',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/batch/training-batch.ts',
+    [`${train}/journal.test.ts`],
+    [
+      [
+        'calls that are no training data are not counted',
+        'untrainable += sample.untrainable',
+        'untrainable += 0',
+      ],
+      [
+        'answers without ids are not counted in a batch',
+        'withoutIds += sample.withoutIds',
+        'withoutIds += 0',
+      ],
+      [
+        'splits are not counted',
+        'splits += Math.max(0, sample.sequences.length - 1)',
+        'splits += 0',
+      ],
+      [
+        'tokens of prompts count',
+        'tokens += sampledIn(toTrain.mask)',
+        'tokens += toTrain.ids.length',
+      ],
+      [
+        'all groups have a signal',
+        'groupsWithSignal: signals.size',
+        'groupsWithSignal: groups.size',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/train-options.ts',
+    [`${train}/journal.test.ts`],
+    [
+      [
+        'the threshold of passes is ignored',
+        'passThreshold = 1 } = options',
+        '} = options\n  const passThreshold = 1',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/step-run.ts',
+    [`${train}/stored-sequences.test.ts`],
+    [
+      [
+        'a line that a crash cut off swallows the next one',
+        "    if (this.#file.end > 0) void this.#file.append('').durable.catch(() => {})\n",
+        '',
+      ],
+      [
+        'a line that a crash cut off is the end of a file',
+        'if (line !== undefined) found',
+        'if (line === undefined) break\n    found',
+      ],
+    ],
+  ),
 ]

@@ -1,9 +1,11 @@
+import type { SequenceCall } from '@osmosis/protocol/trajectory'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import {
   readTrainingJournal,
   train,
+  type BatchCounts,
   type EvaluationRecord,
   type StartRecord,
   type StepRecord,
@@ -128,3 +130,61 @@ it.each([
     expect(await stepsWith(rewards, when)).toEqual([made, reason])
   },
 )
+
+it('a step counts what its batch has, and all that it leaves out', async () => {
+  const prompt = [1, 2]
+  const { steps } = await trained({
+    rows: [knownRow(0), knownRow(1)],
+    rollouts: quickRollouts(({ row, attempt }) => ({
+      // The attempts at the second row agree.
+      reward: row === 0 ? attempt : 0.5,
+      calls: [
+        { promptTokenIds: prompt, completionTokenIds: [3, 4], ...logprobs(2), version: 'policy-0' },
+        // A conversation of its own.
+        { promptTokenIds: [9], completionTokenIds: [8] },
+        { promptTokenIds: [...prompt, 3, 4, 5], completionTokenIds: [6], version: 'policy-0' },
+        { trainable: false },
+        { trainable: false, completionTokenIds: null },
+        { completionTokenIds: null },
+        { logprobs: null },
+        { promptTokenIds: null },
+        { error: 'refused' },
+      ],
+    })),
+  })
+  const expected: BatchCounts = {
+    groups: 2,
+    groupsWithSignal: 1,
+    // Two for each attempt at the row that differs.
+    sequences: 4,
+    tokens: 2 * (3 + 1),
+    stale: 0,
+    // One for each of four attempts, and so on.
+    splits: 4,
+    withoutIds: 4 * 3,
+    untrainable: 4 * 2,
+  }
+  expect(steps.map(({ batch }) => batch)).toEqual([expected])
+})
+
+function logprobs(tokens: number): Pick<SequenceCall, 'logprobs'> {
+  return {
+    logprobs: { content: Array.from({ length: tokens }, () => ({ token: '', logprob: -1 })) },
+  }
+}
+
+it.each([
+  [undefined, 1 / 4],
+  [0.5, 3 / 4],
+  [0.75, 2 / 4],
+  [0, 1],
+])('rollouts pass that reach %s: %d of them', async (passThreshold, passRate) => {
+  const { steps, evaluations } = await trained({
+    attempts: 4,
+    heldOut: [knownRow(3)],
+    rollouts: quickRollouts(({ attempt }) => [0.25, 0.5, 0.75, 1][attempt] ?? 0),
+    ...(passThreshold !== undefined && { passThreshold }),
+  })
+  const measured = [...steps, ...evaluations].map(({ rollouts }) => rollouts.passRate)
+  expect(measured).toEqual([passRate, passRate, passRate])
+})

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
@@ -14,7 +14,7 @@ async function training(more: Partial<TrainOptions> = {}): Promise<TrainOptions>
     folder: await temporaryFolder(),
     learner: new KnownLearner({}),
     rollouts: quickRollouts(({ attempt }) => ({
-      reward: attempt,
+      reward: attempt / 2,
       // More than a file system writes at once.
       calls: [{ promptTokenIds: Array.from({ length: 20_000 }, (_, at) => at) }],
     })),
@@ -82,3 +82,18 @@ onlyIf(existsSync('/dev/full'), '/dev/full').it(
     expect(steps[0]?.batch.sequences).toBe(4)
   },
 )
+
+it('a line that a crash cut off costs no other line', async () => {
+  const options = await training({ maxInFlight: 1 })
+  const stopped = new AbortController()
+  const onProgress: TrainOptions['onProgress'] = (_, { done }) => {
+    if (done === 2) stopped.abort(new Error('stopped'))
+  }
+  const first = { ...options, onProgress, signal: stopped.signal }
+  await expect(train(first)).rejects.toThrow('stopped')
+  const run = path.join(options.folder, 'runs', 'step-0001')
+  appendFileSync(path.join(run, 'sequences.jsonl'), '{"rollout_id":"cut off","samp')
+  const { steps } = await train({ ...options, learner: new KnownLearner({}) })
+  // Of three attempts at each of two rows, that in the middle has the mean reward.
+  expect(steps[0]?.batch).toMatchObject({ groups: 2, groupsWithSignal: 2, sequences: 4 })
+})
