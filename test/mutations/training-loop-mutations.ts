@@ -307,6 +307,11 @@ export const trainingLoopMutations: readonly Mutation[] = [
         'stale += 1\n      if',
       ],
       [
+        'the journal says that nothing is stale',
+        'tokens, stale, splits, withoutIds, untrainable }\n',
+        'tokens, stale: 0, splits, withoutIds, untrainable }\n',
+      ],
+      [
         'steps name a version of few sequences',
         'other.length - one.length',
         'one.length - other.length',
@@ -497,7 +502,6 @@ export const trainingLoopMutations: readonly Mutation[] = [
         'if (true as boolean) {',
       ],
       ['steps always begin beside updates', '(this.#options.maxStaleness ?? 0) === 0 || ', ''],
-      ['no step begins beside an update', 'if (isUpdated) this.#beginNext(ended)', ''],
       [
         'a step that began beside an update begins again',
         'const started = this.#ahead ?? this.#begin(number)',
