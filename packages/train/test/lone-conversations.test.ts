@@ -45,10 +45,12 @@ it.each([
   ['otherwise than the sample', 'another', ['main'], byReward],
   ['as one of two samples', 'main', ['main', 'judge'], byReward],
   ['otherwise than both of two samples', 'another', ['main', 'judge'], []],
-] as const)('a lone conversation that is called %s is trained for it', async (_, ...rest) => {
-  const [conversation, sampleIds, expected] = rest
-  expect(await trainedOn(() => ({ conversation, sampleIds }))).toEqual(expected)
-})
+] as const)(
+  'a lone conversation that is called %s is trained for it',
+  async (_, conversation, sampleIds, expected) => {
+    expect(await trainedOn(() => ({ conversation, sampleIds }))).toEqual(expected)
+  },
+)
 
 /** The first answer of each attempt gets 0 or 4, and the second one 1: the mean is 1.5. */
 const bySteps = [

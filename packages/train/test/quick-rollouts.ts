@@ -27,7 +27,7 @@ export interface QuickRollout {
 }
 
 /** A model call that samples one token, with a version that is never stale. */
-export function quickCall(more: Partial<SequenceCall> = {}): SequenceCall {
+function quickCall(more: Partial<SequenceCall> = {}): SequenceCall {
   return {
     promptTokenIds: [1, 2],
     completionTokenIds: [3],
