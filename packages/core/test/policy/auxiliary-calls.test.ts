@@ -102,11 +102,8 @@ function completion(content: string): ChatCompletion {
   }
 }
 
-/** What the log of these calls comes to; calls that `isMade` leaves out are not made. */
-function transcriptOf(
-  all: readonly Step[],
-  isMade: (step: Step) => boolean,
-): WireTranscript | undefined {
+/** The log of these calls; those that `isMade` leaves out are not made. */
+function logOf(all: readonly Step[], isMade: (step: Step) => boolean = () => true): CallLog {
   const log = new CallLog()
   let history: ChatMessage[] = []
   let saidBeside: ChatMessage[] = []
@@ -136,15 +133,16 @@ function transcriptOf(
     if (use.trainable) history = [...history, answer]
     else saidBeside = [...beside, answer]
   }
-  return wireTranscript(log)
+  return log
 }
+
+const isOwn = ({ use }: Step): boolean => use.trainable
 
 describe('the record of a sample', () => {
   it('has the calls of the agent as if there were no calls beside them', () => {
     fc.assert(
       fc.property(steps, (all) => {
-        const isOwn = ({ use }: Step): boolean => use.trainable
-        const [whole, alone] = [transcriptOf(all, () => true), transcriptOf(all, isOwn)]
+        const [whole, alone] = [wireTranscript(logOf(all)), wireTranscript(logOf(all, isOwn))]
         const placesOf = (transcript: WireTranscript | undefined): unknown[] =>
           (transcript?.calls ?? [])
             .filter(({ trainable }) => trainable)
@@ -166,7 +164,7 @@ describe('the record of a sample', () => {
   it('calls none of them a branch that is no training data', () => {
     fc.assert(
       fc.property(steps, (all) => {
-        const calls = transcriptOf(all, () => true)?.calls ?? []
+        const calls = wireTranscript(logOf(all))?.calls ?? []
         const beside = calls.filter(({ trainable }) => !trainable)
         expect(beside).toHaveLength(all.filter(({ use }) => !use.trainable).length)
         for (const { extendsPrevious, rewrittenAt } of beside) {
@@ -174,6 +172,64 @@ describe('the record of a sample', () => {
         }
       }),
       { numRuns: 300 },
+    )
+  })
+
+  it('has each answer of the agent once as training data, and no other', () => {
+    fc.assert(
+      fc.property(steps, (all) => {
+        const log = logOf(all)
+        const trained = log
+          .trainedConversations()
+          .flatMap(({ messages, answers }) => answers.map((at) => messages[at]?.content))
+        const expected = all.flatMap((step, at) => (isOwn(step) && !step.fails ? [`a${at}`] : []))
+        expect(new Set(trained)).toEqual(new Set(expected))
+        expect(trained).toHaveLength(expected.length)
+        expect(log.trainedConversations()).toEqual(logOf(all, isOwn).trainedConversations())
+        expect(log.isTrainable).toBe(all.some(isOwn))
+        expect(log.size).toBe(all.length)
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('has the place of each answer in its conversation, and none for a call that failed', () => {
+    fc.assert(
+      fc.property(steps, (all) => {
+        const { messages = [], calls = [] } = wireTranscript(logOf(all)) ?? {}
+        const shown = messages.flatMap(({ role, content }) =>
+          role === 'assistant' ? [content] : [],
+        )
+        for (const { id, error, answerIndex } of calls) {
+          const isShown = error === null && shown.includes(id)
+          expect(answerIndex === null ? undefined : messages[answerIndex]?.content).toBe(
+            isShown ? id : undefined,
+          )
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('is a conversation of the agent where it has one, whatever was said last', () => {
+    const purposes = fc.array(fc.constantFrom('agent', 'summary', 'beside'), {
+      minLength: 1,
+      maxLength: 6,
+    })
+    fc.assert(
+      fc.property(purposes, (all) => {
+        const log = new CallLog()
+        for (const [at, purpose] of all.entries()) {
+          const use = { purpose, trainable: purpose !== 'beside' }
+          const call = log.begin([user(`${purpose} ${at}`)], { ...use, sampling: {}, model: null })
+          call.succeed(completion(`a${at}`))
+        }
+        // Other training data is the next best.
+        const own = (['agent', 'summary', 'beside'] as const).find((one) => all.includes(one))
+        const last = own === undefined ? -1 : all.lastIndexOf(own)
+        expect(wireTranscript(log)?.messages[0]?.content).toBe(`${own} ${last}`)
+        expect(wireTranscript(log)?.otherConversations).toHaveLength(all.length - 1)
+      }),
     )
   })
 })

@@ -141,6 +141,37 @@ describe('a limit of a rollout', () => {
   })
 })
 
+const counted = { prompt_tokens: 4, completion_tokens: 2, total_tokens: 6 }
+const price = { prompt: 1, completion: 1 }
+
+it.each<[limits: RolloutLimits, usage: ChatUsage | undefined, missing: string | undefined]>([
+  [{ totalTokens: 100 }, undefined, 'totalTokens cannot be checked: the policy reports no usage'],
+  [{ costUsd: 1, usdPerMillionTokens: price }, undefined, 'costUsd cannot be checked'],
+  [{ costUsd: 1 }, counted, 'costUsd cannot be checked: the policy reports no cost'],
+  [{ costUsd: 1, usdPerMillionTokens: price }, counted, undefined],
+  [{ costUsd: 1 }, { ...counted, cost: 0.1 }, undefined],
+  [{ totalTokens: 100 }, counted, undefined],
+  [{ modelCalls: 9 }, undefined, undefined],
+])('%j of a policy that reports %j: %s', async (limits, usage, missing) => {
+  for (const stream of [true, false]) {
+    const used = usage === undefined ? [] : [usage, usage]
+    const { signal, context, policy } = await limited(limits, used, stream)
+    await context.policy('main').complete({ messages })
+    const reason: unknown = signal.aborted ? signal.reason : undefined
+    const said = (reason as Error | undefined)?.message ?? 'it goes on'
+    expect(said).toContain(missing ?? 'it goes on')
+    const isAnswered = await context
+      .policy('main')
+      .complete({ messages })
+      .then(
+        () => true,
+        () => false,
+      )
+    expect(isAnswered).toBe(missing === undefined)
+    expect(policy.requests).toHaveLength(missing === undefined ? 2 : 1)
+  }
+})
+
 /** A rollout that ends when it is withdrawn, as backends end it. Its policy answers the second call with a status. */
 async function withdrawable(
   status: number,

@@ -39,6 +39,8 @@ const calls = fc.array(
       fc.integer({ min: 0, max: 64 }).map((units) => units / 64),
       { nil: null },
     ),
+    // Some servers report cached tokens beside the others.
+    cachedWhere: fc.constantFrom('in details', 'beside'),
     kind: fc.constantFrom('in the conversation', 'elsewhere', 'failed', 'aside'),
   }),
   { maxLength: 6 },
@@ -50,23 +52,27 @@ type Used = (typeof calls extends fc.Arbitrary<infer List extends readonly unkno
 /** A sample whose conversation has an answer for each call that is in it. */
 function sampleWith(used: readonly Used[]): RolloutSample {
   const messages: ChatMessage[] = []
-  const all = used.map(({ prompt, completion, cached, cost, kind }, at): PolicyCall => {
-    const usage = {
-      prompt_tokens: prompt,
-      completion_tokens: completion,
-      prompt_tokens_details: { cached_tokens: cached },
-      cost_usd: cost,
-    }
-    const isShown = kind === 'in the conversation'
-    if (isShown) messages.push(user(`q${at}`), { role: 'assistant', content: `a${at}` })
-    return {
-      ...answered,
-      usage: usage as unknown as PolicyCall['usage'],
-      error: kind === 'failed' ? 'refused' : null,
-      ...(kind === 'aside' ? { purpose: 'title', trainable: false } : {}),
-      answerIndex: isShown ? messages.length - 1 : null,
-    }
-  })
+  const all = used.map(
+    ({ prompt, completion, cached, cachedWhere, cost, kind }, at): PolicyCall => {
+      const usage = {
+        prompt_tokens: prompt,
+        completion_tokens: completion,
+        ...(cachedWhere === 'beside'
+          ? { cached_tokens: cached }
+          : { prompt_tokens_details: { cached_tokens: cached } }),
+        cost_usd: cost,
+      }
+      const isShown = kind === 'in the conversation'
+      if (isShown) messages.push(user(`q${at}`), { role: 'assistant', content: `a${at}` })
+      return {
+        ...answered,
+        usage: usage as unknown as PolicyCall['usage'],
+        error: kind === 'failed' ? 'refused' : null,
+        ...(kind === 'aside' ? { purpose: 'title', trainable: false } : {}),
+        answerIndex: isShown ? messages.length - 1 : null,
+      }
+    },
+  )
   return { ...sampleOf(user('own')), trajectoryMessages: messages, calls: all }
 }
 
@@ -171,4 +177,82 @@ describe('the document of a sample', () => {
       }),
     )
   })
+
+  it('leaves out counts that are none', () => {
+    const wrong = fc.constantFrom<unknown>(-1, 1.5, '3', null, undefined, Infinity, Number.NaN, {})
+    fc.assert(
+      fc.property(wrong, wrong, wrong, (prompt, completion, cached) => {
+        const usage = {
+          prompt_tokens: prompt,
+          completion_tokens: completion,
+          cached_tokens: cached,
+        }
+        const own = [{ ...answered, usage: usage as unknown as PolicyCall['usage'] }]
+        const sample = { ...sampleOf(user('q')), calls: own }
+        const { final_metrics: totals } = documentOf(ended({ samples: samples(sample) }))
+        expect(totals).toEqual({ total_steps: 1 })
+      }),
+    )
+  })
+
+  it('has the settings and the version of each call', () => {
+    const [sampling, version] = [{ temperature: 0.5, stop: ['x'] }, 'policy-9']
+    const messages: ChatMessage[] = [user('q'), { role: 'assistant', content: 'a' }]
+    const call = { ...answered, sampling, version, answerIndex: 1 }
+    const sample = { ...sampleOf(), trajectoryMessages: messages, calls: [call] }
+    const { steps } = documentOf(ended({ samples: samples(sample) }))
+    expect(steps[1]?.metrics?.extra).toMatchObject({ sampling, policy_version: version })
+  })
+
+  it('has the second of two calls with one answer among those without a step', () => {
+    const messages: ChatMessage[] = [user('q'), { role: 'assistant', content: 'a' }]
+    const own = [1, 2].map((at) => ({ ...answered, id: `x${at}`, answerIndex: 1 }))
+    const sample = { ...sampleOf(), trajectoryMessages: messages, calls: own }
+    const { steps, extra } = documentOf(ended({ samples: samples(sample) }))
+    expect(steps[1]?.metrics?.extra).toMatchObject({ response_id: 'x1' })
+    expect(extra?.['osmosis']).toMatchObject({
+      calls_without_step: [{ extra: { response_id: 'x2' } }],
+    })
+  })
+
+  it.each<
+    [
+      names: readonly (string | null)[],
+      report: string | null,
+      sample: string | null,
+      expected: string,
+    ]
+  >([
+    [['policy-1', 'policy-2', null], null, null, 'policy-2'],
+    [['policy-1', 'policy-2'], 'of the rollout', null, 'of the rollout'],
+    [['policy-1', 'policy-2'], 'of the rollout', 'of the sample', 'of the sample'],
+    [['policy-1', 'policy-2'], null, 'of the sample', 'of the sample'],
+  ])(
+    'names the model of the last answer, or what is reported: %j, %s, %s',
+    (names, of, own, expected) => {
+      const sample = {
+        ...sampleOf(user('q')),
+        calls: names.map((model) => ({ ...answered, model })),
+      }
+      const report: TrajectoryReport = {
+        modelName: of,
+        samples: new Map([['main', { modelName: own, calls: [], finalMetrics: null }]]),
+      }
+      expect(documentOf(ended({ samples: samples(sample), report })).agent.model_name).toBe(
+        expected,
+      )
+    },
+  )
+})
+
+it('a lone report is that of a lone sample alone, whatever it is called', () => {
+  const report: TrajectoryReport = {
+    modelName: null,
+    samples: new Map([['another', { modelName: 'reported', calls: [], finalMetrics: null }]]),
+  }
+  const [main, other] = [sampleOf(user('q')), { ...sampleOf(user('q')), id: 'other' }]
+  const modelsOf = (...all: readonly RolloutSample[]): unknown[] =>
+    documentsOf(ended({ samples: samples(...all), report })).map(({ agent }) => agent.model_name)
+  expect(modelsOf(main)).toEqual(['reported'])
+  expect(modelsOf(main, other)).toEqual([undefined, undefined])
 })
