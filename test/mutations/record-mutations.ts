@@ -254,4 +254,61 @@ export const recordMutations: readonly Mutation[] = [
       ],
     ],
   ),
+  ...mutationsOf(
+    'packages/core/src/policy/call-log.ts',
+    [`${policy}/auxiliary-calls.test.ts`],
+    [
+      [
+        'other training data of a sample is its conversation',
+        'return purpose === agentUse.purpose ? 0 : 1',
+        'return 0',
+      ],
+      [
+        'a sample without training data has some',
+        'about.trainable && settled !== undefined',
+        'settled !== undefined',
+      ],
+      [
+        'answers that are no training data are trained',
+        'if (about.trainable && settled?.error === null) trained.add(end)',
+        'if (settled?.error === null) trained.add(end)',
+      ],
+      [
+        'what failed calls asked is trained',
+        'if (about.trainable && settled?.error === null) trained.add(end)',
+        'if (about.trainable) trained.add(end)',
+      ],
+      [
+        'conversations of training data end where others end',
+        'endsOf(this.#calls.filter(({ about }) => about.trainable))',
+        'endsOf(this.#calls)',
+      ],
+      [
+        'a failed call has the place of what it asked',
+        'settled.error === null && path[index] === end',
+        'path[index] === end',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/core/src/workflow/rollout-limits.ts',
+    [`${policy}/limits-and-withdrawal.test.ts`],
+    [
+      [
+        'costs that nobody knows are none',
+        "else if (price === undefined) this.#fail('costUsd', 'cost; set usdPerMillionTokens')",
+        'else if (price === undefined) return',
+      ],
+      [
+        'usage that is missing is none',
+        "      this.#fail(totalTokens === undefined ? 'costUsd' : 'totalTokens', 'usage')\n",
+        '',
+      ],
+      [
+        'reported costs are ignored',
+        "if (typeof cost === 'number') this.#used.costUsd += cost\n    else if",
+        'void cost\n    if',
+      ],
+    ],
+  ),
 ]

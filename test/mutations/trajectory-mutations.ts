@@ -151,4 +151,62 @@ export const trajectoryMutations: readonly Mutation[] = [
       ],
     ],
   ),
+  ...mutationsOf(
+    'packages/protocol/src/trajectory/to-trajectories.ts',
+    [`${folder}/documented-calls.test.ts`],
+    [
+      [
+        'a document names the model of the first answer',
+        'sample.calls.findLast(',
+        'sample.calls.find(',
+      ],
+      [
+        'a step has the last of its calls',
+        "if (step?.source !== 'agent' || step.metrics) {",
+        "if (step?.source !== 'agent') {",
+      ],
+      [
+        'cached tokens beside the others are not counted',
+        "toCount(details['cached_tokens']) ?? toCount(usage?.['cached_tokens'])",
+        "toCount(details['cached_tokens'])",
+      ],
+      [
+        'documents do not have the settings of calls',
+        '      sampling: toFields(call.sampling),\n',
+        '',
+      ],
+      ['documents do not have the versions of calls', '      policy_version: call.version,\n', ''],
+      [
+        'the model of a rollout counts more than that of its sample',
+        'report?.modelName ?? rollout.report?.modelName ?? answering',
+        'rollout.report?.modelName ?? report?.modelName ?? answering',
+      ],
+      [
+        'counts below 0 are counts',
+        'Number.isSafeInteger(value) && (value as number) >= 0',
+        'Number.isSafeInteger(value)',
+      ],
+      [
+        'parts of tokens are counts',
+        'Number.isSafeInteger(value) && (value as number) >= 0',
+        '(value as number) >= 0',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/protocol/src/trajectory/trajectory-report.ts',
+    [`${folder}/documented-calls.test.ts`],
+    [
+      [
+        'a lone report is that of the first of several samples',
+        'otherIds.length === 0 && others.length === 0',
+        'others.length === 0',
+      ],
+      [
+        'a lone report with another name is of no sample',
+        'only && otherIds.length === 0 && others.length === 0',
+        'only && otherIds.length < 0',
+      ],
+    ],
+  ),
 ]
