@@ -10,7 +10,7 @@ import {
   type TrainOptions,
   type UpdateFigures,
   type UpdateSettings,
-} from '../src/index.ts'
+} from '@osmosis/train'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

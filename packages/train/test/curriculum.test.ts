@@ -4,7 +4,7 @@ import { openRun } from '@osmosis/eval'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { train, type StepRecord, type TrainOptions, type TrainResult } from '../src/index.ts'
+import { train, type StepRecord, type TrainOptions, type TrainResult } from '@osmosis/train'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts, type QuickAttempt } from './quick-rollouts.ts'
 

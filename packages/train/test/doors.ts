@@ -10,7 +10,7 @@ import type { ChatMessage } from '@osmosis/core/policy'
 import type { DatasetRow } from '@osmosis/eval'
 import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
 
-import { servedRollouts, type OpenRollouts } from '../src/index.ts'
+import { servedRollouts, type OpenRollouts } from '@osmosis/train'
 
 const readNote = {
   type: 'function',

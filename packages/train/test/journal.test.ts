@@ -11,7 +11,7 @@ import {
   type StepRecord,
   type TrainOptions,
   type TrainResult,
-} from '../src/index.ts'
+} from '@osmosis/train'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -9,7 +9,7 @@ import { openRun } from '@osmosis/eval'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { readTrainingJournal } from '../src/index.ts'
+import { readTrainingJournal } from '@osmosis/train'
 
 const steps = 24
 const kills = 20

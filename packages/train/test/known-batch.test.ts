@@ -10,7 +10,7 @@ import {
   type BatchSequence,
   type TrainOptions,
   type TrainResult,
-} from '../src/index.ts'
+} from '@osmosis/train'
 import {
   knownRollouts,
   knownRow,

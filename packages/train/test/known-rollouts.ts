@@ -21,7 +21,7 @@ import {
   type TrainingBatch,
   type UpdateFigures,
   type UpdateSettings,
-} from '../src/index.ts'
+} from '@osmosis/train'
 
 /** A prompt as the policy sees it, and what it answers; `refused`: an error instead. */
 export interface KnownCall {

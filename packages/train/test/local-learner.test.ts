@@ -15,7 +15,7 @@ import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
 import { pythonWithTorch, temporaryFolder, withTorch } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
-import { servedRollouts, train, type LocalLearner, type TrainOptions } from '../src/index.ts'
+import { servedRollouts, train, type LocalLearner, type TrainOptions } from '@osmosis/train'
 import { tableLearner } from './reference/table-learner.ts'
 
 const { it } = withTorch()

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { policyGradientBatch, rejectionBatch, train, type TrainableSample } from '../src/index.ts'
+import { policyGradientBatch, rejectionBatch, train, type TrainableSample } from '@osmosis/train'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

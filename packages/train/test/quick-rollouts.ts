@@ -1,7 +1,7 @@
 import type { EvaluationItem, ItemOutcome } from '@osmosis/eval'
 import type { SequenceCall } from '@osmosis/protocol/trajectory'
 
-import type { OpenRollouts, RolloutSource } from '../src/index.ts'
+import type { OpenRollouts, RolloutSource } from '@osmosis/train'
 
 /** An attempt at a row. */
 export interface QuickAttempt {

@@ -16,7 +16,7 @@ import {
   type TrainOptions,
   type UpdateFigures,
   type UpdateSettings,
-} from '../src/index.ts'
+} from '@osmosis/train'
 import { knownRollouts, knownRow, KnownLearner, type KnownAttempts } from './known-rollouts.ts'
 
 /** Two attempts that differ, at each of two rows. */

@@ -2,7 +2,7 @@ import { temporaryFolder } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
-import { train, type TrainOptions } from '../src/index.ts'
+import { train, type TrainOptions } from '@osmosis/train'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -13,7 +13,7 @@ import {
   type RolloutSource,
   type TrainOptions,
   type TrainResult,
-} from '../src/index.ts'
+} from '@osmosis/train'
 import { KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -1,7 +1,7 @@
 import { trainingSettings } from '@osmosis/eval/analysis'
 import { expect, it } from 'vitest'
 
-import { defaultUpdate } from '../src/index.ts'
+import { defaultUpdate } from '@osmosis/train'
 
 it('the defaults of updates are those that reports leave out', () => {
   const standards = Object.values(trainingSettings).flatMap(({ of, option, standard }) =>

@@ -10,7 +10,7 @@ import {
   type TrainOptions,
   type TrainResult,
   type UpdateSettings,
-} from '../src/index.ts'
+} from '@osmosis/train'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts, type QuickRollout } from './quick-rollouts.ts'
 

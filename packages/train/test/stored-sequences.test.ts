@@ -5,7 +5,7 @@ import { openRun } from '@osmosis/eval'
 import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { train, type OpenRollouts, type TrainOptions } from '../src/index.ts'
+import { train, type OpenRollouts, type TrainOptions } from '@osmosis/train'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -14,7 +14,7 @@ import type {
   TrainingBatch,
   UpdateFigures,
   UpdateSettings,
-} from '../src/index.ts'
+} from '@osmosis/train'
 
 /** A learner of this process, whose policy has 720 weights. */
 export class TinyLearner implements Learner {

@@ -13,7 +13,7 @@ import { openRun } from '@osmosis/eval'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 
-import { readTrainingJournal, train, type StepRecord, type TrainOptions } from '../src/index.ts'
+import { readTrainingJournal, train, type StepRecord, type TrainOptions } from '@osmosis/train'
 import { doorRollouts, doors } from './doors.ts'
 import { TinyLearner } from './tiny-learner.ts'
 
@@ -99,15 +99,15 @@ it('continues where it was interrupted, with the same result', async () => {
 
   const interrupted = new AbortController()
   const first = new TinyLearner(65)
-  const { name, respond } = first.policy
+  const own = first.policy
   let calls = 0
   const policy: PolicyModel = {
-    name,
+    name: own.name,
     // In the middle of the third step: the rollout of this call cannot have ended.
     respond: async (request) => {
       if (first.version === 2) calls += 1
       if (calls === 10) interrupted.abort(new Error('enough'))
-      return respond(request)
+      return own.respond(request)
     },
   }
   const started = train({

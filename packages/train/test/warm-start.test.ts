@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
-import { rejectionBatch, type TrainableSample } from '../src/index.ts'
+import { rejectionBatch, type TrainableSample } from '@osmosis/train'
 
 /** An attempt with one answer of so many tokens. */
 function sample(row: number, attempt: number, reward: number, tokens: number): TrainableSample {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { toRunRow } from '../../src/index.ts'
+import { toRunRow } from '@osmosis/eval'
 
 const row = {
   sourceRowIndex: 3,

@@ -13,7 +13,7 @@ import {
   type PolicyLoss,
   type TrainingBatch,
   type UpdateSettings,
-} from '../../src/index.ts'
+} from '@osmosis/train'
 
 const { it } = onlyIf(process.platform !== 'win32', 'a POSIX shell')
 

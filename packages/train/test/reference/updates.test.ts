@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { pythonWithTorch, temporaryFolder, withTorch } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
-import type { LocalLearner, TrainingBatch, UpdateFigures, UpdateSettings } from '../../src/index.ts'
+import type { LocalLearner, TrainingBatch, UpdateFigures, UpdateSettings } from '@osmosis/train'
 import { tableLearner } from './table-learner.ts'
 
 const { it } = withTorch()

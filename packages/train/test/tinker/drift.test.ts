@@ -8,7 +8,7 @@ import {
   type TinkerLearner,
   type TrainingBatch,
   type UpdateFigures,
-} from '../../src/index.ts'
+} from '@osmosis/train'
 
 async function opened(): Promise<{
   readonly service: FakeTinker

@@ -13,7 +13,7 @@ import {
   type TinkerLearnerOptions,
   type TrainOptions,
   type TrainingBatch,
-} from '../../src/index.ts'
+} from '@osmosis/train'
 import { inParts, type Datum } from '../../src/tinker/service/tinker-data.ts'
 import { doorRollouts, doors } from '../doors.ts'
 
