@@ -4,6 +4,7 @@ import { recordMutations } from './record-mutations.ts'
 import { rewardMutations } from './reward-mutations.ts'
 import { rowMutations } from './row-mutations.ts'
 import { sandboxMutations } from './sandbox-mutations.ts'
+import { scoreMutations } from './score-mutations.ts'
 import { trainingLoopMutations } from './training-loop-mutations.ts'
 import { trainingMutations } from './training-mutations.ts'
 import { trajectoryMutations } from './trajectory-mutations.ts'
@@ -16,6 +17,7 @@ export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
   record: recordMutations,
   trajectory: trajectoryMutations,
   rewards: rewardMutations,
+  scores: scoreMutations,
   rows: rowMutations,
   sandbox: sandboxMutations,
   'training-loop': trainingLoopMutations,
