@@ -1,4 +1,5 @@
 import { answerMutations } from './answer-mutations.ts'
+import { figureMutations } from './figure-mutations.ts'
 import type { Mutation } from './mutation.ts'
 import { recordMutations } from './record-mutations.ts'
 import { rewardMutations } from './reward-mutations.ts'
@@ -18,6 +19,7 @@ export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
   trajectory: trajectoryMutations,
   rewards: rewardMutations,
   scores: scoreMutations,
+  figures: figureMutations,
   rows: rowMutations,
   sandbox: sandboxMutations,
   'training-loop': trainingLoopMutations,
