@@ -58,11 +58,13 @@ export class RolloutMemory<T> {
   /**
    * From now on the record is stored for a limited time: the one given here, or else the one given to
    * `begin`. Without either nothing happens.
+   *
+   * @param ageMs - how long ago it ended; call it in the order of the ends. Milliseconds; default 0
    */
-  end(id: string, record: T | undefined = this.#running.get(id)): void {
+  end(id: string, record: T | undefined = this.#running.get(id), ageMs = 0): void {
     this.#running.delete(id)
     if (record === undefined) return
-    const expiresAt = performance.now() + this.#maxAgeMs
+    const expiresAt = performance.now() + this.#maxAgeMs - ageMs
     const ended: Ended<T> = { id, record, expiresAt, next: undefined }
     this.#ended.set(id, ended)
     if (this.#latest === undefined) this.#oldest = ended

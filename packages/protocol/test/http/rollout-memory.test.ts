@@ -74,3 +74,37 @@ it('counts the age of a rollout that has ended twice from its second end', () =>
   memory.end('d', 'later')
   expect([memory.get('d'), memory.endedCount]).toStrictEqual(['later', 1])
 })
+
+it('counts the age of a rollout from its end, also when that was before it was told', () => {
+  const memory = new RolloutMemory<string>({ maxAgeMs: 1000 })
+  memory.end('older', 'first', 900)
+  memory.end('old', 'second', 400)
+  memory.end('new', 'third')
+  const known = (): (string | undefined)[] => ['older', 'old', 'new'].map((id) => memory.get(id))
+  vi.advanceTimersByTime(99)
+  expect(known()).toStrictEqual(['first', 'second', 'third'])
+  vi.advanceTimersByTime(1)
+  expect(known()).toStrictEqual([undefined, 'second', 'third'])
+  vi.advanceTimersByTime(500)
+  expect(known()).toStrictEqual([undefined, undefined, 'third'])
+  vi.advanceTimersByTime(400)
+  expect(known()).toStrictEqual([undefined, undefined, undefined])
+})
+
+it('remembers ten thousand for a quarter of an hour when nobody sets a limit', () => {
+  const memory = new RolloutMemory<number>()
+  for (let n = 0; n < 10_000; n += 1) memory.end(`r${n}`, n)
+  expect([memory.get('r0'), memory.get('r9999'), memory.endedCount]).toStrictEqual([
+    0, 9999, 10_000,
+  ])
+  memory.end('one more', 1)
+  expect([memory.get('r0'), memory.get('r1'), memory.endedCount]).toStrictEqual([
+    undefined,
+    1,
+    10_000,
+  ])
+  vi.advanceTimersByTime(15 * 60_000 - 1)
+  expect(memory.endedCount).toBe(10_000)
+  vi.advanceTimersByTime(1)
+  expect(memory.endedCount).toBe(0)
+})

@@ -115,8 +115,6 @@ interface AdmissionEntry {
   record?: OutboxRecord
 }
 
-const defaultRememberMs = 15 * 60_000
-
 /** Maximum number of ids that are listed: a server may run for months. */
 const maxIds = 100_000
 
@@ -204,9 +202,10 @@ export class Admission {
    * pending results. `Leases` restores the leased ones.
    */
   resume({ records, ended }: Leftovers): void {
-    const oldest = Date.now() - (this.#rules.rememberMs ?? defaultRememberMs)
+    const now = Date.now()
     for (const { key, digest, answer, state, at } of ended) {
-      if (at > oldest) this.#admitted.end(key, { digest, answer: Promise.resolve(answer), state })
+      const ageMs = Math.max(now - at, 0)
+      this.#admitted.end(key, { digest, answer: Promise.resolve(answer), state }, ageMs)
     }
     const sent = records.filter(({ acceptance }) => acceptance.answer !== null)
     if (sent.length === 0) return
