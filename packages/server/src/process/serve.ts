@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type Server, type ServerOptions } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 import { getRequestListener } from '@hono/node-server'
 import { OsmosisError } from '@osmosis/core'
@@ -147,13 +148,18 @@ export async function serve(
   if (options.allowUnauthenticated !== true) assertGuarded(host, app.requiresKey)
   await app.start?.()
   const http = createHttpServer(app, options.limits)
+  const sockets = new Set<Socket>()
+  http.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
   await listen(http, host, port)
   const { address, port: boundPort, family } = http.address() as AddressInfo
   const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${boundPort}`
 
   const closed = Promise.withResolvers<void>()
   const shutDown = async (): Promise<void> => {
-    await closeHttpServer(http)
+    await closeHttpServer(http, sockets)
     signal?.removeEventListener('abort', onAbort)
     disown?.()
     app.logger.info({ url }, 'closed')
@@ -205,17 +211,24 @@ async function listen(http: Server, host: string, port: number): Promise<void> {
   }
 }
 
-async function closeHttpServer(http: Server): Promise<void> {
+async function closeHttpServer(http: Server, sockets: ReadonlySet<Socket>): Promise<void> {
   const closed = once(http, 'close')
+  const late = performance.now() + closeMs
+  // Node.js takes a connection for idle, and cuts it off, as soon as it has buffered the whole answer.
+  const isSending = (): boolean =>
+    performance.now() < late && [...sockets].some(({ writableLength }) => writableLength > 0)
+  while (isSending()) await sleep(idleCheckMs)
   http.close()
   // A connection whose answer ends after close() would otherwise stay open for its keep-alive time.
-  const idle = setInterval(() => http.closeIdleConnections(), idleCheckMs)
-  const late = setTimeout(() => http.closeAllConnections(), closeMs)
+  const idle = setInterval(() => {
+    if (!isSending()) http.closeIdleConnections()
+  }, idleCheckMs)
+  const end = setTimeout(() => http.closeAllConnections(), Math.max(late - performance.now(), 0))
   try {
     await closed
   } finally {
     clearInterval(idle)
-    clearTimeout(late)
+    clearTimeout(end)
   }
 }
 
