@@ -13,6 +13,7 @@ import {
 
 import { OutboxJournal, type JournalFolder } from '../journal/journal.ts'
 import type { Logger } from '../logging/logger.ts'
+import { RunningWork } from '../work/running-work.ts'
 import { EndedRollouts, type RememberedRollout } from './ended-rollouts.ts'
 import { toEntry, toFirstLine, type OutboxAcceptance } from '../journal/outbox-lines.ts'
 import { readRecord, OutboxRecord } from './outbox-record.ts'
@@ -34,6 +35,7 @@ export class Outbox {
   readonly #journal: OutboxJournal
   readonly #ended: EndedRollouts
   readonly #logger: Logger
+  readonly #held = new RunningWork()
 
   constructor(folder: string, logger: Logger, lock: Partial<FolderLockOptions> = {}) {
     this.#folder = new OutboxFolder(folder, {
@@ -72,6 +74,13 @@ export class Outbox {
       const why = `The content of the outbox ${this.#folder.path} cannot be read: ${errorMessage(error)}`
       throw new OsmosisError('invalid_config', why, { cause: error })
     }
+  }
+
+  /** Keeps it open until the returned function is called: a rollout may be refused after it was stored. */
+  hold(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#held.start(async () => promise)
+    return resolve
   }
 
   /**
@@ -116,6 +125,7 @@ export class Outbox {
 
   /** Finishes all writes, and releases the folder. */
   async close(): Promise<void> {
+    await this.#held.idle()
     await this.#ended.close()
     await this.#journal.close()
     await this.#folder.close()

@@ -244,10 +244,12 @@ export class Admission {
     const { logger, work, outbox } = this.#parts
     const forgetSecrets = this.#parts.secrets.add(...secrets)
     let record: OutboxRecord | undefined
+    let release: (() => void) | undefined
     try {
       const preparing = prepare()
       const prepared = isPromise(preparing) ? await preparing : preparing
       if (outbox !== undefined && stored) {
+        release = outbox.hold()
         record = await this.#store(outbox, { key, digest: known.digest }, requested, prepared)
         known.record = record
       }
@@ -274,6 +276,8 @@ export class Admission {
       this.#admitted.drop(key)
       forgetSecrets()
       throw error
+    } finally {
+      release?.()
     }
   }
 

@@ -1,0 +1,71 @@
+import { open, type FileHandle } from 'node:fs/promises'
+
+import { onTestFinished, vi } from 'vitest'
+
+/** The disk of this process, whose writes of open files fail or wait as long as a test says so. */
+export interface FailingDisk {
+  /** Every write fails: nothing is left. */
+  isFull: boolean
+  /** The next write to the disk fails. */
+  losesNext: boolean
+  /** Every write of a folder to the disk fails. */
+  losesFolders: boolean
+  /** Writes to the disk that wait, or did. */
+  waiting: number
+  /** Writes to the disk wait for the end of this. */
+  hold(): Disposable
+}
+
+/** Puts it in front of open files until the test has finished. */
+export async function failingDisk(): Promise<FailingDisk> {
+  let held: Promise<void> | undefined
+  const disk: FailingDisk = {
+    isFull: false,
+    losesNext: false,
+    losesFolders: false,
+    waiting: 0,
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      held = promise
+      return {
+        [Symbol.dispose]() {
+          held = undefined
+          resolve()
+        },
+      }
+    },
+  }
+  const handle = await open(import.meta.filename)
+  await handle.close()
+  const operations = Object.getPrototypeOf(handle) as FileHandle
+  // oxlint-disable-next-line typescript/unbound-method -- called with its handle
+  const { writeFile, datasync, sync } = operations
+  const spies = [
+    vi.spyOn(operations, 'writeFile').mockImplementation(async function (this: FileHandle, data) {
+      if (disk.isFull) throw failing('ENOSPC')
+      await writeFile.call(this, data)
+    }),
+    vi.spyOn(operations, 'datasync').mockImplementation(async function (this: FileHandle) {
+      if (held !== undefined) {
+        disk.waiting += 1
+        await held
+      }
+      const isLost = disk.losesNext
+      disk.losesNext = false
+      if (isLost) throw failing('EIO')
+      await datasync.call(this)
+    }),
+    vi.spyOn(operations, 'sync').mockImplementation(async function (this: FileHandle) {
+      if (disk.losesFolders) throw failing('EIO')
+      await sync.call(this)
+    }),
+  ]
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore()
+  })
+  return disk
+}
+
+function failing(code: string): Error {
+  return Object.assign(new Error(`${code}: the disk fails`), { code })
+}
