@@ -86,7 +86,8 @@ describe('results that are stored for their callers', () => {
     await using running = await leasing({ leases })
     for (let wave = 0; wave < 4; wave += 1) {
       const ids = ['a', 'b', 'c'].map((name) => `${name}-${wave}`)
-      await Promise.all(ids.map(async (id) => startWithRoom(running, id)))
+      const started = await Promise.all(ids.map(async (id) => startWithRoom(running, id)))
+      expect(started.map(({ accepted }) => accepted.rollout_id)).toEqual(ids)
     }
   })
 
