@@ -196,4 +196,11 @@ export const figureMutations: readonly Mutation[] = [
     to: 'batch.groups === 0 && batch.groupsWithSignal === 0',
     ...alarms,
   },
+  {
+    name: 'figures: an evaluation is recorded one step late',
+    file: 'packages/train/src/loop/train.ts',
+    from: '      run,\n      step,\n      version: this.#learner.version,',
+    to: '      run,\n      step: step + 1,\n      version: this.#learner.version,',
+    tests: ['packages/train/test/train.test.ts'],
+  },
 ]

@@ -6,6 +6,7 @@ import { rewardMutations } from './reward-mutations.ts'
 import { rowMutations } from './row-mutations.ts'
 import { sandboxMutations } from './sandbox-mutations.ts'
 import { scoreMutations } from './score-mutations.ts'
+import { serverMutations } from './server-mutations.ts'
 import { trainingLoopMutations } from './training-loop-mutations.ts'
 import { trainingMutations } from './training-mutations.ts'
 import { trajectoryMutations } from './trajectory-mutations.ts'
@@ -14,6 +15,7 @@ import { wireMutations } from './wire-mutations.ts'
 /** The mutations by area. The tests of an area take minutes. */
 export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
   wire: wireMutations,
+  server: serverMutations,
   answers: answerMutations,
   record: recordMutations,
   trajectory: trajectoryMutations,

@@ -66,6 +66,7 @@ it('makes a policy better, in steps that are runs', async () => {
   expect(records.at(-1)).toMatchObject({ kind: 'end', step: seen.length, reason: result.reason })
   const runs = result.evaluations.map(({ run }) => run)
   expect(runs).toEqual(['before', `after-step-${String(seen.length).padStart(4, '0')}`])
+  expect(result.evaluations.map(({ step }) => step)).toEqual([0, seen.length])
 
   const run = await openRun(path.join(result.runs, 'step-0002'))
   expect(run.events.size).toBe(64)
