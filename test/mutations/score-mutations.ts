@@ -110,4 +110,11 @@ export const scoreMutations: readonly Mutation[] = [
     to: 'return (result.exitCode ?? 0) === 0 ? 1 : 0',
     ...unitTests,
   },
+  {
+    name: 'rewards: a command that was ended at its time limit is not said to be',
+    file: 'packages/core/src/sandbox/local-sandbox.ts',
+    from: '      timedOut = true\n',
+    to: '',
+    ...rules,
+  },
 ]

@@ -220,6 +220,27 @@ export const serverMutations: readonly Mutation[] = [
     ...failures,
   },
   {
+    name: 'server: a write that cannot be taken back is in no log',
+    file: `${server}/journal/journal.ts`,
+    from: "      this.#onError('a failed write cannot be rolled back', error)\n",
+    to: '',
+    ...failures,
+  },
+  {
+    name: 'server: a rollout that may come back is in no log',
+    file: `${server}/journal/journal.ts`,
+    from: "        this.#onError('the next process may find rollouts that have ended', error)\n",
+    to: '',
+    ...failures,
+  },
+  {
+    name: 'server: errors of the journal are in no log',
+    file: `${server}/delivery/outbox.ts`,
+    from: 'if (!this.#folder.isLost) logger.error({ error }, `${what}: ${errorMessage(error)}`)',
+    to: '',
+    ...failures,
+  },
+  {
     name: 'server: a rollout runs again that is asked for while it is stored',
     file: `${server}/http/admission.ts`,
     from: '    this.#admitted.begin(key, admitted)\n    this.#start',

@@ -68,6 +68,26 @@ describe('a write that fails is told', () => {
     expect(await storedRollouts(outboxDir)).toEqual([])
   })
 
+  it('when it cannot even be taken back, so that the next process may contradict this one', async () => {
+    const disk = await failingDisk()
+    await using running = await startServer({
+      outboxDir: await temporaryFolder(),
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx)
+        disk.isFull = true
+        disk.losses = 2
+      }),
+    })
+    await running.post()
+    await untilEnded(running, 'r1')
+    expect(errorsIn(running)).toEqual([
+      'undefined: a failed write cannot be rolled back: EIO: the disk fails',
+      'undefined: the next process may find rollouts that have ended: EIO: the disk fails',
+      outOfDate,
+      outOfDate,
+    ])
+  })
+
   it('when only what is said about a delivered callback cannot be written', async () => {
     const disk = await failingDisk()
     await using running = await startServer({ outboxDir: await temporaryFolder() })

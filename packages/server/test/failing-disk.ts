@@ -6,8 +6,8 @@ import { onTestFinished, vi } from 'vitest'
 export interface FailingDisk {
   /** Every write fails: nothing is left. */
   isFull: boolean
-  /** The next write to the disk fails. */
-  losesNext: boolean
+  /** How many of the next writes to the disk fail. */
+  losses: number
   /** Every write of a folder to the disk fails. */
   losesFolders: boolean
   /** Writes to the disk that wait, or did. */
@@ -21,7 +21,7 @@ export async function failingDisk(): Promise<FailingDisk> {
   let held: Promise<void> | undefined
   const disk: FailingDisk = {
     isFull: false,
-    losesNext: false,
+    losses: 0,
     losesFolders: false,
     waiting: 0,
     hold() {
@@ -50,9 +50,10 @@ export async function failingDisk(): Promise<FailingDisk> {
         disk.waiting += 1
         await held
       }
-      const isLost = disk.losesNext
-      disk.losesNext = false
-      if (isLost) throw failing('EIO')
+      if (disk.losses > 0) {
+        disk.losses -= 1
+        throw failing('EIO')
+      }
       await datasync.call(this)
     }),
     vi.spyOn(operations, 'sync').mockImplementation(async function (this: FileHandle) {

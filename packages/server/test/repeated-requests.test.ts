@@ -41,7 +41,7 @@ describe('a rollout whose acceptance is still being written', { timeout: 20_000 
     await expect.poll(() => disk.waiting).toBe(1)
     const others = [running.post(), running.post()]
     expect((await running.post({ label: 'no' })).status).toBe(409)
-    disk.losesNext = true
+    disk.losses = 1
     writing[Symbol.dispose]()
     const answers = await Promise.all([first, ...others])
     expect(answers.map(({ status }) => status)).toEqual([503, 503, 503])

@@ -1,7 +1,11 @@
-import type { ExecResult, Sandbox } from '@osmosis/core/sandbox'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+
+import { type ExecResult, LocalSandbox, type Sandbox } from '@osmosis/core/sandbox'
 import { json, lastJson, numeric, unitTests } from '@osmosis/core/scores'
 import * as fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 
 // Every expected score is worked out here in another way than in the source: by hand, or in whole hundredths.
 
@@ -232,5 +236,18 @@ describe('a command that tests an answer', () => {
     expect(await unitTests(box, 'test', { junit: 'report.xml' })).toBe(share)
     const isEndedWell = end.timedOut !== true && end.exitCode === 0
     expect(await unitTests(box, 'test')).toBe(isEndedWell ? 1 : 0)
+  })
+
+  it('has the score 0 when its time was over behind a report with a test that passed', async () => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'scores-'))
+    const box = new LocalSandbox({ folder, env: { PATH: process.env['PATH'] ?? '' } })
+    onTestFinished(async () => {
+      await box.close()
+      await rm(folder, { recursive: true, force: true })
+    })
+    const command = `printf '<testcase name="a"/><testcase name="b"><failure/></testcase>' > a.xml; exec sleep 60`
+    expect(await unitTests(box, command, { junit: 'a.xml', timeoutSeconds: 1 })).toBe(0)
+    expect((await box.exec(command, { timeoutSeconds: 0.2 })).timedOut).toBe(true)
+    expect((await box.exec('true', { timeoutSeconds: 60 })).timedOut).toBe(false)
   })
 })
