@@ -241,6 +241,13 @@ export const serverMutations: readonly Mutation[] = [
     ...failures,
   },
   {
+    name: 'server: a file with a failed write remains open',
+    file: `${server}/journal/journal.ts`,
+    from: '    await this.#close(segment)\n',
+    to: '',
+    ...failures,
+  },
+  {
     name: 'server: a rollout runs again that is asked for while it is stored',
     file: `${server}/http/admission.ts`,
     from: '    this.#admitted.begin(key, admitted)\n    this.#start',

@@ -1,3 +1,6 @@
+import { existsSync, readdirSync, readlinkSync } from 'node:fs'
+import path from 'node:path'
+
 import { metricsIn, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
@@ -16,6 +19,21 @@ function errorsIn({ log }: RunningServer): string[] {
   return log
     .filter(({ level }) => level === 'error')
     .map(({ message, fields }) => `${String(fields['rollout_id'])}: ${message}`)
+}
+
+/** Files of a folder that this process has open, where the system tells. */
+function openFilesIn(folder: string): string[] {
+  const open = '/proc/self/fd'
+  if (!existsSync(open)) return []
+  return readdirSync(open).flatMap((fd) => {
+    try {
+      const file = readlinkSync(path.join(open, fd))
+      return file.startsWith(folder) ? [file] : []
+    } catch {
+      // That of the list itself.
+      return []
+    }
+  })
 }
 
 async function untilEnded({ log }: RunningServer, rollout_id: string): Promise<void> {
@@ -70,8 +88,9 @@ describe('a write that fails is told', () => {
 
   it('when it cannot even be taken back, so that the next process may contradict this one', async () => {
     const disk = await failingDisk()
+    const outboxDir = await temporaryFolder()
     await using running = await startServer({
-      outboxDir: await temporaryFolder(),
+      outboxDir,
       workflow: workflowOf(async (ctx) => {
         await askPolicy(ctx)
         disk.isFull = true
@@ -86,6 +105,8 @@ describe('a write that fails is told', () => {
       outOfDate,
       outOfDate,
     ])
+    await running.server.drain()
+    expect(openFilesIn(outboxDir)).toEqual([])
   })
 
   it('when only what is said about a delivered callback cannot be written', async () => {

@@ -231,11 +231,11 @@ export class OutboxJournal {
         this.#segments = this.#segments.filter((other) => other !== segment)
         await segment.remove()
       }
-      await segment.close()
     } catch (error) {
       segment.isStale = true
       this.#onError('a failed write cannot be rolled back', error)
     }
+    await this.#close(segment)
     await this.#strikeOut()
     this.#compaction.schedule(this.count)
   }
@@ -271,8 +271,12 @@ export class OutboxJournal {
     const current = this.#current
     this.#current = undefined
     this.#isSealing = false
+    await this.#close(current)
+  }
+
+  async #close(segment: Segment | undefined): Promise<void> {
     // The lines are on the disk, even if this fails.
-    await current
+    await segment
       ?.close()
       .catch((error: unknown) => this.#onError('a file cannot be closed', error))
   }
