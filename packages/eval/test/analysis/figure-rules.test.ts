@@ -14,6 +14,7 @@ import {
   type TrainingRecord,
   trainingSeries,
 } from '@osmosis/eval/analysis'
+import { evaluationSummary, measuredPasses } from '@osmosis/eval'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -176,6 +177,101 @@ describe('the figures of a run', () => {
           sum(everything.map((one) => one.read)),
         ].map((count) => count.toLocaleString('en-US'))
         expect(figure.notes).toContain(`${wrote} written and ${read} read in all`)
+      }),
+    )
+  })
+})
+
+describe('figures of attempts', () => {
+  /** All ways to choose so many of a list, one after the other. */
+  function choices<T>(list: readonly T[], size: number): T[][] {
+    if (size === 0) return [[]]
+    return list.flatMap((one, at) =>
+      choices(list.slice(at + 1), size - 1).map((others) => [one, ...others]),
+    )
+  }
+
+  function meanOf(values: readonly number[]): number | null {
+    return values.length === 0 ? null : sum(values) / values.length
+  }
+
+  /** Where there is a value, about the same one. */
+  function nearOrNull(value: number | null): unknown {
+    return value === null ? null : near(value)
+  }
+
+  it('are those of all draws of so many attempts, one by one', () => {
+    fc.assert(
+      fc.property(attemptsAtRows, fc.constantFrom(0.5, 1), (rows, threshold) => {
+        const manifest = manifestOf(rows.length, { threshold })
+        const { stats, groups } = runStatistics(
+          new RunTable(toRunDocument(manifest, storedAs(rows))),
+        )
+        const kept = rows
+          .map((row) => row.filter(({ status }) => status !== 'skipped'))
+          .map((row) => row.map(({ status, given }) => (status === 'success' ? given : null)))
+        const isPass = (value: number | null): boolean => value !== null && value >= threshold
+        const drawn = (k: number, holds: (draw: (number | null)[]) => boolean): number | null =>
+          meanOf(
+            kept
+              .filter((row) => row.length >= k)
+              .map((row) => choices(row, k).map((draw) => (holds(draw) ? 1 : 0)))
+              .map((held) => sum(held) / held.length),
+          )
+        const differ = (draw: readonly (number | null)[]): boolean =>
+          new Set(draw.filter((value) => value !== null)).size > 1
+        for (const [at, k] of [1, 2, 4].entries()) {
+          expect(stats.pass_at_k[at]?.k).toBe(k)
+          expect(stats.pass_at_k[at]?.value).toEqual(nearOrNull(drawn(k, (d) => d.some(isPass))))
+          expect(stats.pass_hat_k[at]?.value).toEqual(nearOrNull(drawn(k, (d) => d.every(isPass))))
+        }
+        for (const [at, size] of [2, 4].entries()) {
+          expect(stats.gradient_at[at]?.value).toEqual(nearOrNull(drawn(size, differ)))
+        }
+        const tried = kept.filter((row) => row.length >= 2)
+        const share = meanOf(tried.map((row) => (differ(row) ? 1 : 0)))
+        expect(stats.gradient.value).toEqual(nearOrNull(share))
+        const always = tried.filter((row) => !differ(row) && row.every(isPass))
+        const never = tried.filter((row) => !differ(row) && row.every((value) => (value ?? 0) <= 0))
+        expect(groups).toEqual({
+          rows: rows.length,
+          signal: tried.filter(differ).length,
+          always: always.length,
+          never: never.length,
+          flat: tried.length - tried.filter(differ).length - always.length - never.length,
+        })
+      }),
+    )
+  })
+
+  it('are the same in the summary of a run, over what ended', () => {
+    fc.assert(
+      fc.property(attemptsAtRows, fc.constantFrom(0.5, 1), (rows, passThreshold) => {
+        const all = rows.flat()
+        const kept = all.filter(({ status }) => status !== 'skipped')
+        const rewards = kept.flatMap(({ status, given }) => (status === 'success' ? [given] : []))
+        const failed = all.filter(({ status }) => status === 'failed').length
+        const passed = rewards.filter((reward) => reward >= passThreshold).length
+        const [wrote, read] = [
+          sum(all.map(({ written }) => written ?? 0)),
+          sum(all.map((one) => (one.written === null ? 0 : one.read))),
+        ]
+        const summary = evaluationSummary(storedAs(rows), { attempts: 4, passThreshold })
+        expect(summary).toMatchObject({
+          total_samples: all.length,
+          completed_samples: kept.length,
+          failed,
+          skipped: all.length - kept.length,
+          graded: rewards.length,
+          passed,
+          pass_rate: near(kept.length === 0 ? 0 : passed / kept.length),
+          completion_tokens: wrote,
+          prompt_tokens: read,
+          tokens_used: wrote + read,
+          failures: failed === 0 ? [] : [{ error_type: 'timeout', count: failed, example: 'slow' }],
+        })
+        expect(summary.reward_stats?.mean ?? null).toEqual(nearOrNull(meanOf(rewards)))
+        expect(measuredPasses(summary).rate).toBe(summary.pass_rate)
       }),
     )
   })
