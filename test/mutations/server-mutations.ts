@@ -278,7 +278,7 @@ export const serverMutations: readonly Mutation[] = [
   {
     name: 'server: the outbox is closed before a rollout is refused',
     file: `${server}/delivery/outbox.ts`,
-    from: '    await this.#held.idle()\n',
+    from: '    await Promise.all(this.#held)\n',
     to: '',
     ...repeated,
   },

@@ -13,7 +13,6 @@ import {
 
 import { OutboxJournal, type JournalFolder } from '../journal/journal.ts'
 import type { Logger } from '../logging/logger.ts'
-import { RunningWork } from '../work/running-work.ts'
 import { EndedRollouts, type RememberedRollout } from './ended-rollouts.ts'
 import { toEntry, toFirstLine, type OutboxAcceptance } from '../journal/outbox-lines.ts'
 import { readRecord, OutboxRecord } from './outbox-record.ts'
@@ -35,7 +34,7 @@ export class Outbox {
   readonly #journal: OutboxJournal
   readonly #ended: EndedRollouts
   readonly #logger: Logger
-  readonly #held = new RunningWork()
+  readonly #held = new Set<Promise<void>>()
 
   constructor(folder: string, logger: Logger, lock: Partial<FolderLockOptions> = {}) {
     this.#folder = new OutboxFolder(folder, {
@@ -79,8 +78,11 @@ export class Outbox {
   /** Keeps it open until the returned function is called: a rollout may be refused after it was stored. */
   hold(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#held.start(async () => promise)
-    return resolve
+    this.#held.add(promise)
+    return () => {
+      this.#held.delete(promise)
+      resolve()
+    }
   }
 
   /**
@@ -125,7 +127,7 @@ export class Outbox {
 
   /** Finishes all writes, and releases the folder. */
   async close(): Promise<void> {
-    await this.#held.idle()
+    await Promise.all(this.#held)
     await this.#ended.close()
     await this.#journal.close()
     await this.#folder.close()
