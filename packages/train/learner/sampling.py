@@ -128,10 +128,7 @@ class Sampler(threading.Thread):
         draws = torch.tensor([request.draw() for request in self.live], dtype=torch.float64)
         greedy = torch.tensor([request.temperature == 0 for request in self.live], device=self.policy.device)
         tokens = torch.where(greedy, logprobs.argmax(-1), _pick(logprobs, draws))
-        chosen = logprobs.gather(-1, tokens[:, None])[:, 0]
-        if not bool(torch.isfinite(chosen).all()):
-            raise Problem(500, "The model's logits are not finite: its weights are broken. Load an earlier state.", "not_finite")
-        return tokens, chosen
+        return tokens, logprobs.gather(-1, tokens[:, None])[:, 0]
 
     def _admitted(self):
         """Those who waited and have a place now, and room for some tokens."""
@@ -208,6 +205,9 @@ def _pick(logprobs, draws):
     wide, size = torch.float32 if logprobs.device.type == "mps" else torch.float64, 256
     blocks = torch.nn.functional.pad(logprobs.exp(), (0, -logprobs.shape[1] % size)).unflatten(1, (-1, size))
     sums = blocks.sum(-1).to(wide).cumsum(-1)
+    # Before the search: it finds places beyond the last token, which end the process on a GPU.
+    if not bool(torch.isfinite(sums[:, -1]).all()):
+        raise Problem(500, "The model's logits are not finite: its weights are broken. Load an earlier state.", "not_finite")
     draws = draws.to(logprobs.device, wide)[:, None] * sums[:, -1:]
     block = _first_above(sums, draws)
     ends = torch.nn.functional.pad(sums, (1, 0)).gather(1, torch.cat([block, block + 1], 1))
