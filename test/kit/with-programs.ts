@@ -49,22 +49,31 @@ export function missingPrograms(...names: readonly string[]): string[] {
   return missing
 }
 
-/** @throws Error when `OSMOSIS_TESTS_REQUIRE_PROGRAMS` is set */
-export function refuseWhereAllIsInstalled(missing: string): void {
+/**
+ * @param installs - the script that installs it
+ * @throws Error when `OSMOSIS_TESTS_REQUIRE_PROGRAMS` is set
+ */
+export function refuseWhereAllIsInstalled(missing: string, installs = '.ci/programs'): void {
   if (!process.env['OSMOSIS_TESTS_REQUIRE_PROGRAMS']) return
-  throw new Error(`${missing} should be installed here: run bash .ci/programs.`)
+  throw new Error(`${missing} should be installed here: run bash ${installs}.`)
 }
 
 /** A Python that has torch; undefined where there is none. Debian's package belongs to Debian's Python. */
 export function pythonWithTorch(): string | undefined {
-  return pythonWith('torch')
+  return pythonWith(['torch'], systemPythons)
 }
 
-/** A Python with these modules; default: what a real model needs, and TRL, which ships the chat templates of models. */
+/**
+ * A Python with these modules; default: what a real model needs, and TRL, which ships the chat templates of models.
+ * The one that `.ci/python-environment` has made comes first.
+ */
 export function pythonWithModels(modules = modelModules): string | undefined {
-  return pythonWith(...modules)
+  const script = path.resolve(import.meta.dirname, '../../.ci/python-environment')
+  const { status, stdout } = spawnSync('bash', [script, '--find'], { encoding: 'utf8' })
+  return pythonWith(modules, [...(status === 0 ? [stdout.trim()] : []), ...systemPythons])
 }
 
+const systemPythons = ['python3', '/usr/bin/python3']
 const modelModules = ['torch', 'transformers', 'peft', 'trl']
 
 /** `it` of vitest for tests that need {@link pythonWithTorch}. */
@@ -74,9 +83,17 @@ export function withTorch(): TestsWithNeeds {
   return onlyIf(isThere, 'python3-torch')
 }
 
-/** `it` of vitest for tests that need {@link pythonWithModels}, which no package of Debian has. */
+/**
+ * `it` of vitest for tests that need {@link pythonWithModels}, which no package of Debian has.
+ *
+ * @throws Error when `OSMOSIS_TESTS_REQUIRE_PROGRAMS` is set and a module is missing that `.ci/python-environment` installs
+ */
 export function withModels(modules = modelModules): TestsWithNeeds {
-  return onlyIf(pythonWithModels(modules) !== undefined, `python3 with ${modules.join(', ')}`)
+  const isThere = pythonWithModels(modules) !== undefined
+  const needs = `python3 with ${modules.join(', ')}`
+  const isInstalled = modules.every((module) => modelModules.includes(module))
+  if (!isThere && isInstalled) refuseWhereAllIsInstalled(needs, '.ci/python-environment')
+  return onlyIf(isThere, needs)
 }
 
 /** The `policyClass` of the learner for a transformer of 150,000 weights with tokens of text. */
@@ -85,12 +102,10 @@ export const tinyTransformer = `${path.resolve(
   '../../packages/train/test/learner/tiny_policy.py',
 )}:TinyPolicy`
 
-function pythonWith(...modules: readonly string[]): string | undefined {
+function pythonWith(modules: readonly string[], programs: readonly string[]): string | undefined {
   const names = JSON.stringify(modules)
   const find = `from importlib.util import find_spec as f; exit(not all(map(f, ${names})))`
-  return ['python3', '/usr/bin/python3'].find(
-    (program) => spawnSync(program, ['-c', find]).status === 0,
-  )
+  return programs.find((program) => spawnSync(program, ['-c', find]).status === 0)
 }
 
 /** The same function, which adds a note to each name; `each` and other modifiers as well. */
