@@ -38,7 +38,6 @@ if (unknown.length > 0 || chosen.length === 0) {
   process.exit(2)
 }
 
-const slowConfig = 'vitest.slow.config.ts'
 const copy = mkdtempSync(path.join(tmpdir(), 'osmosis-mutations-'))
 /** The run of tests that is in progress; the leader of a process group, to which everything belongs that the tests start. */
 let running: ChildProcess | undefined
@@ -62,15 +61,8 @@ await promisify(execFile)(
 )
 
 const truth = chosen.some(({ overTheWire }) => overTheWire) ? ['test/training'] : []
-const ownersOf = (some: readonly Mutation[]): string[] => [
-  ...new Set(some.flatMap(({ tests }) => tests)),
-]
-const owners = ownersOf(chosen.filter(({ slow }) => slow !== true))
-const slowOwners = ownersOf(chosen.filter(({ slow }) => slow === true))
-const failedBefore =
-  (await failedTests([...owners, ...truth])) +
-  (await failedTests(slowOwners, ['--config', slowConfig]))
-if (failedBefore !== 0) {
+const owners = [...new Set(chosen.flatMap(({ tests }) => tests))]
+if ((await failedTests([...owners, ...truth])) !== 0) {
   console.error('These tests fail without a mutation: run them by themselves first.')
   process.exit(1)
 }
@@ -80,9 +72,8 @@ for (const mutation of chosen) {
   const undo = apply(mutation)
   const places = mutation.overTheWire ? [mutation.tests, truth] : [mutation.tests]
   const missed: string[] = []
-  const config = mutation.slow ? ['--config', slowConfig] : []
   for (const tests of places) {
-    if ((await failedTests(tests, ['--bail=1', ...config])) === 0) missed.push(tests.join(' '))
+    if ((await failedTests(tests, ['--bail=1'])) === 0) missed.push(tests.join(' '))
   }
   undo()
   if (missed.length > 0) survived += 1
@@ -125,6 +116,26 @@ async function failedTests(
   tests: readonly string[],
   flags: readonly string[] = [],
 ): Promise<number> {
+  const { slow = [], quick = [] } = Object.groupBy(tests, (test) =>
+    isSlow(test) ? 'slow' : 'quick',
+  )
+  return (
+    (await failedOf('vitest.config.ts', quick, flags)) +
+    (await failedOf('vitest.slow.config.ts', slow, flags))
+  )
+}
+
+/** Whether `pnpm test` leaves out all of a file. */
+function isSlow(test: string): boolean {
+  const text = test.endsWith('.test.ts') ? readFileSync(path.join(copy, test), 'utf8') : ''
+  return text.startsWith('// @module-tag slow')
+}
+
+async function failedOf(
+  config: string,
+  tests: readonly string[],
+  flags: readonly string[],
+): Promise<number> {
   if (tests.length === 0) return 0
   const report = path.join(copy, 'node_modules/.mutation-report.json')
   rmSync(report, { force: true })
@@ -132,7 +143,7 @@ async function failedTests(
   const output = ['--reporter=json', `--outputFile=${report}`]
   running = spawn(
     process.execPath,
-    [vitest, 'run', ...output, ...flags, '--project', 'newest', ...tests],
+    [vitest, 'run', '--config', config, '--project', 'newest', ...output, ...flags, ...tests],
     { cwd: copy, stdio: 'ignore', detached: true },
   )
   await once(running, 'close')

@@ -8,8 +8,6 @@ export interface Mutation {
   readonly to: string
   /** Tests of the package that owns the code: paths for vitest. */
   readonly tests: readonly string[]
-  /** Whether the tests are slow ones, which `pnpm test` leaves out. */
-  readonly slow?: true
   /** Whether the truth test has to notice it as well, over the wire. */
   readonly overTheWire?: true
 }
