@@ -48,7 +48,9 @@ function printSkipped(modules: readonly TestModule[]): void {
   const lines = [...needs].map(([need, count]) => `  ${count} need ${need}`)
   console.log(`\nSkipped tests:\n${lines.join('\n')}`)
   if ([...needs.keys()].some((need) => !/^an?(other)? /.test(need))) {
-    console.log('To install the programs on Debian or Ubuntu: bash .ci/programs')
+    console.log(
+      'To install the programs on Debian or Ubuntu: bash .ci/programs; a Python with models: bash .ci/python-environment',
+    )
   }
   console.log()
 }
