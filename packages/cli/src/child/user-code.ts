@@ -20,7 +20,7 @@ export interface UserCodeRun extends Omit<UserCodeOptions, 'args'> {
 }
 
 /** Loads user code by an order of the command. */
-export type UserCodeLoader = (order: never) => Promise<WorkerEntrypoint>
+type UserCodeLoader = (order: never) => Promise<WorkerEntrypoint>
 
 /**
  * Runs user code in a child process, which cannot harm the command. A command with `userCode: 'here'` runs it in its own
