@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { readDataset } from '@osmosis/eval'
+import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
@@ -416,7 +417,7 @@ it('reads the same of all forms of a file, whatever texts and names have in them
   ]
   const text = fc.array(fc.constantFrom(...parts), { maxLength: 12 }).map((all) => all.join(''))
   const files = fc.sample(fc.array(fc.tuple(text, text), { minLength: 1, maxLength: 6 }), {
-    numRuns: 40,
+    numRuns: runs(40),
     seed: 7,
   })
   for (const file of files) {
