@@ -16,115 +16,117 @@ function mutationsOf(
   }))
 }
 
-/** The learner with models of transformers. */
+/** What the learner does with models of transformers. */
+export const learnerModelMutations: readonly Mutation[] = mutationsOf('policy.py', [
+  [
+    'rows that join a batch are padded on the wrong side',
+    '(width - part.shape[-at], 0))',
+    '(0, width - part.shape[-at]))',
+  ],
+  [
+    'keys of rows that join are padded on the wrong side',
+    'torch.cat([wide(layer.keys, 2), wide(more.keys, 2)])',
+    'torch.cat([wide(layer.keys, 2), wide(more.keys, 2).roll(more.keys.shape[-2] - width, -2)])',
+  ],
+  [
+    'rows that join see their padding',
+    'wide(state[1], 1), wide(other[1], 1)])',
+    'wide(state[1], 1), torch.ones_like(wide(other[1], 1))])',
+  ],
+  [
+    'rows that join have the place of one that runs',
+    'torch.cat([state[2], other[2]])',
+    'torch.cat([state[2], state[2][:1].expand(len(other[2]), 1)])',
+  ],
+  [
+    'places of tokens count their padding',
+    '(mask.cumsum(-1) - 1).clamp(min=0), None, [len',
+    'torch.arange(width, device=self.device)[None].expand(len(prompts), -1), None, [len',
+  ],
+  [
+    'prompts see their padding',
+    '[[0] * (width - len(p)) + [1] * len(p) for p in prompts]',
+    '[[1] * width for p in prompts]',
+  ],
+  [
+    'answers that go on have the cache of those that left',
+    'cache.reorder_cache(rows)',
+    'cache.reorder_cache(torch.arange(len(rows)))',
+  ],
+  [
+    'caches of windows are joined',
+    'return all(type(layer).__name__ == "DynamicLayer" for layer in state[0].layers)',
+    'return True',
+  ],
+  ['the padding of a conversation that has left stays', 'if unused < 64 or', 'if True or'],
+  [
+    'a conversation that has left takes the last places along',
+    'layer.keys[..., unused:, :], layer.values[..., unused:, :]',
+    'layer.keys[..., :-unused, :], layer.values[..., :-unused, :]',
+  ],
+  [
+    'sequences that are trained see their padding',
+    '[None] < lengths[:, None]',
+    '[None] < lengths.max()',
+  ],
+  [
+    'logits of Granite are not scaled',
+    'logits / getattr(self.config, "logits_scaling", 1) *',
+    'logits *',
+  ],
+  ['logits of Cohere are not scaled', ' * getattr(self.config, "logit_scale", 1)', ''],
+  [
+    'logits of Gemma are not capped',
+    'return torch.tanh(logits / cap) * cap if cap else logits',
+    'return logits',
+  ],
+  [
+    'the penalty of an adapter is that to the policy itself',
+    'with self.module.disable_adapter():',
+    'with contextlib.nullcontext():',
+  ],
+  [
+    'the penalty of all weights is that to the policy itself',
+    'trained, self.causal = self.causal, self.start_model',
+    'trained = self.causal',
+  ],
+  [
+    'the start of all weights is the policy when it is first needed',
+    'self._load(self.causal.config, True).to(self.device)',
+    'copy.deepcopy(self.causal)',
+  ],
+  ['alpha is the rank', 'lora_alpha=2 * options.lora_rank', 'lora_alpha=options.lora_rank'],
+  ['alpha is the same for each rank', 'lora_alpha=2 * options.lora_rank', 'lora_alpha=8'],
+  [
+    'adapters are scaled by the root of their rank',
+    'lora_dropout=0.0,',
+    'lora_dropout=0.0, use_rslora=True,',
+  ],
+  [
+    'a merged folder has the adapter twice',
+    '(weight.float() + layer',
+    '(weight.float() + 2 * layer',
+  ],
+  ['a merged folder has no adapter', '(weight.float() + layer', '(weight.float() + 0 * layer'],
+  [
+    'a merged folder shares a matrix of which one half had an adapter',
+    'config.tie_word_embeddings = False',
+    'pass',
+  ],
+  [
+    'the cache of a token counts all heads',
+    '(getattr(self.config, "num_key_value_heads", None) or heads) * head_size',
+    'heads * head_size',
+  ],
+  [
+    'the longest conversation of a model is not looked at',
+    'min(options.max_length, getattr(self.config, "max_position_embeddings", options.max_length))',
+    'options.max_length',
+  ],
+])
+
+/** How the learner samples and updates. */
 export const learnerMutations: readonly Mutation[] = [
-  ...mutationsOf('policy.py', [
-    [
-      'rows that join a batch are padded on the wrong side',
-      '(width - part.shape[-at], 0))',
-      '(0, width - part.shape[-at]))',
-    ],
-    [
-      'keys of rows that join are padded on the wrong side',
-      'torch.cat([wide(layer.keys, 2), wide(more.keys, 2)])',
-      'torch.cat([wide(layer.keys, 2), wide(more.keys, 2).roll(more.keys.shape[-2] - width, -2)])',
-    ],
-    [
-      'rows that join see their padding',
-      'wide(state[1], 1), wide(other[1], 1)])',
-      'wide(state[1], 1), torch.ones_like(wide(other[1], 1))])',
-    ],
-    [
-      'rows that join have the place of one that runs',
-      'torch.cat([state[2], other[2]])',
-      'torch.cat([state[2], state[2][:1].expand(len(other[2]), 1)])',
-    ],
-    [
-      'places of tokens count their padding',
-      '(mask.cumsum(-1) - 1).clamp(min=0), None, [len',
-      'torch.arange(width, device=self.device)[None].expand(len(prompts), -1), None, [len',
-    ],
-    [
-      'prompts see their padding',
-      '[[0] * (width - len(p)) + [1] * len(p) for p in prompts]',
-      '[[1] * width for p in prompts]',
-    ],
-    [
-      'answers that go on have the cache of those that left',
-      'cache.reorder_cache(rows)',
-      'cache.reorder_cache(torch.arange(len(rows)))',
-    ],
-    [
-      'caches of windows are joined',
-      'return all(type(layer).__name__ == "DynamicLayer" for layer in state[0].layers)',
-      'return True',
-    ],
-    ['the padding of a conversation that has left stays', 'if unused < 64 or', 'if True or'],
-    [
-      'a conversation that has left takes the last places along',
-      'layer.keys[..., unused:, :], layer.values[..., unused:, :]',
-      'layer.keys[..., :-unused, :], layer.values[..., :-unused, :]',
-    ],
-    [
-      'sequences that are trained see their padding',
-      '[None] < lengths[:, None]',
-      '[None] < lengths.max()',
-    ],
-    [
-      'logits of Granite are not scaled',
-      'logits / getattr(self.config, "logits_scaling", 1) *',
-      'logits *',
-    ],
-    ['logits of Cohere are not scaled', ' * getattr(self.config, "logit_scale", 1)', ''],
-    [
-      'logits of Gemma are not capped',
-      'return torch.tanh(logits / cap) * cap if cap else logits',
-      'return logits',
-    ],
-    [
-      'the penalty of an adapter is that to the policy itself',
-      'with self.module.disable_adapter():',
-      'with contextlib.nullcontext():',
-    ],
-    [
-      'the penalty of all weights is that to the policy itself',
-      'trained, self.causal = self.causal, self.start_model',
-      'trained = self.causal',
-    ],
-    [
-      'the start of all weights is the policy when it is first needed',
-      'self._load(self.causal.config, True).to(self.device)',
-      'copy.deepcopy(self.causal)',
-    ],
-    ['alpha is the rank', 'lora_alpha=2 * options.lora_rank', 'lora_alpha=options.lora_rank'],
-    ['alpha is the same for each rank', 'lora_alpha=2 * options.lora_rank', 'lora_alpha=8'],
-    [
-      'adapters are scaled by the root of their rank',
-      'lora_dropout=0.0,',
-      'lora_dropout=0.0, use_rslora=True,',
-    ],
-    [
-      'a merged folder has the adapter twice',
-      '(weight.float() + layer',
-      '(weight.float() + 2 * layer',
-    ],
-    ['a merged folder has no adapter', '(weight.float() + layer', '(weight.float() + 0 * layer'],
-    [
-      'a merged folder shares a matrix of which one half had an adapter',
-      'config.tie_word_embeddings = False',
-      'pass',
-    ],
-    [
-      'the cache of a token counts all heads',
-      '(getattr(self.config, "num_key_value_heads", None) or heads) * head_size',
-      'heads * head_size',
-    ],
-    [
-      'the longest conversation of a model is not looked at',
-      'min(options.max_length, getattr(self.config, "max_position_embeddings", options.max_length))',
-      'options.max_length',
-    ],
-  ]),
   ...mutationsOf('sampling.py', [
     [
       'an answer that lost its place in a full cache is forgotten',

@@ -1,6 +1,6 @@
 import { answerMutations } from './answer-mutations.ts'
 import { figureMutations } from './figure-mutations.ts'
-import { learnerMutations } from './learner-mutations.ts'
+import { learnerModelMutations, learnerMutations } from './learner-mutations.ts'
 import type { Mutation } from './mutation.ts'
 import { recordMutations } from './record-mutations.ts'
 import { rewardMutations } from './reward-mutations.ts'
@@ -27,5 +27,6 @@ export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
   sandbox: sandboxMutations,
   'training-loop': trainingLoopMutations,
   training: trainingMutations,
+  'learner-models': learnerModelMutations,
   learner: learnerMutations,
 }

@@ -15,7 +15,9 @@ it(
   async () => {
     const file = path.join(import.meta.dirname, 'test_transformers_policy.py')
     const env = { ...process.env, OMP_NUM_THREADS: '1' }
-    const output = await promisify(execFile)(pythonWithModels() ?? '', [file], { env }).then(
+    const output = await promisify(execFile)(pythonWithModels() ?? '', [file, '--failfast'], {
+      env,
+    }).then(
       ({ stderr }) => stderr,
       (error: { stderr: string }) => error.stderr,
     )
