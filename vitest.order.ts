@@ -14,17 +14,17 @@ const recorded = path.join(import.meta.dirname, 'test/durations.json')
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const file = [own, recorded].find((place) => existsSync(place))
-    const durations = JSON.parse(file === undefined ? '{}' : readFileSync(file, 'utf8')) as Record<
-      string,
-      number
-    >
+    const durations = read(existsSync(own) ? own : recorded)
     const secondsOf = ({ moduleId }: TestSpecification): number =>
       durations[path.relative(import.meta.dirname, moduleId)] ?? 0
     // oxlint-disable-next-line unicorn/no-array-sort -- the method of the sequencer
     const byDefault = await super.sort(files)
     return byDefault.toSorted((a, b) => secondsOf(b) - secondsOf(a))
   }
+}
+
+function read(file: string): Record<string, number> {
+  return JSON.parse(existsSync(file) ? readFileSync(file, 'utf8') : '{}') as Record<string, number>
 }
 
 /** Keeps the durations of a complete run; where `OSMOSIS_TESTS_RECORD` is set, also for others, in test/durations.json. */
@@ -36,9 +36,10 @@ export function keepDurations(modules: readonly TestModule[]): void {
     )
     .filter(([, duration]) => duration > 0)
     .toSorted(([a], [b]) => a.localeCompare(b))
-  const text = `${JSON.stringify(Object.fromEntries(seconds), null, 2)}\n`
   for (const file of process.env['OSMOSIS_TESTS_RECORD'] ? [own, recorded] : [own]) {
+    // Files whose programs are missing here took no time.
+    const durations = { ...read(recorded), ...Object.fromEntries(seconds) }
     mkdirSync(path.dirname(file), { recursive: true })
-    writeFileSync(file, text)
+    writeFileSync(file, `${JSON.stringify(durations, null, 2)}\n`)
   }
 }
