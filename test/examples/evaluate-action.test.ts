@@ -273,7 +273,7 @@ describe('the action of this repository', () => {
 
   it(
     'says why two runs cannot be compared, which is not a failure without a limit',
-    { tags: 'slow' },
+    { tags: 'nightly' },
     async () => {
       await using github = await new GitHub().start()
       const place = await workspace()

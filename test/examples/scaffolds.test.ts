@@ -54,6 +54,7 @@ it(
   'correcting the instructions as the failing transcript suggests gives a better run',
   { tags: 'slow' },
   async () => {
+    await followAdvice(first)
     const compared = await correctInstructions(first)
     expect(compared).toMatch(/^Better by /m)
     expect(compared).not.toContain('No row differs')

@@ -11,7 +11,7 @@ const { it } = withTorch()
 const slow = { tags: 'slow', timeout: 600_000 }
 const nightly = { tags: 'nightly', timeout: 600_000 }
 
-it('a transformer learns to read the note from callbacks', slow, async () => {
+it('a transformer learns to read the note from callbacks', nightly, async () => {
   const curve = await trainTransformer({ trainer: osmosis('callbacks'), updates: 14, until: 0.9 })
   expect(curve[0]?.reward).toBeLessThan(0.5)
   expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(0.9)

@@ -82,6 +82,7 @@ export class Equal extends GroupGrader {
 
 onlyIf(availableParallelism() > 1, 'a machine with two cores').it(
   'osmosis eval run says when workers would have run a workflow sooner, which none have',
+  { tags: 'nightly' },
   async () => {
     const root = temporaryWorkspace({
       'rollouts/computing/main.ts': computing,

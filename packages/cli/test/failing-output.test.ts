@@ -122,28 +122,9 @@ const others = (Object.keys(failures) as (keyof typeof failures)[]).filter(
   (what) => what !== 'stdout on a full disk',
 )
 const everyOther = others.flatMap((what) => commands.map((command) => [what, command] as const))
-/** One that prints help, one that evaluates, one that prints much, one with a finding, and one that is unknown. */
-const few = [
-  '--help',
-  '$fresh --json',
-  '--csv -',
-  'validate -m rollouts/echo/main.ts',
-  'no-such-command',
-]
-const isOneOfFew = ([, command]: (typeof everyOther)[number]): boolean =>
-  few.some((end) => command.endsWith(end) && !command.startsWith('serve'))
-
-it.each(everyOther.filter(isOneOfFew))('with %s it ends: %s', async (what, command) => {
+it.each(everyOther)('with %s it ends: %s', { tags: 'nightly' }, async (what, command) => {
   expect((await endsOf(what, command)).ended).toEqual(wellEnded)
 })
-
-it.each(everyOther.filter((one) => !isOneOfFew(one)))(
-  'with %s it ends: %s',
-  { tags: 'nightly' },
-  async (what, command) => {
-    expect((await endsOf(what, command)).ended).toEqual(wellEnded)
-  },
-)
 
 it.each(['>/dev/full', '2>/dev/full', '>/dev/full 2>&1'])(
   'osmosis serve %s continues to serve, and ends on SIGTERM',

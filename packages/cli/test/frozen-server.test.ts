@@ -31,7 +31,7 @@ it.each([
   ['SIGTERM', 'threads', ['--outbox']],
 ] as const)(
   '%s ends a server that waits with %s, with %j',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async (signal, how, flags) => {
     const outbox = flags[0] === '--outbox' ? [path.join(temporaryFolder(), 'outbox')] : []
     const limit = ['--drain-timeout', '1']

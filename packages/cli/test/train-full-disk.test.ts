@@ -82,7 +82,7 @@ it('osmosis train tinker whose disk is full after a step says so, and continues 
 
 itWithTorch(
   'osmosis train local whose disk is full after a step says so, and continues later',
-  { timeout: 600_000 },
+  { tags: 'nightly', timeout: 600_000 },
   () => assertNamesFullDisk(localOn),
 )
 

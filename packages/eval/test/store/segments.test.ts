@@ -1,4 +1,4 @@
-// @module-tag slow
+// @module-tag nightly
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
