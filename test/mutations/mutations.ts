@@ -13,6 +13,10 @@ import { trainingMutations } from './training-mutations.ts'
 import { trajectoryMutations } from './trajectory-mutations.ts'
 import { wireMutations } from './wire-mutations.ts'
 
+/** Whether updates are computed once more to notice it, which takes longer than the other tests of trainings. */
+const isOfUpdates = ({ tests }: Mutation): boolean =>
+  tests.some((test) => test.includes('/reference/'))
+
 /** The mutations by area. The tests of an area take minutes. */
 export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
   wire: wireMutations,
@@ -26,7 +30,8 @@ export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
   rows: rowMutations,
   sandbox: sandboxMutations,
   'training-loop': trainingLoopMutations,
-  training: trainingMutations,
+  training: trainingMutations.filter((mutation) => !isOfUpdates(mutation)),
+  updates: trainingMutations.filter(isOfUpdates),
   'learner-models': learnerModelMutations,
   learner: learnerMutations,
 }
