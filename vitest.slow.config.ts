@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
+import { LongestSlowFirst } from './vitest.order.ts'
 import {
   filesWithTag,
   lowestProject,
@@ -13,6 +14,7 @@ import {
 export default defineConfig({
   test: {
     ...runDefaults,
+    sequence: { sequencer: LongestSlowFirst },
     projects: [
       newestProject({ include: filesWithTag('slow'), ...onlyTagged('slow && !nightly') }),
       lowestProject({

@@ -2,9 +2,6 @@ import type { Reporter, TestModule } from 'vitest/node'
 
 import { keepDurations } from './vitest.order.ts'
 
-/** A run of so many files is one of all of them. */
-const wholeRun = 400
-
 /**
  * Prints at the end which files took longest, which tests were skipped because something is missing, and which
  * failed. Failures come last, because a CI service may show only the end of a log.
@@ -15,7 +12,7 @@ export class TestSummary implements Reporter {
     unhandled: readonly { message: string; stack?: string }[],
   ): void {
     if (modules.length > 10) printSlowest(modules)
-    if (modules.length > wholeRun) keepDurations(modules)
+    keepDurations(modules)
     printSkipped(modules)
     printFailed([
       ...modules.flatMap(failuresOf),
