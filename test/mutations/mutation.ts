@@ -11,3 +11,15 @@ export interface Mutation {
   /** Whether the truth test has to notice it as well, over the wire. */
   readonly overTheWire?: true
 }
+
+/** Makes mutations of a file: what goes wrong, the text, and what it becomes. Their names begin with the area. */
+export function mutationsNamed(
+  area: string,
+): (
+  file: string,
+  tests: readonly string[],
+  changes: readonly (readonly [name: string, from: string, to: string])[],
+) => Mutation[] {
+  return (file, tests, changes) =>
+    changes.map(([name, from, to]) => ({ name: `${area}: ${name}`, file, from, to, tests }))
+}

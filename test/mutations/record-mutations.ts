@@ -1,16 +1,9 @@
-import type { Mutation } from './mutation.ts'
+import { mutationsNamed, type Mutation } from './mutation.ts'
 
 const policy = 'packages/core/test/policy'
 const server = 'packages/server/test/execution'
 
-/** Mutations of a file: what goes wrong, the text, and what it becomes. */
-function mutationsOf(
-  file: string,
-  tests: readonly string[],
-  changes: readonly (readonly [name: string, from: string, to: string])[],
-): Mutation[] {
-  return changes.map(([name, from, to]) => ({ name: `record: ${name}`, file, from, to, tests }))
-}
+const mutationsOf = mutationsNamed('record')
 
 /** The record of model calls, and what limits and withdrawals do to them. */
 export const recordMutations: readonly Mutation[] = [

@@ -1,15 +1,8 @@
-import type { Mutation } from './mutation.ts'
+import { mutationsNamed, type Mutation } from './mutation.ts'
 
 const train = 'packages/train/test'
 
-/** Mutations of a file: what goes wrong, the text, and what it becomes. */
-function mutationsOf(
-  file: string,
-  tests: readonly string[],
-  changes: readonly (readonly [name: string, from: string, to: string])[],
-): Mutation[] {
-  return changes.map(([name, from, to]) => ({ name: `training: ${name}`, file, from, to, tests }))
-}
+const mutationsOf = mutationsNamed('training')
 
 /** What a step takes from the steps before it, and what of a training must not change. */
 export const trainingLoopMutations: readonly Mutation[] = [

@@ -1,18 +1,11 @@
-import type { Mutation } from './mutation.ts'
+import { mutationsNamed, type Mutation } from './mutation.ts'
 
 const train = 'packages/train/test'
 const known = [`${train}/known-batch.test.ts`]
 const resumed = [`${train}/resume.test.ts`]
 const updates = [`${train}/reference/updates.test.ts`]
 
-/** Mutations of a file: what goes wrong, the text, and what it becomes. */
-function mutationsOf(
-  file: string,
-  tests: readonly string[],
-  changes: readonly (readonly [name: string, from: string, to: string])[],
-): Mutation[] {
-  return changes.map(([name, from, to]) => ({ name: `training: ${name}`, file, from, to, tests }))
-}
+const mutationsOf = mutationsNamed('training')
 
 /** The training loop and its learners. */
 export const trainingMutations: readonly Mutation[] = [

@@ -1,15 +1,8 @@
-import type { Mutation } from './mutation.ts'
+import { mutationsNamed, type Mutation } from './mutation.ts'
 
 const folder = 'packages/protocol/test/trajectory'
 
-/** Mutations of a file: what goes wrong, the text, and what it becomes. */
-function mutationsOf(
-  file: string,
-  tests: readonly string[],
-  changes: readonly (readonly [name: string, from: string, to: string])[],
-): Mutation[] {
-  return changes.map(([name, from, to]) => ({ name: `trajectory: ${name}`, file, from, to, tests }))
-}
+const mutationsOf = mutationsNamed('trajectory')
 
 /** The token sequences that trainers get of a sample, and the documents that people read. */
 export const trajectoryMutations: readonly Mutation[] = [

@@ -29,7 +29,7 @@ const typed = workflow.replaceAll('(ctx)', '(ctx: any)')
 const esm = `import { ${names} } from '@osmosis/core'\n`
 const exported = 'export { Echo, Version }\n'
 
-/** Entrypoints by the names of their files. Packages without \`"type": "module"\` are in \`commonjs\`. */
+/** Entrypoints by the names of their files. Packages without `"type": "module"` are in \`commonjs\`. */
 const entrypoints: Readonly<Record<string, string>> = {
   'echo.ts': `${esm}enum Kind { Plain }\nexport const kind = Kind.Plain\n${typed}${exported}`,
   'echo.mts': `${esm}${typed}${exported}`,
