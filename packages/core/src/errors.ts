@@ -15,6 +15,7 @@ export type ErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'age
  * | `unknown_sample` | a reward names a sample that does not exist |
  * | `invalid_reward`, `missing_reward` | a reward is not a finite number; a sample in training has none |
  * | `no_samples` | no sample source is registered, or only agents that never called the policy |
+ * | `no_output` | a grader reads what `run()` returned, and that is no JSON data |
  * | `not_graded` | the entrypoint has no grader, or the sample cannot be graded |
  * | `invalid_config`, `invalid_entrypoint`, `invalid_request`, `invalid_dataset` | an input is invalid; the message names it |
  * | `policy_http_error` | the policy endpoint answered with an error status (`status`) |
@@ -55,6 +56,7 @@ export type OsmosisErrorCode =
   | 'invalid_reward'
   | 'missing_reward'
   | 'no_samples'
+  | 'no_output'
   | 'not_graded'
   | 'invalid_config'
   | 'invalid_entrypoint'
@@ -149,6 +151,7 @@ const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
   invalid_reward: 'validation_error',
   missing_reward: 'validation_error',
   no_samples: 'validation_error',
+  no_output: 'agent_error',
   not_graded: 'validation_error',
   invalid_config: 'validation_error',
   invalid_entrypoint: 'validation_error',
@@ -242,12 +245,16 @@ function isHttpError(error: Error): boolean {
   return typeof code === 'string' && networkCode.test(code)
 }
 
-/** The error and its chain of causes. Throws what getters of user code throw. */
+/** The error and its chain of causes, as far as they can be read: getters and proxies of user code may throw. */
 export function causes(error: unknown): Error[] {
   const chain: Error[] = []
-  // No framework nests eight errors; the limit also ends a cycle.
-  for (let link = error; link instanceof Error && chain.length < 8; link = link.cause) {
-    chain.push(link)
+  try {
+    // No framework nests eight errors; the limit also ends a cycle.
+    for (let link = error; link instanceof Error && chain.length < 8; link = link.cause) {
+      chain.push(link)
+    }
+  } catch {
+    // What was read so far is known.
   }
   return chain
 }

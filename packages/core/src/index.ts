@@ -10,7 +10,12 @@ export {
 export type { EgressOptions } from './http/egress-policy.ts'
 export type { PolicyLimits } from './policy/answer/answer-limits.ts'
 export type { RolloutLimit, RolloutLimits } from './workflow/rollout-limits.ts'
-export { definePolicyFaults, type PolicyFault, policyFaultIn } from './policy/policy-faults.ts'
+export {
+  definePolicyFaults,
+  type PolicyFault,
+  policyFaultIn,
+  type PolicyFaultRule,
+} from './policy/policy-faults.ts'
 export { assertHeaderSafeId, isPathSegment } from './identifiers.ts'
 export type { PolicyCall } from './policy/call-log.ts'
 export type { StartingModelCall, PolicyClient } from './policy/policy-client.ts'
@@ -21,7 +26,10 @@ export {
   requireRolloutContext,
   RolloutContext,
   type RolloutContextInit,
+  type RolloutWrapper,
+  wrapRollouts,
 } from './rollout-context.ts'
+export { type AnswerObjectOptions, lastAssistantObject } from './answer/last-assistant-object.ts'
 export { type AnswerTextOptions, lastAssistantText } from './answer/last-assistant-text.ts'
 export { type RolloutSample, type RolloutSampleInit, toRolloutSample } from './rollout-sample.ts'
 export {

@@ -22,6 +22,7 @@ export type {
 export { answerReader } from './policy/answer/answer-reader.ts'
 export { argumentsObject, nameForAgent } from './policy/malformed-calls.ts'
 export { PassingAnswer, type AnswerListener } from './policy/passing-answer.ts'
+export { isFullContext } from './policy/full-context.ts'
 export type { PolicyClient } from './policy/policy-client.ts'
 export type { PolicyCallOptions } from './policy/policy-stream.ts'
 export {

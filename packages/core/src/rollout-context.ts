@@ -11,6 +11,7 @@ import {
   type PolicyClient,
   type PolicyRoute,
 } from './policy/policy-client.ts'
+import type { PromptMessage } from './workflow/agent-workflow.ts'
 import type { RolloutBudget } from './workflow/rollout-limits.ts'
 import { policyEndpoint } from './policy/policy-endpoint.ts'
 import { createPolicyFetch } from './policy/policy-fetch.ts'
@@ -93,6 +94,21 @@ const storage = (holder[storageKey] ??= new AsyncLocalStorage<RolloutContext>())
 // Also the same for both copies.
 const recordKey: unique symbol = Symbol.for('osmosis.rollout-record')
 
+/** Runs the code of a rollout, `start`, and returns what it returns. */
+export type RolloutWrapper = <T>(rollout: RolloutContext, start: () => T) => T
+
+const wrappersKey = Symbol.for('osmosis.rollout-wrappers')
+const wrapperHolder = globalThis as { [wrappersKey]?: Set<RolloutWrapper> }
+const wrappers = (wrapperHolder[wrappersKey] ??= new Set<RolloutWrapper>())
+
+/**
+ * For adapters, when they are loaded: every rollout runs inside `wrapper`, which can set what a framework keeps in an
+ * async context of its own.
+ */
+export function wrapRollouts(wrapper: RolloutWrapper): void {
+  wrappers.add(wrapper)
+}
+
 /** A tool that is broken throws at each call. */
 const maxToolErrors = 10
 
@@ -123,6 +139,11 @@ export interface RolloutContextInit {
   egress?: EgressOptions | undefined
   /** Limits on an answer of the policy. */
   policyLimits?: PolicyLimits | undefined
+  /**
+   * For backends: the prompt of the rollout. Frameworks parse the arguments of its tool calls; they reach the policy as
+   * they are written here (`1.0`, not `1`).
+   */
+  initialMessages?: readonly PromptMessage[] | undefined
   /** For backends: counts what the rollout may use. Default: it has no limits. */
   budget?: RolloutBudget | undefined
 }
@@ -138,7 +159,7 @@ export class RolloutContext {
   // Private, so that logs, JSON and inspection do not show the key in it.
   readonly #route: PolicyRoute
   /** @internal */
-  readonly [recordKey] = new SampleRegistry()
+  readonly [recordKey]: SampleRegistry
   readonly #clients = new Map<string, PolicyClient>()
   #toolErrors = 0
 
@@ -149,6 +170,7 @@ export class RolloutContext {
     assertHeaderSafeId('rollout', init.rolloutId)
     this.rolloutId = init.rolloutId
     this.signal = init.signal ?? new AbortController().signal
+    this[recordKey] = new SampleRegistry(init.initialMessages)
     this.#route = {
       rolloutId: init.rolloutId,
       endpoint: policyEndpoint(init.chatCompletionsUrl),
@@ -197,7 +219,12 @@ export class RolloutContext {
 
   /** Makes this the current rollout of everything that `fn` starts. */
   run<T>(fn: () => T): T {
-    return storage.run(this, fn)
+    let start = (): T => storage.run(this, fn)
+    for (const wrapper of wrappers) {
+      const inner = start
+      start = () => wrapper(this, inner)
+    }
+    return start()
   }
 
   /**

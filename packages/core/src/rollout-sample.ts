@@ -74,8 +74,18 @@ export function assertReward(sampleId: string, reward: unknown): asserts reward 
   if (typeof reward === 'number' && Number.isFinite(reward)) return
   throw new OsmosisError(
     'invalid_reward',
-    `The reward of sample "${sampleId}" must be a finite number, got ${typeof reward === 'number' ? reward : `${typeof reward} ${JSON.stringify(reward) ?? ''}`.trim()}.`,
+    `The reward of sample "${sampleId}" must be a finite number, got ${typeof reward === 'number' ? reward : `${typeof reward} ${shown(reward)}`.trim()}.`,
   )
+}
+
+function shown(value: unknown): string {
+  // JSON has no form for it.
+  if (typeof value === 'bigint') return `${value}n: give Number(${value}n)`
+  try {
+    return JSON.stringify(value) ?? ''
+  } catch {
+    return 'that cannot be shown'
+  }
 }
 
 /**

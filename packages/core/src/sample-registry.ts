@@ -1,7 +1,9 @@
-import { OsmosisError } from './errors.ts'
+import { errorMessage, isOsmosisError, OsmosisError } from './errors.ts'
+import { beginningOf, errorTextBytes } from './http/error-text.ts'
 import { untilAborted } from './http/waiting.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import type { PausedCalls } from './policy/policy-endpoint.ts'
+import type { AssistantMessage } from './policy/chat-completion.ts'
 import { CallLog, type PolicyCall, wireTranscript, type WireTranscript } from './policy/call-log.ts'
 import { copyOfFields, toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 
@@ -10,9 +12,9 @@ export interface SampleSource {
   /** Called when the workflow has ended. */
   getSample(sampleId: string): RolloutSample | Promise<RolloutSample>
   /**
-   * True for the source of an agent, as in adapters: it gives a sample only when a model call under its id
-   * that is training data has ended, also with an error. Otherwise an agent that never ran would count as a
-   * wrong answer.
+   * True for the source of an agent, as in adapters: it gives a sample only when a model call under its id that is
+   * training data has ended, also with an error. A call that its caller aborted or stopped reading does not count. Otherwise
+   * an agent that never ran, or whose only answer nobody read, would count as a wrong answer.
    * Default: false, the source always gives a sample.
    */
   readonly requiresModelCall?: boolean
@@ -31,8 +33,19 @@ const partialSamplesMs = 1000
 export class SampleRegistry {
   readonly #sources = new Map<string, SampleSource>()
   readonly #logs = new Map<string, CallLog>()
+  readonly #prompt: readonly object[]
+  /**
+   * Why a call of this rollout was refused in the async context of another one. Frameworks make texts and events of errors,
+   * so it fails the rollout also when nobody has noticed it.
+   */
+  astray: OsmosisError | undefined
   /** What made model calls wait, for each that waits now. */
   readonly paused: PausedCalls = []
+
+  /** @param prompt - of the rollout, in chat completions form */
+  constructor(prompt: readonly object[] = []) {
+    this.#prompt = prompt
+  }
 
   register(sampleId: string, source: SampleSource): void {
     assertHeaderSafeId('sample', sampleId)
@@ -49,7 +62,7 @@ export class SampleRegistry {
     const known = this.#logs.get(sampleId)
     if (known) return known
     assertHeaderSafeId('sample', sampleId)
-    const log = new CallLog()
+    const log = new CallLog(this.#prompt)
     this.#logs.set(sampleId, log)
     return log
   }
@@ -66,14 +79,31 @@ export class SampleRegistry {
     return [...this.#logs].flatMap(([id, log]) => (log.isBusy ? [id] : []))
   }
 
+  /**
+   * The answers of the policy that are training data, as the agents got them. Adapters recognise by them which errors
+   * of their framework come from the policy.
+   */
+  get answers(): readonly AssistantMessage[] {
+    return [...this.#logs.values()].flatMap((log) => log.answers)
+  }
+
   /** The finished calls under ids other than those of `samples`. */
   callsOutside(samples: ReadonlyMap<string, RolloutSample>): PolicyCall[] {
     const outside: PolicyCall[] = []
     for (const [sampleId, { calls }] of this.#logs) {
       if (samples.has(sampleId)) continue
-      for (const { settled } of calls) outside.push({ ...settled, answerIndex: null })
+      for (const { settled } of calls)
+        outside.push({ ...settled, answerIndex: null, instructions: null })
     }
     return outside
+  }
+
+  /** Whether a call that is training data failed with this error. */
+  isOfTrainedCall(error: unknown): boolean {
+    const said = beginningOf(errorMessage(error), errorTextBytes)
+    return [...this.#logs.values()].some(({ calls }) =>
+      calls.some(({ about, settled }) => about.trainable && settled.error === said),
+    )
   }
 
   /** The names of all sources, in the order they were registered. */
@@ -87,7 +117,7 @@ export class SampleRegistry {
     for (const [sampleId, source] of this.#sources) {
       const sample = await source.getSample(sampleId)
       // Checked after getSample, which may have waited for a stream to end.
-      if (source.requiresModelCall && this.#logs.get(sampleId)?.isTrainable !== true) continue
+      if (source.requiresModelCall && this.#logs.get(sampleId)?.hasOutcome !== true) continue
       samples.set(sampleId, this.#withTranscript(complete(sampleId, sample)))
     }
     return samples
@@ -101,10 +131,17 @@ export class SampleRegistry {
     return this.#within([...new Set([...this.#sources.keys(), ...this.#logs.keys()])])
   }
 
-  /** As `samples`, but of a workflow that a limit has ended. Sources have a second to return them. Never rejects. */
+  /**
+   * As `samples`, but of a workflow that a limit has ended. Sources have a second to return them. Where there are none,
+   * because the workflow would have returned its conversation, the messages on the wire are samples. Never rejects.
+   */
   samplesSoFar(): Promise<Map<string, RolloutSample>> {
+    if (this.#sources.size === 0) {
+      const trained = [...this.#logs].flatMap(([id, log]) => (log.hasOutcome ? [id] : []))
+      return this.#within(trained)
+    }
     const given = [...this.#sources].flatMap(([id, { requiresModelCall }]) =>
-      requiresModelCall && this.#logs.get(id)?.isTrainable !== true ? [] : [id],
+      requiresModelCall && this.#logs.get(id)?.hasOutcome !== true ? [] : [id],
     )
     return this.#within(given)
   }
@@ -116,10 +153,24 @@ export class SampleRegistry {
    * @throws the error of that call, as the sample source returns it
    */
   throwUnnoticedError(): void {
+    if (this.astray !== undefined) throw this.astray
     for (const source of this.#sources.values()) {
       const error = source.unnoticedError?.()
       if (error) throw error
     }
+  }
+
+  /**
+   * The model call that failed last, unless the agent made another one after it. What ends a workflow later is often
+   * its consequence: a program knows an exit code, and code that catches what it makes of the answer.
+   */
+  get failedCall(): OsmosisError | undefined {
+    for (const source of this.#sources.values()) {
+      const error = source.unnoticedError?.()
+      // A call that is still open has not failed.
+      if (isOsmosisError(error) && error.code !== 'rollout_ended') return error
+    }
+    return undefined
   }
 
   async #within(ids: readonly string[]): Promise<Map<string, RolloutSample>> {
@@ -132,7 +183,9 @@ export class SampleRegistry {
     const source = this.#sources.get(id)
     const hasCalls = (this.#logs.get(id)?.size ?? 0) > 0
     if (!hasCalls && (source === undefined || source.requiresModelCall)) return undefined
-    let sample = toRolloutSample({ id, messages: [] })
+    const onTheWire = source === undefined && this.#logs.get(id)
+    const { messages = [] } = (onTheWire && wireTranscript(onTheWire)) || {}
+    let sample = toRolloutSample({ id, messages })
     try {
       if (source) sample = complete(id, await untilAborted(limit, async () => source.getSample(id)))
     } catch {
@@ -151,7 +204,7 @@ export class SampleRegistry {
       trajectoryMessages: sample.trajectoryMessages ?? transcript.messages,
       // The indexes are not valid in the source's own messages.
       calls: sample.trajectoryMessages
-        ? transcript.calls.map((call) => ({ ...call, answerIndex: null }))
+        ? transcript.calls.map((call) => ({ ...call, answerIndex: null, instructions: null }))
         : transcript.calls,
       extraFields: withHistory(sample.extraFields, transcript),
     }

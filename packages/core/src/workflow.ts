@@ -1,5 +1,7 @@
 // For backends, which recognise and check workflows, graders and their configs.
 export { recordOf } from './rollout-context.ts'
+export { type FallbackModel, fallbackModel } from './fallback-model.ts'
+export { ModelOrigin, wrongRollout } from './model-origin.ts'
 export { SampleRegistry } from './sample-registry.ts'
 export { assertReward, assertStepRewards } from './rollout-sample.ts'
 export { requireLabel } from './scores/reference.ts'

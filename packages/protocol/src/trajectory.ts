@@ -27,6 +27,7 @@ export {
 export {
   missingOf,
   sampledLogprobs,
+  wrongIdsOf,
   toTrainingSequences,
   type AnswerSpan,
   type SampleSequences,

@@ -60,6 +60,7 @@ export {
   graderCallbackSchema,
   healthResponseSchema,
   rolloutLossSchema,
+  runOutputField,
   rolloutRequestSchema,
   rolloutStatusSchema,
   sampleSchema,

@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -54,6 +54,37 @@ withSmallDisk.it(
     await expect(FolderLock.acquire(folder, options)).rejects.toMatchObject({ code: 'ENOSPC' })
     disk.empty()
     await (await FolderLock.acquire(folder, options)).release()
+  },
+)
+
+withSmallDisk.it.each(['ENOSPC', 'EROFS'])(
+  'a folder whose disk answers %s has no owner who may write, and one as soon as it accepts a file',
+  async (code) => {
+    const disk = smallDisk()
+    const { folder } = disk
+    const mount = (...args: string[]): void => {
+      execFileSync('mount', [...args, folder])
+    }
+    const isFull = code === 'ENOSPC'
+    if (isFull) {
+      disk.fill()
+      mount('-o', 'remount,nr_inodes=2')
+    } else mount('-o', 'remount,ro')
+    const place = { ...options, isTemporary: false }
+    const locks = [
+      await FolderLock.acquire(folder, place),
+      await FolderLock.acquire(folder, { ...place, namespace: 'another host' }),
+    ]
+    for (const lock of locks) {
+      expect(() => lock.assertHeld()).toThrow(code)
+      expect(lock.isLost).toBe(false)
+    }
+    if (isFull) disk.empty()
+    mount('-o', 'remount,rw,nr_inodes=100')
+    const held = locks.filter((lock) => !lock.isLost)
+    expect(held).toHaveLength(1)
+    expect(() => held[0]?.assertHeld()).not.toThrow()
+    for (const lock of locks) await lock.release()
   },
 )
 

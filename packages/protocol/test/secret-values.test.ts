@@ -63,9 +63,9 @@ describe('a key', () => {
       fc.constantFrom('sk-abcdef', 'bcdefgh', 'sk-', 'abc', 'def'),
       fc.string(),
     )
+    const secrets = hiding('sk-abcdef', 'sk-abcdefgh', 'bcdefgh')
     fc.assert(
       fc.property(fc.array(piece), (pieces) => {
-        const secrets = hiding('sk-abcdef', 'sk-abcdefgh', 'bcdefgh')
         let held = ''
         let shown = ''
         for (const more of pieces) {

@@ -1,10 +1,12 @@
 import {
   definePolicyFaults,
   getRolloutContext,
+  type PolicyFault,
   requireRolloutContext,
   type RolloutContext,
 } from '@osmosis/core'
 import type { ChatCompletion, ChatMessage, ChatToolCall } from '@osmosis/core/policy'
+import { wrongRollout } from '@osmosis/core/workflow'
 import {
   type AdapterUnderTest,
   contractRules,
@@ -15,10 +17,21 @@ import { describe, expect, it } from 'vitest'
 
 // A small adapter is broken in one way at a time; the rule that notices says what is wrong.
 
-class TooManyTurns extends Error {}
-class NotASum extends Error {}
+class GaveUp extends Error {
+  readonly fault: PolicyFault
+  /** Whether the policy gave the last answer. */
+  readonly isOfPolicy: boolean
 
-definePolicyFaults({ TooManyTurns: { limit: 'max_turns' }, NotASum: { error: 'output' } })
+  constructor(fault: PolicyFault, isOfPolicy: boolean) {
+    super(JSON.stringify(fault))
+    this.fault = fault
+    this.isOfPolicy = isOfPolicy
+  }
+}
+
+definePolicyFaults((error) =>
+  error instanceof GaveUp && error.isOfPolicy ? error.fault : undefined,
+)
 
 class Agent {
   readonly #name: string
@@ -37,7 +50,7 @@ class Agent {
   async run({ prompt, tools = [], signal }: ContractRun, maxTurns = Infinity): Promise<string> {
     this.#messages.push({ role: 'user', content: prompt })
     for (let turn = 0; ; turn += 1) {
-      if (turn === maxTurns) throw new TooManyTurns()
+      if (turn === maxTurns) throw new GaveUp({ limit: 'max_turns' }, true)
       const message = await this.#call(signal)
       this.#messages.push(message)
       const calls = message.tool_calls ?? []
@@ -72,18 +85,42 @@ function runTool(called: ChatToolCall['function'], tools: ContractRun['tools'] =
   }
 }
 
+async function askOther({ prompt, tools }: ContractRun, url: string): Promise<string> {
+  const messages: ChatMessage[] = [{ role: 'user', content: prompt }]
+  for (;;) {
+    const body = JSON.stringify({ messages, tools })
+    const response = await fetch(`${url}/chat/completions`, { method: 'POST', body })
+    const [choice] = ((await response.json()) as ChatCompletion).choices
+    const { content, tool_calls: calls = [] } = choice?.message ?? {}
+    // What it does with more calls is of no interest.
+    if (calls.length === 0 || messages.length > 1) return content as string
+    messages.push(...calls.map((call) => resultOf(call, tools)))
+  }
+}
+
 const working: AdapterUnderTest = {
   run: async (run) => new Agent(run.name).run(run),
-  runTwoTurns: async (run) => new Agent(run.name).run(run, 2),
-  async runStructured(run) {
-    const said = await new Agent(run.name).run(run)
-    if (!said.startsWith('{')) throw new NotASum()
+  async runTwoTurns(run, url) {
+    if (url === undefined) return new Agent(run.name).run(run, 2)
+    await askOther(run, url)
+    throw new GaveUp({ limit: 'max_turns' }, false)
   },
-  async runWithFallback(run, url) {
-    if (getRolloutContext() !== undefined) return working.run(run)
-    const body = JSON.stringify({ messages: [{ role: 'user', content: run.prompt }] })
-    const response = await fetch(`${url}/chat/completions`, { method: 'POST', body })
-    return ((await response.json()) as ChatCompletion).choices[0]?.message.content as string
+  async runStructured(run, url) {
+    const said = await (url === undefined ? new Agent(run.name).run(run) : askOther(run, url))
+    if (!said.startsWith('{')) throw new GaveUp({ error: 'output' }, url === undefined)
+    return JSON.parse(said) as unknown
+  },
+  runWithFallback: async (run, url) =>
+    getRolloutContext() === undefined ? askOther(run, url) : working.run(run),
+  runOwnModel: askOther,
+  prepare(name) {
+    const made = requireRolloutContext('Agent')
+    const agent = new Agent(name)
+    return async () => {
+      const current = requireRolloutContext('Agent')
+      if (current !== made) throw wrongRollout('An agent', made, current)
+      return agent.run({ name, prompt: 'go' })
+    }
   },
   construct: (name) => new Agent(name),
   callPlaceholder: () => new Agent('outside'),
@@ -156,6 +193,34 @@ describe('the failure of an adapter names the rule, what was expected and what w
     const run = async (): Promise<string> => 'done'
     expect(await adapterFailure('aborts-for-real', { run })).toMatchInlineSnapshot(
       `"rule "an aborted run closes the socket and yields the conversation so far" (aborts-for-real): expected a second request, received the end of the run with "done""`,
+    )
+  })
+
+  it('when it blames the policy for another model', async () => {
+    const runStructured = async (run: ContractRun, url?: string): Promise<void> => {
+      if (url !== undefined) await askOther(run, url)
+      throw new GaveUp({ error: 'output' }, true)
+    }
+    expect(await adapterFailure('blames-nobody-for-others', { runStructured })).toBe(
+      'rule "what another model does wrong is never graded as a fault of the policy" (blames-nobody-for-others): expected the fields that blame the policy to be [], received [ \'model_error\' ]',
+    )
+  })
+
+  it('when it changes what users send', async () => {
+    const runWithFallback = async (run: ContractRun, url: string): Promise<string> =>
+      askOther({ ...run, tools: [] }, url)
+    expect(await adapterFailure('sends-equal-requests', { runWithFallback })).toMatch(
+      /\(sends-equal-requests\): expected the requests with the model as a fallback at \[0\]\.body\.tools/,
+    )
+  })
+
+  it('when an agent of another rollout calls the policy', async () => {
+    const prepare = (name: string): (() => Promise<string>) => {
+      const agent = new Agent(name)
+      return async () => agent.run({ name, prompt: 'go' })
+    }
+    expect(await adapterFailure('stays-in-its-rollout', { prepare })).toContain(
+      'expected 0 requests to the policy, received 1',
     )
   })
 

@@ -32,13 +32,19 @@ describe('faults of a reply', () => {
   })
 
   it('destroys the socket after every possible number of bytes', async () => {
-    const whole = sseOf('a b')
-    await using server = await startPolicyServer((_request, n) =>
-      fault.on('a b', { cutAfterBytes: n }),
-    )
-    for (let bytes = 0; bytes <= whole.length; bytes += 1) {
+    const short = 'data: {}\n\ndata: [DONE]\n\n'
+    const long = sseOf('a b')
+    const every = Array.from({ length: short.length + 1 }, (_, bytes) => bytes)
+    const events = [...long.matchAll(/\n\n/g)].flatMap(({ index: end }) => [end, end + 1, end + 2])
+    const cuts = [
+      ...every.map((bytes) => ({ whole: short, faults: { raw: short, cutAfterBytes: bytes } })),
+      ...events.map((bytes) => ({ whole: long, faults: { cutAfterBytes: bytes } })),
+    ]
+    await using server = await startPolicyServer(cuts.map(({ faults }) => fault.on('a b', faults)))
+    for (const { whole, faults } of cuts) {
       const { text, broken } = await readAll(await askForStream(server.url, withUsage))
-      expect({ text, broken }).toStrictEqual({ text: whole.slice(0, bytes), broken: true })
+      const arrived = whole.slice(0, faults.cutAfterBytes)
+      expect({ text, broken }).toStrictEqual({ text: arrived, broken: true })
     }
   })
 

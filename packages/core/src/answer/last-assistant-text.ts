@@ -1,3 +1,11 @@
+import {
+  blocksOf,
+  callsTools,
+  type MessageFields,
+  isCall,
+  isFields,
+  isResult,
+} from './message-blocks.ts'
 import { withoutThinking } from './thinking.ts'
 
 /** Which part of an answer {@link lastAssistantText} reads. */
@@ -8,8 +16,6 @@ export interface AnswerTextOptions {
    */
   readonly keepThinking?: boolean
 }
-
-type Fields = Readonly<Record<string, unknown>>
 
 /**
  * The text of the last answer in a sample of any framework: strings, chat completions parts, Responses items, AI SDK and
@@ -33,7 +39,7 @@ export function lastAssistantText(
 /** Undefined when no turn of the policy has an answer. */
 function lastText(
   messages: readonly unknown[],
-  read: (message: Fields) => string,
+  read: (message: MessageFields) => string,
 ): string | undefined {
   // Items of Responses follow the message of their turn: thinking and calls.
   let hasThought = false
@@ -57,34 +63,8 @@ function lastText(
   return undefined
 }
 
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null
-}
-
-/** The blocks of a message of any framework. */
-function blocksOf({ parts, content = parts }: Fields): Fields[] {
-  return Array.isArray(content) ? content.filter((block) => isFields(block)) : []
-}
-
-function callsTools(message: Fields): boolean {
-  const { tool_calls: calls } = message
-  return (Array.isArray(calls) && calls.length > 0) || blocksOf(message).some(isCall)
-}
-
-/** Its type is `tool-call`, `toolCall`, `function_call` and the like, or its key names it. */
-function isCall(block: Fields): boolean {
-  const isNamed = 'toolUse' in block || 'functionCall' in block
-  return isNamed || /call$|^tool_use$/i.test(String(block['type']))
-}
-
-function isResult(block: Fields): boolean {
-  const isNamed = 'toolResult' in block || 'functionResponse' in block
-  const isTool = block['role'] === 'tool' || block['role'] === 'toolResult'
-  return isNamed || isTool || /(?:result|output)$/.test(String(block['type']))
-}
-
 /** '' for a refusal. */
-function textOf(message: Fields): string {
+function textOf(message: MessageFields): string {
   const { parts, content = parts, refusal } = message
   if (typeof refusal === 'string' && refusal !== '') return ''
   if (typeof content === 'string') return content
@@ -93,7 +73,7 @@ function textOf(message: Fields): string {
 }
 
 /** The text of one content block of any framework; '' for other blocks. */
-function blockText({ type, text, thought }: Fields): string {
+function blockText({ type, text, thought }: MessageFields): string {
   // OpenAI and AI SDK mark text blocks by type, Strands (Bedrock) and Gemini by the key alone. Thinking has another
   // type, or is marked.
   const isText = (type === undefined && !thought) || type === 'text' || type === 'output_text'

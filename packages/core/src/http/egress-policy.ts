@@ -15,6 +15,9 @@ interface Subnet {
 
 const mapped = 0xff_ffn << 32n
 
+/** The address of a name that cannot be looked up: in no subnet. */
+const nowhere: IpAddress = -1n
+
 /** Parses an address as the system and `URL` write it, with or without a zone; undefined for other text. */
 function parseAddress(text: string): IpAddress | undefined {
   if (isIPv4(text)) return mappedAddress(fromQuad(text))
@@ -322,9 +325,27 @@ export class EgressPolicy {
     }
   }
 
+  /**
+   * Why a request to `url` is refused that a proxy sends, which looks its host up itself. Resolves as
+   * {@link EgressPolicy.lookupFor} decides, for a name that is known here. Another name may lead to a private network, and is in
+   * no subnet.
+   */
+  async refusalBehindProxy(url: URL): Promise<string | undefined> {
+    const refusal = this.refusal(url)
+    const target = targetOf(url)
+    if (refusal !== undefined || parseAddress(target.host) !== undefined) return refusal
+    const { promise, resolve } = Promise.withResolvers<string | undefined>()
+    this.lookupFor(url)(target.host, { all: true }, (error) => {
+      if (error instanceof EgressRefusal) resolve(error.message)
+      else resolve(error ? this.#refusal({ ...target, address: nowhere }) : undefined)
+    })
+    return promise
+  }
+
   #refusal(target: Target): string | undefined {
     const { address } = target
-    const kind = address === undefined ? 'public' : addressKind(address)
+    const kind =
+      address === undefined ? 'public' : address === nowhere ? 'private' : addressKind(address)
     if (kind === 'forbidden') return reasons.forbidden
     const fitting = this.#allowed?.filter(({ fits }) => fits(target))
     if (fitting?.length === 0) return reasons.unlisted

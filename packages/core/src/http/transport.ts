@@ -6,6 +6,7 @@ import type { buildConnector, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
+import { envProxyFor, proxyUrl } from './env-proxy.ts'
 import type { HttpResponse } from './response.ts'
 import { exchange, type Connections, type HttpRequest } from './exchange.ts'
 import { contentText, readRefusal } from './error-body.ts'
@@ -109,7 +110,9 @@ export function createTransport(options: TransportOptions): Transport {
       const message = `The ${name} was not called: ${cause.message} (${shown(url)}).`
       return new OsmosisError('egress_refused', message)
     }
-    const message = `No answer from the ${name}: ${describeNetworkError(cause)} (${shown(url)})`
+    if (isOsmosisError(cause)) return cause
+    const { through, note } = proxyTexts(cause, url, options)
+    const message = `No answer from the ${name}${through}: ${describeNetworkError(cause)}${note} (${shown(url)})`
     return new OsmosisError(codes.unreachable, message, { cause })
   }
 
@@ -191,7 +194,7 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
       destroy: async () => {},
     }
   }
-  const { Agent, buildConnector, Pool } = await loadUndici()
+  const { Agent, buildConnector, Pool, ProxyAgent } = await loadUndici()
   const connectorTo = (url: URL): buildConnector.connector => {
     // Literal addresses are not looked up.
     const refusal = egress?.refusal(url)
@@ -206,9 +209,76 @@ async function openConnections(options: TransportOptions): Promise<OpenConnectio
     keepAliveTimeout: keepAliveMs,
     connections: null,
   }
-  return new Agent({
-    factory: (origin) => new Pool(origin, { ...settings, connect: connectorTo(new URL(origin)) }),
+  /** A pool whose connections go through a proxy, as undici prepares them. */
+  const poolThrough = (
+    origin: string | URL,
+    { connect }: { connect?: buildConnector.connector },
+  ): Dispatcher =>
+    new Pool(origin, {
+      ...settings,
+      ...(connect && {
+        connect: (target, done) => runOutsideRollout(connect, target, done),
+      }),
+    })
+  const agent = new Agent({
+    factory: (origin) => {
+      const url = new URL(origin)
+      const proxy = envProxyFor(url)
+      if (!proxy?.isUsed) return new Pool(origin, { ...settings, connect: connectorTo(url) })
+      return new ProxyAgent({
+        uri: proxyUrl(proxy).href,
+        connectTimeout: timeout,
+        factory: poolThrough,
+        clientFactory: poolThrough,
+      })
+    },
   })
+  if (egress === undefined) return agent
+  return {
+    dispatch(request, receiver) {
+      const url = new URL(String(request.origin))
+      if (!envProxyFor(url)?.isUsed) return agent.dispatch(request, receiver)
+      // A proxy looks names up itself, so what the lookup of a connection would refuse is refused before.
+      return egress
+        .refusalBehindProxy(url)
+        .then((refusal) => {
+          if (refusal !== undefined) throw new EgressRefusal(refusal)
+          return agent.dispatch(request, receiver)
+        })
+        .catch((error: unknown) => {
+          receiver.onResponseError?.(undefined as never, error as Error)
+        })
+    },
+    destroy: () => agent.destroy(),
+  }
+}
+
+/** What went wrong where a connection could not be made. */
+const unreached = new Set<unknown>([
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ETIMEDOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+/** The proxy that a request went through, or the advice about one that was ignored. */
+function proxyTexts(
+  cause: unknown,
+  url: string | URL,
+  { dispatcher }: TransportOptions,
+): { through: string; note: string } {
+  const none = { through: '', note: '' }
+  const target = URL.parse(String(url))
+  const proxy = target === null || dispatcher ? undefined : envProxyFor(target)
+  if (proxy === undefined) return none
+  const { variable, value, isUsed } = proxy
+  if (isUsed) return { ...none, through: ` through the proxy ${shown(value)} (${variable})` }
+  if (!unreached.has((cause as { code?: unknown } | undefined)?.code)) return none
+  return { ...none, note: `; ${variable} is ignored without NODE_USE_ENV_PROXY=1` }
 }
 
 /**

@@ -51,6 +51,22 @@ export function turnKey(message: ChatMessage): string {
   return visibleText(message) ?? ''
 }
 
+/** The message with the arguments that its calls have in the prompt. */
+export function asWritten(message: ChatMessage, prompt: readonly ChatMessage[]): ChatMessage {
+  if (!message.tool_calls?.length || prompt.length === 0) return message
+  // Prompts are data of users.
+  const written = prompt
+    .flatMap(({ tool_calls: calls }) => (Array.isArray(calls) ? calls : []))
+    .filter((call) => typeof call?.function?.arguments === 'string')
+  const calls = message.tool_calls.map((call) => {
+    const own = written.find((one) => isSameCall(one, call, true))
+    if (own === undefined) return call
+    return { ...call, function: { ...call.function, arguments: own.function.arguments } }
+  })
+  return { ...message, tool_calls: calls }
+}
+
+/** @param ids - false: the calls may have other ids */
 function isSameCall(call: ChatToolCall, echo: ChatToolCall | undefined, ids: boolean): boolean {
   return (
     echo !== undefined &&

@@ -17,6 +17,8 @@ export class CallAliases {
   #ids: Map<string, string> | undefined
   /** The names of the policy by those of the agent, where they differ. */
   #names: Map<string, string> | undefined
+  /** The names of the agent by those of the policy, where they differ. */
+  #aliases: Map<string, string> | undefined
 
   /** The id for the agent of an answer to which the server gave this id: frameworks put messages of one id together. */
   answerIdFor(serverId: string): string {
@@ -61,12 +63,15 @@ export class CallAliases {
     const isHarmless = !(name in Object.prototype)
     if (isHarmless && (offered.has(name) || plainName.test(name))) return name
     this.#names ??= new Map()
-    for (const [alias, known] of this.#names) if (known === name) return alias
+    this.#aliases ??= new Map()
+    const known = this.#aliases.get(name)
+    if (known !== undefined) return known
     let alias: string
     let number = this.#names.size
     do alias = `unknown_tool_${(number += 1)}`
     while (offered.has(alias) || this.#names.has(alias))
     this.#names.set(alias, name)
+    this.#aliases.set(name, alias)
     return alias
   }
 

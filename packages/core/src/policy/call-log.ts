@@ -1,10 +1,18 @@
 import { errorMessage } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
-import type { ChatCompletion, ChatLogprobs, ChatMessage, ChatUsage } from './chat-completion.ts'
+import type {
+  AssistantMessage,
+  ChatCompletion,
+  ChatLogprobs,
+  ChatMessage,
+  ChatUsage,
+} from './chat-completion.ts'
 import { CallAliases } from './call-aliases.ts'
 import {
   type AnswerOfAgent,
   ConversationTree,
+  hasOtherInstructions,
+  instructionsOf,
   messagesUpTo,
   pathTo,
   type MessageNode,
@@ -34,6 +42,11 @@ export interface PolicyCall {
    * this place. The number of messages, when the history was cut. Null for a call that extends.
    */
   readonly rewrittenAt: number | null
+  /**
+   * Whether it continues a conversation of the sample under other instructions (the system messages at its start), and
+   * nothing else of it was rewritten: another agent took over, or the instructions changed.
+   */
+  readonly instructionsChanged: boolean
   readonly finishReason: string | null
   readonly usage: ChatUsage | null
   readonly model: string | null
@@ -44,6 +57,8 @@ export interface PolicyCall {
   readonly version: string | null
   /** What the call is for: `agent`, `title`, `summary`, `judge`, or another word of the workflow. */
   readonly purpose: string
+  /** Name of the agent that made the call; null where its framework does not say it. */
+  readonly agent: string | null
   /** Whether its answer is training data. */
   readonly trainable: boolean
   /** The settings of the request that decide how the answer is sampled, by their names on the wire. */
@@ -53,12 +68,17 @@ export interface PolicyCall {
   readonly logprobs: ChatLogprobs | null
   /** Why the call failed; null when it was answered. */
   readonly error: string | null
-  /** Index of the answer in the sample's `trajectoryMessages`; null when it is not in them. */
+  /**
+   * Index of the answer in the sample's `trajectoryMessages`, be it that a rewritten history moved it there; null when
+   * it is not in them.
+   */
   readonly answerIndex: number | null
+  /** The system messages at the start of the request; null where `trajectoryMessages` begin with them. */
+  readonly instructions: readonly ChatMessage[] | null
 }
 
 /** A call without its place in a conversation. */
-export type MeasuredCall = Omit<PolicyCall, 'answerIndex'>
+export type MeasuredCall = Omit<PolicyCall, 'answerIndex' | 'instructions'>
 
 interface LoggedCall {
   /** The last message of the request, then the answer. */
@@ -66,7 +86,10 @@ interface LoggedCall {
   readonly about: CallAbout
   /** See {@link PolicyCall.rewrittenAt}. */
   readonly rewrittenAt: number | null
+  readonly instructionsChanged: boolean
   settled: MeasuredCall | undefined
+  /** Whether its caller aborted it or stopped reading. */
+  wasLeft: boolean
 }
 
 /** A call that has ended. */
@@ -78,25 +101,39 @@ export interface SettledCall extends Readonly<LoggedCall> {
 export class CallLog {
   /** What the agent of this sample calls tool calls of the policy. */
   readonly aliases = new CallAliases()
-  readonly #tree = new ConversationTree(this.aliases)
+  readonly #tree: ConversationTree
   readonly #calls: LoggedCall[] = []
   #hasTrainable = false
+
+  /** @param prompt - of the rollout, in chat completions form */
+  constructor(prompt: readonly object[] = []) {
+    this.#tree = new ConversationTree(this.aliases, prompt)
+  }
 
   /** Records the start of a call. */
   begin(messages: readonly ChatMessage[], about: CallAbout): CallRecorder {
     const { end, known } = this.#tree.follow(messages)
     let extendsPrevious = true
+    const path = pathTo(end)
     if (about.trainable) {
       extendsPrevious = !this.#hasTrainable
       this.#hasTrainable = true
-      for (const node of pathTo(end)) {
+      for (const node of path) {
         if (!node.isTip) continue
         node.isTip = false
         extendsPrevious = true
       }
     }
     const rewrittenAt = extendsPrevious ? null : known
-    const logged: LoggedCall = { end, about, rewrittenAt, settled: undefined }
+    const instructionsChanged = !extendsPrevious && hasOtherInstructions(path)
+    const logged: LoggedCall = {
+      end,
+      about,
+      rewrittenAt,
+      instructionsChanged,
+      settled: undefined,
+      wasLeft: false,
+    }
     this.#calls.push(logged)
     return new CallRecorder(this.#tree, logged)
   }
@@ -116,9 +153,21 @@ export class CallLog {
     return this.#calls.filter((call): call is SettledCall => call.settled !== undefined)
   }
 
-  /** Whether a finished call is training data. */
-  get isTrainable(): boolean {
-    return this.#calls.some(({ about, settled }) => about.trainable && settled !== undefined)
+  /** The answers that are training data, as the agent got them. */
+  get answers(): readonly AssistantMessage[] {
+    return this.#calls.flatMap(({ end, about, settled }) =>
+      about.trainable && settled?.error === null ? end.shown : [],
+    )
+  }
+
+  /**
+   * Whether the policy answered a call that is training data, or failed to. A call that its caller aborted or stopped
+   * reading says nothing of the policy.
+   */
+  get hasOutcome(): boolean {
+    return this.#calls.some(
+      ({ about, settled, wasLeft }) => about.trainable && settled !== undefined && !wasLeft,
+    )
   }
 
   /**
@@ -233,6 +282,12 @@ export class CallRecorder {
     this.#settle(undefined, beginningOf(errorMessage(error), errorTextBytes))
   }
 
+  /** As `fail`, of a call whose caller aborted it or stopped reading. */
+  leave(error: unknown): void {
+    this.#logged.wasLeft = true
+    this.fail(error)
+  }
+
   #settle(completion: ChatCompletion | undefined, error: string | null): void {
     const choice = completion?.choices[0]
     const { about } = this.#logged
@@ -245,12 +300,14 @@ export class CallRecorder {
       attempts: this.attempts,
       extendsPrevious: this.#logged.rewrittenAt === null,
       rewrittenAt: this.#logged.rewrittenAt,
+      instructionsChanged: this.#logged.instructionsChanged,
       id: completion?.id || null,
       finishReason: choice?.finish_reason ?? null,
       usage: completion?.usage ?? null,
       model,
       version: weightVersion(completion) ?? versionIn(model) ?? about.model,
       purpose: about.purpose,
+      agent: about.agent ?? null,
       trainable: about.trainable,
       sampling: about.sampling,
       promptTokenIds: completion?.prompt_token_ids ?? null,
@@ -284,11 +341,17 @@ export function wireTranscript(log: CallLog): WireTranscript | undefined {
   const latest = ends.at(-1)
   if (latest === undefined) return undefined
   const path = pathTo(latest)
+  const places = new Map(path.map((node, index) => [node.copyOf ?? node, index]))
+  const shown = jsonOf(instructionsOf(path))
   const calls = log.calls.map(({ end, settled }): PolicyCall => {
-    const index = end.depth - 1
     // A failed call ends with its request.
-    const isOnPath = settled.error === null && path[index] === end
-    return { ...settled, answerIndex: isOnPath ? index : null }
+    const answerIndex = settled.error === null ? (places.get(end) ?? null) : null
+    if (answerIndex === null || path[answerIndex] === end) {
+      return { ...settled, answerIndex, instructions: null }
+    }
+    const own = jsonOf(instructionsOf(pathTo(end)))
+    const instructions = own === shown ? null : (JSON.parse(own) as ChatMessage[])
+    return { ...settled, answerIndex, instructions }
   })
   return {
     messages: messagesUpTo(latest),
@@ -296,4 +359,8 @@ export function wireTranscript(log: CallLog): WireTranscript | undefined {
     historyRewritten: calls.some(({ extendsPrevious }) => !extendsPrevious),
     calls,
   }
+}
+
+function jsonOf(nodes: readonly MessageNode[]): string {
+  return `[${nodes.map(({ json }) => json).join(',')}]`
 }

@@ -1,4 +1,11 @@
-import { isEchoOf, isWholeEcho, toWireAssistant, turnKey, visibleText } from './assistant-turn.ts'
+import {
+  asWritten,
+  isEchoOf,
+  isWholeEcho,
+  toWireAssistant,
+  turnKey,
+  visibleText,
+} from './assistant-turn.ts'
 import type { CallAliases } from './call-aliases.ts'
 import type { AssistantMessage, ChatMessage } from './chat-completion.ts'
 
@@ -112,8 +119,8 @@ export class MessageNode {
    * the policy gave the same answer to the same request again; none in other nodes.
    */
   shown: readonly AssistantMessage[] = noMessages
-  /** Whether the answer was given in another place, and a rewritten history moved it here. */
-  isCopy = false
+  /** Where the answer was given, if a rewritten history moved it here. */
+  copyOf: MessageNode | undefined = undefined
   /** Whether ids of its tool calls were generated here: other readers of the answer have other ids. */
   hasOwnIds = false
   /** Whether a call ended here that no later call continued. */
@@ -151,7 +158,8 @@ interface FollowedRequest {
  * grows by two messages per call costs two nodes per call.
  *
  * The tree also records what the policy wrote. Frameworks re-serialise an answer when they send it back (`1.0`
- * becomes `1`, spaces vanish, thinking is dropped). A message that echoes an answer is sent as the policy wrote it.
+ * becomes `1`, spaces vanish, thinking is dropped). A message that echoes an answer is sent as the policy wrote it, and
+ * a call of the rollout's prompt with the arguments that it has there.
  */
 export class ConversationTree {
   readonly #root = new MessageNode(undefined, '')
@@ -161,16 +169,19 @@ export class ConversationTree {
   #index: Map<string, Set<MessageNode>> | undefined
   #indexed = 0
   readonly #aliases: CallAliases
+  readonly #prompt: readonly ChatMessage[]
 
-  constructor(aliases: CallAliases) {
+  /** @param prompt - of the rollout, in chat completions form */
+  constructor(aliases: CallAliases, prompt: readonly object[] = []) {
     this.#aliases = aliases
+    this.#prompt = prompt as readonly ChatMessage[]
   }
 
   /** Adds the messages of a request. */
   follow(messages: readonly ChatMessage[]): FollowedRequest {
     let end = this.#root
     let known = 0
-    for (const message of messages) {
+    for (const message of inOrderOfCalls(messages)) {
       const { latest } = end
       // The usual case: the previous request had the same message.
       if (latest?.received !== undefined && isAsIn(latest.received, message)) {
@@ -182,7 +193,8 @@ export class ConversationTree {
         message.role === 'assistant'
           ? this.#assistant(end, message)
           : child(end, this.#aliases.toPolicy(message))
-      const isKnown = end.received !== undefined || (end.answer !== undefined && !end.isCopy)
+      const isKnown =
+        end.received !== undefined || (end.answer !== undefined && end.copyOf === undefined)
       if (isKnown) known = end.depth
       end.received = snapshotOf(message)
     }
@@ -198,7 +210,7 @@ export class ConversationTree {
     const node = child(parent, toWireAssistant(answer))
     node.answer ??= answer
     if (!node.shown.includes(shown)) node.shown = [...node.shown, shown]
-    node.isCopy = false
+    node.copyOf = undefined
     if (hasOwnIds) node.hasOwnIds = true
     this.#answers.push(node)
     return node
@@ -217,7 +229,8 @@ export class ConversationTree {
     for (const node of this.#answersLike(message)) {
       for (const shown of node.shown) {
         if (!isEchoOf(shown, message) && !isEchoWithoutRepetition(shown, message, parent)) continue
-        moved = node
+        // Among equal answers, the one that was given to the same message.
+        if (moved?.parent?.json !== parent.json || node.parent?.json === parent.json) moved = node
         if (node.parent !== parent) continue
         if (isWholeEcho(shown, message)) return node
         inPlace ??= node
@@ -229,14 +242,15 @@ export class ConversationTree {
     }
     if (moved === undefined) {
       for (const { id } of message.tool_calls ?? []) this.#aliases.use(id)
-      return child(parent, toWireAssistant(this.#aliases.toPolicy(message)))
+      const written = asWritten(message, this.#prompt)
+      return child(parent, toWireAssistant(this.#aliases.toPolicy(written)))
     }
     // The history before the answer was cut or rewritten.
     const node = childOf(parent, moved.json)
     if (node.answer === undefined) {
       node.answer = moved.answer
       node.shown = moved.shown
-      node.isCopy = true
+      node.copyOf = moved
     }
     return node
   }
@@ -281,6 +295,31 @@ function wasSaidInTurn(text: string | undefined, end: MessageNode): boolean {
   return false
 }
 
+/**
+ * The messages, with the results of each turn's tool calls in the order of the calls: some frameworks put results of
+ * unknown tools last, and a chat template without ids would give a call the result of another.
+ */
+function inOrderOfCalls(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  let ordered: ChatMessage[] | undefined
+  for (const [at, { role, tool_calls: calls }] of messages.entries()) {
+    if (role !== 'assistant' || !Array.isArray(calls) || calls.length < 2) continue
+    const places = new Map(calls.map(({ id }, place) => [id, place]))
+    let end = at + 1
+    while (messages[end]?.role === 'tool') end += 1
+    const results = messages.slice(at + 1, end)
+    const placeOf = ({ tool_call_id: id = '' }: ChatMessage): number =>
+      places.get(id) ?? calls.length
+    const isOrdered = results.every(
+      (result, n) => n === 0 || placeOf(results[n - 1] as ChatMessage) <= placeOf(result),
+    )
+    // Calls of one id cannot be told apart.
+    if (isOrdered || places.size < calls.length) continue
+    ordered ??= [...messages]
+    ordered.splice(at + 1, results.length, ...results.toSorted((a, b) => placeOf(a) - placeOf(b)))
+  }
+  return ordered ?? messages
+}
+
 /** The conversation from its start to `node`. */
 export function pathTo(node: MessageNode): MessageNode[] {
   const path: MessageNode[] = []
@@ -291,6 +330,34 @@ export function pathTo(node: MessageNode): MessageNode[] {
 /** The messages from the start of the conversation to `node`, as the policy wrote them. */
 export function messagesUpTo(node: MessageNode): ChatMessage[] {
   return pathTo(node).map(({ answer, json }) => answer ?? (JSON.parse(json) as ChatMessage))
+}
+
+/** The messages at the start of a conversation that instruct the model. */
+export function instructionsOf(path: readonly MessageNode[]): readonly MessageNode[] {
+  const start = path.findIndex((node) => !isInstruction(node))
+  return start < 0 ? path : path.slice(0, start)
+}
+
+function isInstruction({ answer, json }: MessageNode): boolean {
+  if (answer !== undefined) return false
+  const { role } = JSON.parse(json) as ChatMessage
+  return role === 'system' || role === 'developer'
+}
+
+/**
+ * Whether a request continues a conversation of the sample under other instructions, as an agent does that another
+ * one hands over to.
+ */
+export function hasOtherInstructions(path: readonly MessageNode[]): boolean {
+  const last = path.findLast(({ copyOf }) => copyOf !== undefined)
+  if (last?.copyOf === undefined) return false
+  const before = withoutInstructions(pathTo(last.copyOf))
+  const now = withoutInstructions(path.slice(0, last.depth))
+  return before.length === now.length && before.every(({ json }, at) => json === now[at]?.json)
+}
+
+function withoutInstructions(path: readonly MessageNode[]): readonly MessageNode[] {
+  return path.slice(instructionsOf(path).length)
 }
 
 function child(parent: MessageNode, message: ChatMessage): MessageNode {

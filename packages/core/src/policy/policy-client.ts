@@ -15,7 +15,7 @@ import type { EndedCall } from '../tracing/call-attributes.ts'
 import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-trace.ts'
 import type { PolicyLimits } from './answer/answer-limits.ts'
 import type { RolloutBudget } from '../workflow/rollout-limits.ts'
-import { PolicyAnswer, unreadable } from './answer/answer-stream.ts'
+import { isLostBeforeAnswer, PolicyAnswer, unreadable } from './answer/answer-stream.ts'
 import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
 import { CompletionAccumulator } from './answer/completion-accumulator.ts'
 import {
@@ -67,7 +67,7 @@ export interface PolicyClient {
   complete(request: ChatCompletionRequest, options?: PolicyCallOptions): Promise<ChatCompletion>
   /**
    * The same as a `fetch`, for SDKs that accept one. It serves `POST …/chat/completions` only. Of the SDK's
-   * headers it forwards `user-agent`, `x-osmosis-purpose` and `x-osmosis-trainable` only, because SDKs fill
+   * headers it forwards `user-agent` and those of {@link PolicyCallOptions} only, because SDKs fill
    * others from the environment.
    */
   readonly fetch: typeof globalThis.fetch
@@ -168,18 +168,20 @@ class PolicyCalls {
       if (beforeCall) await untilAborted(signal, beforeCall)
       const body = bodyOf(settings, call.messagesJson())
       const sent = { url, headers: policyHeaders(this.#identity(), headers, use), body, signal }
-      let started: HttpResponse
+      let begun: BegunAnswer
       try {
-        started = await this.#send(sent, call)
+        begun = await this.#begin(sent, call)
       } catch (error) {
-        started = await this.#retry(error, sent, call, options.retries)
+        begun = await this.#retry(error, sent, call, options.retries)
       }
-      if (isForeign(started)) throw await this.#foreign(started, sent)
-      reading = new PolicyAnswer(started, route.limits)
+      reading = begun.reading
       answer = new CompletionAccumulator(request, log.aliases)
       const add = chunkAdder(answer, call, signal)
-      while (!reading.complete) {
-        const chunks = await reading.next()
+      for (
+        let { chunks } = begun;
+        chunks.length > 0 || !reading.complete;
+        chunks = reading.complete ? [] : await reading.next()
+      ) {
         if (answered === undefined) chunks.forEach(add)
         else for (const chunk of chunks) yield add(chunk)
       }
@@ -193,7 +195,8 @@ class PolicyCalls {
       // An abort can arrive as any error; its reason says what happened.
       failure = signal.aborted ? signal.reason : reason
       answered?.reject(failure)
-      call?.fail(failure)
+      if (options.signal?.aborted) call?.leave(failure)
+      else call?.fail(failure)
       throw failure
     } finally {
       reading?.close()
@@ -202,7 +205,7 @@ class PolicyCalls {
       if (call && !call.settled) {
         if (answer?.finishReason === undefined) {
           failure = stoppedReading()
-          call.fail(failure)
+          call.leave(failure)
           answered?.reject(failure)
         } else this.#succeed(call, answer, answered)
       }
@@ -230,9 +233,22 @@ class PolicyCalls {
     return isOwn ? this.#route.endpoint.url : completionsUrl(auxiliaryUrl)
   }
 
-  #send({ url, ...sent }: SentRequest, call: CallRecorder): Promise<HttpResponse> {
+  /** Sends the request, and waits for the beginning of the answer. */
+  async #begin(sent: SentRequest, call: CallRecorder): Promise<BegunAnswer> {
     call.attempts += 1
-    return this.#transport.post(url, sent)
+    const { url, ...request } = sent
+    const started = await this.#transport.post(url, request)
+    if (isForeign(started)) throw await this.#foreign(started, sent)
+    const reading = new PolicyAnswer(started, this.#route.limits)
+    try {
+      let chunks = await reading.next()
+      // Events that only keep the connection alive are no answer.
+      while (chunks.length === 0 && !reading.complete) chunks = await reading.next()
+      return { reading, chunks }
+    } catch (error) {
+      reading.close()
+      throw error
+    }
   }
 
   /** Only until the answer starts: a retry after that would be a second sample. */
@@ -241,10 +257,10 @@ class PolicyCalls {
     sent: SentRequest,
     call: CallRecorder,
     retries = 2,
-  ): Promise<HttpResponse> {
+  ): Promise<BegunAnswer> {
     const { signal } = sent
     const isTransient = (error: unknown): boolean => this.#isTransient(error)
-    return retryFailed(failure, () => this.#send(sent, call), {
+    return retryFailed(failure, () => this.#begin(sent, call), {
       retries,
       minDelayMs: 500,
       maxDelayMs: 8_000,
@@ -268,7 +284,8 @@ class PolicyCalls {
   }
 
   #isTransient(error: unknown): boolean {
-    return !this.#isWithdrawal(error) && this.#transport.isTransient(error)
+    if (this.#isWithdrawal(error)) return false
+    return isLostBeforeAnswer(error) || this.#transport.isTransient(error)
   }
 
   /** Ends the rollout, even if user code handles the error of the call. */
@@ -296,6 +313,12 @@ class PolicyCalls {
 }
 
 type SentRequest = HttpRequest & { readonly url: URL }
+
+/** An answer whose first chunks have arrived. */
+interface BegunAnswer {
+  readonly reading: PolicyAnswer
+  readonly chunks: readonly ChatCompletionChunk[]
+}
 
 /** The only result of a generator that yields no chunks. */
 function wholeAnswer({

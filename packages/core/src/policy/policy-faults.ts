@@ -1,4 +1,5 @@
 import { causes } from '../errors.ts'
+import type { RolloutContext } from '../rollout-context.ts'
 
 /**
  * What the policy did wrong when a framework gave up on it. The rollout is graded with the samples so far, because a
@@ -13,49 +14,47 @@ export type PolicyFault =
    */
   | { readonly error: 'refusal' | 'output' | 'tool_call' }
 
-// On globalThis, so that two installed copies of this package share what adapters know.
-const tableKey = Symbol.for('osmosis.policy-faults')
-const holder = globalThis as { [tableKey]?: Map<string, PolicyFault> }
-const faults = (holder[tableKey] ??= new Map<string, PolicyFault>())
-
 /**
- * Tells backends which errors of a framework are faults of the policy. For adapters, when they are loaded.
- *
- * @param table - by what identifies an error: its class or `name`, its `code`, `id` or `lc_error_code`, or its
- * message with `N` for numbers
+ * Says which fault of the policy an error of a framework reports. The name of its class is not enough: a model of
+ * another provider, a judge with a limit of its own, or a parser over a file throws the same classes. A rule shows
+ * that the error comes from an answer of the policy in this rollout, by the model that gave it, its id or its text,
+ * and gives undefined where it cannot.
  */
-export function definePolicyFaults(table: Readonly<Record<string, PolicyFault>>): void {
-  for (const [key, fault] of Object.entries(table)) faults.set(key, fault)
+export type PolicyFaultRule = (error: Error, rollout: RolloutContext) => PolicyFault | undefined
+
+// On globalThis, so that two installed copies of this package share what adapters know.
+const rulesKey = Symbol.for('osmosis.policy-fault-rules')
+const holder = globalThis as { [rulesKey]?: Set<PolicyFaultRule> }
+const rules = (holder[rulesKey] ??= new Set<PolicyFaultRule>())
+
+/** Tells backends which errors of a framework are faults of the policy. For adapters, when they are loaded. */
+export function definePolicyFaults(rule: PolicyFaultRule): void {
+  rules.add(rule)
 }
 
-/** The fault of the policy that an error, or what caused it, reports; undefined for an error of code or machines. */
-export function policyFaultIn(error: unknown): PolicyFault | undefined {
-  try {
-    for (const key of causes(error).flatMap(identitiesOf)) {
-      const fault = faults.get(key)
+/**
+ * The fault of the policy that an error of a rollout, or what caused it, reports; undefined for an error of code, of
+ * machines or of another model.
+ */
+export function policyFaultIn(error: unknown, rollout: RolloutContext): PolicyFault | undefined {
+  for (const cause of causes(error)) {
+    for (const rule of rules) {
+      const fault = faultBy(rule, cause, rollout)
       if (fault !== undefined) return fault
     }
-  } catch {
-    // Getters and proxies of user code may throw.
   }
   return undefined
 }
 
-function identitiesOf(error: Error): string[] {
-  const { code, id, lc_error_code } = error as {
-    code?: unknown
-    id?: unknown
-    lc_error_code?: unknown
+function faultBy(
+  rule: PolicyFaultRule,
+  error: Error,
+  rollout: RolloutContext,
+): PolicyFault | undefined {
+  try {
+    return rule(error, rollout)
+  } catch {
+    // Getters and proxies of user code may throw.
+    return undefined
   }
-  const message = error.message.slice(0, 200).replaceAll(/\d+/g, 'N')
-  const keys = [error.name, code, id, lc_error_code, message].filter(
-    (key) => typeof key === 'string',
-  )
-  // Classes, because not every framework sets names.
-  let prototype: unknown = Object.getPrototypeOf(error)
-  while (prototype instanceof Error) {
-    keys.push(prototype.constructor.name)
-    prototype = Object.getPrototypeOf(prototype)
-  }
-  return keys
 }

@@ -13,13 +13,15 @@ export interface PolicyCallOptions {
    * of its sample, and a sample without any other call does not exist.
    */
   trainable?: boolean | undefined
+  /** Name of the agent that makes the call, for transcripts. At most 200 characters of it are kept. */
+  agent?: string | undefined
   /** Ends the call; the rollout's own signal ends it as well. */
   signal?: AbortSignal | undefined
   /** Retries of a call that failed before its answer started; default 2. */
   retries?: number | undefined
   /**
-   * Additional request headers. They cannot override the ids and the bearer of the rollout. `x-osmosis-purpose`
-   * and `x-osmosis-trainable` are the options of these names.
+   * Additional request headers. They cannot override the ids and the bearer of the rollout. `x-osmosis-purpose`,
+   * `x-osmosis-trainable` and `x-osmosis-agent` (percent-encoded) are the options of these names.
    */
   headers?: Readonly<Record<string, string>> | undefined
 }

@@ -72,6 +72,8 @@ const samplingNames = new Set([
 export interface CallUse {
   readonly purpose: string
   readonly trainable: boolean
+  /** Name of the agent that makes it; undefined where nobody says it. */
+  readonly agent?: string | undefined
 }
 
 /** What is recorded about a model call before it is answered. */
@@ -86,31 +88,47 @@ export const agentUse: CallUse = { purpose: 'agent', trainable: true }
 
 export const purposeHeader = 'x-osmosis-purpose'
 export const trainableHeader = 'x-osmosis-trainable'
+/** The name of an agent, percent-encoded. */
+const agentHeader = 'x-osmosis-agent'
 /** Headers in which callers without options say what a call is for. */
-export const useHeaderNames = [purposeHeader, trainableHeader] as const
+export const useHeaderNames = [purposeHeader, trainableHeader, agentHeader] as const
+
+/** Of the name of an agent. Characters. */
+const maxAgentName = 200
 
 /**
  * What a model call is for: as its options say, else its headers.
  *
  * @throws OsmosisError with code `invalid_request` for a purpose or a header that cannot be sent
  */
-export function callUse({ purpose, trainable, headers = {} }: CallUseOptions): CallUse {
+export function callUse({ purpose, trainable, agent, headers = {} }: CallUseOptions): CallUse {
   let use = agentUse
   for (const [name, value = ''] of Object.entries(headers)) {
     const lowerCased = name.toLowerCase()
     if (lowerCased === purposeHeader) use = { ...use, purpose: value }
     if (lowerCased === trainableHeader) use = { ...use, trainable: toBoolean(value) }
+    if (lowerCased === agentHeader) use = { ...use, agent: decoded(value) }
   }
   if (purpose !== undefined) use = { ...use, purpose }
   if (trainable !== undefined) use = { ...use, trainable }
+  if (agent !== undefined) use = { ...use, agent }
   if (use === agentUse || /^[\w.-]{1,64}$/.test(use.purpose)) return use
   throw invalid(
     `The purpose of a model call must be 1 to 64 letters, digits, ".", "_" and "-", got ${JSON.stringify(use.purpose)}.`,
   )
 }
 
-type CallUseOptions = Pick<PolicyCallOptions, 'purpose' | 'trainable'> & {
+type CallUseOptions = Pick<PolicyCallOptions, 'purpose' | 'trainable' | 'agent'> & {
   readonly headers?: Readonly<Record<string, string | undefined>> | undefined
+}
+
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name)
+  } catch {
+    // It was not encoded.
+    return name
+  }
 }
 
 function toBoolean(value: string): boolean {
@@ -122,10 +140,13 @@ function toBoolean(value: string): boolean {
 }
 
 /** Headers by which an endpoint knows what a call is for: none for an ordinary call. */
-function useHeaders({ purpose, trainable }: CallUse): Record<string, string> {
+function useHeaders({ purpose, trainable, agent }: CallUse): Record<string, string> {
   return {
     ...(purpose === agentUse.purpose ? {} : { [purposeHeader]: purpose }),
     ...(trainable ? {} : { [trainableHeader]: 'false' }),
+    ...(agent
+      ? { [agentHeader]: encodeURIComponent(agent.slice(0, maxAgentName).toWellFormed()) }
+      : {}),
   }
 }
 

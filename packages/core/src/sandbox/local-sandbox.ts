@@ -1,12 +1,10 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
-import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '../errors.ts'
 import { killGroup, spawnInGroup } from './process-group.ts'
-import { openBelow, pathBelow, readLimited } from './regular-file.ts'
+import { createBelow, openBelow, pathBelow, readLimited } from './regular-file.ts'
 import {
   type ExecOptions,
   type ExecResult,
@@ -32,7 +30,8 @@ export interface LocalSandboxOptions extends SandboxLimits, ReadOptions {
 const graceMs = 1000
 
 /**
- * Runs commands on this machine, as its own user. It limits time and output, and ends a command with its process group;
+ * Runs commands on this machine, as its own user. On Linux, a write creates nothing outside of the folder, also while a
+ * command makes links of its folders. It limits time and output, and ends a command with its process group;
  * it does not keep a command from other files, from the variables of this process, which it can read, or from the network:
  * what an untrusted policy writes needs a container.
  */
@@ -110,8 +109,7 @@ export class LocalSandbox implements Sandbox {
     this.#assertOpen()
     const { folder } = this.#options
     await orFailed(`${file} cannot be written`, async () => {
-      await mkdir(path.dirname(await pathBelow(folder, file)), { recursive: true })
-      const handle = await openBelow(folder, file, constants.O_WRONLY | constants.O_CREAT)
+      const handle = await createBelow(folder, file)
       try {
         await handle.truncate()
         await handle.writeFile(content)

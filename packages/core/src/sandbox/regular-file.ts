@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { type FileHandle, lstat, open, readlink, realpath, stat } from 'node:fs/promises'
+import { type FileHandle, lstat, mkdir, open, readlink, realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '../errors.ts'
@@ -17,10 +17,72 @@ export const defaultMaxBytes = 64 * 1024 * 1024
  * the file system
  */
 export async function openBelow(folder: string, file: string, flags: number): Promise<FileHandle> {
+  return openChecked(folder, file, { at: await pathBelow(folder, file), flags })
+}
+
+/**
+ * Opens a regular file below a folder for writing. It is created where it does not exist, as are its folders. Each folder
+ * is opened below the one before, so that nothing is created outside when one of them becomes a link meanwhile; only
+ * Linux can do that. The caller closes the file.
+ *
+ * @throws as `openBelow`
+ */
+export async function createBelow(folder: string, file: string): Promise<FileHandle> {
+  const flags = constants.O_WRONLY | constants.O_CREAT
   const target = await pathBelow(folder, file)
+  await lstat(target).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+  const root = await realpath(folder)
+  const names = path.relative(root, target).split(path.sep)
+  const name = names.pop() ?? ''
+  let shown = root
+  let parent = await open(root, constants.O_DIRECTORY)
+  const below = (child: string): string => `/proc/self/fd/${parent.fd}/${child}`
+  try {
+    if (!(await exists(below('.')))) {
+      await mkdir(path.dirname(target), { recursive: true })
+      return await openBelow(folder, file, flags)
+    }
+    for (const child of names) {
+      const next = await openFolder(below(child))
+      await parent.close()
+      parent = next
+      shown = path.join(shown, child)
+    }
+    return await openChecked(folder, file, { at: below(name), flags })
+  } catch (error) {
+    // The policy reads it, and knows the names of files.
+    if (error instanceof Error) error.message = error.message.replace(below(''), shown + path.sep)
+    throw error
+  } finally {
+    await parent.close()
+  }
+}
+
+/** Opens a folder that is no link, and creates it where it does not exist. */
+async function openFolder(at: string): Promise<FileHandle> {
+  const flags = constants.O_DIRECTORY | constants.O_NOFOLLOW
+  try {
+    return await open(at, flags)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+  await mkdir(at).catch((error: NodeJS.ErrnoException) => {
+    // Another one was faster.
+    if (error.code !== 'EEXIST') throw error
+  })
+  return open(at, flags)
+}
+
+async function openChecked(
+  folder: string,
+  file: string,
+  { at, flags }: { readonly at: string; readonly flags: number },
+): Promise<FileHandle> {
   // The open of a FIFO would wait for its other end, and block a thread of libuv for as long.
   const safely = flags | constants.O_NONBLOCK | constants.O_NOFOLLOW
-  const handle = await open(target, safely).catch((error: NodeJS.ErrnoException) => {
+  const handle = await open(at, safely).catch((error: NodeJS.ErrnoException) => {
     // No reader of a FIFO, or a socket.
     throw error.code === 'ENXIO' ? notRegular(file) : error
   })

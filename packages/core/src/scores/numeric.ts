@@ -16,9 +16,10 @@ export interface NumericOptions {
 /**
  * 1 when the number of the answer is that of the label, else 0. The number is the content of the last `\boxed{}` or
  * `\fbox{}`, without one the last number of the text. Read are signs (also − and –), thousands (`1,234`), decimals,
- * exponents (`1e6`, `1.5 \times 10^3`), fractions (`1/2`, `\frac{1}{2}`, `2 1/2`, `½`) and `million`, with any unit:
- * 50% equals 50 and 0.5. Dates, times, versions and parts of a larger number or of a unit (`km^2`) are no numbers.
- * An answer without a number gets 0.
+ * exponents (`1e6`, `1.5 \times 10^3`), fractions (`1/2`, `\frac{1}{2}`, `2 1/2`, `½`), words that negate (`minus 5`) or
+ * scale (`3 k`, `3 dozen`, `3 Mio.`, `$3m`, 3万), with any unit: 50% equals 50 and 0.5. Dates, times, versions and parts of a
+ * larger number or of a unit (`km^2`) are no numbers. An answer without a number gets 0, and so does one whose number has
+ * a word that scales by nobody knows what, as `3 mil` and `3 M`. A `K` behind a space is kelvin.
  *
  * @throws OsmosisError with code `invalid_dataset` for a label that is not one number as a whole, `invalid_config` for
  * a negative or infinite tolerance

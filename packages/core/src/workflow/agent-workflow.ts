@@ -74,7 +74,8 @@ export abstract class AgentWorkflow<TConfig = unknown> {
    * Produces the rollout's samples. Agents and sessions of an adapter register theirs. A loop of your own may
    * return its conversation instead, as a list of chat messages or as an {@link AgentWorkflowOutput}: that is
    * the rollout's only sample, with the id `sample`. Its model calls go through
-   * `requireRolloutContext(…).policy('sample')`. Other return values are ignored.
+   * `requireRolloutContext(…).policy('sample')`. Any other JSON data is `ctx.output` of graders, and everything else
+   * that is returned, such as the result object of a framework, is ignored.
    */
   abstract run(ctx: AgentWorkflowContext<TConfig>): Promise<unknown>
 }

@@ -24,6 +24,15 @@ export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
    * @throws OsmosisError with code `unknown_sample` when there is not exactly one
    */
   readonly sample: RolloutSample
+  /**
+   * What `run()` of the workflow returned: JSON data of at most 1 MiB, such as the object that a program gives to its
+   * users. It is stored with the rollout, so that a later grading reads the same. Null when the policy ended the rollout
+   * before `run()` returned, as by a limit or an answer that its framework could not use.
+   *
+   * @throws OsmosisError with code `no_output` when `run()` returned nothing, its conversation, or something that is not
+   * JSON data
+   */
+  readonly output: unknown
   readonly config: TConfig
   readonly rolloutId: string
   /** Null when the rollout is not part of a group. */

@@ -11,6 +11,7 @@ export interface GroupMember extends Pick<
   | 'rolloutId'
   | 'samples'
   | 'sample'
+  | 'output'
   | 'artifactsDir'
   | 'setSampleReward'
   | 'setReward'

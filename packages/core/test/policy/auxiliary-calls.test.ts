@@ -186,7 +186,7 @@ describe('the record of a sample', () => {
         expect(new Set(trained)).toEqual(new Set(expected))
         expect(trained).toHaveLength(expected.length)
         expect(log.trainedConversations()).toEqual(logOf(all, isOwn).trainedConversations())
-        expect(log.isTrainable).toBe(all.some(isOwn))
+        expect(log.hasOutcome).toBe(all.some(isOwn))
         expect(log.size).toBe(all.length)
       }),
       { numRuns: 300 },

@@ -1,4 +1,9 @@
-import { RolloutContext, toRolloutSample, type PolicyClient } from '@osmosis/core'
+import {
+  RolloutContext,
+  toRolloutSample,
+  type PolicyClient,
+  type PromptMessage,
+} from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
 import {
@@ -32,6 +37,32 @@ function toolCall(id: string, args: string, name = 'f'): object {
 function sentMessages(policy: TestPolicyEndpoint, n: number): unknown {
   return policy.requests[n - 1]?.body.messages
 }
+
+describe('a call in the prompt of the rollout', () => {
+  const sent = async (args: string, own: ChatMessage[] = []): Promise<unknown> => {
+    const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
+    const written = '{ "a": 1.0, "big": 12345678901234567890 }'
+    const call: ChatMessage = { role: 'assistant', tool_calls: [toolCall('c1', written)] as never }
+    const initialMessages = [prompt, call, ...own] as PromptMessage[]
+    const place = { rolloutId: 'r', chatCompletionsUrl: policy.url, initialMessages }
+    const client = new RolloutContext(place).policy('main')
+    const echo = { ...call, tool_calls: [toolCall('c1', args)] as never }
+    await client.complete({ messages: [prompt, echo] })
+    const [, { tool_calls: calls = [] } = {}] = sentMessages(policy, 1) as ChatMessage[]
+    return calls[0]?.function.arguments
+  }
+
+  it('is sent as it is written there, whatever a framework made of its numbers', async () => {
+    const asRead = '{"a":1,"big":12345678901234567000}'
+    expect(await sent(asRead)).toBe('{ "a": 1.0, "big": 12345678901234567890 }')
+    const broken = [{ role: 'assistant', tool_calls: [null, {}, { id: 'c1' }] } as never]
+    expect(await sent(asRead, broken)).toBe('{ "a": 1.0, "big": 12345678901234567890 }')
+  })
+
+  it('stays changed where the agent changed it', async () => {
+    expect(await sent('{"a":2}')).toBe('{"a":2}')
+  })
+})
 
 describe('a turn of the policy that a framework sends back', () => {
   it.each([

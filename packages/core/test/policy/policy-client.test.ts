@@ -335,7 +335,6 @@ describe('an answer of the policy', () => {
       eventStream(chunk({ content: 'half' })).replace('data: [DONE]\n\n', ''),
       /finish_reason/,
     ],
-    ['nothing', '', /finish_reason/],
   ])('is an error, and asked once, when it holds %s', async (_what, body, message) => {
     const policy = await startPolicyEndpoint((response) => sendStream(response, body))
     const error = await failure(context(policy.url).policy('main').complete({ messages }))
@@ -346,11 +345,47 @@ describe('an answer of the policy', () => {
     expect(policy.requests).toHaveLength(1)
   })
 
+  it.each([
+    ['nothing', ''],
+    ['what keeps a connection alive', ': ping\n\n: ping\r\n\r\n'],
+  ])('is asked for again when the connection ends behind %s', async (_what, head) => {
+    for (const isReset of [true, false]) {
+      let asked = 0
+      const policy = await startPolicyEndpoint((response) => {
+        asked += 1
+        if (asked > 1) return sendStream(response, answerStream('hello'))
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.flushHeaders()
+        response.write(head || ' '.slice(0, 0), () =>
+          isReset ? response.socket?.destroy() : response.end(),
+        )
+      })
+      const { choices } = await context(policy.url).policy('main').complete({ messages })
+      expect(choices).toMatchObject([{ message: { content: 'hello' } }])
+      expect(policy.requests).toHaveLength(2)
+    }
+  })
+
+  it('fails when the connection ends each time before the answer', async () => {
+    const policy = await startPolicyEndpoint((response) => sendStream(response, ''))
+    const error = await failure(context(policy.url).policy('main').complete({ messages }))
+    expect(error).toMatchObject({ code: 'policy_stream_error' })
+    expect(policy.requests).toHaveLength(3)
+  })
+
+  // Without the fields that say nothing, because each byte is a request.
+  const brief = eventStream(
+    { choices: [{ index: 0, delta: { content: 'two words' }, finish_reason: null }] },
+    { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+    { choices: [], usage },
+  )
+
   it('is an error at every byte where the connection can break before its finish reason, and asked once', async () => {
-    const body = Buffer.from(answerStream('two words'))
+    const body = Buffer.from(brief)
     const finishAt = body.indexOf('"finish_reason":"stop"')
     const behindFinish = body.indexOf('\n\n', finishAt) + 2
-    let cut = 0
+    // Before the first byte nothing has been answered.
+    let cut = 1
     const policy = await startPolicyEndpoint((response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.write(body.subarray(0, cut), () => response.socket?.destroy())
@@ -359,7 +394,7 @@ describe('an answer of the policy', () => {
       const error = await failure(context(policy.url).policy('main').complete({ messages }))
       expect(error).toMatchObject({ code: 'policy_stream_error' })
     }
-    expect(policy.requests).toHaveLength(behindFinish)
+    expect(policy.requests).toHaveLength(behindFinish - 1)
     for (; cut <= body.length; cut += 1) {
       const { choices } = await context(policy.url).policy('main').complete({ messages })
       expect(choices).toMatchObject([{ message: { content: 'two words' } }])
@@ -367,7 +402,7 @@ describe('an answer of the policy', () => {
   })
 
   it('is never half an answer when the stream ends cleanly at any byte', async () => {
-    const body = Buffer.from(answerStream('two words'))
+    const body = Buffer.from(brief)
     const finishAt = body.indexOf('"finish_reason":"stop"') + '"finish_reason":"stop"}]}'.length
     let cut = 0
     const policy = await startPolicyEndpoint((response) =>

@@ -230,6 +230,78 @@ const shapes: [what: string, chunks: object[][], calls: Shown[]][] = [
       ['made', 'g', '[]'],
     ],
   ],
+  [
+    'calls whose names come in pieces, in turns, with ids first',
+    [
+      [
+        piece('', { index: 0, id: 'a', name: 'get_' }),
+        piece('', { index: 1, id: 'b', name: 'set_' }),
+      ],
+      [piece('', { index: 0, name: 'weather' }), piece('', { index: 1, name: 'time' })],
+      [piece('{}', { index: 0 }), piece('[]', { index: 1 })],
+    ],
+    [
+      ['a', 'get_weather', '{}'],
+      ['b', 'set_time', '[]'],
+    ],
+  ],
+  [
+    'calls whose names come in pieces, in turns, without ids',
+    [
+      [piece('', { index: 0, name: 'get_' })],
+      [piece('', { index: 1, name: 'get_' })],
+      [piece('{"x"', { index: 0, name: 'weather' })],
+      [piece('{', { index: 1, name: 'time' })],
+      [piece(':1}', { index: 0 })],
+      [piece('}', { index: 1 })],
+    ],
+    [
+      ['made', 'get_weather', '{"x":1}'],
+      ['made', 'get_time', '{}'],
+    ],
+  ],
+  [
+    'calls without index whose names come in pieces, in turns',
+    [
+      [piece('', { id: 'a', name: 'get_' })],
+      [piece('', { id: 'b', name: 'set_' })],
+      [piece('', { id: 'a', name: 'weather' })],
+      [piece('', { id: 'b', name: 'time' })],
+      [piece('[]', { id: 'b' })],
+      [piece('{}', { id: 'a' })],
+    ],
+    [
+      ['a', 'get_weather', '{}'],
+      ['b', 'set_time', '[]'],
+    ],
+  ],
+  [
+    'calls of which the last has its arguments before the name of the first is whole',
+    [
+      [piece('', { index: 0, id: 'a', name: 'get_' })],
+      [piece('', { index: 1, id: 'b', name: 'f' })],
+      [piece('', { index: 2, name: 'set_' })],
+      [piece('[1]', { index: 2, name: 'time' })],
+      [piece('', { index: 0, name: 'wea' })],
+      [piece('', { index: 0, name: 'ther' }), piece('{}', { index: 1 })],
+    ],
+    [
+      ['a', 'get_weather', '{}'],
+      ['b', 'f', '{}'],
+      ['made', 'set_time', '[1]'],
+    ],
+  ],
+  [
+    'calls of which the first has no arguments',
+    [
+      [piece('', { index: 0, id: 'a', name: 'f' })],
+      [piece('[]', { index: 1, id: 'b', name: 'g' })],
+    ],
+    [
+      ['a', 'f', '{}'],
+      ['b', 'g', '[]'],
+    ],
+  ],
 ]
 
 it.each(shapes)('reads %s', async (_what, chunks, calls) => {

@@ -66,6 +66,9 @@ describe('the record of a sample', () => {
         timeToFirstChunkMs: expect.any(Number),
         attempts: 1,
         extendsPrevious: true,
+        instructionsChanged: false,
+        agent: null,
+        instructions: null,
         rewrittenAt: null,
         finishReason: 'stop',
         usage,
@@ -144,6 +147,73 @@ describe('the record of a sample', () => {
     await ask(user('rules'))
     const recorded = await sample()
     expect(recorded?.calls.map(({ rewrittenAt }) => rewrittenAt)).toEqual([null, null, 1, 1])
+  })
+
+  it('tells other instructions from a rewritten history, and has each answer with its own', async () => {
+    const system = (content: string): ChatMessage => ({ role: 'system', content })
+    const { ask, askAside, sample } = await rollout()
+    await askAside({ agent: 'Triage' }, system('triage'), user('q1'))
+    await ask(system('refund'), user('q1'), assistant('a1'), user('over'))
+    // A window that slides is a rewritten history, whatever the instructions are.
+    await ask(system('other'), assistant('a2'), user('q2'))
+    await ask(user('q1'), assistant('a1'), user('over'), assistant('a2'), user('q3'))
+
+    const recorded = await sample()
+    expect(
+      recorded?.calls.map(
+        ({ agent, rewrittenAt, instructionsChanged, answerIndex, instructions }) => ({
+          agent,
+          rewrittenAt,
+          instructionsChanged,
+          answerIndex,
+          instructions,
+        }),
+      ),
+    ).toEqual([
+      {
+        agent: 'Triage',
+        rewrittenAt: null,
+        instructionsChanged: false,
+        answerIndex: 1,
+        instructions: [system('triage')],
+      },
+      {
+        agent: null,
+        rewrittenAt: 0,
+        instructionsChanged: true,
+        answerIndex: 3,
+        instructions: [system('refund')],
+      },
+      {
+        agent: null,
+        rewrittenAt: 0,
+        instructionsChanged: false,
+        answerIndex: null,
+        instructions: null,
+      },
+      {
+        agent: null,
+        rewrittenAt: 0,
+        instructionsChanged: true,
+        answerIndex: 5,
+        instructions: null,
+      },
+    ])
+  })
+
+  it('has equal answers of a rewritten history each with its own call', async () => {
+    const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
+    const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
+    const main = context.registerPolicySample('main')
+    const messages: ChatMessage[] = []
+    for (const question of ['q1', 'q2']) {
+      messages.push(user(question))
+      await main.complete({ messages })
+      messages.push(assistant('ok'))
+    }
+    await main.complete({ messages: [{ role: 'system', content: 'new' }, ...messages, user('q3')] })
+    const recorded = (await context.getSamples()).get('main')
+    expect(recorded?.calls.map(({ answerIndex }) => answerIndex)).toEqual([2, 4, 6])
   })
 
   it('holds interleaved conversations apart, the latest in front', async () => {

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
-import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { closeSync, globSync, openSync } from 'node:fs'
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
@@ -11,6 +11,9 @@ import { expect, onTestFinished } from 'vitest'
 const { describe, it } = onlyIf(process.platform === 'linux', 'Linux')
 const isRoot = process.getuid?.() === 0
 
+/** The folder beside a sandbox. */
+const outsideOf = new WeakMap<LocalSandbox, string>()
+
 /** A sandbox in which the code of a model has run `line`; beside it is a secret. */
 async function sandboxAfter(line: string, maxBytes?: number): Promise<LocalSandbox> {
   const parent = await mkdtemp(path.join(tmpdir(), 'hostile-'))
@@ -20,11 +23,13 @@ async function sandboxAfter(line: string, maxBytes?: number): Promise<LocalSandb
   })
   const limit = maxBytes === undefined ? {} : { maxBytes }
   const box = new LocalSandbox({ folder, env: { PATH: process.env['PATH'] }, ...limit })
+  outsideOf.set(box, path.join(parent, 'outside'))
   onTestFinished(async () => {
     await box.close()
     // A test that has failed leaves threads that wait for the other end.
-    const found = execFileSync('find', [parent, '-type', 'p']).toString().split('\n')
-    const ends = found.filter(Boolean).map((fifo) => openSync(fifo, 'r+'))
+    const found = globSync('**', { cwd: parent, withFileTypes: true })
+    const fifos = found.filter((file) => file.isFIFO())
+    const ends = fifos.map(({ parentPath, name }) => openSync(path.join(parentPath, name), 'r+'))
     await rm(parent, { recursive: true })
     for (const end of ends) closeSync(end)
   })
@@ -130,7 +135,7 @@ it('a link that changes while a file is opened never leads outside', async () =>
     'while :; do ln -sfn real d; ln -sfn .. d; rm -f d; mkdir d; cp real/secret d; rm -r d; done'
   const swapper = box.exec(swapping, { timeoutSeconds: 60 })
   const seen = new Set<string>()
-  for (let time = 0; time < 1000; time += 1) {
+  for (let time = 0; time < 400; time += 1) {
     const text = await box.read('d/secret').then(
       (bytes) => Buffer.from(bytes).toString(),
       (error: { code: string }) => error.code,
@@ -143,6 +148,45 @@ it('a link that changes while a file is opened never leads outside', async () =>
   expect(seen).toContain('inside')
   expect(seen).not.toContain('secret')
 })
+
+/** How `x` becomes a link that leads outside while `x/new/file`, or `x` itself, is written. */
+const swaps: readonly (readonly [what: string, line: string, file: string])[] = [
+  ['a folder', 'mkdir x; rm -rf x; ln -s ../outside x; rm -f x', 'x/file'],
+  ['the parent of a new folder', 'mkdir x; rm -rf x; ln -s ../outside x; rm -f x', 'x/new/file'],
+  [
+    'a folder in the middle',
+    'mkdir -p a/x; rm -rf a/x; ln -s ../../outside a/x; rm -f a/x',
+    'a/x/b/file',
+  ],
+  ['the file', 'ln -s ../outside/file x; rm -f x', 'x'],
+  ['a link inside', 'ln -sfn inside x; ln -sfn ../outside x', 'x/file'],
+  ['a link to a link', 'ln -sfn inside y; ln -sfn y x; ln -sfn ../outside y', 'x/new/file'],
+]
+
+it.each(swaps)(
+  'nothing is created outside when %s becomes a link in a write',
+  async (_, line, file) => {
+    const box = await sandboxAfter('mkdir ../outside inside')
+    const swapper = box.exec(`while :; do ${line}; done 2> /dev/null`, { timeoutSeconds: 60 })
+    const outcomes = new Set<string>()
+    // Until a write has come between two changes, which a busy machine does rarely.
+    for (let time = 0; time < 100 || (time < 30_000 && !outcomes.has('written')); time += 1) {
+      outcomes.add(
+        await box.write(file, 'y').then(
+          () => 'written',
+          ({ code }: { code: string }) => code,
+        ),
+      )
+    }
+    await box.close()
+    await swapper
+    expect(await readdir(outsideOf.get(box) ?? '')).toEqual([])
+    expect(
+      [...outcomes].filter((one) => !/^(?:written|tool_failed|invalid_request)$/.test(one)),
+    ).toEqual([])
+    expect(outcomes).toContain('written')
+  },
+)
 
 it.each(['a\nb', '-rf', ' ', 'ü\u0301', '$(id)', '*', '\u007F'.repeat(80)])(
   'a file with the name %j is a file like others',

@@ -56,6 +56,9 @@ export interface FolderLockOptions {
 
 const defaultDeadAfterMs = 15_000
 
+/** What a disk without space, inodes or quota says, and one that is read-only. */
+const fullDisk: ReadonlySet<string> = new Set(['EROFS', 'ENOSPC', 'EDQUOT'])
+
 /**
  * A folder that only one process may use; the others may be on this machine, in other containers or on
  * other hosts. The file `owner-<n>.lock` with the highest number names the owner, which renews the file's time.
@@ -74,7 +77,7 @@ export class FolderLock {
   #number = 1
   /** Of the files whose owners have released the folder or are dead. */
   #earlier: readonly number[] = []
-  /** Undefined on a disk that accepts no writes, where no process can write to the folder. */
+  /** Undefined on a disk that accepts no new file: the folder can be read then, and nobody holds it for writing. */
   #file: { readonly path: string; readonly text: string } | undefined
   #timer: NodeJS.Timeout | undefined
   #beating: Promise<void> | undefined
@@ -126,7 +129,8 @@ export class FolderLock {
   /**
    * Call it before what is locked is changed, and before its content is shown.
    *
-   * @throws `takenOver` when another process has taken over the folder, or a temporary one was removed
+   * @throws `takenOver` when another process has taken over the folder, or a temporary one was removed; the error of the
+   * file system when the disk still accepts no file that names this process as the owner
    */
   assertHeld(): void {
     if (this.#lost !== undefined) throw this.#lost
@@ -174,7 +178,13 @@ export class FolderLock {
       }
       // Not one that was in use before the folder was removed.
       this.#number = (this.#earlier[0] ?? (isTemporary ? Date.now() : 0)) + 1
-      if (this.#createOwnerFile()) return
+      try {
+        if (this.#createOwnerFile()) return
+      } catch (error) {
+        // Pending results can be delivered without writing.
+        if (isTemporary || !fullDisk.has((error as NodeJS.ErrnoException).code ?? '')) throw error
+        return
+      }
     }
   }
 
@@ -215,7 +225,11 @@ export class FolderLock {
     return this.#options.namespace ?? ownNamespace()
   }
 
-  /** Creates the file with its number; false when another process was faster. */
+  /**
+   * Creates the file with its number; false when another process was faster.
+   *
+   * @throws the error of the file system
+   */
   #createOwnerFile(): boolean {
     const { isTemporary } = this.#options
     const file = ownerFile(this.#folder, this.#number)
@@ -234,9 +248,6 @@ export class FolderLock {
       const { code } = error as NodeJS.ErrnoException
       // Its owner may have removed the folder.
       if (code === 'EEXIST' || (isTemporary && code === 'ENOENT')) return false
-      // Pending results can be delivered without writing.
-      const isFull = code === 'EROFS' || code === 'ENOSPC' || code === 'EDQUOT'
-      if (isFull && !isTemporary) return true
       throw error
     }
     try {

@@ -15,14 +15,8 @@ export class SecretValues {
   readonly #uses = new Map<string, number>()
   readonly #hidden = new Set<string>()
   readonly #index = new ValueIndex()
-  // Late messages of an ended rollout may still contain its keys: unhandled rejections, its status.
-  readonly #recent = new LRUCache<string, true>({
-    max: 10_000,
-    ttl: 16 * 60_000,
-    dispose: (_, secret, reason) => {
-      if (reason !== 'set' && !this.#uses.has(secret)) this.#unhide(secret)
-    },
-  })
+  /** Made when a secret is released: the cache reserves room for all of its entries, which costs a process a millisecond. */
+  #recent: LRUCache<string, true> | undefined
 
   /** Hides `secrets` from now on; null and empty ones are ignored. Returns a function that ends their use. */
   add(...secrets: readonly (string | null | undefined)[]): () => void {
@@ -72,7 +66,19 @@ export class SecretValues {
       return
     }
     this.#uses.delete(secret)
+    this.#recent ??= this.#makeRecent()
     this.#recent.set(secret, true)
+  }
+
+  /** Late messages of an ended rollout may still contain its keys: unhandled rejections, its status. */
+  #makeRecent(): LRUCache<string, true> {
+    return new LRUCache({
+      max: 10_000,
+      ttl: 16 * 60_000,
+      dispose: (_, secret, reason) => {
+        if (reason !== 'set' && !this.#uses.has(secret)) this.#unhide(secret)
+      },
+    })
   }
 
   #hide(secret: string): void {

@@ -16,6 +16,7 @@ import {
   type TrajectoryFinalMetrics,
 } from './atif.ts'
 import { toSteps, type ConversationSteps } from './conversation-steps.ts'
+import { instructedSteps } from './instructed-steps.ts'
 import {
   matchReports,
   type ReportedCall,
@@ -148,10 +149,11 @@ function measuredCalls({
 /** The conversation as the policy saw it, or else the framework's messages, or else the prompt. */
 function conversationOf(
   { initialMessages }: EndedRollout,
-  { trajectoryMessages, messages }: RolloutSample,
+  { trajectoryMessages, messages, calls }: RolloutSample,
 ): ConversationSteps {
   const recorded = trajectoryMessages?.length ? trajectoryMessages : messages
-  const conversation = toSteps(recorded.length > 0 ? recorded : initialMessages)
+  const conversation =
+    recorded.length > 0 ? instructedSteps(recorded, calls) : toSteps(initialMessages)
   if (conversation.steps.length > 0) return conversation
   // A document has at least one step.
   return { steps: [{ step_id: 1, source: 'system', message: '' }], stepOf: [] }
@@ -234,6 +236,7 @@ function callMetrics(call: PolicyCall, stepReward: number | null = null): Trajec
       policy_version: call.version,
       // Only where it is not an ordinary call of the agent.
       purpose: call.purpose === 'agent' ? null : call.purpose,
+      agent: call.agent,
       trainable: call.trainable ? null : false,
       sampling: toFields(call.sampling),
       step_reward: stepReward,
@@ -245,6 +248,7 @@ function callMetrics(call: PolicyCall, stepReward: number | null = null): Trajec
       // Only present where true: a trainer splits or masks here.
       history_rewritten: call.extendsPrevious ? null : true,
       history_rewritten_at: call.rewrittenAt,
+      instructions_changed: call.instructionsChanged ? true : null,
       ...usageDetails(usage),
     }),
   })

@@ -11,7 +11,7 @@ export type SequenceCall = Pick<
   | 'trainable'
   | 'sampling'
 > &
-  Partial<Pick<PolicyCall, 'finishReason'>>
+  Partial<Pick<PolicyCall, 'finishReason' | 'usage'>>
 
 /** The tokens of one answer in a {@link TrainingSequence}. */
 export interface AnswerSpan {
@@ -41,7 +41,7 @@ export interface TrainingSequence {
 /** The sequences of a sample, and what they leave out. */
 export interface SampleSequences {
   readonly sequences: readonly TrainingSequence[]
-  /** Answers without token ids or logprobs: they cannot be trained. */
+  /** Answers without all of their token ids or logprobs: they cannot be trained. */
   readonly withoutIds: number
   /** Answers to calls that are not training data. */
   readonly untrainable: number
@@ -72,7 +72,7 @@ export function toTrainingSequences(calls: readonly SequenceCall[]): SampleSeque
     }
     const prompt = call.promptTokenIds
     const answer = call.completionTokenIds
-    const logprobs = sampledLogprobs(call)
+    const logprobs = missingOf(call) === undefined ? sampledLogprobs(call) : null
     if (prompt === null || answer === null || logprobs === null) {
       withoutIds += 1
       continue
@@ -110,18 +110,50 @@ export function sampledLogprobs(
   return numbers.every(Number.isFinite) ? (numbers as number[]) : null
 }
 
-/** Why an answer cannot be trained; undefined when it has a logprob for each of its tokens. */
-export function missingOf(
-  call: Pick<SequenceCall, 'promptTokenIds' | 'completionTokenIds' | 'logprobs'>,
-): string | undefined {
+/** What says whether an answer can be trained. */
+type AnswerTokens = Pick<
+  SequenceCall,
+  'promptTokenIds' | 'completionTokenIds' | 'logprobs' | 'usage'
+>
+
+/** Why an answer cannot be trained; undefined when it has its token ids, and a logprob for each of its tokens. */
+export function missingOf(call: AnswerTokens): string | undefined {
   const { promptTokenIds, completionTokenIds: ids } = call
   if (promptTokenIds === null || ids === null) return 'the policy gave no token ids'
+  const wrong = wrongIdsOf(call)
+  if (wrong !== undefined) return wrong
   if (sampledLogprobs(call) !== null) return undefined
   const entries = call.logprobs?.content
   if (!Array.isArray(entries)) return 'the policy gave no logprobs'
   return entries.length === ids.length
     ? 'the policy gave logprobs that are no finite numbers'
     : `the policy gave ${entries.length} logprobs for ${ids.length} tokens`
+}
+
+/**
+ * Why the token ids that came with an answer are not those of the whole answer: the parsers of servers swallow some, or
+ * send them twice. Undefined when they are, or when none came.
+ */
+export function wrongIdsOf({
+  promptTokenIds,
+  completionTokenIds: ids,
+  usage,
+}: Omit<AnswerTokens, 'logprobs'>): string | undefined {
+  if (promptTokenIds?.every(isId) === false || ids?.every(isId) === false) {
+    return 'the policy gave token ids that are no whole numbers'
+  }
+  // Samples of the user's own sources may have calls without them.
+  if (!Array.isArray(ids)) return undefined
+  if (promptTokenIds?.length === 0) return 'the policy gave no token ids of the prompt'
+  const counted = usage?.completion_tokens
+  if (typeof counted !== 'number' || counted <= 0) return undefined
+  // The token that ends an answer may be counted and not listed.
+  if (ids.length === counted || ids.length === counted - 1) return undefined
+  return `the policy gave ${ids.length} token ids, and counts ${counted} tokens`
+}
+
+function isId(id: number): boolean {
+  return Number.isSafeInteger(id) && id >= 0
 }
 
 /** Endpoints sample at 1 unless the request says otherwise. */

@@ -40,6 +40,12 @@ const errorCategory = z.enum(['timeout', 'validation_error', 'http_error', 'agen
 export const rolloutLossSchema = z.enum(['worker_lost', 'server_shutdown', 'queue_unavailable'])
 export type RolloutLoss = z.infer<typeof rolloutLossSchema>
 
+/**
+ * The extra field of a rollout's first sample that has what `run()` of its workflow returned, when that is JSON data. A key of
+ * this SDK: other controllers ignore it.
+ */
+export const runOutputField = 'run_output'
+
 const terminalStatus = z.enum(['success', 'failure'])
 
 /** The group that a rollout is an attempt of. A key of this SDK: other servers ignore it. */

@@ -1,4 +1,5 @@
-import { toRolloutSample } from '@osmosis/core'
+import { type PolicyCall, toRolloutSample } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/policy'
 import { describe, expect, it } from 'vitest'
 
 import {
@@ -141,6 +142,57 @@ describe('the document of a sample', () => {
       history_rewritten: true,
       history_rewritten_at: 2,
     })
+  })
+
+  it('has each answer below the instructions of its request', async () => {
+    const said = [
+      { role: 'assistant', content: 'a' },
+      user('q2'),
+      { role: 'assistant', content: 'b' },
+    ]
+    const [first] = (await conversation([answer({ content: 'a' }, { usage })])).calls
+    const callOf = (answerIndex: number | null, own: Partial<PolicyCall>): PolicyCall => ({
+      ...(first as PolicyCall),
+      answerIndex,
+      ...own,
+    })
+    const system = (content: string): ChatMessage => ({ role: 'system', content })
+    const documentWith = (messages: ChatMessage[], calls: PolicyCall[]) =>
+      documentOf(
+        ended({ samples: samples({ ...sampleOf(), trajectoryMessages: messages, calls }) }),
+      ).steps.map(({ source, message, extra, metrics }) => [
+        source,
+        message,
+        extra?.['instructions_changed'] === true,
+        extra?.['agent'],
+        metrics?.prompt_tokens,
+      ])
+    const messages = [system('second'), user('q1'), ...said]
+    const other = callOf(2, { instructions: [system('first')] })
+    expect(documentWith(messages, [other, callOf(4, { agent: 'B' })])).toEqual([
+      ['system', 'first', false, undefined, undefined],
+      ['user', 'q1', false, undefined, undefined],
+      ['agent', 'a', false, undefined, 10],
+      ['user', 'q2', false, undefined, undefined],
+      ['system', 'second', true, 'B', undefined],
+      ['agent', 'b', false, undefined, 10],
+    ])
+    // The second agent has no instructions.
+    expect(documentWith(messages.slice(1), [{ ...other, answerIndex: 1 }, callOf(3, {})])).toEqual([
+      ['system', 'first', false, undefined, undefined],
+      ['user', 'q1', false, undefined, undefined],
+      ['agent', 'a', false, undefined, 10],
+      ['user', 'q2', false, undefined, undefined],
+      ['system', '', true, undefined, undefined],
+      ['agent', 'b', false, undefined, 10],
+    ])
+    // The second agent was not answered.
+    const failed = callOf(null, { error: 'refused', agent: 'B' })
+    expect(documentWith(messages.slice(0, -1), [other, failed]).slice(2)).toEqual([
+      ['agent', 'a', false, undefined, 10],
+      ['user', 'q2', false, undefined, undefined],
+      ['system', 'second', true, 'B', undefined],
+    ])
   })
 
   it('has the framework’s own messages when the policy was not called', () => {

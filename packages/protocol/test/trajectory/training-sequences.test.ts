@@ -1,7 +1,9 @@
 import {
   toTrainingSequences,
   type SampleSequences,
+  missingOf,
   type SequenceCall,
+  wrongIdsOf,
 } from '@osmosis/protocol/trajectory'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -212,4 +214,43 @@ describe('the training sequences of a sample', () => {
     ].map((more) => call([1], [2, 3], more))
     expect(toTrainingSequences(broken)).toEqual({ sequences: [], withoutIds: 6, untrainable: 0 })
   })
+
+  it.each([
+    ['fewer ids than were counted', { usage: usage(5) }],
+    ['more ids than were counted', { usage: usage(1) }],
+    ['ids that were sent twice', { ...call([1], [2, 3, 2, 3]), usage: usage(2) }],
+    ['no ids of the prompt', { promptTokenIds: [] }],
+    ['ids that are no whole numbers', { completionTokenIds: [2, 2.5] }],
+    ['ids below 0', { completionTokenIds: [2, -1] }],
+    ['ids that are texts', { promptTokenIds: ['1'] as never }],
+    ['ids that are no numbers', { completionTokenIds: [2, Number.NaN] }],
+  ])('leave out an answer with %s', (_what, more) => {
+    const broken = call([1], [2, 3], more)
+    expect(toTrainingSequences([broken])).toEqual({ sequences: [], withoutIds: 1, untrainable: 0 })
+    expect(missingOf(broken)).toMatch(/^the policy gave /)
+    expect(wrongIdsOf(broken)).toBe(missingOf(broken))
+  })
+
+  it.each([
+    ['the count of its ids', { usage: usage(2) }],
+    ['one more for the token that ends it, which is not listed', { usage: usage(3) }],
+    ['a count of 0, which servers send that do not count', { usage: usage(0) }],
+    ['no count', { usage: null }],
+  ])('have an answer with %s', (_what, more) => {
+    const whole = call([1], [2, 3], more)
+    expect(toTrainingSequences([whole]).sequences).toHaveLength(1)
+    expect([missingOf(whole), wrongIdsOf(whole)]).toEqual([undefined, undefined])
+  })
+
+  it('know nothing wrong of an answer for which no ids came, as from endpoints that record them', () => {
+    const without = call([1], [2], { promptTokenIds: null, completionTokenIds: null })
+    expect(wrongIdsOf({ ...without, usage: usage(9) })).toBeUndefined()
+    expect(missingOf(without)).toBe('the policy gave no token ids')
+    const ofUser = { ...without, promptTokenIds: undefined, completionTokenIds: undefined }
+    expect(wrongIdsOf(ofUser as never)).toBeUndefined()
+  })
 })
+
+function usage(completion: number): SequenceCall['usage'] & object {
+  return { prompt_tokens: 1, completion_tokens: completion, total_tokens: completion + 1 }
+}

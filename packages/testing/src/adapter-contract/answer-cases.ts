@@ -1,8 +1,10 @@
+import { lastAssistantObject } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 
 import { expectEqual, expectMatch, expectThat } from '../contract-expectations.ts'
 import { fault, type Reply } from '../policy-reply.ts'
-import { startPolicyServer } from '../policy-server.ts'
+import { type PolicyScript, startPolicyServer } from '../policy-server.ts'
+import type { ReceivedRequest } from '../received-request.ts'
 import type {
   AdapterUnderTest,
   ContractCase,
@@ -106,6 +108,16 @@ export const answerCases = {
     }
   },
 
+  'orders-results': async (adapter) => {
+    const calls = ['nope', 'add', 'nope', 'sub'].map((name, at) =>
+      call(`c${at}`, name, `{"a":${at}}`, at),
+    )
+    const { ran, messages } = await converse(adapter, [stream(calls), 'done'])
+    expectEqual('the tools that ran', ran.toSorted(), ['add {"a":1}', 'sub {"a":3}'])
+    const answered = messages.flatMap(({ role, tool_call_id: id }) => (role === 'tool' ? [id] : []))
+    expectEqual('the results in the last request', answered, ['c0', 'c1', 'c2', 'c3'])
+  },
+
   'runs-without-arguments': async (adapter) => {
     const { ran, outcome } = await converse(adapter, [stream([call('c1', 'now', '')]), 'done'])
     expectEqual('the tools that ran', ran, ['now {}'])
@@ -124,12 +136,9 @@ export const answerCases = {
   },
 
   'grades-turn-limits': async (adapter) => {
-    const again: Reply[] = Array.from({ length: 30 }, (_, at) =>
-      stream([call(`c${at}`, 'add', '{"a":1}')]),
-    )
     const { outcome, requests } = await converse(
       { ...adapter, run: async (run) => adapter.runTwoTurns?.(run) },
-      again,
+      callsAgain(),
     )
     expectGraded(outcome)
     expectThat(
@@ -142,11 +151,77 @@ export const answerCases = {
   'grades-wrong-output': async (adapter) => {
     const { outcome } = await converse(
       { ...adapter, run: async (run) => adapter.runStructured?.(run) },
-      Array.from({ length: 10 }, () => 'This is not JSON.'),
+      notJson,
     )
     expectGraded(outcome)
   },
+
+  'reads-objects': async (adapter) => {
+    const given = Promise.withResolvers<unknown>()
+    const run = async (of: ContractRun): Promise<void> =>
+      given.resolve(await adapter.runStructured?.(of))
+    const { outcome } = await converse({ ...adapter, run }, givesObject)
+    expectGraded(outcome)
+    expectEqual('the object of the framework', await given.promise, { sum: 5 })
+    const sample = outcome.grading.samples.get('solver')
+    expectEqual('the object of the sample', sample && lastAssistantObject(sample), { sum: 5 })
+  },
+
+  'blames-nobody-for-others': async (adapter) => {
+    await expectUnblamed(adapter, 'runTwoTurns', callsAgain())
+    await expectUnblamed(adapter, 'runStructured', notJson)
+  },
 } satisfies Partial<Record<ContractRule, ContractCase>>
+
+interface SentTool {
+  readonly function: {
+    readonly name: string
+    readonly parameters?: { readonly properties?: object }
+  }
+}
+
+/** Calls the tool with which a framework asks for an object; without one its answer is the object. */
+function givesObject({ body }: ReceivedRequest): Reply {
+  const { messages, tools } = body as { messages: ChatMessage[]; tools?: SentTool[] }
+  const tool = tools?.find(
+    ({ function: { parameters } }) => 'sum' in (parameters?.properties ?? {}),
+  )
+  if (tool === undefined) return '{"sum": 5}'
+  // Some frameworks ask again when the object is complete.
+  if (messages.at(-1)?.role === 'tool') return 'done'
+  return stream([call('c1', tool.function.name, '{"sum": 5}')])
+}
+
+const notJson: readonly Reply[] = Array.from({ length: 10 }, () => 'This is not JSON.')
+
+function callsAgain(): Reply[] {
+  return Array.from({ length: 30 }, (_, at) => stream([call(`c${at}`, 'add', '{"a":1}')]))
+}
+
+/** The policy answers well, then a run of another model goes wrong. */
+async function expectUnblamed(
+  adapter: AdapterUnderTest,
+  method: 'runTwoTurns' | 'runStructured',
+  replies: readonly Reply[],
+): Promise<void> {
+  if (adapter[method] === undefined) return
+  await using other = await startPolicyServer(replies)
+  const { outcome } = await converse(
+    {
+      ...adapter,
+      async run(of) {
+        await adapter.run({ name: of.name, prompt: of.prompt })
+        await adapter[method]?.({ ...of, name: 'judge' }, other.url)
+      },
+    },
+    ['The policy says this.'],
+  )
+  expectThat(other.requests.length > 0, 'a call of the other model', 'none')
+  for (const { extraFields } of outcome.grading.samples.values()) {
+    const blamed = ['limit_reached', 'model_error'].filter((field) => field in extraFields)
+    expectEqual('the fields that blame the policy', blamed, [])
+  }
+}
 
 interface Conversation {
   readonly outcome: ContractOutcome
@@ -159,7 +234,7 @@ interface Conversation {
 
 type Runner = Pick<AdapterUnderTest, 'streams'> & { run(run: ContractRun): Promise<unknown> }
 
-async function converse(adapter: Runner, replies: readonly Reply[]): Promise<Conversation> {
+async function converse(adapter: Runner, replies: PolicyScript): Promise<Conversation> {
   await using server = await startPolicyServer(replies, adapter)
   const ran: string[] = []
   const tools = ['add', 'sub', 'now'].map((name): ContractTool => ({

@@ -13,6 +13,7 @@ import { startPolicyServer } from '../policy-server.ts'
 import type { ContractCase, ContractRule, ContractTool } from './adapter-rules.ts'
 import {
   addTool,
+  type ContractOutcome,
   contractRollout,
   executeRollout,
   messagesOf,
@@ -112,6 +113,25 @@ export const failureCases = {
     await expectConversationSoFar(rollout, hanging)
   },
 
+  'rewards-no-left-answer': async (adapter) => {
+    await using server = await startPolicyServer(() => unendedAnswer, adapter)
+    const aborted = await executeRollout(server, async () => {
+      const abort = new AbortController()
+      const run = adapter.run({ name: 'solver', prompt: 'go', signal: abort.signal })
+      const settled = Promise.allSettled([run])
+      await eventually('a request', server.waitForRequest(0), run)
+      abort.abort()
+      // Frameworks differ in whether an aborted run rejects.
+      await settled
+    })
+    expectUnrewarded('an aborted answer', aborted)
+    if (adapter.leaveStream === undefined || adapter.streams === false) return
+    const left = await executeRollout(server, async () =>
+      adapter.leaveStream?.({ name: 'solver', prompt: 'go' }),
+    )
+    expectUnrewarded('an answer whose stream was left', left)
+  },
+
   'ends-at-deadline': async (adapter) => {
     await using server = await startPolicyServer(() => fault.hang('headers'), adapter)
     const { workflow } = await executeRollout(
@@ -148,7 +168,46 @@ export const failureCases = {
     const messages = JSON.stringify(sample?.trajectoryMessages)
     expectMatch('trajectoryMessages', messages, /sum: 3[^]*Let me add that up\./)
   },
+  'ends-at-context': async (adapter) => {
+    const full = fault.status(400, { body: { error: { message: contextIsFull, code: 400 } } })
+    await using server = await startPolicyServer([callAdd, full, full, full], adapter)
+    const { workflow, grading } = await executeRollout(server, async () =>
+      adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }),
+    )
+    expectEqual('the failure of the workflow', workflow.failure, null)
+    const sample = grading.samples.get('solver')
+    expectEqual('the reward', sample?.reward, 1)
+    expectEqual('limit_reached', sample?.extraFields['limit_reached'], 'context')
+
+    await using early = await startPolicyServer([full, full, full], adapter)
+    const { workflow: unsaid } = await executeRollout(early, async () =>
+      adapter.run({ name: 'solver', prompt: 'go' }),
+    )
+    expectEqual('the failure category of the workflow', unsaid.failure?.category, 'http_error')
+    expectMatch('its message', unsaid.failure?.message, /prompt alone does not fit/)
+  },
 } satisfies Partial<Record<ContractRule, ContractCase>>
+
+/** An answer whose text is there, and whose end never comes. */
+const unendedAnswer = fault.on('It is 3.', {
+  oneFatChunk: true,
+  omit: ['finish', 'usage'],
+  hang: 'body',
+})
+
+function expectUnrewarded(what: string, { workflow, grading }: ContractOutcome): void {
+  const rewards = [...grading.samples.values()].map(({ reward }) => reward)
+  expectEqual(
+    `the rewards of ${what}`,
+    rewards.filter((reward) => reward !== null),
+    [],
+  )
+  const failure = workflow.failure ?? grading.failure
+  expectThat(failure !== null, `a failure of ${what}`, failure)
+}
+
+const contextIsFull =
+  "This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens. Please reduce the length of the input messages."
 
 const closedShop: ContractTool = {
   ...addTool,

@@ -1,5 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
+import { recordOf } from '@osmosis/core/workflow'
 
 import {
   expectEqual,
@@ -44,6 +45,25 @@ export const identityCases = {
     expectNothingCrossed(server, 4)
   },
 
+  'stays-in-its-rollout': async (adapter) => {
+    await using server = await startPolicyServer(() => 'said', adapter)
+    const [first, second] = ['rollout-1', 'rollout-2'].map((id) => contractRollout(server, id))
+    const make = (): (() => Promise<unknown>) | undefined => adapter.prepare?.('solver')
+    const start = first?.run(make)
+    await second?.run(async () => {
+      // As the workflow of each rollout does that a queue at the top of a file serves.
+      make()
+      // Some frameworks throw, and others make a message or an event of an error.
+      await start?.().catch(() => {})
+    })
+    expectRequests(server, 0)
+    const unnoticed = async (): Promise<void> => first && recordOf(first).throwUnnoticedError()
+    const error = await expectRejection('the rollout that made the agent', unnoticed())
+    const { code, message } = osmosisErrorIn(error) ?? {}
+    expectEqual('the code of its error', code, 'wrong_rollout_context')
+    expectMatch('the error message', message, /"rollout-1".*"rollout-2".*AsyncResource\.bind/)
+  },
+
   'refuses-duplicates': async (adapter) => {
     await using server = await startPolicyServer([], adapter)
     const rollout = contractRollout(server)
@@ -76,6 +96,26 @@ export const identityCases = {
     expectEqual('the text of a run inside a rollout', text, 'from the policy')
     expectRequests(model, 1)
     expectRequests(server, 1)
+  },
+
+  'sends-equal-requests': async (adapter) => {
+    const result = 'the sum is three'
+    const called = { toolCalls: [{ id: 'call_1', name: 'add', arguments: { a: 1, b: 2 } }] }
+    await using model = await startPolicyServer(({ rawBody }) =>
+      rawBody.includes(result) ? 'done' : called,
+    )
+    const run = { name: 'solver', prompt: 'go', tools: [{ ...addTool, execute: () => result }] }
+    const sent = (): object[] =>
+      model.requests.map(({ path, body, headers }) => ({
+        path,
+        body,
+        authorization: headers.authorization,
+      }))
+    await adapter.runOwnModel?.(run, model.url)
+    const own = sent()
+    expectEqual('the number of requests with the model alone', own.length, 2)
+    await adapter.runWithFallback?.(run, model.url)
+    expectEqual('the requests with the model as a fallback', sent().slice(own.length), own)
   },
 
   'never-crosses': async (adapter) => {

@@ -30,11 +30,19 @@ const cases: Readonly<Record<ContractRule, ContractCase>> = {
 
 /** What an adapter has to bring for a rule. */
 const optionalMethods: Readonly<
-  Partial<Record<ContractRule, 'runTwoTurns' | 'runStructured' | 'runWithFallback'>>
+  Partial<
+    Record<
+      ContractRule,
+      'prepare' | 'runTwoTurns' | 'runStructured' | 'runWithFallback' | 'runOwnModel'
+    >
+  >
 > = {
+  'stays-in-its-rollout': 'prepare',
   'serves-users': 'runWithFallback',
+  'sends-equal-requests': 'runOwnModel',
   'grades-turn-limits': 'runTwoTurns',
   'grades-wrong-output': 'runStructured',
+  'reads-objects': 'runStructured',
 }
 
 /**

@@ -1,8 +1,8 @@
 import { OsmosisError } from '../../errors.ts'
+import { isJsonObject, parseJson } from '../../http/json.ts'
 
 /**
- * What in an answer says that its server failed. Only a choice, usage, and what is known to keep a connection
- * alive belong in an answer: everything else is an error, because half an answer must not pass for a whole one.
+ * What in an answer says that its server failed, because half an answer must not pass for a whole one.
  */
 
 /** Fields under which servers report a failure, in a chunk, a choice or a delta. */
@@ -27,16 +27,57 @@ const failureFields = new Set([
 /** Fields that report one in a chunk; elsewhere they may mean something else. */
 const chunkFailureFields = new Set([...failureFields, 'detail', 'traceback'])
 
-/** Words of codes and states that report a failure. */
-const failurePattern =
-  /err|exception|fail|fault|abort|cancel|internal|invalid|unavailable|overload|exhausted|limit|time_?d?_?out/i
+/** Words of names and kinds that report a failure. They are compared as words: `default` is no fault. */
+const failureWords = wordSet(
+  'err error errors errored exception exceptions fail fails failed failing failure failures fault faults faulted',
+)
+
+/** The words of codes and states that do, among them what is no failure as the name or the kind of a thing. */
+const badCodeWords: ReadonlySet<string> = new Set([
+  ...failureWords,
+  ...wordSet(
+    'abort aborted aborting cancel canceled cancelled canceling cancelling cancellation internal invalid unavailable overload overloaded exhausted limit limited limits timeout timedout',
+  ),
+])
 
 /**
- * Finish reasons with which servers end an answer that they broke off: vLLM and SGLang when weights are updated,
- * gateways when the engine behind them failed, DeepSeek without resources.
+ * Words of finish reasons with which servers end an answer that they broke off: vLLM and SGLang when weights are
+ * updated, gateways when the engine behind them failed, DeepSeek without resources.
  */
-const brokenOff =
-  /abort|cancel|error|exception|fail|fault|interrupt|preempt|evict|retract|killed|terminated|shut_?down|disconnect|incomplete|unavailable|overload|insufficient_system|out_of_memory|^oom$|paused|unload|weights?_?update|time_?d?_?out/i
+const brokenOffWords = wordSet(
+  'abort aborted cancel canceled cancelled cancellation error errors errored exception fail failed failure fault interrupt interrupted interruption preempt preempted preemption evict evicted eviction retract retracted retraction killed terminated shutdown disconnect disconnected disconnection incomplete unavailable overload overloaded oom paused unload unloaded timeout timedout',
+)
+
+/** The same, in more than one word. */
+const brokenOffPhrases =
+  /\b(?:time[sd]? out|shut(?:ting)? down|out of memory|insufficient system|weights? updat(?:e|ed|ing)|update weights?)\b/
+
+/** Reasons with which answers end well, also those with a word of the other list. */
+const goodReasons = wordSet(
+  'stop eos eos_token end_turn end_of_turn stop_sequence stop_token length max_tokens tool_calls tool_use tool_call function_call content_filter',
+)
+
+function wordSet(words: string): ReadonlySet<string> {
+  return new Set(words.split(' '))
+}
+
+/** `rateLimitExceeded`, `RATE_LIMIT-EXCEEDED` and `rate limit exceeded` have the words `rate limit exceeded`. */
+function wordsOf(text: string): string[] {
+  return text
+    .replaceAll(/([a-z])([A-Z])/g, '$1 $2')
+    .toLowerCase()
+    .split(/[^a-z]+/)
+    .filter((word) => word !== '')
+}
+
+function reportsFailure(text: string): boolean {
+  return wordsOf(text).some((word) => failureWords.has(word))
+}
+
+function isBadWord(code: string): boolean {
+  const words = wordsOf(code)
+  return words.some((word) => badCodeWords.has(word)) || /\btime[sd]? out\b/.test(words.join(' '))
+}
 
 const ping = /^(ping|keep[-_]?alive|heartbeat)$/i
 
@@ -53,7 +94,7 @@ export function isPingData(data: { readonly type?: unknown; readonly choices?: u
 
 /**
  * @param event - the name of the event that has it
- * @throws OsmosisError with code `policy_stream_error` for a chunk that reports a failure, or that is not a chunk
+ * @throws OsmosisError with code `policy_stream_error` for a chunk that reports a failure
  */
 export function assertNoFailure(chunk: object, event?: string): void {
   if (event === 'error') throw reportedError(chunk)
@@ -65,17 +106,53 @@ export function assertNoFailure(chunk: object, event?: string): void {
   if (Array.isArray(choices)) {
     for (const choice of choices) assertNoFailureInChoice(choice as ChoiceFields)
   }
-  if (!isChunk(chunk as ChunkFields)) {
-    throw new OsmosisError(
-      'policy_stream_error',
-      `The policy sent something that is not part of an answer (expected choices or usage): ${quoted(chunk)}`,
-    )
-  }
 }
 
-/** @throws OsmosisError with code `policy_stream_error` for a finish reason with which a server broke off an answer */
+/**
+ * Whether a chunk is part of an answer. Others, in which servers send timings, citations and metadata, say nothing of
+ * it: whether an answer is whole is decided by its parts.
+ */
+export function isPartOfAnswer({ choices, usage, object }: ChunkFields): boolean {
+  // What a list, or something in its place, has in it is the accumulator's to check.
+  if (choices !== undefined && choices !== null) return true
+  if (usage) return true
+  return object === 'chat.completion.chunk'
+}
+
+/** @throws OsmosisError with code `policy_stream_error` for a JSON answer that is not one */
+export function assertIsAnswer(answer: object): void {
+  if (isPartOfAnswer(answer as ChunkFields)) return
+  throw new OsmosisError(
+    'policy_stream_error',
+    `The policy sent something that is not part of an answer (expected choices or usage): ${quoted(answer)}`,
+  )
+}
+
+/**
+ * Whether a line that is not of an event reports a failure: a field such as `error:`, JSON, or the text of a gateway.
+ * The standard of server-sent events has fields with other names ignored.
+ *
+ * @see https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+ */
+export function isFailureLine(line: string): boolean {
+  const [, name, value = ''] = /^([A-Za-z][\w.-]*):(?!\/\/)(.*)$/s.exec(line) ?? []
+  if (name === undefined || reportsFailure(name)) return true
+  const said = parseJson(value)
+  return isJsonObject(said) && failureOf(said, chunkFailureFields) !== undefined
+}
+
+/**
+ * A reason counts as that of an answer that was broken off when one of its words says so. Any other reason, known or
+ * not, ends an answer: a server that fails says so in words.
+ *
+ * @throws OsmosisError with code `policy_stream_error` for a finish reason with which a server broke off an answer
+ */
 export function assertEndedWell(finishReason: string): void {
-  if (!brokenOff.test(finishReason)) return
+  if (goodReasons.has(finishReason.toLowerCase())) return
+  const words = wordsOf(finishReason)
+  const isBroken =
+    words.some((word) => brokenOffWords.has(word)) || brokenOffPhrases.test(words.join(' '))
+  if (!isBroken) return
   throw new OsmosisError(
     'policy_stream_error',
     `The server of the policy broke off its answer (finish_reason ${JSON.stringify(finishReason)}): an incomplete answer is not used.`,
@@ -101,13 +178,6 @@ interface ChunkFields extends StatusFields {
 interface ChoiceFields {
   readonly delta?: unknown
   readonly message?: unknown
-}
-
-function isChunk({ choices, usage, object }: ChunkFields): boolean {
-  // What a list, or something in its place, has in it is the accumulator's to check.
-  if (choices !== undefined && choices !== null) return true
-  if (usage) return true
-  return object === 'chat.completion.chunk'
 }
 
 /** Fields of nearly every chunk, in which servers report nothing. */
@@ -155,9 +225,14 @@ function failureOf(part: object, fields: ReadonlySet<string>): unknown {
 function failureOfChunk(chunk: ChunkFields): unknown {
   const { choices, object, type, code, status, success } = chunk
   const hasChoices = Array.isArray(choices) && choices.length > 0
-  if (/error/i.test(String(object)) || isBadCode(code) || hasBadCode(chunk)) return chunk
+  if (
+    (typeof object === 'string' && reportsFailure(object)) ||
+    isBadCode(code) ||
+    hasBadCode(chunk)
+  )
+    return chunk
   if (isBadCode(status) || success === false) return chunk
-  if (!hasChoices && typeof type === 'string' && /error|exception|fail/i.test(type)) return chunk
+  if (!hasChoices && typeof type === 'string' && reportsFailure(type)) return chunk
   if (!hasChoices && !chunk.usage) {
     const { message, msg } = chunk
     if (isReport(message) || isReport(msg)) return chunk
@@ -184,7 +259,7 @@ function hasBadCode({ status_code, statusCode = status_code }: StatusFields): bo
 function isBadCode(value: unknown): boolean {
   if (typeof value === 'number') return value !== 0 && (value < 100 || value >= 400)
   if (typeof value !== 'string') return false
-  return /^-?\d+$/.test(value) ? isBadCode(Number(value)) : failurePattern.test(value)
+  return /^-?\d+$/.test(value) ? isBadCode(Number(value)) : isBadWord(value)
 }
 
 function reportedError(failure: unknown): OsmosisError {

@@ -9,11 +9,14 @@ export interface PolicyLimits {
   readonly silenceSeconds?: number
   /** The longest line of a streamed answer, and the longest JSON answer. Bytes; default 32 MiB. */
   readonly maxLineBytes?: number
+  /** The longest answer as a whole, with token ids, logprobs and what keeps its stream alive. Bytes; default 64 MiB. */
+  readonly maxAnswerBytes?: number
 }
 
 export const defaultPolicyLimits: Required<PolicyLimits> = {
   silenceSeconds: 600,
   maxLineBytes: 32 * 1024 * 1024,
+  maxAnswerBytes: 64 * 1024 * 1024,
 }
 
 /**
@@ -28,7 +31,7 @@ export function policyLimits(of: string, limits: PolicyLimits | undefined): Requ
     if (!(name in defaultPolicyLimits)) {
       throw new OsmosisError(
         'invalid_config',
-        `policyLimits of ${of} has an unknown key ${JSON.stringify(name)}: it takes silenceSeconds and maxLineBytes.`,
+        `policyLimits of ${of} has an unknown key ${JSON.stringify(name)}: it takes ${Object.keys(defaultPolicyLimits).join(', ')}.`,
       )
     }
     if (value !== undefined && !(typeof value === 'number' && value > 0)) {
@@ -38,9 +41,6 @@ export function policyLimits(of: string, limits: PolicyLimits | undefined): Requ
       )
     }
   }
-  const { silenceSeconds, maxLineBytes } = limits
-  return {
-    silenceSeconds: silenceSeconds ?? defaultPolicyLimits.silenceSeconds,
-    maxLineBytes: maxLineBytes ?? defaultPolicyLimits.maxLineBytes,
-  }
+  const given = Object.entries(limits).filter(([, value]) => value !== undefined)
+  return { ...defaultPolicyLimits, ...Object.fromEntries(given) }
 }

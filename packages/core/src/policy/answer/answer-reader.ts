@@ -3,7 +3,14 @@ import { createParser, type EventSourceMessage, type EventSourceParser } from 'e
 
 import { OsmosisError } from '../../errors.ts'
 import type { ChatCompletion, ChatCompletionChunk, ChatDelta } from '../chat-completion.ts'
-import { assertNoFailure, isPing, isPingData } from './answer-failures.ts'
+import {
+  assertIsAnswer,
+  assertNoFailure,
+  isFailureLine,
+  isPartOfAnswer,
+  isPing,
+  isPingData,
+} from './answer-failures.ts'
 import { defaultPolicyLimits } from './answer-limits.ts'
 import { saysSomething } from './completion-accumulator.ts'
 
@@ -111,7 +118,8 @@ class AnswerEvents implements AnswerReader {
         if (type === 'max-buffer-size-exceeded') throw tooLong('a line', maxLineBytes)
         const isCut = this.#isOver && this.#hasFinishReason
         // Servers report failures in lines of no event: an `error:` field, bare JSON, the text of a gateway.
-        if (type === 'unknown-field' && !this.ended && !isCut) throw noEvent(line)
+        if (type !== 'unknown-field' || this.ended || isCut) return
+        if (isFailureLine(line)) throw noEvent(line)
       },
     })
   }
@@ -149,6 +157,7 @@ class AnswerEvents implements AnswerReader {
     const chunk = parseObject(data) as ChatCompletionChunk
     if (isPingData(chunk)) return
     assertNoFailure(chunk, event)
+    if (!isPartOfAnswer(chunk)) return
     const choices: unknown = chunk.choices
     // The accumulator reports malformed chunks.
     if (Array.isArray(choices)) this.#noteEnd(chunk.choices)
@@ -191,6 +200,7 @@ class JsonAnswer implements AnswerReader {
   end(): void {
     const completion = parseObject(this.#json + this.#text.rest()) as ChatCompletion
     assertNoFailure(completion)
+    assertIsAnswer(completion)
     this.#chunks = [{ ...completion, object: 'chat.completion.chunk' }]
   }
 
@@ -227,8 +237,35 @@ function hasFinishReason(choice: ChatCompletionChunk['choices'][number] | null):
   return Boolean(choice?.finish_reason)
 }
 
+/** The deepest nesting of an answer. Writing JSON of more than about 5,000 levels ends in an overflow of the stack. */
+const maxDepth = 500
+
+/** Whether a JSON text may be nested more deeply than an answer ever is. */
+function isTooDeep(text: string): boolean {
+  if (text.length <= 2 * maxDepth) return false
+  let depth = 0
+  let isText = false
+  for (let at = 0; at < text.length; at += 1) {
+    const sign = text.charCodeAt(at)
+    if (isText) {
+      if (sign === 0x5c) at += 1
+      else if (sign === 0x22) isText = false
+    } else if (sign === 0x22) isText = true
+    else if (sign === 0x7b || sign === 0x5b) {
+      if ((depth += 1) > maxDepth) return true
+    } else if (sign === 0x7d || sign === 0x5d) depth -= 1
+  }
+  return false
+}
+
 /** The accumulator checks what it contains. */
 function parseObject(text: string): object {
+  if (isTooDeep(text)) {
+    throw new OsmosisError(
+      'policy_stream_error',
+      `The policy sent JSON with more than ${maxDepth} levels: ${text.slice(0, 200)}`,
+    )
+  }
   let value: unknown
   try {
     value = JSON.parse(text)

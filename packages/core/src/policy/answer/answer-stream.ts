@@ -17,6 +17,12 @@ export class PolicyAnswer {
   readonly #body: ResponseBody
   readonly #reader: AnswerReader
   readonly #silenceMs: number
+  readonly #maxBytes: number
+  #bytes = 0
+  /** What came before the first chunk, as far as it is short. */
+  #head: string | undefined = ''
+  /** Whether the connection has ended, in whatever way. */
+  #isLost = false
   #silence: LongTimer
   /** When the reader started to wait for bytes; undefined while it does not. */
   #waitingSince: number | undefined
@@ -35,6 +41,7 @@ export class PolicyAnswer {
     if (!/^$|json|event-stream/i.test(contentType)) this.#beginning = new AnswerBeginning(answer)
     this.#reader = answerReader(contentType, limits.maxLineBytes)
     this.#silenceMs = limits.silenceSeconds * 1000
+    this.#maxBytes = limits.maxAnswerBytes
     this.#silence = startTimer(this.#silenceMs, () => this.#checkSilence())
   }
 
@@ -54,9 +61,12 @@ export class PolicyAnswer {
       const isOver = this.#reader.ended || this.#ended
       const pieces = isOver ? undefined : await this.#nextPieces()
       if (pieces !== undefined) return this.#add(pieces)
+      this.#isLost = true
       if (!this.#ended && !this.#reset) this.#reader.end()
     } catch (error) {
-      throw this.#explained(toStreamError(error))
+      const explained = this.#explained(toStreamError(error))
+      if (this.#isLost && onlyKeepsAlive(this.#head)) lostBeforeAnswers.add(explained)
+      throw explained
     }
     this.#ended = true
     const last = this.#reader.take()
@@ -79,6 +89,7 @@ export class PolicyAnswer {
     try {
       return await this.#body.next()
     } catch (error) {
+      this.#isLost = !isOsmosisError(error)
       // Only usage can follow the finish reason.
       if (!this.#reader.finished) throw error
       this.#reset = true
@@ -98,12 +109,19 @@ export class PolicyAnswer {
   #add(pieces: readonly Uint8Array[]): readonly ChatCompletionChunk[] {
     this.#beginning?.add(pieces)
     try {
+      for (const { length } of pieces) this.#bytes += length
+      if (this.#bytes > this.#maxBytes) throw tooLong(this.#maxBytes)
       this.#reader.add(pieces)
     } catch (error) {
       this.#error = toStreamError(error)
     }
     const chunks = this.#reader.take()
-    if (chunks.length > 0) this.#beginning = undefined
+    if (chunks.length > 0) {
+      this.#beginning = undefined
+      this.#head = undefined
+    } else if (this.#head !== undefined) {
+      this.#head = (this.#head + Buffer.concat(pieces).toString('latin1')).slice(0, maxQuotedBytes)
+    }
     return chunks
   }
 
@@ -112,6 +130,21 @@ export class PolicyAnswer {
     const text = this.#beginning?.text
     return text ? new OsmosisError('policy_stream_error', text, { cause: error }) : error
   }
+}
+
+/** Whether a text has nothing but comments of server-sent events, with which servers keep connections alive. */
+function onlyKeepsAlive(text: string | undefined): boolean {
+  return text !== undefined && text.split(/[\r\n]/).every((line) => line === '' || line[0] === ':')
+}
+
+const lostBeforeAnswers = new WeakSet<OsmosisError>()
+
+/**
+ * Whether an error says that the connection ended after its status and before any event: servers send both at once,
+ * and then let requests wait. The server has answered nothing, so that the request can be sent again.
+ */
+export function isLostBeforeAnswer(error: unknown): boolean {
+  return error instanceof OsmosisError && lostBeforeAnswers.has(error)
 }
 
 /** The first bytes of an answer with an unexpected content type. */
@@ -147,6 +180,13 @@ export function unreadable(what: string, sent: object, cause: unknown): OsmosisE
     'policy_stream_error',
     `The policy sent ${what} that cannot be read: ${JSON.stringify(sent).slice(0, 200)}`,
     { cause },
+  )
+}
+
+function tooLong(maxBytes: number): OsmosisError {
+  return new OsmosisError(
+    'policy_stream_error',
+    `The policy sent an answer of more than ${maxBytes} bytes. policyLimits.maxAnswerBytes in the workflow's config sets this limit.`,
   )
 }
 

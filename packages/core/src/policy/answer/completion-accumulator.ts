@@ -69,7 +69,11 @@ export class CompletionAccumulator {
     aliases: CallAliases = new CallAliases(),
   ) {
     this.#aliases = aliases
-    this.#toolCalls = new StreamedToolCalls(aliases, () => toolNames(request['tools']))
+    let offered: ReadonlySet<string> | undefined
+    this.#toolCalls = new StreamedToolCalls(
+      aliases,
+      () => (offered ??= toolNames(request['tools'])),
+    )
   }
 
   /** Undefined until the policy has sent it. */
@@ -96,7 +100,7 @@ export class CompletionAccumulator {
     this.#created ??= chunk.created
     this.#model ??= chunk.model
     if (chunk.usage) this.#usage = chunk.usage
-    if (chunk.prompt_token_ids) this.#promptTokenIds = chunk.prompt_token_ids
+    this.#notePromptIds(chunk.prompt_token_ids)
     if (typeof chunk.metadata?.weight_version === 'string') {
       this.#weightVersion = chunk.metadata.weight_version
     }
@@ -114,7 +118,7 @@ export class CompletionAccumulator {
     if (isFirstEnd) this.#finishReason = reason
     else this.#earlyReason ??= reason
     if (choice.logprobs?.content) append(this.#logprobs, choice.logprobs.content)
-    if (choice.token_ids) append(this.#tokenIds, choice.token_ids)
+    if (choice.token_ids) append(this.#tokenIds, idsOf(choice.token_ids))
     if (isFirstEnd) shown.push(...this.#endCalls())
 
     const shownReason = isEnd ? this.#shownReason : null
@@ -241,6 +245,14 @@ export class CompletionAccumulator {
     return this.#toolCalls.end(reason === 'length' || reason === 'content_filter')
   }
 
+  /** Servers repeat them, or send an empty list in later chunks. */
+  #notePromptIds(sent: unknown): void {
+    if (sent === undefined || sent === null) return
+    const ids = idsOf(sent)
+    if (ids.length > 0) this.#promptTokenIds = [...ids]
+    else this.#promptTokenIds ??= []
+  }
+
   /** Adds what a choice says. Returns its delta for the agent, without and with its tool calls. */
   #addDelta(choice: Choice): { delta: ChatDelta | undefined; shown: ChatToolCallDelta[] } {
     // The whole message, from endpoints that do not stream, and from servers that call the delta so. Behind deltas it
@@ -317,6 +329,11 @@ function toolNames(tools: unknown): ReadonlySet<string> {
 
 function isFirst({ index }: Choice): boolean {
   return (index ?? 0) === 0
+}
+
+/** What is no list of ids becomes one that nobody takes for ids: the answer can be used, and not be trained. */
+function idsOf(sent: unknown): readonly number[] {
+  return Array.isArray(sent) ? (sent as number[]) : [Number.NaN]
 }
 
 /** Whether a delta has text or calls. */

@@ -6,6 +6,8 @@ import { addFields } from './unknown-fields.ts'
 
 /** A tool call of an answer that is being streamed. */
 interface StreamedToolCall {
+  /** Its place among the calls of the answer, counted from 0. */
+  readonly at: number
   /** As the server numbers it. */
   readonly index: number | undefined
   /** As the policy wrote it, for the record. */
@@ -23,6 +25,10 @@ interface StreamedToolCall {
  */
 export class StreamedToolCalls {
   readonly #entries: StreamedToolCall[] = []
+  // An answer may have 100,000 calls, so nothing searches in all of them.
+  readonly #latest = new LatestCalls()
+  /** How many calls the agent knows: it gets them in their order. */
+  #known = 0
   readonly #aliases: CallAliases
   readonly #offered: () => ReadonlySet<string>
 
@@ -78,7 +84,7 @@ export class StreamedToolCalls {
       const isLast = entry === this.#entries.at(-1)
       // Without arguments: a tool without parameters, or one whose arguments were cut off, which must not run.
       const missing = call.function.arguments.trim() === '' ? (isCut && isLast ? '{' : '{}') : ''
-      if (entry.shown === undefined) this.#show(entry, shown)
+      if (entry.shown === undefined) this.#showNext(entry, shown)
       if (missing !== '') this.#showArguments(entry, missing, shown)
     }
     return shown
@@ -93,7 +99,7 @@ export class StreamedToolCalls {
     assertShape(delta)
     const name = delta.function?.name || ''
     const text = argumentsText(delta.function?.arguments)
-    const entry = this.#continued(delta, name, text, named) ?? this.#start(delta, shown)
+    const entry = this.#continued(delta, name, text, named) ?? this.#start(delta)
     if (name) named.add(entry)
 
     const { call } = entry
@@ -107,7 +113,7 @@ export class StreamedToolCalls {
     addFields(call, more)
 
     if (entry.shown === undefined) {
-      if (called.name !== '' && called.arguments !== '') this.#show(entry, shown)
+      this.#showKnown(shown)
     } else if (text !== '' || Object.keys(more).length > 0) {
       addFields(entry.shown, more)
       this.#showArguments(entry, text, shown, more)
@@ -122,14 +128,12 @@ export class StreamedToolCalls {
     named: ReadonlySet<StreamedToolCall>,
   ): StreamedToolCall | undefined {
     const isNumbered = typeof index === 'number'
-    const numbered = isNumbered
-      ? this.#entries.filter((entry) => entry.index === index)
-      : this.#entries
-    const known =
-      numbered.findLast(({ serverId }) => serverId && serverId === id) ?? numbered.at(-1)
+    const known = isNumbered
+      ? (this.#latest.of(id, index) ?? this.#latest.numbered(index))
+      : (this.#latest.of(id) ?? this.#entries.at(-1))
     if (known === undefined) {
       // A number that drifts from delta to delta, if nothing says that a call begins.
-      const isOfKnownId = this.#entries.findLast(({ serverId }) => serverId && serverId === id)
+      const isOfKnownId = this.#latest.of(id)
       if (name || (id && (!isOfKnownId || text === ''))) return undefined
       const latest = isOfKnownId ?? this.#entries.at(-1)
       return latest && isFull(latest) && text.trim() !== '' ? undefined : latest
@@ -142,47 +146,60 @@ export class StreamedToolCalls {
     if (isOtherId) return undefined
     const isSameId = Boolean(id && serverId)
     // Behind a whole object comes no other text of the same call.
-    if (isFull(known) && text.trimStart().startsWith('{')) return undefined
+    if (text.trimStart().startsWith('{') && isFull(known)) return undefined
     if (name === call.function.name) {
       // The same name again: repeated, perhaps with a late id, or a second call of the same tool.
       const mayBeSecond = id ? !isSameId : !isNumbered && serverId === undefined
       const isSpace = text !== '' && text.trim() === ''
-      return mayBeSecond && !isSpace && parseJson(call.function.arguments) !== undefined
-        ? undefined
-        : known
+      return mayBeSecond && !isSpace && isWhole(call.function.arguments) ? undefined : known
     }
     // The next piece of the name, or another tool.
     return isNameOpen(known) && (isNumbered || isSameId) ? known : undefined
   }
 
-  #start({ index }: ChatToolCallDelta, shown: ChatToolCallDelta[]): StreamedToolCall {
-    const before = this.#entries.at(-1)
-    // The agent gets its calls in their order.
-    if (before && before.shown === undefined && before.call.function.name !== '') {
-      this.#show(before, shown)
-    }
+  #start({ index }: ChatToolCallDelta): StreamedToolCall {
     const call: ChatToolCall = { id: '', type: 'function', function: { name: '', arguments: '' } }
-    const entry = { index, call, serverId: undefined, shown: undefined }
+    const at = this.#entries.length
+    const entry = { at, index, call, serverId: undefined, shown: undefined }
     this.#entries.push(entry)
+    this.#latest.addNumbered(entry)
     return entry
   }
 
   #noteId(entry: StreamedToolCall, id: string | undefined): void {
     if (entry.serverId !== undefined || !id) return
     entry.serverId = id
+    this.#latest.addNamed(entry, id)
     if (entry.shown === undefined) return
     entry.call.id = id
     this.#aliases.noteId(entry.shown.id, id)
   }
 
+  /**
+   * Shows the agent the next calls whose names are whole. Names end where the arguments begin, because servers may write
+   * the names of several calls in turns; those that nothing tells apart are written one after the other.
+   */
+  #showKnown(shown: ChatToolCallDelta[]): void {
+    for (let next = this.#entries[this.#known]; next; next = this.#entries[this.#known]) {
+      const { index, serverId, at, call } = next
+      const isLeft =
+        typeof index !== 'number' && serverId === undefined && at < this.#entries.length - 1
+      const { name, arguments: args } = call.function
+      if (name === '' || (args === '' && !isLeft)) return
+      this.#showNext(next, shown)
+    }
+  }
+
   /** Shows the agent a call, with its arguments so far. */
-  #show(entry: StreamedToolCall, shown: ChatToolCallDelta[]): void {
+  #showNext(entry: StreamedToolCall, shown: ChatToolCallDelta[]): void {
     const { call, serverId } = entry
     const id = this.#aliases.idFor(serverId)
     call.id = serverId ?? id
     const name = this.#aliases.nameFor(call.function.name, this.#offered())
-    entry.shown = { ...call, id, function: { ...call.function, name } }
-    shown.push({ index: this.#entries.indexOf(entry), ...copyOf(entry.shown) })
+    const copy = copyOf(call)
+    entry.shown = { ...copy, id, function: { ...copy.function, name } }
+    this.#known = entry.at + 1
+    shown.push({ index: entry.at, ...copyOf(entry.shown) })
   }
 
   #showArguments(
@@ -192,12 +209,42 @@ export class StreamedToolCalls {
     more: object = {},
   ): void {
     if (entry.shown) entry.shown.function.arguments += text
-    shown.push({ index: this.#entries.indexOf(entry), ...more, function: { arguments: text } })
+    shown.push({ index: entry.at, ...more, function: { arguments: text } })
   }
 }
 
+/** The latest calls by the numbers and ids that a server gave them. */
+class LatestCalls {
+  readonly #byIndex = new Map<number, StreamedToolCall>()
+  readonly #byId = new Map<string, StreamedToolCall>()
+  readonly #byBoth = new Map<string, StreamedToolCall>()
+
+  addNumbered(entry: StreamedToolCall): void {
+    if (typeof entry.index === 'number') this.#byIndex.set(entry.index, entry)
+  }
+
+  /** An earlier call may get its id after a later one. */
+  addNamed(entry: StreamedToolCall, id: string): void {
+    const both = `${entry.index} ${id}`
+    if ((this.#byId.get(id)?.at ?? -1) < entry.at) this.#byId.set(id, entry)
+    if ((this.#byBoth.get(both)?.at ?? -1) < entry.at) this.#byBoth.set(both, entry)
+  }
+
+  numbered(index: number): StreamedToolCall | undefined {
+    return this.#byIndex.get(index)
+  }
+
+  /** @param index - default: any, or none */
+  of(id: string | undefined, index?: number): StreamedToolCall | undefined {
+    if (!id) return undefined
+    return index === undefined ? this.#byId.get(id) : this.#byBoth.get(`${index} ${id}`)
+  }
+}
+
+/** Fields that the SDK does not know may be objects, to which later deltas add. */
 function copyOf(call: ChatToolCall): ChatToolCall {
-  return { ...call, function: { ...call.function } }
+  const isPlain = Object.keys(call).length === 3 && Object.keys(call.function).length === 2
+  return isPlain ? { ...call, function: { ...call.function } } : structuredClone(call)
 }
 
 /** What a delta says of its call that the SDK does not know, such as signatures of its thinking. */
@@ -216,6 +263,11 @@ function isNameOpen({ call, shown }: StreamedToolCall): boolean {
 function isFull({ call }: StreamedToolCall): boolean {
   const text = call.function.arguments.trim()
   return text.startsWith('{') && text.endsWith('}') && parseJson(text) !== undefined
+}
+
+/** Whether a text is JSON. Looks at its end first, because it grows with each delta. */
+function isWhole(text: string): boolean {
+  return /[\]}"\w]\s*$/.test(text.slice(-16)) && parseJson(text) !== undefined
 }
 
 /** Some servers parse the arguments that the policy wrote and send an object. */

@@ -1,4 +1,5 @@
 import { numberGrammar, type NumberNotation, type NumberParts } from './number-grammar.ts'
+import { moneyFactor, scaleFactor } from './scale-words.ts'
 
 /** A number without rounding: `above / below`. */
 export interface ExactNumber {
@@ -12,11 +13,31 @@ export interface ExactNumber {
 /** The last number of a text; undefined when there is none, or when it has no value, as 1/0. */
 export function lastNumber(text: string, notation: NumberNotation): ExactNumber | undefined {
   const { lexemes } = numberGrammar(notation)
-  let last: NumberParts | undefined
-  for (const { groups } of plainMath(text).matchAll(lexemes)) {
-    if (groups?.['digits'] !== undefined) last = groups as unknown as NumberParts
+  const plain = plainMath(text)
+  let last: Found | undefined
+  for (const { groups, index, 0: written } of plain.matchAll(lexemes)) {
+    if (groups?.['digits'] === undefined) continue
+    const parts = groups as unknown as NumberParts
+    const value = valueOf(parts, notation)
+    const isRest = last !== undefined && addsTo(last, value, plain.slice(last.end, index))
+    const sum = isRest ? added(last?.value, value) : value
+    const scale = isRest ? last?.scale : scaleOf(parts)
+    last = { value: sum, scale, end: index + written.length }
   }
-  return last && valueOf(last, notation)
+  return last?.value
+}
+
+interface Found {
+  readonly value: ExactNumber | undefined
+  readonly scale: bigint | undefined
+  /** Where it ends in the text. */
+  readonly end: number
+}
+
+/** Whether a number continues the one before it, as the 5 of `3 hundred and 5` and of 3万5. */
+function addsTo(last: Found, value: ExactNumber | undefined, between: string): boolean {
+  if (last.scale === undefined || value === undefined || value.above < 0n) return false
+  return value.above < last.scale * value.below && /^\s?(?:and\s)?$/.test(between)
 }
 
 /** The number that a text is as a whole, with its unit; undefined when it is anything else. */
@@ -37,17 +58,11 @@ function withoutBrackets(text: string): string {
   return trimmed
 }
 
-const scales: Readonly<Record<string, number>> = {
-  thousand: 3,
-  million: 6,
-  billion: 9,
-  trillion: 12,
-}
 /** More digits than any double has. Larger powers would take long. */
 const mostZeros = 400
 
 function valueOf(parts: NumberParts, notation: NumberNotation): ExactNumber | undefined {
-  const { digits, units, below, times, power, scale, percent } = parts
+  const { digits, units, below, times, power, scale, money, percent } = parts
   let value = exactDecimal(digits, notation)
   if (power !== undefined) {
     value = times === undefined ? raised(value, power) : multiplied(value, raised(ten, power))
@@ -58,11 +73,30 @@ function valueOf(parts: NumberParts, notation: NumberNotation): ExactNumber | un
     if (value.above >= value.below) return undefined
     value = { above: BigInt(units) * value.below + value.above, below: value.below }
   }
-  if (scale !== undefined)
-    value = multiplied(value, raised(ten, String(scales[scale] ?? mostZeros + 1)))
+  if (scale !== undefined || money !== undefined) {
+    const factor = scaleOf(parts)
+    value = factor === undefined ? undefined : multiplied(value, { above: factor, below: 1n })
+  }
   if (value === undefined) return undefined
-  const above = /[-−–]/.test(parts.sign ?? '') ? -value.above : value.above
+  const signs = [/[-−–]/.test(parts.sign ?? ''), parts.negation !== undefined, parts.below0 === '']
+  const isNegative = signs.some(Boolean)
+  const above = isNegative ? -value.above : value.above
   return { above, below: value.below, isPercent: percent !== undefined }
+}
+
+/** By how much the words behind a number multiply it; undefined without any, and when that is not clear. */
+function scaleOf({ scale, money }: NumberParts): bigint | undefined {
+  if (money !== undefined) return moneyFactor(money)
+  return scale === undefined ? undefined : scaleFactor(scale)
+}
+
+function added(
+  one: ExactNumber | undefined,
+  other: ExactNumber | undefined,
+): ExactNumber | undefined {
+  if (one === undefined || other === undefined) return undefined
+  const rest = one.above < 0n ? -other.above : other.above
+  return { above: one.above * other.below + rest * one.below, below: one.below * other.below }
 }
 
 const ten: ExactNumber = { above: 10n, below: 1n }
@@ -125,6 +159,9 @@ const term = /^\s*[-−–+]?\s*[\d.,_]*\d\s*$/
 /** Writes the LaTeX, HTML and Unicode around numbers in one way: `\frac{1}{2}` and ½ become 1/2. */
 function plainMath(text: string): string {
   const plain = text
+    .normalize('NFC')
+    .replaceAll(/&nbsp;|&#160;|&thinsp;/g, ' ')
+    .replaceAll(/&minus;|&#8722;|[\u02D7\uFE63\u2796]/g, '\u2212')
     // Digits of full width.
     .replaceAll(/[\uFF01-\uFF5E]+/g, (wide) => wide.normalize('NFKC'))
     .replaceAll(vulgarFractions, (sign) => ` ${sign.normalize('NFKC').replace('\u2044', '/')}`)
@@ -138,8 +175,10 @@ function plainMath(text: string): string {
       ' ',
     )
     .replaceAll(/\\(?:text|math)(?:bf|rm|it|sf)(?=\s?[-−–]?\d)/g, ' ')
-    .replaceAll('{,}', ',')
-    .replaceAll(/\\!|\$(?=\^)/g, '')
+    .replaceAll(/\s*\{,\}\s*/g, ',')
+    .replaceAll(/\{\s*([-−–])\s*\}/g, '$1')
+    // A negative space, which takes back the space around it.
+    .replaceAll(/\s*\\(?:!|negthinspace(?![a-zA-Z]))\s*|\$(?=\^)/g, '')
     .replaceAll(/\\[,;: ]|(?<=\w)~(?=\S)|[\u00A0\u2009\u202F]/g, ' ')
     .replaceAll(/\\([%$#&_])/g, '$1')
     .replaceAll(/\\[()[\]]/g, ' ')

@@ -1,0 +1,73 @@
+import { lastAssistantText } from './last-assistant-text.ts'
+import { blocksOf, type MessageFields, isCall, isFields, isResult } from './message-blocks.ts'
+
+/** Options of {@link lastAssistantObject}. */
+export interface AnswerObjectOptions {
+  /** The name of the tool with which a framework asks for the object. Default: any. */
+  readonly tool?: string
+}
+
+/**
+ * The object in which a sample of any framework ends, where its program asked for structured output: the arguments of the
+ * tool call in the last answer, as Strands and LangChain ask for objects, or else the JSON object that is its text.
+ * Null when the last answer has neither, and when a framework or a limit ended the sample, because then users get
+ * nothing. A program that returns its object from `run()` needs none of this: it is `ctx.output` of its grader.
+ */
+export function lastAssistantObject(
+  sample: {
+    readonly messages: readonly unknown[]
+    readonly trajectoryMessages?: readonly unknown[] | null
+    readonly extraFields?: Readonly<Record<string, unknown>>
+  },
+  { tool }: AnswerObjectOptions = {},
+): Record<string, unknown> | null {
+  const { messages, trajectoryMessages, extraFields = {} } = sample
+  if ('model_error' in extraFields || 'limit_reached' in extraFields) return null
+  const calls = lastCalls(trajectoryMessages ?? messages)
+  if (calls.length === 0) return asObject(parsed(lastAssistantText(sample)))
+  const call = calls.findLast(({ name }) => tool === undefined || name === tool)
+  return call === undefined ? null : argumentsOf(call)
+}
+
+/** The tool calls of the last answer, with whose results a conversation may end. */
+function lastCalls(messages: readonly unknown[]): MessageFields[] {
+  const items: MessageFields[] = []
+  for (const message of messages.toReversed()) {
+    if (!isFields(message)) continue
+    const { role, tool_calls: calls } = message
+    if (role === undefined && isCall(message)) items.push(message)
+    else if (role === 'assistant' || role === 'model') {
+      const own = Array.isArray(calls) ? calls.filter((call) => isFields(call)) : []
+      return [...own, ...blocksOf(message).filter(isCall), ...items.toReversed()].map(fieldsOfCall)
+    } else if (items.length > 0) return items.toReversed().map(fieldsOfCall)
+    else if (![message, ...blocksOf(message)].some(isResult)) return []
+  }
+  return items.toReversed().map(fieldsOfCall)
+}
+
+/** Where a call has its name and arguments: in most forms itself, else under a key. */
+function fieldsOfCall(call: MessageFields): MessageFields {
+  const inner = [call['function'], call['toolUse'], call['functionCall']].find((one) =>
+    isFields(one),
+  )
+  const fields = inner ?? call
+  return { ...fields, name: fields['name'] ?? fields['toolName'] }
+}
+
+function argumentsOf(call: MessageFields): Record<string, unknown> | null {
+  const given = call['arguments'] ?? call['input'] ?? call['args']
+  return asObject(typeof given === 'string' ? parsed(given) : given)
+}
+
+function asObject(value: unknown): Record<string, unknown> | null {
+  return isFields(value) && !Array.isArray(value) ? { ...value } : null
+}
+
+/** Undefined for a text that is not JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
