@@ -100,6 +100,29 @@ it('grades a rollout immediately when no completion is delivered', async () => {
   await expect.poll(async () => (await queue.record('r1'))?.status).toBe('success')
 })
 
+it('gives graders what run() returned', async () => {
+  class Returns extends Asks {
+    override async run(ctx: AgentWorkflowContext): Promise<never> {
+      await super.run(ctx)
+      return { said: 'yes' } as never
+    }
+  }
+  class Reads extends Grader {
+    async grade(ctx: GraderContext): Promise<void> {
+      expect(ctx.output).toEqual({ said: 'yes' })
+      ctx.setReward(1)
+    }
+  }
+  const { queue, redis } = await openQueue()
+  await using policy = await startPolicyServer(() => 'yes')
+  await startWorker(redis, {
+    backend: new LocalBackend({ workflow: Returns, workflowConfig, grader: Reads }),
+  })
+  const asked = { ...request, chatCompletionsUrl: policy.url }
+  await queue.accept(entry({ gradesAtOnce: true, request: asked }))
+  await expect.poll(async () => (await queue.record('r1'))?.status).toBe('success')
+})
+
 it('cancels the rollouts of a worker with the given reason', async () => {
   const { queue, redis } = await openQueue()
   await using policy = await startPolicyServer(() => new Promise(() => {}))

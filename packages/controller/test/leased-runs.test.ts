@@ -110,7 +110,11 @@ it.each([
 it('a result that is not to be had is an error, and no outcome', async () => {
   const { server, controller } = await opened()
   server.next.result.push(json(404, { detail: 'unknown rollout_id' }))
-  await expect(send(controller)).rejects.toMatchObject({ code: 'protocol_error', status: 404 })
+  await expect(send(controller)).rejects.toMatchObject({
+    code: 'protocol_error',
+    status: 404,
+    message: expect.stringContaining('a load balancer asked another server') as string,
+  })
 })
 
 it('a rollout whose result is fetched is cancelled at the server, too', async () => {

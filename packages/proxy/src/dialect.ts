@@ -1,5 +1,5 @@
 import { isJsonObject } from '@osmosis/core/http'
-import type { ChatCompletionRequest } from '@osmosis/core/policy'
+import type { ChatCompletionRequest, ChatMessage } from '@osmosis/core/policy'
 import type { PolicyAnswerEnd, SegmentStep } from './answer-segments.ts'
 
 export type WireObject = Readonly<Record<string, unknown>>
@@ -17,6 +17,15 @@ export interface Dialect {
   open(body: WireObject): DialectExchange
   /** The body of an error. */
   error(failure: DialectFailure): WireObject
+  /** What a stream has while the policy is silent, and clients ignore. */
+  readonly ping: string
+}
+
+/** A line of an event stream that is no event. */
+export const pingComment = ': ping\n\n'
+
+export function eventText(event: DialectEvent): string {
+  return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 }
 
 export interface DialectFailure {
@@ -89,6 +98,11 @@ export function listAt(value: unknown, place: string): readonly unknown[] {
 export function conversationAt(value: unknown, place: string): readonly unknown[] {
   const list = listAt(value, place)
   return list.length > 0 ? list : refuse(place, 'at least one message', list)
+}
+
+/** Whether a message has neither text, parts nor calls. The result of a call may have no text. */
+export function isEmptyMessage({ role, content, tool_calls: calls = [] }: ChatMessage): boolean {
+  return role !== 'tool' && calls.length === 0 && !(content && content.length > 0)
 }
 
 export function isGiven<T>(value: T): value is NonNullable<T> {

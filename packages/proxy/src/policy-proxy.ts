@@ -20,9 +20,13 @@ export interface PolicyProxy extends AsyncDisposable {
    *
    * @param api - `anthropic`: Claude Code and Anthropic's SDKs; `openai`: Codex and OpenAI's SDKs
    * @param options - `home`: a folder of the rollout, created if needed: `HOME`, and where these programs store
-   * their settings
+   * their settings. `maxOutputTokens`: the `max_tokens` of Claude Code's calls. Its own 32,000 are refused by servers
+   * whose context has not so much room; Codex sends none
    */
-  env(api: 'anthropic' | 'openai', options?: { readonly home?: string }): Record<string, string>
+  env(
+    api: 'anthropic' | 'openai',
+    options?: { readonly home?: string; readonly maxOutputTokens?: number },
+  ): Record<string, string>
   /** Ends the calls in progress. Has no effect the second time. */
   close(): Promise<void>
 }

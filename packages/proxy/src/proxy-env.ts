@@ -6,10 +6,16 @@ interface ProgramAccess {
   readonly origin: string
   readonly apiKey: string
   readonly home: string | undefined
+  readonly maxOutputTokens: number | undefined
 }
 
 /** Variables for Claude Code and Anthropic's SDKs. Source: https://code.claude.com/docs/en/settings */
-export function anthropicEnv({ origin, apiKey, home }: ProgramAccess): Record<string, string> {
+export function anthropicEnv({
+  origin,
+  apiKey,
+  home,
+  maxOutputTokens,
+}: ProgramAccess): Record<string, string> {
   return {
     ANTHROPIC_BASE_URL: origin,
     ANTHROPIC_API_KEY: apiKey,
@@ -19,12 +25,19 @@ export function anthropicEnv({ origin, apiKey, home }: ProgramAccess): Record<st
     // The deadline of the rollout limits a call, and the policy client retries. Milliseconds.
     API_TIMEOUT_MS: '86400000',
     CLAUDE_CODE_MAX_RETRIES: '0',
+    // policyLimits limit how long the policy may be silent. Claude Code takes at most 30 minutes; 0 is no limit.
+    CLAUDE_STREAM_IDLE_TIMEOUT_MS: '1800000',
+    CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS: '1800000',
+    API_FORCE_IDLE_TIMEOUT: '0',
     // Otherwise: a title, look-ups and a version line in each system prompt.
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     CLAUDE_CODE_ATTRIBUTION_HEADER: '0',
     CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS: '1',
     ENABLE_TOOL_SEARCH: 'false',
     DISABLE_AUTO_COMPACT: '1',
+    ...(maxOutputTokens === undefined
+      ? {}
+      : { CLAUDE_CODE_MAX_OUTPUT_TOKENS: String(maxOutputTokens) }),
     ...homeEnv(home, 'CLAUDE_CONFIG_DIR', '.claude'),
   }
 }

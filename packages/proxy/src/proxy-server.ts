@@ -27,13 +27,16 @@ import {
   type DialectEvent,
   type DialectFailure,
   conversationAt,
+  eventText,
   isGiven,
   listAt,
   objectAt,
+  pingComment,
   RefusedField,
   textAt,
   type WireObject,
 } from './dialect.ts'
+import { withPings } from './keep-alive.ts'
 import { anthropicEnv, openAiEnv } from './proxy-env.ts'
 import { bodyText } from './request-body.ts'
 import { openAiError, ResponsesDialect } from './responses/responses-dialect.ts'
@@ -44,7 +47,7 @@ type ProxiedPolicy = NonNullable<PolicyProxyUse['policy']>
  * Serves the policy of a sample on the loopback interface, for SDKs that accept a base URL and no `fetch`, and
  * for child processes in any language. It answers OpenAI's chat completions and Responses, and Anthropic's
  * Messages. Requests go through `policy` with all of its guarantees; keys and headers of the caller do not reach it,
- * but for `x-osmosis-purpose` and `x-osmosis-trainable`. What chat completions cannot represent is left out, which a
+ * but for `x-osmosis-purpose`, `x-osmosis-trainable` and `x-osmosis-agent`. What chat completions cannot represent is left out, which a
  * warning of the process says once for each name, or refused (400, with the name of the field) where the rest would
  * mean something else. It closes at the end of the rollout, unless `close` was
  * called before.
@@ -83,8 +86,10 @@ export async function createPolicyProxy(
   const origin = `http://127.0.0.1:${port}`
   const anthropicUrl = `${origin}/${secret}`
   const url = `${anthropicUrl}/v1`
-  const env: PolicyProxy['env'] = (api, { home } = {}) =>
-    (api === 'anthropic' ? anthropicEnv : openAiEnv)({ origin, apiKey: secret, home })
+  const env: PolicyProxy['env'] = (api, { home, maxOutputTokens } = {}) => {
+    const access = { origin, apiKey: secret, home, maxOutputTokens }
+    return api === 'anthropic' ? anthropicEnv(access) : openAiEnv(access)
+  }
   return { url, anthropicUrl, origin, apiKey: secret, env, close, [Symbol.asyncDispose]: close }
 }
 
@@ -157,8 +162,10 @@ class ProxiedCalls {
     const { policy, headers } = this.#useOf('chat', request.headers, chat)
     const answered = await policy.fetch(completionsUrl, { method: 'POST', headers, body, signal })
     response.writeHead(answered.status, Object.fromEntries(answered.headers))
+    const bytes = answered.body as AsyncIterable<Uint8Array>
+    const isStream = answered.headers.get('content-type')?.startsWith('text/event-stream') === true
     // An answer that breaks off breaks off for the caller, too.
-    await pipeline(answered.body as AsyncIterable<Uint8Array>, response)
+    await pipeline(isStream ? withPings(bytes, response, pingComment) : bytes, response)
   }
 
   async #answerIn(
@@ -186,7 +193,7 @@ class ProxiedCalls {
     if (body['stream'] === true) {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
       const failed = (error: unknown): DialectEvent => answer.failed(failureOf(error))
-      await pipeline(eventTexts(events, failed), response)
+      await pipeline(withPings(eventTexts(events, failed), response, dialect.ping), response)
       return
     }
     for await (const _ of events);
@@ -217,7 +224,9 @@ class ProxiedCalls {
   }
 
   #report(leftOut: ReadonlySet<string>): void {
-    const fresh = [...leftOut].filter((name) => !this.#leftOut.has(name))
+    const room = Math.min(maxNamesPerWarning, maxNames - this.#leftOut.size)
+    const names = new Set([...leftOut].map((name) => name.slice(0, maxNameLength)))
+    const fresh = [...names].filter((name) => !this.#leftOut.has(name)).slice(0, room)
     if (fresh.length === 0) return
     for (const name of fresh) this.#leftOut.add(name)
     const who =
@@ -228,6 +237,11 @@ class ProxiedCalls {
     )
   }
 }
+
+/** An agent may name its fields as it likes: a warning has so many of them, and all warnings of a rollout. */
+const maxNamesPerWarning = 50
+const maxNames = 1000
+const maxNameLength = 120
 
 interface OpenCall {
   readonly request: IncomingMessage
@@ -304,10 +318,6 @@ async function* eventTexts(
   }
 }
 
-function eventText(event: DialectEvent): string {
-  return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
-}
-
 /**
  * The events of an answer, as the chunks of the policy arrive.
  *
@@ -341,7 +351,7 @@ const subAgent: PolicyProxyUse = { purpose: 'subagent' }
  */
 function defaultUse(call: PolicyProxyCall): PolicyProxyUse {
   const { headers } = call
-  if (useHeaderNames.some((name) => headers[name] !== undefined)) return {}
+  if ([purposeHeader, trainableHeader].some((name) => headers[name] !== undefined)) return {}
   if (headers['x-claude-code-agent-id'] !== undefined) return subAgent
   if (headers['x-claude-code-session-id'] !== undefined) {
     return isTitle(call) ? { purpose: 'title', trainable: false } : {}

@@ -6,6 +6,10 @@ import { post, proxied, toolCall } from './proxied.ts'
 
 type Item = Record<string, unknown>
 const json = fc.jsonValue({ maxDepth: 1 })
+/** Of all that texts in JSON may have. The unit of fast-check first makes a table of all signs, which takes a second. */
+const anySign = fc
+  .oneof(fc.integer({ min: 0, max: 0xd7ff }), fc.integer({ min: 0xe000, max: 0x10ffff }))
+  .map((code) => String.fromCodePoint(code))
 
 /** Sends requests of one rollout; what the policy gets of each, and what is said about it. */
 async function rollout(path: string): Promise<{
@@ -119,25 +123,72 @@ describe('Messages', () => {
     )
   })
 
-  it('that are nothing but unknown blocks stay as empty turns', async () => {
+  it('that are nothing but unknown blocks, or empty, are no turns', async () => {
     const { send } = await rollout('/v1/messages')
-    const document = { type: 'document', source: { type: 'text', data: 'x' } }
-    const { messages, leftOut } = await send({
-      system: [{ type: 'search_result' }],
+    const blocks = [
+      { type: 'document', source: { type: 'text', data: 'x' } },
+      { type: 'redacted_thinking', data: 'x' },
+      { type: 'image', source: { type: 'file', file_id: 'f' } },
+      { type: 'text', text: '' },
+    ]
+    const content = fc.oneof(fc.constant(''), fc.subarray(blocks))
+    const empty = fc.oneof(
+      content.map((nothing) => ({ role: 'user', content: nothing })),
+      content.map((nothing) => ({ role: 'system', content: nothing })),
+      fc.subarray(blocks, { minLength: 1 }).map((nothing) => ({
+        role: 'assistant',
+        content: nothing,
+      })),
+    )
+    const known = [
+      { role: 'user', content: 'hi' },
+      { role: 'assistant', content: 'ho' },
+      { role: 'user', content: 'and now?' },
+    ]
+    await fc.assert(
+      fc.asyncProperty(withUnknown(known, empty), content, async (messages, system) => {
+        const sent = await send({ system, messages })
+        expect(sent).toMatchObject({ status: 200, messages: known })
+      }),
+      { numRuns: runs(50) },
+    )
+  })
+
+  it.each([
+    ['of nothing else', [{ role: 'user', content: [{ type: 'document' }] }]],
+    [
+      'after an answer',
+      [
+        { role: 'user', content: 'hi' },
+        { role: 'assistant', content: 'ho' },
+        { role: 'user', content: [{ type: 'document' }] },
+      ],
+    ],
+  ])('refuse a request %s: the policy could not know what to answer', async (_, messages) => {
+    const { send } = await rollout('/v1/messages')
+    expect((await send({ messages })).status).toBe(400)
+  })
+
+  it('keep an answer in which the policy said nothing, or only thought', async () => {
+    const { send } = await rollout('/v1/messages')
+    const thought = [{ type: 'thinking', thinking: 'Hm.' }]
+    const user = { role: 'user', content: 'hi' }
+    const { messages } = await send({
       messages: [
-        { role: 'user', content: [document] },
-        { role: 'assistant', content: [{ type: 'redacted_thinking', data: 'x' }] },
-        { role: 'user', content: [{ type: 'image', source: { type: 'file', file_id: 'f' } }] },
+        user,
+        { role: 'assistant', content: [] },
+        user,
+        { role: 'assistant', content: thought },
+        user,
       ],
     })
     expect(messages).toEqual([
-      { role: 'system', content: '' },
-      { role: 'user', content: '' },
+      user,
       { role: 'assistant', content: '' },
-      { role: 'user', content: '' },
+      user,
+      { role: 'assistant', content: '', reasoning_content: 'Hm.' },
+      user,
     ])
-    const names = ['document', 'image of file', 'redacted_thinking', 'search_result']
-    expect(leftOut).toEqual(names.map((name) => `block "${name}"`))
   })
 
   it('lose the result of a call that is left out, and no other', async () => {
@@ -238,6 +289,44 @@ describe('Responses', () => {
     ])
   })
 
+  it('that say nothing are no turns, and thinking alone is an answer without text', async () => {
+    const { send } = await rollout('/v1/responses')
+    const file = { type: 'input_image', file_id: 'f' }
+    const hidden = { type: 'reasoning', summary: [], encrypted_content: 'gAAA' }
+    const empty = fc.oneof(
+      fc.constantFrom<Item>(
+        hidden,
+        { ...hidden, content: [] },
+        { ...hidden, summary: [{ type: 'summary_text', text: 'Hm.' }] },
+        { ...hidden, content: [{ type: 'reasoning_text', text: '' }] },
+      ),
+      fc.record({
+        role: fc.constantFrom('user', 'assistant', 'system', 'developer'),
+        content: fc.constantFrom<unknown>('', [], [file], [{ type: 'input_text', text: '' }]),
+      }),
+    )
+    const known: Item[] = [
+      { role: 'user', content: 'hi' },
+      { type: 'reasoning', content: [{ type: 'reasoning_text', text: 'Hm.' }] },
+      { role: 'user', content: 'go on' },
+    ]
+    await fc.assert(
+      fc.asyncProperty(withUnknown(known, empty), async (input) => {
+        const sent = await send({ input })
+        expect(sent.status).toBe(200)
+        expect(sent.messages).toEqual([
+          known[0],
+          { role: 'assistant', content: '', reasoning_content: 'Hm.' },
+          known[2],
+        ])
+        expect((await send({ input: input.filter((item) => !known.includes(item)) })).status).toBe(
+          400,
+        )
+      }),
+      { numRuns: runs(50) },
+    )
+  })
+
   it('lose the tools of Codex that are no functions, also those in namespaces', async () => {
     const { send } = await rollout('/v1/responses')
     const custom = { type: 'custom', name: 'exec', format: { type: 'grammar' } }
@@ -257,7 +346,7 @@ describe('Responses', () => {
       tool_choice: 'required',
       input: [
         { type: 'additional_tools', role: 'developer', tools },
-        { role: 'user', content: [{ type: 'input_image', file_id: 'f' }] },
+        { role: 'user', content: [...text, { type: 'input_image', file_id: 'f' }] },
       ],
     })
     expect(status).toBe(200)
@@ -271,10 +360,29 @@ describe('Responses', () => {
   })
 })
 
+it('names are in warnings up to a number, and not at any length', async () => {
+  const { send } = await rollout('/v1/messages')
+  const fields = (count: number, from = 0): Item =>
+    Object.fromEntries(
+      Array.from({ length: count }, (_, n) => [`${from + n} ${'x'.repeat(1000)}`, n]),
+    )
+  const messages = [{ role: 'user', content: 'hi' }]
+  const first = await send({ ...fields(5000), messages })
+  expect(first.status).toBe(200)
+  expect(first.leftOut).toHaveLength(50)
+  expect(first.leftOut.join('').length).toBeLessThan(50 * 200)
+  const later: number[] = []
+  for (let n = 0; n < 30; n += 1) {
+    later.push((await send({ ...fields(50, 10_000 * (n + 1)), messages })).leftOut.length)
+  }
+  expect(later.reduce((sum, count) => sum + count, 50)).toBe(1000)
+  expect(later.at(-1)).toBe(0)
+})
+
 describe('Chat completions', () => {
   it('reach the policy with everything that it may know', async () => {
     const { send } = await rollout('/v1/chat/completions')
-    const part = fc.record({ type: fc.string(), payload: fc.jsonValue({ noUnicodeString: false }) })
+    const part = fc.record({ type: fc.string(), payload: fc.jsonValue({ stringUnit: anySign }) })
     const unknownParts = fc.array(part, { minLength: 1 })
     await fc.assert(
       fc.asyncProperty(unknownParts, fc.dictionary(fc.string(), json), async (content, fields) => {

@@ -449,6 +449,12 @@ it('gives variables for a child process, and nothing of the host', async () => {
     HOME: home,
     CLAUDE_CONFIG_DIR: path.join(home, '.claude'),
   })
+  // As long as a policy may be silent by default, and longer.
+  expect(Number(env['CLAUDE_STREAM_IDLE_TIMEOUT_MS'])).toBeGreaterThan(600_000)
+  expect(Number(env['CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS'])).toBeGreaterThan(600_000)
+  expect(env).not.toHaveProperty('CLAUDE_CODE_MAX_OUTPUT_TOKENS')
+  const limited = proxy.env('anthropic', { maxOutputTokens: 4096 })
+  expect(limited).toMatchObject({ CLAUDE_CODE_MAX_OUTPUT_TOKENS: '4096' })
   expect(existsSync(proxy.env('openai', { home })['CODEX_HOME'] ?? '')).toBe(true)
   expect(proxy.env('openai')).toEqual({
     OPENAI_BASE_URL: `${proxy.origin}/v1`,

@@ -159,6 +159,104 @@ it('fails the rollout of an agent that made nothing of an error', async () => {
   expect(workflow).toMatchObject({ status: 'failure', failure: { category: 'http_error' } })
 })
 
+describe('a program that ends because the policy failed', () => {
+  const refusing = (status: number) =>
+    startPolicyEndpoint((response) =>
+      sendJson(response, status, { error: { message: 'access has expired' } }),
+    )
+  const paths = ['/v1/messages', '/v1/responses', '/v1/chat/completions']
+  const body = { messages, input: messages, max_tokens: 9 }
+
+  it.each(
+    paths.flatMap((path) =>
+      [true, false].flatMap((stream) => [
+        { path, stream, thrown: () => new Error('the program exited with code 1') },
+        { path, stream, thrown: () => new TypeError('no content in undefined') },
+      ]),
+    ),
+  )(
+    'failed with it, and its own words come second: $path, stream $stream',
+    async ({ path, stream, thrown }) => {
+      const policy = await refusing(401)
+      const { workflow } = await execute(policy, async () => {
+        const sample = requireRolloutContext('The test').registerPolicySample('main')
+        const proxy = await createPolicyProxy(sample)
+        await (await fetch(proxy.anthropicUrl + path, post({ ...body, stream }))).text()
+        throw thrown()
+      })
+      const { category, message } = workflow.failure ?? {}
+      expect(category).toBe('http_error')
+      expect(message).toMatch(/^The policy endpoint answered 401: access has expired\./)
+      expect(message).toMatch(/Then thrown by run\(\) at .*: (?:the program exited|no content)/)
+    },
+  )
+
+  it('says so of an answer that breaks off, too', async () => {
+    const policy = await startPolicyEndpoint((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(`data: ${JSON.stringify(chunk({ content: 'hel' }))}\n\n`)
+      setTimeout(() => response.destroy(), 20)
+    })
+    const { workflow } = await execute(policy, async () => {
+      const sample = requireRolloutContext('The test').registerPolicySample('main')
+      const proxy = await createPolicyProxy(sample)
+      const url = `${proxy.anthropicUrl}/v1/messages`
+      await (await fetch(url, post({ ...body, stream: true }))).text()
+      throw new Error('the program exited with code 1')
+    })
+    expect(workflow).toMatchObject({
+      status: 'failure',
+      failure: { category: 'http_error', cause: { code: 'policy_stream_error' } },
+    })
+  })
+
+  it.each([
+    ['the call was answered after it had failed', [401, 200], new Error('exit 1')],
+    [
+      'what it throws names another failure',
+      [401],
+      Object.assign(new Error('no'), { status: 500 }),
+    ],
+    ['the policy never failed', [200], new Error('exit 1')],
+  ] as const)('failed by itself when %s', async (_, statuses, thrown) => {
+    const policy = await startPolicyEndpoint((response, n) => {
+      if (statuses[n - 1] === 401) return sendJson(response, 401, {})
+      return sendStream(response, answerStream('ok'))
+    })
+    const { workflow } = await execute(policy, async () => {
+      const sample = requireRolloutContext('The test').registerPolicySample('main')
+      const proxy = await createPolicyProxy(sample)
+      for (const status of statuses) {
+        const answered = await fetch(`${proxy.url}/messages`, post(body))
+        expect(answered.status).toBe(status)
+        await answered.text()
+      }
+      throw thrown
+    })
+    expect(workflow.failure?.message).toMatch(/^thrown by run\(\) at .*: (?:exit 1|no)$/)
+  })
+
+  it('failed by itself when it ended in the middle of a call', async () => {
+    const policy = await startPolicyEndpoint((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(`data: ${JSON.stringify(chunk({ content: 'hel' }))}\n\n`)
+    })
+    const { workflow } = await execute(policy, async () => {
+      const sample = requireRolloutContext('The test').registerPolicySample('main')
+      const proxy = await createPolicyProxy(sample)
+      const gone = new AbortController()
+      const init = { ...post({ ...body, stream: true }), signal: gone.signal }
+      await fetch(`${proxy.anthropicUrl}/v1/messages`, init)
+      gone.abort()
+      throw new Error('a bug of the program')
+    })
+    expect(workflow.failure).toMatchObject({
+      category: 'agent_error',
+      message: expect.stringMatching(/^thrown by run\(\) at \S+ a bug of the program$/),
+    })
+  })
+})
+
 it('passes on what a call is for, and refuses what cannot be understood', async () => {
   const { policy, rollout, proxy } = await proxied((response) =>
     sendStream(response, answerStream('ok')),

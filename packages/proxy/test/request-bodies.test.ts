@@ -150,12 +150,6 @@ describe.each(dialects)('a body for %s', (path, bodyOf) => {
     expect(answers).toEqual([refused, refused, refused, refused])
   })
 
-  it('is bounded by 64 MiB where nothing else is said', { tags: 'slow' }, async () => {
-    const answers = await answersToMoreThan(64 * 1024 * 1024, path, {})
-    const refused: unknown = expect.stringMatching(/^413 .*body: expected at most 67108864 bytes/)
-    expect(answers).toEqual([refused, refused, refused, refused])
-  })
-
   it('that is packed in an unknown way is refused with the ways that are known', async () => {
     const { proxy } = await ready()
     for (const encoding of ['compress', 'constructor', 'gzip, lzma']) {
@@ -166,6 +160,12 @@ describe.each(dialects)('a body for %s', (path, bodyOf) => {
       )
     }
   })
+})
+
+it('a body is bounded by 64 MiB where nothing else is said', { tags: 'slow' }, async () => {
+  const answers = await answersToMoreThan(64 * 1024 * 1024, dialects[0][0], {})
+  const refused: unknown = expect.stringMatching(/^413 .*body: expected at most 67108864 bytes/)
+  expect(answers).toEqual([refused, refused, refused, refused])
 })
 
 /** The status of the answer to exactly these bytes. */

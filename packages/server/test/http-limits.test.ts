@@ -92,6 +92,36 @@ describe('a server that listens', () => {
     expect(lines).toMatchObject([{ level: 'warn', fields: { max_connections: 2 } }])
   })
 
+  const get = (path: string): string => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`
+
+  it('answers health checks when its connections are full, and 503 to others', async () => {
+    await using server = await limited({ maxConnections: 2 })
+    const [first, second] = await Promise.all([server.open(), server.open()])
+    for (const path of ['/health', '/health?from=probe', '/health']) {
+      const probe = await server.open()
+      probe.write(get(path))
+      expect(await untilClosed(probe)).toMatch(/^HTTP\/1\.1 200 OK[^]*"status":"ok"/)
+    }
+    for (const path of ['/metrics', '/healthy', '/rollout/health', '/']) {
+      const other = await server.open()
+      other.write(get(path))
+      expect(await untilClosed(other)).toMatch(/^HTTP\/1\.1 503 [^]*Too many connections are open/)
+    }
+    // Probes that ask together, while others hold the last places without a request.
+    const silent = await Promise.all(Array.from({ length: 10 }, () => server.open()))
+    const probes = await Promise.all(Array.from({ length: 4 }, () => server.open()))
+    for (const probe of probes) probe.write(get('/health'))
+    for (const text of await Promise.all(probes.map(untilClosed))) expect(text).toMatch(/200 OK/)
+    expect(await Promise.all(silent.map(untilClosed))).toEqual(silent.map(() => ''))
+
+    // A place that becomes free is one for every request.
+    first?.destroy()
+    second?.destroy()
+    await expect
+      .poll(async () => (await fetch(`${server.url}/metrics`).catch(() => undefined))?.status)
+      .toBe(200)
+  })
+
   it('refuses invalid limits', async () => {
     await expect(limited({ maxConnections: 0 })).rejects.toMatchObject({ code: 'invalid_config' })
     await expect(limited({ headersSeconds: -1 })).rejects.toMatchObject({ code: 'invalid_config' })

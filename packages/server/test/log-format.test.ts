@@ -11,8 +11,10 @@ const script = fileURLToPath(new URL('./logging-process.ts', import.meta.url))
 
 /** What a process logs in these formats. */
 async function logged(formats: string, env: Record<string, string> = {}): Promise<string> {
-  const { PATH = '' } = process.env
-  const child = spawn(process.execPath, [script, ...formats.split(' ')], { env: { PATH, ...env } })
+  const { PATH = '', NODE_COMPILE_CACHE } = process.env
+  const child = spawn(process.execPath, [script, ...formats.split(' ')], {
+    env: { PATH, NODE_COMPILE_CACHE, ...env },
+  })
   return text(child.stderr)
 }
 

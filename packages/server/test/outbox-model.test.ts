@@ -3,7 +3,7 @@ import path from 'node:path'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
-import { temporaryFolder } from '../../../test/kit/index.ts'
+import { runs, temporaryFolder } from '../../../test/kit/index.ts'
 import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
 import { failingDisk, type FailingDisk } from './failing-disk.ts'
 import {
@@ -250,7 +250,7 @@ describe('the next process finds every unfinished rollout as it was left, and no
         },
       ),
       // Smaller examples of a failure take long to find.
-      { numRuns: 20, interruptAfterTimeLimit: 30_000 },
+      { numRuns: runs(20), interruptAfterTimeLimit: 30_000 },
     )
   })
 

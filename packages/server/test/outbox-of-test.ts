@@ -91,7 +91,7 @@ export async function largestFolder(others: number): Promise<number> {
       const rolloutId = `r${next}`
       if (next % 250 === 0) largest = Math.max(largest, sizeOf(folder))
       const record = await first.outbox.accept(acceptanceOf(rolloutId))
-      const callback = callbackOf(rolloutId, 'completion', 'x'.repeat(500))
+      const callback = callbackOf(rolloutId, 'completion', 'x'.repeat(3000))
       await record.store(callback, [])
       await record.settle(callback, 'acknowledged')
       expect(await first.outbox.finish(record, undefined)).toBe(true)

@@ -1,4 +1,4 @@
-import { rmSync, readdirSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
@@ -158,20 +158,66 @@ it(
 const canMount =
   spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0
 
+/** A disk with room for so many files and folders; `files` changes the number. */
+async function diskWithInodes(
+  count: number,
+): Promise<{ disk: string; files: (count: number) => void }> {
+  const disk = await temporaryFolder()
+  const mount = (...args: string[]): void => {
+    expect(spawnSync('mount', [...args, disk]).status).toBe(0)
+  }
+  mount('-t', 'tmpfs', '-o', `nr_inodes=${count}`, 'none')
+  onTestFinished(() => void spawnSync('umount', ['--lazy', disk]))
+  return { disk, files: (more) => mount('-o', `remount,nr_inodes=${more}`) }
+}
+
+onlyIf(canMount, 'root and mount').it(
+  'writes nothing while its disk takes no file that names it as the owner',
+  async () => {
+    const { disk, files } = await diskWithInodes(100)
+    const folder = path.join(disk, 'outbox')
+    {
+      await using server = await openOutbox(folder)
+      await server.outbox.accept(acceptanceOf('pending'))
+    }
+    // The owner's file is gone, as after a restore, and nothing can be created.
+    for (const name of readdirSync(folder))
+      if (name.startsWith('owner-')) rmSync(`${folder}/${name}`)
+    const contents = (): Record<string, string> =>
+      Object.fromEntries(
+        readdirSync(folder).map((name) => [name, readFileSync(path.join(folder, name), 'utf8')]),
+      )
+    files(readdirSync(folder).length + 2)
+    const before = contents()
+    await using first = await openOutbox(folder)
+    await using second = await openOutbox(folder, elsewhere)
+    for (const { outbox, records } of [first, second]) {
+      expect(records).toHaveLength(1)
+      await expect(outbox.accept(acceptanceOf('new'))).rejects.toThrow('ENOSPC')
+      const success = callbackOf('pending', 'completion', 'success')
+      await records[0]?.store(success, [])
+    }
+    expect(contents()).toEqual(before)
+
+    files(100)
+    const accepted = await Promise.allSettled(
+      [first, second].map(({ outbox }, n) => outbox.accept(acceptanceOf(`after ${n}`))),
+    )
+    expect(accepted.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    const [refused] = accepted.filter((result) => result.status === 'rejected')
+    expect(refused?.reason).toMatchObject({ code: 'storage_error' })
+  },
+)
+
 onlyIf(canMount, 'root and mount').it(
   'starts on a full disk, and locks the folder when there is space',
   { tags: 'slow' },
   async () => {
-    const disk = await temporaryFolder()
-    const mount = (...args: string[]): void => {
-      expect(spawnSync('mount', [...args, disk]).status).toBe(0)
-    }
-    mount('-t', 'tmpfs', '-o', 'nr_inodes=2', 'none')
-    onTestFinished(() => void spawnSync('umount', ['--lazy', disk]))
+    const { disk, files } = await diskWithInodes(2)
     const folder = path.join(disk, 'outbox')
     await using first = await openOutbox(folder)
     await expect(first.outbox.accept(acceptanceOf('full'))).rejects.toThrow('ENOSPC')
-    mount('-o', 'remount,nr_inodes=100')
+    files(100)
     await first.outbox.accept(acceptanceOf('stored'))
     expect(readdirSync(folder)).toContain('owner-00000001.lock')
     expect(await foundAfterKill(folder)).toStrictEqual({ stored: ['completion interrupted'] })

@@ -223,6 +223,7 @@ export class QueueConnection {
       ...(tls === undefined ? {} : { tls }),
       connectTimeout: answerMs,
       retryStrategy: (times) => Math.min(50 * 2 ** times, 1_000),
+      reconnectOnError: isFromReplica,
     })
     // Commands throw the errors; without a listener ioredis prints them.
     redis.on('error', (error) => {
@@ -230,15 +231,64 @@ export class QueueConnection {
     })
     redis.on('connect', () => sendTogether(redis.stream))
     this.#opened.push(redis)
+    reopenWhenDeaf(redis)
     // BullMQ duplicates the connection for blocking commands, and does not close it while Redis is unreachable.
     const duplicate = redis.duplicate.bind(redis)
     redis.duplicate = (override) => {
       const second = duplicate(override)
       this.#opened.push(second)
+      reopenWhenDeaf(second)
       return second
     }
     return redis
   }
+}
+
+/** How many checks a connection may leave a PING unanswered. Blocking commands of BullMQ take up to two. */
+const mostUnanswered = 3
+
+/**
+ * Opens a connection again that no longer answers, or gives the answers of other commands. Bytes that are no answer, as a
+ * gateway sends, can begin one that never ends: all that follows is a part of it, and commands that wait would wait for
+ * ever. Checks are counted, because time also passes while code of the user blocks the process.
+ */
+function reopenWhenDeaf(redis: Redis): void {
+  let asked = 0
+  let unanswered = 0
+  const reopen = (): void => {
+    unanswered = 0
+    redis.disconnect(true)
+  }
+  const ask = async (word: string): Promise<void> => {
+    const answer: unknown = await redis.ping(word)
+    // A connection with subscriptions answers with a list.
+    if (String(answer).endsWith(word)) unanswered = 0
+    else reopen()
+  }
+  const timer = setInterval(() => {
+    if (redis.status !== 'ready') {
+      unanswered = 0
+    } else if (unanswered === 0) {
+      unanswered = 1
+      asked += 1
+      ask(`osmosis-${asked}`).catch((error: unknown) => {
+        // A user without the right to PING is answered as well.
+        if (error instanceof ReplyError) unanswered = 0
+      })
+    } else if (unanswered < mostUnanswered) {
+      unanswered += 1
+    } else reopen()
+  }, answerMs)
+  timer.unref()
+  redis.once('end', () => clearInterval(timer))
+}
+
+/**
+ * Whether a Redis refuses writes because it has become a replica. After a failover it keeps its connections, and only a new
+ * one reaches the primary. A blocked command is ended, and in a script of Redis 6 the word is in the middle.
+ */
+function isFromReplica({ message }: Error): boolean {
+  return /\bREADONLY\b|^UNBLOCKED\b/.test(message)
 }
 
 /**

@@ -308,7 +308,7 @@ export class RolloutQueue implements OpenQueue {
   async #activeIds(): Promise<string[]> {
     const { prefix } = this.#connection
     const lists = ['queued', 'running', 'grading'].map(async (status) =>
-      this.records.ask((redis) => redis.zrange(`${prefix}:${status}`, 0, -1)),
+      this.records.ask((redis) => redis.zrange(`${prefix}:${status}`, '0', '-1')),
     )
     return (await Promise.all(lists)).flat()
   }

@@ -254,7 +254,7 @@ function readResult(request: ServerRequest, answer: ServerAnswer, rolloutId: str
 
 function resultAdvice(status: number): string {
   if (status === 404) {
-    return 'The server does not know the rollout: it was restarted, or the result has expired. Send the rollout again under a new rolloutId.'
+    return 'The server does not know the rollout: it was restarted, the result has expired, or a load balancer asked another server than the one that accepted it. Send the rollout again under a new rolloutId; a balancer has to send a caller to one server, by address or key.'
   }
   if (status === 403) return 'The lease belongs to another rollout: was its id used twice?'
   return 'The rollout ends when its lease expires.'

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto'
 
 import type { PolicyAnswerEnd, AnswerSegment, SegmentStep } from '../answer-segments.ts'
-import type {
-  Dialect,
-  DialectAnswer,
-  DialectEvent,
-  DialectExchange,
-  DialectFailure,
-  WireObject,
+import {
+  type Dialect,
+  type DialectAnswer,
+  type DialectEvent,
+  type DialectExchange,
+  type DialectFailure,
+  eventText,
+  type WireObject,
 } from '../dialect.ts'
 import { argumentsObject, nameForAgent } from '@osmosis/core/policy'
 import { fromMessagesRequest } from './messages-request.ts'
@@ -21,6 +22,7 @@ export const messagesDialect: Dialect = {
     return { chat, leftOut, answer: new MessageAnswer(body['model']) }
   },
   error: anthropicError,
+  ping: eventText({ type: 'ping' }),
 }
 
 /** An estimate: only the policy can count its tokens, and a count must not be a call of it. */

@@ -9,6 +9,7 @@ import {
   assertChoice,
   conversationAt,
   given,
+  isEmptyMessage,
   isGiven,
   leaveOut,
   type WireObject,
@@ -72,25 +73,40 @@ interface Reading {
 function chatMessages({ system, messages }: WireObject, leftOut: Set<string>): ChatMessage[] {
   const reading: Reading = { calls: new Set(), callsLeftOut: new Set(), leftOut }
   const chat: ChatMessage[] = []
-  if (isGiven(system)) chat.push(systemMessage(system, 'system', reading))
+  // Servers refuse turns without words, or their templates show them as such.
+  const say = (...said: ChatMessage[]): void => {
+    chat.push(...said.filter((message) => !isEmptyMessage(message)))
+  }
+  if (isGiven(system)) say(systemMessage(system, 'system', reading))
   for (const [n, item] of conversationAt(messages, 'messages').entries()) {
     const place = `messages[${n}]`
     const { role, content } = objectAt(item, place)
     const at = `${place}.content`
-    if (role === 'user') chat.push(...userMessages(content, at, reading))
-    else if (role === 'assistant') chat.push(assistantMessage(content, at, reading))
+    if (role === 'user') say(...userMessages(content, at, reading))
+    else if (role === 'assistant') {
+      const turn = assistantMessage(content, at, reading)
+      // The policy may have said nothing, or only have thought.
+      if (isSilent(content) || turn.reasoning_content !== undefined) chat.push(turn)
+      else say(turn)
+    }
     // Claude's Agent SDK describes its environment that way.
-    else if (role === 'system') chat.push(systemMessage(content, at, reading))
+    else if (role === 'system') say(systemMessage(content, at, reading))
     else refuse(`${place}.role`, 'user, assistant or system', role)
   }
+  if (chat.length === 0) refuse('messages', 'something that the policy can read', messages)
   if (chat.at(-1)?.role === 'assistant') {
     refuse(
       'messages',
-      'the last one to be of the user: the policy cannot continue a text',
+      'the last one to be of the user, and to have something that the policy can read: it cannot continue a text',
       'assistant',
     )
   }
   return chat
+}
+
+/** Whether the client itself sent a turn without content, as it received it. */
+function isSilent(content: unknown): boolean {
+  return content === '' || (Array.isArray(content) && content.length === 0)
 }
 
 function systemMessage(content: unknown, place: string, reading: Reading): ChatMessage {

@@ -3,6 +3,7 @@ import {
   type Dialect,
   type DialectExchange,
   type DialectFailure,
+  pingComment,
   type WireObject,
   RefusedField,
   textAt,
@@ -40,6 +41,8 @@ export class ResponsesDialect implements Dialect {
   }
 
   readonly error = openAiError
+  // OpenAI's API has no such event.
+  readonly ping = pingComment
 
   #earlier(id: unknown, reading: ItemReading): readonly ChatMessage[] {
     if (id === undefined || id === null) return []

@@ -8,6 +8,7 @@ import {
   addUnknown,
   assertChoice,
   given,
+  isEmptyMessage,
   isGiven,
   leaveOut,
   type WireObject,
@@ -107,12 +108,20 @@ export function messagesOf(
       else if (isGiven(item['call_id'])) callsLeftOut.add(item['call_id'])
     }
   }
-  if (said.messages.length + earlier.length === 0) refuse('input', 'at least one message', input)
+  const own = said.messages.flatMap(withWords)
+  if (own.length + earlier.length === 0) refuse('input', 'at least one message', input)
   // The instructions of an earlier response are not inherited.
-  const own = instructions
+  const system = instructions
     ? [{ role: 'system', content: textAt(instructions, 'instructions') }]
     : []
-  return [...own, ...earlier, ...inOneForm(said.messages)]
+  return [...system, ...earlier, ...inOneForm(own)]
+}
+
+/** Servers accept an answer without a text only if it has calls. What says nothing at all is no message. */
+function withWords(message: ChatMessage): ChatMessage[] {
+  if (!isEmptyMessage(message)) return [message]
+  const { reasoning_content: thinking, refusal } = message
+  return thinking || refusal ? [{ ...message, content: '' }] : []
 }
 
 function resolved(item: WireObject, place: string, itemOf: ItemLookup): WireObject {

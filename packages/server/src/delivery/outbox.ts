@@ -190,8 +190,19 @@ class OutboxFolder implements JournalFolder {
         { cause },
       )
     }
+    // Where this server may not write, another one may be writing them.
+    if (!this.#isHeld()) return
     for (const name of await readdir(this.path)) {
       if (unfinishedName.test(name)) await rm(path.join(this.path, name), { force: true })
+    }
+  }
+
+  #isHeld(): boolean {
+    try {
+      this.assertHeld()
+      return true
+    } catch {
+      return false
     }
   }
 

@@ -13,6 +13,7 @@ import {
   type RolloutRequest,
 } from '@osmosis/protocol'
 import type { Deadline } from './deadline.ts'
+import { nothingReturned, type RunOutput } from './run-output.ts'
 import { WorkFolder } from './work-folder.ts'
 
 /**
@@ -71,6 +72,8 @@ export class LiveRollout {
   #isOver = false
   /** What `run()` of the workflow returned: user code that may run on after a deadline. */
   userCode: Promise<unknown> | undefined
+  /** What `run()` returned, for graders. */
+  output: RunOutput = nothingReturned
   /** The path of the work folder; null when there is none. */
   workFolder: string | null = null
 

@@ -8,6 +8,7 @@ import {
 } from '@osmosis/core'
 import { assertReward, assertStepRewards, requireLabel } from '@osmosis/core/workflow'
 import type { LiveRollout } from './live-rollout.ts'
+import { requireOutput } from './run-output.ts'
 
 /** The samples of one rollout as a grader sees them, and how it sets their rewards. */
 export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
@@ -64,6 +65,10 @@ export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
       'unknown_sample',
       `This rollout has ${this.#samples.size} samples (${[...this.#samples.keys()].join(', ')}), so "the" sample is ambiguous. Use ctx.samples and ctx.setSampleReward().`,
     )
+  }
+
+  get output(): unknown {
+    return requireOutput(this.#live.output)
   }
 
   setReward(reward: number): void {

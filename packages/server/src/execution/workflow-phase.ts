@@ -13,7 +13,6 @@ import {
   toRolloutSample,
   type AgentWorkflowContext,
   type RolloutGroup,
-  policyFaultIn,
   type MetadataOf,
   type PromptMessage,
   type WorkFolderOptions,
@@ -33,23 +32,34 @@ import { runInRollout, type RolloutScope } from '../containment/user-code.ts'
 import { thrownBy } from '../containment/error-place.ts'
 import type { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
 import { type ConcurrencyLimiter, ownTurn } from './concurrency-limiter.ts'
+import {
+  conversationReturned,
+  endedWithoutOutput,
+  type RunOutput,
+  storeOutput,
+  toRunOutput,
+} from './run-output.ts'
 import type { SamplesById, RolloutFailure, WorkflowOutcome } from '@osmosis/protocol'
 import { QueueClock, workflowDeadline } from './deadline.ts'
+import { type EarlyEnd, earlyEnd, promptTooLong, withFailedCall } from './workflow-faults.ts'
 
 /** The id of a returned sample, for which user code gives no name. */
 const returnedSampleId = 'sample'
 
 /**
  * Registers the value that `run` returned as the sample of the rollout when it is a conversation: a list
- * of chat messages, or an object with `messages` and at most `metrics`. Ignores every other value, such
- * as the result object of a framework.
+ * of chat messages, or an object with `messages` and at most `metrics`. Every other value is the output of the rollout.
  *
  * @throws OsmosisError with code `duplicate_sample` when samples were registered as well; TypeError
  * for metrics that are not finite numbers
  */
-function registerReturned(context: RolloutContext, returned: unknown, label: string | null): void {
+function registerReturned(
+  context: RolloutContext,
+  returned: unknown,
+  label: string | null,
+): RunOutput {
   const output = toOutput(returned)
-  if (output === undefined) return
+  if (output === undefined) return toRunOutput(returned)
   const names = context.sampleSourceNames.map((name) => `"${name}"`)
   if (names.length > 0) {
     throw new OsmosisError(
@@ -65,6 +75,7 @@ function registerReturned(context: RolloutContext, returned: unknown, label: str
   context.registerSampleSource(returnedSampleId, {
     getSample: (id) => toRolloutSample({ id, messages, label, metrics }),
   })
+  return conversationReturned
 }
 
 function toOutput(returned: unknown): AgentWorkflowOutput | undefined {
@@ -193,9 +204,10 @@ export async function runWorkflowPhase<TConfig>(
         live.userCode = instance.run(input)
         const returned = await live.userCode
         by = undefined
-        registerReturned(context, returned, request.label)
+        live.output = registerReturned(context, returned, request.label)
         by = 'a sample source'
         const collected = await context.getSamples()
+        storeOutput(live.output, collected)
         by = 'run()'
         recordOf(context).throwUnnoticedError()
         return collected
@@ -209,13 +221,17 @@ export async function runWorkflowPhase<TConfig>(
       unasked,
     }
   } catch (error) {
-    const early = earlyEnd(error, { reached: budget.reached, settings, isOfRun: by === 'run()' })
+    const isOfRun = by === 'run()'
+    const early =
+      started && earlyEnd(error, { context: started, reached: budget.reached, settings, isOfRun })
     if (started !== undefined && early !== undefined) {
+      live.output = endedWithoutOutput
       return await endedEarly(error, { context: started, scope: deadline, ...early, by })
     }
-    live.trace?.fail(error)
+    const failure = started && isOfRun ? withFailedCall(error, started) : error
+    live.trace?.fail(failure)
     // Collected while the failure is reported, which must not wait for user code.
-    return failedWorkflow(error, collectPartialSamples(started, deadline), by)
+    return failedWorkflow(failure, collectPartialSamples(started, deadline), by)
   } finally {
     release?.()
     timer?.clear()
@@ -224,38 +240,6 @@ export async function runWorkflowPhase<TConfig>(
     deadline.abort(over)
     live.trace?.endSamples()
   }
-}
-
-/** How a workflow ended that did not run to its end, and is graded all the same. */
-interface EarlyEnd {
-  /** A field for its samples, which says why. */
-  readonly field: readonly [name: 'limit_reached' | 'model_error', reason: string]
-  /** Whether its samples are removed from training. */
-  readonly isRemoved: boolean
-}
-
-/** Undefined for a failure. */
-function earlyEnd(
-  error: unknown,
-  about: {
-    readonly reached: string | undefined
-    readonly settings: Partial<BaseWorkflowConfig>
-    readonly isOfRun: boolean
-  },
-): EarlyEnd | undefined {
-  const { reached, settings, isOfRun } = about
-  if (reached !== undefined) {
-    const isRemoved = settings.rolloutLimits?.whenReached === 'remove'
-    return { field: ['limit_reached', reached], isRemoved }
-  }
-  if (!isOfRun || settings.policyFaults === 'fail') return undefined
-  const fault = policyFaultIn(error)
-  if (fault === undefined) return undefined
-  const field =
-    'limit' in fault
-      ? (['limit_reached', fault.limit] as const)
-      : (['model_error', fault.error] as const)
-  return { field, isRemoved: false }
 }
 
 interface EndedEarly extends EarlyEnd {
@@ -279,7 +263,8 @@ async function endedEarly(
   // Frameworks may report a failed call as a bad answer.
   const hasFailed = name === 'model_error' && calls.at(-1)?.error !== null
   if (!isAnswered || hasFailed) {
-    return failedWorkflow(error, collectPartialSamples(context, scope), by)
+    const failure = by === 'run()' ? withFailedCall(promptTooLong(error, context), context) : error
+    return failedWorkflow(failure, collectPartialSamples(context, scope), by)
   }
   for (const sample of samples.values()) {
     sample.extraFields[name] = reason

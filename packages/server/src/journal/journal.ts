@@ -180,10 +180,18 @@ export class OutboxJournal {
     const lastLines = ended.map(({ id }) => toLastLine(id)).join('')
     const text = lastLines + lines.map((line) => line.text).join('')
     if (text === '') return
+    try {
+      this.#folder.assertHeld()
+    } catch (error) {
+      if (!this.#folder.isLost) {
+        this.#endSteps(lines)
+        this.#forgetUnwritten()
+      }
+      throw error
+    }
     const segment = (this.#current ??= this.#begin())
     let offset = segment.size + Buffer.byteLength(lastLines)
     try {
-      this.#folder.assertHeld()
       await segment.append(text, { sync: lines.some(({ kind }) => kind !== 'note') })
       // During the write, another process may have taken over the folder and started to deliver.
       this.#folder.assertHeld()
@@ -217,15 +225,11 @@ export class OutboxJournal {
    */
   async #rollBack(segment: Segment, lines: readonly JournalLine[]): Promise<void> {
     this.#current = undefined
-    for (const { record, kind } of lines) {
-      if (kind === 'acceptance' || kind === 'step') this.#records.end(record)
-    }
+    this.#endSteps(lines)
     try {
       await segment.cut()
       // No line of the new records is left.
-      for (const record of this.#records.unwrittenEnds) {
-        if (record.segments.length === 0) this.#records.endWritten(record)
-      }
+      this.#forgetUnwritten()
       if (segment.size === 0) {
         // At once: while nothing can be written, each attempt creates one.
         this.#segments = this.#segments.filter((other) => other !== segment)
@@ -238,6 +242,19 @@ export class OutboxJournal {
     await this.#close(segment)
     await this.#strikeOut()
     this.#compaction.schedule(this.count)
+  }
+
+  #endSteps(lines: readonly JournalLine[]): void {
+    for (const { record, kind } of lines) {
+      if (kind === 'acceptance' || kind === 'step') this.#records.end(record)
+    }
+  }
+
+  /** The next group contains the ends of records, but for those of which the disk has nothing. */
+  #forgetUnwritten(): void {
+    for (const record of this.#records.unwrittenEnds) {
+      if (record.segments.length === 0) this.#records.endWritten(record)
+    }
   }
 
   /** Ends records where nothing can be appended. The next group contains their ends as well. */

@@ -7,8 +7,8 @@ import { getRequestListener } from '@hono/node-server'
 import { OsmosisError } from '@osmosis/core'
 
 import type { ServableApp } from '../http/server-shell.ts'
-import type { Logger } from '../logging/logger.ts'
 import { HttpRefusal, toResponse } from '../http/server-route.ts'
+import { ConnectionPlaces } from './connection-places.ts'
 import { ownProcess } from './process-owner.ts'
 
 /** What one client may use of a server. */
@@ -20,8 +20,8 @@ export interface HttpLimits {
   /** For a connection without a request. Default 75: more than load balancers keep theirs (60). */
   keepAliveSeconds?: number | undefined
   /**
-   * Maximum concurrent connections; more are closed at once. Default 10 000, enough for callers
-   * that wait for 10 000 results.
+   * Maximum concurrent connections. A few more may ask for `/health`; other requests on them get 503, and the
+   * rest is closed at once. Default 10 000, enough for callers that wait for 10 000 results.
    */
   maxConnections?: number | undefined
 }
@@ -34,8 +34,6 @@ const defaults = {
 }
 /** An idle connection is probed after this time. */
 const probeAfterMs = 60_000
-/** How often a refused connection is logged. */
-const warnEveryMs = 60_000
 
 /**
  * The timeouts that `createServer` gets.
@@ -64,19 +62,7 @@ function milliseconds(seconds: number): number {
   return Math.ceil(seconds * 1000)
 }
 
-/** Limits the connections of a server that does not listen yet. */
-function boundConnections(http: Server, limits: HttpLimits = {}, logger: Logger): void {
-  const { maxConnections } = checked(limits)
-  http.maxConnections = maxConnections
-  let warned = Number.NEGATIVE_INFINITY
-  http.on('drop', () => {
-    if (performance.now() - warned < warnEveryMs) return
-    warned = performance.now()
-    logger.warn({ max_connections: maxConnections }, 'connections refused: too many are open')
-  })
-}
-
-function checked(limits: HttpLimits): typeof defaults {
+function checked(limits: HttpLimits = {}): typeof defaults {
   const given = Object.entries(limits).filter(([, value]) => value !== undefined)
   for (const [name, value] of given) {
     if (typeof value === 'number' && value > 0 && Number.isFinite(value)) continue
@@ -192,13 +178,15 @@ function createHttpServer(app: ServableApp, limits: HttpLimits | undefined): Ser
     hostname: 'localhost',
     errorHandler: () => toResponse(new HttpRefusal(400, 'Bad Request').toAnswer()),
   })
+  const places = new ConnectionPlaces(checked(limits).maxConnections, app.logger)
   const http = createServer(timesOf(limits), (incoming, outgoing) => {
+    if (places.refuses(incoming, outgoing)) return
     listener(incoming, outgoing).catch((error: unknown) => {
       app.logger.error({ error }, 'request could not be answered')
       outgoing.destroy()
     })
   })
-  boundConnections(http, limits, app.logger)
+  places.watch(http)
   return http
 }
 

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { errorMessage, isOsmosisError, type PolicyCall, type RolloutSample } from '@osmosis/core'
 import type { GradingOutcome, RolloutFailure, WorkflowOutcome } from '@osmosis/protocol'
 import { toTelemetryJson } from '@osmosis/protocol/http'
+import { wrongIdsOf } from '@osmosis/protocol/trajectory'
 import {
   rolloutLossSchema,
   type CallReportBody,
@@ -62,7 +63,8 @@ export function callReports({
 }: Pick<RolloutSample, 'calls' | 'stepRewards'>): [PolicyCall, CallReportBody][] {
   const answered = calls.filter(({ error }) => error === null)
   return answered.map((call, at) => {
-    const { id, version, purpose, trainable, sampling } = call
+    const { id, version, purpose, sampling } = call
+    const trainable = call.trainable && wrongIdsOf(call) === undefined
     const step_reward = stepRewards?.[at] ?? null
     return [call, { id, version, purpose, trainable, sampling, step_reward }]
   })

@@ -1,7 +1,7 @@
 import {
   contractEntrypoints,
   type ContractEntrypoint,
-} from '../../../../test/kit/backend-contract/index.ts'
+} from '../../../../test/kit/backend-contract/contract-entrypoints.ts'
 import { runWorker } from '@osmosis/server/child'
 
 const [entrypoint] = process.argv.slice(2) as [ContractEntrypoint]

@@ -20,22 +20,21 @@ it('workers exit with their parent, even when their code blocks', async () => {
   await expect.poll(() => pids.some(isRunning)).toBe(false)
 })
 
-it.each(['SIGTERM', 'SIGINT'] as const)(
-  '%s of a terminal does not end the workers, so that the parent drains and exits with them',
-  async (signal) => {
-    const gate = Promise.withResolvers<string>()
-    const policy = await openPolicy(async () => gate.promise)
-    const parent = startParent(policy.url, 'ask')
-    const pids = JSON.parse(await parent.next()) as number[]
-    await policy.waitForRequest(0)
+it('signals of a terminal do not end the workers, so that the parent drains and exits with them', async () => {
+  const gate = Promise.withResolvers<string>()
+  const policy = await openPolicy(async () => gate.promise)
+  const parent = startParent(policy.url, 'ask')
+  const pids = JSON.parse(await parent.next()) as number[]
+  await policy.waitForRequest(0)
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.kill(-parent.pid, signal)
     expect(await parent.next()).toBe(`parent got ${signal}`)
-    gate.resolve('yes')
-    expect(await parent.next()).toBe('success')
-    expect(await parent.ended).toBe(0)
-    expect(pids.some(isRunning)).toBe(false)
-  },
-)
+  }
+  gate.resolve('yes')
+  expect(await parent.next()).toBe('success')
+  expect(await parent.ended).toBe(0)
+  expect(pids.some(isRunning)).toBe(false)
+})
 
 it.each(['garble-channel', 'send-nonsense'])(
   'a message of user code to the parent ends only its worker: %s',

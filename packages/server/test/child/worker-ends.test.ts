@@ -6,7 +6,9 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { endTwoWorkers, openPolicy, openPool, runRollout, sharedPool } from './pool-under-test.ts'
 
-const shared = sharedPool()
+const shared = sharedPool({
+  env: { ...process.env, OSMOSIS_ROLLOUT_SERVER_API_KEY: 'server-key', OF_THE_USER: 'yes' },
+})
 
 describe('a rollout that harms its own process', () => {
   it.each([
@@ -21,6 +23,11 @@ describe('a rollout that harms its own process', () => {
     expect(ends).toEqual([])
   })
 })
+
+/** Blocks this process without using the processor. */
+function block(milliseconds: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds)
+}
 
 it.each(['speak-to-parent', 'leave-parent'])(
   'user code has no access to the channel between worker and parent: %s does nothing',
@@ -131,8 +138,10 @@ it('a worker that ends no rollout within its limit is replaced, with a log line'
   const { completion } = await runRollout(pool, 'ask wait', asked)
   const what = 'the worker process ended no rollout for more than 0.5 s'
   expect(completion.failure?.message).toMatch(what)
-  expect(ends).toMatchObject([{ what, rollouts: 1 }])
-  await expect.poll(() => pool.workers().restarts).toMatchObject({ stuck: 1 })
+  // On a busy machine the first one may not even have called the policy, so that there is a second one.
+  expect(ends.length).toBeGreaterThan(0)
+  for (const end of ends) expect(end).toMatchObject({ what, rollouts: 1 })
+  await expect.poll(() => pool.workers().restarts).toMatchObject({ stuck: ends.length })
 })
 
 onlyIf(existsSync('/proc/vmstat'), 'a Linux system').it(
@@ -148,8 +157,7 @@ onlyIf(existsSync('/proc/vmstat'), 'a Linux system').it(
 )
 
 it('a worker does not get the key of the server', async () => {
-  const env = { ...process.env, OSMOSIS_ROLLOUT_SERVER_API_KEY: 'server-key', OF_THE_USER: 'yes' }
-  const { pool } = await openPool({ env })
+  const { pool } = await shared()
   const variables = await pool.ask('variables')
   expect(variables).toContain('OF_THE_USER')
   expect(variables).not.toContain('OSMOSIS_ROLLOUT_SERVER_API_KEY')
@@ -172,8 +180,7 @@ it('refuses a reward that arrives after its rollout was cancelled', async () => 
       workflowFinished: async () => {
         // The worker grades while this process is blocked, which then cancels first.
         setImmediate(() => {
-          const until = performance.now() + 300
-          while (performance.now() < until);
+          block(300)
           expect(pool.cancel({ ids: ['late'] }).get('late')).toBe('cancelled_running')
         })
       },
@@ -197,8 +204,7 @@ it('refuses a success that arrives after its rollout was cancelled, with and wit
         phaseChanged: (phase) => {
           if (phase === 'grading') return
           setImmediate(() => {
-            const until = performance.now() + 300
-            while (performance.now() < until);
+            block(300)
             expect(pool.cancel({ ids: [rolloutId] }).get(rolloutId)).toBe('cancelled_running')
           })
         },

@@ -96,6 +96,20 @@ describe('a grading that fails', () => {
       ),
     ],
     [
+      'sets a bigint',
+      (ctx) => ctx.setReward(1n as unknown as number),
+      failed(/must be a finite number, got bigint 1n: give Number\(1n\)\.$/, 'validation_error'),
+    ],
+    [
+      'sets an object that holds itself',
+      (ctx) => {
+        const circle: { self?: unknown } = {}
+        circle.self = circle
+        ctx.setReward(circle as unknown as number)
+      },
+      failed(/must be a finite number, got object that cannot be shown\.$/, 'validation_error'),
+    ],
+    [
       'writes a reward directly into the sample',
       (ctx) => {
         Object.assign(ctx.sample, { reward: Number.NaN })

@@ -10,14 +10,16 @@ const rewardAll = grader((ctx) => {
 })
 
 /** Registers a source that represents an agent, as adapters do, and returns the agent. */
-function agent(name: string): () => Promise<unknown> {
+function agent(name: string): (signal?: AbortSignal) => Promise<unknown> {
   const rollout = requireRolloutContext('test')
   rollout.registerSampleSource(name, {
     requiresModelCall: true,
     getSample: (id) => toRolloutSample({ id, messages: [] }),
   })
-  return async () =>
-    rollout.policy(name).complete({ messages: [{ role: 'user', content: 'hi' }] }, { retries: 0 })
+  return async (signal) => {
+    const messages = [{ role: 'user', content: 'hi' }]
+    return rollout.policy(name).complete({ messages }, { retries: 0, signal })
+  }
 }
 
 describe('an agent that never called the policy', () => {
@@ -71,6 +73,55 @@ it('an agent whose call is still in progress at the end of the workflow gives no
   expect(grading?.failure).toMatchObject({
     message: expect.stringMatching(/"solver".*`await`/),
     cause: { code: 'no_samples' },
+  })
+})
+
+describe('an agent whose only answer was aborted', () => {
+  it('is no sample, so the loser of a race is neither paid nor punished', async () => {
+    const slow = Promise.withResolvers<undefined>()
+    const policy = await startPolicyEndpoint((response, _n, { headers }) => {
+      if (headers['x-sample-id'] === 'loser') slow.resolve(undefined)
+      else sendStream(response, answerStream('4'))
+    })
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        const stop = new AbortController()
+        const loser = agent('loser')(stop.signal)
+        await slow.promise
+        await agent('winner')()
+        stop.abort()
+        await expect(loser).rejects.toThrow('aborted')
+      }),
+      grader: rewardAll,
+    })
+    const { completion, grading } = await run(backend, { chatCompletionsUrl: policy.url })
+    expect(completion?.warnings).toEqual([])
+    expect([...(grading?.samples.keys() ?? [])]).toEqual(['winner'])
+    expect(completion?.otherCalls).toMatchObject([{ error: expect.stringContaining('aborted') }])
+  })
+
+  it('has its answers so far when it had any', async () => {
+    const slow = Promise.withResolvers<undefined>()
+    let calls = 0
+    const policy = await startPolicyEndpoint((response) => {
+      calls += 1
+      if (calls === 1) sendStream(response, answerStream('4'))
+      else slow.resolve(undefined)
+    })
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        const stop = new AbortController()
+        const solver = agent('solver')
+        await solver()
+        const second = solver(stop.signal)
+        await slow.promise
+        stop.abort()
+        await expect(second).rejects.toThrow('aborted')
+      }),
+      grader: rewardAll,
+    })
+    const { grading } = await run(backend, { chatCompletionsUrl: policy.url })
+    expect(grading?.samples.get('solver')).toMatchObject({ reward: 1, calls: [{}, {}] })
   })
 })
 
