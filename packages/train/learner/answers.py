@@ -9,6 +9,7 @@ from array import array
 from collections import OrderedDict
 
 import schema_types
+from bodies import Problem
 from described_tools import HEAD as DESCRIBED
 
 
@@ -125,8 +126,38 @@ class Conversations:
     def __init__(self, policy, most=16_384):
         self.policy, self.most = policy, most
         self.answers = OrderedDict()
+        self.lost = OrderedDict()  # places of messages that the template leaves out, by the form of the conversation
         self.lock = threading.Lock()
         self.rewritten = 0
+
+    def roles(self, messages):
+        """The messages with roles that the model was trained with: `developer` is another name of `system`."""
+        if "developer" in self.policy.template:
+            return messages
+        return [{**message, "role": "system"} if message["role"] == "developer" else message for message in messages]
+
+    def _check_reached(self, messages, tools, settings, last):
+        """A template leaves out what it does not know without a word. From `last` on, messages have not been answered before."""
+        form = [(m["role"], bool((m.get("content") or "").strip()), bool(m.get("tool_calls")), sorted(m)) for m in messages]
+        key = hashlib.sha256(json.dumps([form, bool(tools), settings], sort_keys=True).encode()).digest()
+        with self.lock:
+            lost = self.lost.get(key)
+        if lost is None:
+            marks = [f"text-of-message-{at}-here" for at in range(len(messages))]
+            marked = [{**m, "content": mark} if written else m for m, mark, (_, written, *_) in zip(messages, marks, form)]
+            try:
+                text = self.policy.render(marked, tools, True, **settings)
+                lost = [at for at, mark in enumerate(marks) if form[at][1] and mark not in text]
+            except Exception:
+                lost = []  # a template that looks into contents and wants others
+            with self.lock:
+                self.lost[key] = lost
+                while len(self.lost) > self.most:
+                    self.lost.popitem(last=False)
+        at = next((at for at in lost if at >= last), None)
+        if at is not None:
+            raise Problem(400, f"The chat template of {self.policy.name} leaves out the text of messages[{at}], whose role is "
+                          f"{json.dumps(messages[at]['role'])}: the model would not see it. Give it a role that the template knows.", "message_left_out")
 
     def prompt(self, messages, tools, settings, owner=None):
         messages, known, last = list(messages), None, 0
@@ -139,6 +170,7 @@ class Conversations:
                     if reasoning:  # a client may leave it out
                         messages[at] = {**messages[at], "reasoning_content": reasoning}
         whole = self.policy.render(messages, tools, True, **settings)
+        self._check_reached(messages, tools, settings, last)
         if known is None:
             return self.policy.encode(whole)
         more = self._continuation(self.policy.render(messages[:last], tools, False, **settings), whole, known)

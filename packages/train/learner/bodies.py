@@ -148,6 +148,41 @@ def read_tools(tools):
     return tools or []
 
 
+# Fields that change what is sampled, and the values with which they do not.
+UNCHANGED = {
+    "top_p": [1], "top_k": [0, -1], "min_p": [0], "typical_p": [1], "presence_penalty": [0], "frequency_penalty": [0],
+    "repetition_penalty": [1], "min_tokens": [0], "bad_words": [[]], "allowed_token_ids": [[]], "ignore_eos": [False]}
+# Fields that hold an answer to a form.
+CONSTRAINTS = ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs")
+
+
+def check_sampling(body):
+    """Refuses by name what would need another distribution than the model's own, which is the one that is trained."""
+    bias = read_object(body, "logit_bias")
+    changed = [name for name, values in UNCHANGED.items() if body.get(name) is not None and body[name] not in values]
+    changed += ["logit_bias"] * any(value != 0 for value in bias.values())
+    if changed:
+        raise Problem(400, f"Only what was sampled from the model's own distribution can be trained: leave out `{changed[0]}`.", "unsupported_parameter")
+    forms = [name for name in CONSTRAINTS if body.get(name) is not None]
+    # A framework asks for a structured output with one of these. The policy learns to give it: an answer without it is graded.
+    form = body.get("response_format")
+    if form is not None and not (isinstance(form, dict) and form.get("type") in ("text", "json_object", "json_schema")):
+        forms.insert(0, "response_format")
+    if forms:
+        raise Problem(400, f"The learner cannot hold answers to a form: leave out `{forms[0]}`, and ask for the form in a message.", "unsupported_parameter")
+
+
+def read_offered(body):
+    """The tools that the model may call: none with `tool_choice` none. A call cannot be forced without another distribution."""
+    for name in ("functions", "function_call"):
+        if body.get(name) not in (None, "auto", []):
+            raise Problem(400, f"`{name}` is not supported: pass `tools` and `tool_choice`.", "unsupported_parameter")
+    tools, choice = read_tools(body.get("tools")), body.get("tool_choice")
+    if choice not in (None, "auto", "none"):
+        raise Problem(400, f"`tool_choice` must be auto or none; it is {_shown(choice)}, and the learner cannot force a call.", "unsupported_parameter")
+    return [] if choice == "none" else tools
+
+
 def read_stop(stop):
     texts = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):

@@ -54,10 +54,10 @@ from pathlib import Path
 import torch
 from answers import Conversations, parse_answer, tool_family
 from bodies import (
-    PatientFile, Problem, aside, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list, read_messages,
-    read_number, read_object, read_stop, read_temperature, read_tools, replacing, stream)
+    PatientFile, Problem, aside, check_sampling, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list,
+    read_messages, read_number, read_object, read_offered, read_stop, read_temperature, replacing, stream)
 from loggers import SERVICES, Loggers
-from memory import memory, return_freed_memory, share_one_heap
+from memory import conversations, memory, return_freed_memory, share_one_heap
 from policy import TransformersPolicy
 from probe import fail
 from sampling import Request, Sampler, Turns
@@ -96,7 +96,8 @@ class Learner:
         return {"object": "list", "data": [model]}
 
     def chat(self, body, client):
-        messages, tools, stop = read_messages(body.get("messages")), read_tools(body.get("tools")), read_stop(body.get("stop"))
+        check_sampling(body)
+        messages, tools, stop = self.conversations.roles(read_messages(body.get("messages"))), read_offered(body), read_stop(body.get("stop"))
         settings, _ = read_object(body, "chat_template_kwargs"), read_object(body, "stream_options")
         family, parse, _ = tool_family(self.policy.template)
         if tools and not parse:
@@ -104,21 +105,19 @@ class Learner:
                           "only those of Hermes and Qwen, Qwen3-Coder and Llama 3 can be read.", "tools_unsupported")
         if body.get("n") not in (None, 1):
             raise Problem(400, "`n` must be 1: send one request per answer.")
-        if body.get("top_p") not in (None, 1) or body.get("top_k") not in (None, 0, -1) or body.get("min_p") not in (None, 0):
-            raise Problem(400, "The logprobs of a truncated distribution cannot be trained; leave out `top_p`, `top_k` and `min_p`.")
         temperature, seed = read_temperature(body), read_count(body, "seed", None, -2**63, 2**63)
         limit = read_count(body, "max_completion_tokens", read_count(body, "max_tokens", None))
         owner = body.get("conversation")
         try:
             prompt = self.conversations.prompt(messages, tools, settings, owner)
-        except MemoryError:
+        except (MemoryError, Problem):
             raise
         except Exception as error:
             raise Problem(400, f"The chat template of {self.policy.name} refuses these messages: {error}") from error
         room = self.policy.max_length - len(prompt)
         if room < 1:
-            raise Problem(400, f"The prompt has {len(prompt)} tokens, and the context length is {self.policy.max_length}.",
-                          "context_length_exceeded")
+            raise Problem(400, f"The prompt has {len(prompt)} tokens, and the context length is {self.policy.max_length}. Raise "
+                          "max_prompt_length in [training], or --max-length where it is set.", "context_length_exceeded")
         most = min(room, limit or room)
         request = Request(prompt, temperature, most, stop, self.seeds.getrandbits(64) if seed is None else seed)
         self.requests.add(request)
@@ -174,7 +173,8 @@ class Learner:
             surrogate=surrogate, weight_decay=read_number(body, "weight_decay", 0, 0),
             learning_rate=read_number(body, "learning_rate", self.trainer.learning_rate, 0),
             epochs=read_count(body, "epochs", 1, 1, 1000), minibatches=min(read_count(body, "minibatches", 1), len(sequences)),
-            clip_low=read_number(body, "clip_low", 0.2, 0, 1), clip_high=read_number(body, "clip_high", 0.28, 0),
+            clip_low=read_number(body, "clip_low", 1 if surrogate == "cispo" else 0.2, 0, 1),
+            clip_high=read_number(body, "clip_high", 5 if surrogate == "cispo" else 0.28, 0),
             kl=read_number(body, "kl", 0, 0), importance_cap=read_number(body, "importance_cap", 2, 0),
             max_grad_norm=read_number(body, "max_grad_norm", 1, 0),
             max_drift=read_number(body, "max_drift", 0.3, 0), seed=read_count(body, "seed", 0, -2**63, 2**63))
@@ -201,8 +201,9 @@ class Learner:
         ids = data.get("ids") if isinstance(data, dict) else None
         if not isinstance(ids, list) or not ids or not all(type(i) is int and 0 <= i < self.policy.vocabulary_size for i in ids):
             raise Problem(400, f"sequences[{index}].ids must be a list of token ids below {self.policy.vocabulary_size}.")
-        if len(ids) > self.policy.max_length:
-            raise Problem(400, f"sequences[{index}] has {len(ids)} tokens, and the context length is {self.policy.max_length}.",
+        longest = max(self.policy.max_length, self.policy.longest)  # a training that continues may have a lower --max-length
+        if len(ids) > longest:
+            raise Problem(400, f"sequences[{index}] has {len(ids)} tokens, and the context length is {longest}.",
                           "context_length_exceeded")
         return ids
 
@@ -447,7 +448,8 @@ def main():
         "model": policy.name, "revision": policy.revision, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
         "weights": sum(w.numel() for w in policy.module.parameters()),
         "trained_weights": sum(w.numel() for w in policy.trained.values()),
-        "max_length": policy.max_length, "memory_bytes": needs, "sampler": "vllm" if share else "torch",
+        "max_length": policy.max_length, "batch": options.batch, "waits": policy.waits and not share,
+        "conversations": conversations(policy, options, needs["cache"]), "memory_bytes": needs, "sampler": "vllm" if share else "torch",
         "tool_parser": parser, "describes_tools": policy.describes_tools, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
     if not options.estimate:
         policy = make(options)

@@ -29,6 +29,12 @@ def memory(policy, options):
     return {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache, "needed": needed, "free": free}, share, recomputes
 
 
+def conversations(policy, options, cache):
+    """How many conversations of the maximum length are sampled at once."""
+    one = policy.max_length * policy.cache_bytes
+    return min(options.batch, max(1, cache // one)) if one else options.batch
+
+
 def share_one_heap():
     """By default glibc gives threads heaps of their own, which do not give back what was freed. Each request has a new thread: updates
     would take the memory of several."""

@@ -5,12 +5,14 @@ import contextlib
 import copy
 import json
 import os
+import sys
 import threading
 import traceback
 from pathlib import Path
 
 import torch
 from bodies import out_of_memory
+from bounded import TooMuch, bounded
 from described_tools import HEAD, with_tools
 from probe import fail
 
@@ -35,7 +37,10 @@ class Policy:
     module: torch.nn.Module
     device = torch.device("cpu")
     dtype = torch.float32
-    max_length: int
+    max_length: int  # tokens of a prompt and its answer
+    longest = 0  # of a sequence in an update, where that is more
+    border = sys.maxsize  # tokens; longer sequences have other positions, and so other logprobs, which no batch may mix
+    waits = False  # whether those who wait begin when all rows have ended, whatever `joins` would say later
     vocabulary_size: int
     end_ids: set[int]  # each of them ends an answer
     template: str  # its text says how the model calls tools
@@ -102,7 +107,14 @@ class TransformersPolicy(Policy):
             self.module.to(self.device)
 
         self.config = config.get_text_config()
-        self.max_length = min(options.max_length, getattr(self.config, "max_position_embeddings", options.max_length))
+        self.longest = getattr(self.config, "max_position_embeddings", options.max_length)
+        self.border = _longrope_border(self.config)
+        # An answer that crosses the border would have been sampled with both kinds of positions.
+        self.max_length = min(options.max_length, self.longest, self.border)
+        try:
+            self.waits = not all(map(_is_joinable, transformers.DynamicCache(config=self.config).layers))
+        except Exception:
+            self.waits = True  # it has a cache of its own
         self.vocabulary_size = self.config.vocab_size
         self.end_ids = self._find_end_ids()
         size, layers = self.config.hidden_size, self.config.num_hidden_layers
@@ -134,7 +146,10 @@ class TransformersPolicy(Policy):
         configured = [self.tokenizer.eos_token_id, getattr(self.causal.generation_config, "eos_token_id", None)]
         ids = {i for some in configured for i in (some if isinstance(some, list) else [some]) if i is not None}
         # What the template writes after an answer ends it, too: for some models another token than the configured one.
-        text = self.render([{"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"}], None, False)
+        try:
+            text = self.render([{"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"}], None, False)
+        except TooMuch as error:
+            fail(f"the chat template of {self.name} cannot be used: {error}.")
         if "question" not in text or "answer" not in text:
             fail(f"the chat template of {self.name} leaves out messages that are text: it is made for messages of parts, such as images.")
         after = self.encode(text.rsplit("answer", 1)[1])
@@ -150,8 +165,8 @@ class TransformersPolicy(Policy):
     def render(self, messages, tools, answer, **settings):
         messages = [dict(message, **_with_objects(message)) for message in messages]
         with self.tokenizing:
-            text = self.tokenizer.apply_chat_template(
-                messages, tools=tools or None, add_generation_prompt=answer, tokenize=False, **settings)
+            text = bounded(lambda: self.tokenizer.apply_chat_template(
+                messages, tools=tools or None, add_generation_prompt=answer, tokenize=False, **settings))
         if self.describes_tools and tools and HEAD not in text:
             raise ValueError("it leaves out the message that describes the tools")
         return text
@@ -206,7 +221,7 @@ class TransformersPolicy(Policy):
 
     def joins(self, state):
         """Caches of windows and of linear attention have other shapes."""
-        return all(type(layer).__name__ == "DynamicLayer" for layer in state[0].layers)
+        return all(map(_is_joinable, state[0].layers))
 
     def join(self, state, other):
         width = max(mask.shape[1] for _, mask, _, _ in (state, other))
@@ -264,6 +279,19 @@ class TransformersPolicy(Policy):
             config = copy.deepcopy(self.causal.config)
             config.tie_word_embeddings = False
             config.save_pretrained(folder)
+
+
+def _is_joinable(layer):
+    return type(layer).__name__ == "DynamicLayer"
+
+
+def _longrope_border(config):
+    """Up to how many tokens a model with longrope (Phi-3.5, Phi-4-mini) has its short factors. It chooses those of a whole pass."""
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    kinds = [kind for kind in (rope, *rope.values()) if isinstance(kind, dict)]
+    borders = [kind.get("original_max_position_embeddings") or getattr(config, "original_max_position_embeddings", None)
+               for kind in kinds if "longrope" in (kind.get("rope_type"), kind.get("type"))]
+    return min(filter(None, borders), default=sys.maxsize)
 
 
 def _with_objects(message):

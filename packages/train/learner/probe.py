@@ -12,8 +12,8 @@ from pathlib import Path
 LOGGERS = {"tensorboard": ("tensorboard", "tensorboardX")}  # the packages that do; others have the name of their package
 NEEDED = {"torch": (2, 4), "transformers": (5,), "peft": (0, 18)}  # the lowest versions
 EXAMPLE = "Qwen/Qwen3-0.6B"
-GGUF = ("has a model in GGUF, a form for programs that only sample. Pass the folder that it was made from, with config.json and "
-        "model.safetensors:")
+GGUF = "has a model in GGUF, a form for programs that only sample."
+MADE_FROM = "Pass the folder that it was made from, with config.json and model.safetensors:"
 
 
 def fail(message):
@@ -74,8 +74,8 @@ def check_model(model):
     folder = Path(model)
     if folder.is_dir():
         check_folder(folder)
-    elif folder.suffix == ".gguf" and folder.exists():
-        fail(f"{model} {GGUF} {download('<its name>', folder.parent / 'model')}")
+    elif is_gguf(folder) and folder.exists():
+        fail(f"{model} {GGUF} {MADE_FROM} {download('<its name>', folder.parent / 'model')}")
     elif folder.exists():
         fail(f"{model} is a file. --model takes the folder that has it, with config.json and the tokenizer.")
     elif not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", model):
@@ -89,12 +89,14 @@ def check_folder(folder):
         if (folder / "adapter_config.json").is_file():
             base = read(folder / "adapter_config.json").get("base_model_name_or_path") or EXAMPLE
             fail(f"{folder} has a LoRA adapter, not a model. Train the model that it belongs to: --model {base}")
-        if any(folder.glob("*.gguf")):
-            fail(f"{folder} {GGUF} {download('<its name>', folder / 'model')}")
+        check_gguf(folder)
         fail(f"{folder} has no model: config.json is missing. Put one there: {download(EXAMPLE, folder)}")
+    weights = weights_of(folder)
+    if not weights:
+        check_gguf(folder)
     if "model_type" not in read(folder / "config.json"):
         fail(f"{folder / 'config.json'} does not say which model it is: model_type is missing. {again(folder)}")
-    check_weights(folder)
+    check_weights(folder, weights)
     tokenizers = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model", "tekken.json")
     if not any((folder / name).is_file() for name in tokenizers):
         fail(f"{folder} has no tokenizer: tokenizer.json is missing. Put that of its model there: "
@@ -104,13 +106,27 @@ def check_folder(folder):
              f"{download(EXAMPLE, './' + EXAMPLE.split('/')[1])}")
 
 
-def check_weights(folder):
+def check_gguf(folder):
+    """Folders of GGUF files often have the config.json of the model that they were made from."""
+    if any(map(is_gguf, folder.iterdir())):
+        fail(f"{folder} {GGUF} {MADE_FROM} {download('<its name>', folder / 'model')}")
+
+
+def is_gguf(file):
+    return Path(file).suffix.lower() == ".gguf"
+
+
+def weights_of(folder):
+    """The files of the weights, there or missing."""
     listed = read(folder / "model.safetensors.index.json").get("weight_map") or {}
-    files = sorted({*(folder / str(name) for name in listed.values()), *folder.glob("*.safetensors")})
-    if not files and not any(folder.glob("pytorch_model*.bin")):
+    return sorted({*(folder / str(name) for name in listed.values()), *folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")})
+
+
+def check_weights(folder, files):
+    if not files:
         fail(f"{folder} has no weights: model.safetensors is missing. {again(folder)}")
     for file in files:
-        if not is_whole(file):
+        if file.suffix == ".safetensors" and not is_whole(file):
             fail(f"{file} is {'cut off or damaged' if file.exists() else 'missing'}. {again(folder)}")
 
 
@@ -148,13 +164,15 @@ def check_name(name):
     if isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         return
     try:
-        hub.HfApi().model_info(name, timeout=5)
+        files = [file.rfilename for file in hub.HfApi().model_info(name, timeout=5).siblings or []]
     except (errors.RepositoryNotFoundError, errors.HFValidationError):
         fail(f"There is neither a folder {name} here nor a model {name} on {hub.constants.ENDPOINT} that you may read. Check the name; for a model "
              "with limited access log in: uvx --from huggingface_hub hf auth login")
     except Exception as error:
         fail(f"{name} is not a folder, it was not downloaded before, and {hub.constants.ENDPOINT} does not answer ({type(error).__name__}). With a connection "
              f"download it, here or on another machine, and pass --model with the folder: {download(name, './' + name.split('/')[-1])}")
+    if any(map(is_gguf, files)) and not any(Path(file).suffix in (".safetensors", ".bin") for file in files):
+        fail(f"{name} {GGUF} Pass the name of the model that it was made from.")
 
 
 def download(model, folder, files=""):

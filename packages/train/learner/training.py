@@ -26,8 +26,8 @@ class Trainer:
     With `start` for the trainer's own logprobs before the update, a policy-gradient update minimizes
     -sum(scale * weight * min(ratio * advantage, clamp(ratio, 1 - clip_low, 1 + clip_high) * advantage)) + kl * KL to the
     weights of the start, where ratio = exp(logprob - start) and weight = min(exp(start - recorded), importance_cap). With `surrogate`
-    "gspo" the ratio is the geometric mean over the sequence, with "cispo" the clipped ratio is a constant weight of
-    advantage * logprob. Each pass shuffles the order that it finds; minibatch i of n has every n-th sequence, from i.
+    "gspo" the ratio is the geometric mean over the sequence, whose gradient each token has (GSPO-token), with "cispo" the ratio,
+    clamped to at most clip_high and at least 1 - clip_low, is a constant weight of advantage * logprob. Each pass shuffles the order that it finds; minibatch i of n has every n-th sequence, from i.
     """
 
     HEAD_TOKENS = 1024  # the number of tokens whose logits are in memory at once
@@ -59,9 +59,10 @@ class Trainer:
         return logprobs.gather(-1, targets[:, None])[:, 0], entropy
 
     def micro_batches(self, sequences):
-        batch = []
+        batch, border = [], self.policy.border
         for sequence in sorted((s for s in sequences if s.at), key=lambda s: -len(s.ids)):
-            if batch and len(batch[0].ids) * (len(batch) + 1) > self.micro_batch_tokens:
+            is_full = batch and len(batch[0].ids) * (len(batch) + 1) > self.micro_batch_tokens
+            if is_full or (batch and len(batch[0].ids) > border >= len(sequence.ids)):
                 yield batch
                 batch = []
             batch.append(sequence)
@@ -146,7 +147,9 @@ class Trainer:
                 means = torch.cat([part.mean().expand(len(part)) for part in change.detach().split(counts)])
                 change = means + logprobs - logprobs.detach()
             ratio = change.exp()
-            bounded = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
+            # The limit of CISPO is that of the weight itself.
+            most = settings.clip_high if settings.surrogate == "cispo" else 1 + settings.clip_high
+            bounded = ratio.clamp(1 - settings.clip_low, most)
             free, clipped = ratio * advantages, bounded * advantages
             if settings.surrogate == "cispo":
                 losses = -weight * clipped.detach() * logprobs

@@ -13,6 +13,11 @@ export {
   type TrainingBatch,
   type UpdateSettings,
 } from './learner.ts'
+export {
+  assertSameTraining,
+  type LearnerIdentity,
+  type TrainingIdentityOptions,
+} from './loop/same-training.ts'
 export { train } from './loop/train.ts'
 export { defaultUpdate, type TrainOptions, type TrainResult } from './loop/train-options.ts'
 export {
@@ -28,8 +33,12 @@ export {
   type LearnerProcessOptions,
   type TrainingLogger,
 } from './local/learner-process.ts'
-export { openLocalLearner, type LocalLearner } from './local/local-learner.ts'
-export { openTinkerLearner, type TinkerLearner } from './tinker/tinker-learner.ts'
+export { localLearnerIdentity, openLocalLearner, type LocalLearner } from './local/local-learner.ts'
+export {
+  openTinkerLearner,
+  tinkerLearnerIdentity,
+  type TinkerLearner,
+} from './tinker/tinker-learner.ts'
 export {
   type TinkerAddress,
   type TinkerLearnerOptions,

@@ -30,8 +30,9 @@ export interface TrainingBatch {
 
 /**
  * What a policy-gradient update minimizes. They differ in how tokens are weighed: all tokens of the batch equally (`dapo`,
- * `cispo`), each sequence equally (`grpo`, `gspo`), or by a constant (`dr_grpo`). `gspo` clips the mean ratio of a sequence;
- * `cispo` clips the weight of a token and keeps its gradient.
+ * `cispo`), each sequence equally (`grpo`, `gspo`), or by a constant (`dr_grpo`). `gspo` clips the mean ratio of a sequence, with
+ * the gradient of each token (GSPO-token); `cispo` clips the weight of a token and keeps its gradient. Sequences without an advantage are
+ * in no batch, so they count in no divisor and in no divergence.
  */
 export type PolicyLoss = 'grpo' | 'dr_grpo' | 'dapo' | 'cispo' | 'gspo'
 
@@ -47,7 +48,7 @@ export interface UpdateSettings {
   readonly minibatches: number
   /** The ratio of new to old probability is clipped below 1 − `clipLow` … */
   readonly clipLow: number
-  /** … and above 1 + `clipHigh`. */
+  /** … and above 1 + `clipHigh`; with `cispo` above `clipHigh`. */
   readonly clipHigh: number
   /** Weight of the divergence from the policy at the start of the training; 0 switches it off. */
   readonly kl: number
@@ -75,6 +76,11 @@ export interface Learner {
   readonly name: string
   /** What the base model is made of, which must not change during a training: size and digest of its files. Default: unknown. */
   readonly modelFiles?: string | undefined
+  /**
+   * Which of its weights are trained, by the flags and keys that decide it, such as `--lora-rank`; must not change during a training.
+   * Default: unknown.
+   */
+  readonly trained?: Readonly<Record<string, string | number>> | undefined
   /**
    * Answers the model calls of rollouts. Each answer has token ids and logprobs, and its `model` ends with the
    * version that sampled it: `policy-7`.

@@ -3,19 +3,15 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import type { DatasetRow } from '@osmosis/eval'
-import type { RunInputs } from '@osmosis/eval/analysis'
-import { temporaryFolder } from '../../../test/kit/index.ts'
+import { alarmsOf, type RunInputs } from '@osmosis/eval/analysis'
+import { madeStep, temporaryFolder } from '../../../test/kit/index.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
-import {
-  train,
-  type Learner,
-  type RolloutSource,
-  type TrainOptions,
-  type TrainResult,
-} from '@osmosis/train'
+import { train, type Learner, type TrainOptions, type TrainResult } from '@osmosis/train'
 import { KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
+
+type Made = NonNullable<Parameters<typeof madeStep>[1]>
 
 function row(at: number, more: Partial<DatasetRow> = {}): DatasetRow {
   return {
@@ -38,20 +34,22 @@ const inputs: RunInputs = {
   timeouts: { agent_seconds: 60, grader_seconds: 30, max_turns: null },
 }
 
-function learnerOf(name: string, modelFiles: string): KnownLearner {
-  return Object.assign(new KnownLearner({}), { name, modelFiles })
+type Trained = NonNullable<Learner['trained']>
+
+function learnerOf(
+  name: string,
+  modelFiles: string,
+  trained: Trained = { '--lora-rank': 8 },
+): KnownLearner {
+  return Object.assign(new KnownLearner({}), { name, modelFiles, trained })
 }
 
-function rolloutsOf(source: Partial<RolloutSource>): TrainOptions['rollouts'] {
-  return quickRollouts(({ attempt }) => attempt, source)
-}
-
-const sampling = { temperature: 1, max_tokens: 50 }
+const rollouts = quickRollouts(({ attempt }) => attempt)
 
 /** A training in which every option is set that can be. */
 const started = {
   learner: learnerOf('base', '4 bytes, sha256 a'),
-  rollouts: rolloutsOf({ sampling }),
+  rollouts,
   rows: [row(0), row(1)],
   heldOut: [row(2), row(3)],
   steps: 1,
@@ -126,7 +124,7 @@ const changesOfCode: Readonly<Record<keyof RunInputs['code'], Change>> = {
 }
 
 function limitChange(more: Partial<RunInputs['timeouts']>): Change {
-  return input({ timeouts: { ...inputs.timeouts, ...more } }, 'time limits: changed')
+  return input({ timeouts: { ...inputs.timeouts, ...more } })
 }
 
 const changesOfLimits: Readonly<Record<keyof RunInputs['timeouts'], Change>> = {
@@ -143,14 +141,14 @@ const changesOfInputs: Readonly<Record<keyof RunInputs, Readonly<Record<string, 
   workflow: {
     limits: input(
       { workflow: { rolloutLimits: { modelCalls: 4 } } },
-      'fields of the config of the workflow: changed',
+      '[workflow] of the config: changed',
     ),
   },
   env: {
-    value: input({ env: { MODE: 'e1' } }, 'env of the config: changed'),
-    names: input({ env: { MODE: 'e0', MORE: 'e0' } }, 'env of the config: changed'),
+    value: input({ env: { MODE: 'e1' } }, '[env] of the config: changed'),
+    names: input({ env: { MODE: 'e0', MORE: 'e0' } }, '[env] of the config: changed'),
   },
-  secrets: { names: input({ secrets: ['TOKEN', 'OTHER'] }, 'secrets of the config: changed') },
+  secrets: { names: input({ secrets: ['TOKEN', 'OTHER'] }, '[secrets] of the config: changed') },
   timeouts: changesOfLimits,
 }
 
@@ -159,38 +157,23 @@ const changes: Readonly<
   Record<keyof Omit<Required<TrainOptions>, 'folder'>, Readonly<Record<string, Change>>>
 > = {
   learner: {
-    name: [{ learner: learnerOf('other', '4 bytes, sha256 a') }, 'model: was "base", is "other"'],
+    name: [{ learner: learnerOf('other', '4 bytes, sha256 a') }, '--model: was "base", is "other"'],
     files: [
       { learner: learnerOf('base', '4 bytes, sha256 b') },
-      'model_files: was "4 bytes, sha256 a", is "4 bytes, sha256 b"',
+      'files of the model (--model, --tokenizer): was "4 bytes, sha256 a", is "4 bytes, sha256 b"',
+    ],
+    'what is trained': [
+      { learner: learnerOf('base', '4 bytes, sha256 a', { '--lora-rank': 16 }) },
+      '--lora-rank: was 8, is 16',
     ],
   },
-  rollouts: {
-    'a setting': [
-      { rollouts: rolloutsOf({ sampling: { ...sampling, temperature: 0.5 } }) },
-      'sampling: was {"temperature":1,"max_tokens":50}, is {"temperature":0.5,"max_tokens":50}',
-    ],
-    'one setting less': [
-      { rollouts: rolloutsOf({ sampling: { temperature: 1 } }) },
-      'sampling: was {"temperature":1,"max_tokens":50}, is {"temperature":1}',
-    ],
+  rows: changesOfRows('rows', 'rows (dataset, --dataset, --where, --sample): changed'),
+  heldOut: changesOfRows('heldOut', 'held-out rows (dataset, --held-out): changed'),
+  rowsPerStep: {
+    to: [{ rowsPerStep: 1 }, '--rows-per-step (rollout_batch_size): was 2, is 1'],
   },
-  rows: changesOfRows('rows', 'rows: changed'),
-  heldOut: changesOfRows('heldOut', 'held-out rows: changed'),
-  rowsPerStep: { to: [{ rowsPerStep: 1 }, 'rows_per_step: was 2, is 1'] },
-  attempts: { to: [{ attempts: 3 }, 'attempts: was 2, is 3'] },
-  seed: { to: [{ seed: 2 }, 'seed: was 1, is 2'] },
-  curriculum: { to: [{ curriculum: true }, 'curriculum: was false, is true'] },
-  warmStart: {
-    steps: [
-      { warmStart: { steps: 2, threshold: 0.5 } },
-      'warm_start: was {"steps":1,"threshold":0.5}, is {"steps":2,"threshold":0.5}',
-    ],
-    threshold: [
-      { warmStart: { steps: 1, threshold: 0.6 } },
-      'warm_start: was {"steps":1,"threshold":0.5}, is {"steps":1,"threshold":0.6}',
-    ],
-  },
+  seed: { to: [{ seed: 2 }, '--seed: was 1, is 2'] },
+  curriculum: { to: [{ curriculum: true }, 'training.curriculum: was false, is true'] },
   inputs: Object.fromEntries(
     Object.entries(changesOfInputs).flatMap(([name, own]) =>
       Object.entries(own).map(([field, change]) => [`${name}.${field}`, change]),
@@ -198,6 +181,12 @@ const changes: Readonly<
   ),
 
   // How the steps to come are made, how long it lasts, and what is reported may change.
+  rollouts: { to: [{ rollouts: quickRollouts(({ attempt }) => 1 - attempt) }] },
+  attempts: { to: [{ attempts: 3 }] },
+  warmStart: {
+    steps: [{ warmStart: { steps: 2, threshold: 0.5 } }],
+    threshold: [{ warmStart: { steps: 1, threshold: 0.6 } }],
+  },
   steps: { to: [{ steps: 2 }] },
   heldOutAttempts: { to: [{ heldOutAttempts: 2 }] },
   evaluateEvery: { to: [{ evaluateEvery: 1 }] },
@@ -240,8 +229,8 @@ async function continued(
   const folder = path.join(await temporaryFolder(), 'training')
   cpSync(done, folder, { recursive: true })
   change(folder)
-  const { name, modelFiles = '' }: Learner = more.learner ?? started.learner
-  return train({ ...started, ...more, folder, learner: learnerOf(name, modelFiles) })
+  const { name, modelFiles = '', trained }: Learner = more.learner ?? started.learner
+  return train({ ...started, ...more, folder, learner: learnerOf(name, modelFiles, trained) })
 }
 
 describe('a training that continues', () => {
@@ -259,13 +248,13 @@ describe('a training that continues', () => {
   it.each(all.filter(({ said }) => said === undefined))(
     'takes a change of $change',
     async ({ more }) => {
-      // That of the warm start and that of the training.
-      const { steps } = await continued(more)
-      expect(steps.length).toBeGreaterThanOrEqual(2)
+      // That of the warm start and those of the training.
+      const { steps } = await continued({ steps: 2, ...more })
+      expect(steps.length).toBeGreaterThanOrEqual(3)
     },
   )
 
-  it.each(['model', 'model_files', 'sampling', 'seed', 'warm_start', 'curriculum'])(
+  it.each(['model', 'model_files', 'trained', 'seed', 'curriculum'])(
     'takes one of an earlier version, which did not note %s',
     async (name) => {
       const { steps } = await continued({}, (folder) => {
@@ -280,20 +269,102 @@ describe('a training that continues', () => {
   it('has a refused change for all that was noted about it at its start', () => {
     const noted = JSON.parse(readFileSync(path.join(done, 'training.json'), 'utf8')) as object
     const names = Object.entries(noted).flatMap(([name, value]) =>
-      name === 'inputs' ? Object.keys(value as object).map((key) => contents[key] ?? key) : [name],
+      name === 'inputs' || name === 'trained' ? Object.keys(value as object) : [name],
     )
     const refused = all.flatMap(({ said }) => said?.split(':')[0] ?? [])
-    const expected = names.map((name) => contents[name] ?? name)
+    const expected = names.map((name) => called[name] ?? name)
     expect([...new Set(refused)].toSorted()).toEqual(expected.toSorted())
   })
 })
 
+describe('what an alarm advises', () => {
+  const groups = { ...madeStep(1).batch, groups: 4, groupsWithSignal: 0 }
+  const settings = { normalizeAdvantages: true, maxStaleness: 0, maskCutAnswers: false, update: {} }
+  const timeout = (message: string): Made => ({
+    rollouts: { failed: 3, failure: { type: 'timeout', rollouts: 3, message } },
+  })
+  /** Each raises another alarm, or another form of it. */
+  const suspicious: readonly Made[] = [
+    timeout('workflow exceeded its 1s deadline'),
+    timeout('grader exceeded its 1s deadline'),
+    { rollouts: { failed: 3, failure: { type: 'agent_error', rollouts: 3, message: 'no' } } },
+    { update: { driftMean: 0.2 } },
+    { update: { entropy: 0.001 } },
+    { rollouts: { cutOff: 0.5 } },
+    { rollouts: { contextFull: 0.5 } },
+    { rollouts: { passRate: 0 }, batch: { ...groups, groupsWithSignal: 1 } },
+    { rollouts: { passRate: 0 }, batch: groups },
+    { rollouts: { passRate: 1 }, batch: groups },
+    { phase: 'warm_start', batch: groups },
+    { rollouts: { reward: 0, toolCalls: 0 }, update: { entropy: 9 } },
+    { rollouts: { reward: 0.9, toolCalls: 0 } },
+  ]
+  const earlier = Array.from({ length: 6 }, (_, at) => madeStep(at + 1, { settings }))
+  const alarms = suspicious.map((made) => alarmsOf(madeStep(7, { settings, ...made }), earlier))
+  const keys = new Set(
+    alarms
+      .flat()
+      .flatMap((text) => text.match(/--[a-z-]+|\b[a-z]+(?:_[a-z]+)+\b|\b(?:lr|kl)\b/g) ?? []),
+  )
+
+  /** What the keys that may change set; those of a new training have nothing to continue. */
+  const advised: Readonly<Record<string, Partial<TrainOptions> | 'new training'>> = {
+    agent_workflow_timeout_s: {
+      inputs: { ...inputs, timeouts: { ...inputs.timeouts, agent_seconds: 90 } },
+    },
+    grader_timeout_s: {
+      inputs: { ...inputs, timeouts: { ...inputs.timeouts, grader_seconds: 90 } },
+    },
+    max_response_length: {
+      rollouts: quickRollouts(({ attempt }) => attempt),
+      update: { longestAnswer: 9 },
+      inputs: { ...inputs, model: { ...inputs.model, params: { max_tokens: 9 } } },
+    },
+    // Of the learner, which is made anew.
+    max_prompt_length: { learner: started.learner },
+    '--max-length': { learner: started.learner },
+    rollout_temperature: {
+      inputs: { ...inputs, model: { ...inputs.model, params: { temperature: 1.2 } } },
+    },
+    '--n': { attempts: 4 },
+    '--warm-start': { warmStart: { steps: 1, threshold: 0.1 } },
+    lr: { update: { learningRate: 0.1 } },
+    kl: { update: { kl: 0.1 } },
+    // Code is that of a new training, and so says the alarm.
+    max_tokens: 'new training',
+    agent_error: 'new training',
+    '--fresh': 'new training',
+    '--steps': 'new training',
+    '--export': 'new training',
+    '--model': 'new training',
+    '--name': 'new training',
+  }
+
+  it('is raised by each of these steps', () => {
+    expect(alarms.map(({ length }) => length > 0)).toEqual(suspicious.map(() => true))
+  })
+
+  it('may change when the training continues, or is a new training', async () => {
+    expect([...keys].toSorted()).toEqual(Object.keys(advised).toSorted())
+    for (const change of Object.values(advised)) {
+      if (change === 'new training') continue
+      const { steps } = await continued({ steps: 2, ...change })
+      expect(steps.length).toBeGreaterThanOrEqual(3)
+    }
+  })
+})
+
 /** What errors call what was noted, where that is another word. */
-const contents: Readonly<Record<string, string>> = {
-  held_out_rows: 'held-out rows',
+const called: Readonly<Record<string, string>> = {
+  model: '--model',
+  model_files: 'files of the model (--model, --tokenizer)',
+  rows: 'rows (dataset, --dataset, --where, --sample)',
+  held_out_rows: 'held-out rows (dataset, --held-out)',
+  rows_per_step: '--rows-per-step (rollout_batch_size)',
+  seed: '--seed',
+  curriculum: 'training.curriculum',
   code: 'code of the rollout',
-  workflow: 'fields of the config of the workflow',
-  env: 'env of the config',
-  secrets: 'secrets of the config',
-  timeouts: 'time limits',
+  workflow: '[workflow] of the config',
+  env: '[env] of the config',
+  secrets: '[secrets] of the config',
 }

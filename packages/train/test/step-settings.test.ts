@@ -33,12 +33,12 @@ async function settingsOf(update: TrainOptions['update']): Promise<UpdateSetting
   return learner.updates[0]?.settings
 }
 
-/** Ratios of tokens are clipped below 0.8 and above 1.28; that of a whole sequence differs less from 1. */
+/** Ratios of tokens are clipped below 0.8 and above 1.28; that of a whole sequence differs less from 1, and cispo has no lower bound. */
 const bounds: Readonly<Record<PolicyLoss, readonly [low: number, high: number]>> = {
   dapo: [0.2, 0.28],
   grpo: [0.2, 0.28],
   dr_grpo: [0.2, 0.28],
-  cispo: [0.2, 0.28],
+  cispo: [1, 5],
   gspo: [0.0003, 0.0004],
 }
 
@@ -93,6 +93,10 @@ const otherwise: Readonly<
 > = {
   maxStaleness: [{ maxStaleness: 1 }, { maxStaleness: 0 }],
   maskCutAnswers: [{ maskCutAnswers: true }, { maskCutAnswers: false }],
+  threshold: [
+    { warmStart: { steps: 1, threshold: 0.2 } },
+    { warmStart: { steps: 1, threshold: 0.9 } },
+  ],
   normalizeAdvantages: [{ normalizeAdvantages: false }, { normalizeAdvantages: true }],
   update: [
     { update: { loss: 'gspo', learningRate: 0.5, maxDrift: 0.1 } },

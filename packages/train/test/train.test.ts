@@ -15,6 +15,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 
 import { readTrainingJournal, train, type StepRecord, type TrainOptions } from '@osmosis/train'
 import { doorRollouts, doors } from './doors.ts'
+import { KnownLearner } from './known-rollouts.ts'
+import { quickRollouts } from './quick-rollouts.ts'
 import { TinyLearner } from './tiny-learner.ts'
 
 let served: Awaited<ReturnType<typeof doorRollouts>>
@@ -24,28 +26,41 @@ beforeAll(async () => {
 })
 afterAll(() => served.close())
 
-/** @param size - rows of a step, and attempts at each */
-function options(learner: TinyLearner, folder: string, steps: number, size = 4): TrainOptions {
+/** @param attempts - at each of the rows of a step */
+function options(learner: TinyLearner, folder: string, steps: number, attempts = 4): TrainOptions {
   return {
     folder,
     learner,
     rollouts: served.rollouts,
-    rows: doors.slice(0, size),
+    rows: doors.slice(0, 4),
     steps,
-    rowsPerStep: size,
-    attempts: size,
+    rowsPerStep: 4,
+    attempts,
+    seed: 1,
+  }
+}
+
+/** The same without a server. Each of the two attempts at a row has another reward. */
+function quickOptions(folder: string, steps: number, learner = new KnownLearner({})): TrainOptions {
+  return {
+    folder,
+    learner,
+    rollouts: quickRollouts(({ attempt }) => attempt),
+    rows: doors.slice(0, 2),
+    steps,
+    attempts: 2,
     seed: 1,
   }
 }
 
 it('makes a policy better, in steps that are runs', async () => {
   const folder = await temporaryFolder()
-  const learner = new TinyLearner(3)
+  const learner = new TinyLearner(9)
   const seen: StepRecord[] = []
   const result = await train({
     ...options(learner, folder, 60, 8),
     heldOut: doors.slice(8, 12),
-    heldOutAttempts: 4,
+    heldOutAttempts: 2,
     stopWhen: { reward: 0.6 },
     onStep: (step) => void seen.push(step),
   })
@@ -60,7 +75,7 @@ it('makes a policy better, in steps that are runs', async () => {
     kind: 'start',
     steps: 60,
     model: 'tiny',
-    rows: 8,
+    rows: 4,
     attempts: 8,
   })
   expect(records.at(-1)).toMatchObject({ kind: 'end', step: seen.length, reason: result.reason })
@@ -69,7 +84,7 @@ it('makes a policy better, in steps that are runs', async () => {
   expect(result.evaluations.map(({ step }) => step)).toEqual([0, seen.length])
 
   const run = await openRun(path.join(result.runs, 'step-0002'))
-  expect(run.events.size).toBe(64)
+  expect(run.events.size).toBe(32)
   expect(run.manifest.inputs.model.name).toBe(`tiny@${seen[0]?.version}`)
   expect(readdirSync(path.join(folder, 'checkpoints')).length).toBeLessThanOrEqual(4)
 })
@@ -136,43 +151,48 @@ it('continues where it was interrupted, with the same result', async () => {
 
 it('refuses to continue with other settings, and names them', async () => {
   const folder = await temporaryFolder()
-  await train(options(new TinyLearner(1), folder, 1))
-  const other = { ...options(new TinyLearner(1), folder, 2), attempts: 8 }
+  await train(quickOptions(folder, 1))
+  const other = { ...quickOptions(folder, 2), seed: 8 }
   await expect(train(other)).rejects.toMatchObject({
     code: 'invalid_config',
-    message: expect.stringContaining('- attempts: was 4, is 8'),
+    message: expect.stringMatching(/^- --seed: was \d+, is 8$/m),
   })
-  const changed = doors.slice(0, 4).map((row) => ({ ...row, label: 'zz' }))
-  const otherRows = { ...options(new TinyLearner(1), folder, 2), rows: changed }
-  await expect(train(otherRows)).rejects.toThrow('- rows: changed')
+  const changed = doors.slice(0, 2).map((row) => ({ ...row, label: 'zz' }))
+  const otherRows = { ...quickOptions(folder, 2), rows: changed }
+  await expect(train(otherRows)).rejects.toThrow(
+    '- rows (dataset, --dataset, --where, --sample): changed',
+  )
   // More steps are no other training.
-  const more = await train(options(new TinyLearner(1), folder, 2))
+  const more = await train(quickOptions(folder, 2))
   expect(more.steps).toHaveLength(2)
 })
 
 it('removes checkpoints but the last and the best', async () => {
   const folder = await temporaryFolder()
-  const result = await train({ ...options(new TinyLearner(65), folder, 6), keepCheckpoints: 2 })
+  // The second step is the best, and it was made by what the first one had trained.
+  const rollouts = quickRollouts(({ attempt, before }) => attempt + (before === 1 ? 1 : 0))
+  const result = await train({ ...quickOptions(folder, 6), rollouts, keepCheckpoints: 2 })
   const left = readdirSync(path.join(folder, 'checkpoints')).toSorted()
-  expect(left.slice(-2)).toEqual(['step-0005', 'step-0006'])
-  expect(left.length).toBeLessThanOrEqual(3)
-  expect(existsSync(path.join(folder, result.best?.folder ?? ''))).toBe(true)
+  expect(left).toEqual(['step-0001', 'step-0005', 'step-0006'])
+  expect(result.best?.folder).toBe('checkpoints/step-0001')
 })
 
 it('says what is lost when there is no checkpoint of a learner that was updated', async () => {
-  const learner = new TinyLearner(1)
+  const learner = new KnownLearner({})
   const folder = await temporaryFolder()
-  await train(options(learner, folder, 1))
+  await train(quickOptions(folder, 1, learner))
   rmSync(folder, { recursive: true })
-  await expect(train(options(learner, folder, 1))).rejects.toThrow('the learner has made 1 updates')
+  await expect(train(quickOptions(folder, 1, learner))).rejects.toThrow(
+    'the learner has made 1 updates',
+  )
 })
 
 it('leaves out a line that a crash cut off, and refuses a journal that is damaged elsewhere', async () => {
   const folder = await temporaryFolder()
-  await train(options(new TinyLearner(65), folder, 2))
+  await train(quickOptions(folder, 2))
   const file = path.join(folder, 'training.jsonl')
   appendFileSync(file, '{"kind":"step","st')
-  const continued = await train(options(new TinyLearner(65), folder, 3))
+  const continued = await train(quickOptions(folder, 3))
   expect(continued.steps.map(({ step }) => step)).toEqual([1, 2, 3])
   const kinds = readTrainingJournal(folder).map(({ kind }) => kind)
   const step = ['step', 'checkpoint']
@@ -181,7 +201,7 @@ it('leaves out a line that a crash cut off, and refuses a journal that is damage
 
   const text = readFileSync(file, 'utf8')
   writeFileSync(file, text.replace('{"kind":"step","step":2', '{"kind":"st'))
-  await expect(train(options(new TinyLearner(65), folder, 4))).rejects.toMatchObject({
+  await expect(train(quickOptions(folder, 4))).rejects.toMatchObject({
     code: 'damaged_run',
     message: expect.stringContaining(`line 5 of ${file}`),
   })

@@ -2,18 +2,10 @@ import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { train } from '@osmosis/train'
+import { quickRollouts } from './quick-rollouts.ts'
 import { knownRollouts, knownRow, KnownLearner, type KnownAttempts } from './known-rollouts.ts'
 
 const call = { prompt: [1, 9], ids: [2], logprobs: [-1] }
-
-function attemptsAt(rows: readonly (readonly [number, number])[]): KnownAttempts {
-  return Object.fromEntries(
-    rows.map((rewards, row) => [
-      row,
-      rewards.map((reward) => ({ calls: { asker: [call] }, rewards: { asker: reward } })),
-    ]),
-  )
-}
 
 const same = [
   [0, 0],
@@ -25,6 +17,7 @@ const same = [
 it.each([
   ['by default after 3 steps', same, undefined, 5, 3],
   ['after as many steps as it is told', same, 2, 5, 2],
+  ['when rewards differ by rounding', [[0.3, 0.1 + 0.2], ...same.slice(1)], undefined, 5, 3],
   ['never when it is told so', same, 0, 5, 5],
   ['not when one row differs', [...same.slice(1), [0, 1]], undefined, 5, 5],
   ['not when some steps had one', [[0, 1], ...same, ...same], undefined, 5, 5],
@@ -32,12 +25,10 @@ it.each([
 ] as const)(
   'a training without a signal ends early: %s',
   async (_, rows, withoutSignal, steps, made) => {
-    const attempts = attemptsAt(rows)
-    const learner = new KnownLearner(attempts)
     const result = await train({
       folder: await temporaryFolder(),
-      learner,
-      rollouts: await knownRollouts(attempts),
+      learner: new KnownLearner({}),
+      rollouts: quickRollouts(({ row, attempt }) => rows[row]?.[attempt] ?? 0),
       rows: rows.map((__, at) => knownRow(at)),
       heldOut: [knownRow(0)],
       heldOutAttempts: 2,
@@ -56,6 +47,23 @@ it.each([
   },
 )
 
+it('a training whose signal ended ends, too, and another call tries as many steps again', async () => {
+  const folder = await temporaryFolder()
+  const options = {
+    folder,
+    rollouts: quickRollouts(({ attempt, before }) => (before < 2 ? attempt : 0)),
+    rows: [knownRow(0)],
+    steps: 20,
+    attempts: 2,
+  }
+  const source = await options.rollouts(new KnownLearner({}).policy)
+  const again = { ...options, rollouts: async () => source }
+  const first = await train({ ...again, learner: new KnownLearner({}) })
+  expect([first.steps.length, first.reason]).toEqual([5, 'None of the last 3 steps had a signal.'])
+  const second = await train({ ...again, learner: new KnownLearner({}) })
+  expect(second.steps).toHaveLength(8)
+})
+
 it.each([
   ['reaches a reward', { reward: 0.5 }, 2, 'The held-out reward reached 0.5.'],
   ['does not rise', { patience: 4 }, 8, 'The held-out reward has not risen for 4 steps.'],
@@ -63,22 +71,13 @@ it.each([
 ] as const)(
   'a training ends when the reward of held-out rows %s, whatever the steps get',
   async (_, stopWhen, made, reason) => {
-    const attempts = attemptsAt([[0, 1]])
+    const learner = new KnownLearner({})
     // Better after the second and the fourth step.
-    const heldOut = {
-      calls: { asker: [call] },
-      rewards: {
-        get asker() {
-          return [0.1, 0.1, 0.6, 0.6][learner.version] ?? 0.7
-        },
-      },
-    }
-    const all = { ...attempts, 1: [heldOut, heldOut] }
-    const learner = new KnownLearner(all)
+    const heldOut = (): number => [0.1, 0.1, 0.6, 0.6][learner.version] ?? 0.7
     const { steps, reason: given } = await train({
       folder: await temporaryFolder(),
       learner,
-      rollouts: await knownRollouts(all),
+      rollouts: quickRollouts(({ row, attempt }) => (row === 1 ? heldOut() : attempt)),
       rows: [knownRow(0)],
       heldOut: [knownRow(1)],
       heldOutAttempts: 2,

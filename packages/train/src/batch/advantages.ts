@@ -1,3 +1,5 @@
+import { areEqualRewards } from '@osmosis/eval/analysis'
+
 /** A graded sample of an attempt at a row. */
 export interface RewardedSample {
   /** Samples with the same group are compared with one another. */
@@ -18,7 +20,7 @@ const epsilon = 1e-4
 
 /**
  * The advantage of each call of each sample, by the sample's place in the list: how far its reward is from the mean
- * of its group. A group without a difference gives 0 to all, and so does a group of one.
+ * of its group. A group whose rewards are equal but for rounding gives 0 to all, and so does a group of one.
  *
  * With step rewards a call gets the sum of what it and the later calls of its sample earned, each relative to
  * all step rewards of the group (outcome and process supervision of GRPO, arXiv 2402.03300).
@@ -39,6 +41,7 @@ export function groupAdvantages(
   )
   const relative = (value: number, scale: Scale | undefined): number => {
     if (scale === undefined || scale.deviation === 0) return 0
+    if (areEqualRewards([value, scale.mean])) return 0
     const difference = value - scale.mean
     return normalize ? difference / (scale.deviation + epsilon) : difference
   }
@@ -65,7 +68,7 @@ interface Scale {
 }
 
 function scaleOf(values: readonly number[]): Scale {
-  if (values.every((value) => value === values[0])) return { mean: values[0] ?? 0, deviation: 0 }
+  if (areEqualRewards(values)) return { mean: values[0] ?? 0, deviation: 0 }
   const mean = average(values)
   return { mean, deviation: Math.sqrt(average(values.map((value) => (value - mean) ** 2))) }
 }

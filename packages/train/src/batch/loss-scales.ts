@@ -21,6 +21,15 @@ export function surrogateOf(loss: PolicyLoss): 'ppo' | 'cispo' | 'gspo' {
   return loss === 'cispo' || loss === 'gspo' ? loss : 'ppo'
 }
 
+/** Between which a token's ratio is clipped. The limit of `cispo` is that of the weight itself. */
+export function clipBounds({
+  loss,
+  clipLow,
+  clipHigh,
+}: Pick<UpdateSettings, 'loss' | 'clipLow' | 'clipHigh'>): readonly [low: number, high: number] {
+  return [1 - clipLow, loss === 'cispo' ? clipHigh : 1 + clipHigh]
+}
+
 /** Number of sampled tokens. */
 export function sampledIn(mask: readonly (0 | 1)[]): number {
   return mask.filter((one) => one === 1).length

@@ -69,6 +69,9 @@ const startedSchema = z.object({
   weights: z.number(),
   trained_weights: z.number(),
   max_length: z.number(),
+  batch: z.number().optional(),
+  conversations: z.number().optional(),
+  waits: z.boolean().default(false),
   memory_bytes: memorySchema,
   sampler: z.enum(['torch', 'vllm']),
   tool_parser: z.string().nullable(),
@@ -99,6 +102,12 @@ export interface LearnerFacts {
   readonly trainedWeights: number
   /** Tokens. */
   readonly maxLength: number
+  /** Maximum number of conversations that are sampled at once … */
+  readonly batch: number | undefined
+  /** … and of those that have room for it when all of them are of `maxLength`. */
+  readonly conversations: number | undefined
+  /** Whether conversations that wait begin when all others have ended, because the caches of the model cannot be joined. */
+  readonly waits: boolean
   readonly memory: LearnerMemory
   /** What samples: the learner itself, or vLLM beside it. */
   readonly sampler: 'torch' | 'vllm'
@@ -306,6 +315,9 @@ function toFacts(started: Omit<Started, 'url'>): LearnerFacts {
     weights,
     trainedWeights: started.trained_weights,
     maxLength: started.max_length,
+    batch: started.batch,
+    conversations: started.conversations,
+    waits: started.waits,
     memory: started.memory_bytes,
     sampler: started.sampler,
     toolParser: started.tool_parser,

@@ -12,6 +12,7 @@ import { z } from 'zod'
 
 import { digestFolder } from '../files/folder-digest.ts'
 import { lossScales, surrogateOf } from '../batch/loss-scales.ts'
+import type { LearnerIdentity } from '../loop/same-training.ts'
 import type { Learner, TrainingBatch, UpdateSettings } from '../learner.ts'
 import { startLearner, type LearnerFacts, type LearnerProcessOptions } from './learner-process.ts'
 
@@ -49,14 +50,33 @@ const errorSchema = z.object({ error: z.object({ message: z.string(), code: z.st
 /** Bytes. Answers have figures alone. */
 const longestAnswer = 1024 * 1024
 
+/** What of a local learner must not change during a training. @param facts - of {@link estimateLearner} or of the learner itself */
+export async function localLearnerIdentity(
+  { model, loraRank = 16, loraTargets = 'all-linear' }: LearnerProcessOptions,
+  facts: Pick<LearnerFacts, 'model' | 'revision'>,
+): Promise<LearnerIdentity> {
+  return {
+    name: facts.model,
+    modelFiles: (await modelFilesOf(model)) ?? facts.revision ?? undefined,
+    trained: {
+      '--lora-rank': loraRank,
+      ...(loraRank > 0 ? { 'training.lora_targets': loraTargets } : {}),
+    },
+  }
+}
+
 /**
  * Opens the bundled learner (`learner/learner.py`). The caller closes it.
  *
+ * @param known - its identity, where that was found out before: the files of a large model take a while to read
  * @throws OsmosisError with code `learner_error`, as `startLearner` does
  */
-export async function openLocalLearner(options: LearnerProcessOptions): Promise<LocalLearner> {
-  const files = await modelFilesOf(options.model)
+export async function openLocalLearner(
+  options: LearnerProcessOptions,
+  known?: LearnerIdentity,
+): Promise<LocalLearner> {
   const server = await startLearner(options)
+  const identity = known ?? (await localLearnerIdentity(options, server.facts))
   const { url, apiKey } = server
   const upstream = upstreamPolicy({ baseUrl: `${url}/v1`, apiKey, model: 'policy' })
   const policy: PolicyModel = {
@@ -88,8 +108,7 @@ export async function openLocalLearner(options: LearnerProcessOptions): Promise<
   }
   let [version, logged] = [0, 0]
   return {
-    name: server.facts.model,
-    modelFiles: files ?? server.facts.revision ?? undefined,
+    ...identity,
     facts: server.facts,
     died,
     policy,

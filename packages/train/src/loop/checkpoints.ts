@@ -65,10 +65,11 @@ export class Checkpoints {
    */
   async restore(): Promise<number> {
     const { journal, learner, onWarning, folder: training } = this.#options
-    for (const { step, version, folder, sha256 } of journal.checkpoints.toReversed()) {
+    for (const checkpoint of journal.checkpoints.toReversed()) {
+      const { step, version, folder } = checkpoint
       const place = this.#path(folder)
       if (!existsSync(place)) continue
-      if (sha256 !== undefined && (await digestFolder(place)).sha256 !== sha256) {
+      if (!(await this.#isWhole(checkpoint))) {
         await rm(`${place}.damaged`, { recursive: true, force: true })
         await rename(place, `${place}.damaged`)
         onWarning(
@@ -97,16 +98,37 @@ export class Checkpoints {
     )
   }
 
+  /** {@link Checkpoints.best} of those whose files are as they were saved; the others are warned about. */
+  async wholeBest(): Promise<CheckpointRecord | undefined> {
+    const { onWarning } = this.#options
+    const damaged = new Set<string>()
+    for (;;) {
+      const best = this.best(damaged)
+      if (best === undefined || (await this.#isWhole(best))) return best
+      damaged.add(best.folder)
+      onWarning(
+        `The files in ${this.#path(best.folder)} are not those that were saved: the best of the other checkpoints is taken for the best.`,
+      )
+    }
+  }
+
+  async #isWhole({ folder, sha256 }: CheckpointRecord): Promise<boolean> {
+    return sha256 === undefined || (await digestFolder(this.#path(folder))).sha256 === sha256
+  }
+
   /**
    * The first of those that got the highest reward: on held-out rows where these were evaluated, else the mean over the
    * steps whose rollouts its version answered.
+   *
+   * @param without - folders of checkpoints that do not count
    */
-  best(): CheckpointRecord | undefined {
+  best(without: ReadonlySet<string> = new Set()): CheckpointRecord | undefined {
     const rewards = this.#rewardsByVersion()
     let best: CheckpointRecord | undefined
     for (const checkpoint of this.#options.journal.checkpoints) {
       const reward = rewards.get(checkpoint.version)
-      if (reward === undefined || !existsSync(this.#path(checkpoint.folder))) continue
+      const isThere = !without.has(checkpoint.folder) && existsSync(this.#path(checkpoint.folder))
+      if (reward === undefined || !isThere) continue
       if (best === undefined || reward > (rewards.get(best.version) ?? reward)) best = checkpoint
     }
     return best

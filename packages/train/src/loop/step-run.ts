@@ -106,7 +106,7 @@ export async function runStep(
   options: StepRunOptions,
 ): Promise<EndedStepRun> {
   const { source, names, passThreshold, maxInFlight, redact } = settings
-  const { name, rows, attempts, signal } = options
+  const { name, rows, signal } = options
   source.startStep?.(`${options.seed}/${name}`)
   const store = await openStore(settings, options)
   const sequences = options.trains ? new SequenceFile(store) : undefined
@@ -118,7 +118,8 @@ export async function runStep(
         name: store.manifest.inputs.model.name,
         runner: sequences === undefined ? source.runner : sequences.storing(source),
       },
-      n: attempts,
+      // A run that was interrupted has as many attempts at all of its rows, whatever is set now.
+      n: store.manifest.n,
       maxInFlight,
       gradesGroups: source.gradesGroups ?? false,
       passThreshold,

@@ -38,10 +38,13 @@ export interface TrainOptions {
   readonly maxInFlight?: number
   /**
    * How updates are made. Defaults: {@link defaultUpdate}; with the loss `gspo` the ratio is clipped below 1 − 3e-4 and above
-   * 1 + 4e-4.
+   * 1 + 4e-4, with `cispo` above 5.
    */
   readonly update?: Partial<UpdateSettings>
-  /** `linear` and `cosine` let the learning rate fall to nearly 0 in the last step. Default: `constant`. */
+  /**
+   * `linear` and `cosine` let the learning rate fall from its full value in the first step after the warm-up, so that it would be 0 in
+   * the step after the last one. Default: `constant`.
+   */
   readonly learningRateSchedule?: 'constant' | 'linear' | 'cosine'
   /** Steps in which the learning rate rises to its full value, before its schedule. Default: 0. */
   readonly warmupSteps?: number
@@ -56,7 +59,7 @@ export interface TrainOptions {
   readonly maxStaleness?: number
   /**
    * Steps before the policy gradient that train the attempts whose reward is at least `threshold` by cross-entropy,
-   * for a policy that gets hardly any reward. Default: none.
+   * for a policy that gets hardly any reward. They are the next ones where a training continues with it. Default: none.
    */
   readonly warmStart?: { readonly steps: number; readonly threshold: number }
   /** Draws rows whose attempts all agreed less often. Default: false. */
@@ -70,7 +73,7 @@ export interface TrainOptions {
     readonly reward?: number
     /** When the best mean reward is this many steps old. */
     readonly patience?: number
-    /** When none of this many first steps had a signal, so that no update was made; 0: never. Default: 3. */
+    /** When none of this many steps in a row had a signal, so that no update was made; 0: never. Default: 3. */
     readonly withoutSignal?: number
   }
   /** Steps between checkpoints. Default: 1. */
@@ -128,24 +131,24 @@ export const defaultUpdate: UpdateSettings = {
   seed: 0,
 }
 
-/** How the update of a step is made, but for the seed. @param step - from 1 */
-export function updateOf(options: TrainOptions, step: number): UpdateSettings {
+/** How the update of a step is made, but for the seed. @param step - from 1, of `total` */
+export function updateOf(options: TrainOptions, step: number, total: number): UpdateSettings {
   const { update = {} } = options
   const settings = { ...defaultUpdate, ...defaultBounds[update.loss ?? 'dapo'], ...update }
-  return { ...settings, learningRate: settings.learningRate * rateShare(options, step) }
+  return { ...settings, learningRate: settings.learningRate * rateShare(options, step, total) }
 }
 
-/** The ratio of a whole sequence differs less from 1 than those of its tokens. */
+/** The ratio of a whole sequence differs less from 1 than those of its tokens, and `cispo` limits weights upwards alone. */
 const defaultBounds: Partial<Record<UpdateSettings['loss'], Partial<UpdateSettings>>> = {
+  cispo: { clipLow: 1, clipHigh: 5 },
   gspo: { clipLow: 3e-4, clipHigh: 4e-4 },
 }
 
-function rateShare(options: TrainOptions, step: number): number {
-  const { learningRateSchedule = 'constant', warmupSteps = 0, steps, warmStart } = options
+function rateShare(options: TrainOptions, step: number, total: number): number {
+  const { learningRateSchedule = 'constant', warmupSteps = 0 } = options
   if (step <= warmupSteps) return step / warmupSteps
   if (learningRateSchedule === 'constant') return 1
-  const left = steps + (warmStart?.steps ?? 0) - warmupSteps
-  const done = (step - warmupSteps - 1) / Math.max(1, left)
+  const done = (step - warmupSteps - 1) / Math.max(1, total - warmupSteps)
   return learningRateSchedule === 'linear' ? 1 - done : (1 + Math.cos(Math.PI * done)) / 2
 }
 

@@ -24,7 +24,7 @@ import {
 import type { Learner } from '../learner.ts'
 import { Checkpoints, fullDiskAdvice } from './checkpoints.ts'
 import { chooseRows } from './choose-rows.ts'
-import { assertSameTraining } from './same-training.ts'
+import { noteTraining } from './same-training.ts'
 import {
   beginStep,
   padded,
@@ -70,7 +70,7 @@ async function trainInFolder(options: TrainOptions): Promise<TrainResult> {
   try {
     const source = await options.rollouts(options.learner.policy)
     try {
-      await assertSameTraining(options, source.sampling)
+      await noteTraining(options, options.learner)
       const journal = new TrainingJournal(options.folder, lock)
       try {
         return await new Training(options, journal, runSettings(options, source)).run()
@@ -96,6 +96,8 @@ class Training {
   readonly #checkpoints: Checkpoints
   /** Whether the journal has all that changed the learner. */
   #isInJournal = true
+  /** Steps that were done before this process. */
+  readonly #before: number
   /** The rollouts of the next step, where they began beside the update of the last one. */
   #ahead: StartedStepRun | undefined
   readonly #signal: AbortSignal
@@ -105,6 +107,7 @@ class Training {
     this.#journal = journal
     this.#runs = runs
     this.#learner = options.learner
+    this.#before = journal.steps.length
     const { folder, learner, keepCheckpoints: retained = 3, onWarning = () => {} } = options
     this.#checkpoints = new Checkpoints({ folder, learner, journal, retained, onWarning })
     this.#signal = options.signal ?? new AbortController().signal
@@ -147,18 +150,18 @@ class Training {
       steps,
       evaluations,
       reason,
-      best: this.#checkpoints.best(),
+      best: await this.#checkpoints.wholeBest(),
       runs: this.#runs.outputRoot,
     }
   }
 
   #start(): StartRecord {
-    const { rows, attempts = 8, warmStart, steps, learner } = this.#options
+    const { rows, attempts = 8, learner } = this.#options
     const { rowsPerStep = Math.min(16, rows.length) } = this.#options
     return {
       kind: 'start',
       step: this.#journal.steps.length,
-      steps: steps + (warmStart?.steps ?? 0),
+      steps: this.#totalSteps(),
       model: learner.name,
       ...this.#runs.names,
       rows: rows.length,
@@ -183,10 +186,14 @@ class Training {
 
   async #step(number: number): Promise<void> {
     const { warmStart, onStep } = this.#options
-    const phase = number <= (warmStart?.steps ?? 0) ? 'warm_start' : 'policy_gradient'
+    const isWarm = this.#warmSteps() < (warmStart?.steps ?? 0)
+    const phase = isWarm ? 'warm_start' : 'policy_gradient'
     const run = `step-${padded(number)}`
     const rows = this.#rowsOf(number).map(({ sourceRowIndex }) => sourceRowIndex)
-    const settings = this.#settings(number)
+    const settings: StepSettings = {
+      ...this.#settings(number),
+      ...(isWarm && { threshold: warmStart?.threshold }),
+    }
     const started = this.#ahead ?? this.#begin(number)
     this.#ahead = undefined
     const { figures: rollouts, settledRows } = await started.ended
@@ -207,7 +214,9 @@ class Training {
       settings,
       endedAt: new Date().toISOString(),
     } as const
-    const record: StepRecord = { ...measured, alarms: alarmsOf(measured, this.#journal.steps) }
+    const evaluated = this.#journal.evaluations.find(({ step }) => step === 0)
+    const alarms = alarmsOf(measured, this.#journal.steps, evaluated?.rollouts)
+    const record: StepRecord = { ...measured, alarms }
     await this.#journal.append(record)
     this.#isInJournal = true
     if (number % (this.#options.checkpointEvery ?? 1) === 0) await this.#checkpoints.save()
@@ -234,7 +243,7 @@ class Training {
   #beginNext(ended: EndedStep): void {
     const steps = [...this.#journal.steps, ended]
     if ((this.#options.maxStaleness ?? 0) === 0 || this.#isEvaluationDue(steps.length)) return
-    if (this.#reasonToEnd(steps, true) === undefined) {
+    if (this.#reasonToEnd(steps, 0) === undefined) {
       this.#ahead = this.#begin(ended.step + 1, steps)
     }
   }
@@ -252,7 +261,8 @@ class Training {
     const { maxStaleness, normalizeAdvantages: normalize, maskCutAnswers } = settings
     const { version } = this.#learner
     const options = { version, maxStaleness, normalize, maskCutAnswers }
-    const { threshold = 1 } = this.#options.warmStart ?? {}
+    // Trainings of earlier versions did not store it, and could not change it.
+    const { threshold = this.#options.warmStart?.threshold ?? 1 } = settings
     const counted =
       phase === 'warm_start'
         ? rejectionBatch(samples, { ...options, threshold })
@@ -268,7 +278,7 @@ class Training {
   /** How a step is trained. */
   #settings(step: number): StepSettings {
     const { maxStaleness = 0, maskCutAnswers = false, seed = 0 } = this.#options
-    const update = updateOf(this.#options, step)
+    const update = updateOf(this.#options, step, this.#totalSteps())
     const { normalizeAdvantages = update.loss !== 'dr_grpo' } = this.#options
     return {
       normalizeAdvantages,
@@ -342,10 +352,10 @@ class Training {
 
   #reasonToEnd(
     steps: readonly EndedStep[] = this.#journal.steps,
-    hasUpdate = this.#hasUpdate(),
+    idle = this.#idleSteps(),
   ): string | undefined {
     const { evaluations } = this.#journal
-    const { warmStart, stopWhen = {}, heldOut = [], evaluateEvery = 0 } = this.#options
+    const { stopWhen = {}, heldOut = [], evaluateEvery = 0 } = this.#options
     const isHeldOut = heldOut.length > 0 && evaluateEvery > 0
     const measured = isHeldOut ? evaluations : steps
     const reward = isHeldOut ? 'held-out reward' : 'mean reward'
@@ -359,11 +369,27 @@ class Training {
       return `The ${reward} has not risen for ${stopWhen.patience} steps.`
     }
     const { withoutSignal = 3 } = stopWhen
-    if (withoutSignal > 0 && steps.length >= withoutSignal && !hasUpdate) {
-      return `None of ${steps.length} steps had a signal.`
+    if (withoutSignal > 0 && idle >= withoutSignal) {
+      return `None of ${this.#hasUpdate() ? 'the last ' : ''}${idle} steps had a signal.`
     }
-    const total = this.#options.steps + (warmStart?.steps ?? 0)
-    return steps.length >= total ? 'All steps are done.' : undefined
+    return steps.length >= this.#totalSteps() ? 'All steps are done.' : undefined
+  }
+
+  /** The last steps of this process, as long as none of them had an update: another call is given as many again. */
+  #idleSteps(): number {
+    const { steps } = this.#journal
+    const updated = steps.findLastIndex(({ update }) => update !== null) + 1
+    return steps.length - Math.max(updated, this.#before)
+  }
+
+  #warmSteps(): number {
+    return this.#journal.steps.filter(({ phase }) => phase === 'warm_start').length
+  }
+
+  /** Those of a warm start included, which a call that continues with the training may leave out once they are done. */
+  #totalSteps(): number {
+    const { steps, warmStart } = this.#options
+    return steps + Math.max(this.#warmSteps(), warmStart?.steps ?? 0)
   }
 
   #hasUpdate(): boolean {

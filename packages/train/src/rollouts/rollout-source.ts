@@ -13,8 +13,6 @@ export interface RolloutSource {
   readonly runner: ItemRunner
   /** Whether the attempts at a row are graded together. Default: false. */
   readonly gradesGroups?: boolean
-  /** Settings of all its model calls, which must not change during a training. */
-  readonly sampling?: Readonly<Record<string, unknown>>
   /** Called before the rollouts of a step, with a text that its answers are drawn by: equal in trainings with the same seed. */
   startStep?(seed: string): void
   /**

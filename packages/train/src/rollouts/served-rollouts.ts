@@ -43,7 +43,6 @@ export function servedRollouts(options: ServedRolloutsOptions): OpenRollouts {
       close,
       startStep: (seed) => seeds.startStep(seed),
       gradesGroups: options.gradesGroups ?? false,
-      sampling: options.sampling ?? {},
       callsOf: (rolloutId) => calls.of(rolloutId),
     }
   }

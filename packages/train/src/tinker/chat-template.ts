@@ -37,6 +37,8 @@ export class ChatTemplate {
   readonly #template: PythonTemplate
   readonly #describesTools: boolean
   readonly #special: Readonly<Record<string, string>>
+  /** Places of messages that the template leaves out, by the form of the conversation. */
+  readonly #lost = new Map<string, readonly number[]>()
 
   /** @throws OsmosisError with code `invalid_config` when a file is missing or cannot be read */
   constructor(folder: string) {
@@ -104,6 +106,61 @@ export class ChatTemplate {
     }
   }
 
+  /** The messages with roles that the model was trained with: `developer` is another name of `system`. */
+  withKnownRoles(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+    if (this.source.includes('developer')) return messages
+    return messages.map((message) =>
+      message.role === 'developer' ? { ...message, role: 'system' } : message,
+    )
+  }
+
+  /**
+   * A template leaves out what it does not know without a word.
+   *
+   * @param from - the first message that was not answered before
+   * @throws OsmosisError with code `invalid_request` for a message whose text would not reach the model
+   */
+  assertReached(messages: readonly ChatMessage[], tools: readonly unknown[], from = 0): void {
+    const at = this.#lostIn(messages, tools).find((place) => place >= from)
+    if (at === undefined) return
+    throw new OsmosisError(
+      'invalid_request',
+      `The chat template of the model leaves out the text of messages[${at}], whose role is ${JSON.stringify(messages[at]?.role)}: the model would not see it. Give it a role that the template knows.`,
+    )
+  }
+
+  #lostIn(messages: readonly ChatMessage[], tools: readonly unknown[]): readonly number[] {
+    const form = messages.map(({ content, ...message }) => [
+      message.role,
+      hasText(content),
+      (message.tool_calls ?? []).length > 0,
+      Object.keys(message).toSorted(),
+    ])
+    const key = JSON.stringify([form, tools.length > 0])
+    const known = this.#lost.get(key)
+    if (known !== undefined) return known
+    const lost = this.#leftOut(messages, tools)
+    const [oldest] = this.#lost.keys()
+    if (this.#lost.size >= mostForms && oldest !== undefined) this.#lost.delete(oldest)
+    this.#lost.set(key, lost)
+    return lost
+  }
+
+  #leftOut(messages: readonly ChatMessage[], tools: readonly unknown[]): readonly number[] {
+    const marked = messages.map((message, at) =>
+      hasText(message.content) ? { ...message, content: markOf(at) } : message,
+    )
+    try {
+      const text = this.text(marked, tools, true)
+      return marked.flatMap(({ content }, at) =>
+        content === markOf(at) && !text.includes(content) ? [at] : [],
+      )
+    } catch {
+      // A template that looks into contents and wants others, or one that refuses these messages anyway.
+      return []
+    }
+  }
+
   /**
    * The ids of a prompt that continues a conversation: those that were recorded up to the end of an answer, then the
    * rendering of what follows. Undefined where the template renders earlier messages differently now, for
@@ -124,6 +181,19 @@ export class ChatTemplate {
     const more = whole.slice(isClosed ? end + this.endText.length : end)
     return [...known.ids, ...this.encode(more)]
   }
+}
+
+/** Forms of conversations that are remembered. */
+const mostForms = 10_000
+
+/** A text that no template changes, and no message has. */
+function markOf(at: number): string {
+  return `text-of-message-${at}-here`
+}
+
+function hasText(content: ChatMessage['content']): boolean {
+  const parts = Array.isArray(content) ? content.map(({ text }) => text ?? '') : [content ?? '']
+  return parts.join('').trim() !== ''
 }
 
 /** A template that lacks tools, after the one with which the learner on this machine describes them. */

@@ -22,9 +22,33 @@ export class PythonTemplate {
     asInPython(this.#template.parsed)
   }
 
+  /** @throws Error for a template that does not end, or writes without end: it is a program of strangers */
   render(variables: Readonly<Record<string, unknown>>): string {
-    return this.#template.render({ ...variables, ...functions })
+    const deadline = performance.now() + mostMilliseconds
+    const limits = {
+      'python step': () => {
+        if (performance.now() <= deadline) return null
+        throw new Error(`it runs for more than ${mostMilliseconds / 1000} seconds`)
+      },
+    }
+    const text = this.#template.render({ ...variables, ...functions, ...limits })
+    if (text.length > mostText) throw new Error(`it writes ${text.length} characters`)
+    return text
   }
+}
+
+/** A long conversation takes some hundredths of a second. */
+const mostMilliseconds = 2000
+const mostText = 2 ** 24
+/** As many numbers as Python's sandbox for templates makes. */
+const mostNumbers = 100_000
+
+function range(start: unknown, stop: unknown, step: unknown): number[] {
+  const [from, to] = typeof stop === 'number' ? [Number(start), stop] : [0, Number(start)]
+  const by = typeof step === 'number' ? step : 1
+  const count = Math.max(0, Math.ceil((to - from) / by))
+  if (!(count <= mostNumbers)) throw new Error(`it makes a range of ${count} numbers`)
+  return Array.from({ length: count }, (_, at) => from + at * by)
 }
 
 /** Names with a space cannot be names in a template. */
@@ -32,6 +56,7 @@ const functions = {
   'python strip': (text: unknown, letters?: unknown) => rstrip(lstrip(text, letters), letters),
   'python lstrip': lstrip,
   'python rstrip': rstrip,
+  'python range': range,
   'python word': (value: unknown) => (value === true ? 'True' : 'False'),
 }
 
@@ -73,8 +98,16 @@ function asInPython(value: unknown): unknown {
 }
 
 function replaced(node: Node): Node {
+  if (node.type === 'For' || node.type === 'Macro') {
+    // Each turn of a loop, and each call of a macro, is counted.
+    return { ...node, body: [call('step', []), ...(node['body'] as Node[])] }
+  }
   if (node.type === 'CallExpression') {
-    const { object, property } = node['callee'] as { object?: Node; property?: Node }
+    const callee = node['callee'] as Node & { object?: Node; property?: Node }
+    const { object, property } = callee
+    if (callee.type === 'Identifier' && callee['value'] === 'range') {
+      return call('range', node['args'] as Node[])
+    }
     const method = String(property?.['value'])
     const isStrip = object !== undefined && /^[lr]?strip$/.test(method)
     return isStrip ? call(method, [object, ...(node['args'] as Node[])]) : node

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 
 import type { Learner } from '../learner.ts'
+import type { LearnerIdentity } from '../loop/same-training.ts'
 import { ChatTemplate } from './chat-template.ts'
 import { answerReader } from './read-answer.ts'
 import { TinkerClient } from './service/tinker-client.ts'
@@ -16,6 +17,14 @@ export interface TinkerLearner extends Learner {
   readonly usage: TinkerUsage
   /** Aborted with the reason when the service no longer samples. */
   readonly lost: AbortSignal
+}
+
+/** What of a learner on a service must not change during a training, as far as that is known before it is opened. */
+export function tinkerLearnerIdentity({
+  baseModel,
+  loraRank = 16,
+}: Pick<TinkerLearnerOptions, 'baseModel' | 'loraRank'>): Omit<LearnerIdentity, 'modelFiles'> {
+  return { name: baseModel, trained: { '--lora-rank': loraRank } }
 }
 
 /**
@@ -46,7 +55,7 @@ export async function openTinkerLearner(options: TinkerLearnerOptions): Promise<
         model.sample(prompt, { ...settings, stop: [...template.endIds] }, signal),
     })
     return {
-      name: baseModel,
+      ...tinkerLearnerIdentity(options),
       modelFiles: template.files,
       policy,
       lost: model.lost,

@@ -46,12 +46,16 @@ const mostRollouts = 10_000
 export function tokenPolicy(options: TokenPolicyOptions): PolicyModel {
   const known = new Map<string, KnownConversation[]>()
 
-  function promptOf(request: PolicyRequest, messages: readonly ChatMessage[]): number[] {
-    const tools = listOf(request.body['tools'])
+  function promptOf(
+    request: PolicyRequest,
+    messages: readonly ChatMessage[],
+    tools: readonly unknown[],
+  ): number[] {
     const own = known.get(keyOf(request)) ?? []
     const before = own
       .filter((one) => continues(one.messages, messages))
       .toSorted((a, b) => b.messages.length - a.messages.length)[0]
+    options.template.assertReached(messages, tools, before?.messages.length)
     const continued = before && options.template.continued(before, messages, tools)
     return continued ?? options.template.encode(options.template.text(messages, tools, true))
   }
@@ -67,16 +71,18 @@ export function tokenPolicy(options: TokenPolicyOptions): PolicyModel {
 
   async function complete(request: PolicyRequest): Promise<ChatCompletion> {
     const { body, signal } = request
-    const messages = listOf(body['messages']) as readonly ChatMessage[]
-    const prompt = promptOf(request, messages)
-    const sampled = await options.sample(prompt, settingsOf(body, prompt, options), signal)
     const { template } = options
+    const messages = template.withKnownRoles(listOf(body['messages']) as readonly ChatMessage[])
+    assertSampled(body)
+    const tools = offeredTools(body)
+    const prompt = promptOf(request, messages, tools)
+    const sampled = await options.sample(prompt, settingsOf(body, prompt, options), signal)
     const isCut = !template.endIds.has(sampled.ids.at(-1) ?? -1)
     const text = template.decode(isCut ? sampled.ids : sampled.ids.slice(0, -1))
     // Some templates open the thinking in the prompt.
     const isOpened = template.decode(prompt.slice(-4)).trimEnd().endsWith('<think>')
     const answer = isOpened ? `<think>${text}` : text
-    const message = options.readAnswer(answer, listOf(body['tools']))
+    const message = options.readAnswer(answer, tools)
     remember(request, {
       messages: [...messages, message],
       ids: [...prompt, ...sampled.ids],
@@ -95,7 +101,11 @@ export function tokenPolicy(options: TokenPolicyOptions): PolicyModel {
         const status = isRefused ? 400 : 500
         const refusal = policyErrorBody(
           status,
-          isRefused ? 'invalid_request' : 'learner_error',
+          error instanceof ContextFull
+            ? 'context_length_exceeded'
+            : isRefused
+              ? 'invalid_request'
+              : 'learner_error',
           errorMessage(error),
         )
         return Response.json(refusal, { status })
@@ -127,14 +137,91 @@ function sameTurn(message: ChatMessage | undefined): string {
   return JSON.stringify([role, content ?? '', called, role === 'tool' ? id : null])
 }
 
-/** Settings that would make the recorded logprobs those of another distribution, and the values that do not. */
-const changing: Readonly<Record<string, readonly number[]>> = {
+/** Fields that would make the recorded logprobs those of another distribution, and the values that do not. */
+const unchanged: Readonly<Record<string, readonly unknown[]>> = {
   top_p: [1],
   top_k: [-1, 0],
   min_p: [0],
+  typical_p: [1],
   presence_penalty: [0],
   frequency_penalty: [0],
   repetition_penalty: [1],
+  min_tokens: [0],
+  bad_words: [],
+  allowed_token_ids: [],
+  ignore_eos: [false],
+}
+
+/**
+ * Types of `response_format` with which frameworks ask for a structured output. The policy learns to give it: an answer
+ * without it is graded.
+ */
+const learnedFormats: ReadonlySet<unknown> = new Set(['text', 'json_object', 'json_schema'])
+
+/** Fields that hold an answer to a form. */
+const constraints = [
+  'guided_json',
+  'guided_regex',
+  'guided_choice',
+  'guided_grammar',
+  'structured_outputs',
+]
+
+/** @throws OsmosisError with code `invalid_request` that names what the service cannot sample */
+function assertSampled(body: Readonly<Record<string, unknown>>): void {
+  const isSet = (name: string): boolean => body[name] !== undefined && body[name] !== null
+  const bias = body['logit_bias'] ?? {}
+  const changed = Object.entries(unchanged).find(
+    ([name, values]) => isSet(name) && !isEmptyList(body[name]) && !values.includes(body[name]),
+  )?.[0]
+  const isBiased = typeof bias !== 'object' || Object.values(bias).some((value) => value !== 0)
+  const name = changed ?? (isBiased ? 'logit_bias' : undefined)
+  if (name !== undefined) {
+    throw refused(
+      `Only what was sampled from the model's own distribution can be trained: leave ${name} out.`,
+    )
+  }
+  const { type } = (body['response_format'] ?? { type: 'text' }) as { type?: unknown }
+  const form = learnedFormats.has(type) ? constraints.find((one) => isSet(one)) : 'response_format'
+  if (form !== undefined) {
+    throw refused(
+      `The service cannot hold answers to a form: leave ${form} out, and ask for the form in a message.`,
+    )
+  }
+}
+
+/** The tools that the model may call: none with `tool_choice` none. */
+function offeredTools(body: Readonly<Record<string, unknown>>): readonly unknown[] {
+  for (const name of ['functions', 'function_call']) {
+    const value = body[name] ?? 'auto'
+    if (value === 'auto' || isEmptyList(value)) continue
+    throw refused(`The service does not take ${name}: pass tools and tool_choice.`)
+  }
+  const choice = body['tool_choice'] ?? 'auto'
+  if (choice !== 'auto' && choice !== 'none') {
+    throw refused(
+      `The service cannot force a call: leave tool_choice out, or pass auto or none. It is ${JSON.stringify(choice)}.`,
+    )
+  }
+  return choice === 'none' ? [] : listOf(body['tools'])
+}
+
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0
+}
+
+function refused(message: string): OsmosisError {
+  return new OsmosisError('invalid_request', message)
+}
+
+/** Nothing more fits into the conversation. */
+class ContextFull extends OsmosisError {
+  constructor(tokens: number, most: number) {
+    super(
+      'invalid_request',
+      `The conversation has ${tokens} tokens, and the model takes ${most} with its answer. Raise max_prompt_length in [training], or --max-length where it is set.`,
+    )
+  }
 }
 
 function settingsOf(
@@ -149,15 +236,6 @@ function settingsOf(
       `The service trains at temperature 1 alone, and the request asks for ${temperature}. Leave temperature out.`,
     )
   }
-  for (const [name, neutral] of Object.entries(changing)) {
-    const value = body[name]
-    if (typeof value === 'number' && !neutral.includes(value)) {
-      throw new OsmosisError(
-        'invalid_request',
-        `Only what was sampled from the model's own distribution can be trained: leave ${name} out.`,
-      )
-    }
-  }
   if (n !== 1 || (Array.isArray(stop) ? stop.length > 0 : Boolean(stop))) {
     throw new OsmosisError(
       'invalid_request',
@@ -165,12 +243,7 @@ function settingsOf(
     )
   }
   const room = maxLength - prompt.length
-  if (room < 1) {
-    throw new OsmosisError(
-      'invalid_request',
-      `The conversation has ${prompt.length} tokens, and the model takes ${maxLength} with its answer (context_length_exceeded).`,
-    )
-  }
+  if (room < 1) throw new ContextFull(prompt.length, maxLength)
   const asked = body['max_completion_tokens'] ?? body['max_tokens']
   const maxTokens = typeof asked === 'number' ? Math.min(asked, room) : room
   return { maxTokens, seed: typeof seed === 'number' ? seed : undefined }

@@ -5,22 +5,28 @@ import { text } from 'node:stream/consumers'
 
 import { pythonWithTorch, temporaryFolder, withTorch, runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
-import { expect, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
 
+import { neutralFields, refusedFields } from '../sampling-fields.ts'
 import { startLearner, type LearnerProcess } from '../../src/local/learner-process.ts'
 
 const { it } = withTorch()
 
-async function started(policy = 'TablePolicy'): Promise<LearnerProcess> {
-  const learner = await startLearner({
+async function started(policy: 'CallingPolicy' | 'ImpatientPolicy'): Promise<LearnerProcess> {
+  return startLearner({
     model: 'table',
     python: pythonWithTorch(),
     policyClass: `${path.join(import.meta.dirname, '../reference/table_policy.py')}:${policy}`,
     loraRank: 0,
   })
-  onTestFinished(() => learner.close())
-  return learner
 }
+
+/** One for all tests that it outlives: Python takes seconds to load torch. */
+let learner: LearnerProcess
+beforeAll(async () => {
+  learner = await started('CallingPolicy')
+})
+afterAll(() => learner.close())
 
 /** Sends bytes, and resolves with all that comes back until the learner closes the connection. */
 async function exchange({ url }: LearnerProcess, bytes: string | Buffer): Promise<string> {
@@ -46,7 +52,6 @@ function statusOf(answer: string): number {
 }
 
 it('whatever is wrong with a request, its answer says so and the next request is answered', async () => {
-  const learner = await started()
   const json = (body: string | Buffer, ...headers: string[]): Buffer =>
     Buffer.concat([
       Buffer.from(
@@ -127,8 +132,9 @@ it('whatever is wrong with a request, its answer says so and the next request is
 })
 
 it('slow senders and too many connections are ended, and others are answered', async () => {
-  const learner = await started('ImpatientPolicy')
-  const { port, hostname } = new URL(learner.url)
+  const impatient = await started('ImpatientPolicy')
+  onTestFinished(() => impatient.close())
+  const { port, hostname } = new URL(impatient.url)
   const opened = async (): Promise<Socket> => {
     const socket = connect(Number(port), hostname)
     socket.on('error', () => {})
@@ -138,9 +144,9 @@ it('slow senders and too many connections are ended, and others are answered', a
   const attacks = [
     [() => '', /^$/],
     [() => 'POST /upd', /^$/],
-    [() => head(learner, 'POST /update', []).slice(0, -4), /^$/],
-    [() => head(learner, 'POST /update', ['content-length: 50']), /^HTTP\/1\.1 408 /],
-    [() => `${head(learner, 'POST /update', ['content-length: 50'])}{`, /^HTTP\/1\.1 408 /],
+    [() => head(impatient, 'POST /update', []).slice(0, -4), /^$/],
+    [() => head(impatient, 'POST /update', ['content-length: 50']), /^HTTP\/1\.1 408 /],
+    [() => `${head(impatient, 'POST /update', ['content-length: 50'])}{`, /^HTTP\/1\.1 408 /],
   ] as const
   for (const [start, expected] of attacks) {
     const socket = await opened()
@@ -154,10 +160,35 @@ it('slow senders and too many connections are ended, and others are answered', a
   expect(await text(drop)).toBe('')
   clearInterval(dripping)
   const held = [await opened(), await opened(), await opened()]
-  const health = head(learner, 'GET /health', ['connection: close'])
-  expect(statusOf(await exchange(learner, health))).toBe(503)
+  const health = head(impatient, 'GET /health', ['connection: close'])
+  expect(statusOf(await exchange(impatient, health))).toBe(503)
   await Promise.all(held.map((socket) => once(socket.resume(), 'close')))
-  await expect.poll(async () => statusOf(await exchange(learner, health))).toBe(200)
+  await expect.poll(async () => statusOf(await exchange(impatient, health))).toBe(200)
+})
+
+it('refuses by name what changes an answer, and takes what does not', async () => {
+  const ask = async (fields: object): Promise<readonly [status: number, said: string]> => {
+    const tools = [{ type: 'function', function: { name: 'f', parameters: {} } }]
+    const body = { messages: [{ role: 'user', content: 'a' }], tools, max_tokens: 2, ...fields }
+    const answer = await fetch(`${learner.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${learner.apiKey}` },
+      body: JSON.stringify(body),
+    })
+    return [answer.status, await answer.text()]
+  }
+  for (const [name, value] of refusedFields) {
+    const [status, said] = await ask({ [name]: value })
+    expect([status, said], `${name} of ${JSON.stringify(value)}`).toEqual([
+      400,
+      expect.stringContaining(`\`${name}\``),
+    ])
+  }
+  for (const fields of neutralFields) expect((await ask(fields))[0]).toBe(200)
+
+  const [status, said] = await ask({ messages: [{ role: 'user', content: 'a'.repeat(80) }] })
+  expect([status, said]).toEqual([400, expect.stringContaining('"context_length_exceeded"')])
+  expect(said).toMatch(/max_prompt_length .* --max-length/)
 })
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
@@ -246,7 +277,6 @@ const wrong = fc.oneof(
 )
 
 it('no body that is wrong at any place is more than refused', { timeout: 240_000 }, async () => {
-  const learner = await started('CallingPolicy')
   const folder = path.join(await temporaryFolder(), 'state')
   const ask = async (route: string, body: string): Promise<Response> =>
     fetch(`${learner.url}${route}`, {

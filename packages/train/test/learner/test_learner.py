@@ -19,6 +19,7 @@ from learner_process import HERE, KEY, LEARNER, READ_NOTE, LearnerProcess, quest
 
 sys.path.insert(0, str(LEARNER.parent))
 import answers
+import bounded
 import sampling
 import torch
 from bodies import Problem
@@ -300,6 +301,59 @@ def endless_policy():
     return policy
 
 
+class Templates:
+    """A policy with the template of a stranger, which knows these roles."""
+    name, end_ids = "strange", {0}
+
+    def __init__(self, *roles, write=str):
+        self.roles, self.write, self.template = roles, write, " ".join(roles)
+
+    def render(self, messages, tools, answer, **settings):
+        return "".join(self.write(m["content"]) for m in messages if m["role"] in self.roles)
+
+    def encode(self, text):
+        return list(text.encode())
+
+
+class Roles(unittest.TestCase):
+    def test_developer_is_system_where_the_template_lacks_it(self):
+        message = {"role": "developer", "content": "Be brief."}
+        known = answers.Conversations(Templates("developer", "user"))
+        self.assertEqual(known.roles([message]), [message])
+        other = answers.Conversations(Templates("system", "user"))
+        self.assertEqual(other.roles([message]), [{**message, "role": "system"}])
+
+    def test_a_message_whose_text_does_not_reach_the_prompt_is_refused(self):
+        conversations = answers.Conversations(Templates("user", "system"))
+        for role in ("function", "critic", "ipython", "", "tool"):
+            messages = [question(1), {"role": role, "content": "text"}, question(2)]
+            for _ in range(2):  # the form of a conversation is remembered
+                with self.assertRaisesRegex(Problem, r"messages\[1\], whose role is") as refused:
+                    conversations.prompt(messages, [], {})
+                self.assertEqual((refused.exception.status, refused.exception.body["error"]["code"]), (400, "message_left_out"))
+            conversations.prompt([question(1), {"role": role, "content": " \n"}], [], {})
+        quoting = answers.Conversations(Templates("user", write=json.dumps))
+        quoting.prompt([{"role": "user", "content": 'a "b"\n'}], [], {})
+
+
+class Bounds(unittest.TestCase):
+    def test_what_runs_without_end_is_ended_and_what_follows_is_not(self):
+        def forever():
+            while True:
+                pass
+
+        bounded.SECONDS = 0.2
+        try:
+            for _ in range(2):
+                with self.assertRaisesRegex(bounded.TooMuch, "runs for more than"):
+                    bounded.watch_text(forever)
+                self.assertEqual(bounded.watch_text(lambda: "text"), "text")
+            with self.assertRaisesRegex(bounded.TooMuch, "writes 16777217 characters"):
+                bounded.watch_text(lambda: "x" * (bounded.MOST_TEXT + 1))
+        finally:
+            bounded.SECONDS = 2.0
+
+
 class InOneProcess(unittest.TestCase):
     def test_refuses_tools_of_a_family_that_it_cannot_read_by_name(self):
         policy = tiny_policy(False)
@@ -509,6 +563,15 @@ class Conversations(unittest.TestCase):
             self.assertEqual(len(first["choices"][0]["message"]["tool_calls"]), calls)
             self.assertExtends(first, second)
         self.assertEqual(self.rewritten(), before)
+
+    def test_without_tools_to_choose_from_a_call_is_text(self):
+        call = '<tool_call>\n{"name": "read_note", "arguments": {}}\n</tool_call>'
+        user = {"role": "user", "content": f"answer: {json.dumps(call)}"}
+        answer = self.learner.chat([user], [READ_NOTE], tool_choice="none")
+        self.assertEqual(answer["choices"][0]["message"], {"role": "assistant", "content": call})
+        self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
+        without = self.learner.chat([user], [])
+        self.assertEqual(answer["prompt_token_ids"], without["prompt_token_ids"])
 
     def test_white_space_survives(self):
         for said in ("  two spaces  ", "\n\nlines\r\n\t\n", "\u00a0\ufeffmarks \u2028", "emoji 👩‍👩‍👧", "", " "):

@@ -11,7 +11,7 @@ const { it } = withModels()
 // The cases are Python's, because they compare the learner with transformers and peft themselves.
 it(
   'a model of transformers samples, trains and is exported as plain transformers says, for one sequence at a time',
-  { timeout: 900_000 },
+  { timeout: 1_800_000 },
   async () => {
     const file = path.join(import.meta.dirname, 'test_transformers_policy.py')
     const env = { ...process.env, OMP_NUM_THREADS: '1' }

@@ -314,7 +314,9 @@ it('refuses to continue with another chat template or tokenizer', async () => {
   const other = await opened(service, { tokenizer })
   await expect(train(training(other, folder, 3))).rejects.toMatchObject({
     code: 'invalid_config',
-    message: expect.stringMatching(/- model_files: was "tokenizer of \d+ bytes, sha256 .*", is "/),
+    message: expect.stringMatching(
+      /- files of the model \(--model, --tokenizer\): was "tokenizer of \d+ bytes, sha256 .*", is "/,
+    ),
   })
 })
 

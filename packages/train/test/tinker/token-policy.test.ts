@@ -1,8 +1,12 @@
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+
 import { tokenModelFolder } from '../../../../test/kit/index.ts'
 import type { ChatCompletion, ChatMessage } from '@osmosis/core/policy'
 import type { PolicyModel } from '@osmosis/controller'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 
+import { neutralFields, refusedFields } from '../sampling-fields.ts'
 import { ChatTemplate } from '../../src/tinker/chat-template.ts'
 import { answerReader } from '../../src/tinker/read-answer.ts'
 import { tokenPolicy } from '../../src/tinker/token-policy.ts'
@@ -102,14 +106,13 @@ it('continues a conversation with the ids that were sampled', async () => {
   expect(requests[2]?.prompt).not.toEqual(two?.prompt)
 })
 
-it.each([
+it.each<[settings: object, message: string]>([
   [{ temperature: 0.7 }, 'trains at temperature 1 alone, and the request asks for 0.7'],
-  [{ top_p: 0.9 }, 'leave top_p out'],
-  [{ top_k: 5 }, 'leave top_k out'],
-  [{ presence_penalty: 0.5 }, 'leave presence_penalty out'],
+  ...refusedFields.map(([name, value]): [object, string] => [{ [name]: value }, name]),
   [{ stop: ['x'] }, 'leave n and stop out'],
   [{ n: 2 }, 'leave n and stop out'],
-  [{ messages: [{ role: 'user', content: 'abcd'.repeat(12) }] }, 'context_length_exceeded'],
+  [{ messages: [{ role: 'user', content: 'abcd'.repeat(12) }] }, '"context_length_exceeded"'],
+  [{ messages: [{ role: 'user', content: 'abcd'.repeat(12) }] }, 'Raise max_prompt_length in'],
   [
     { messages: [{ role: 'user', content: [{ type: 'image_url' }] }] },
     'no content of type image_url',
@@ -125,16 +128,82 @@ it.each([
 it('accepts settings that change nothing', async () => {
   const neutral = {
     temperature: 1,
-    top_p: 1,
-    top_k: 0,
-    min_p: 0,
-    frequency_penalty: 0,
     n: 1,
     stop: [],
+  }
+  for (const fields of neutralFields) {
+    const { policy } = await scripted([letterA, end])
+    await completion(await complete(policy, { messages: [user], ...fields }))
   }
   const { policy, requests } = await scripted([letterA, end])
   const answer = await completion(await complete(policy, { messages: [user], ...neutral }))
   expect(answer.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'a' } })
   // As many tokens as a conversation may still have.
   expect(requests[0]?.maxTokens).toBe(48 - (requests[0]?.prompt.length ?? 0))
+})
+
+it('without tools to choose from, what the model wrote is text', async () => {
+  const { policy, requests } = await scripted([call, end], [call, end])
+  const offered = await completion(await complete(policy, { messages: [user] }))
+  expect(offered.choices[0]?.message.tool_calls).toHaveLength(1)
+  const body = { messages: [user], tool_choice: 'none' }
+  const refused = await completion(await complete(policy, body, 'other'))
+  expect(refused.choices[0]).toMatchObject({
+    finish_reason: 'stop',
+    message: { role: 'assistant', content: expect.stringContaining('read_note') },
+  })
+  expect(refused.choices[0]?.message).not.toHaveProperty('tool_calls')
+  expect(requests).toHaveLength(2)
+})
+
+const known = `{%- for message in messages -%}
+  {%- if message.role in ['user', 'assistant', 'tool', 'system'] -%}
+    {{ '<' + message.role + '>' + (message.content | trim) }}
+  {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt %}{{ '<assistant>' }}{% endif -%}`
+
+describe('a role that the chat template does not know', () => {
+  async function templateOf(source: string): Promise<ChatTemplate> {
+    const folder = await tokenModelFolder()
+    writeFileSync(path.join(folder, 'chat_template.jinja'), `${source}{# tools <tool_call> #}`)
+    return new ChatTemplate(folder)
+  }
+  const said = (role: string, content: unknown): ChatMessage => ({ role, content }) as ChatMessage
+
+  it('is that of the system where it is another name of it', async () => {
+    const messages = [said('developer', 'Be brief.'), user]
+    const template = await templateOf(known)
+    expect(template.withKnownRoles(messages)[0]).toEqual(said('system', 'Be brief.'))
+    const own = await templateOf(known.replace("'system'", "'developer'"))
+    expect(own.withKnownRoles(messages)).toEqual(messages)
+  })
+
+  it.each([
+    ['function', 'text'],
+    ['critic', 'text'],
+    ['ipython', [{ type: 'text', text: 'text' }]],
+    ['', 'assistant'],
+  ])('is refused where its text would not reach the model: %j', async (role, content) => {
+    const template = await templateOf(known)
+    const messages = [user, said(role, content), user]
+    expect(() => template.assertReached(messages, [])).toThrow(
+      /leaves out the text of messages\[1\]/,
+    )
+    // Twice, because the form of a conversation is remembered.
+    expect(() => template.assertReached(messages, [])).toThrow(JSON.stringify(role))
+    // What was answered before is in the prompt as it was sampled.
+    expect(() => template.assertReached(messages, [], 2)).not.toThrow()
+    expect(() => template.assertReached([user, said(role, ' \n')], [])).not.toThrow()
+  })
+
+  it('is no matter where the text is written otherwise', async () => {
+    const quoted = await templateOf(
+      known.replace('(message.content | trim)', '(message.content | tojson)'),
+    )
+    const messages = [said('system', 'a "b"\n'), said('tool', ' c\n'), user]
+    expect(() => quoted.assertReached(messages, [])).not.toThrow()
+    const silent = await templateOf(known.replace("'tool', ", ''))
+    expect(() => silent.assertReached(messages, [])).toThrow(/messages\[1\], whose role is "tool"/)
+  })
 })

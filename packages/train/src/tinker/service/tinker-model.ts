@@ -6,7 +6,7 @@ import type { UpdateFigures } from '@osmosis/eval/analysis'
 import type { z } from 'zod'
 
 import type { TrainingBatch, UpdateSettings } from '../../learner.ts'
-import { lossScales, sampledIn, surrogateOf } from '../../batch/loss-scales.ts'
+import { clipBounds, lossScales, sampledIn, surrogateOf } from '../../batch/loss-scales.ts'
 import {
   checkpointSchema,
   forwardSchema,
@@ -233,13 +233,11 @@ export class TinkerModel {
     )
     this.#usage.add({ trainedTokens: sum(batch.sequences, ({ ids }) => ids.length) })
     const isGradient = batch.loss === 'policy_gradient'
+    const [low, high] = clipBounds(settings)
     const clip =
       dialect === 'open-rl'
         ? { clip_range: settings.clipLow }
-        : {
-            clip_low_threshold: 1 - settings.clipLow,
-            clip_high_threshold: 1 + settings.clipHigh,
-          }
+        : { clip_low_threshold: low, clip_high_threshold: high }
     const outputs: number[][] = []
     // Several requests add up until the optimizer's step.
     for (const part of inParts(data)) {
