@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 const needed = neededNode()
 if (isOlder(process.versions.node, needed)) {
   process.stderr.write(
-    `error: osmosis needs Node.js ${needed} or newer, but ${process.versions.node} runs it: install a newer one, e.g. from https://nodejs.org, and run the command again.\n`,
+    `error: osmosis needs Node.js ${needed} or newer, but ${process.versions.node} runs it.\nInstall a newer one, e.g. from https://nodejs.org, and run the command again.\n`,
   )
   process.exitCode = 2
 } else {

@@ -9,7 +9,7 @@ import {
   type CommandContext,
 } from './command/command-context.ts'
 import { isWrongUse, wrongUseCode } from './command/exit-codes.ts'
-import { wrapped } from './command/terminal-text.ts'
+import { outputWidth, wrapped } from './command/terminal-text.ts'
 import { createProgram, packageVersion } from './program.ts'
 
 /**
@@ -60,8 +60,7 @@ async function runCommand(args: readonly string[]): Promise<number | undefined> 
 /** Errors of the user need a sentence; our own errors need a stack. */
 function describe(error: unknown): string {
   if (isOsmosisError(error) || isWrongUse(error)) {
-    const { isTTY = false, columns = 80 } = standardError()
-    return wrapped(`error: ${(error as Error).message}`, isTTY ? columns : Infinity).join('\n')
+    return wrapped(`error: ${(error as Error).message}`, outputWidth(standardError())).join('\n')
   }
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

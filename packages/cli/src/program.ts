@@ -13,6 +13,7 @@ import {
   standardOutput,
   type OutputStream,
 } from './command/command-context.ts'
+import { outputWidth, wrapped } from './command/terminal-text.ts'
 import { addDoctorCommand } from './doctor/doctor.ts'
 import { declareAudit } from './eval/audit.ts'
 import { declareCompare } from './eval/compare.ts'
@@ -156,6 +157,7 @@ const inOrderOfGroups: Help['groupItems'] = (unsorted, visible, groupOf) => {
 const commandOutput: OutputConfiguration = {
   writeOut: (text) => void printOut(text),
   writeErr: (text) => void printError(text),
+  outputError: (text, write) => write(wrapped(text, outputWidth(standardError())).join('\n')),
   getOutHelpWidth: () => widthOf(standardOutput()),
   getErrHelpWidth: () => widthOf(standardError()),
   getOutHasColors: () => showsColours(standardOutput()),

@@ -25,9 +25,9 @@ function passing(rows: number, wins: number): MadeItem[] {
   return rewarded(Array.from({ length: rows }, (_, row) => [1, row < wins ? 1 : 0]))
 }
 
-const facets = (rows: number): MadeRun['rows'] =>
+const facets = (rows: number, first = 0): MadeRun['rows'] =>
   Array.from({ length: rows }, (_, row) => ({
-    key: `row-${row}`,
+    key: `row-${first + row}`,
     source_row: row,
     facets: { Task: row % 2 === 0 ? 'refund' : 'rebook' },
   }))
@@ -45,6 +45,26 @@ describe('eval compare', () => {
     expect(stdout).toMatch(/^Before +middle .*\nAfter +ant /m)
     const { code: wrong, stderr } = await evals('compare', ['ant'])
     expect([wrong, stderr]).toEqual([2, expect.stringContaining('Name the run that ant is')])
+  })
+
+  it('passes runs by that ended at no row of the newest, and takes the last two when there is no other', async () => {
+    const { make, evals } = folder()
+    const made = async (name: string, rows: number, items: MadeItem[]): Promise<void> => {
+      const created_at = `2026-01-0${['old', 'other', 'empty', 'new'].indexOf(name) + 1}T00:00:00.000Z`
+      await make({
+        name,
+        rows: facets(rows, name === 'other' ? 100 : 0),
+        n: 2,
+        items,
+        manifest: { created_at },
+      })
+    }
+    await made('other', 4, passing(4, 2))
+    await made('empty', 4, [])
+    expect((await evals('compare', [])).stderr).toContain('other and empty have no row in common')
+    await made('old', 4, passing(4, 2))
+    await made('new', 4, passing(4, 3))
+    expect((await evals('compare', [])).stdout).toMatch(/^Before +old .*\nAfter +new /m)
   })
 
   it('says when a run is compared with itself', async () => {

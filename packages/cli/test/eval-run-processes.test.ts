@@ -4,18 +4,38 @@ import path from 'node:path'
 import { expect, it } from 'vitest'
 import { onlyIf } from '../../../test/kit/index.ts'
 
-import { readResults } from './in-process.ts'
+import { inWorkspace, readResults, start as startHere, type StartedCommand } from './in-process.ts'
 import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 import { endpoint, say } from './model-endpoint.ts'
 
-/** A run in a folder of its own, by words of the command line with spaces between them. */
-function start(...flags: string[]): { command: RunningCommand; folder: string; log: () => string } {
+inWorkspace()
+
+interface StartedRun<Command> {
+  readonly command: Command
+  readonly folder: string
+  readonly log: () => string
+}
+
+/** A run in a folder of its own, in a process, by words of the command line with spaces between them. */
+function start(...flags: string[]): StartedRun<RunningCommand> {
+  return startRun(startOsmosis, flags)
+}
+
+/** As {@link start}, in this process. */
+function startInside(...flags: string[]): StartedRun<StartedCommand> {
+  return startRun(startHere, flags)
+}
+
+function startRun<Command>(
+  begin: (args: readonly string[]) => Command,
+  flags: readonly string[],
+): StartedRun<Command> {
   const args = flags.flatMap((words) => words.split(' '))
   const output = temporaryFolder()
   const folder = path.join(output, 'r')
   const logs = path.join(folder, 'logs.txt')
   return {
-    command: startOsmosis(['eval', 'run', ...args, '--output', output, '--name', 'r']),
+    command: begin(['eval', 'run', ...args, '--output', output, '--name', 'r']),
     folder,
     log: () => (existsSync(logs) ? readFileSync(logs, 'utf8') : ''),
   }
@@ -62,13 +82,12 @@ it(
     const upstream = await endpoint(({ body }, response) => {
       if (!JSON.stringify(body['messages']).includes('10 and 20')) say(response, '5')
     })
-    const { command, folder } = start(
+    const { command, folder } = startInside(
       `-m rollouts/agent-loops/adder.ts ${sums}`,
       `--max-in-flight 1 --base-url ${upstream.url}/v1 --model m1`,
     )
     await expect.poll(() => upstream.received.length).toBe(3)
-    command.child.kill('SIGINT')
-    const { code, stdout } = await command.finished
+    const { code, stdout } = await command.end()
     expect([code, stdout]).toEqual([130, expect.stringContaining('2 of 4 done\n')])
     expect(readResults(folder).records.map(({ reward }) => reward)).toEqual([1, 0])
   },
@@ -136,11 +155,10 @@ it(
     const args = ['eval', 'run', 'configs/eval/echo.toml', '--output', output, '--policy']
     const first = startOsmosis([...args, 'policies/silent.ts'])
     await first.printed(/In flight/)
-    const second = startOsmosis([...args, 'policies/silent.ts'])
+    const second = startHere([...args, 'policies/silent.ts'])
     await second.printed(/In flight/)
     first.child.kill('SIGINT')
-    second.child.kill('SIGINT')
-    expect([(await first.finished).code, (await second.finished).code]).toEqual([130, 130])
+    expect([(await first.finished).code, (await second.end()).code]).toEqual([130, 130])
     expect(readdirSync(output).filter((name) => !name.startsWith('.'))).toHaveLength(2)
   },
 )

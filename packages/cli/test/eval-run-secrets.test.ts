@@ -5,15 +5,15 @@ import { text } from 'node:stream/consumers'
 
 import { describe, expect, it } from 'vitest'
 
-import { inProcesses, run as osmosis } from './in-process.ts'
+import { run as osmosis, useProcesses } from './in-process.ts'
 import { type Finished, bin } from './osmosis.ts'
 import { command, log, talkativeWorkspace, traces } from './talkative-workspace.ts'
-
-// The rollout prints its variables.
-inProcesses()
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 describe('the secrets of an evaluation', () => {
   it('reach the rollout and nothing that is printed, logged or written', async () => {
+    // The rollout prints its variables.
+    useProcesses()
     const root = talkativeWorkspace()
     const secrets = { FIRST: 'first-secret', SECOND: 'second "quoted" secret' }
     const finished = await osmosis(command, { ...secrets, PLAIN: 'hidden' }, root)
@@ -27,15 +27,19 @@ describe('the secrets of an evaluation', () => {
   })
 
   it('may have other values when the run continues, but not other names', async () => {
-    const root = talkativeWorkspace()
+    const file = 'configs/eval/secretive.toml'
+    const root = temporaryWorkspace({
+      [file]: evalConfig('echo', '[secrets]\nrequired = ["FIRST", "SECOND"]\n'),
+    })
+    const args = ['eval', 'run', file, '--policy', 'policies/echo.ts', '--limit', '1']
     const start = async (values: Record<string, string>): Promise<Finished> =>
-      osmosis([...command, '--n', '1'], values, root)
+      osmosis([...args, '--name', 'r', '--n', '1'], values, root)
     const old = { FIRST: 'old-value-one', SECOND: 'old-value-two' }
     expect((await start(old)).stderr).toContain('Starting r\n')
     expect((await start({ ...old, FIRST: 'new-value-one' })).stderr).toContain(
       'Resuming r, 1 of 1 done\n',
     )
-    const config = path.join(root, 'configs/eval/talkative.toml')
+    const config = path.join(root, file)
     writeFileSync(config, readFileSync(config, 'utf8').replace('"SECOND"]', '"SECOND", "THIRD"]'))
     expect((await start({ ...old, THIRD: 'value' })).stderr).toContain(
       'these have changed: secrets (their names). Pass --fresh to start a new run',
@@ -43,6 +47,7 @@ describe('the secrets of an evaluation', () => {
   })
 
   it('are not in the last output of an entrypoint that cannot be loaded', async () => {
+    useProcesses()
     const root = talkativeWorkspace({
       'rollouts/talkative/main.ts': 'throw new Error(`wrong key: ${process.env.FIRST}`)\n',
     })
@@ -68,10 +73,34 @@ describe('the secrets of an evaluation', () => {
     const bad = await osmosis([...command, '--secrets-file', 'bad.secrets'], {}, root)
     expect(bad.stderr).toBe('error: Line 2 of bad.secrets is not NAME=value.\n')
   })
+
+  it.each([
+    ['UTF-8 without a byte order mark', (content: string) => Buffer.from(content)],
+    ['UTF-8 with one', (content: string) => Buffer.from(`\uFEFF${content}`)],
+    [
+      'UTF-16, as PowerShell writes it',
+      (content: string) => Buffer.from(`\uFEFF${content}`, 'utf16le'),
+    ],
+    [
+      'UTF-16 of the other order',
+      (content: string) => Buffer.from(`\uFEFF${content}`, 'utf16le').swap16(),
+    ],
+  ])('are read from files in %s', async (_, encode) => {
+    const root = talkativeWorkspace()
+    const secrets = path.join(root, 'my.secrets')
+    for (const file of ['.env', 'my.secrets']) {
+      writeFileSync(path.join(root, file), encode('FIRST=first-é\r\n# SECOND\r\n'))
+      const flags = file === '.env' ? [] : ['--secrets-file', secrets]
+      const { stderr } = await osmosis([...command, ...flags], {}, root)
+      expect(stderr).toContain('The rollout needs secrets that have no value: SECOND. ')
+      rmSync(path.join(root, file))
+    }
+  })
 })
 
 describe('the secrets of an evaluation', { tags: 'slow' }, () => {
   it('come from the file that is named, else from the environment, else from the nearest .env', async () => {
+    useProcesses()
     const root = talkativeWorkspace({
       'my.secrets': "# mine\n\nexport FIRST='file-value1'\nUNUSED=x\n",
     })

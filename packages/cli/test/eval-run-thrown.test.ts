@@ -6,21 +6,24 @@ import { expect, it } from 'vitest'
 import { run, useProcesses } from './in-process.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
-const main = `import { AgentWorkflow } from '@osmosis/core'
+const main = `import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
+function lookUp(): never { throw new TypeError('shop db down') }
 import { ordersOf } from './orders.ts'
 
 export class Shop extends AgentWorkflow {
   async run() {
+    try { lookUp() } catch (error) { requireRolloutContext('Shop').logToolError('look_up', error) }
     return [{ role: 'user', content: String(ordersOf(undefined)) }]
   }
 }
 `
+const flags = '--policy policies/echo.ts --limit 1 --no-grader --name r'
 const orders = `export function ordersOf(customer: any): unknown {
   return customer.orders
 }
 `
 
-it('what the code of a rollout threw is shown with its function, file and line, and its stack on the next command', async () => {
+it('what the code of a rollout threw is shown with its function, file and line, and its stack on the next command; that of a tool is in logs.txt', async () => {
   // Stacks name files as the process of the entrypoint sees them.
   useProcesses()
   const root = temporaryWorkspace({
@@ -29,7 +32,6 @@ it('what the code of a rollout threw is shown with its function, file and line, 
     'configs/eval/shop.toml': evalConfig('shop'),
   })
   const osmosis = (words: string): ReturnType<typeof run> => run(words.split(' '), {}, root)
-  const flags = '--policy policies/echo.ts --limit 1 --no-grader --name r'
   const evaluated = await osmosis(`eval run configs/eval/shop.toml ${flags} --details`)
   const why =
     "thrown by run() at orders.ts:2: Cannot read properties of undefined (reading 'orders')"
@@ -40,9 +42,10 @@ it('what the code of a rollout threw is shown with its function, file and line, 
   const { stdout } = await osmosis('eval show r 0.1')
   expect(stdout).toContain(`validation_error  ${why}\nStack\n  TypeError: Cannot read properties`)
   expect(stdout).toMatch(
-    / at ordersOf \(.*orders\.ts:2:\d+\)\n +at Shop\.run \(.*main\.ts:6:\d+\)\n/,
+    / at ordersOf \(.*orders\.ts:2:\d+\)\n +at Shop\.run \(.*main\.ts:8:\d+\)\n/,
   )
   expect(stdout).toMatch(/\nThe whole output: .*\/r\/logs\.txt\n/)
+  expect(toolErrorsOf(root)).toEqual([shopDown])
 })
 
 it('an agent that never calls the policy is advised to take the model of its adapter', async () => {
@@ -59,34 +62,34 @@ export class Shop extends AgentWorkflow { async run() {} }`,
   expect(shown).toContain('→ Give the agent OsmosisChatModel of @osmosis/langchain instead of')
 })
 
-it.each(['', '--workers 1'])(
-  'what a tool throws is in logs.txt of the run with its stack: eval run %s',
-  async (workers) => {
+it(
+  'what a tool throws is in logs.txt of the run with its stack, with workers',
+  { tags: 'slow' },
+  async () => {
     useProcesses()
     const root = temporaryWorkspace({
-      'rollouts/shop/main.ts': `import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
-function lookUp(): never { throw new TypeError('shop db down') }
-export class Shop extends AgentWorkflow {
-  async run() {
-    try { lookUp() } catch (error) { requireRolloutContext('Shop').logToolError('look_up', error) }
-    return [{ role: 'assistant', content: '12' }]
-  }
-}`,
+      'rollouts/shop/main.ts': main,
+      'rollouts/shop/orders.ts': "export const ordersOf = () => 'no orders'\n",
       'configs/eval/shop.toml': evalConfig('shop'),
     })
-    const words = `eval run configs/eval/shop.toml --policy policies/echo.ts --limit 1 --name r --no-grader ${workers}`
-    const { code, stderr } = await run(words.trim().split(' '), {}, root)
+    const words = `eval run configs/eval/shop.toml ${flags} --workers 1`
+    const { code, stderr } = await run(words.split(' '), {}, root)
     expect([code, stderr]).toEqual([0, expect.anything()])
-    const log = readFileSync(path.join(root, '.osmosis/evals/r/logs.txt'), 'utf8')
-    const lines = log.split('\n').filter((line) => line.includes('"tool":'))
-    expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
-      expect.objectContaining({
-        tool: 'look_up',
-        thrown: expect.stringMatching(/^TypeError: shop db down\n +at lookUp .*main\.ts:2/),
-      }),
-    ])
+    expect(toolErrorsOf(root)).toEqual([shopDown])
   },
 )
+
+const shopDown = expect.objectContaining({
+  tool: 'look_up',
+  thrown: expect.stringMatching(/^TypeError: shop db down\n +at lookUp .*main\.ts:2/),
+})
+
+/** The lines of tool errors in the log of the run. */
+function toolErrorsOf(root: string): object[] {
+  const log = readFileSync(path.join(root, '.osmosis/evals/r/logs.txt'), 'utf8')
+  const lines = log.split('\n').filter((line) => line.includes('"tool":'))
+  return lines.map((line) => JSON.parse(line) as object)
+}
 
 it('a label that a scoring function cannot read is named with its row', async () => {
   const grader = `import { AgentWorkflow, Grader } from '@osmosis/core'

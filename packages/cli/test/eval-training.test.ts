@@ -37,7 +37,10 @@ async function stepOf(runs: string, step: number): Promise<TrainingRecord> {
   const passed = Math.round((step / steps) * attempts)
   const rewards = Array.from({ length: attempts }, (_, attempt) => Number(attempt < passed))
   const alarms = step % 7 === 3 ? [`${step} % of the answers were cut off: raise it.`] : []
-  const record = madeStep(step, { rollouts: figures(passed / attempts), alarms })
+  const record = madeStep(step, {
+    rollouts: { ...figures(passed / attempts), metrics: { words: step } },
+    alarms,
+  })
   const items = rewarded([rewards, rewards])
   await makeRun({ outputRoot: runs, name: record.run, rows: 2, n: attempts, items })
   return record
@@ -57,6 +60,7 @@ it('shows the curve of a training, its alarms, and the commands that come next',
   const { code, stdout } = await osmosis(['eval', 'show', 'airline'])
   expect(code).toBe(0)
   expect(stdout).toContain('airline  finished · 30 of 30 steps')
+  expect(stdout).toMatch(/^First +Last +Metric\n +1 +30 +words$/m)
   expect(stdout).toMatch(/^Held out {2}reward 0\.250 → 0\.750$/m)
   expect(stdout).toMatch(/^ {2}15 {3}0\.500 {2}█████ .* 2\/2 .* s$/m)
   expect(stdout).toContain('10 steps in between: --details shows them')

@@ -6,14 +6,8 @@ import path from 'node:path'
 import { freePort, onlyIf } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
-import {
-  bin,
-  osmosis,
-  startOsmosis,
-  temporaryFolder,
-  testEnvironment,
-  workspace,
-} from './osmosis.ts'
+import { bin, startOsmosis, temporaryFolder, testEnvironment, workspace } from './osmosis.ts'
+import { run } from './in-process.ts'
 import { storedItem, storeRun } from './stored-runs.ts'
 
 const { it } = onlyIf(process.platform === 'linux', 'Linux')
@@ -59,9 +53,9 @@ async function withFailing(redirection: string, args: readonly string[]): Promis
 const commands: readonly string[] = [
   '--help',
   '--version',
-  'eval run configs/eval/echo.toml --policy policies/echo.ts --output $fresh',
-  'eval run configs/eval/echo.toml --policy policies/echo.ts --output $fresh --json',
-  'eval run configs/eval/echo.toml --policy policies/echo.ts --output $fresh --quiet',
+  'eval run configs/eval/echo.toml --policy policies/echo.ts --rows 0 --output $fresh',
+  'eval run configs/eval/echo.toml --policy policies/echo.ts --rows 0 --output $fresh --json',
+  'eval run configs/eval/echo.toml --policy policies/echo.ts --rows 0 --output $fresh --quiet',
   'eval runs --output $runs',
   'eval show $runs/stored',
   'eval show $runs/stored --json',
@@ -99,7 +93,7 @@ async function endsOf(
   const words = command.replaceAll('$runs', runs).replaceAll('$fresh', fresh).split(' ')
   const ended = await withFailing(failures[what], words)
   const isCompared = what === 'stdout on a full disk' && !command.includes('eval run')
-  return { ended, usual: isCompared ? await osmosis(words) : undefined }
+  return { ended, usual: isCompared ? await run(words, {}, workspace) : undefined }
 }
 
 const wellEnded: Ended = {

@@ -6,24 +6,25 @@ import { smallDisk, withSmallDisk } from '../../../test/kit/small-disk.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { endpoint } from './model-endpoint.ts'
-import { startOsmosis } from './osmosis.ts'
+import { inWorkspace, run, start } from './in-process.ts'
+import { osmosis, startOsmosis, type Finished } from './osmosis.ts'
+
+inWorkspace()
 
 const { it } = withSmallDisk
 
-async function endsAndCompletes(free: number, attempts = 30): Promise<void> {
+/** @param command - how the evaluation that fails is run; the one that completes it runs in this process */
+async function endsAndCompletes(
+  free: number,
+  attempts: number,
+  command: (args: readonly string[]) => Promise<Finished>,
+): Promise<void> {
   const disk = smallDisk()
   disk.fill(free)
   const config = ['configs/eval/echo.toml', '--policy', 'policies/echo.ts']
-  const args = [
-    ...config,
-    '--output',
-    path.join(disk.folder, 'runs'),
-    '--name',
-    'r',
-    '--n',
-    String(attempts),
-  ]
-  const { code, stdout, stderr } = await startOsmosis(['eval', 'run', ...args]).finished
+  const where = ['--output', path.join(disk.folder, 'runs'), '--name', 'r']
+  const args = ['eval', 'run', ...config, ...where, '--n', String(attempts)]
+  const { code, stdout, stderr } = await command(args)
   expect(code).not.toBe(0)
   expect(code).not.toBe(13)
   expect(stderr).toContain(disk.folder)
@@ -33,7 +34,7 @@ async function endsAndCompletes(free: number, attempts = 30): Promise<void> {
     expect(stdout + stderr).toMatch(/Continue:? +osmosis eval run configs\/eval\/echo.toml/)
   }
   disk.enlarge()
-  const again = await startOsmosis(['eval', 'run', ...args]).finished
+  const again = await run(args)
   expect([again.code, again.stdout]).toEqual([
     0,
     expect.stringContaining(`${attempts * 3} of ${attempts * 4} have a reward`),
@@ -41,20 +42,24 @@ async function endsAndCompletes(free: number, attempts = 30): Promise<void> {
 }
 
 it('osmosis eval run whose disk is full ends, says what is full and how much is free, and completes later', () =>
-  endsAndCompletes(0, 12))
+  endsAndCompletes(0, 2, run))
 
 // Wherever it fills up.
-it.each([80, 120, 200])(
-  'osmosis eval run with %i KiB free ends, says what is full and how much is free, and completes later',
-  { tags: 'slow' },
-  (free) => endsAndCompletes(free),
-)
+const filling =
+  'osmosis eval run with %i KiB free ends, says what is full and how much is free, and completes later'
+const fill = (free: number, attempts: number): Promise<void> =>
+  endsAndCompletes(free, attempts, osmosis)
+it.each([
+  [80, 12],
+  [200, 30],
+])(filling, { tags: 'slow' }, fill)
+it.each([[120, 12]])(filling, { tags: 'nightly' }, fill)
 
 it('osmosis serve with an outbox on a full disk refuses rollouts, and accepts them when there is room', async () => {
   const disk = smallDisk()
   const { url } = await endpoint((_, response) => response.writeHead(200).end())
   const outbox = path.join(disk.folder, 'outbox')
-  const server = startOsmosis(
+  const server = start(
     ['serve', 'rollouts/echo/main.ts', '--port', '0', '--outbox', outbox, '--no-auth'],
     { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(disk.folder, 'artifacts') },
   )
@@ -77,8 +82,7 @@ it('osmosis serve with an outbox on a full disk refuses rollouts, and accepts th
   disk.empty()
   expect(await post('r2')).toBe(202)
   disk.fill()
-  server.child.kill('SIGTERM')
-  expect((await server.finished).code).toBe(0)
+  expect((await server.end()).code).toBe(0)
 })
 
 it(
@@ -113,6 +117,6 @@ it('osmosis worker --record that cannot begin its record names the folder', asyn
   const record = path.join(disk.folder, 'record')
   const args = ['worker', 'rollouts/echo/main.ts', '--agent-lightning', 'http://127.0.0.1:1']
   const key = { OSMOSIS_TRAINER_KEY: 'gateway-key' }
-  const { code, stderr } = await startOsmosis([...args, '--record', record], key).finished
+  const { code, stderr } = await run([...args, '--record', record], key)
   expect([code, stderr]).toEqual([1, expect.stringContaining(`Cannot write to ${record}`)])
 })

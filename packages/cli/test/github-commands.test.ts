@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { withoutCommands } from '../src/command/github-commands.ts'
 import { run, sendRow } from './in-process.ts'
 import { failure, makeRun } from './made-runs.ts'
-import { startOsmosis, temporaryFolder } from './osmosis.ts'
+import { osmosis, startOsmosis, temporaryFolder } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 
 const inGitHub = { GITHUB_ACTIONS: 'true' }
@@ -69,8 +69,6 @@ describe('commands of GitHub Actions in the text of a model are broken up', () =
     'eval show <run> 0.1',
     'eval show <run> 1.1',
     'eval show <run> 0.1 --json',
-    'eval export <run> --junit -',
-    'eval export <run> --csv -',
     'eval compare <run> <run>',
     'eval show ##[error]no-run',
   ])('in what this prints: osmosis %s', async (words) => {
@@ -83,6 +81,29 @@ describe('commands of GitHub Actions in the text of a model are broken up', () =
     const elsewhere = await run(args, { GITHUB_ACTIONS: '' })
     expect(commandsIn(elsewhere.stdout + elsewhere.stderr)).not.toEqual([])
     expect([stdout, stderr].map(whole)).toEqual([elsewhere.stdout, elsewhere.stderr])
+  })
+})
+
+describe('data that is exported to stdout', () => {
+  it.each(['--csv', '--junit'])(
+    'is unchanged, and no command while it is written: %s -',
+    async (flag) => {
+      const args = ['eval', 'export', await attackedRun(), flag, '-', '--filter', 'row:0']
+      const { stdout, stderr } = await run(args, inGitHub)
+      const elsewhere = await run(args, { GITHUB_ACTIONS: '' })
+      expect(stdout).toBe(elsewhere.stdout)
+      expect(stdout).toContain('from a model')
+      const [, token = ''] = /^::stop-commands::(\S{36})\n\n::\1::\nstdout: /.exec(stderr) ?? []
+      expect(token).not.toBe('')
+      expect(commandsIn(stderr)).toEqual([`::stop-commands::${token}`, `::${token}::`])
+    },
+  )
+
+  it('is unchanged where the process guards its streams, too', async () => {
+    const args = ['eval', 'export', await attackedRun(), '--csv', '-']
+    const { stdout } = await osmosis(args, inGitHub)
+    expect(stdout).toContain('from a model')
+    expect(stdout).toBe((await run(args, { GITHUB_ACTIONS: '' })).stdout)
   })
 })
 

@@ -33,19 +33,9 @@ export function workIn(folder: string | undefined): void {
 let userCode: 'process' | 'here' = 'here'
 
 /**
- * Lets the commands of a test file run entrypoints and graders in child processes, as they do for users: for what is about
- * these processes, their ends, streams and variables.
+ * Lets the commands of this test run entrypoints and graders in child processes, as they do for users: for what is about these
+ * processes, their ends, streams and variables.
  */
-export function inProcesses(): void {
-  beforeAll(() => {
-    userCode = 'process'
-    return () => {
-      userCode = 'here'
-    }
-  })
-}
-
-/** As {@link inProcesses}, for this test. */
 export function useProcesses(): void {
   const before = userCode
   userCode = 'process'

@@ -15,7 +15,7 @@ describe('osmosis test --interactive, in a terminal', () => {
     await session.until(select)
     session.type('0\n')
     expect(await session.until(`${commands}> `)).toBe(
-      `0\n\nRow 0\nTools: \n  add: Add two numbers\n[user] 2 and 3\n\n--- Turn 1 ---\n[assistant] calls add({"a": 2, "b": 3})\n${commands}> `,
+      `0\n\nRow 0\nTools:\n  add: Add two numbers\n[user] 2 and 3\n\n--- Turn 1 ---\n[assistant] calls add({"a": 2, "b": 3})\n${commands}> `,
     )
     session.type('\n')
     expect(await session.until(`${commands}> `)).toBe(
@@ -56,7 +56,7 @@ describe('osmosis test --interactive, in a terminal', { tags: 'slow' }, () => {
     session.type('what\n')
     expect(await session.until('> ')).toBe(`what\nUnknown command: what\n${commands}> `)
     session.type('t\n')
-    expect(await session.until('> ')).toBe('t\nTools: \n  add: Add two numbers\n> ')
+    expect(await session.until('> ')).toBe('t\nTools:\n  add: Add two numbers\n> ')
     session.type('c\n')
     expect(await session.until('Finish reason: stop\n')).toContain(
       '--- Turn 2 ---\n[assistant] 2\n',

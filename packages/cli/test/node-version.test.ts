@@ -40,7 +40,7 @@ it.each<[version: string, ...args: string[]]>([
     expect(await onNode(version, ...args)).toMatchObject({
       code: 2,
       stdout: '',
-      stderr: `error: osmosis needs Node.js 22.19 or newer, but ${version} runs it: install a newer one, e.g. from https://nodejs.org, and run the command again.\n`,
+      stderr: `error: osmosis needs Node.js 22.19 or newer, but ${version} runs it.\nInstall a newer one, e.g. from https://nodejs.org, and run the command again.\n`,
     })
   },
 )

@@ -23,40 +23,48 @@ export class PrintingWorkflow extends CallingWorkflow {
 }
 `
 
-withPrograms('script').it.each([
-  ['in its process', ''],
-  ['in workers', '--workers 2'],
-])(
-  'a server whose terminal is closed delivers what printing rollouts %s end with',
-  async (_, flags) => {
-    await using controller = await new FakeController().start()
-    const root = temporaryWorkspace({ 'rollouts/printing/main.ts': main })
-    const serve = `'${process.execPath}' '${bin}' serve rollouts/printing/main.ts --port 0 ${flags}`
-    const terminal = spawn('script', ['-qfc', `exec ${serve}`, '/dev/null'], {
-      cwd: root,
-      env: testEnvironment,
-    })
-    onTestFinished(() => void terminal.kill('SIGKILL'))
-    let shown = ''
-    terminal.stdout.on('data', (bytes) => {
-      shown += String(bytes)
-    })
-    const read = async (pattern: RegExp): Promise<string> => {
-      await expect.poll(() => shown).toMatch(pattern)
-      return pattern.exec(shown)?.[1] ?? ''
-    }
-    const url = await read(/Listening on (\S+) /)
-    const send = async (): Promise<number> =>
-      (await post(`${url}/rollout`, controller.rolloutBody())).status
-    expect(await send()).toBe(202)
-    const pid = Number(await read(/the server is process (\d+)\./))
-    onTestFinished(() => void (isRunning(pid) && process.kill(pid, 'SIGKILL')))
-    terminal.kill('SIGKILL')
-    // It is known, until nothing is admitted any more.
-    await expect.poll(send).toBe(503)
-    writeFileSync(path.join(root, 'continue'), '')
+const { it } = withPrograms('script')
 
-    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
-    await expect.poll(() => isRunning(pid)).toBe(false)
+it('a server whose terminal is closed delivers what printing rollouts in workers end with', async () => {
+  await expectDelivery('--workers 2')
+})
+
+it(
+  'a server whose terminal is closed delivers what printing rollouts in its process end with',
+  { tags: 'slow' },
+  async () => {
+    await expectDelivery('')
   },
 )
+
+async function expectDelivery(flags: string): Promise<void> {
+  await using controller = await new FakeController().start()
+  const root = temporaryWorkspace({ 'rollouts/printing/main.ts': main })
+  const serve = `'${process.execPath}' '${bin}' serve rollouts/printing/main.ts --port 0 ${flags}`
+  const terminal = spawn('script', ['-qfc', `exec ${serve}`, '/dev/null'], {
+    cwd: root,
+    env: testEnvironment,
+  })
+  onTestFinished(() => void terminal.kill('SIGKILL'))
+  let shown = ''
+  terminal.stdout.on('data', (bytes) => {
+    shown += String(bytes)
+  })
+  const read = async (pattern: RegExp): Promise<string> => {
+    await expect.poll(() => shown).toMatch(pattern)
+    return pattern.exec(shown)?.[1] ?? ''
+  }
+  const url = await read(/Listening on (\S+) /)
+  const send = async (): Promise<number> =>
+    (await post(`${url}/rollout`, controller.rolloutBody())).status
+  expect(await send()).toBe(202)
+  const pid = Number(await read(/the server is process (\d+)\./))
+  onTestFinished(() => void (isRunning(pid) && process.kill(pid, 'SIGKILL')))
+  terminal.kill('SIGKILL')
+  // It is known, until nothing is admitted any more.
+  await expect.poll(send).toBe(503)
+  writeFileSync(path.join(root, 'continue'), '')
+
+  expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
+  await expect.poll(() => isRunning(pid)).toBe(false)
+}

@@ -14,38 +14,24 @@ inWorkspace()
 
 const echo = 'rollouts/echo/main.ts'
 
-it('serves a workflow in a worker process as in its own, and ends with it on SIGTERM', async () => {
-  const command = startOsmosis([
-    'serve',
-    echo,
-    '--port',
-    '0',
-    '--workers',
-    '1',
-    '--no-trajectories',
-  ])
-  const [, url = ''] = await command.printed(/Listening on (\S+)/)
-  const health = await fetch(`${url}/health`)
-  expect(await health.json()).toMatchObject({
-    status: 'ok',
-    concurrency: { max_concurrent: 4, queued: 0, running: 0 },
-  })
-  const sent = await sendRow(url)
-  expect(sent).toMatchObject({ code: 0 })
-  command.child.kill('SIGTERM')
-  const { code, stdout } = await command.finished
-  expect(stdout).toBe(
-    `Serving EchoWorkflow of ${echo} (EchoGrader)\nListening on ${url} (open, no key required)\n`,
-  )
-  expect(code).toBe(0)
-})
-
-it.each([[[]], [['--workers', '1']]])(
-  'serves rollouts whose answer is their result with --run, here or in workers: %j',
-  async (args) => {
-    const flags = ['--port', '0', '--no-trajectories', '--run', '--group-column', 'id', ...args]
-    const command = start(['serve', echo, ...flags])
+it.each([
+  ['here', []],
+  ['in a worker process', ['--workers', '1']],
+] as const)(
+  'serves a workflow %s, and rollouts whose answer is their result with --run, and ends when it is told to',
+  async (where, flags) => {
+    const run = ['--port', '0', '--no-trajectories', '--run', '--group-column', 'id']
+    const args = ['serve', echo, ...run, ...flags]
+    const here = where === 'here' ? start(args) : undefined
+    const command = here ?? startOsmosis(args)
     const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    const health = await fetch(`${url}/health`)
+    expect(await health.json()).toMatchObject({
+      status: 'ok',
+      concurrency: { max_concurrent: 4, queued: 0, running: 0 },
+    })
+    expect(await sendRow(url)).toMatchObject({ code: 0 })
+
     await using miles = await FakeMiles.start({
       model: (body, rolloutId) => tokenAnswer(body, { content: rolloutId }),
       filter: true,
@@ -64,9 +50,11 @@ it.each([[[]], [['--workers', '1']]])(
     const [call] = answer.trace?.[0]?.calls ?? []
     expect(call?.completion_token_ids).toHaveLength('{"content":"g1-1"}'.length)
     expect(call?.logprobs).toHaveLength('{"content":"g1-1"}'.length)
-    const { code, stdout } = await command.end()
-    expect(stdout.split('\n')[1]).toBe(
-      'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: the page Serving of the documentation has the filter',
+
+    if ('child' in command) command.child.kill('SIGTERM')
+    const { code, stdout } = await (here?.end() ?? command.finished)
+    expect(stdout).toBe(
+      `Serving EchoWorkflow of ${echo} (EchoGrader)\nRollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: the page Serving of the documentation has the filter\nListening on ${url} (open, no key required)\n`,
     )
     expect(code).toBe(0)
   },

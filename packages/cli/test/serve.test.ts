@@ -6,8 +6,8 @@ import path from 'node:path'
 import { FakeController, post } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
-import { inWorkspace, run as osmosis, sendRow, start } from './in-process.ts'
-import { startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
+import { inWorkspace, run as osmosis, sendRow, start, type StartedCommand } from './in-process.ts'
+import { startOsmosis, temporaryFolder, workspace, type RunningCommand } from './osmosis.ts'
 
 inWorkspace()
 
@@ -31,25 +31,32 @@ describe('osmosis serve', () => {
   })
 
   it.each([
-    ['gets SIGTERM', ['SIGTERM']],
-    ['loses its terminal', ['SIGHUP', 'SIGHUP']],
+    ['is ended', start, async (command: StartedCommand) => command.end()],
+    [
+      'loses its terminal',
+      startOsmosis,
+      async (command: RunningCommand) => {
+        for (const signal of ['SIGHUP', 'SIGHUP'] as const) command.child.kill(signal)
+        return command.finished
+      },
+    ],
   ] as const)(
     'lets rollouts run for the time of --drain-timeout when it %s',
-    async (_, signals) => {
+    async (_, begin, end) => {
       await using controller = await new FakeController().start()
       controller.hanging = true
       const args = ['serve', 'rollouts/calling/main.ts', '--port', '0', '--drain-timeout', '0.1']
-      const command = startOsmosis(args)
+      const command = begin(args)
       const [, url = ''] = await command.printed(/Listening on (\S+)/)
       await post(`${url}/rollout`, controller.rolloutBody())
       await controller.until(() => controller.events.includes('policy call'))
-      for (const signal of signals) command.child.kill(signal)
+      const ended = end(command as StartedCommand & RunningCommand)
 
       expect(await controller.bodies()).toMatchObject([
         { status: 'failure', err_message: 'rollout server shut down' },
         { status: 'failure', err_message: 'rollout server shut down' },
       ])
-      expect((await command.finished).code).toBe(0)
+      expect((await ended).code).toBe(0)
     },
   )
 

@@ -12,6 +12,7 @@ import { smallDisk, withSmallDisk, type SmallDisk } from '../../../test/kit/smal
 import { expect, onTestFinished } from 'vitest'
 
 import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'
+import { run } from './in-process.ts'
 import { startOsmosis, workspace } from './osmosis.ts'
 
 const { it } = withSmallDisk
@@ -30,8 +31,10 @@ async function tinkerOn({ folder }: SmallDisk): Promise<Training> {
   onTestFinished(() => service[Symbol.asyncDispose]())
   const output = path.join(folder, 'trainings')
   const where = ['--url', service.url, '--tokenizer', await tokenModelFolder(), '-o', output]
-  const args = ['train', 'tinker', doorsTraining, ...where, '--steps', '3', '--prices', '1,2,3']
-  return { args, folder: path.join(output, 'doors'), cwd: workspace }
+  // A name that is also the default of another flag belongs to the command that continues.
+  const how = ['--name', 'tinker', '--steps', '3', '--prices', '1,2,3']
+  const args = ['train', 'tinker', doorsTraining, ...where, ...how]
+  return { args, folder: path.join(output, 'tinker'), cwd: workspace }
 }
 
 /** Three steps on this machine, stored on this disk. */
@@ -59,7 +62,7 @@ function assertNamed({ code, stderr }: Ended, disk: SmallDisk, { args }: Trainin
 
 /** Each step was made once, and the next start finishes the training. */
 async function assertFinishes({ args, folder, cwd }: Training): Promise<void> {
-  const { code, stdout, stderr } = await startOsmosis(args, {}, cwd).finished
+  const { code, stdout, stderr } = await run(args, {}, cwd)
   expect(stdout, `it printed ${stderr}`).toContain('All steps are done.')
   expect(code).toBe(0)
   const steps = readTrainingJournal(folder).filter((record) => record.kind === 'step')
@@ -91,7 +94,7 @@ itWithTorch(
   async () => {
     const disk = smallDisk()
     const { args, cwd } = await localOn(disk)
-    const { code, stderr } = await startOsmosis(args, {}, cwd).finished
+    const { code, stderr } = await run(args, {}, cwd)
     expect(stderr).toMatch(
       /^error: The checkpoints of the training need \d+ MB in .*, and 1 MB are free\./m,
     )

@@ -2,11 +2,13 @@ import { appendFileSync, globSync, readdirSync, readFileSync, writeFileSync } fr
 import path from 'node:path'
 
 import { examples, exampleFiles } from '@osmosis/create'
+import { openRun } from '@osmosis/eval'
 import { withTorch } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
 import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'
-import { osmosis, startOsmosis } from './osmosis.ts'
+import { run as osmosis } from './in-process.ts'
+import { osmosis as osmosisProcess, startOsmosis } from './osmosis.ts'
 
 const { it } = withTorch()
 const fakes = '../../train/test/learner/stand_in/packages'
@@ -14,6 +16,14 @@ const limit = { tags: 'slow', timeout: 900_000 }
 
 it('continues after Ctrl-C, refuses changed code, and is read and evaluated', limit, async () => {
   const { folder, learner } = await doorsWorkspace()
+  const config = path.join(folder, doorsTraining)
+  const text = readFileSync(config, 'utf8')
+  const smaller = text.replace('rollout_batch_size = 16', 'rollout_batch_size = 8')
+  writeFileSync(config, smaller.replace('[training]', '[training]\nsampling_batch = 3'))
+  // 24 rows to train, and 6 held out.
+  const data = path.join(folder, 'data/doors.jsonl')
+  const rows = readFileSync(data, 'utf8').split('\n').slice(0, 30)
+  writeFileSync(data, `${rows.join('\n')}\n`)
   const flags = ['--lora-rank', '8', '--steps', '3', '--n', '2']
   const args = ['train', 'local', doorsTraining, ...learner, ...flags]
   const PYTHONPATH = path.resolve(import.meta.dirname, fakes)
@@ -33,8 +43,24 @@ it('continues after Ctrl-C, refuses changed code, and is read and evaluated', li
   expect(changed.stderr).toContain('--fresh')
 
   writeFileSync(main, code)
-  const whole = [...args, '--export', 'merged', '--log', 'tensorboard']
-  const continued = await osmosis(whole, { PYTHONPATH }, folder)
+  const log = path.join(folder, '.osmosis/training/doors/learner.log')
+  const before = readFileSync(log, 'utf8')
+  const other = ['--lora-rank', '4', '--rows-per-step', '3']
+  const unlike = await osmosis(['train', 'local', doorsTraining, ...learner, ...other], {}, folder)
+  expect(unlike.code).toBe(2)
+  expect(unlike.stderr).toContain('- --lora-rank: was 8, is 4')
+  expect(unlike.stderr).toMatch(/^- --rows-per-step \(rollout_batch_size\): was \d+, is 3$/m)
+  const long = await osmosis([...args, '--max-length', '99999999'], {}, folder)
+  expect(long.stderr).toMatch(/--max-length 99999999 is more than the model takes: \d+ tokens/)
+
+  // What alarms advise is taken: more attempts, and more tokens for an answer.
+  expect(readFileSync(log, 'utf8')).toBe(before)
+  writeFileSync(
+    config,
+    readFileSync(config, 'utf8').replace(/max_response_length = \d+/, 'max_response_length = 20'),
+  )
+  const whole = [...args.slice(0, -1), '3', '--export', 'merged', '--log', 'tensorboard']
+  const continued = await osmosisProcess(whole, { PYTHONPATH }, folder)
   expect(continued.code).toBe(0)
   expect(continued.stderr).not.toMatch(/^step {3}1 /m)
   expect(continued.stderr).toMatch(/^step {3}3 /m)
@@ -44,6 +70,16 @@ it('continues after Ctrl-C, refuses changed code, and is read and evaluated', li
   const events = globSync(path.join(folder, '.osmosis/training/doors/tensorboard/*'))
   const logged = readFileSync(events[0] ?? '', 'utf8').match(/(?<="Reward", [\d.]+, )\d+/g)
   expect([events.length, logged]).toEqual([1, ['1', '2', '3']])
+
+  // No more rollouts begin than are sampled at once, because their time counts from then.
+  const last = await openRun(path.join(folder, '.osmosis/training/doors/runs/step-0003'))
+  expect(last.manifest.n).toBe(3)
+  const times = last.sortedEvents.map(({ ended_at: at, duration_ms: took }) => {
+    const end = Date.parse(at)
+    return [end - took, end] as const
+  })
+  const beside = times.map(([at]) => times.filter(([start, end]) => start <= at && at < end).length)
+  expect(Math.max(...beside)).toBeLessThanOrEqual(3)
 
   // Each step is a run.
   const curve = await osmosis(['eval', 'show', 'doors'], {}, folder)
@@ -61,8 +97,8 @@ it('continues after Ctrl-C, refuses changed code, and is read and evaluated', li
   // Its checkpoints are evaluated with one learner, and compared.
   const entrypoint = ['-m', 'rollouts/doors/main.ts', '-d', 'data/doors.jsonl']
   const evaluate = ['eval', 'run', ...entrypoint, '--checkpoints', '.osmosis/training/doors']
-  const selected = ['--rows', '0-9', '--n', '2', '--name', 'doors', '--json', '--quiet']
-  const compared = await osmosis([...evaluate, ...selected], {}, folder)
+  const selected = ['--rows', '0-1', '--n', '2', '--name', 'doors', '--json', '--quiet']
+  const compared = await osmosisProcess([...evaluate, ...selected], {}, folder)
   expect(compared.code).toBe(0)
   const made = JSON.parse(compared.stdout) as { label: string; run: string; model: string }[]
   expect(made.length).toBeGreaterThanOrEqual(3)

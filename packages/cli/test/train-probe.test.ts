@@ -24,7 +24,10 @@ async function pythonWith(packages: Readonly<Record<string, string>>, hub = ''):
   const client = path.join(folder, 'huggingface_hub')
   mkdirSync(client)
   writeFileSync(path.join(client, 'errors.py'), hubErrors)
-  writeFileSync(path.join(client, '__init__.py'), `${hubClient}\n        ${hub || 'return None'}\n`)
+  writeFileSync(
+    path.join(client, '__init__.py'),
+    `${hubClient}\n        ${hub || hubWith('model.safetensors')}\n`,
+  )
   const python = path.join(folder, 'python')
   writeFileSync(python, `#!/bin/sh\nPYTHONPATH=${folder} exec ${pythonWithTorch()} -S "$@"\n`)
   chmodSync(python, 0o755)
@@ -40,6 +43,12 @@ def try_to_load_from_cache(name, file):
     return "/cache" if name == "known/model" else None
 class HfApi:
     def model_info(self, name, timeout):`
+
+/** The answer of a hub that has these files of a model. */
+function hubWith(...files: readonly string[]): string {
+  const siblings = files.map((name) => `SimpleNamespace(rfilename="${name}")`)
+  return `return SimpleNamespace(siblings=[${siblings.join(', ')}])`
+}
 
 const whole = { torch: '2.9.0', transformers: '5.1.0', peft: '0.21.0' }
 
@@ -130,6 +139,24 @@ it.each([
     /m\.gguf has a model in GGUF, .*hf download/,
   ],
   ['a folder of GGUF files', () => modelWith({ 'm.gguf': '' }), '', /in GGUF, .*hf download/],
+  [
+    'a GGUF file beside a config',
+    () => modelWith({ ...kind, ...tokenizer, 'm.gguf': '' }),
+    '',
+    /in GGUF, .*hf download/,
+  ],
+  [
+    'a GGUF file beside a config that names no model',
+    () => modelWith({ 'config.json': '{}', 'm.GGUF': '' }),
+    '',
+    /in GGUF, .*hf download/,
+  ],
+  [
+    'a GGUF file beside weights, without a tokenizer',
+    () => modelWith({ ...kind, ...weights, 'm.gguf': '' }),
+    '',
+    /has no tokenizer/,
+  ],
   ['an empty folder', () => modelWith({}), '', /config\.json is missing\. .*hf download/],
   [
     'an adapter',
@@ -196,6 +223,12 @@ it.each([
     async () => 'Qwen/Other',
     unknown,
     /neither a folder .*hf auth login/,
+  ],
+  [
+    'a name whose files are GGUF',
+    async () => 'Qwen/Other-GGUF',
+    hubWith('config.json', 'm.Q4_K_M.gguf'),
+    /Qwen\/Other-GGUF has a model in GGUF, .*the name of the model that it was made from/,
   ],
   [
     'a name of one word',

@@ -24,6 +24,9 @@ it('needs a key for the hosted service, and prints the plan without a service', 
   expect(planned.code).toBe(0)
   // 2 × 4 rows × 8 attempts, and 4 held-out rows × 4 attempts before and after.
   expect(planned.stderr).toMatch(/^At most +4,608 prompt, 1,536 sampled and 4,096 trained tokens$/m)
+  const short = ['train', 'tinker', config, '--dry-run', '--max-length', '16']
+  const refused = await osmosis(short, { TINKER_API_KEY: 'tml-0123456789abcdef' })
+  expect(refused.stderr).toMatch(/--max-length 16 leaves no room for a prompt beside an answer of/)
   const wrong = await osmosis(['train', 'tinker', config, '--prices', '1,2'])
   expect(wrong.stderr).toContain('It must be three prices, such as 0.13,0.4,0.4.')
 })
@@ -36,7 +39,7 @@ it('trains with the settings of its config, and names those that are not the def
   const settings = {
     loss: 'cispo',
     clip_low: 0.1,
-    clip_high: 0.3,
+    clip_high: 4,
     minibatches: 2,
     max_grad_norm: 0.5,
     weight_decay: 0.01,
@@ -66,7 +69,7 @@ it('trains with the settings of its config, and names those that are not the def
   for (const loss of losses) {
     expect(loss).toMatchObject({
       loss_fn: 'cispo',
-      loss_fn_config: { clip_low_threshold: 0.9, clip_high_threshold: 1.3 },
+      loss_fn_config: { clip_low_threshold: 0.9, clip_high_threshold: 4 },
     })
   }
   const steps = service.sentTo('optim_step').map((body) => body.adam_params)
@@ -97,7 +100,7 @@ it.each([
 })
 
 it('a training without a signal stops, says what to do, and serves no model', async () => {
-  const { folder, args } = await prepared()
+  const { service, folder, args } = await prepared()
   const dataset = path.join(folder, 'rows.jsonl')
   const rows = Array.from({ length: 10 }, (_, at) => ({
     id: `door-${at}`,
@@ -113,23 +116,33 @@ it('a training without a signal stops, says what to do, and serves no model', as
   )
   expect(first.stdout).toContain('--warm-start <reward>')
   expect(first.stdout).toMatch(/^Read them .*osmosis eval show .*doors\/step-0001$/m)
-  expect(first.stdout).toContain('the same command with --without-signal 6')
+  expect(first.stdout).toContain('the same command, which tries as many steps again')
   expect(first.stdout).not.toMatch(/serve|Weights|Used|Better|Worse/)
   expect(existsSync(path.join(folder, 'doors', 'model'))).toBe(false)
   expect(first.code).toBe(1)
   expect(first.stderr).not.toContain('Resumes')
 
-  const again = await osmosis([...command, '--n', '2'])
-  expect(again.stderr).toMatch(/^Resumes +after 3 of 6 steps; --fresh starts a new training$/m)
-  expect(again.stderr).not.toMatch(/^step /m)
+  // It may try what was advised: more attempts, and a warm start, whose steps are in the plan.
+  const tried = ['--n', '3', '--warm-start', '0.9', '--without-signal', '2']
+  const again = await osmosis([...command, ...tried])
+  expect(again.stderr).toMatch(/^Resumes +after 3 of 9 steps; --fresh starts a new training$/m)
+  expect(again.stderr).toContain('9 of 2 rows × 3 attempts = 54 rollouts, 3 of them of the warm')
+  expect(again.stderr.match(/^step .*$/gm)).toHaveLength(2)
+  expect(again.stderr.match(/warm start\)$/gm)).toHaveLength(2)
+  expect(again.stdout).toContain('in none of 5 steps')
   expect(again.code).toBe(1)
-  const longer = await osmosis([...command, '--n', '2', '--without-signal', '5'])
-  expect(longer.stdout).toContain('in none of 5 steps')
-  expect(longer.stderr.match(/^step /gm)).toHaveLength(2)
+
+  // What it may not is refused before a model is made.
+  const models = service.sentTo('create_model').length
+  const refused = await osmosis([...command, '--lora-rank', '8', '--rows-per-step', '1'])
+  expect(refused.stderr).toContain('- --rows-per-step (rollout_batch_size): was 2, is 1')
+  expect(refused.stderr).toContain('- --lora-rank: was 16, is 8')
+  expect(refused.code).toBe(2)
+  expect(service.sentTo('create_model')).toHaveLength(models)
 
   // Its folder names it, wherever it lies.
   const training = path.join(folder, 'doors')
-  expect(longer.stderr).toMatch(new RegExp(`^Watch it +.*osmosis eval view ${training}$`, 'm'))
+  expect(again.stderr).toMatch(new RegExp(`^Watch it +.*osmosis eval view ${training}$`, 'm'))
   for (const name of ['step-0001', 'before']) {
     const shown = await osmosis(['eval', 'show', `${training}/${name}`])
     expect(shown.stdout).toContain(name)

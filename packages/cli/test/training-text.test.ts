@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 
 import { runWithin } from '../src/command/command-context.ts'
-import { stepText } from '../src/train/run/training-text.ts'
+import { stepText, timeLeft } from '../src/train/run/training-text.ts'
 
 const record = {
   step: 4,
@@ -26,3 +26,24 @@ it.each([60, 80, 120])(
     expect(text.replaceAll(/\s+/g, ' ')).toContain('drift 3e-6 entropy 0.49')
   },
 )
+
+it('the time that is left is that of the last steps, without the start of the process', () => {
+  const made = (...seconds: readonly number[]): never =>
+    seconds.map((own, at) => ({
+      step: at + 5,
+      rollouts: { seconds: own },
+      update: own === 0 ? null : { seconds: 1 },
+    })) as never
+  expect(timeLeft(made(), 9)).toBeUndefined()
+  // A lone step is all that is known.
+  expect(timeLeft(made(299), 7)).toBe('about 10 min 00 s left')
+  expect(timeLeft(made(299, 29), 8)).toBe('about 1 min 00 s left')
+  expect(timeLeft(made(299, 99, 19, 39, 29), 11)).toBe('about 1 min 00 s left')
+  expect(timeLeft(made(299, 29), 6)).toBeUndefined()
+})
+
+it('a step that was sampled by earlier versions alone says that its drift was not measured', () => {
+  const stale = { ...(record as object), update: { driftMean: null, entropy: 0.5, seconds: 1 } }
+  expect(stepText(stale as never).replaceAll(/\s+/g, ' ')).toContain('drift not measured entropy')
+  expect(stepText({ ...stale, phase: 'warm_start' } as never)).not.toContain('drift')
+})

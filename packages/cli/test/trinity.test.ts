@@ -6,7 +6,6 @@ import { temporaryFolder, tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
 import { inWorkspace, start, type StartedCommand } from './in-process.ts'
-import { startOsmosis, type RunningCommand } from './osmosis.ts'
 
 const echo = 'rollouts/echo/main.ts'
 
@@ -34,12 +33,8 @@ async function datasetOf(rows: number, format: 'jsonl' | 'csv' = 'jsonl'): Promi
 inWorkspace()
 
 function startWorker(fake: FakeTrinity, dataset: string, ...flags: string[]): StartedCommand {
-  return start(workerArgs(fake, dataset, ...flags))
-}
-
-function workerArgs(fake: FakeTrinity, dataset: string, ...flags: string[]): string[] {
   const batch = ['--attempts', '4', '--groups-per-commit', '2']
-  return ['worker', echo, '--trinity', fake.url, '--dataset', dataset, ...batch, ...flags]
+  return start(['worker', echo, '--trinity', fake.url, '--dataset', dataset, ...batch, ...flags])
 }
 
 /** Rewards of the groups, by their `task_id`. */
@@ -81,22 +76,22 @@ it.each([
   },
 )
 
-it('ends on SIGTERM with the exit code 0, and the next start resumes at the next row', async () => {
-  let worker: RunningCommand | undefined
+it('ends with the exit code 0 when it is told to, and the next start resumes at the next row', async () => {
+  let worker: StartedCommand | undefined
   let asked = 0
   const fake = await explorer({
     faults: ({ path: route }) => {
       // In the middle of the second batch.
       if (route === '/v1/chat/completions' && (asked += 1) === 11) {
         fake.pause()
-        worker?.child.kill('SIGTERM')
+        void worker?.end()
       }
       return undefined
     },
   })
   const dataset = await datasetOf(5)
   const journal = path.join(await temporaryFolder(), 'run.jsonl')
-  worker = startOsmosis(workerArgs(fake, dataset, '--journal', journal, '--drain-timeout', '0'))
+  worker = startWorker(fake, dataset, '--journal', journal, '--drain-timeout', '0')
   expect((await worker.finished).code).toBe(0)
   expect(Object.keys(rewardsOf(fake))).toEqual(['0-0', '0-1'])
   expect(fake.waiting()).toEqual([])

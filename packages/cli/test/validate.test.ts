@@ -1,6 +1,8 @@
+import { rmSync } from 'node:fs'
+
 import { describe, expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { here, run } from './in-process.ts'
 import { good, takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
 import { evalConfig } from './temporary-workspace.ts'
 
@@ -174,6 +176,15 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
     expect(findings.at(-1)).toMatch(/^warn history: .* \(sample main\): training splits/)
   })
 
+  it('has nothing against an agent that hands over to one with other instructions', async () => {
+    workspaceOf(
+      `sample('main'); messages.unshift({ role: 'system', content: 'A' }); await say('main')
+       messages = [{ role: 'system', content: 'B' }, ...messages.slice(1)]; await say('main')`,
+    )
+    const { findings } = await validate('one')
+    expect(findings.filter((finding) => finding.includes('history'))).toEqual([])
+  })
+
   it('names what a trainer would lose of the requests', async () => {
     workspaceOf(
       `sample('main'); const ask = { messages: [...messages], temperature: 0 }
@@ -277,3 +288,34 @@ export class Compares extends GroupGrader {
     )
   },
 )
+
+describe('a workspace that has only a training config', () => {
+  const training = (keys: string): Record<string, string> => ({
+    'configs/eval/one.toml': '',
+    'configs/training/one.toml': evalConfig('one', `[training]\n${keys}\n`).replace(
+      'main.ts',
+      'main.js',
+    ),
+  })
+
+  it('is validated with the rows of the training, and may have the keys of local trainings', async () => {
+    workspaceOf(`sample('main'); await say('main')`, training('max_staleness = 1\nlr = 1e-5'))
+    rmSync(here('configs/eval/one.toml'))
+    const { code, findings } = await validate('one')
+    expect(code).toBe(0)
+    expect(findings).toContain('ok config: configs/training/one.toml')
+    expect(findings).toContain('ok reward: 1 for main')
+  })
+
+  it('is told once about a key that is none', async () => {
+    workspaceOf('', training('eval_interval = 1'))
+    rmSync(here('configs/eval/one.toml'))
+    const { code, findings } = await validate('one')
+    expect([code, findings]).toEqual([
+      1,
+      [
+        'fail config: The platform would refuse configs/training/one.toml:\n- training.eval_interval: unknown key; did you mean eval_interval in [checkpoints]?',
+      ],
+    ])
+  })
+})

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 const needed = neededNode()
 if (isOlder(process.versions.node, needed)) {
   process.stderr.write(
-    `error: Osmosis needs Node.js ${needed} or newer, but ${process.versions.node} runs this: install a newer one, e.g. from https://nodejs.org, and run the command again.\n`,
+    `error: Osmosis needs Node.js ${needed} or newer, but ${process.versions.node} runs this.\nInstall a newer one, e.g. from https://nodejs.org, and run the command again.\n`,
   )
   process.exitCode = 2
 } else {

@@ -88,7 +88,7 @@ export type Example = keyof typeof examples
 /** The files of an example's workspace, without package.json. */
 export function exampleFiles(example: Example, folder: string): Files {
   const shared = [...filesBelow('workspace', {})].filter(([name]) =>
-    ['.gitignore', 'tsconfig.json'].includes(name),
+    ['.dockerignore', '.gitignore', 'tsconfig.json'].includes(name),
   )
   return new Map([...shared, ...filesBelow(`examples/${example}`, { '{{folder}}': folder })])
 }
@@ -102,7 +102,7 @@ function filesBelow(folder: string, words: Readonly<Record<string, string>>): Fi
       .toSorted()
       .map((file) => {
         // npm excludes files named .gitignore from packages.
-        const name = path.relative(root, file).replace(/^gitignore$/, '.gitignore')
+        const name = path.relative(root, file).replace(/^(?:git|docker)ignore$/, '.$&')
         const place = filledIn(name.replaceAll(path.sep, '/'), words)
         return [place, filledIn(readFileSync(file, 'utf8'), words)]
       }),

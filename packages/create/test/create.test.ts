@@ -57,6 +57,7 @@ it('makes a whole workspace, with the rollout named after the folder', async () 
     '  npx osmosis eval run configs/eval/my-shop.toml\n  npx osmosis eval show latest 11.1\n',
   )
   expect(filesIn(folder)).toEqual([
+    '.dockerignore',
     '.gitignore',
     'README.md',
     'configs/eval/my-shop.toml',
@@ -251,6 +252,7 @@ describe('--example', () => {
     expect(stderr).toContain('Created')
     expect(stderr).toContain('  uv run make_tiny_model.py tiny-model\n  npx osmosis train local')
     expect(filesIn(folder)).toEqual([
+      '.dockerignore',
       '.gitignore',
       'README.md',
       'configs/training/doors.toml',

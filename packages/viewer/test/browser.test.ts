@@ -68,6 +68,22 @@ describe('finding what explains the number', () => {
     expect(problems).toEqual([])
   })
 
+  it('shows where another agent goes on under other instructions', async () => {
+    const { page, problems } = await open('#/run/planted?sel=9.1')
+    await page.getByText('Which order is it?').waitFor()
+    expect(await reader(page).locator('.mark').allInnerTexts()).toEqual([
+      'other instructions from here, agent Refunds',
+    ])
+    expect(await reader(page).locator('.step .who').allInnerTexts()).toEqual([
+      'system',
+      'user',
+      'agent\n12 tok\n0.8 s',
+      'system',
+      'agent\n6 tok\n0.5 s',
+    ])
+    expect(problems).toEqual([])
+  })
+
   it('compares two runs over the rows that both have', async () => {
     const { page, problems } = await open('#/compare/airline-base/airline-step200')
     await page.locator('.sentence', { hasText: 'Better by' }).waitFor()

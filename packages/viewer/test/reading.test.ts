@@ -1,4 +1,4 @@
-import { appendFileSync, globSync, readFileSync, rmSync } from 'node:fs'
+import { appendFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
@@ -48,10 +48,21 @@ const inBrowser = ViewerInBrowser.forTests((root) => {
     appendFileSync(path.join(thrown, 'logs.txt'), `${JSON.stringify(line)}\n`)
   }
   writeSpeakingRun(root, 'rendered', markdown)
+  giveIds(writeAirlineRun(root, { name: 'with-ids', rows: 4, attempts: 2 }))
 })
 const open: ViewerInBrowser['open'] = (place, options) => inBrowser.open(place, options)
 
 const clipboard = ['clipboard-read', 'clipboard-write']
+
+/** Gives each row of a run an id, as datasets have them. */
+function giveIds(run: string): void {
+  const file = path.join(run, 'manifest.json')
+  const manifest = JSON.parse(readFileSync(file, 'utf8')) as { rows: { source_row: number }[] }
+  const rows = manifest.rows.map((row) => ({ ...row, key: givenId(row.source_row) }))
+  writeFileSync(file, JSON.stringify({ ...manifest, rows }))
+}
+
+const givenId = (row: number) => `airline/return-flight-with-two-bags/${row}`
 
 /** What the copy button of a part of the page copies. */
 async function copied(page: Page, part: Locator): Promise<unknown> {
@@ -138,6 +149,22 @@ describe('a run', () => {
     expect(problems).toEqual([])
   })
 
+  it.each([
+    ['', 1400],
+    ['?sel=0.1', 1100],
+  ])('shows the question of rows with ids, beside a transcript too: %j', async (at, width) => {
+    const viewport = { width, height: 800 }
+    const { page } = await open(`#/run/with-ids${at}`, { viewport })
+    const line = lines(page).first()
+    await line.locator('q').waitFor()
+    const text = line.locator('.text')
+    // A question that does not fit whole is hidden, and the dots stand for it.
+    const [outer, inner] = [await text.boundingBox(), await line.locator('q').boundingBox()]
+    const end = (inner?.x ?? Infinity) + (inner?.width ?? 0)
+    expect(end).toBeLessThanOrEqual((outer?.x ?? 0) + (outer?.width ?? 0))
+    expect(await text.innerText()).toContain(givenId(0))
+  })
+
   it('has a legend of its map, whose brackets stand under their columns', async () => {
     const { page } = await open('#/run/airline-base')
     const map = page.getByRole('region', { name: 'Signal map' })
@@ -208,9 +235,16 @@ describe('the list of runs', () => {
     await group.getByText('pass rate on airline.jsonl, the oldest first').waitFor()
     const byName = page.getByRole('button', { name: /^Run\b/ })
     await byName.click()
-    expect(await names()).toEqual(['airline-base', 'airline-two', 'planted', 'rendered', 'thrown'])
+    expect(await names()).toEqual([
+      'airline-base',
+      'airline-two',
+      'planted',
+      'rendered',
+      'thrown',
+      'with-ids',
+    ])
     await byName.click()
-    expect((await names())[0]).toBe('thrown')
+    expect((await names())[0]).toBe('with-ids')
     await page.getByLabel('Search runs').fill('airline-support qwen3-8b:two')
     expect(await names()).toEqual(['airline-two'])
     await page.getByLabel('Mark airline-two').check()

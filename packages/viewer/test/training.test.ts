@@ -48,6 +48,7 @@ describe('a training', () => {
         over,
       ),
       ...['Time of rollouts', 'Time of the update'].map(over),
+      ...['Metric confirmed_first', 'Metric db_state'].map(over),
     ])
     const rewards = page.getByRole('img', { name: 'Reward over 12 steps' })
     expect(await rewards.locator('polygon').count()).toBe(2)

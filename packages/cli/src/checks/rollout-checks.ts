@@ -134,8 +134,9 @@ function limitMs(agentSeconds: number | null, graderSeconds: number | null): num
 }
 
 function heard(recording: RolloutRecording): Pick<TriedRollout, 'rewritten' | 'policyTrouble'> {
-  const rewritten = [...recording.samples()].flatMap(([id, { historyRewritten }]) =>
-    historyRewritten ? [id] : [],
+  // Agents that hand over to one another have other instructions, and nothing to change.
+  const rewritten = [...recording.samples()].flatMap(([id, { calls }]) =>
+    calls.some((call) => !call.extendsPrevious && !call.instructionsChanged) ? [id] : [],
   )
   recording.end()
   return { rewritten, policyTrouble: recording.trouble?.message ?? null }

@@ -17,7 +17,7 @@ export interface TriedRollout {
     readonly isRemoved: boolean
   }[]
   readonly policyCalls: number
-  /** Ids of the samples whose history was rewritten between two model calls. */
+  /** Ids of the samples whose history was rewritten between two model calls, their instructions aside. */
   readonly rewritten: readonly string[]
   /** Error of the policy. */
   readonly policyTrouble: string | null

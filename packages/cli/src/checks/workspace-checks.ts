@@ -24,7 +24,7 @@ export interface ConfigFile {
   readonly name: string
   /** `rollout` of `[experiment]`; undefined when it names none. */
   readonly rollout: string | undefined
-  /** Problems that the platform would report. */
+  /** Problems that the platform would report. Keys of local trainings are none. */
   readonly problems: readonly string[]
   /** Names in `[secrets] required`; empty for a config with problems. */
   readonly secrets: readonly string[]
@@ -49,13 +49,13 @@ async function readConfig(root: string, kind: ConfigKind, file: string): Promise
   const name = path.relative(root, file).replaceAll(path.sep, '/')
   // A regular expression also finds it in an invalid config.
   const [, , rollout] = /^[ \t]*rollout[ \t]*=[ \t]*(["'])(.+?)\1/m.exec(text) ?? []
-  const problems = platformProblems(kind, text)
+  const problems = platformProblems(kind, text, { allowLocal: true })
   // Without problems it has the known form.
   const required = problems.length > 0 ? [] : configSections(kind, text)['secrets']?.['required']
   return { kind, file, name, rollout, problems, secrets: (required ?? []) as readonly string[] }
 }
 
-/** Checks that a config can be read here, and that the platform would accept it. */
+/** Checks that a config can be read here, and that the platform would accept it without the keys of local trainings. */
 export async function configFinding({
   kind,
   file,

@@ -1,10 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { randomUUID } from 'node:crypto'
 import { homedir } from 'node:os'
 import path from 'node:path'
 import { WriteStream } from 'node:tty'
 
-import { withoutCommands } from './github-commands.ts'
+import { withCommands, withoutCommands } from './github-commands.ts'
 import { HiddenSecrets, type Redaction } from './redaction.ts'
+import { withoutControls } from './terminal-controls.ts'
 
 /** A stream that a command writes to. A terminal has `isTTY` and its width. */
 export interface OutputStream extends NodeJS.WritableStream {
@@ -127,11 +129,11 @@ function definedIn(env: Readonly<Record<string, string | undefined>>): NodeJS.Pr
 }
 
 /**
- * Writes text to stdout, without the secrets of the command. Returns false when the caller should wait for
+ * Writes text to stdout, without the secrets of the command and without what controls a terminal. Returns false when the caller should wait for
  * `drain`.
  */
 export function printOut(text: string): boolean {
-  return current().stdout.write(redaction().text(text))
+  return current().stdout.write(withoutControls(redaction().text(text)))
 }
 
 /** Writes data as JSON to stdout, without the secrets in its strings. */
@@ -139,18 +141,9 @@ export function printJson(data: unknown): void {
   current().stdout.write(`${JSON.stringify(redaction().data(data), null, 2)}\n`)
 }
 
-/** Writes to stderr, without the secrets of the command. */
+/** Writes to stderr, without the secrets of the command and without what controls a terminal. */
 export function printError(text: string): boolean {
-  return current().stderr.write(redaction().text(text))
-}
-
-/** Characters. */
-const longestLine = 200
-
-/** A text on one line, cut when it is long. */
-export function oneLine(text: string): string {
-  const line = text.replaceAll(/\s+/g, ' ').trim()
-  return line.length > longestLine ? `${line.slice(0, longestLine)}…` : line
+  return current().stderr.write(withoutControls(redaction().text(text)))
 }
 
 /** Removes the secrets that the command knows so far. */
@@ -176,6 +169,25 @@ export function hideKeys(...keys: readonly (string | undefined)[]): void {
 /** Protects data from redaction by secrets that are added later. */
 export function protectData(rows: readonly unknown[]): void {
   current().secrets.protect(rows)
+}
+
+/**
+ * Calls a function with stdout for data, whose bytes another program reads. The runner of GitHub Actions gets them unchanged too, and
+ * is told on stderr to execute no commands meanwhile.
+ */
+export async function withDataOutput(
+  write: (output: OutputStream) => Promise<void>,
+): Promise<void> {
+  const { stdout, stderr, env } = current()
+  if (!env['GITHUB_ACTIONS']) return write(stdout)
+  const token = randomUUID()
+  const commands = withCommands(stderr)
+  commands.write(`::stop-commands::${token}\n`)
+  try {
+    await write(withCommands(stdout))
+  } finally {
+    commands.write(`\n::${token}::\n`)
+  }
 }
 
 export function standardOutput(): OutputStream {

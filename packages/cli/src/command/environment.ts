@@ -2,7 +2,7 @@ import { invalid } from './exit-codes.ts'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { text as readAll } from 'node:stream/consumers'
+import { buffer as readBytes } from 'node:stream/consumers'
 import { parseEnv } from 'node:util'
 
 import { errorMessage } from '@osmosis/core'
@@ -59,11 +59,18 @@ function nearestEnvFile(folder: string): NodeJS.Dict<string> {
 
 function readIfThere(file: string): string | undefined {
   try {
-    return readFileSync(file, 'utf8')
+    return decoded(readFileSync(file))
   } catch {
     // A missing or unreadable file is ignored.
     return undefined
   }
+}
+
+/** The text of a file without the byte order mark that editors and shells on Windows write, in the encoding that it tells. */
+function decoded(bytes: Buffer): string {
+  const mark = bytes.subarray(0, 2).toString('latin1')
+  const encoding = mark === '\xFF\xFE' ? 'utf-16le' : mark === '\xFE\xFF' ? 'utf-16be' : 'utf-8'
+  return new TextDecoder(encoding).decode(bytes)
 }
 
 /**
@@ -89,7 +96,9 @@ export async function readSecretsFile(file: string): Promise<ReadonlyMap<string,
 
 async function contentOf(file: string): Promise<string> {
   try {
-    return file === '-' ? await readAll(standardInput()) : await readFile(displayPath(file), 'utf8')
+    return decoded(
+      file === '-' ? await readBytes(standardInput()) : await readFile(displayPath(file)),
+    )
   } catch (cause) {
     throw invalid(`Cannot read the secrets from ${described(file)}: ${errorMessage(cause)}`)
   }

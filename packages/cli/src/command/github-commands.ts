@@ -35,10 +35,14 @@ function beginning(line: string): string {
 
 type Write = (chunk: unknown, ...rest: unknown[]) => boolean
 
+/** Of guarded streams, the `write` that guards nothing. */
+const originals = new WeakMap<object, Write>()
+
 function writer(stream: NodeJS.WritableStream): Write {
   const breaker = new CommandBreaker()
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   const write = stream.write.bind(stream) as Write
+  if (!originals.has(stream)) originals.set(stream, write)
   return (chunk, ...rest) => {
     const text = chunk instanceof Uint8Array ? decoder.decode(chunk, { stream: true }) : chunk
     return write(typeof text === 'string' ? breaker.text(text) : text, ...rest)
@@ -55,16 +59,28 @@ export function withoutCommands<S extends NodeJS.WritableStream>(
   if (!env['GITHUB_ACTIONS']) return stream
   const before = known.get(stream)
   if (before !== undefined) return before as S
-  const write = writer(stream)
-  const guarded = new Proxy(stream, {
+  const guarded = withWrite(stream, writer(stream))
+  // Where `breakUpCommands` has replaced it already, the first one counts.
+  const original = originals.get(stream)
+  if (original !== undefined) originals.set(guarded, original)
+  known.set(stream, guarded)
+  return guarded
+}
+
+/** The stream as it was, for what may be a command: nothing that a model wrote, unless the runner executes none. */
+export function withCommands<S extends NodeJS.WritableStream>(guarded: S): S {
+  const original = originals.get(guarded)
+  return original === undefined ? guarded : withWrite(guarded, original)
+}
+
+function withWrite<S extends NodeJS.WritableStream>(stream: S, write: Write): S {
+  return new Proxy(stream, {
     get(target, key): unknown {
       if (key === 'write') return write
       const value: unknown = Reflect.get(target, key, target)
       return typeof value === 'function' ? (value.bind(target) as unknown) : value
     },
   })
-  known.set(stream, guarded)
-  return guarded
 }
 
 /** Does the same to all that this process prints, also by code of the user. */

@@ -13,10 +13,10 @@ import {
   endSignal,
   printError,
   inCommandContext,
-  oneLine,
   environment,
   workingFolder,
 } from './command-context.ts'
+import { printMessage, shortLine } from './terminal-text.ts'
 
 /**
  * Calls `use` with a resource and always closes it afterwards. It replaces `await using`, which Node.js 22
@@ -79,8 +79,8 @@ export async function survivingStrayRejections<T>(work: () => Promise<T>): Promi
 }
 
 function warn(reason: unknown): void {
-  const message = oneLine(errorMessage(reason))
-  printError(`warning: unhandled rejection in user code: ${message}\n`)
+  const message = shortLine(errorMessage(reason))
+  printMessage(`warning: unhandled rejection in user code: ${message}`)
 }
 
 /**

@@ -1,7 +1,14 @@
 import { stripVTControlCharacters, styleText } from 'node:util'
 
-import { readEnvironment, isRunByPackageManager } from './environment.ts'
-import { showsColours, standardOutput } from './command-context.ts'
+import { isRunByPackageManager } from './environment.ts'
+import {
+  environment,
+  type OutputStream,
+  printError,
+  showsColours,
+  standardError,
+  standardOutput,
+} from './command-context.ts'
 
 /** A text in a format such as `red` or `['bold', 'red']`; plain when the output has no colours. */
 export function styled(format: Parameters<typeof styleText>[0], text: string): string {
@@ -9,11 +16,11 @@ export function styled(format: Parameters<typeof styleText>[0], text: string): s
   return styleText(format, text, { validateStream: false })
 }
 
-/** Columns of the output: COLUMNS, else those of the terminal; unlimited where there is none. */
-export function outputWidth(): number {
-  const columns = Number(readEnvironment()['COLUMNS'])
+/** Columns of an output, by default of stdout: COLUMNS, else those of the terminal; unlimited where there is none. */
+export function outputWidth(output: OutputStream = standardOutput()): number {
+  const columns = Number(environment()['COLUMNS'])
   if (Number.isInteger(columns) && columns > 0) return Math.max(40, columns)
-  const { isTTY, columns: own = 80 } = standardOutput()
+  const { isTTY, columns: own = 80 } = output
   return isTTY === true ? Math.max(40, own) : Infinity
 }
 
@@ -32,6 +39,14 @@ export function plain(text: string): string {
 /** The same on one line. */
 export function onOneLine(text: string): string {
   return plain(text).replaceAll(/\s+/g, ' ').trim()
+}
+
+/** Columns. */
+const longestLine = 200
+
+/** The same, cut when it is long, where the output has no width. */
+export function shortLine(text: string): string {
+  return cutTo(onOneLine(text), longestLine + 1)
 }
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
@@ -112,6 +127,11 @@ function wrapLine(line: string, width: number): string[] {
   return [...lines, current.trimEnd()]
 }
 
+/** Prints sentences to stderr, wrapped at words where its terminal ends. They have no styles. */
+export function printMessage(text: string): void {
+  printError(`${wrapped(text, outputWidth(standardError())).join('\n')}\n`)
+}
+
 /** A cell of a table: its text, and how it looks. */
 export interface Cell {
   readonly text: string
@@ -156,21 +176,25 @@ export function osmosisCommand(...words: readonly string[]): string {
 }
 
 /** A command as lines that fit the terminal: a longer one is continued after a backslash. */
-export function commandLines(words: readonly string[], indent = 2): string[] {
+export function commandLines(words: readonly string[]): string[] {
+  return continued([program(), ...words.map(quoted)]).map((line) => styled('cyan', line))
+}
+
+/** The words of a command as lines with a margin; all but the last end with a backslash. */
+export function continued([name = '', ...words]: readonly string[]): string[] {
   const width = outputWidth()
-  const margin = ' '.repeat(indent)
-  const whole = `${margin}${osmosisCommand(...words)}`
-  if (columnsOf(whole) <= width) return [styled('cyan', whole)]
+  const whole = `  ${[name, ...words].join(' ')}`
+  if (columnsOf(whole) <= width) return [whole]
   const lines: string[] = []
-  let line = `${margin}${program()}`
-  for (const word of words.map(quoted)) {
+  let line = `  ${name}`
+  for (const word of words) {
     if (columnsOf(`${line} ${word} \\`) <= width) line += ` ${word}`
     else {
       lines.push(`${line} \\`)
-      line = `${margin}  ${word}`
+      line = `    ${word}`
     }
   }
-  return [...lines, line].map((part) => styled('cyan', part))
+  return [...lines, line]
 }
 
 /** A command after a text if both fit on a line, else below it. */

@@ -11,7 +11,7 @@ export function declareCompare(evals: Command) {
     .description('compare two runs of this machine over the rows that both have')
     .argument(
       '[before]',
-      'a run, named as for eval show; <run>@<grading>, too (default, without both: the last two runs)',
+      'a run, named as for eval show; <run>@<grading>, too (default, without both: the last two runs with a row at which both ended)',
     )
     .argument('[after]', 'another one')
     .addOption(

@@ -11,8 +11,8 @@ import { errorMessage } from '@osmosis/core'
 import { discoverEntrypoint, type Entrypoint } from '@osmosis/server/execution'
 
 import { invalidEntrypoint } from '../command/exit-codes.ts'
-import { printError } from '../command/command-context.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'
+import { printMessage } from '../command/terminal-text.ts'
 
 /** What a module exports to be served, and its path for messages. */
 export type LoadedEntrypoint = { readonly file: string } & (
@@ -123,7 +123,7 @@ export async function checkAgentLoop(loop: RolloutAgentLoop): Promise<Validation
   const report = await validateAgentLoop(loop)
   if (!report.valid) throw new AgentLoopValidationError(report.errors)
   for (const warning of report.warnings) {
-    printError(`warning: ${formatIssue(warning)}\n`)
+    printMessage(`warning: ${formatIssue(warning)}`)
   }
   return report
 }

@@ -54,8 +54,8 @@ const extensions = ['.ts', '.js', '.mts', '.mjs', '.cts', '.cjs']
  */
 export async function loadModule(what: string, file: string): Promise<Record<string, unknown>> {
   const fullPath = moduleFile(what, file)
-  await registerTypeScript()
   try {
+    await registerTypeScript(tsconfigOf(path.dirname(fullPath)))
     if (isCommonJs(fullPath)) return requiredExports(createRequire(fullPath)(fullPath))
     return exportsOf((await import(pathToFileURL(fullPath).href)) as Record<string, unknown>)
   } catch (error) {
@@ -134,19 +134,73 @@ function isFile(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false })?.isFile() ?? false
 }
 
-let registered: Promise<void> | undefined
+/**
+ * The `tsconfig.json` in a folder or nearest above it; undefined when there is none, and when the user chose one for tsx. It has
+ * `paths` and the kind of decorators.
+ */
+function tsconfigOf(folder: string): string | undefined {
+  // oxlint-disable-next-line node/no-process-env -- where tsx reads it
+  if (process.env[tsconfigVariable]) return undefined
+  const file = path.join(folder, 'tsconfig.json')
+  if (isFile(file)) return file
+  const parent = path.dirname(folder)
+  return parent === folder ? undefined : tsconfigOf(parent)
+}
 
-async function registerTypeScript(): Promise<void> {
-  registered ??= (async () => {
-    const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')])
-    esm.register()
-    cjs.register()
-    // Packages are JavaScript already. Passing their modules through tsx, and reading their source
-    // maps, would double the time to load.
-    setSourceMapsSupport(true, { nodeModules: false })
-    if (takesHooks()) registerHooks({ load: loadPackage })
-  })()
-  await registered
+const tsconfigVariable = 'TSX_TSCONFIG_PATH'
+
+type Unregister = () => Promise<void>
+
+let registered: { tsconfig: string | undefined; unregister: Promise<Unregister> } | undefined
+
+/** Replaces what is registered for another `tsconfig.json`. Without one, tsx takes that of the working folder. */
+async function registerTypeScript(tsconfig: string | undefined): Promise<void> {
+  if (registered === undefined || registered.tsconfig !== tsconfig) {
+    registered = { tsconfig, unregister: register(tsconfig, registered?.unregister) }
+  }
+  await registered.unregister
+}
+
+async function register(
+  tsconfig: string | undefined,
+  before: Promise<Unregister> | undefined,
+): Promise<Unregister> {
+  const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')])
+  const unregister = await before?.catch(() => undefined)
+  await unregister?.()
+  const unregisterEsm = esm.register(tsconfig === undefined ? {} : { tsconfig })
+  const unregisterCjs = withVariable(tsconfig, () => cjs.register())
+  const unregisterPackages = passPackages()
+  return async () => {
+    unregisterPackages()
+    unregisterCjs()
+    await unregisterEsm()
+  }
+}
+
+/** The only way to name a file for CommonJS. */
+function withVariable<Result>(tsconfig: string | undefined, use: () => Result): Result {
+  if (tsconfig === undefined) return use()
+  const { env } = process
+  env[tsconfigVariable] = tsconfig
+  try {
+    return use()
+  } finally {
+    delete env[tsconfigVariable]
+  }
+}
+
+/**
+ * Packages are JavaScript already. Passing their modules through tsx, and reading their source maps, would double the time to
+ * load. The hook that is registered last is called first.
+ */
+function passPackages(): () => void {
+  setSourceMapsSupport(true, { nodeModules: false })
+  if (!takesHooks()) return () => {}
+  const hooks = registerHooks({ load: loadPackage })
+  return () => {
+    hooks.deregister()
+  }
 }
 
 /** In earlier versions such a hook breaks every CommonJS module. */

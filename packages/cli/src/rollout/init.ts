@@ -29,6 +29,7 @@ import {
   workingFolder,
 } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
+import { continued, printMessage, quoted } from '../command/terminal-text.ts'
 
 function declareInit(rollouts: Command) {
   return rollouts
@@ -64,7 +65,7 @@ export function addInitCommand(rollouts: Command, setExitCode: SetExitCode): voi
 }
 
 /** Files that a rollout needs in its workspace; missing ones are created. */
-const needed = ['.gitignore', 'osmosis.toml', 'tsconfig.json']
+const needed = ['.dockerignore', '.gitignore', 'osmosis.toml', 'tsconfig.json']
 
 /**
  * Adds a rollout to the workspace of the working folder. Resolves with the exit code: 0, 1 when its
@@ -75,7 +76,7 @@ async function initCommand(name: string, flags: InitFlags): Promise<number> {
     return await init(name, flags)
   } catch (error) {
     if (!(error instanceof ScaffoldError)) throw error
-    say(`error: ${error.message}`)
+    printMessage(`error: ${error.message}`)
     return 2
   }
 }
@@ -97,34 +98,37 @@ async function init(name: string, flags: InitFlags): Promise<number> {
     ]),
   )
   if (manifest.added.length > 0) await writeFile(manifestFile, manifest.text)
-  say(`Added the rollout ${name} (${frameworks[framework].title}) to ${root}.`)
-  if (manifest.added.length > 0) say(`Added to package.json: ${manifest.added.join(', ')}`)
+  printMessage(`Added the rollout ${name} (${frameworks[framework].title}) to ${root}.`)
+  if (manifest.added.length > 0) printMessage(`Added to package.json: ${manifest.added.join(', ')}`)
   const unfit = await missingOptions(path.join(root, 'tsconfig.json'))
   if (unfit.length > 0) {
-    say(`warning: tsconfig.json lacks options that the rollout needs. Set in its compilerOptions:`)
-    for (const line of unfit) say(`  ${line}`)
+    printMessage(
+      'warning: tsconfig.json lacks options that the rollout needs. Set in its compilerOptions:',
+    )
+    for (const line of unfit) printMessage(`  ${line}`)
   }
 
   const manager = flags.packageManager ?? packageManagerOf(root, readEnvironment())
   const installs = manifest.added.length > 0
   if (installs && flags.install) {
-    say(`Installing with ${manager} …`)
+    printMessage(`Installing with ${manager} …`)
     if (!(await install(manager, root))) {
-      say(`error: ${manager} install failed. Everything else is done: run it again in ${root}.`)
+      printMessage(
+        `error: ${manager} install failed. Everything else is done: run it again in ${root}.`,
+      )
       return 1
     }
   }
   // The policies of an existing osmosis.toml were not written for this rollout.
-  const policy = missing.includes('osmosis.toml') ? '' : ` --policy policies/${name}.ts`
+  const policy = missing.includes('osmosis.toml') ? [] : ['--policy', `policies/${name}.ts`]
+  const folder = path.relative(workingFolder(), root)
   const steps = [
-    ...(path.relative(workingFolder(), root) === ''
-      ? []
-      : [`cd ${path.relative(workingFolder(), root)}`]),
-    ...(installs && !flags.install ? [`${manager} install`] : []),
-    `npx osmosis eval run configs/eval/${name}.toml${policy}`,
-    `npx osmosis eval show latest ${failingAttempt}`,
+    ...(folder === '' ? [] : [['cd', quoted(folder)]]),
+    ...(installs && !flags.install ? [[manager, 'install']] : []),
+    ['npx', 'osmosis', 'eval', 'run', `configs/eval/${name}.toml`, ...policy],
+    ['npx', 'osmosis', 'eval', 'show', 'latest', failingAttempt],
   ]
-  say(`\nNext:\n${steps.map((step) => `  ${step}\n`).join('')}`)
+  printError(`\nNext:\n${steps.flatMap(continued).join('\n')}\n\n`)
   return 0
 }
 
@@ -148,10 +152,6 @@ async function chosenFramework({ yes }: InitFlags): Promise<Framework> {
   throw new ScaffoldError(
     `No terminal is available for the answer: pass --framework ${frameworkNames.join(' | ')}, or --yes for ${frameworkNames[0]}.`,
   )
-}
-
-function say(line: string): void {
-  printError(`${line}\n`)
 }
 
 /** Compiler options that matter for a rollout. */

@@ -1,5 +1,5 @@
 import { invalid } from '../command/exit-codes.ts'
-import { readFileSync, statSync } from 'node:fs'
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
 
 import { errorMessage } from '@osmosis/core'
 import { assertApiKey } from '@osmosis/core/http'
@@ -69,7 +69,9 @@ export function followKeyFile(server: ServerShell, file: string | undefined): vo
 function keysIn(file: string): readonly [string, ...string[]] {
   let text: string
   try {
-    text = readFileSync(displayPath(file), 'utf8')
+    text = keyFileBytes(displayPath(file))
+      .toString()
+      .replace(/^\uFEFF/, '')
   } catch (error) {
     throw invalid(`--api-key-file cannot be read: ${errorMessage(error)}`)
   }
@@ -80,6 +82,26 @@ function keysIn(file: string): readonly [string, ...string[]] {
   const [first, ...others] = lines.filter(isKey)
   if (first !== undefined) return [first, ...others]
   throw invalid(`${resolvePath(file)} has no key: write one key per line.`)
+}
+
+/** Bytes: far more than all keys have, and an end for devices that have none. */
+const largestKeyFile = 2 ** 20
+
+/** @throws Error for a longer file */
+function keyFileBytes(file: string): Buffer {
+  const bytes = Buffer.alloc(largestKeyFile + 1)
+  const handle = openSync(file, 'r')
+  try {
+    let length = 0
+    for (;;) {
+      const read = readSync(handle, bytes, length, bytes.length - length, null)
+      length += read
+      if (length > largestKeyFile) throw new Error('it has more than 1 MiB; write one key per line')
+      if (read === 0) return bytes.subarray(0, length)
+    }
+  } finally {
+    closeSync(handle)
+  }
 }
 
 function isKey(line: string): boolean {

@@ -11,7 +11,8 @@ import { untilAborted } from '@osmosis/core/http'
 import { moduleIn } from '@osmosis/server/child'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
-import { hideKeys, printError, redaction } from '../command/command-context.ts'
+import { hideKeys, redaction } from '../command/command-context.ts'
+import { printMessage } from '../command/terminal-text.ts'
 import { invalidEntrypoint } from '../command/exit-codes.ts'
 import type { ListeningServerFacts, ServerOrder } from './load-server.ts'
 import { runUserCode } from '../child/user-code.ts'
@@ -215,7 +216,7 @@ function shortened(line: string): string {
 
 async function warnOfLog(file: string, cause: Error): Promise<void> {
   const { message } = await failedWrite(file, cause, 'The log of the server ends here.')
-  printError(`warning: ${message}\n`)
+  printMessage(`warning: ${message}`)
 }
 
 function waitForLog(log: WriteStream, text: Transform): void {

@@ -42,7 +42,7 @@ function trainingFlags(command: Command) {
     )
     .option(
       '--without-signal <steps>',
-      'stop when none of this many first steps had a signal; 0: never (default: 3)',
+      'stop when none of this many steps in a row had a signal; 0: never (default: 3)',
       countFrom(0),
     )
     .option(
@@ -53,7 +53,7 @@ function trainingFlags(command: Command) {
     .optionsGroup(groups.limits)
     .option(
       '--max-in-flight <rollouts>',
-      'maximum number of concurrent rollouts (default: all attempts of a step)',
+      'maximum number of concurrent rollouts (default: all attempts of a step, but no more than are sampled at once)',
       countFrom(1),
     )
     .option('--max-length <tokens>', 'maximum number of tokens in a conversation', countFrom(16))

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -86,10 +85,17 @@ function makeWorkspace(): string {
   for (const name of ['rollouts', 'configs/training', 'configs/eval', 'data']) {
     mkdirSync(path.join(folder, name), { recursive: true })
   }
-  const git = (...args: string[]): unknown => execFileSync('git', ['-C', folder, ...args])
-  git('init', '--quiet')
-  git('remote', 'add', 'origin', 'https://planted-git-key@github.com/Acme/Lab.git')
+  makeRepository(folder, 'https://planted-git-key@github.com/Acme/Lab.git')
   return folder
+}
+
+/** What `git init` and `git remote add origin` leave, without the two processes. */
+function makeRepository(folder: string, origin: string): void {
+  const git = path.join(folder, '.git')
+  for (const name of ['objects', 'refs']) mkdirSync(path.join(git, name), { recursive: true })
+  writeFileSync(path.join(git, 'HEAD'), 'ref: refs/heads/main\n')
+  const core = '[core]\n\trepositoryformatversion = 0\n\tbare = false\n'
+  writeFileSync(path.join(git, 'config'), `${core}[remote "origin"]\n\turl = ${origin}\n`)
 }
 
 /** The one JSON document that a command printed. */

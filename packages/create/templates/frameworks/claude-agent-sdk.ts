@@ -3,6 +3,7 @@ import path from 'node:path'
 import { createSdkMcpServer, query, tool } from '@anthropic-ai/claude-agent-sdk'
 import {
   AgentWorkflow,
+  definePolicyFaults,
   defineWorkflowConfig,
   requireRolloutContext,
   type AgentWorkflowContext,
@@ -28,6 +29,11 @@ export const config = defineWorkflowConfig({
   concurrency: { maxConcurrent: 8 },
   rolloutLimits: { modelCalls: 20 },
 })
+
+/** The policy has used up its turns: a fault of the policy, so the rollout is graded. */
+class OutOfTurns extends Error {}
+
+definePolicyFaults((error) => (error instanceof OutOfTurns ? { limit: 'max_turns' } : undefined))
 
 export class ShopWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
@@ -60,6 +66,8 @@ export class ShopWorkflow extends AgentWorkflow {
       },
     })
     // Read to its end: the conversation continues only while it is read.
-    for await (const _ of conversation);
+    for await (const message of conversation) {
+      if (message.type === 'result' && message.subtype === 'error_max_turns') throw new OutOfTurns()
+    }
   }
 }

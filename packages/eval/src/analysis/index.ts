@@ -57,7 +57,7 @@ export {
 export { type RunInputs, type RunManifest, type RunRow } from './records/run-manifest.ts'
 export { type Estimate, halfWidth, tQuantile } from './statistics/estimate.ts'
 export { type PairedDifference, type Verdict } from './statistics/paired-difference.ts'
-export { type GroupKind, type RowAttempts } from './table/attempts.ts'
+export { areEqualRewards, type GroupKind, type RowAttempts } from './table/attempts.ts'
 export { appendEvents, findItem, toRunDocument } from './table/document-writer.ts'
 export {
   type ItemFlag,
@@ -78,8 +78,12 @@ export {
   answeredCalls,
   callNotes,
   callsBeside,
+  isRewritten,
   isToolError,
+  runOutputOf,
+  type RunOutputText,
   samplingText,
+  seamText,
   toSummary,
   trajectoryFacts,
   type TrajectoryFacts,
@@ -108,6 +112,7 @@ export {
   type TrainingOutcome,
   type EvaluationRecord,
   type StartRecord,
+  type EqualAttempts,
   type FrequentFailure,
   type StepFigures,
   type StepRecord,

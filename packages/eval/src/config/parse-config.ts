@@ -11,6 +11,8 @@ export interface ParsedConfig<Kind extends ConfigKind> {
   readonly problems: string[]
   /** Problems for the hosted platform only, one line each. */
   readonly platformProblems: string[]
+  /** Those of keys that local trainings have, which are among them. */
+  readonly localKeys: string[]
 }
 
 /**
@@ -26,32 +28,56 @@ export function parseConfig<Kind extends ConfigKind>(kind: Kind, text: string): 
     .filter((name) => !names.includes(name))
     .map((name) => (name === 'policy' ? misplacedPolicy : unknownSection(name, names)))
   const platformOnly: string[] = []
+  const localKeys: string[] = []
 
   const sections: Record<string, unknown> = {}
   for (const [name, rule] of rules) {
     const checked = sectionSchema(rule).safeParse(document[name] ?? {}, { reportInput: true })
     sections[name] = checked.data
     const keys = typeof rule.keys === 'object' ? rule.keys : {}
-    problems.push(...sectionProblems(name, Object.keys(keys), checked.error?.issues ?? []))
+    const known = { own: Object.keys(keys), others: otherKeys(rules, name) }
+    problems.push(...sectionProblems(name, known, checked.error?.issues ?? []))
+    localKeys.push(...localParts(name, keys, document[name]))
     platformOnly.push(...platformParts(name, { ...rule, keys }, document[name]))
   }
+  platformOnly.push(...localKeys)
   // The types follow from the rules that the sections were just checked against.
   const parsed = sections as CheckedSections<Kind>
   problems.push(...experimentProblems(parsed.experiment), ...secretProblems(parsed))
-  return { sections: parsed, problems, platformProblems: platformOnly }
+  return { sections: parsed, problems, platformProblems: platformOnly, localKeys }
 }
 
-/** Parts that only the platform requires, or does not have. */
+/** Which section has a key that stands in another one. */
+function otherKeys(
+  rules: readonly (readonly [string, SectionRule])[],
+  section: string,
+): ReadonlyMap<string, string> {
+  const others = rules.filter(([name]) => name !== section)
+  return new Map(
+    others.flatMap(([name, { keys }]) =>
+      typeof keys === 'object' ? Object.keys(keys).map((key) => [key, name] as const) : [],
+    ),
+  )
+}
+
+/** Keys that only local trainings have. */
+function localParts(name: string, keys: object, section: unknown): string[] {
+  if (typeof section !== 'object' || section === null) return []
+  return Object.entries(keys as Readonly<Record<string, ValueRule>>).flatMap(([key, rule]) =>
+    rule.isLocal && Object.hasOwn(section, key)
+      ? [`${name}.${key}: only local trainings have it; remove it`]
+      : [],
+  )
+}
+
+/** Parts that only the platform requires. */
 function platformParts(name: string, { mandatory, keys }: SectionRule, section: unknown): string[] {
   if (section === undefined)
     return mandatory === undefined ? [] : [`${name}: missing; ${mandatory}`]
   if (typeof section !== 'object' || section === null) return []
   return Object.entries<ValueRule>(keys as Readonly<Record<string, ValueRule>>).flatMap(
     ([key, rule]) => {
-      const isThere = Object.hasOwn(section, key)
-      if (isThere && rule.isLocal)
-        return [`${name}.${key}: only local trainings have it; remove it`]
-      if (isThere || rule.mandatory === undefined) return []
+      if (Object.hasOwn(section, key) || rule.mandatory === undefined) return []
       return [`${name}.${key}: missing; ${rule.mandatory}`]
     },
   )
@@ -59,12 +85,17 @@ function platformParts(name: string, { mandatory, keys }: SectionRule, section: 
 
 /**
  * The reasons for which the hosted platform would refuse a config, one line each. Files, models and datasets
- * are not checked.
+ * are not checked. With `allowLocal`, keys of local trainings are no problems.
  */
-export function platformProblems(kind: ConfigKind, text: string): string[] {
+export function platformProblems(
+  kind: ConfigKind,
+  text: string,
+  { allowLocal = false }: { readonly allowLocal?: boolean } = {},
+): string[] {
   try {
-    const parsed = parseConfig(kind, text)
-    return [...parsed.problems, ...parsed.platformProblems]
+    const { problems, platformProblems: others, localKeys } = parseConfig(kind, text)
+    const counted = allowLocal ? others.filter((line) => !localKeys.includes(line)) : others
+    return [...problems, ...counted]
   } catch (error) {
     return [tomlProblem(error)]
   }

@@ -7,16 +7,22 @@ export function unknownSection(name: string, known: readonly string[]): string {
   return `${name}: unknown section${suggestion(name, known)}`
 }
 
+/** The keys of a section, and the sections of the keys that others have. */
+export interface KnownKeys {
+  readonly own: readonly string[]
+  readonly others?: ReadonlyMap<string, string>
+}
+
 /** The problems of one section, one line each. `issues` must include their input. */
 export function sectionProblems(
   section: string,
-  known: readonly string[],
+  { own, others = new Map<string, string>() }: KnownKeys,
   issues: readonly z.core.$ZodIssue[],
 ): string[] {
   return issues.flatMap((issue) => {
     const place = [section, ...issue.path].join('.')
     if (issue.code === 'unrecognized_keys') {
-      return issue.keys.map((key) => `${place}.${key}: unknown key${suggestion(key, known)}`)
+      return issue.keys.map((key) => `${place}.${key}: unknown key${keyAdvice(key, own, others)}`)
     }
     if (issue.code === 'invalid_key') {
       return issue.issues.map(({ message }) => `${place}: ${message}`)
@@ -27,6 +33,18 @@ export function sectionProblems(
     const got = section === 'env' ? typeof issue.input : shown(issue.input)
     return [`${place}: ${issue.message}, got ${got}`]
   })
+}
+
+/** A key may also stand in the wrong section. */
+function keyAdvice(
+  key: string,
+  own: readonly string[],
+  others: ReadonlyMap<string, string>,
+): string {
+  if (closestName(key, own) !== undefined) return suggestion(key, own)
+  const meant = closestName(key, [...others.keys()])
+  const place = meant === undefined ? undefined : others.get(meant)
+  return place === undefined ? suggestion(key, own) : `; did you mean ${meant} in [${place}]?`
 }
 
 function suggestion(word: string, names: readonly string[]): string {

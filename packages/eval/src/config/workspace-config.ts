@@ -153,7 +153,7 @@ function readPolicies(
     const place = `policies.${name}`
     const { data, error } = policySchema.safeParse(value, { reportInput: true })
     const found = error
-      ? sectionProblems(place, Object.keys(policySchema.shape), error.issues)
+      ? sectionProblems(place, { own: Object.keys(policySchema.shape) }, error.issues)
       : policyProblems(place, data)
     problems.push(...found)
     if (data !== undefined && found.length === 0) policies.set(name, toPolicy(data, workspaceRoot))
@@ -170,7 +170,7 @@ function readPrices(section: unknown, problems: string[]): Map<string, ModelPric
   for (const [model, value] of Object.entries(section)) {
     const { data, error } = priceSchema.safeParse(value, { reportInput: true })
     const keys = Object.keys(priceSchema.shape)
-    problems.push(...sectionProblems(`prices."${model}"`, keys, error?.issues ?? []))
+    problems.push(...sectionProblems(`prices."${model}"`, { own: keys }, error?.issues ?? []))
     if (data !== undefined) prices.set(model, { ...data, cached: data.cached ?? null })
   }
   return prices
@@ -183,7 +183,9 @@ function readQueue(
 ): QueueConfig | null {
   if (section === undefined) return null
   const { data, error } = queueSchema.safeParse(section, { reportInput: true })
-  problems.push(...sectionProblems('queue', Object.keys(queueSchema.shape), error?.issues ?? []))
+  problems.push(
+    ...sectionProblems('queue', { own: Object.keys(queueSchema.shape) }, error?.issues ?? []),
+  )
   if (data === undefined) return null
   const { redis, prefix = null, key_file: keyFile, policy_host: policyHost = null } = data
   return {

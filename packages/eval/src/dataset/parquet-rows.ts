@@ -11,6 +11,7 @@ import type {
 } from 'hyparquet'
 
 import {
+  assertCellSize,
   nameProblems,
   DataProblem,
   keyTwice,
@@ -54,6 +55,7 @@ function toCell(value: unknown): unknown {
   if (value === undefined || value === null) return null
   if (typeof value === 'bigint') return parseExactJson(String(value))
   if (typeof value === 'number') return numberCell(value)
+  if (typeof value === 'string') assertCellSize(value.length)
   if (typeof value !== 'object' || value instanceof WrittenNumber) return value
   if (value instanceof DataProblem) throw value
   if (value instanceof Date) return dateCell(value)
@@ -79,6 +81,7 @@ function dateCell(date: Date): string {
 }
 
 function bytesCell(bytes: Uint8Array): string {
+  assertCellSize(bytes.length)
   const text = utf8Text(bytes)
   if (text === undefined) {
     throw new DataProblem(
@@ -119,6 +122,7 @@ export async function readParquetRows(file: string, problems: string[]): Promise
 
 function planColumns(schema: readonly SchemaTree[], problems: string[]): ParquetColumn[] {
   problems.push(...nameProblems(schema.map(({ element }) => element.name)))
+  if (problems.length > 0) return []
   return schema.map((column) => {
     const { name } = column.element
     const place = `column ${JSON.stringify(name)}`
@@ -278,13 +282,18 @@ async function importReader() {
   }
 }
 
+/** Bytes. Pages usually have 1 MiB; a small broken or malicious file may claim one that fills the memory. */
+const largestPage = 2 ** 30
+
 /** LZ4 of hyparquet-compressors fails for empty pages, which columns of nulls have. */
 function withEmptyPages(compressors: Compressors): Compressors {
   return Object.fromEntries(
     Object.entries(compressors).map(([codec, decompress]) => [
       codec,
-      (input: Uint8Array, length: number) =>
-        length === 0 ? new Uint8Array() : decompress(input, length),
+      (input: Uint8Array, length: number) => {
+        if (length > largestPage) throw new Error(`a page of ${length} bytes is too large`)
+        return length === 0 ? new Uint8Array() : decompress(input, length)
+      },
     ]),
   )
 }

@@ -43,10 +43,36 @@ export function noting<T>(problems: string[], place: string, read: () => T): T |
   try {
     return read()
   } catch (error) {
-    if (!(error instanceof DataProblem)) throw error
-    problems.push(`${place}: ${error.message}`)
+    // What recurs into a value has no other end.
+    const isDeep = error instanceof RangeError && /call stack/i.test(error.message)
+    if (!isDeep && !(error instanceof DataProblem)) throw error
+    const why = isDeep
+      ? 'is nested too deeply to be read; write the inner part as text'
+      : error.message
+    problems.push(`${place}: ${why}`)
     return undefined
   }
+}
+
+/** A table of more columns is a mistake, such as a transposed one, and each row would have all of them. */
+const mostColumns = 10_000
+/** Bytes. A text of JavaScript has at most 512 MiB, and a prompt far less. */
+const largestCell = 64 * 2 ** 20
+
+/** The problem of a table that is too wide, instead of those of its columns. */
+function widthProblems(columns: number): string[] {
+  if (columns <= mostColumns) return []
+  return [
+    `there are ${columns.toLocaleString('en')} columns, and at most ${mostColumns.toLocaleString('en')} are read; put what varies into one column of JSON, such as metadata`,
+  ]
+}
+
+/** @throws DataProblem for a cell that is too large */
+export function assertCellSize(bytes: number): void {
+  if (bytes <= largestCell) return
+  throw new DataProblem(
+    `a cell of ${Math.ceil(bytes / 2 ** 20)} MiB, and at most ${largestCell / 2 ** 20} MiB are read; store large data in files, and their names in the row`,
+  )
 }
 
 const meanings = ['system_prompt', 'user_prompt', 'ground_truth', 'label', 'metadata'] as const
@@ -59,9 +85,15 @@ export type DatasetColumns = ReadonlyMap<ColumnMeaning, string>
 
 /** The problems of the column names of a file. */
 export function nameProblems(names: readonly string[]): string[] {
+  const tooWide = widthProblems(names.length)
+  if (tooWide.length > 0) return tooWide
+  const seen = new Set<string>()
   return names.flatMap((name, index) => {
     if (name.trim() === '') return [`column ${index + 1} has no name; give it one or remove it`]
-    if (names.indexOf(name) === index) return []
+    if (!seen.has(name)) {
+      seen.add(name)
+      return []
+    }
     return [`there are two columns ${JSON.stringify(name)}; rename or remove one of them`]
   })
 }

@@ -1,5 +1,5 @@
 import { createReadStream } from 'node:fs'
-import { access } from 'node:fs/promises'
+import { access, open } from 'node:fs/promises'
 import { extname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 
@@ -13,6 +13,7 @@ import {
   type ColumnMeaning,
   type DatasetColumns,
   type RawRow,
+  assertCellSize,
   DataProblem,
   noting,
   parseCellJson,
@@ -25,7 +26,10 @@ import { withoutByteOrderMark, type TextLine, readLines, utf8Text } from './text
 
 const lineFeed = 0x0a
 
+const largestCsvRecord = 128 * 2 ** 20
+
 const brokenQuotes: Readonly<Record<string, string>> = {
+  CSV_MAX_RECORD_SIZE: `a row of more than ${largestCsvRecord / 2 ** 20} MiB; is a quote opened and never closed?`,
   CSV_QUOTE_NOT_CLOSED: 'a quote is opened and never closed',
   CSV_INVALID_CLOSING_QUOTE:
     'text follows a closing quote; write a quote inside of a quoted cell twice',
@@ -49,6 +53,8 @@ async function readCsvRows(file: string, problems: string[]): Promise<RawRow[]> 
     // Cells as bytes: the parser would silently replace invalid UTF-8.
     encoding: null,
     record_delimiter: ['\r\n', '\n', '\r'],
+    // Bytes. Without a limit a quote that is never closed reads the rest of the file as one cell.
+    max_record_size: largestCsvRecord,
     relax_column_count: true,
     on_record: (record) => {
       table.takeRecord(record as unknown as readonly Uint8Array[])
@@ -78,6 +84,7 @@ class CsvTable {
   nextLine = 1
   readonly #problems: string[]
   #header: readonly string[] | undefined
+  #isTooWide = false
 
   constructor(problems: string[]) {
     this.#problems = problems
@@ -90,10 +97,14 @@ class CsvTable {
     this.nextLine += 1
     if (record.length === 1 && record[0]?.length === 0) return
 
+    // A broken header has been reported; its rows would only repeat that.
+    if (this.#isTooWide) return
     const texts = record.map((bytes, index) => this.#toText(bytes, index, place))
     if (this.#header === undefined) {
       this.#header = texts
-      this.#problems.push(...nameProblems(texts).map((problem) => `${place}: ${problem}`))
+      const problems = nameProblems(texts)
+      this.#isTooWide = problems.length > 0
+      this.#problems.push(...problems.map((problem) => `${place}: ${problem}`))
       return
     }
     if (texts.length !== this.#header.length) {
@@ -106,6 +117,7 @@ class CsvTable {
   }
 
   #toText(bytes: Uint8Array, index: number, place: string): string {
+    noting(this.#problems, place, () => assertCellSize(bytes.length))
     const text = utf8Text(bytes)
     if (text !== undefined) return text
     const column = JSON.stringify(this.#header?.[index] ?? index + 1)
@@ -183,6 +195,7 @@ async function readRawRows(file: string, problems: string[]): Promise<RawRow[]> 
     throw cannotRead(file, isMissing ? 'there is no such file' : errorMessage(cause), cause)
   }
   try {
+    await assertReadable(file)
     return await read(file, problems)
   } catch (cause) {
     throw cannotRead(file, errorMessage(cause), cause)
@@ -196,12 +209,40 @@ function readerOf(file: string): RowReader {
   const advice =
     extension === '.json'
       ? 'Write it as JSON Lines, one object per line.'
-      : 'Convert it to one of these formats.'
+      : compressed.some(({ extensions }) => extensions.includes(extension))
+        ? 'It is compressed: decompress it.'
+        : 'Convert it to one of these formats.'
   const got = extension === '' ? 'no extension' : `"${extension}"`
   throw new OsmosisError(
     'invalid_dataset',
     `Cannot read ${file}: datasets are .jsonl (or .ndjson), .csv or .parquet files, got ${got}. ${advice}`,
   )
+}
+
+/** Formats that a dataset is often wrapped in, by how their files begin. */
+const compressed = [
+  { what: 'compressed with gzip', begins: '1f8b', extensions: ['.gz', '.tgz'] },
+  { what: 'compressed with zstd', begins: '28b52ffd', extensions: ['.zst', '.zstd'] },
+  { what: 'a zip archive', begins: '504b0304', extensions: ['.zip'] },
+  { what: 'compressed with bzip2', begins: '425a68', extensions: ['.bz2'] },
+  { what: 'compressed with xz', begins: 'fd377a585a00', extensions: ['.xz'] },
+]
+const lfsPointer = 'version https://git-lfs.github.com/spec/'
+
+/** @throws Error for a file that holds something else than its name says */
+async function assertReadable(file: string): Promise<void> {
+  const handle = await open(file)
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(64), 0, 64, 0)
+    const beginning = buffer.subarray(0, bytesRead)
+    const hex = beginning.toString('hex')
+    const wrapped = compressed.find(({ begins }) => hex.startsWith(begins))
+    if (wrapped !== undefined) throw new Error(`it is ${wrapped.what}; decompress it`)
+    if (!beginning.toString('latin1').startsWith(lfsPointer)) return
+    throw new Error('it is a pointer of Git LFS, without the data; run git lfs pull')
+  } finally {
+    await handle.close()
+  }
 }
 
 function cannotRead(file: string, reason: string, cause: unknown): OsmosisError {
@@ -235,8 +276,8 @@ function parseJson(text: string): unknown {
   try {
     return parseCellJson(text)
   } catch (cause) {
-    if (cause instanceof DataProblem) throw cause
-    throw new DataProblem(`invalid JSON - ${(cause as SyntaxError).message}`, { cause })
+    if (!(cause instanceof SyntaxError)) throw cause
+    throw new DataProblem(`invalid JSON - ${cause.message}`, { cause })
   }
 }
 
@@ -308,8 +349,8 @@ function parseMetadataText(text: string): unknown {
   try {
     return parseCellJson(text, 'metadata.')
   } catch (cause) {
-    if (cause instanceof DataProblem) throw cause
-    throw new DataProblem(`metadata is not valid JSON (${(cause as SyntaxError).message})`, {
+    if (!(cause instanceof SyntaxError)) throw cause
+    throw new DataProblem(`metadata is not valid JSON (${cause.message})`, {
       cause,
     })
   }

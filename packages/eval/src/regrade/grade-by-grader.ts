@@ -11,6 +11,7 @@ import {
 import type { ChatMessage } from '@osmosis/core/policy'
 import { LocalBackend, type Entrypoint } from '@osmosis/server/execution'
 import type { GradingOutcome, RolloutRequest } from '@osmosis/protocol'
+import { runOutputField } from '@osmosis/protocol/wire'
 
 import { meanMetrics } from '../run/items/item-record.ts'
 import type { GradedSample, WireConversation } from '../store/write/run-store.ts'
@@ -40,7 +41,7 @@ export function gradeByGrader(options: StoredGrading): GradeRollouts {
   const pending = new Map<string, StoredRollout>()
 
   class StoredSamples extends AgentWorkflow {
-    async run({ rolloutId }: AgentWorkflowContext): Promise<void> {
+    async run({ rolloutId }: AgentWorkflowContext): Promise<unknown> {
       const stored = pending.get(rolloutId)
       if (stored?.failure !== undefined) throw asThrown(stored.failure)
       const rollout = requireRolloutContext('a re-grading')
@@ -48,6 +49,7 @@ export function gradeByGrader(options: StoredGrading): GradeRollouts {
       for (const [id, sample] of Object.entries(samples)) {
         rollout.registerSampleSource(id, { getSample: () => toSample(id, sample, wire?.[id]) })
       }
+      return storedOutput(Object.values(samples))
     }
   }
 
@@ -71,6 +73,15 @@ export function gradeByGrader(options: StoredGrading): GradeRollouts {
     }
   }
   return async (rollouts) => Promise.all(rollouts.map(grade))
+}
+
+/** What `run()` returned; null where the policy ended the rollout, and undefined where nothing is stored. */
+function storedOutput(samples: readonly GradedSample[]): unknown {
+  const fields = samples.map(({ extra_fields: extra }) => extra)
+  const withOutput = fields.find((extra) => runOutputField in extra)
+  if (withOutput !== undefined) return withOutput[runOutputField]
+  const endedEarly = fields.some((extra) => 'limit_reached' in extra || 'model_error' in extra)
+  return endedEarly ? null : undefined
 }
 
 /** An error of the category that a rollout failed with. */

@@ -9,7 +9,7 @@ import { toRunRow } from '../dataset/dataset-row.ts'
 import type { EvaluationOptions, EvaluationProgress } from './evaluation-options.ts'
 import type { EvaluationState } from './evaluation-state.ts'
 import { toEndedItem, type ItemScores, emptyRecord } from './items/item-record.ts'
-import type { EvaluationItem, ItemOutcome } from './items/item-runner.ts'
+import type { EvaluationItem, ItemOutcome, ItemRecord } from './items/item-runner.ts'
 import { scoreItem } from './items/scorer.ts'
 import {
   CostBudget,
@@ -29,6 +29,7 @@ export interface ItemLifecycleOptions extends Pick<
   | 'redact'
   | 'maxCostUsd'
   | 'failOnError'
+  | 'failureAdvice'
   | 'patienceMs'
   | 'runAgain'
   | 'onItem'
@@ -63,15 +64,15 @@ export class ItemLifecycle {
   readonly #unreported: { readonly event: ItemEvent; readonly isNew: boolean }[] = []
   /** When an item was first run again after the last one was stored. */
   #againSince: number | undefined
-  /** How often items were lost with their worker, by row and attempt. */
+  /** How often items were lost with their worker or server, by row and attempt. */
   readonly #lost = new Map<string, number>()
 
   constructor(options: ItemLifecycleOptions) {
     this.#options = options
-    const { maxCostUsd, store, failOnError, state, runAgain = () => false } = options
+    const { maxCostUsd, store, failOnError, failureAdvice, state, runAgain = () => false } = options
     const earlier = costOfItems(store?.events.values() ?? [])
     this.#budget = maxCostUsd === undefined ? undefined : new CostBudget(maxCostUsd, earlier)
-    this.#failures = new FailureLimit(failOnError, state.total)
+    this.#failures = new FailureLimit(failOnError, state.total, failureAdvice)
     for (const event of store?.events.values() ?? []) {
       if (!runAgain(event)) this.#failures.add(event)
     }
@@ -96,7 +97,8 @@ export class ItemLifecycle {
     }
     try {
       const outcome = await this.#outcomeOf(item, end)
-      if (outcome !== undefined) await end(outcome)
+      if (outcome === 'again') again = true
+      else if (outcome !== undefined) await end(outcome)
     } catch (error) {
       // The reason of the stop was already reported.
       if (!stop.signal.aborted) throw error
@@ -120,11 +122,11 @@ export class ItemLifecycle {
     this.#report()
   }
 
-  /** Undefined for an item that stays pending. */
+  /** Undefined for an item that stays pending, `again` for one that is run again. */
   async #outcomeOf(
     item: EvaluationItem,
     onEnd: (outcome: ItemOutcome) => Promise<void>,
-  ): Promise<ItemOutcome | undefined> {
+  ): Promise<ItemOutcome | 'again' | undefined> {
     const { stop, model, scorers = [], needsReward = scorers.length === 0 } = this.#options
     const startedAt = performance.now()
     try {
@@ -135,6 +137,13 @@ export class ItemLifecycle {
       switch (classifyError(error)) {
         case 'item-failed':
           return refused(error, performance.now() - startedAt)
+        case 'lost':
+          if (this.#countLoss(item) < maxTimesLost) {
+            const isAgain = this.#runsAgain(emptyRecord, errorMessage(error))
+            return isAgain ? 'again' : undefined
+          }
+          stop.halt(error)
+          return undefined
         case 'halt':
           stop.halt(error)
           return undefined
@@ -154,9 +163,9 @@ export class ItemLifecycle {
     if (lasting !== null && (trouble?.isLasting || outcome.status === 'failed')) {
       this.#options.stop.halt(lasting)
     } else if (trouble?.isRateLimit && outcome.status === 'failed') {
-      return this.#runsAgain(outcome, trouble.message)
+      return this.#runsAgain(outcome.record, trouble.message)
     } else if (this.#isLost(run)) {
-      return this.#runsAgain(outcome, outcome.errorMessage ?? '')
+      return this.#runsAgain(outcome.record, outcome.errorMessage ?? '')
     } else if (trouble !== null && outcome.status === 'failed') {
       this.#losses.add(run, trouble.message)
     } else {
@@ -170,14 +179,18 @@ export class ItemLifecycle {
   /** Whether it was lost with its worker, unless that happened so often that the item may be the cause. */
   #isLost({ item, outcome }: EndedRun): boolean {
     if (!rolloutLossSchema.safeParse(outcome.errorType).success) return false
-    const key = `${item.rowIndex} ${item.runIndex}`
+    return this.#countLoss(item) < maxTimesLost
+  }
+
+  #countLoss({ rowIndex, runIndex }: EvaluationItem): number {
+    const key = `${rowIndex} ${runIndex}`
     const times = (this.#lost.get(key) ?? 0) + 1
     this.#lost.set(key, times)
-    return times < maxTimesLost
+    return times
   }
 
   /** True, unless no item has ended for too long: then the evaluation stops. */
-  #runsAgain({ record }: ItemOutcome, why: string): boolean {
+  #runsAgain(record: ItemRecord, why: string): boolean {
     // Its cost counts, although it is not stored.
     this.#budget?.add(trajectoryFacts(Object.values(record.trajectories ?? {})))
     const { stop, patienceMs = 600_000 } = this.#options
@@ -259,6 +272,8 @@ function refused(error: unknown, durationMs: number): ItemOutcome {
 type ErrorMeaning =
   /** The server refused this rollout but may accept others. */
   | 'item-failed'
+  /** The server does not know this rollout: it was restarted, or a load balancer asked another one. */
+  | 'lost'
   /** No further rollout can be sent, but those in progress may still end. */
   | 'halt'
   /** Rollouts in progress cannot end either. */
@@ -270,5 +285,6 @@ function classifyError(error: unknown): ErrorMeaning {
   if (error.code === 'invalid_request') return 'item-failed'
   if (error.code !== 'protocol_error') return 'halt'
   if (error.status === undefined) return 'halt-and-cancel'
+  if (error.status === 404) return 'lost'
   return error.status >= 400 && error.status < 500 ? 'item-failed' : 'halt'
 }

@@ -99,6 +99,12 @@ export class CostBudget {
 /** When this many first items of a run all fail the same way, the run stops. */
 const firstItems = 20
 
+/** How a user continues in spite of failures, at the end of the reason why a run stopped. */
+interface FailureAdvice {
+  readonly raise: string
+  readonly continue: string
+}
+
 type EndedItem = Pick<ItemEvent, 'status' | 'error_type' | 'error_message'>
 
 /** Compares the failures of a run with their limit. */
@@ -109,13 +115,15 @@ export class FailureLimit {
   /** How all items so far failed; undefined when they did not all fail the same way. */
   #commonKind: string | undefined
   #latest = ''
+  readonly #advice: FailureAdvice | undefined
 
   /**
    * @param limit - failures that stop the run: their number, or below 1 a share of all items; false for no
    * limit. Default: stop when the first 20 items all fail the same way
    * @param total - items of the run
    */
-  constructor(limit: number | false | undefined, total: number) {
+  constructor(limit: number | false | undefined, total: number, advice: FailureAdvice | undefined) {
+    this.#advice = advice
     if (limit !== undefined) {
       this.#max = limit === false ? Infinity : Math.ceil(limit < 1 ? limit * total : limit)
     }
@@ -137,10 +145,10 @@ export class FailureLimit {
     const failed = formatCount(this.#failed)
     if (this.#max !== undefined) {
       if (this.#failed < this.#max) return undefined
-      return `${failed} of ${formatCount(this.#ended)} rollouts have failed, most recently with ${this.#latest}. Fix that and start again, or raise --fail-on-error to continue.`
+      return `${failed} of ${formatCount(this.#ended)} rollouts have failed, most recently with ${this.#latest}. Fix that and start again${this.#advice?.raise ?? ''}.`
     }
     if (this.#commonKind === undefined || this.#ended < firstItems) return undefined
-    return `The first ${failed} rollouts all failed the same way, with ${this.#latest}. Fix that and start again, or pass --fail-on-error never to continue.`
+    return `The first ${failed} rollouts all failed the same way, with ${this.#latest}. Fix that and start again${this.#advice?.continue ?? ''}.`
   }
 }
 

@@ -80,6 +80,7 @@ const itemEvent: z.ZodType<ItemEvent> = z.object({
   rewritten: count,
   limit: z.string().exactOptional(),
   model_error: z.string().exactOptional(),
+  no_text: z.literal(true).exactOptional(),
   versions: z.array(z.string()).exactOptional(),
   purposes: z.array(z.string()).exactOptional(),
   tools: z.array(z.object({ name: z.string(), calls: count, errors: count })),

@@ -317,3 +317,18 @@ test('statistics are JSON data, also of a run without any item', () => {
     expect(JSON.parse(JSON.stringify(statistics))).toEqual(statistics)
   }
 })
+
+test.each([
+  ['a sum and its value', [0.3, 0.1 + 0.2], 0],
+  ['sums in another order', [0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1], 0],
+  ['what should be 0', [0, 0.3 - 0.2 - 0.1], 0],
+  ['large sums', [3e6, (0.1 + 0.2) * 1e7], 0],
+  ['a mean of thirds', [1, (1 / 3 + 1 / 3 + 1 / 3) * (1 - 2 ** -53)], 0],
+  ['a small difference', [0.3, 0.3 + 1e-9], 1],
+  ['a difference of large rewards', [1e6, 1e6 + 1], 1],
+] as const)('rewards that differ by rounding have no training signal: %s', (_, rewards, signal) => {
+  const compared = new RunTable(toRunDocument(manifestOf(1, { n: 2 }), eventsOf([rewards])))
+  const { gradient, spread } = runStatistics(compared).stats
+  expect([gradient.value, gradientChance(rewards, rewards.length)]).toEqual([signal, signal])
+  expect((spread.value ?? 0) > 0).toBe(signal === 1)
+})

@@ -161,7 +161,7 @@ it('an alarm names its steps, its figures with their limits, and what to do', ()
     return groups.map(({ steps, text, newest }) => `${newest.run}: ${steps}: ${text}`)
   }
   const text =
-    'of the answers were cut off (limit 20 %), so their rewards say little: raise max_response_length, or the max_tokens of calls that set one.'
+    'of the answers were cut off (limit 20 %), so their rewards say little: raise max_response_length. A smaller max_tokens that the agent sets is code, and changed code is a new training: --fresh starts it.'
   const entropy =
     'step-0012: Step 12: The entropy is 0.0050 (limit 0.01): the policy hardly varies, and attempts will stop to differ. Lower lr.'
   expect(alarms()).toEqual([entropy])
@@ -177,7 +177,11 @@ it('many failed rollouts raise an alarm with their error, and the blame is not o
   const errors = [
     ['timeout', 'slow', 'Raise agent_workflow_timeout_s or lower max_response_length.'],
     ['timeout', 'grader exceeded its 10s deadline', 'Raise grader_timeout_s.'],
-    ['agent_error', 'no\n  luck', 'Mend that first.'],
+    [
+      'agent_error',
+      'no\n  luck',
+      'Mend that first; changed code is a new training, which --fresh starts.',
+    ],
   ] as const
   const equal = expect.stringMatching(/^None of 2 groups has a signal/)
   const count = fc.integer({ min: 1, max: 40 })

@@ -105,6 +105,12 @@ test('the facts of a rollout are read from the documents of its samples', () => 
   expect(trajectoryFacts([])).toMatchObject({ tokens: null, calls: 0, tools: [], summary: '' })
 })
 
+test('a call under other instructions is no rewritten history', () => {
+  const call = { history_rewritten: true, history_rewritten_at: 0, instructions_changed: true }
+  const step = { source: 'agent' as const, message: 'Done.', metrics: { extra: call } }
+  expect(trajectoryFacts([{ steps: [user, step] }])).toMatchObject({ calls: 1, rewritten: 0 })
+})
+
 test('documents of core fit without conversion', () => {
   const document: Trajectory = trajectorySchema.parse({
     schema_version: 'ATIF-v1.7',

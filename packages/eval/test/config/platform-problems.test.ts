@@ -206,3 +206,20 @@ it.each(globSync('{eval,training}/*.toml', { cwd: examples }))(
     expect(platformProblems(kind, readFileSync(path.join(examples, file), 'utf8'))).toEqual([])
   },
 )
+
+it('keys of local trainings are problems of the platform only', () => {
+  const text = `${experiment}[training]\nmax_staleness = 1\nlr = 1\n`
+  const refused = ['training.max_staleness: only local trainings have it; remove it']
+  expect(platformProblems('training', text)).toEqual(refused)
+  expect(platformProblems('training', text, { allowLocal: true })).toEqual([])
+})
+
+it.each([
+  ['eval_interval', 'did you mean eval_interval in [checkpoints]?'],
+  ['checkpoint_save_frq', 'did you mean checkpoint_save_freq in [checkpoints]?'],
+  ['rollout_temperature', 'did you mean rollout_temperature in [sampling]?'],
+  ['lrr', 'did you mean lr?'],
+])('the key %s of a training is found where it belongs', (key, advice) => {
+  const text = `${experiment}[training]\n${key} = 1\n`
+  expect(platformProblems('training', text)).toEqual([`training.${key}: unknown key; ${advice}`])
+})

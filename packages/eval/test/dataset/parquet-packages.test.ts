@@ -63,10 +63,11 @@ it('without its packages reading Parquet says what to install, and other formats
   expect(await readWithout(missing, 'rows.parquet', 'rows.csv')).toEqual([advice, [row]])
 })
 
-it('without one of its packages reading Parquet says the same', async () => {
+it('without one of its packages reading Parquet says the same', { tags: 'slow' }, async () => {
   expect(await readWithout(['hyparquet-compressors'], 'rows.parquet')).toEqual([advice])
 })
 
-it('reads Parquet in the same surroundings when they are there', async () => {
+// That these surroundings read anything at all is known from the other format above.
+it('reads Parquet in the same surroundings when they are there', { tags: 'slow' }, async () => {
   expect(await readWithout([], 'rows.parquet')).toEqual([[row]])
 })

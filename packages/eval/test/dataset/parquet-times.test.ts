@@ -2,6 +2,7 @@ import type { SchemaElement } from 'hyparquet-writer'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
+import { runs } from '../../../../test/kit/index.ts'
 import { parquet } from './dataset-files.ts'
 import { problemsAs, readAs } from './reading.ts'
 
@@ -81,7 +82,7 @@ describe('times', () => {
           expect(times.map((time) => unitsOf(time, per))).toEqual(values)
         }
       }),
-      { numRuns: 20 },
+      { numRuns: runs(20) },
     )
   })
 

@@ -14,7 +14,7 @@ it('an agent that always throws is stopped after 20 rollouts, also when it is st
   const stopped = await evaluate(50, throwing, { store })
   expect(stopped).toMatchObject({ status: 'incomplete', pending: 30 })
   expect(stopped.incompleteReason).toBe(
-    'The first 20 rollouts all failed the same way, with agent_error: no tool named "t20" in row 20. Fix that and start again, or pass --fail-on-error never to continue.',
+    'The first 20 rollouts all failed the same way, with agent_error: no tool named "t20" in row 20. Fix that and start again.',
   )
   expect((await evaluate(50, throwing, { store })).pending).toBe(30)
   expect(journalOf(store)).toHaveLength(20)

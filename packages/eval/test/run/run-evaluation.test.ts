@@ -216,6 +216,38 @@ describe('a refused rollout', () => {
   })
 })
 
+describe('a rollout that its server does not know', () => {
+  const unknown = new OsmosisError('protocol_error', 'answered with 404', { status: 404 })
+
+  it('is run again as another one, and has no outcome until it ends', async () => {
+    const ids: string[] = []
+    const { status, items } = await evaluate(2, (order) => {
+      if (placeOf(order) !== '0/0') return rewarded(1)
+      ids.push(String(order.rolloutId))
+      if (ids.length < 3) throw unknown
+      return rewarded(1)
+    })
+    expect([status, items.map(({ status: end }) => end)]).toEqual([
+      'finished',
+      ['success', 'success'],
+    ])
+    expect(new Set(ids).size).toBe(3)
+  })
+
+  it('stays pending and stops the evaluation when it is not known each time', async () => {
+    const result = await evaluate(3, (order) => {
+      if (placeOf(order) === '1/0') throw unknown
+      return rewarded(1)
+    })
+    expect(result).toMatchObject({
+      status: 'incomplete',
+      incompleteReason: 'answered with 404',
+      pending: 1,
+    })
+    expect(result.items.map(({ status: end }) => end)).toEqual(['success', 'success'])
+  })
+})
+
 describe('a halt', () => {
   const unreachable = new OsmosisError('protocol_error', 'POST /rollout got no answer')
   const broken = new OsmosisError('protocol_error', 'answered with 500', { status: 500 })

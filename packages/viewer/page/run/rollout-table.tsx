@@ -177,8 +177,9 @@ function RolloutLine(props: RolloutLineProps): JSX.Element {
         )}
       </span>
       <span class="text">
-        {id !== null && <code>{id}</code>}
+        {/* Behind an id, a question that does not fit whole would not be shown at all. */}
         {question !== '' && <q title={question}>{oneLine(question)}</q>}
+        {id !== null && <code>{id}</code>}
         {facet !== undefined && <em>{facet.join(' ')}</em>}
         {oneLine(columns.summary[item] ?? '')}
       </span>
@@ -215,6 +216,7 @@ const tones: Partial<Record<ItemFlag, 'bad' | 'warn'>> = {
   rewritten: 'warn',
   limited: 'warn',
   modelerror: 'warn',
+  notext: 'warn',
 }
 
 const words: Record<ItemFlag, string> = {
@@ -226,6 +228,7 @@ const words: Record<ItemFlag, string> = {
   rewritten: 'rewritten',
   limited: 'limit reached',
   modelerror: 'unusable answer',
+  notext: 'no text',
   toolerror: 'tool error',
   long: 'long',
   skipped: 'skipped',

@@ -128,7 +128,7 @@ function shareOf({ mean, passed, ended }: RowAtStep): keyof typeof shares {
   if (mean === null) return 'none'
   if (passed === ended) return 'all'
   if (passed * 2 > ended) return 'most'
-  return passed > 0 || mean > 0 ? 'some' : 'no'
+  return passed > 0 ? 'some' : 'no'
 }
 
 function cellText(row: number, { step, mean, passed, ended }: RowAtStep): string {

@@ -1,4 +1,4 @@
-import { callsBeside, counterpartOf } from '@osmosis/eval/analysis'
+import { callsBeside, counterpartOf, runOutputOf } from '@osmosis/eval/analysis'
 import type { Trajectory, TrajectoryStep } from '@osmosis/protocol/trajectory'
 import type { JSX, TargetedSubmitEvent } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
@@ -9,7 +9,7 @@ import type { Go, Route } from '../route.ts'
 import type { ItemProps } from '../parts/dot.tsx'
 import type { DisplayedRun } from '../run/use-run.ts'
 import type { Source, OmittedTranscript } from '../source/source.ts'
-import { Raw } from '../text/block.tsx'
+import { Block, Raw } from '../text/block.tsx'
 import { Boundary } from '../text/boundary.tsx'
 import { Failure } from './failure.tsx'
 import { Divergence } from './divergence.tsx'
@@ -264,6 +264,7 @@ function Conversation({
         {steps.map((step) => (
           <Step key={step.step_id} step={step} here={step.step_id === at} />
         ))}
+        <Output trajectory={trajectory} />
         {callsBeside(trajectory).map((notes, index) => (
           <div key={index} class="mark">{`another model call: ${notes.join(', ')}`}</div>
         ))}
@@ -272,6 +273,23 @@ function Conversation({
         </Boundary>
       </div>
     </>
+  )
+}
+
+/** What `run()` of the workflow returned; nothing when it returned no JSON data. */
+function Output({ trajectory }: { trajectory: Trajectory }): JSX.Element | null {
+  const output = runOutputOf(trajectory)
+  if (output === undefined) return null
+  return (
+    <div class="step agent" role="group" aria-label="Output of run()">
+      <div class="who">
+        <b>output</b>
+        <div>of run()</div>
+      </div>
+      <div class="said">
+        <Block text={output.whole} characters={4000} />
+      </div>
+    </div>
   )
 }
 

@@ -1,5 +1,5 @@
 import type { TrajectoryStep } from '@osmosis/protocol/trajectory'
-import { isToolError } from '@osmosis/eval/analysis'
+import { isRewritten, isToolError } from '@osmosis/eval/analysis'
 
 /** The kind of a step, for its colour. */
 export type StepKind = 'system' | 'user' | 'tool' | 'answer' | 'cut' | 'error'
@@ -33,7 +33,7 @@ export function latency(step: TrajectoryStep): number | null {
 }
 
 export function rewroteHistory(step: TrajectoryStep): boolean {
-  return step.metrics?.extra?.['history_rewritten'] === true
+  return isRewritten(step.metrics?.extra)
 }
 
 /** Where it was rewritten; '' when unknown. */

@@ -3,6 +3,7 @@ import {
   callNotes,
   isToolError,
   samplingText,
+  seamText,
   shownContent,
   type ShownImage,
 } from '@osmosis/eval/analysis'
@@ -43,8 +44,10 @@ function DrawnStep({ step, here }: StepProps): JSX.Element {
   const [open, setOpen] = useState(!folds)
   const tokens = step.metrics?.completion_tokens ?? null
   const tookMs = latency(step)
+  const seam = seamText(step)
   return (
     <>
+      {seam !== undefined && <div class="mark seam">{seam}</div>}
       {rewroteHistory(step) && (
         <div class="mark">
           history rewritten before this step{rewrittenFrom(step)}: a trainer splits here

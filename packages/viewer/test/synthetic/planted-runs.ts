@@ -19,6 +19,8 @@ export const planted = {
   environment: { at: 2 },
   /** A rollout with two samples. */
   samples: { row: 8, attempt: 0 },
+  /** An agent hands over to another one. */
+  handoff: { row: 9, attempt: 0 },
 } as const
 
 /** 40 rows × 4 attempts that all pass, but for what is planted. */
@@ -37,6 +39,7 @@ export function writePlantedRun(root: string): string {
       )
       const whole = { ...event, reward: event.reward === 0.5 ? 1 : event.reward, rewritten: 0 }
       const isDiverging = task.row === planted.divergence.row && attempt < 2
+      const isHandoff = task.row === planted.handoff.row && attempt === planted.handoff.attempt
       const isDouble = task.row === planted.samples.row && attempt === planted.samples.attempt
       writer.add(
         isDiverging && attempt === planted.divergence.failing ? { ...whole, reward: 0 } : whole,
@@ -47,7 +50,9 @@ export function writePlantedRun(root: string): string {
                 planner: spoken('I make the plan.', [pixel]),
                 writer: spoken('I write the answer.'),
               }
-            : samples,
+            : isHandoff
+              ? { agent: handoff }
+              : samples,
       )
     }
   }
@@ -84,6 +89,34 @@ function spoken(text: string, images: readonly object[] = []): object {
     { source: 'agent', message: text },
   ])
 }
+
+const handoff = trajectory([
+  { source: 'system', message: 'Find out what the customer wants.' },
+  { source: 'user', message: 'I want my money back.' },
+  {
+    ...toolStep('transfer_to_Refunds', {}, '{"assistant":"Refunds"}'),
+    metrics: { completion_tokens: 12, extra: { latency_ms: 800, agent: 'Triage' } },
+  },
+  {
+    source: 'system',
+    message: 'Refund what may be refunded.',
+    extra: { instructions_changed: true, agent: 'Refunds' },
+  },
+  {
+    source: 'agent',
+    message: 'Which order is it?',
+    metrics: {
+      completion_tokens: 6,
+      extra: {
+        latency_ms: 500,
+        agent: 'Refunds',
+        history_rewritten: true,
+        history_rewritten_at: 0,
+        instructions_changed: true,
+      },
+    },
+  },
+])
 
 function toolStep(name: string, args: object, result: string): object {
   return {

@@ -12,12 +12,8 @@ import {
 import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
 
 import { invalid } from '../../command/exit-codes.ts'
-import {
-  printError,
-  resolvePath,
-  standardError,
-  standardOutput,
-} from '../../command/command-context.ts'
+import { resolvePath, standardError, standardOutput } from '../../command/command-context.ts'
+import { printMessage } from '../../command/terminal-text.ts'
 import type { EvalExportFlags } from '../export.ts'
 import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
@@ -135,7 +131,7 @@ async function writeDocuments(
     }
     const { documents, problems } = atifDocuments(event, stored.value)
     for (const problem of problems) {
-      printError(`warning: not a valid document: ${problem}\n`)
+      printMessage(`warning: not a valid document: ${problem}`)
       leftOut.addDamage('not valid')
     }
     for (const { name, text } of documents) await writeTexts(path.join(folder, name), [text])

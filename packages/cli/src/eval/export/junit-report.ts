@@ -1,8 +1,7 @@
 import { formatReward } from '@osmosis/eval'
 import type { ItemEvent, RunRow } from '@osmosis/eval/analysis'
 
-import { oneLine } from '../../command/command-context.ts'
-import { onOneLine, osmosisCommand } from '../../command/terminal-text.ts'
+import { onOneLine, osmosisCommand, shortLine } from '../../command/terminal-text.ts'
 import { itemName, type ShownItem } from '../show/shown-items.ts'
 import type { ShownItems } from '../show/shown-run.ts'
 
@@ -67,7 +66,7 @@ function testCase(
     message: allSkipped
       ? 'the grader removed all samples'
       : only !== undefined && counted.length + pending === 1
-        ? oneLine(verdict(only))
+        ? shortLine(verdict(only))
         : facts.join(', '),
     text: missed.map(reasonText).join('\n'),
   }

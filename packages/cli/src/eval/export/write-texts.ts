@@ -6,9 +6,9 @@ import path from 'node:path'
 import { OsmosisError, errorMessage } from '@osmosis/core'
 
 import {
+  redaction,
   resolvePath,
-  printOut,
-  standardOutput,
+  withDataOutput,
   type OutputStream,
 } from '../../command/command-context.ts'
 
@@ -25,10 +25,12 @@ export async function writeTexts(
   texts: Iterable<string> | AsyncIterable<string>,
 ): Promise<void> {
   if (file === '-') {
-    for await (const text of texts) {
-      if (printOut(text)) continue
-      if (!(await isDrained(standardOutput()))) return
-    }
+    await withDataOutput(async (output) => {
+      for await (const text of texts) {
+        if (output.write(redaction().text(text))) continue
+        if (!(await isDrained(output))) return
+      }
+    })
     return
   }
   const place = resolvePath(file)

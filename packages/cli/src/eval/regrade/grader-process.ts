@@ -13,7 +13,7 @@ import {
   hideSecrets,
   workingFolder,
 } from '../../command/command-context.ts'
-import { onOneLine } from '../../command/terminal-text.ts'
+import { onOneLine, printMessage } from '../../command/terminal-text.ts'
 import { runUserCode } from '../../child/user-code.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import { readEnvironment, requiredSecrets } from '../../command/environment.ts'
@@ -163,8 +163,8 @@ export async function graderOptions(
   }
   const unset = Object.keys(env).filter((name) => !Object.hasOwn(own.env, name))
   if (unset.length > 0) {
-    printError(
-      `warning: variables of the run that its config in this workspace does not set are left out: ${unset.map(onOneLine).join(', ')}. A grader that needs them gets them from the environment.\n`,
+    printMessage(
+      `warning: variables of the run that its config in this workspace does not set are left out: ${unset.map(onOneLine).join(', ')}. A grader that needs them gets them from the environment.`,
     )
   }
   const environment = readEnvironment()

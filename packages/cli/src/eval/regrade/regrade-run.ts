@@ -22,6 +22,7 @@ import {
   standardError,
   standardInput,
 } from '../../command/command-context.ts'
+import { printMessage } from '../../command/terminal-text.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
 import { findRun, runsRoot, openShownRun } from '../show/shown-run.ts'
@@ -161,7 +162,7 @@ async function grade(
     signal.throwIfAborted()
     const { name, warnings, gradesGroups } = await grader.load()
     const events = gradesGroups ? wholeGroups(run, selected) : selected
-    for (const warning of warnings) printError(`warning: ${warning}\n`)
+    for (const warning of warnings) printMessage(`warning: ${warning}`)
     const startedAt = performance.now()
     const progress = new CountLine(events.length)
     const regrading = await regradeRun(run, {

@@ -7,7 +7,7 @@ import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { abortOnInterrupt } from '../../command/process.ts'
 import { resolvePath, displayPath, printError, printOut } from '../../command/command-context.ts'
-import { withCommand } from '../../command/terminal-text.ts'
+import { printMessage, withCommand } from '../../command/terminal-text.ts'
 import type { RubricFlags } from '../rubric.ts'
 import { choosePolicy, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../command/environment.ts'
@@ -38,7 +38,7 @@ export async function rubricCommand(flags: RubricFlags): Promise<number> {
       printError(`${withCommand('Scores stored:', await task.store(rows)).join('\n')}\n`)
     }
     if (missing > 0) {
-      printError(`error: ${missing} of ${rows.length} answers have no score.\n`)
+      printMessage(`error: ${missing} of ${rows.length} answers have no score.`)
     }
     return missing > 0 ? 1 : 0
   } finally {

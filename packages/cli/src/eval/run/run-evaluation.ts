@@ -32,7 +32,7 @@ import {
   standardInput,
 } from '../../command/command-context.ts'
 import { assertOutputFile, withContinuation } from '../../command/output-files.ts'
-import { outputWidth, withCommand } from '../../command/terminal-text.ts'
+import { outputWidth, printMessage, withCommand } from '../../command/terminal-text.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { preflightModel } from '../models/model-endpoint.ts'
@@ -135,8 +135,8 @@ async function prepare(
   const environment = readEnvironment()
   const plan = await planEvaluation(configFile, flags, environment)
   if (plan.platformProblems.length > 0) {
-    const lines = plan.platformProblems.map((problem) => `- ${problem}\n`)
-    printError(`warning: The platform would refuse ${configFile ?? ''}:\n${lines.join('')}`)
+    const lines = plan.platformProblems.map((problem) => `\n- ${problem}`)
+    printMessage(`warning: The platform would refuse ${configFile ?? ''}:${lines.join('')}`)
   }
   const model = checkpoint ?? (await openPolicy(policyChoice(flags, plan.policy), environment))
   const scorers = await loadScorers(flags.evalFn ?? [])
@@ -145,12 +145,12 @@ async function prepare(
     ? 'a running server, which has its own variables'
     : queue && 'the workers of a queue, which have their own variables'
   if (elsewhere !== undefined && Object.keys({ ...env, ...secrets }).length > 0) {
-    printError(`warning: [env] and [secrets] of the config do not reach ${elsewhere}.\n`)
+    printMessage(`warning: [env] and [secrets] of the config do not reach ${elsewhere}.`)
   }
   const inputs = await findInputs(plan, flags, model, scorers)
   const run = await chooseRun({ plan, flags, inputs })
   const unmatched = unmatchedRetry(run, flags)
-  if (unmatched !== undefined) printError(`warning: ${unmatched}\n`)
+  if (unmatched !== undefined) printMessage(`warning: ${unmatched}`)
   const say = (text: string): void => {
     if (!flags.quiet) printError(`${text}\n`)
   }
@@ -273,7 +273,7 @@ async function evaluate(
   const runAgain = againOf(prepared, served)
   const progress = new ProgressLine(output, {
     passThreshold: plan.passThreshold,
-    scoreName: scorers[0]?.name,
+    scoreNames: scorers.map(({ name }) => name),
     earlier: [...store.events.values()].filter((event) => !runAgain(event)),
   })
   const secrets = redaction()
@@ -292,6 +292,10 @@ async function evaluate(
       passThreshold: plan.passThreshold,
       maxCostUsd: flags.maxCost,
       failOnError: flags.failOnError === 'never' ? false : flags.failOnError,
+      failureAdvice: {
+        raise: ', or raise --fail-on-error to continue',
+        continue: ', or pass --fail-on-error never to continue',
+      },
       signal: AbortSignal.any(signals),
       store,
       runAgain,

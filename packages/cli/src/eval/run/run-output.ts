@@ -12,8 +12,9 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { printError, workingFolder, oneLine } from '../../command/command-context.ts'
+import { workingFolder } from '../../command/command-context.ts'
 import { gateFailedCode } from '../../command/exit-codes.ts'
+import { printMessage, shortLine } from '../../command/terminal-text.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { reasonSentence } from '../show/run-summary.ts'
 import type { ChosenRun } from './choose-run.ts'
@@ -59,7 +60,7 @@ export function planText(
     head,
     field('Rollout', plan.rollout),
     ...Object.entries(plan.workflow).map(([name, value]) =>
-      field('Set', `${name} = ${oneLine(JSON.stringify(value))}`),
+      field('Set', `${name} = ${shortLine(JSON.stringify(value))}`),
     ),
     field('Dataset', shown.startsWith('..') ? plan.datasetFile : shown),
     field('Size', size),
@@ -103,8 +104,8 @@ export interface ProgressOutput {
 /** Options of a {@link ProgressLine}. */
 export interface ProgressOptions {
   readonly passThreshold: number
-  /** The eval function whose score decides what passes; undefined for the reward. */
-  readonly scoreName: string | undefined
+  /** The eval functions. Their scores decide what passes where there are no rewards, as in reports. */
+  readonly scoreNames: readonly string[]
   /** Items that ended in an earlier process and do not run again. */
   readonly earlier: readonly ItemEvent[]
 }
@@ -126,7 +127,8 @@ export class ProgressLine {
   readonly #start = performance.now()
   /** Number of failed items by error type. */
   readonly #failures = new Map<string, number>()
-  #passed = 0
+  /** By what may decide what passes: how many have a value, and how many passed. */
+  readonly #measures = new Map<string, { graded: number; passed: number }>()
   /** Items without those that were removed from training. */
   #counted = 0
   /** Items that have ended since the start. */
@@ -179,15 +181,16 @@ export class ProgressLine {
   }
 
   #count(item: ItemEvent): void {
-    const { scoreName, passThreshold } = this.#options
-    const scoreNames = scoreName === undefined ? [] : [scoreName]
+    const { scoreNames, passThreshold } = this.#options
     const summary = evaluationSummary([item], { attempts: 1, passThreshold, scoreNames })
-    const [{ passed } = summary] = Object.values(summary.scores ?? {})
-    this.#passed += passed
+    for (const [name, one] of Object.entries({ reward: summary, ...summary.scores })) {
+      const { graded, passed } = this.#measures.get(name) ?? { graded: 0, passed: 0 }
+      this.#measures.set(name, { graded: graded + one.graded, passed: passed + one.passed })
+    }
     this.#counted += summary.completed_samples
-    const { error_type: errorType } = item
-    if (errorType === null) return
-    this.#failures.set(errorType, (this.#failures.get(errorType) ?? 0) + 1)
+    for (const { error_type: type, count } of summary.failures) {
+      this.#failures.set(type, (this.#failures.get(type) ?? 0) + count)
+    }
   }
 
   #warn({ source_row_index: row, run_index: run, ...item }: ItemEvent): void {
@@ -196,20 +199,24 @@ export class ProgressLine {
       this.#warned.add(score)
       this.end()
       this.#output?.write(
-        `warning: Row ${row} attempt ${run} got no score from ${score}: ${oneLine(error)}\n`,
+        `warning: Row ${row} attempt ${run} got no score from ${score}: ${shortLine(error)}\n`,
       )
     }
   }
 
   #text({ done, total, inFlight }: EvaluationProgress): string {
-    const { scoreName } = this.#options
-    const passed = ((100 * this.#passed) / Math.max(1, this.#counted)).toFixed(0)
-    const by = scoreName === undefined ? '' : ` by ${scoreName}`
+    const measures = [...this.#measures]
+    const [measure, { passed }] = measures.find(([, { graded }]) => graded > 0) ?? [
+      'reward',
+      { passed: 0 },
+    ]
+    const share = ((100 * passed) / Math.max(1, this.#counted)).toFixed(0)
+    const by = measure === 'reward' ? '' : ` by ${measure}`
     const perMs = this.#ended / (performance.now() - this.#start)
     const left = total - done
     return [
       `${formatCount(done)}/${formatCount(total)} rollouts`,
-      `${passed} % passed${by}`,
+      `${share} % passed${by}`,
       ...this.#failureText(),
       `${(1000 * perMs).toFixed(1)}/s`,
       ...(inFlight.limit < inFlight.max
@@ -238,12 +245,12 @@ export function exitCodeOf(
   { minPassRate, grader }: Pick<EvalRunFlags, 'minPassRate' | 'grader'>,
 ): number {
   const errors = failuresOf(result, grader)
-  for (const error of errors) printError(`error: ${error}\n`)
+  for (const error of errors) printMessage(`error: ${error}`)
   if (errors.length > 0) return 1
   const { rate } = measuredPasses(result.model.summary)
   if (minPassRate === undefined || rate >= minPassRate) return 0
-  printError(
-    `error: The pass rate is ${formatShare(rate)}, and --min-pass-rate requires ${formatShare(minPassRate)}.\n`,
+  printMessage(
+    `error: The pass rate is ${formatShare(rate)}, and --min-pass-rate requires ${formatShare(minPassRate)}.`,
   )
   return gateFailedCode
 }

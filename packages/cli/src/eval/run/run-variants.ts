@@ -18,7 +18,7 @@ import { styled, tableLines, withCommand, type Cell } from '../../command/termin
 import { currentWorkspace, type ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags, ParsedRunFlags } from '../run.ts'
 import { briefText } from '../show/figure-text.ts'
-import { openShownRun, type ShownRun } from '../show/shown-run.ts'
+import { areComparable, openShownRun, type ShownRun } from '../show/shown-run.ts'
 import { evaluateOnce } from './run-evaluation.ts'
 import { readLearnerFile, type LearnerFile } from '../models/learner-file.ts'
 
@@ -233,7 +233,10 @@ function comparisonLines(runs: readonly VariantRun[]): string[] {
     ...tableLines([head.map((text): Cell => ({ text, format: 'dim' })), ...rows], {
       right: amounts.map((_, at) => at + 4),
     }),
-    ...(best === undefined || first === undefined || best === first
+    ...(best === undefined ||
+    first === undefined ||
+    best === first ||
+    !areComparable(first.run.table, best.run.table)
       ? []
       : ['', ...withCommand('Compare ', ['eval', 'compare', first.run.command, best.run.command])]),
   ]

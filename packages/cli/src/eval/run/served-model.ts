@@ -22,7 +22,8 @@ import {
 import { providerOf } from '@osmosis/models'
 import { healthResponseSchema } from '@osmosis/protocol/wire'
 
-import { hideKeys, printError } from '../../command/command-context.ts'
+import { hideKeys } from '../../command/command-context.ts'
+import { printMessage } from '../../command/terminal-text.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
@@ -266,7 +267,7 @@ function cacheOf(
   return cachedPolicy(policy, {
     folder: path.join(path.dirname(plan.outputRoot), 'cache'),
     identity: [address, choice.model, params],
-    warn: (text) => printError(`warning: ${text}\n`),
+    warn: (text) => printMessage(`warning: ${text}`),
   })
 }
 

@@ -11,20 +11,21 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { invalid, gateFailedCode } from '../../command/exit-codes.ts'
-import { printError, printOut } from '../../command/command-context.ts'
+import { printOut } from '../../command/command-context.ts'
 import {
-  outputWidth,
+  type Cell,
+  commandLines,
   onOneLine,
+  outputWidth,
+  printMessage,
   styled,
   tableLines,
   wrapped,
-  type Cell,
-  commandLines,
 } from '../../command/terminal-text.ts'
 import type { EvalCompareFlags } from '../compare.ts'
 import { points, valueText, type Scale } from './figure-text.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
-import { findRun, lastTwoRuns, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
+import { findRun, lastComparableRuns, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
 
 /**
  * Compares two runs over the rows that both have. Resolves with the exit code: 3 when B is worse by more
@@ -39,18 +40,10 @@ export async function evalCompareCommand(
   flags: EvalCompareFlags,
 ): Promise<number> {
   const root = await runsRoot(flags.output)
-  const [before, after] = nameA === undefined ? await lastTwoRuns(root) : [nameA, nameB]
-  if (after === undefined) {
-    throw invalid(
-      `Name the run that ${nameA} is compared with, or none, which compares the last two.`,
-    )
-  }
-  const [a, b] = [
-    await openShownRun(await findRun(before, root)),
-    await openShownRun(await findRun(after, root)),
-  ]
+  const [a, b] =
+    nameA === undefined ? await lastComparableRuns(root) : await namedRuns(nameA, nameB, root)
   if (a.reader.location === b.reader.location && a.name === b.name) {
-    printError(`warning: ${a.name} is compared with itself.\n`)
+    printMessage(`warning: ${a.name} is compared with itself.`)
   }
   const { metric, by, failIfWorse } = flags
   const facet = by === undefined ? undefined : facetOf(b, by)
@@ -71,10 +64,26 @@ export async function evalCompareCommand(
     failIfWorse === true
       ? ''
       : ` more than ${failIfWorse} ${metric === 'pass' ? 'points' : ''}`.trimEnd()
-  printError(
-    `error: ${b.name} is worse than ${a.name}, by${limit === '' ? ' more than these rows vary' : limit}.\n`,
+  printMessage(
+    `error: ${b.name} is worse than ${a.name}, by${limit === '' ? ' more than these rows vary' : limit}.`,
   )
   return gateFailedCode
+}
+
+async function namedRuns(
+  before: string,
+  after: string | undefined,
+  root: string,
+): Promise<readonly [ShownRun, ShownRun]> {
+  if (after === undefined) {
+    throw invalid(
+      `Name the run that ${before} is compared with, or none, which compares the last two.`,
+    )
+  }
+  return [
+    await openShownRun(await findRun(before, root)),
+    await openShownRun(await findRun(after, root)),
+  ]
 }
 
 /** Whether there is a significant loss above the limit: in points of the pass rate, else in rewards. */

@@ -10,7 +10,7 @@ import {
   type RunManifest,
 } from '@osmosis/eval/analysis'
 
-import { oneLine, workingFolder } from '../../command/command-context.ts'
+import { workingFolder } from '../../command/command-context.ts'
 import {
   cutTo,
   onOneLine,
@@ -19,6 +19,7 @@ import {
   wrapped,
   commandLines,
   quoted,
+  shortLine,
   withCommand,
 } from '../../command/terminal-text.ts'
 import { failureKinds, kindLines } from './failure-lines.ts'
@@ -208,7 +209,7 @@ function failureCommandLines(shown: ShownItems, width: number): string[] {
   // Without a reward the cause is all that there is to read.
   if (events.every(({ reward }) => reward === null)) return kindLines(kind, shown, width)
   const { type, count, message, item } = kind
-  const text = `First failure  ${formatCount(count)} × ${onOneLine(type)}: ${oneLine(onOneLine(message))}`
+  const text = `First failure  ${formatCount(count)} × ${onOneLine(type)}: ${shortLine(message)}`
   return [styled('red', cutTo(text, width)), ...commandLines(['eval', 'show', command, item])]
 }
 

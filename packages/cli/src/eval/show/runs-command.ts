@@ -19,8 +19,10 @@ import {
 import { printOut } from '../../command/command-context.ts'
 import {
   type Cell,
+  columnsOf,
   onOneLine,
   outputWidth,
+  packed,
   styled,
   tableLines,
   wrapped,
@@ -60,7 +62,7 @@ export async function evalRunsCommand({ output, json }: EvalRunsFlags): Promise<
   const width = outputWidth()
   const lists = [
     runs.length === 0
-      ? [`There are no runs in ${root}. osmosis eval run starts one.`]
+      ? wrapped(`There are no runs in ${root}. osmosis eval run starts one.`, width)
       : runLines(runs, width),
     ...(trainings.length === 0 ? [] : [trainingLines(trainings, width)]),
   ]
@@ -127,12 +129,15 @@ function runLines(runs: readonly RunSummary[], width: number): string[] {
     ),
   ]
   const table = tableLines(rows, { width })
-  const widest = Math.max(...table.map((line) => stripVTControlCharacters(line).length))
   const problems = runs.flatMap((run) =>
     run.manifest === null ? ['', ...problemLines(run, width)] : [],
   )
-  if (widest <= width) return [...table, ...problems]
+  if (isWithin(table, width)) return [...table, ...problems]
   return [...runs.flatMap((run) => blockOf(run, width)), ...problems]
+}
+
+function isWithin(lines: readonly string[], width: number): boolean {
+  return lines.every((line) => columnsOf(stripVTControlCharacters(line)) <= width)
 }
 
 function blockOf(run: RunSummary, width: number): string[] {
@@ -212,24 +217,42 @@ function trainingSummary({ name, location }: FoundTraining): SummarizedTraining 
   }
 }
 
-/** A table of trainings; the model is cut where it does not fit. */
+/** A table of trainings where it fits, else two lines or more for each; the model is cut in the table. */
 function trainingLines(trainings: readonly SummarizedTraining[], width: number): string[] {
   const head = ['Training', 'Status', 'Steps', 'Held out', 'Started', 'Model']
-  const rows = trainings.map((training): (Cell | string)[] => {
-    const { name, status, steps, planned, held_out: rewards, started_at: startedAt } = training
-    const ends = rewards.length > 1 ? [rewards[0], rewards.at(-1)] : rewards
-    return [
-      name,
-      { text: status, format: status === 'broken' ? 'red' : stateColours[status] },
-      planned === undefined ? String(steps) : `${steps}/${planned}`,
-      ends.join(' → '),
-      startedAt === undefined ? '' : agoText(startedAt),
-      training.model ?? '',
-    ]
-  })
+  const rows = trainings.map(trainingCells)
   const bold = head.map((text): Cell => ({ text, format: 'bold' }))
   const problems = trainings.flatMap(({ name, problem }) =>
     problem === undefined ? [] : wrapped(`${name}: ${problem}`, width),
   )
-  return [...tableLines([bold, ...rows], { width }), ...problems]
+  const table = tableLines([bold, ...rows], { width })
+  const fits = isWithin(table, width)
+  const shown = fits ? table : trainings.flatMap((training) => trainingBlock(training, width))
+  return [...shown, ...problems]
+}
+
+function trainingCells(training: SummarizedTraining): [name: string, status: Cell, ...string[]] {
+  const { name, status, steps, planned, held_out: rewards, started_at: startedAt } = training
+  const ends = rewards.length > 1 ? [rewards[0], rewards.at(-1)] : rewards
+  return [
+    name,
+    { text: status, format: status === 'broken' ? 'red' : stateColours[status] },
+    planned === undefined ? String(steps) : `${steps}/${planned}`,
+    ends.join(' → '),
+    startedAt === undefined ? '' : agoText(startedAt),
+    onOneLine(training.model ?? ''),
+  ]
+}
+
+function trainingBlock(training: SummarizedTraining, width: number): string[] {
+  const [name, { text, format = 'reset' }, steps, ...facts] = trainingCells(training)
+  return [
+    styled('bold', name),
+    `  ${styled(format, text)}, ${steps} steps`,
+    ...packed(
+      facts.filter((fact) => fact !== ''),
+      ', ',
+      width - 2,
+    ).map((line) => styled('dim', `  ${line}`)),
+  ]
 }

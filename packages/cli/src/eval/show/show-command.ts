@@ -186,7 +186,9 @@ async function showTraining(
   const records = readTrainingJournal(training.location)
   if (row !== undefined) {
     const history = await historyOf(training, row)
-    printOut(`${json ? JSON.stringify(history, null, 2) : rowReport(training.name, history)}\n`)
+    printOut(
+      `${json ? JSON.stringify(history, null, 2) : rowReport(training.name, history, outputWidth())}\n`,
+    )
   } else if (json) {
     printOut(`${JSON.stringify({ name: training.name, records }, null, 2)}\n`)
   } else {

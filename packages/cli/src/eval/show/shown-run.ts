@@ -15,7 +15,13 @@ import {
   trainingRuns,
   type ListedRun,
 } from '@osmosis/eval'
-import { RunTable, toRunDocument, type ItemEvent, parseRolloutName } from '@osmosis/eval/analysis'
+import {
+  compareRuns,
+  parseRolloutName,
+  RunTable,
+  toRunDocument,
+  type ItemEvent,
+} from '@osmosis/eval/analysis'
 
 import { resolvePath, fromWorkingFolder, workingFolder } from '../../command/command-context.ts'
 import { findTrainingRun, trainingsRoot } from '../training/find-training.ts'
@@ -81,7 +87,8 @@ export async function endedRun(
   }
   // The command prints the reason as an error on stderr.
   const state = { ...runState(shown.reader, false), reason: null }
-  return { state, shown, resumeArguments, earlier: await earlierRun(shown.reader) }
+  const earlier = await earlierRun(shown.reader, shown.table)
+  return { state, shown, resumeArguments, earlier }
 }
 
 /** A run with its state. */
@@ -196,31 +203,56 @@ export async function findRun(name: string, root: string): Promise<FoundRun> {
   return { location, variant }
 }
 
+/** Of a folder with many runs only the newest are searched, because each is read. */
+const searchedRuns = 20
+
 /**
- * The folders of the last two runs, the older first.
+ * The last two runs that have ended at a row in common, the older first; the last two when no two have.
  *
  * @throws OsmosisError with code `invalid_config` when there are fewer
  */
-export async function lastTwoRuns(root: string): Promise<readonly [string, string]> {
-  const [after, before] = (await listRuns(root)).filter(({ problem }) => problem === null)
-  if (after !== undefined && before !== undefined) return [before.location, after.location]
-  throw invalid(
-    `A comparison needs two runs, and ${root} has ${after === undefined ? 'none' : `only ${after.name}`}: osmosis eval run starts one.`,
-  )
+export async function lastComparableRuns(root: string): Promise<readonly [ShownRun, ShownRun]> {
+  const listed = (await listRuns(root)).filter(({ problem }) => problem === null)
+  const [after, before] = listed
+  if (after === undefined || before === undefined) {
+    throw invalid(
+      `A comparison needs two runs, and ${root} has ${after === undefined ? 'none' : `only ${after.name}`}: osmosis eval run starts one.`,
+    )
+  }
+  const opened: ShownRun[] = []
+  for (const { location } of listed.slice(0, searchedRuns)) {
+    const run = await openShownRun({ location, variant: undefined })
+    const newer = opened.find((one) => areComparable(run.table, one.table))
+    if (newer !== undefined) return [run, newer]
+    opened.push(run)
+  }
+  return [opened[1], opened[0]] as [ShownRun, ShownRun]
 }
 
-/** The name in commands of the last run before this one with its config; undefined for the first, and without a config. */
-async function earlierRun(run: RunFacts): Promise<string | undefined> {
+/** Whether both have ended at a row in common. */
+export function areComparable(a: RunTable, b: RunTable): boolean {
+  return compareRuns(a, b, { metric: 'pass' }).difference.rows > 0
+}
+
+/**
+ * The name in commands of the last run before this one with its config and a row at which both have ended; undefined without
+ * one, and without a config.
+ */
+async function earlierRun(run: RunFacts, table: RunTable): Promise<string | undefined> {
   const { created_at: start, provenance } = run.manifest
   if (provenance.config === null) return undefined
   const runs = await listRuns(path.dirname(run.location))
-  const earlier = runs.find(
+  const earlier = runs.filter(
     ({ manifest }) =>
       manifest !== null &&
       manifest.created_at < start &&
       manifest.provenance.config === provenance.config,
   )
-  return earlier && commandName(earlier.location)
+  for (const { location } of earlier.slice(0, searchedRuns)) {
+    const other = await openShownRun({ location, variant: undefined }).catch(() => undefined)
+    if (other !== undefined && areComparable(other.table, table)) return other.command
+  }
+  return undefined
 }
 
 /** Whether a text can name a rollout, as `12` and `12.1` do. */

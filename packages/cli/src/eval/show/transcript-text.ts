@@ -1,15 +1,20 @@
+import { stripVTControlCharacters } from 'node:util'
+
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import {
   answeredCalls,
   callNotes,
   callsBeside,
+  isRewritten,
   isToolError,
+  runOutputOf,
   samplingText,
+  seamText,
   shownContent,
 } from '@osmosis/eval/analysis'
 import type { Trajectory, TrajectoryStep } from '@osmosis/protocol/trajectory'
 
-import { columnsOf, plain, styled, wrapped } from '../../command/terminal-text.ts'
+import { columnsOf, packed, plain, styled, wrapped } from '../../command/terminal-text.ts'
 
 /** Options of a transcript. */
 export interface TranscriptOptions {
@@ -24,15 +29,21 @@ const resultLines = 12
 
 const margin = '  '
 
-/** Lines of a conversation, step by step, then the model calls beside it. */
+/** Lines of a conversation, step by step, then what `run()` returned and the model calls beside it. */
 export function transcriptLines(trajectory: Trajectory, options: TranscriptOptions): string[] {
   const steps = trajectory.steps.flatMap((step, at) => [
     ...(at === 0 ? [] : ['']),
     ...stepLines(step, options),
   ])
+  const output = runOutputOf(trajectory)
+  const outputLines =
+    output === undefined
+      ? []
+      : ['', styled(['bold', 'green'], 'Output of run()'), ...block(output.whole, options)]
   const beside = callsBeside(trajectory).map((notes) => `Another model call: ${notes.join(', ')}`)
-  if (beside.length === 0) return steps
-  return [...steps, '', ...beside.map((line) => styled('dim', plain(line)))]
+  if (beside.length === 0) return [...steps, ...outputLines]
+  const lines = beside.flatMap((text) => wrapped(text, options.width))
+  return [...steps, ...outputLines, '', ...lines.map((line) => styled('dim', line))]
 }
 
 /** Lines of one step, as plain text where its parts are not those of a step. */
@@ -47,8 +58,12 @@ function stepLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
 function drawnLines(step: TrajectoryStep, options: TranscriptOptions): string[] {
   const { source, reasoning_content: reasoning } = step
   const message = shownContent(step.message).text
+  const seam = seamText(step)
   return [
-    headLine(step, options),
+    ...(seam === undefined
+      ? []
+      : wrapped(`— ${seam} —`, options.width).map((line) => styled('dim', line))),
+    ...headLines(step, options),
     ...(reasoning ? block(reasoning, options).map((line) => styled('dim', line)) : []),
     ...(message === ''
       ? []
@@ -61,16 +76,15 @@ function fromMessage(index: unknown): string {
   return typeof index === 'number' ? ` from message ${index + 1} of the request on` : ''
 }
 
-function headLine(step: TrajectoryStep, { full }: TranscriptOptions): string {
+function headLines(step: TrajectoryStep, { full, width }: TranscriptOptions): string[] {
   const { source, step_id: id, metrics, extra } = step
   const name = { system: 'System', user: 'User', agent: 'Agent' }[source]
   const role = typeof extra?.['original_role'] === 'string' ? plain(extra['original_role']) : ''
   const color = ({ system: 'magenta', user: 'blue', agent: 'green' } as const)[source]
-  const title = styled(['bold', color], `${name}${role === '' ? '' : ` (${role})`}`)
+  const who = `${name}${role === '' ? '' : ` (${role})`}`
   const {
     latency_ms: latency,
     finish_reason: reason,
-    history_rewritten: rewritten,
     history_rewritten_at: rewrittenAt,
   } = metrics?.extra ?? {}
   const { prompt_tokens: read, completion_tokens: written } = metrics ?? {}
@@ -89,13 +103,20 @@ function headLine(step: TrajectoryStep, { full }: TranscriptOptions): string {
   const isUsual = typeof reason !== 'string' || reason === 'stop' || reason === 'tool_calls'
   const warnings = [
     ...(isUsual ? [] : [reason === 'length' ? 'cut off (length)' : `ended with ${plain(reason)}`]),
-    ...(rewritten === true ? [`history rewritten${fromMessage(rewrittenAt)}`] : []),
+    ...(isRewritten(metrics?.extra) ? [`history rewritten${fromMessage(rewrittenAt)}`] : []),
   ]
-  return [
-    title,
-    styled('dim', facts.join(', ')),
-    ...warnings.map((warning) => styled('yellow', warning)),
-  ].join('  ')
+  const [first = '', ...more] = packed(facts, ', ', width - columnsOf(who) - 2)
+  const lines = [
+    `${styled(['bold', color], who)}  ${styled('dim', first)}`,
+    ...more.map((line) => `${margin}${styled('dim', line)}`),
+  ]
+  for (const warning of warnings) {
+    const last = lines.at(-1) ?? ''
+    const joined = columnsOf(stripVTControlCharacters(last)) + 2 + columnsOf(warning)
+    if (joined <= width) lines[lines.length - 1] = `${last}  ${styled('yellow', warning)}`
+    else lines.push(...wrapped(warning, width - 2).map((line) => margin + styled('yellow', line)))
+  }
+  return lines
 }
 
 /** The tool calls of a step, each with its result, then results without a call. */

@@ -1,18 +1,29 @@
-import { formatCount, formatDuration, formatShare, trainingWriter } from '@osmosis/eval'
+import { stripVTControlCharacters } from 'node:util'
+
+import {
+  formatCount,
+  formatDuration,
+  formatReward,
+  formatShare,
+  trainingWriter,
+} from '@osmosis/eval'
 import {
   type AlarmGroup,
   alarmGroups,
   behaviourChange,
   driftText,
   rowVerdict,
+  trainingSeries,
   type RowHistory,
   type StepRecord,
   type TrainingRecord,
 } from '@osmosis/eval/analysis'
 
 import {
+  columnsOf,
   commandLines,
   onOneLine,
+  packed,
   styled,
   tableLines,
   wrapped,
@@ -67,16 +78,21 @@ export function trainingReport(
   const left = steps.length - shown.length
   const alarms = alarmGroups(records)
   const alarmed = steps.findLast((step) => step.alarms.length > 0) ?? steps.at(-1)
+  const [title = '', ...below] = packed(
+    [`${name}  ${state}`, `${formatCount(steps.length)}${planned} steps`],
+    ' · ',
+    width,
+  )
+  const styledName = `${styled('bold', name)}  ${styled(stateColours[state], state)}`
   return [
-    `${styled('bold', name)}  ${styled(stateColours[state], state)} · ${formatCount(steps.length)}${planned} steps`,
-    ...facts.map(([label, text]) => {
-      const lines = wrapped(text, width - 10).join(`\n${' '.repeat(10)}`)
-      return `${label.padEnd(10)}${lines}`
-    }),
+    title.replace(`${name}  ${state}`, () => styledName),
+    ...below,
+    ...facts.flatMap(([label, text]) => factLines(label, text, width)),
     ...(shown.length === 0 ? [] : ['', ...stepLines(shown, width)]),
     ...(left === 0
       ? []
       : [styled('dim', `${formatCount(left)} steps in between: --details shows them`)]),
+    ...metricLines(records, width),
     ...(alarms.length === 0 ? [] : ['', ...alarmLines(alarms, width)]),
     '',
     'In the browser',
@@ -92,18 +108,53 @@ export function trainingReport(
   ].join('\n')
 }
 
+/** A fact behind its label. */
+function factLines(label: string, text: string, width: number): string[] {
+  const head = `${onOneLine(label).padEnd(9)} `
+  const column = Math.min(columnsOf(head), 24)
+  const lines = wrapped(`${' '.repeat(column)}${onOneLine(text)}`, width)
+  const [first = '', ...more] = lines
+  return head.length > column ? [head.trimEnd(), ...lines] : [head + first.slice(column), ...more]
+}
+
+/** What graders set besides rewards: at the first step, and at the last. */
+function metricLines(records: readonly TrainingRecord[], width: number): string[] {
+  const rows = trainingSeries(records).flatMap(({ key, label, points }) => {
+    const [first, last] = [points[0], points.at(-1)]
+    if (!key.startsWith('metric:') || first === undefined || last === undefined) return []
+    const name = onOneLine(label.replace(/^Metric /, ''))
+    return [[formatReward(first.value), formatReward(last.value), name]]
+  })
+  if (rows.length === 0) return []
+  return [
+    '',
+    ...tableLines([heads(['First', 'Last', 'Metric']), ...rows], { right: [0, 1], width }),
+  ]
+}
+
 /** A row of the dataset over the steps of a training. */
-export function rowReport(name: string, history: RowHistory): string {
+export function rowReport(name: string, history: RowHistory, width: number): string {
   const rows = history.steps.map(({ step, mean, passed, ended }) => [
     String(step),
     `${passed} of ${ended}`,
     mean === null ? 'none' : mean.toFixed(3),
     barOf(mean),
   ])
+  const [title = '', ...below] = wrapped(
+    `Row ${history.row} of ${name}: ${rowVerdict(history)}`,
+    width,
+  )
+  const row = `Row ${history.row}`
+  const facts: [string, string][] = [
+    ...(history.question === ''
+      ? []
+      : ([['Question', history.question]] satisfies [string, string][])),
+    ...Object.entries(history.facets),
+  ]
   return [
-    `${styled('bold', `Row ${history.row}`)} of ${name}: ${rowVerdict(history)}`,
-    ...(history.question === '' ? [] : [`${'Question'.padEnd(10)}${onOneLine(history.question)}`]),
-    ...Object.entries(history.facets).map(([facet, value]) => `${facet.padEnd(10)}${value}`),
+    title.replace(row, () => styled('bold', row)),
+    ...below,
+    ...facts.flatMap(([label, text]) => factLines(label, text, width)),
     '',
     ...tableLines([heads(['Step', 'Passed', 'Reward', '']), ...rows], { right: [0, 1, 2] }),
   ].join('\n')
@@ -165,8 +216,20 @@ function stepLines(steps: readonly StepRecord[], width: number): string[] {
       format: 'yellow',
     },
   ])
-  return tableLines([head, ...rows], { right: [0, 1, 3, 4, 5, 6, 7, 8, 9, 10], width })
+  let table: readonly (readonly (Cell | string)[])[] = [head, ...rows]
+  const drawn = (): string[] => tableLines(table, { right: [0, 1, 3, 4, 5, 6, 7, 8, 9, 10], width })
+  let lines = drawn()
+  for (const column of lessImportant) {
+    if (lines.every((line) => columnsOf(stripVTControlCharacters(line)) <= width)) break
+    // Columns without texts are left out.
+    table = table.map((row) => row.with(column, ''))
+    lines = drawn()
+  }
+  return lines
 }
+
+/** The columns that a narrow terminal has no room for, in the order in which they go: first the bars, then the tools. */
+const lessImportant = [2, 9, 8, 10, 7, 5, 6] as const
 
 function heads(texts: readonly string[]): Cell[] {
   return texts.map((text) => ({ text, format: 'bold' }))

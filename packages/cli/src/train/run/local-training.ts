@@ -7,8 +7,10 @@ import { formatCount } from '@osmosis/eval'
 import { settingOptions } from '@osmosis/eval/analysis'
 import {
   estimateLearner,
+  localLearnerIdentity,
   openLocalLearner,
   type LearnerFacts,
+  type LearnerIdentity,
   type LearnerProcessOptions,
   type LocalLearner,
   type TrainingLogger,
@@ -38,12 +40,12 @@ export function trainLocalCommand(configFile: string, flags: TrainLocalFlags): P
         'With training.max_staleness the time that rollouts take decides which weights answer them, so --seed cannot repeat the training: remove one of the two.',
       )
     }
-    return plannedLearner(plan, learnerOptions(plan, flags))
+    return plannedLearner(plan, learnerOptions(plan, flags), flags)
   })
 }
 
 function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProcessOptions {
-  const { model = defaultModel, maxLength = plan.maxLength } = flags
+  const { model = defaultModel } = flags
   const folder = resolvePath(model)
   return {
     ...settingOptions(plan.config.training).learner,
@@ -52,7 +54,7 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
     device: flags.device,
     sampler: flags.sampler,
     loraRank: flags.loraRank,
-    maxLength,
+    maxLength: plan.maxLength,
     exportsMerged: flags.export === 'merged',
     log: flags.log,
     seed: flags.seed,
@@ -60,11 +62,16 @@ function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProc
   }
 }
 
-function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): PlannedLearner {
+function plannedLearner(
+  plan: TrainingPlan,
+  options: LearnerProcessOptions,
+  { maxLength }: TrainLocalFlags,
+): PlannedLearner {
   const { loraRank = 16, model } = options
   const isLora = loraRank > 0
   const isAdapter = isLora && !options.exportsMerged
   let facts: LearnerFacts | undefined
+  let identity: LearnerIdentity | undefined
   let learner: LocalLearner | undefined
   return {
     facts: [
@@ -74,10 +81,19 @@ function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): Pla
     ],
     async probe() {
       facts = await estimateLearner(options)
+      if (maxLength !== undefined && facts.maxLength < maxLength) {
+        throw invalid(
+          `--max-length ${maxLength} is more than the model takes: ${facts.maxLength} tokens. Lower it.`,
+        )
+      }
       await assertDiskSpace(plan, facts)
       const { memory, weights, trainedWeights, dtype, device, sampler } = facts
       return [
         ['Weights', `${formatCount(weights)} in ${dtype}, ${formatCount(trainedWeights)} trained`],
+        ...(facts.maxLength < plan.maxLength
+          ? [['Context', `${facts.maxLength} tokens: the model takes no more`] as const]
+          : []),
+        ...(facts.waits ? [['Sampling', waitingText] as const] : []),
         ['Device', sampler === 'vllm' ? `${device}, vLLM samples` : device],
         [
           'Memory',
@@ -86,10 +102,19 @@ function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): Pla
       ]
     },
     defaultLearningRate: isLora ? 1e-4 : 1e-6,
+    async identity() {
+      identity = facts && (await localLearnerIdentity(options, facts))
+      return identity ?? {}
+    },
     async open(signal) {
       await writeLearnerFile(plan.folder, options)
-      learner = await openLocalLearner({ ...options, signal })
+      learner = await openLocalLearner({ ...options, signal }, identity)
       return learner
+    },
+    mostRollouts() {
+      const { batch, conversations } = learner?.facts ?? {}
+      // Without a deadline those that wait lose nothing, and most are shorter than the longest.
+      return plan.config.training.agent_workflow_timeout_s === undefined ? batch : conversations
     },
     died: () => learner?.died,
     log: async (ended) => (await learner?.log(plan.folder, { ended })) ?? [],
@@ -105,6 +130,9 @@ function plannedLearner(plan: TrainingPlan, options: LearnerProcessOptions): Pla
           ],
   }
 }
+
+const waitingText =
+  'answers that wait begin when all others have ended, because the caches of this model cannot be joined'
 
 function loggerText({ folder }: TrainingPlan, name: TrainingLogger): string {
   return name === 'tensorboard'

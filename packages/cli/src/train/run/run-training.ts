@@ -4,7 +4,16 @@ import path from 'node:path'
 import { assertRowsFit, createOutputFolder, isTraining, readTrainingJournal } from '@osmosis/eval'
 import { settingOptions, type RunInputs, type RunManifest } from '@osmosis/eval/analysis'
 import { namedFullDisk } from '@osmosis/protocol/files'
-import { servedRollouts, train, type Learner, type TrainResult } from '@osmosis/train'
+import {
+  assertSameTraining,
+  servedRollouts,
+  train,
+  type Learner,
+  type LearnerIdentity,
+  type StepRecord,
+  type TrainOptions,
+  type TrainResult,
+} from '@osmosis/train'
 
 import { interruptedExitCode, invalidEntrypoint } from '../../command/exit-codes.ts'
 import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
@@ -41,7 +50,11 @@ export interface PlannedLearner {
   /** Finds out whether the learner can be opened. Resolves with further lines of the plan: device, memory. */
   probe?(): Promise<PlanFacts>
   readonly defaultLearningRate: number
+  /** What of the learner must not change during a training, as far as that is known before it is opened. Called after `probe`. */
+  identity(): Promise<Partial<LearnerIdentity>>
   open(signal: AbortSignal): Promise<Learner>
+  /** Rollouts that it answers at once: the others would wait for it while their deadlines run. Called after `open`. Default: all. */
+  mostRollouts?(): number | undefined
   /** Aborted with the reason when the learner is lost. Called after `open`. */
   died(): AbortSignal | undefined
   /** Gives other programs the figures in the journal. Resolves with warnings. Default: there are none. */
@@ -101,25 +114,36 @@ export async function runTraining(
   }
 }
 
+/** Defaults of flags, which need not be repeated. */
+const usual: Readonly<Record<string, unknown>> = {
+  device: 'auto',
+  sampler: 'auto',
+  export: 'adapter',
+  lossReduction: 'sum',
+  dialect: 'tinker',
+}
+
 /** The flags of a command that continues the training. */
 function continuing(
   flags: TrainingFlags & { readonly prices?: TinkerPrices | undefined },
 ): string[] {
   const { prices, ...repeated } = flags
-  const usual = new Set(['auto', 'sum', 'tinker', 'adapter'])
   return [
     ...Object.entries(repeated).flatMap(([flag, value]) =>
-      flag === 'fresh' || usual.has(String(value)) ? [] : flagArguments(flag, value),
+      flag === 'fresh' || usual[flag] === value ? [] : flagArguments(flag, value),
     ),
     ...(prices === undefined ? [] : ['--prices', Object.values(prices).join(',')]),
   ]
 }
 
 /** Says that a training continues. */
-function resumeFacts({ folder, steps }: TrainingPlan, { fresh }: TrainingFlags): PlanFacts {
+function resumeFacts(
+  { folder, steps, warmSteps }: TrainingPlan,
+  { fresh }: TrainingFlags,
+): PlanFacts {
   if (fresh === true || !isTraining(folder)) return []
   const done = readTrainingJournal(folder).filter(({ kind }) => kind === 'step').length
-  return [['Resumes', `after ${done} of ${steps} steps; --fresh starts a new training`]]
+  return [['Resumes', `after ${done} of ${steps + warmSteps} steps; --fresh starts a new training`]]
 }
 
 interface Preparation {
@@ -166,22 +190,33 @@ async function withLearner(
   const { datasetFile } = plan.config.experiment
   await assertRowsFit(datasetFile, plan.rows, server.rowCheck)
   await assertRowsFit(flags.heldOut ?? datasetFile, plan.heldOut, server.rowCheck)
+  const { config, rowsPerStep, attempts, warmSteps } = plan
+  const settings = settingOptions(config.training)
+  const same = {
+    folder: plan.folder,
+    rows: plan.rows,
+    heldOut: plan.heldOut,
+    rowsPerStep,
+    ...settings.training,
+    seed: flags.seed ?? 0,
+    ...(await trainingInputs(plan, server.kind)),
+  } satisfies Partial<TrainOptions>
+  await assertSameTraining(same, await planned.identity())
   const learner = await planned.open(interrupt)
   const signals = [interrupt, server.died, planned.died()].filter((one) => one !== undefined)
   const progress = new TrainingProgress(flags.quiet ? undefined : standardError())
-  const { config, rowsPerStep, attempts, warmSteps } = plan
-  const settings = settingOptions(config.training)
   const { max_tokens: longestAnswer } = plan.sampling
   const { warmStart } = flags
   const secrets = redaction()
   const steps = plan.steps + warmSteps
+  const made: StepRecord[] = []
   const log = async (ended = false): Promise<void> => {
     const warnings = (await planned.log?.(ended)) ?? []
     for (const warning of warnings) progress.say(() => say(warning))
   }
   try {
     const result = await train({
-      folder: plan.folder,
+      ...same,
       learner,
       rollouts: servedRollouts({
         server: { url: server.url, apiKey: server.apiKey },
@@ -191,15 +226,12 @@ async function withLearner(
         graderTimeoutSeconds: config.training.grader_timeout_s ?? null,
         sampling: plan.sampling,
       }),
-      rows: plan.rows,
-      heldOut: plan.heldOut,
       steps: plan.steps,
-      rowsPerStep,
       attempts,
-      maxInFlight: flags.maxInFlight ?? rowsPerStep * attempts,
+      maxInFlight:
+        flags.maxInFlight ?? Math.min(rowsPerStep * attempts, planned.mostRollouts?.() ?? Infinity),
       evaluateEvery: config.checkpoints.eval_interval ?? 0,
       checkpointEvery: config.checkpoints.checkpoint_save_freq ?? 1,
-      ...settings.training,
       update: {
         ...settings.update,
         ...(longestAnswer !== undefined && { longestAnswer }),
@@ -212,15 +244,14 @@ async function withLearner(
         ...settings.stopWhen,
         ...(flags.withoutSignal !== undefined && { withoutSignal: flags.withoutSignal }),
       },
-      seed: flags.seed ?? 0,
       names: { rollout: config.experiment.rollout, dataset: config.experiment.dataset },
-      ...(await trainingInputs(plan, server.kind)),
       redact: (data) => secrets.data(data),
       signal: AbortSignal.any(signals),
       onProgress: (run, update) => progress.update(run, update),
       onWarning: (warning) => progress.say(() => say(warning)),
       onStep: (step) => {
-        progress.say(() => say(stepText(step, timeLeft(step, steps), planned.spent?.())))
+        made.push(step)
+        progress.say(() => say(stepText(step, timeLeft(made, steps), planned.spent?.())))
         log().catch(() => {})
       },
       onEvaluation: (evaluation) => {

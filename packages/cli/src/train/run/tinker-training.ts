@@ -6,6 +6,7 @@ import { formatCount } from '@osmosis/eval'
 import { trainingSettings } from '@osmosis/eval/analysis'
 import {
   openTinkerLearner,
+  tinkerLearnerIdentity,
   type TinkerLearner,
   type TinkerLearnerOptions,
   type TinkerUsage,
@@ -66,7 +67,7 @@ function learnerOptions(
     tokenizer: tokenizer === undefined ? undefined : resolvePath(tokenizer),
     loraRank: flags.loraRank,
     seed: flags.seed,
-    maxLength: flags.maxLength ?? plan.maxLength,
+    maxLength: plan.maxLength,
     lossReduction: flags.lossReduction,
     dialect: flags.dialect,
   }
@@ -85,6 +86,7 @@ function plannedLearner(
       ['At most', usageText(mostUsage(plan), flags.prices)],
     ],
     defaultLearningRate: 1e-4,
+    identity: async () => tinkerLearnerIdentity(options),
     async open(signal) {
       learner = await openTinkerLearner({ ...options, signal })
       return learner

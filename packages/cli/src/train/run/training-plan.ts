@@ -4,8 +4,10 @@ import { rename } from 'node:fs/promises'
 
 import {
   assertRunName,
+  isTraining,
   readDataset,
   readTrainingConfig,
+  readTrainingJournal,
   type DatasetRow,
   type TrainingConfig,
   placeOf,
@@ -23,6 +25,7 @@ import {
 } from '../../command/command-context.ts'
 import { runsRoot } from '../../eval/show/shown-run.ts'
 import { trainingsRoot } from '../../eval/training/find-training.ts'
+import { invalid } from '../../command/exit-codes.ts'
 import { requiredSecrets } from '../../command/environment.ts'
 import type { TrainingFlags } from '../training-flags.ts'
 import type { RowFlags } from '../../command/flags.ts'
@@ -38,7 +41,7 @@ export interface TrainingPlan {
   readonly rows: readonly DatasetRow[]
   readonly heldOut: readonly DatasetRow[]
   readonly steps: number
-  /** Steps of `--warm-start` before these; 0 without it. */
+  /** Steps of `--warm-start` before these, those that a training that continues has made included. */
   readonly warmSteps: number
   readonly rowsPerStep: number
   readonly attempts: number
@@ -86,25 +89,29 @@ export async function planTraining(
     flags.output === undefined
       ? path.join(workspaceRoot, '.osmosis', 'training')
       : resolvePath(flags.output)
+  const folder = path.join(root, name)
   const wanted = flags.rowsPerStep ?? training.rollout_batch_size ?? defaults.rows
   const rowsPerStep = Math.min(wanted, rows.length)
   const epochs = training.total_epochs ?? 1
   const response = training.max_response_length ?? defaults.response
+  const maxLength = flags.maxLength ?? (training.max_prompt_length ?? defaults.prompt) + response
+  if (maxLength <= response) {
+    throw invalid(
+      `--max-length ${maxLength} leaves no room for a prompt beside an answer of ${response} tokens: raise it, or lower training.max_response_length.`,
+    )
+  }
   return {
     config,
     name,
-    folder: path.join(root, name),
-    command:
-      root === trainingsRoot(await runsRoot(undefined))
-        ? name
-        : fromWorkingFolder(path.join(root, name)),
+    folder,
+    command: root === trainingsRoot(await runsRoot(undefined)) ? name : fromWorkingFolder(folder),
     rows,
     heldOut,
     steps: flags.steps ?? Math.ceil((rows.length * epochs) / rowsPerStep),
-    warmSteps: flags.warmStart === undefined ? 0 : 3,
+    warmSteps: Math.max(flags.warmStart === undefined ? 0 : 3, warmStepsIn(folder, flags)),
     rowsPerStep,
     attempts: flags.n ?? training.n_samples_per_prompt ?? defaults.attempts,
-    maxLength: (training.max_prompt_length ?? defaults.prompt) + response,
+    maxLength,
     sampling: {
       max_tokens: response,
       ...(sampling.rollout_temperature === undefined
@@ -114,6 +121,12 @@ export async function planTraining(
     secrets,
     unused: unusedKeys(config, flags),
   }
+}
+
+function warmStepsIn(folder: string, { fresh }: TrainingFlags): number {
+  if (fresh === true || !isTraining(folder)) return 0
+  const steps = readTrainingJournal(folder).filter((record) => record.kind === 'step')
+  return steps.filter(({ phase }) => phase === 'warm_start').length
 }
 
 /** Renames the folder of an existing training to `<name>.1`, or the next number that is free. */

@@ -17,7 +17,13 @@ import {
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
 import { fromWorkingFolder, type OutputStream } from '../../command/command-context.ts'
-import { osmosisCommand, outputWidth, packed, wrapped } from '../../command/terminal-text.ts'
+import {
+  osmosisCommand,
+  outputWidth,
+  packed,
+  withCommand,
+  wrapped,
+} from '../../command/terminal-text.ts'
 import { modelFolders, type TrainingPlan } from './training-plan.ts'
 
 /** The plan of a training, a line for each fact. */
@@ -25,8 +31,10 @@ export function planText(
   plan: TrainingPlan,
   facts: readonly (readonly [name: string, text: string])[],
 ): string {
-  const { name, rows, heldOut, steps, rowsPerStep, attempts, unused, config } = plan
+  const { name, rows, heldOut, rowsPerStep, attempts, unused, config, warmSteps } = plan
+  const steps = plan.steps + warmSteps
   const rollouts = steps * rowsPerStep * attempts
+  const warm = warmSteps === 0 ? '' : `, ${warmSteps} of them of the warm start`
   const { training, ...parts } = settingOptions(config.training)
   const settings = settingsText(changedSettings({ ...training, ...parts }))
   const lines: [string, string][] = [
@@ -35,7 +43,7 @@ export function planText(
     ['Rows', `${formatCount(rows.length)} to train, ${formatCount(heldOut.length)} held out`],
     [
       'Steps',
-      `${steps} of ${rowsPerStep} rows × ${attempts} attempts = ${formatCount(rollouts)} rollouts`,
+      `${steps} of ${rowsPerStep} rows × ${attempts} attempts = ${formatCount(rollouts)} rollouts${warm}`,
     ],
     ...(settings === '' ? [] : [['Settings', settings] satisfies [string, string]]),
     ['Folder', fromWorkingFolder(plan.folder)],
@@ -47,8 +55,8 @@ export function planText(
       const wrappedText = wrapped(text, outputWidth() - width).join(`\n${margin}`)
       return `${label.padEnd(width)}${wrappedText}`
     }),
-    `${'Watch it'.padEnd(width)}${osmosisCommand('eval', 'view', plan.command)}`,
-    ...unused.map((line) => `Not used  ${line}`),
+    ...withCommand('Watch it'.padEnd(width - 1), ['eval', 'view', plan.command]),
+    ...unused.flatMap((line) => wrapped(`Not used  ${line}`, outputWidth())),
   ].join('\n')
 }
 
@@ -56,14 +64,24 @@ export function planText(
 export const unlimitedCallsText =
   'Calls     no limit per rollout: rolloutLimits.modelCalls sets one'
 
-/** About how long the rest of a training takes, by its last step; undefined after the last one. */
-export function timeLeft(
-  { step, rollouts, update }: StepRecord,
-  steps: number,
-): string | undefined {
-  const left = (steps - step) * (rollouts.seconds + (update?.seconds ?? 0))
+/**
+ * About how long the rest of a training takes, by the steps that its process has made; undefined after the last one. The first of
+ * them has the start of programs and models in it, and what is left of a step that was interrupted: it counts where it is alone.
+ */
+export function timeLeft(made: readonly StepRecord[], steps: number): string | undefined {
+  const last = made.at(-1)
+  if (last === undefined) return undefined
+  const measured = made.slice(1).slice(-recentSteps)
+  const seconds = (measured.length > 0 ? measured : [last]).map(
+    ({ rollouts, update }) => rollouts.seconds + (update?.seconds ?? 0),
+  )
+  const each = seconds.reduce((sum, one) => sum + one, 0) / seconds.length
+  const left = (steps - last.step) * each
   return left <= 0 ? undefined : `about ${formatDuration(left * 1000)} left`
 }
+
+/** Steps that say how long the next one takes. */
+const recentSteps = 3
 
 /** A step that ended, with further details, on as few lines as the terminal needs, and its alarms below. */
 export function stepText(record: StepRecord, ...details: readonly (string | undefined)[]): string {
@@ -77,7 +95,12 @@ export function stepText(record: StepRecord, ...details: readonly (string | unde
     update === null
       ? 'no update'
       : [
-          ...(update.driftMean === null ? [] : [`drift ${driftText(update.driftMean)}`]),
+          ...(update.driftMean === null
+            ? // An imitation compares nothing; otherwise an earlier version sampled all of it.
+              phase === 'warm_start'
+              ? []
+              : ['drift not measured']
+            : [`drift ${driftText(update.driftMean)}`]),
           ...(update.entropy === null ? [] : [`entropy ${update.entropy.toFixed(2)}`]),
         ].join('  '),
     `rollouts ${formatDuration(rollouts.seconds * 1000)}`,
@@ -141,8 +164,8 @@ function withoutSignalAdvice(steps: TrainResult['steps']): string {
   const rewards = figures.flatMap(({ reward }) => (reward === null ? [] : [reward]))
   if (rewards.length === 0) return 'No rollout got a reward: find out why.'
   return rewards.every((reward) => reward >= 1)
-    ? 'All attempts passed: train harder rows.'
-    : 'Take easier rows, reward parts of a success, raise --n, or imitate the best attempts first: --warm-start <reward>.'
+    ? 'All attempts passed: train harder rows, which is a new training (--fresh).'
+    : 'Continue with a larger --n or rollout_temperature, or imitate the best attempts first: --warm-start <reward>. Easier rows, or a reward for parts of a success, are a new training (--fresh).'
 }
 
 /** What is printed when no step had a signal: what to do. */
@@ -153,7 +176,7 @@ export function withoutSignalText(plan: TrainingPlan, { steps }: TrainResult): s
     `Nothing was trained: in none of ${formatCount(steps.length)} steps did attempts at the same row get different rewards.`,
     withoutSignalAdvice(steps),
     `Read them        ${osmosisCommand('eval', 'show', `${plan.command}/${run}`)}`,
-    `To continue      the same command with --without-signal ${2 * steps.length}`,
+    'To continue      the same command, which tries as many steps again',
     '',
   ].join('\n')
 }

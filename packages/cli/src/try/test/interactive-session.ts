@@ -6,6 +6,8 @@ import { parseJson } from '@osmosis/core/http'
 import type { DatasetRow } from '@osmosis/eval'
 
 import type { InputStream, OutputStream } from '../../command/command-context.ts'
+import { withoutControls } from '../../command/terminal-controls.ts'
+import { outputWidth, wrapped } from '../../command/terminal-text.ts'
 import { runLoopRow, type LoopRunnerParts, messageLines, rowLine } from './run-row.ts'
 
 /**
@@ -152,7 +154,7 @@ class StepThrough {
     const lines = this.#tools.map(
       ({ function: { name, description } }) => `  ${name}${description && `: ${description}`}`,
     )
-    this.#terminal.print(`Tools: ${lines.length === 0 ? 'none' : ''}`, ...lines)
+    this.#terminal.print(lines.length === 0 ? 'Tools: none' : 'Tools:', ...lines)
   }
 }
 
@@ -186,7 +188,8 @@ export class Terminal implements Disposable {
   }
 
   print(...lines: readonly string[]): void {
-    this.#output.write(lines.map((line) => `${line}\n`).join(''))
+    const shown = wrapped(withoutControls(lines.join('\n')), outputWidth(this.#output))
+    this.#output.write(shown.map((line) => `${line}\n`).join(''))
   }
 
   /** Reads a line, trimmed; null after the end of the input. */

@@ -9,7 +9,7 @@ import type {
 import { errorMessage, isOsmosisError, type OsmosisError } from '@osmosis/core'
 import { type DatasetRow, formatDuration } from '@osmosis/eval'
 
-import { oneLine } from '../../command/command-context.ts'
+import { shortLine } from '../../command/terminal-text.ts'
 import type { TestFlags } from '../test.ts'
 
 /** The result of one row. */
@@ -180,7 +180,7 @@ export function summaryLines({ results, durationMs, stopReason }: TestRun): stri
       : [`Mean reward: ${mean.toFixed(3)} (${rewards.length} rewards)`]),
     `Duration: ${durationText(durationMs)}`,
     `Total tokens: ${totalTokens(results)}`,
-    ...(stopReason === null ? [] : [`Stopped early. ${oneLine(stopReason)}`]),
+    ...(stopReason === null ? [] : [`Stopped early. ${shortLine(stopReason)}`]),
   ]
 }
 
@@ -224,7 +224,7 @@ function outcomeText(name: string, result: RowResult, moreFacts: readonly string
   const facts = [durationText(durationMs), `${tokensOf(result)} tokens`, ...moreFacts].join(', ')
   return error === null
     ? `${name}: OK (${facts})`
-    : `${name}: FAILED (${facts}) - ${oneLine(error)}`
+    : `${name}: FAILED (${facts}) - ${shortLine(error)}`
 }
 
 /** Prompt and answers together. */

@@ -16,7 +16,6 @@ import { closing, abortOnInterrupt, survivingStrayRejections } from '../../comma
 import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { writeOutput, assertLogFolder, assertOutputFile } from '../../command/output-files.ts'
 import {
-  printError,
   printOut,
   standardInput,
   standardOutput,
@@ -24,6 +23,7 @@ import {
   displayPath,
   workingFolder,
 } from '../../command/command-context.ts'
+import { outputWidth, printMessage, wrapped } from '../../command/terminal-text.ts'
 import { startServerProcess } from '../../serve/server-process.ts'
 import { choosePolicy } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../command/environment.ts'
@@ -72,7 +72,7 @@ async function test(flags: TestFlags): Promise<number> {
       loaded.kind === 'agent-loop' ? `the agent loop ${loaded.loop.name} of` : 'the workflow of'
     if (!flags.quiet) {
       const rowsOf = `${rows.length} rows of ${flags.dataset}`
-      printError(`Testing ${what} ${loaded.file} with ${name} on ${rowsOf}\n`)
+      printMessage(`Testing ${what} ${loaded.file} with ${name} on ${rowsOf}`)
     }
     return loaded.kind === 'agent-loop'
       ? testLoop(loaded.loop, rows, watched, flags)
@@ -165,19 +165,24 @@ async function testRows(
       // An interrupted row is not a result.
       if (signal.aborted) break
       results.push(result)
-      if (!flags.quiet) printOut(`${rowLine(result, results.length, rows.length)}\n`)
+      if (!flags.quiet) printWrapped(rowLine(result, results.length, rows.length))
     }
     const reason = signal.aborted ? errorMessage(signal.reason) : watched.failure
     // A reason that arrived after the last row did not stop the run.
     const stopReason = results.length < rows.length ? reason : null
     const run: TestRun = { results, durationMs: performance.now() - started, stopReason }
-    printOut(`\n${summaryLines(run).join('\n')}\n`)
+    printWrapped('', ...summaryLines(run))
     if (flags.output !== undefined) await writeOutput(flags.output, toTestDocument(run))
     if (signal.aborted) return interruptedExitCode
     return results.every(({ error }) => error === null) && stopReason === null ? 0 : 1
   } finally {
     interrupt.release()
   }
+}
+
+/** Prints results, wrapped where the terminal ends. */
+function printWrapped(...lines: readonly string[]): void {
+  printOut(`${wrapped(lines.join('\n'), outputWidth()).join('\n')}\n`)
 }
 
 /** A loop with a server on this machine. */

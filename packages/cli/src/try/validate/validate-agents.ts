@@ -2,7 +2,7 @@ import path from 'node:path'
 import { readdir, readFile } from 'node:fs/promises'
 
 import { errorMessage, isOsmosisError } from '@osmosis/core'
-import { findWorkspaceRoot, formatQuantity } from '@osmosis/eval'
+import { findWorkspaceRoot, formatQuantity, readTrainingConfig } from '@osmosis/eval'
 
 import {
   type CheckFinding,
@@ -69,7 +69,9 @@ async function validate(
     for (const config of target.configs) {
       const finding = await configFinding(config)
       findings.push(finding)
-      if (finding.level === 'fail' && config.file === target.evalConfig) return findings
+      // The rest is planned by the eval config, without one by that of a training.
+      const plans = target.evalConfig === undefined || config.file === target.evalConfig
+      if (finding.level === 'fail' && plans) return findings
     }
     if (target.module !== undefined && target.module.dataset === undefined) {
       return await withoutRollout(target.module.file, environment, signal)
@@ -78,7 +80,7 @@ async function validate(
     if (plan === undefined) {
       const file = `configs/eval/${target.name}.toml`
       const advice = `Write ${file}, or name a module: --module rollouts/${target.name}/main.ts --dataset <file>`
-      const message = `No config in configs/eval/ names the rollout ${target.name}.`
+      const message = `No config in configs/eval/ or configs/training/ names the rollout ${target.name}.`
       return [...findings, fail('config', message, advice)]
     }
     const loaded = await entrypointFindings(plan, environment, signal)
@@ -96,7 +98,7 @@ async function validate(
 
 /** Undefined for a rollout without a config, which would name the dataset. */
 async function planFor(
-  { evalConfig, module }: ValidationTarget,
+  { evalConfig, configs, module }: ValidationTarget,
   { secretsFile, row }: ValidateFlags,
   environment: NodeJS.ProcessEnv,
 ): Promise<EvalRunPlan | undefined> {
@@ -105,7 +107,13 @@ async function planFor(
     const named = { ...selection, module: module.file, dataset: module.dataset }
     return planEvaluation(undefined, named, environment)
   }
-  return evalConfig === undefined ? undefined : planEvaluation(evalConfig, selection, environment)
+  if (evalConfig !== undefined) return planEvaluation(evalConfig, selection, environment)
+  const training = configs.find(({ kind }) => kind === 'training')
+  if (training === undefined) return undefined
+  // What a training has of an evaluation: its entrypoint and its rows.
+  const { experiment } = await readTrainingConfig(training.file)
+  const named = { module: experiment.entrypointFile, dataset: experiment.datasetFile }
+  return planEvaluation(undefined, { ...selection, ...named }, environment)
 }
 
 async function withoutRollout(

@@ -13,6 +13,7 @@ export interface Finding {
     | 'rewritten'
     | 'limited'
     | 'modelerror'
+    | 'notext'
     | 'notpassed'
     | 'rows'
   /** `bad`: something is wrong. `warn`: something may be wrong. `info`: a fact about the run. */
@@ -37,6 +38,7 @@ const weights = {
   rewritten: 2,
   limited: 1,
   modelerror: 1,
+  notext: 1,
   notpassed: 0,
   rows: 0,
 } as const
@@ -75,6 +77,10 @@ export function findings(table: RunTable): Finding[] {
     byFlag(table, 'modelerror', 'info', (items) => ({
       title: `${thousands(items.length)} ended with an unusable answer`,
       detail: `Their frameworks gave up on the policy, and the conversations so far are graded. ${meanText(table, items)}`,
+    })),
+    byFlag(table, 'notext', 'warn', (items) => ({
+      title: `${thousands(items.length)} ended without a text`,
+      detail: `A grader that reads the last text finds nothing there. An object that a framework reads from a tool call is \`ctx.output\` of graders once run() returns it. ${meanText(table, items)}`,
     })),
     notPassed(table),
     equalRows(table),

@@ -1,5 +1,5 @@
 import { type Estimate, meanOfRows, ratioEstimate } from '../statistics/estimate.ts'
-import type { RowAttempts } from '../table/attempts.ts'
+import { areEqualRewards, type RowAttempts } from '../table/attempts.ts'
 import type { RunTable } from '../table/run-table.ts'
 
 /** A figure about `k` attempts at a row. */
@@ -137,17 +137,19 @@ export function passHatK(attempts: number, passed: number, k: number): number {
  * @throws RangeError when `size` is not between 1 and the number of attempts
  */
 export function gradientChance(rewards: readonly (number | null)[], size: number): number {
-  const counts = new Map<number, number>()
-  let without = 0
-  for (const reward of rewards) {
-    if (reward === null) without += 1
-    else counts.set(reward, (counts.get(reward) ?? 0) + 1)
+  const given = rewards.filter((reward) => reward !== null).toSorted((a, b) => a - b)
+  const equals: { reward: number; count: number }[] = []
+  for (const reward of given) {
+    const last = equals.at(-1)
+    if (last !== undefined && areEqualRewards([last.reward, reward])) last.count += 1
+    else equals.push({ reward, count: 1 })
   }
   const total = rewards.length
+  const without = total - given.length
   const noReward = chanceOfNone(total, total - without, size)
   // A draw without any reward is counted for each reward, but must count once.
   let equal = noReward
-  for (const count of counts.values()) {
+  for (const { count } of equals) {
     equal += chanceOfNone(total, total - without - count, size) - noReward
   }
   // Rounding may give −1e-17.

@@ -53,12 +53,14 @@ export interface ItemEvent {
   readonly tool_errors: number
   /** The number of calls by finish reason, e.g. `{ stop: 1, tool_calls: 3 }`. */
   readonly finish: Readonly<Record<string, number>>
-  /** Calls that did not extend the conversation before them. */
+  /** Calls that did not extend the conversation before them, other than by another agent's instructions. */
   readonly rewritten: number
   /** The limit of `rolloutLimits` or of its framework that ended it. Default: none did. */
   readonly limit?: string
   /** What the policy did so that its framework gave up: `refusal`, `output` or `tool_call`. Default: it did not. */
   readonly model_error?: string
+  /** True when its last answer has no text, nothing explains that, and its workflow returned no output. Default: false. */
+  readonly no_text?: true
   /** Versions of the policy that answered, in the order of their first call. Default: unknown. */
   readonly versions?: readonly string[]
   /** Purposes of the answered calls, in the order of their first call. Default: `agent` alone. */
@@ -69,7 +71,7 @@ export interface ItemEvent {
   readonly metrics: Readonly<Record<string, number>>
   /** How long grading took. Null when nothing was graded, or when unknown. */
   readonly grading_ms: number | null
-  /** The last text of the policy, or the error; at most 160 characters, on one line. */
+  /** The last text of the policy, or what `run()` returned where its last answer has no text, or the error; at most 160 characters, on one line. */
   readonly summary: string
   /** ISO 8601, UTC. */
   readonly ended_at: string

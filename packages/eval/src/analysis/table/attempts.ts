@@ -2,8 +2,8 @@ import type { ItemEvent } from '../records/item-event.ts'
 import { statusCodes } from './document-writer.ts'
 
 /**
- * The training signal of a row under group-normalised RL (DAPO, arXiv 2503.14476), where equal rewards have
- * no advantage. `signal`: its rewards are not all equal. The other kinds have no signal. `always`: all
+ * The training signal of a row under group-normalised RL (DAPO, arXiv 2503.14476), where rewards that are equal but for
+ * rounding have no advantage. `signal`: its rewards are not all equal. The other kinds have no signal. `always`: all
  * attempts passed. `never`: all rewards are 0 or less, or there is none. `flat`: other equal rewards, such
  * as 0.5 each, or passes beside attempts without a reward.
  */
@@ -47,6 +47,19 @@ export function chooseMeasure(
   return ['reward', ...scoreNames].find(hasValues) ?? 'reward'
 }
 
+/** More than what adding up the same parts in another order changes: 0.1 + 0.2 is 0.30000000000000004. */
+const rounding = 1e-12
+
+/** Whether rewards are equal but for rounding, so that none is better than another. */
+export function areEqualRewards(rewards: readonly number[]): boolean {
+  let [lowest, highest] = [Infinity, -Infinity]
+  for (const reward of rewards) {
+    lowest = Math.min(lowest, reward)
+    highest = Math.max(highest, reward)
+  }
+  return !(highest - lowest > rounding * Math.max(1, Math.abs(lowest), Math.abs(highest)))
+}
+
 /** @param values - of the items that are included in figures; null for one without a value */
 export function describeAttempts(
   values: readonly (number | null)[],
@@ -57,8 +70,8 @@ export function describeAttempts(
   const counts = { ended: values.length, graded: known.length, passed }
   const [first] = known
   if (first === undefined) return { ...counts, mean: null, spread: null, kind: 'never' }
-  if (known.every((value) => value === first)) {
-    const kind = passed === values.length ? 'always' : first > 0 ? 'flat' : 'never'
+  if (areEqualRewards(known)) {
+    const kind = passed === values.length ? 'always' : first > rounding ? 'flat' : 'never'
     return { ...counts, mean: first, spread: known.length < 2 ? null : 0, kind }
   }
   let sum = 0

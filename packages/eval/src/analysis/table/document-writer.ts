@@ -105,7 +105,7 @@ export class DocumentWriter {
     columns.costUsd[place] = event.cost_usd
     columns.cut[place] = event.finish['length'] ?? 0
     columns.rewritten[place] = event.rewritten
-    columns.limited[place] = event.limit !== undefined ? 1 : event.model_error !== undefined ? 2 : 0
+    columns.ending[place] = endingOf(event)
     columns.version[place] = this.#versions.place((event.versions ?? []).join('\n'))
     columns.purpose[place] = this.#purposes.place((event.purposes ?? ['agent']).join('\n'))
     columns.endedSeconds[place] =
@@ -287,7 +287,7 @@ function emptyColumns(scorers: readonly string[]): ItemColumns {
     costUsd: [],
     cut: [],
     rewritten: [],
-    limited: [],
+    ending: [],
     version: [],
     purpose: [],
     endedSeconds: [],
@@ -295,6 +295,13 @@ function emptyColumns(scorers: readonly string[]): ItemColumns {
     metrics: {},
     scores: Object.fromEntries(scorers.map((name) => [name, []])),
   }
+}
+
+/** What ended an item, as in the column `ending`; a failure has its error instead. */
+function endingOf({ status, limit, model_error: modelError, no_text: noText }: ItemEvent): number {
+  if (limit !== undefined) return 1
+  if (modelError !== undefined) return 2
+  return noText === true && status !== 'failed' ? 3 : 0
 }
 
 /** What a run was made with, besides its models, by names for readers. */

@@ -5,8 +5,8 @@ import type { RunDocument } from './run-document.ts'
 /**
  * What is unusual about an item, the worst first. `suspicious`: a pass that may be reward hacking.
  * `stuck`: one tool failed three times or more. `cut`: a call reached the token limit. `rewritten`: a call
- * did not extend the conversation before it. `limited`: a limit ended it.
- * `modelerror`: its framework gave up on the policy. `nocalls`: it succeeded without calling the policy. `long`: it has more completion tokens than 99 % of the items and twice the median.
+ * did not extend the conversation before it, other than by another agent's instructions. `limited`: a limit ended it.
+ * `modelerror`: its framework gave up on the policy. `notext`: its last answer has no text, and `run()` returned no output. `nocalls`: it succeeded without calling the policy. `long`: it has more completion tokens than 99 % of the items and twice the median.
  */
 export const itemFlags = [
   'suspicious',
@@ -17,6 +17,7 @@ export const itemFlags = [
   'rewritten',
   'limited',
   'modelerror',
+  'notext',
   'toolerror',
   'long',
   'skipped',
@@ -58,8 +59,9 @@ export function findFlags(document: RunDocument, passed: Uint8Array): FlaggedIte
     if (stuck[columns.toolUse[item] ?? -1]) found |= flagBits.stuck
     if (columns.cut[item] !== 0) found |= flagBits.cut
     if (columns.rewritten[item] !== 0) found |= flagBits.rewritten
-    if (columns.limited[item] === 1) found |= flagBits.limited
-    if (columns.limited[item] === 2) found |= flagBits.modelerror
+    if (columns.ending[item] === 1) found |= flagBits.limited
+    if (columns.ending[item] === 2) found |= flagBits.modelerror
+    if (columns.ending[item] === 3) found |= flagBits.notext
     if (columns.toolErrors[item] !== 0) found |= flagBits.toolerror
     if ((columns.completionTokens[item] ?? 0) > long) found |= flagBits.long
     bits[item] = found

@@ -77,8 +77,8 @@ export interface ItemColumns {
   readonly cut: number[]
   /** Calls that did not extend the conversation before them. */
   readonly rewritten: number[]
-  /** 1 where a limit ended the rollout, 2 where its framework gave up on the policy. */
-  readonly limited: number[]
+  /** 1 where a limit ended the rollout, 2 where its framework gave up on the policy, 3 where its last answer has no text. */
+  readonly ending: number[]
   /** The place of its list in `versions`. */
   readonly version: number[]
   /** The place of its list in `purposes`. */

@@ -1,10 +1,10 @@
 import { meanValue, passRate } from '../figures/reward-figures.ts'
-import type { Estimate } from '../statistics/estimate.ts'
+import { average, type Estimate } from '../statistics/estimate.ts'
 import type { ItemEvent } from '../records/item-event.ts'
 import type { RunManifest } from '../records/run-manifest.ts'
 import { toRunDocument } from '../table/document-writer.ts'
 import { RunTable } from '../table/run-table.ts'
-import type { StepFigures } from './training-records.ts'
+import type { EqualAttempts, StepFigures } from './training-records.ts'
 
 /** What the rollouts of a step came to. */
 export interface MeasuredRollouts {
@@ -47,11 +47,52 @@ export function measureRollouts(
           1,
           total(({ calls }) => calls),
         ),
+      ...metricsOf(ended),
+      ...contextFullOf(ended),
+      ...equalAttempts(table, ended),
       seconds,
     },
     rows: table.groups.map(({ row }) => row),
     settledRows: table.groups.filter(({ kind }) => kind !== 'signal').map(({ row }) => row),
   }
+}
+
+/** Names of metrics: a journal has those of each step. */
+const mostMetrics = 50
+
+function metricsOf(ended: readonly ItemEvent[]): Pick<StepFigures, 'metrics'> {
+  const names = new Set(ended.flatMap(({ metrics }) => Object.keys(metrics)))
+  if (names.size === 0) return {}
+  const means = [...names]
+    .toSorted()
+    .slice(0, mostMetrics)
+    .map((name) => [name, average(ended.flatMap(({ metrics }) => metrics[name] ?? []))] as const)
+  return { metrics: Object.fromEntries(means) }
+}
+
+function contextFullOf(events: readonly ItemEvent[]): Pick<StepFigures, 'contextFull'> {
+  const full = events.filter(({ limit }) => limit === 'context').length
+  return full === 0 ? {} : { contextFull: full / events.length }
+}
+
+function equalAttempts(table: RunTable, events: readonly ItemEvent[]): Pick<StepFigures, 'equal'> {
+  const groups = table.groups.filter(
+    ({ kind, graded, passed }) => kind !== 'signal' && graded > 1 && passed === 0,
+  )
+  // Their rewards differ by rounding at most.
+  const byReward = Map.groupBy(groups, ({ mean }) => (mean ?? 0).toPrecision(6))
+  const [most] = [...byReward.values()].toSorted((a, b) => b.length - a.length)
+  if (most === undefined) return {}
+  const rows = new Set(most.map(({ row }) => row))
+  const own = events.filter(({ source_row_index: row, reward }) => rows.has(row) && reward !== null)
+  const names = new Set(own.flatMap(({ metrics }) => Object.keys(metrics)))
+  const equal: EqualAttempts = {
+    rows: most.length,
+    reward: most[0]?.mean ?? 0,
+    answer: own.find(({ summary }) => summary !== '')?.summary ?? '',
+    missing: [...names].filter((name) => own.every(({ metrics }) => metrics[name] === 0)),
+  }
+  return { equal }
 }
 
 /** Characters of a message: journals have the failure of each step. */

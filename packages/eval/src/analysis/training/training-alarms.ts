@@ -1,5 +1,6 @@
 import type { StepFigures, StepRecord, TrainingRecord } from './training-records.ts'
 import { average } from '../statistics/estimate.ts'
+import { collapseOf, compared, figureText, type MeasuredStep } from './policy-collapse.ts'
 
 /** The mean difference of logprobs, as all outputs show it: two digits below 0.001. */
 export function driftText(drift: number): string {
@@ -7,21 +8,32 @@ export function driftText(drift: number): string {
   return drift < 0.001 ? drift.toExponential(0) : drift.toFixed(3)
 }
 
-/** A step of which the alarms are not known yet. */
-type MeasuredStep = Omit<StepRecord, 'alarms'>
-
-/** Steps at the start and at the end that are compared. */
-const compared = 3
-
 /** Beyond these a step raises an alarm. */
-const limits = { failed: 0.2, drift: 0.05, entropy: 0.01, cutOff: 0.2, lostWork: 1 / 4 }
+const limits = {
+  failed: 0.2,
+  drift: 0.05,
+  entropy: 0.01,
+  cutOff: 0.2,
+  contextFull: 0.2,
+  lostWork: 1 / 4,
+  equalGroups: 1 / 2,
+  passed: 0.02,
+}
+
+/** A mean below this is that of rare events. */
+const noticedMean = 0.1
 
 /**
- * What is suspicious about a step, each as a sentence with the figure and its limit, why it matters and what to do; the steps
- * before it are in `earlier`.
+ * What is suspicious about a step, each as a sentence with the figure and its limit, why it matters and what to do: something
+ * that the same command can change when it continues, or how a new training begins. The steps before it are in `earlier`, and
+ * the evaluation before the first of them is `evaluated`.
  */
-export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): string[] {
-  const { rollouts, batch, update } = step
+export function alarmsOf(
+  step: MeasuredStep,
+  earlier: readonly StepRecord[],
+  evaluated?: StepFigures,
+): string[] {
+  const { rollouts, update } = step
   const alarms: string[] = []
   const failure = failureAlarm(rollouts)
   if (failure !== undefined) alarms.push(failure)
@@ -31,45 +43,110 @@ export function alarmsOf(step: MeasuredStep, earlier: readonly StepRecord[]): st
       `The learner's logprobs differ from the recorded ones by ${driftText(drift)} on average (limit ${limits.drift}), so updates may go the wrong way: check template, temperature, precision and padding.`,
     )
   }
-  // Where most attempts failed, too few rewards are left that could differ.
-  const mostFailed = rollouts.failed * 2 > rollouts.rollouts
-  if (!mostFailed && batch.groups > 0 && batch.groupsWithSignal === 0) {
-    alarms.push(
-      step.phase === 'warm_start'
-        ? 'No attempt reached the threshold of the warm start, so nothing was learned: lower it.'
-        : `None of ${batch.groups} groups has a signal: all attempts at each row had the same reward, ${batch.groups > step.rows.length ? 'or samples with other ids, so give agents names; ' : 'so '}nothing was learned. Take other rows, or reward parts of a success.`,
-    )
+  const collapse = collapseOf(step, earlier, evaluated)
+  if (collapse !== undefined) {
+    alarms.push(`${collapse}: stop, lower lr or set kl, and ${fromBestWeights(step, earlier)}.`)
   }
+  // What a policy that collapses writes says nothing about rows, attempts and limits.
+  const isSound = collapse === undefined
+  const equal = isSound ? equalityAlarm(step, earlier) : undefined
+  if (equal !== undefined) alarms.push(equal)
   const entropy = update?.entropy ?? Infinity
   if (entropy < limits.entropy) {
     alarms.push(
       `The entropy is ${entropy.toFixed(4)} (limit ${limits.entropy}): the policy hardly varies, and attempts will stop to differ. Lower lr.`,
     )
   }
-  if (rollouts.cutOff > limits.cutOff) {
+  if (isSound && rollouts.cutOff > limits.cutOff) {
     alarms.push(
-      `${Math.round(rollouts.cutOff * 100)} % of the answers were cut off (limit ${100 * limits.cutOff} %), so their rewards say little: raise max_response_length, or the max_tokens of calls that set one.`,
+      `${percent(rollouts.cutOff)} of the answers were cut off (limit ${percent(limits.cutOff)}), so their rewards say little: raise max_response_length. A smaller max_tokens that the agent sets is code, and changed code is a new training: --fresh starts it.`,
     )
   }
-  const collapse = collapseOf(step, earlier)
-  if (collapse !== undefined) alarms.push(collapse)
-  const first = earlier.slice(0, compared)
-  if (first.length === compared && earlier.length >= 2 * compared) {
-    const reward = meanOf(first, ({ reward: mean }) => mean ?? 0)
-    const isBetter = (rollouts.reward ?? 0) > reward
-    const collapsed = (name: string, now: number, before: number): void => {
-      if (isBetter && before > 0 && now < before * limits.lostWork) {
-        alarms.push(
-          `The reward rose while ${name} fell from ${before.toFixed(1)} to ${now.toFixed(1)} (limit ${(before * limits.lostWork).toFixed(1)}): read some conversations, the grader may reward too little work.`,
-        )
-      }
-    }
-    const tools = meanOf(first, ({ toolCalls }) => toolCalls)
-    collapsed('tool calls per rollout', rollouts.toolCalls, tools)
-    const length = meanOf(first, ({ answerTokens }) => answerTokens)
-    collapsed('tokens per rollout', rollouts.answerTokens, length)
+  const { contextFull = 0 } = rollouts
+  if (isSound && contextFull > limits.contextFull) {
+    alarms.push(
+      `${percent(contextFull)} of the rollouts ended because their context was full (limit ${percent(limits.contextFull)}): raise max_prompt_length, or --max-length where it is set.`,
+    )
   }
-  return alarms
+  return [...alarms, ...lostWorkAlarms(step, earlier)]
+}
+
+/** A reward that rises while the policy does less for it. */
+function lostWorkAlarms({ rollouts }: MeasuredStep, earlier: readonly StepRecord[]): string[] {
+  const first = earlier.slice(0, compared)
+  if (first.length < compared || earlier.length < 2 * compared) return []
+  const isBetter = (rollouts.reward ?? 0) > meanOf(first, ({ reward }) => reward ?? 0)
+  return (
+    [
+      ['tool calls', ({ toolCalls }) => toolCalls],
+      ['tokens', ({ answerTokens }) => answerTokens],
+    ] satisfies [string, (rollouts: StepFigures) => number][]
+  ).flatMap(([name, value]) => {
+    const [now, before] = [value(rollouts), meanOf(first, value)]
+    const least = before * limits.lostWork
+    if (!isBetter || before < noticedMean || now >= least) return []
+    return [
+      `The reward rose while ${name} per rollout fell from ${meanText(before)} to ${meanText(now)} (limit ${meanText(least)}): read some conversations, the grader may reward too little work.`,
+    ]
+  })
+}
+
+/** What is said about attempts that do not differ, so that nothing is learned from them. */
+function equalityAlarm(step: MeasuredStep, earlier: readonly StepRecord[]): string | undefined {
+  const { rollouts, batch, phase } = step
+  const equal = batch.groups - batch.groupsWithSignal
+  // Where most attempts failed, too few rewards are left that could differ.
+  if (batch.groups === 0 || rollouts.failed * 2 > rollouts.rollouts) return undefined
+  if (phase === 'warm_start') {
+    return batch.groupsWithSignal > 0
+      ? undefined
+      : 'No attempt reached the threshold of the warm start, so nothing was learned: lower --warm-start.'
+  }
+  if (batch.groupsWithSignal === 0) {
+    const names =
+      batch.groups > step.rows.length ? 'or samples with other ids, so give agents names; ' : 'so '
+    const advice =
+      rollouts.passRate < 1
+        ? 'Raise rollout_temperature or --n, imitate the best attempts with --warm-start, take other rows, or reward parts of a success'
+        : 'All attempts passed: take harder rows'
+    return `None of ${batch.groups} groups has a signal: all attempts at each row had the same reward, ${names}nothing was learned.${commonText(rollouts)} ${advice}. ${newTraining(step, earlier)}`
+  }
+  if (equal <= batch.groups * limits.equalGroups || rollouts.passRate >= limits.passed) {
+    return undefined
+  }
+  return `The attempts at ${equal} of ${batch.groups} rows had equal rewards (limit: half of the rows) and ${percent(rollouts.passRate)} passed, so learning stops short of its goal.${commonText(rollouts)} Raise rollout_temperature or --n, so that some attempts differ; take other rows, or reward what these attempts lack. ${newTraining(step, earlier)}`
+}
+
+/** What attempts with equal rewards have in common. */
+function commonText({ equal }: StepFigures): string {
+  if (equal === undefined) return ''
+  const { rows, reward, answer, missing } = equal
+  const lacks = missing.length === 0 ? '' : `, with 0 for ${missing.join(', ')}`
+  const wrote = answer === '' ? '' : `; one of them wrote ${JSON.stringify(answer)}`
+  return ` At ${rows} ${rows === 1 ? 'row' : 'rows'} all attempts got ${figureText(reward)}${lacks}${wrote}.`
+}
+
+/** How a training begins that may not be this one; another trainer has its own ways. */
+function newTraining(step: MeasuredStep, earlier: readonly StepRecord[]): string {
+  if (step.settings === undefined) return 'Other rows and another reward are a new training.'
+  const hasLearned = [...earlier, step].some(({ update }) => update !== null)
+  const how = hasLearned
+    ? `train local starts it from these weights: ${exporting(step, earlier)} ends this one and writes them to its folder model, which --model takes with another --name`
+    : '--fresh starts it'
+  return `Other rows and another reward are a new training; ${how}.`
+}
+
+function fromBestWeights(step: MeasuredStep, earlier: readonly StepRecord[]): string {
+  if (step.settings === undefined) return 'continue from the best checkpoint'
+  const hasLearned = earlier.some(({ update }) => update !== null)
+  if (!hasLearned) return 'start again with --fresh'
+  return `start again, with --fresh, or with train local from the best weights: ${exporting(step, earlier)} writes them to the folder best-model, or model where the last are the best, which --model takes with another --name`
+}
+
+/** Flags that end a training after the steps that it has. */
+function exporting({ step }: MeasuredStep, earlier: readonly StepRecord[]): string {
+  const warm = earlier.filter(({ phase }) => phase === 'warm_start').length
+  return `--steps ${Math.max(1, step - warm)} --export merged`
 }
 
 /** What is said about rollouts of a step or an evaluation where many failed; undefined where few did. */
@@ -81,34 +158,12 @@ export function failureAlarm({ failed, rollouts, failure }: StepFigures): string
   const moreTime = /^grader\b/.test(message)
     ? 'Raise grader_timeout_s'
     : 'Raise agent_workflow_timeout_s or lower max_response_length'
-  const advice = type === 'timeout' ? moreTime : 'Mend that first'
+  const advice =
+    type === 'timeout'
+      ? moreTime
+      : 'Mend that first; changed code is a new training, which --fresh starts'
   const text = message === '' ? '' : ` (${message})`
   return `${share}, and nothing is learned from them: ${failure.rollouts} with ${type}${text}. ${advice}.`
-}
-
-/** How many times the entropy has to be what it was, or the reverse, to be far from it. */
-const farEntropy = 3
-
-/** What is said about a policy that lost half of its best reward: over several steps, or in one whose entropy is far away. */
-function collapseOf(step: MeasuredStep, before: readonly StepRecord[]): string | undefined {
-  // A step whose rollouts all failed says nothing about the policy.
-  const earlier = before.filter(({ rollouts }) => rollouts.reward !== null)
-  const now = step.rollouts.reward
-  if (earlier.length < compared || now === null) return undefined
-  const windows = earlier.slice(compared - 1).map((_, at) => earlier.slice(at, at + compared))
-  const rewardIn = (steps: readonly MeasuredStep[]): number =>
-    average(steps.map(({ rollouts }) => rollouts.reward ?? 0))
-  const best = windows.reduce((a, b) => (rewardIn(b) > rewardIn(a) ? b : a))
-  const highest = rewardIn(best)
-  const hasFallen = (reward: number): boolean => highest - reward > Math.abs(highest) / 2
-  const was = best.flatMap(({ update }) => update?.entropy ?? [])
-  const usual = average(was)
-  const entropy = step.update?.entropy ?? Number.NaN
-  const isFar = entropy > usual * farEntropy || entropy < usual / farEntropy
-  const isLasting = hasFallen(rewardIn([...earlier.slice(1 - compared), step]))
-  if (!hasFallen(now) || !(isFar || isLasting)) return undefined
-  const change = `and the entropy ${entropy > usual ? 'rose' : 'fell'} from ${usual.toFixed(2)} to ${entropy.toFixed(2)}, `
-  return `The reward fell from ${highest.toFixed(2)} to ${now.toFixed(2)} (limit: a loss of half), ${isFar ? change : ''}so the policy collapses: stop, lower lr or set kl, and continue from the best checkpoint.`
 }
 
 function meanOf(
@@ -116,6 +171,14 @@ function meanOf(
   value: (rollouts: StepRecord['rollouts']) => number,
 ): number {
   return average(steps.map(({ rollouts }) => value(rollouts)))
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`
+}
+
+function meanText(mean: number): string {
+  return mean >= 1 ? mean.toFixed(1) : figureText(mean)
 }
 
 /** An alarm that one or more steps raised. */
@@ -133,7 +196,8 @@ export function alarmGroups(records: readonly TrainingRecord[]): AlarmGroup[] {
   for (const record of records) {
     if (record.kind !== 'step') continue
     for (const text of record.alarms) {
-      const kind = text.replaceAll(/\d+(?:[.e-]+\d+)*/g, '#')
+      // Answers that it quotes are figures, too.
+      const kind = text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '#').replaceAll(/\d+(?:[.e-]+\d+)*/g, '#')
       const { steps = [], isSame = true, text: known = text } = groups.get(kind) ?? {}
       groups.set(kind, { steps: [...steps, record], text, isSame: isSame && known === text })
     }

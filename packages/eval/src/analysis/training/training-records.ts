@@ -22,7 +22,24 @@ export interface StepFigures {
   readonly toolCalls: number
   /** Fraction of model calls that reached the limit of tokens. */
   readonly cutOff: number
+  /** Means of what graders set besides rewards, by name, each over the rollouts that have it; missing without any, and in older trainings. */
+  readonly metrics?: Readonly<Record<string, number>>
+  /** Fraction of rollouts that ended because their context was full; missing where none did, and in older trainings. */
+  readonly contextFull?: number
+  /** Missing where the attempts at each row differ or pass, and in older trainings. */
+  readonly equal?: EqualAttempts
   readonly seconds: number
+}
+
+/** What attempts that did not pass have in common, at the rows whose attempts all got the same reward: the most frequent one. */
+export interface EqualAttempts {
+  /** Number of these rows. */
+  readonly rows: number
+  readonly reward: number
+  /** How the last text of one of them begins: at most 160 characters, on one line; empty when there is none. */
+  readonly answer: string
+  /** Names of the metrics that are 0 in all of them. */
+  readonly missing: readonly string[]
 }
 
 /** The most frequent error of rollouts that failed. */
@@ -100,6 +117,8 @@ export interface StepSettings {
   readonly normalizeAdvantages: boolean
   readonly maxStaleness: number
   readonly maskCutAnswers: boolean
+  /** The least reward of an attempt that a warm start trains; missing in other steps. */
+  readonly threshold?: number | undefined
   /** Settings of the update, by name. */
   readonly update: Readonly<Record<string, number | string>>
 }

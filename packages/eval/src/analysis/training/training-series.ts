@@ -28,6 +28,7 @@ export type SeriesKey =
   | 'toolCalls'
   | 'rolloutSeconds'
   | 'updateSeconds'
+  | `metric:${string}`
 
 /** One figure over the steps of a training. */
 export interface TrainingSeries {
@@ -92,8 +93,24 @@ export function trainingSeries(records: readonly TrainingRecord[]): TrainingSeri
     series('toolCalls', 'Tool calls per rollout', 'number', ({ rollouts }) => rollouts.toolCalls),
     series('rolloutSeconds', 'Time of rollouts', 'seconds', ({ rollouts }) => rollouts.seconds),
     series('updateSeconds', 'Time of the update', 'seconds', ({ update }) => update?.seconds),
+    ...metricNames(records).map((name) =>
+      series(
+        `metric:${name}`,
+        `Metric ${name}`,
+        'number',
+        ({ rollouts }) => rollouts.metrics?.[name],
+      ),
+    ),
   ]
   return all.filter(({ points }) => points.length > 0)
+}
+
+/** What graders set besides rewards, in the steps of a training. */
+function metricNames(records: readonly TrainingRecord[]): string[] {
+  const names = records.flatMap((record) =>
+    record.kind === 'step' ? Object.keys(record.rollouts.metrics ?? {}) : [],
+  )
+  return [...new Set(names)].toSorted()
 }
 
 function rewardInterval({ rewardFrom, rewardTo }: StepFigures): TrainingPoint['interval'] {

@@ -65,6 +65,7 @@ export type TrajectoryFacts = Pick<
   | 'finish'
   | 'rewritten'
   | 'limit'
+  | 'no_text'
   | 'versions'
   | 'purposes'
   | 'tools'
@@ -82,12 +83,12 @@ export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): Trajec
   for (const trajectory of trajectories) {
     for (const metrics of answeredMetrics(trajectory)) {
       calls += 1
-      const { finish_reason: reason, history_rewritten: isRewritten } = metrics
+      const { finish_reason: reason } = metrics
       const { policy_version: version, purpose } = metrics
       if (typeof version === 'string') versions.add(version)
       purposes.add(typeof purpose === 'string' ? purpose : agentPurpose)
       if (typeof reason === 'string') finish.set(reason, (finish.get(reason) ?? 0) + 1)
-      if (isRewritten === true) rewritten += 1
+      if (isRewritten(metrics)) rewritten += 1
     }
     for (const { call, failed } of trajectory.steps.flatMap(answeredCalls)) {
       const { calls: before, errors } = tools.get(call.function_name) ?? { calls: 0, errors: 0 }
@@ -96,11 +97,14 @@ export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): Trajec
   }
   const reasonOf = (name: string): string | undefined =>
     trajectories.flatMap((trajectory) => extraField(trajectory, name) ?? [])[0]
+  const output = trajectories.flatMap((trajectory) => runOutputOf(trajectory) ?? [])[0]
   const limit = reasonOf('limit_reached')
   const modelError = reasonOf('model_error')
   const uses = [...tools].map(([name, use]): ToolUse => ({ name, ...use }))
   const prompt = total(trajectories, 'total_prompt_tokens')
   const completion = total(trajectories, 'total_completion_tokens')
+  const lastText = lastAnswerOf(trajectories.at(-1))
+  const isExplained = output !== undefined || limit !== undefined || modelError !== undefined
   return {
     tokens: prompt === null && completion === null ? null : (prompt ?? 0) + (completion ?? 0),
     prompt_tokens: prompt,
@@ -113,11 +117,32 @@ export function trajectoryFacts(trajectories: readonly TrajectoryLike[]): Trajec
     rewritten,
     ...(limit === undefined ? {} : { limit }),
     ...(modelError === undefined ? {} : { model_error: modelError }),
+    ...(lastText === '' && !isExplained ? { no_text: true as const } : {}),
     ...(versions.size === 0 ? {} : { versions: [...versions] }),
     ...(isAgentAlone(purposes) ? {} : { purposes: [...purposes] }),
     tools: uses,
-    summary: toSummary(lastPolicyText(trajectories)),
+    summary: toSummary(
+      lastText === '' && output !== undefined ? output.brief : lastPolicyText(trajectories),
+    ),
   }
+}
+
+/**
+ * Whether a model call did not continue the conversation before it, by the `extra` of its metrics. A call under other
+ * instructions continues it as another agent.
+ */
+export function isRewritten(extra: CallExtra): boolean {
+  return extra?.['history_rewritten'] === true && extra['instructions_changed'] !== true
+}
+
+/** What is shown above a step from which on the policy has other instructions; undefined for other steps. */
+export function seamText({
+  extra,
+  message,
+}: Pick<StepLike, 'extra' | 'message'>): string | undefined {
+  if (extra?.['instructions_changed'] !== true) return undefined
+  const agent = typeof extra['agent'] === 'string' ? `, agent ${extra['agent']}` : ''
+  return `${message === '' ? 'no' : 'other'} instructions from here${agent}`
 }
 
 /** The purpose of a call that names none. */
@@ -137,11 +162,31 @@ export function toSummary(text: string): string {
 }
 
 /** A text among the extra fields of a sample. */
-function extraField({ extra }: TrajectoryLike, name: string): string | undefined {
+function extraField(trajectory: TrajectoryLike, name: string): string | undefined {
+  const value = extraFieldsOf(trajectory)[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+function extraFieldsOf({ extra }: TrajectoryLike): Readonly<Record<string, unknown>> {
   const osmosis = extra?.['osmosis']
   const fields = isFields(osmosis) ? osmosis['sample_extra_fields'] : undefined
-  const value = isFields(fields) ? fields[name] : undefined
-  return typeof value === 'string' ? value : undefined
+  return isFields(fields) ? fields : {}
+}
+
+/** What `run()` of the workflow returned, as text. */
+export interface RunOutputText {
+  /** On one line, unless it is a text. */
+  readonly brief: string
+  /** With a line for each field. */
+  readonly whole: string
+}
+
+/** What `run()` returned for graders; undefined when the first sample of the rollout has none. */
+export function runOutputOf(trajectory: TrajectoryLike): RunOutputText | undefined {
+  const { run_output: output } = extraFieldsOf(trajectory)
+  if (output === undefined) return undefined
+  if (typeof output === 'string') return { brief: output, whole: output }
+  return { brief: JSON.stringify(output), whole: JSON.stringify(output, null, 2) }
 }
 
 type CallExtra = Readonly<Record<string, unknown>> | null | undefined
@@ -193,6 +238,12 @@ function answeredMetrics({ steps, extra }: TrajectoryLike): Readonly<Record<stri
     return [isFields(call['extra']) ? call['extra'] : {}]
   })
   return [...inSteps, ...answered]
+}
+
+/** The text of the last answer, '' when it has none; undefined without an answer. */
+function lastAnswerOf(trajectory: TrajectoryLike | undefined): string | undefined {
+  const step = trajectory?.steps.findLast(({ source }) => source === 'agent')
+  return step && textOf(step.message).trim()
 }
 
 /** The last text of the policy in the last conversation that has one. */

@@ -26,6 +26,7 @@ export interface StepLike {
     | null
     | undefined
   readonly llm_call_count?: number | null | undefined
+  readonly extra?: Readonly<Record<string, unknown>> | null | undefined
 }
 
 /** A tool call of a step. */
