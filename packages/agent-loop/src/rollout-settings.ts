@@ -176,7 +176,7 @@ function readSettingsEnvironment(): Readonly<Record<string, string | undefined>>
 
 function readEnvFile(): NodeJS.Dict<string> {
   try {
-    return parseEnv(readFileSync(path.resolve('.env'), 'utf8'))
+    return parseEnv(readFileSync(path.resolve('.env'), 'utf8').replace(/^\uFEFF/, ''))
   } catch {
     // Most folders have none.
     return {}

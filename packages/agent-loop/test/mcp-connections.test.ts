@@ -169,21 +169,15 @@ describe('an MCP server in a process of its own', () => {
   })
   const remember = (note: string): object => toolCall('c', 'remember', JSON.stringify({ note }))
 
-  it('keeps its state for the length of one rollout', async () => {
-    await using running = await startApp({ loop })
-    running.trainer.chatAnswers.push(said(null, [remember('a')]), said(null, [remember('b')]))
-    await running.init()
-    expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'a', null, 'a, b', 'ok'])
-  })
-
-  it('fails the rollout when it exits, with the conversation so far', async () => {
+  it('keeps its state for a rollout, and fails it when it exits, with the conversation so far', async () => {
     await using running = await startApp({ loop })
     running.trainer.chatAnswers.push(
       said(null, [remember('a')]),
+      said(null, [remember('b')]),
       said(null, [toolCall('c', 'crash')]),
     )
     await running.init()
-    expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'a', null])
+    expect(await contents(running.trainer)).toStrictEqual(['hi', null, 'a', null, 'a, b', null])
     expect(running.trainer.completed[0]?.body).toMatchObject({
       status: 'ERROR',
       error_message:

@@ -1,6 +1,13 @@
-import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
-import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
-import { z } from 'zod'
+import { enableCompileCache } from 'node:module'
+import { fileURLToPath } from 'node:url'
+
+// Clients of MCP do not give a server the environment, which names the folder of compiled code.
+enableCompileCache(
+  fileURLToPath(new URL('../../../node_modules/.cache/node-compile', import.meta.url)),
+)
+const { McpServer } = await import('@modelcontextprotocol/sdk/server/mcp.js')
+const { StdioServerTransport } = await import('@modelcontextprotocol/sdk/server/stdio.js')
+const { z } = await import('zod')
 
 /** An MCP server over stdio that stores notes, and can be made to crash. */
 const server = new McpServer({ name: 'notes', version: '1.0.0' })

@@ -11,7 +11,8 @@ import {
 } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
 import { traceOf } from '@osmosis/core/tracing'
-import type { Telemetry } from 'ai'
+import { type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
+import { customProvider, type LanguageModel, type Telemetry } from 'ai'
 
 import type {
   CallOptions,
@@ -20,6 +21,7 @@ import type {
   StreamPart,
   StreamResult,
 } from './language-model-types.ts'
+import { noteAnswer, sdkFault } from './policy-faults.ts'
 import { recordOf } from './rollout-records.ts'
 import { SampleRecord } from './sample-record.ts'
 import { watchSteps } from './step-results.ts'
@@ -27,12 +29,7 @@ import { StreamedParts } from './streamed-parts.ts'
 import { registerTelemetry } from './supported-sdk.ts'
 import { providerName, sdkAnswer, wireRequest } from './wire-conversion.ts'
 
-definePolicyFaults({
-  AI_NoObjectGeneratedError: { error: 'output' },
-  AI_NoOutputGeneratedError: { error: 'output' },
-  AI_InvalidToolInputError: { error: 'tool_call' },
-  AI_NoSuchToolError: { error: 'tool_call' },
-})
+definePolicyFaults(sdkFault)
 
 interface TracedCalls {
   /** The id of the SDK's call that a model call belongs to. */
@@ -110,6 +107,13 @@ export function isRolloutModel(model: unknown): model is RolloutModel {
   return typeof model === 'object' && model !== null && brand in model
 }
 
+const urlsOfPolicy = { 'image/*': [/^https?:/], 'video/*': [/^https?:/] }
+
+/** A provider of the SDK resolves names and models of older versions as the SDK does for its own calls. */
+function resolved(fallback: LanguageModel): RolloutLanguageModel {
+  return customProvider({ languageModels: { fallback } }).languageModel('fallback')
+}
+
 /** What {@link rolloutModel} makes. */
 export class RolloutModel implements RolloutLanguageModel {
   readonly [brand] = true
@@ -117,15 +121,15 @@ export class RolloutModel implements RolloutLanguageModel {
   readonly settings: RolloutModelSettings
   /** The sample id of its calls. */
   readonly name: string
-  // Code that has lost its async context, such as a callback of a native addon, finds it here.
-  readonly #origin = getRolloutContext()
+  readonly #origin = new ModelOrigin()
+  #resolved: RolloutLanguageModel | undefined
 
   constructor(settings: RolloutModelSettings) {
     this.settings = settings
     this.name = settings.name ?? randomUUID()
     // Here, because a call that has started does not look for listeners any more.
     watchSteps()
-    watchTools(this.#origin)
+    watchTools(getRolloutContext())
   }
 
   get provider(): string {
@@ -138,17 +142,24 @@ export class RolloutModel implements RolloutLanguageModel {
 
   /** The endpoint fetches these itself. What is not listed the SDK downloads and inlines. */
   get supportedUrls(): RolloutLanguageModel['supportedUrls'] {
-    return this.#substitute?.supportedUrls ?? { 'image/*': [/^https?:/], 'video/*': [/^https?:/] }
+    if (this.settings.fallback === undefined) return urlsOfPolicy
+    // A model that is wrapped at the top of a module is asked there, for all calls.
+    return {
+      // oxlint-disable-next-line unicorn/no-thenable -- the SDK awaits it before each call
+      then: async (resolve, reject) =>
+        Promise.resolve(this.#substitute?.supportedUrls ?? urlsOfPolicy).then(resolve, reject),
+    }
   }
 
   async doGenerate(options: CallOptions): Promise<GenerateResult> {
     const substitute = this.#substitute
     if (substitute) return substitute.doGenerate(options)
-    const { record, policy } = this.#sample()
+    const { rollout, record, policy } = this.#sample()
     const call = record.begin(options.prompt)
     const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
     const completion = await policy.complete(body, this.#callOptions(options))
     const answer = withTurnId(await sdkAnswer(completion), call.turnId)
+    this.#noteAnswer(rollout, answer)
     record.succeed(call, answer.content)
     return { ...answer, warnings, request: { body } }
   }
@@ -171,7 +182,7 @@ export class RolloutModel implements RolloutLanguageModel {
     emit: (part: StreamPart) => void,
     started: (about: Omit<StreamResult, 'stream'>) => void,
   ): Promise<void> {
-    const { record, policy } = this.#sample()
+    const { rollout, record, policy } = this.#sample()
     const call = record.begin(options.prompt)
     const over = record.waitForStream()
     try {
@@ -185,6 +196,7 @@ export class RolloutModel implements RolloutLanguageModel {
         parts.add(chunk)
       }
       const answer = withTurnId(await sdkAnswer(await chunks.completion), call.turnId)
+      this.#noteAnswer(rollout, answer)
       // Before the SDK knows: the step it makes of the answer refers to it.
       record.succeed(call, answer.content)
       parts.end(answer)
@@ -196,18 +208,22 @@ export class RolloutModel implements RolloutLanguageModel {
     }
   }
 
-  /** The model that answers here instead of the policy. */
-  get #substitute(): RolloutLanguageModel | undefined {
-    return this.#rollout === undefined ? this.settings.fallback : undefined
+  #noteAnswer(rollout: RolloutContext, answer: GenerateResult): void {
+    if (this.settings.trainable !== false) noteAnswer(rollout, answer)
   }
 
-  get #rollout(): RolloutContext | undefined {
-    return getRolloutContext() ?? this.#origin
+  /** The model that answers here instead of the policy. */
+  get #substitute(): RolloutLanguageModel | undefined {
+    const { fallback } = this.settings
+    if (fallback === undefined || this.#origin.rollout !== undefined) return undefined
+    const model = fallbackModel(fallback)
+    // The SDK looks a name up for each call, and warns each time that it converts an older model.
+    return typeof model === 'string' ? resolved(model) : (this.#resolved ??= resolved(model))
   }
 
   /** The sample that a call made now belongs to. */
-  #sample(): { record: SampleRecord; policy: PolicyClient } {
-    const rollout = this.#rollout
+  #sample(): { rollout: RolloutContext; record: SampleRecord; policy: PolicyClient } {
+    const rollout = this.#origin.ofCall('A rolloutModel()')
     if (rollout === undefined) {
       throw new OsmosisError(
         'no_rollout_context',
@@ -219,7 +235,7 @@ export class RolloutModel implements RolloutLanguageModel {
     const { trainable } = this.settings
     // A conversation that is not training data must not become that of the sample.
     const record = trainable === false ? new SampleRecord() : recordOf(rollout, this.name)
-    return { record, policy: rollout.policy(this.name) }
+    return { rollout, record, policy: rollout.policy(this.name) }
   }
 
   /** Of the headers only the one that names the SDK, or who else calls the model: the others are for a provider. */
@@ -234,11 +250,18 @@ export class RolloutModel implements RolloutLanguageModel {
   }
 }
 
-/** From there it goes into the step that the SDK makes of the answer. */
+/**
+ * From there it goes into the step that the SDK makes of the answer. The time goes into its errors about the answer,
+ * which are known by it.
+ */
 function withTurnId(answer: GenerateResult, turnId: string): GenerateResult {
-  const { providerMetadata } = answer
+  const { providerMetadata, response } = answer
   const ours = { ...providerMetadata?.[providerName], turnId }
-  return { ...answer, providerMetadata: { ...providerMetadata, [providerName]: ours } }
+  return {
+    ...answer,
+    response: { ...response, timestamp: response?.timestamp ?? new Date() },
+    providerMetadata: { ...providerMetadata, [providerName]: ours },
+  }
 }
 
 /** A stream that is read whether or not anybody reads it. */
@@ -293,8 +316,11 @@ export interface RolloutModelSettings {
   stopSequences?: string[] | undefined
   /** More fields of the request body, sent as they are: `min_p`, `logprobs`, … */
   extraBody?: Readonly<Record<string, unknown>> | undefined
-  /** Answers outside of rollouts, with settings of its own, so that one program serves both. */
-  fallback?: RolloutLanguageModel | undefined
+  /**
+   * Answers outside of rollouts, with settings of its own, so that one program serves both. Any model that the SDK takes;
+   * a function that makes it is called when it is first needed.
+   */
+  fallback?: FallbackModel<LanguageModel> | undefined
 }
 
 /** What the SDK takes from a model whose call leaves something open. */

@@ -1,6 +1,7 @@
 import { getRolloutContext } from '@osmosis/core'
 import type { ModelMessage } from 'ai'
 
+import { noteStepEnd } from './policy-faults.ts'
 import { providerName } from './wire-conversion.ts'
 import { recordsOf } from './rollout-records.ts'
 import { registerTelemetry } from './supported-sdk.ts'
@@ -39,7 +40,13 @@ export function watchSteps(): void {
   if (holder[watching]) return
   holder[watching] = true
   registerTelemetry({
-    onStepEnd: (step) => noteStep(step),
+    onStepEnd(step) {
+      noteStep(step)
+      const rollout = getRolloutContext()
+      if (rollout === undefined) return
+      const isOfPolicy = step.providerMetadata?.[providerName]?.['turnId'] !== undefined
+      noteStepEnd(rollout, { isOfPolicy, finishReason: step.finishReason })
+    },
     onToolExecutionEnd({ toolOutput }) {
       if (toolOutput?.type !== 'tool-error') return
       getRolloutContext()?.logToolError(toolOutput.toolName, toolOutput.error)

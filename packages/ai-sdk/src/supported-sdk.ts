@@ -6,14 +6,15 @@ import * as sdk from 'ai'
 /**
  * From the SDK, and the check that it is one that has it. No file of this package imports by name
  * what older versions lack: that would fail before the check, as a syntax error that names neither
- * the version nor the remedy.
+ * the version nor the remedy. Bundlers keep all of a namespace that is used as a value, so it is only
+ * read by names.
  *
  * @throws OsmosisError with code `invalid_config` when the installed version is not supported
  */
-export const { registerTelemetry } = supportedSdk()
+export const registerTelemetry: typeof sdk.registerTelemetry = supported(sdk.registerTelemetry)
 
-function supportedSdk(): typeof sdk {
-  if ('registerTelemetry' in sdk) return sdk
+function supported<T>(exported: T | undefined): T {
+  if (exported !== undefined) return exported
   const { version } = createRequire(import.meta.url)('ai/package.json') as { version: string }
   throw new OsmosisError(
     'invalid_config',

@@ -89,6 +89,7 @@ type WireMessage = ChatCompletionRequest['messages'][number]
  * or re-serialised, depending on what is wrong with them and on the version of the SDK.
  */
 function recognisableArguments(message: WireMessage): WireMessage {
+  if (message.role === 'tool') return withoutCall(message)
   if (!message.tool_calls) return message
   return {
     ...message,
@@ -97,6 +98,12 @@ function recognisableArguments(message: WireMessage): WireMessage {
       function: { ...call.function, arguments: asWritten(call.function.arguments) },
     })),
   }
+}
+
+/** Mastra copies the fields that `toModelMessages` gives a call to its result, where strict servers refuse them. */
+function withoutCall(result: WireMessage): WireMessage {
+  const { function: _function, type: _type, ...others } = result
+  return others
 }
 
 function asWritten(json: string): string {

@@ -1,8 +1,18 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { requireRolloutContext } from '@osmosis/core'
-import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
-import { generateText, isStepCount, jsonSchema, Output, streamText, tool, type ToolSet } from 'ai'
+import type { AdapterUnderTest, ContractRun, ContractTool } from '@osmosis/testing'
+import {
+  generateText,
+  isStepCount,
+  jsonSchema,
+  type LanguageModel,
+  Output,
+  streamText,
+  tool,
+  ToolLoopAgent,
+  type ToolSet,
+} from 'ai'
 import { z } from 'zod'
 
 function sdkTools(tools: readonly ContractTool[] = []): ToolSet {
@@ -21,8 +31,29 @@ function sdkTools(tools: readonly ContractTool[] = []): ToolSet {
 const output = Output.object({ schema: z.object({ sum: z.number() }) })
 
 function chatModel(baseURL: string) {
-  return createOpenAICompatible({ name: 'provider', baseURL })('gpt-4.1')
+  return createOpenAICompatible({ name: 'provider', baseURL, supportsStructuredOutputs: true })(
+    'gpt-4.1',
+  )
 }
+
+const modelOf = (name: string, url: string | undefined) =>
+  url === undefined ? rolloutModel(name) : chatModel(url)
+
+const withFallback = (name: string, url: string) =>
+  rolloutModel({ name, fallback: () => chatModel(url) })
+
+const settingsOf = ({ prompt, tools, signal }: ContractRun) => ({
+  prompt,
+  tools: sdkTools(tools),
+  stopWhen: isStepCount(20),
+  ...(signal ? { abortSignal: signal } : {}),
+})
+
+const textOf = async (run: ContractRun, model: LanguageModel): Promise<string> =>
+  (await generateText({ model, ...settingsOf(run) })).text
+
+const streamedText = async (run: ContractRun, model: LanguageModel): Promise<string> =>
+  streamText({ model, ...settingsOf(run) }).text
 
 export const agentClass: AdapterUnderTest = {
   async run({ name, prompt, tools, signal }) {
@@ -34,23 +65,33 @@ export const agentClass: AdapterUnderTest = {
     const { text } = await agent.generate({ prompt, ...(signal ? { abortSignal: signal } : {}) })
     return text
   },
-  async runTwoTurns({ name, prompt, tools }) {
+  async runTwoTurns({ name, prompt, tools }, url) {
     const stopWhen = isStepCount(2)
     const agent = new OsmosisToolLoopAgent({
       id: name,
-      model: rolloutModel(),
+      model: url === undefined ? rolloutModel() : chatModel(url),
       tools: sdkTools(tools),
       stopWhen,
     })
     return agent.generate({ prompt })
   },
-  async runStructured({ name, prompt }) {
-    const agent = new OsmosisToolLoopAgent({ id: name, model: rolloutModel(), output })
+  async runStructured({ name, prompt }, url) {
+    const model = url === undefined ? rolloutModel() : chatModel(url)
+    const agent = new OsmosisToolLoopAgent({ id: name, model, output })
     return (await agent.generate({ prompt })).output
   },
-  async runWithFallback({ name, prompt }, url) {
-    const model = rolloutModel({ fallback: chatModel(url) })
-    return (await new OsmosisToolLoopAgent({ id: name, model }).generate({ prompt })).text
+  async runWithFallback({ name, prompt, tools }, url) {
+    const model = rolloutModel({ fallback: () => chatModel(url) })
+    const agent = new OsmosisToolLoopAgent({ id: name, model, tools: sdkTools(tools) })
+    return (await agent.generate({ prompt })).text
+  },
+  async runOwnModel({ name, prompt, tools }, url) {
+    const agent = new ToolLoopAgent({ id: name, model: chatModel(url), tools: sdkTools(tools) })
+    return (await agent.generate({ prompt })).text
+  },
+  prepare(name) {
+    const agent = new OsmosisToolLoopAgent({ id: name, model: rolloutModel() })
+    return async () => agent.generate({ prompt: 'go' })
   },
   construct: (name) => new OsmosisToolLoopAgent({ id: name, model: rolloutModel() }),
   callPlaceholder: () => new OsmosisToolLoopAgent({ model: rolloutModel() }),
@@ -64,27 +105,22 @@ const noConstruction = {
 }
 
 export const generating: AdapterUnderTest = {
-  async run({ name, prompt, tools, signal }) {
-    const { text } = await generateText({
-      model: rolloutModel(name),
-      prompt,
-      tools: sdkTools(tools),
-      stopWhen: isStepCount(20),
-      ...(signal ? { abortSignal: signal } : {}),
-    })
-    return text
-  },
-  runTwoTurns: async ({ name, prompt, tools }) =>
+  run: async (run) => textOf(run, rolloutModel(run.name)),
+  runTwoTurns: async ({ name, prompt, tools }, url) =>
     generateText({
-      model: rolloutModel(name),
+      model: modelOf(name, url),
       prompt,
       tools: sdkTools(tools),
       stopWhen: isStepCount(2),
     }),
-  runStructured: async ({ name, prompt }) =>
-    (await generateText({ model: rolloutModel(name), prompt, output })).output,
-  runWithFallback: async ({ name, prompt }, url) =>
-    (await generateText({ model: rolloutModel({ name, fallback: chatModel(url) }), prompt })).text,
+  runStructured: async ({ name, prompt }, url) =>
+    (await generateText({ model: modelOf(name, url), prompt, output })).output,
+  runWithFallback: async (run, url) => textOf(run, withFallback(run.name, url)),
+  runOwnModel: async (run, url) => textOf(run, chatModel(url)),
+  prepare(name) {
+    const model = rolloutModel(name)
+    return async () => generateText({ model, prompt: 'go', maxRetries: 0 })
+  },
   construct: () => requireRolloutContext('a model'),
   callPlaceholder: async () => generateText({ model: rolloutModel(), prompt: 'go' }),
   exempt: noConstruction,
@@ -92,27 +128,22 @@ export const generating: AdapterUnderTest = {
 }
 
 export const streaming: AdapterUnderTest = {
-  async run({ name, prompt, tools, signal }) {
-    const result = streamText({
-      model: rolloutModel(name),
-      prompt,
-      tools: sdkTools(tools),
-      stopWhen: isStepCount(20),
-      ...(signal ? { abortSignal: signal } : {}),
-    })
-    return result.text
-  },
-  runTwoTurns: async ({ name, prompt, tools }) =>
+  run: async (run) => streamedText(run, rolloutModel(run.name)),
+  runTwoTurns: async ({ name, prompt, tools }, url) =>
     streamText({
-      model: rolloutModel(name),
+      model: modelOf(name, url),
       prompt,
       tools: sdkTools(tools),
       stopWhen: isStepCount(2),
     }).text,
-  runStructured: async ({ name, prompt }) =>
-    streamText({ model: rolloutModel(name), prompt, output }).output,
-  runWithFallback: async ({ name, prompt }, url) =>
-    streamText({ model: rolloutModel({ name, fallback: chatModel(url) }), prompt }).text,
+  runStructured: async ({ name, prompt }, url) =>
+    streamText({ model: modelOf(name, url), prompt, output }).output,
+  runWithFallback: async (run, url) => streamedText(run, withFallback(run.name, url)),
+  runOwnModel: async (run, url) => streamedText(run, chatModel(url)),
+  prepare(name) {
+    const model = rolloutModel(name)
+    return async () => generateText({ model, prompt: 'go', maxRetries: 0 })
+  },
   construct: () => requireRolloutContext('a model'),
   callPlaceholder: async () => streamText({ model: rolloutModel(), prompt: 'go' }).text,
   exempt: noConstruction,

@@ -19,15 +19,16 @@ import {
   sharedSampleSource,
 } from '@osmosis/core'
 import { type ChatCompletionRequest, policyModelName } from '@osmosis/core/policy'
+import { type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
 
 import { addMissingTools, toContent, toPartial, toResponse } from './answers.ts'
 import type { AdkContent, AdkConfig } from './adk-types.ts'
 import { toChatMessages } from './contents.ts'
+import { adkFault, noteCall, noteCallBegins } from './policy-faults.ts'
 
-definePolicyFaults({
-  // The ADK throws a plain error.
-  'Max number of llm calls limit of N exceeded': { limit: 'max_llm_calls' },
-})
+definePolicyFaults(adkFault)
+
+const geminiMark = Symbol.for('google.adk.geminiModel')
 
 /** Settings of an {@link OsmosisLlm}. Sampling settings stay in the agent's `generateContentConfig`. */
 export interface OsmosisLlmSettings {
@@ -39,22 +40,27 @@ export interface OsmosisLlmSettings {
   readonly trainable?: boolean | undefined
   /** More fields of the request body, sent as they are: `min_p`, `chat_template_kwargs`, … */
   readonly extraBody?: Readonly<Record<string, unknown>> | undefined
-  /** The model outside of rollouts, as an `LlmAgent` takes it, so that one program serves both. */
-  readonly fallback?: BaseLlm | string | undefined
+  /**
+   * The model outside of rollouts, as an `LlmAgent` takes it, so that one program serves both. A function that makes it
+   * is called when it is first needed.
+   */
+  readonly fallback?: FallbackModel<BaseLlm | string> | undefined
 }
 
 /**
  * The policy, whichever that is at the time, as a model of the ADK: `new LlmAgent({ model: new OsmosisLlm('main') })`.
  * The rollout is found when the model is called, so one agent may serve many rollouts concurrently.
  *
- * The ADK reports errors of the policy as events with an `errorCode`, and the rollout fails.
+ * The ADK reports errors of the policy as events with an `errorCode`, and the rollout fails. Outside of rollouts it is its
+ * `fallback`, in whatever the ADK asks a model for.
  */
 export class OsmosisLlm extends BaseLlm {
   /** The sample id of its calls. Models of one name are one sample. */
   readonly sampleId: string
   readonly #settings: OsmosisLlmSettings
-  // Code that has lost its async context, such as a callback of a native addon, finds it here.
-  readonly #origin = getRolloutContext()
+  readonly #origin = new ModelOrigin()
+  /** The fallback that was given by its name. */
+  #named: BaseLlm | undefined
 
   /**
    * @param settings - a name alone, or settings
@@ -63,11 +69,14 @@ export class OsmosisLlm extends BaseLlm {
    */
   constructor(settings: string | OsmosisLlmSettings = {}) {
     super({ model: policyModelName })
+    // The base class has a field, which a getter of a subclass does not replace.
+    Object.defineProperty(this, 'model', { get: () => this.#modelName, enumerable: true })
     this.#settings = typeof settings === 'string' ? { name: settings } : settings
     const { name, trainable } = this.#settings
     this.sampleId = name ?? randomUUID()
     // An agent that is never run can be named in errors then.
-    if (this.#origin && name !== undefined && trainable !== false) recordOf(this.#origin, name)
+    const rollout = getRolloutContext()
+    if (rollout && name !== undefined && trainable !== false) recordOf(rollout, name)
   }
 
   /**
@@ -84,11 +93,11 @@ export class OsmosisLlm extends BaseLlm {
   ): AsyncGenerator<LlmResponse, void> {
     const substitute = this.#substitute
     if (substitute !== undefined) {
-      llmRequest.model = substitute.model
       yield* substitute.generateContentAsync(llmRequest, stream, abortSignal)
       return
     }
-    const { record, policy } = this.#sample()
+    const { rollout, record, policy } = this.#sample()
+    noteCall(rollout)
     this.maybeAppendUserContent(llmRequest)
     const call = record.begin([...llmRequest.contents], abortSignal)
     try {
@@ -128,20 +137,39 @@ export class OsmosisLlm extends BaseLlm {
     }
   }
 
-  get #rollout(): RolloutContext | undefined {
-    return getRolloutContext() ?? this.#origin
+  /**
+   * The name that the ADK finds here: outside of rollouts that of the fallback, because the ADK decides by it which
+   * tools and schemas a model can have. It reads the name before each call of the model, and counts the call then.
+   */
+  get #modelName(): string {
+    const rollout = this.#origin.rollout
+    if (rollout === undefined) return this.#substitute?.model ?? policyModelName
+    if (this.#settings.trainable !== false) noteCallBegins(rollout)
+    return policyModelName
+  }
+
+  /** By this mark the ADK knows models of Gemini. */
+  get [geminiMark](): boolean {
+    return (this.#substitute as { [geminiMark]?: boolean } | undefined)?.[geminiMark] === true
+  }
+
+  /** Whether the ADK names the interaction before, so that Google continues it. */
+  get useInteractionsApi(): boolean {
+    const substitute = this.#substitute as { useInteractionsApi?: boolean } | undefined
+    return substitute?.useInteractionsApi === true
   }
 
   /** The model that answers here instead of the policy. */
   get #substitute(): BaseLlm | undefined {
     const { fallback } = this.#settings
-    if (fallback === undefined || this.#rollout !== undefined) return undefined
-    return typeof fallback === 'string' ? LLMRegistry.newLlm(fallback) : fallback
+    if (fallback === undefined || this.#origin.rollout !== undefined) return undefined
+    const model = fallbackModel(fallback)
+    return typeof model === 'string' ? (this.#named ??= LLMRegistry.newLlm(model)) : model
   }
 
   /** The sample that a call made now belongs to. */
-  #sample(): { record: NativeSample<AdkContent>; policy: PolicyClient } {
-    const rollout = this.#rollout
+  #sample(): { rollout: RolloutContext; record: NativeSample<AdkContent>; policy: PolicyClient } {
+    const rollout = this.#origin.ofCall('An OsmosisLlm')
     if (rollout === undefined) {
       throw new OsmosisError(
         'no_rollout_context',
@@ -151,7 +179,7 @@ export class OsmosisLlm extends BaseLlm {
     const isTrained = this.#settings.trainable !== false
     // A conversation that is not training data must not become that of the sample.
     const record = isTrained ? recordOf(rollout, this.sampleId) : contentsRecord()
-    return { record, policy: rollout.policy(this.sampleId) }
+    return { rollout, record, policy: rollout.policy(this.sampleId) }
   }
 
   #callOptions(signal: AbortSignal | undefined): PolicyCallOptions {

@@ -37,7 +37,7 @@ class LooseTool extends BaseTool {
   }
 }
 
-/** A model that the ADK does not have: chat completions, without tools. */
+/** A model that the ADK does not have: chat completions, which get what the ADK gives. */
 class ChatLlm extends BaseLlm {
   readonly #url: string
 
@@ -46,12 +46,18 @@ class ChatLlm extends BaseLlm {
     this.#url = url
   }
 
-  override async *generateContentAsync({ contents }: LlmRequest): AsyncGenerator<LlmResponse> {
-    const messages = contents.map(({ parts }) => ({ role: 'user', content: parts?.[0]?.text }))
-    const body = JSON.stringify({ model: this.model, messages })
+  override async *generateContentAsync(request: LlmRequest): AsyncGenerator<LlmResponse> {
+    const { model, contents, config } = request
+    const messages = contents.map((content) => ({ role: 'user', content: JSON.stringify(content) }))
+    const body = JSON.stringify({ model, messages, config })
     const response = await fetch(`${this.#url}/chat/completions`, { method: 'POST', body })
-    const { choices } = (await response.json()) as { choices: [{ message: { content: string } }] }
-    yield { content: { role: 'model', parts: [{ text: choices[0].message.content }] } }
+    const { choices } = (await response.json()) as { choices: [{ message: SaidMessage }] }
+    const [{ message }] = choices
+    const calls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: args } }) => ({
+      functionCall: { id, name, args: JSON.parse(args) as Record<string, unknown> },
+    }))
+    const text = message.content ? [{ text: message.content }] : []
+    yield { content: { role: 'model', parts: [...text, ...calls] } }
   }
 
   override async connect(): Promise<never> {
@@ -59,15 +65,24 @@ class ChatLlm extends BaseLlm {
   }
 }
 
+interface SaidMessage {
+  readonly content: string | null
+  readonly tool_calls?: readonly {
+    readonly id: string
+    readonly function: { readonly name: string; readonly arguments: string }
+  }[]
+}
+
 async function runAgent(
   { name, prompt, tools = [], signal }: ContractRun,
   streamingMode: StreamingMode,
   maxLlmCalls = 500,
-  fallback?: BaseLlm,
+  model: BaseLlm = new OsmosisLlm({ name }),
+  leaves = false,
 ): Promise<string> {
   const agent = new LlmAgent({
     name: 'solver',
-    model: new OsmosisLlm({ name, fallback }),
+    model,
     tools: tools.map((tool) => new LooseTool(tool)),
   })
   const runner = new InMemoryRunner({ agent, appName: 'contract' })
@@ -84,6 +99,7 @@ async function runAgent(
     // The ADK throws no errors: they are events, and the rollout fails.
     if (event.errorCode !== undefined)
       recordOf(requireRolloutContext('The agent')).throwUnnoticedError()
+    if (event.partial && leaves) break
     if (event.partial) continue
     const texts = (event.content?.parts ?? []).flatMap(({ text, thought }) =>
       text === undefined || thought ? [] : [text],
@@ -96,10 +112,21 @@ async function runAgent(
 const request: LlmRequest = { contents: [], liveConnectConfig: {}, toolsDict: {} }
 
 const common = {
+  prepare(name: string) {
+    const model = new OsmosisLlm({ name })
+    return async () => {
+      for await (const _ of model.generateContentAsync({ ...request, contents: [] }));
+    }
+  },
   construct: (name: string) => new OsmosisLlm(name),
   callPlaceholder: async () => new OsmosisLlm().generateContentAsync(request).next(),
-  runTwoTurns: async (run: ContractRun) => runAgent(run, StreamingMode.NONE, 2),
-  runWithFallback: async (run: ContractRun, url: string) =>
+  runTwoTurns: async (run: ContractRun, url?: string) =>
+    runAgent(run, StreamingMode.NONE, 2, url === undefined ? undefined : new ChatLlm(url)),
+  runWithFallback: async (run: ContractRun, url: string) => {
+    const model = new OsmosisLlm({ name: run.name, fallback: () => new ChatLlm(url) })
+    return runAgent(run, StreamingMode.NONE, 2, model)
+  },
+  runOwnModel: async (run: ContractRun, url: string) =>
     runAgent(run, StreamingMode.NONE, 2, new ChatLlm(url)),
   exempt: {
     'refuses-duplicates': 'models of one name are one sample',
@@ -116,5 +143,6 @@ export const whole: AdapterUnderTest = {
 
 export const streamed: AdapterUnderTest = {
   ...common,
+  leaveStream: async (run) => runAgent(run, StreamingMode.SSE, 500, undefined, true),
   run: async (run) => runAgent(run, StreamingMode.SSE),
 }

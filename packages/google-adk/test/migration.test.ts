@@ -15,6 +15,7 @@ runMigrationContract({
   after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MultiplyGrader,
+  users: { tags: 'slow' },
   // The ADK adds the name of the agent.
   policyRequest: {
     messages: [{ role: 'system', content: expect.stringContaining(system.content) }, question],

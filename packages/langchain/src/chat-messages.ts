@@ -140,12 +140,21 @@ function orderOf(message: AIMessage): unknown[] {
 function reasoningOf(message: AIMessage): string {
   const given: unknown = message.additional_kwargs['reasoning_content']
   if (typeof given === 'string') return given
+  const ofPrompt = promptText(message, 'reasoning_content', 'reasoning')
+  if (ofPrompt !== undefined) return ofPrompt
   return textsOf(message, { reasoning: 'reasoning', thinking: 'thinking' })
 }
 
 function refusalOf(message: AIMessage): string {
   const given: unknown = message.additional_kwargs['refusal']
-  return typeof given === 'string' ? given : textsOf(message, { refusal: 'refusal' })
+  if (typeof given === 'string') return given
+  return promptText(message, 'refusal') ?? textsOf(message, { refusal: 'refusal' })
+}
+
+/** LangChain's messages have no fields for these of a prompt in chat completions form, but keep what they were made of. */
+function promptText({ lc_kwargs }: AIMessage, ...fields: readonly string[]): string | undefined {
+  const made = lc_kwargs as Readonly<Record<string, unknown>>
+  return fields.map((field) => made[field]).find((text) => typeof text === 'string')
 }
 
 /** @param fields - the field that has the text, by type of block */

@@ -1,25 +1,25 @@
 import { randomUUID } from 'node:crypto'
 
-import type { CallbackManagerForLLMRun } from '@langchain/core/callbacks/manager'
+import type { CallbackManagerForLLMRun, Callbacks } from '@langchain/core/callbacks/manager'
 import type {
   BaseLanguageModelInput,
   StructuredOutputMethodOptions,
 } from '@langchain/core/language_models/base'
 import {
   BaseChatModel,
-  type BaseChatModelCallOptions,
-  type BaseChatModelParams,
   type BindToolsInput,
   type LangSmithParams,
 } from '@langchain/core/language_models/chat_models'
-import {
-  assembleStructuredOutputPipeline,
-  createContentParser,
-  createFunctionCallingParser,
-} from '@langchain/core/language_models/structured_output'
-import type { AIMessageChunk, BaseMessage } from '@langchain/core/messages'
-import { ChatGenerationChunk, type ChatResult } from '@langchain/core/outputs'
-import { type Runnable, RunnableLambda } from '@langchain/core/runnables'
+import type { ModelProfile } from '@langchain/core/language_models/profile'
+import { assembleStructuredOutputPipeline } from '@langchain/core/language_models/structured_output'
+import type {
+  AIMessageChunk,
+  BaseMessage,
+  BaseMessageLike,
+  MessageContent,
+} from '@langchain/core/messages'
+import { ChatGenerationChunk, type ChatResult, type LLMResult } from '@langchain/core/outputs'
+import { type Runnable, type RunnableConfig, RunnableLambda } from '@langchain/core/runnables'
 import {
   definePolicyFaults,
   type NativeSample,
@@ -27,68 +27,22 @@ import {
   OsmosisError,
   type PolicyCallOptions,
   type PolicyClient,
-  type RolloutContext,
+  wrapRollouts,
 } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
-import { toJsonSchema } from '@langchain/core/utils/json_schema'
-import type { InteropZodType } from '@langchain/core/utils/types'
+import { fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
 
 import { toAIMessage, usageOf, toChunk, toLastChunk } from './answer-messages.ts'
 import { toChatMessages } from './chat-messages.ts'
+import type { OsmosisChatModelCallOptions, OsmosisChatModelFields } from './model-fields.ts'
+import { frameworkFault } from './policy-faults.ts'
 import { conversationRecord, recordOf } from './sample-record.ts'
-import { logErrorsOf, toolFields, toWireTool } from './tool-fields.ts'
+import { type OutputSchema, structuredOutput } from './structured-output.ts'
+import { boundTools, logErrorsOf, toolFields, toWireTools } from './tool-fields.ts'
+import { notePolicyRun, withWatchedRuns } from './watched-runs.ts'
 
-definePolicyFaults({
-  GraphRecursionError: { limit: 'recursion_limit' },
-  ModelCallLimitMiddlewareError: { limit: 'model_calls' },
-  ToolCallLimitExceededError: { limit: 'tool_calls' },
-  OutputParserException: { error: 'output' },
-  StructuredOutputParsingError: { error: 'output' },
-  MultipleStructuredOutputsError: { error: 'output' },
-  ToolInputParsingException: { error: 'tool_call' },
-  ToolInvocationError: { error: 'tool_call' },
-})
-
-/** Settings of an {@link OsmosisChatModel}, in the names of LangChain's models. */
-export interface OsmosisChatModelFields extends Pick<
-  BaseChatModelParams,
-  'callbacks' | 'disableStreaming' | 'metadata' | 'outputVersion' | 'tags' | 'verbose'
-> {
-  /** The sample id of the model's calls; default: a random one for each model object. */
-  name?: string | undefined
-  /** What the model's calls are for, such as `title`. Default: `agent`. */
-  purpose?: string | undefined
-  /** Whether its answers are training data. Default: true. */
-  trainable?: boolean | undefined
-  temperature?: number | undefined
-  topP?: number | undefined
-  /** Sent as `top_k`. */
-  topK?: number | undefined
-  frequencyPenalty?: number | undefined
-  presencePenalty?: number | undefined
-  /** The longest answer. Tokens. */
-  maxTokens?: number | undefined
-  seed?: number | undefined
-  stopSequences?: string[] | undefined
-  logprobs?: boolean | undefined
-  topLogprobs?: number | undefined
-  /** More fields of the request body, sent as they are: `min_p`, `chat_template_kwargs`, … */
-  modelKwargs?: Readonly<Record<string, unknown>> | undefined
-  /** The model outside of rollouts, with settings of its own, so that one program serves both. */
-  fallback?: BaseChatModel | undefined
-}
-
-/** Options of one call. */
-export interface OsmosisChatModelCallOptions extends BaseChatModelCallOptions {
-  /** As `bindTools` takes them. */
-  tools?: BindToolsInput[]
-  /** Whether the policy has to follow the schemas of tools exactly. */
-  strict?: boolean
-  parallel_tool_calls?: boolean
-  /** As in chat completions. */
-  response_format?: Readonly<Record<string, unknown>>
-  seed?: number
-}
+definePolicyFaults(frameworkFault)
+wrapRollouts(withWatchedRuns)
 
 /**
  * The policy, whichever that is at the time, as a chat model of LangChain. Pass it wherever a model is expected:
@@ -96,14 +50,14 @@ export interface OsmosisChatModelCallOptions extends BaseChatModelCallOptions {
  * called, so one object, and a graph around it, may serve many rollouts concurrently.
  *
  * Errors of the policy are thrown as `OsmosisError` and not retried: the policy client has retried already.
- * Outside of rollouts, calls of a model without a `fallback` fail with code `no_rollout_context`.
+ * Outside of rollouts it is its `fallback`, in whatever LangChain asks a model for. Calls without one fail with code
+ * `no_rollout_context`.
  */
 export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions> {
   /** The sample id of its calls. Models of one name are one sample. */
   readonly sampleId: string
   readonly #fields: OsmosisChatModelFields
-  // Code that has lost its async context, such as a callback of a native addon, finds it here.
-  readonly #origin = getRolloutContext()
+  readonly #origin = new ModelOrigin()
 
   /**
    * @param fields - a name alone, or settings
@@ -112,7 +66,14 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
    */
   constructor(fields: string | OsmosisChatModelFields = {}) {
     const settings = typeof fields === 'string' ? { name: fields } : fields
-    const { name, purpose: _purpose, trainable, fallback: _fallback, ...params } = settings
+    const {
+      name,
+      purpose: _purpose,
+      trainable,
+      profile: _profile,
+      fallback: _fallback,
+      ...params
+    } = settings
     assertNotCached(params)
     super(params)
     this.#fields = settings
@@ -120,7 +81,8 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     if (name === undefined) return
     this.name = name
     // An agent that is never run can be named in errors then.
-    if (this.#origin && trainable !== false) recordOf(this.#origin, name)
+    const rollout = getRolloutContext()
+    if (rollout && trainable !== false) recordOf(rollout, name)
   }
 
   static override lc_name(): string {
@@ -128,10 +90,46 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
   }
 
   override _llmType(): string {
-    return 'osmosis'
+    // The constructor of the base class asks before there are settings.
+    // oxlint-disable-next-line no-underscore-dangle -- LangChain has no other name for it
+    return (#fields in this ? this.#outside?._llmType() : undefined) ?? 'osmosis'
+  }
+
+  override getName(suffix?: string): string {
+    return this.#outside?.getName(suffix) ?? super.getName(suffix)
+  }
+
+  /** The id of the model outside of rollouts, by which LangChain knows sizes of contexts and caches of prompts. */
+  get model(): string | undefined {
+    return (this.#outside as { model?: string } | undefined)?.model
+  }
+
+  override get profile(): ModelProfile {
+    return this.#outside?.profile ?? this.#fields.profile ?? {}
+  }
+
+  override async getNumTokens(content: MessageContent): Promise<number> {
+    return this.#outside?.getNumTokens(content) ?? super.getNumTokens(content)
+  }
+
+  /**
+   * As ChatOpenAI has it, outside of rollouts.
+   *
+   * @throws OsmosisError with code `invalid_request` in a rollout, and for a model that cannot count
+   */
+  async getNumTokensFromMessages(messages: BaseMessage[]): Promise<unknown> {
+    const outside = this.#outside as Partial<Pick<this, 'getNumTokensFromMessages'>> | undefined
+    const counted = outside?.getNumTokensFromMessages?.(messages)
+    if (counted !== undefined) return counted
+    throw new OsmosisError(
+      'invalid_request',
+      'OsmosisChatModel does not count the tokens of messages: a policy has no tokenizer here. Have them counted approximately (tokenCountMethod: "approx").',
+    )
   }
 
   override getLsParams(options: this['ParsedCallOptions']): LangSmithParams {
+    const outside = this.#outside
+    if (outside) return outside.getLsParams(options)
     const { temperature, maxTokens, stopSequences } = this.#fields
     const ls_stop = options.stop ?? stopSequences
     return {
@@ -146,6 +144,8 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
 
   /** The fields of a request besides its messages. */
   override invocationParams(options?: this['ParsedCallOptions']): Record<string, unknown> {
+    const outside = this.#outside
+    if (outside) return outside.invocationParams(options) as Record<string, unknown>
     const fields = this.#fields
     return {
       temperature: fields.temperature,
@@ -165,25 +165,67 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     }
   }
 
-  /** @throws OsmosisError with code `invalid_request` for a tool that a provider executes */
+  /**
+   * @throws OsmosisError with code `invalid_request` for a tool that a provider executes, unless that is the provider of
+   * the model outside of rollouts
+   */
   override bindTools(
     tools: BindToolsInput[],
     kwargs: Partial<OsmosisChatModelCallOptions> = {},
   ): Runnable<BaseLanguageModelInput, AIMessageChunk, OsmosisChatModelCallOptions> {
     for (const tool of tools) logErrorsOf(tool)
-    return this.withConfig({ tools: tools.map(toWireTool), ...kwargs })
+    const bound = boundTools(tools)
+    if (!this.#isOutside) toWireTools(bound)
+    return this.withConfig({ tools: bound, ...kwargs })
+  }
+
+  /** Every call that is not a stream comes here. */
+  override async generate(
+    messages: BaseMessageLike[][],
+    options?: string[] | OsmosisChatModelCallOptions,
+    callbacks?: Callbacks,
+  ): Promise<LLMResult> {
+    const call = Array.isArray(options) ? { stop: options } : options
+    const outside = this.#callOutside({ ...(callbacks && { callbacks }), ...call })
+    if (outside === undefined) return super.generate(messages, options, callbacks)
+    const answers = await Promise.all(
+      messages.map(async (prompt) => outside.model.invoke(prompt, outside.options)),
+    )
+    return { generations: answers.map((message) => [{ text: textOf(message), message }]) }
+  }
+
+  override async *_streamIterator(
+    input: BaseLanguageModelInput,
+    options?: Partial<OsmosisChatModelCallOptions>,
+  ): AsyncGenerator<AIMessageChunk> {
+    const outside = this.#callOutside(options)
+    if (outside !== undefined) yield* await outside.model.stream(input, outside.options)
+    // oxlint-disable-next-line no-underscore-dangle -- what all streams of LangChain call
+    else yield* super._streamIterator(input, options)
+  }
+
+  /** What `streamEvents` has without the version of an older form, which comes from `stream`. */
+  override async *_streamChatModelEvents(
+    messages: BaseMessage[],
+    options: this['ParsedCallOptions'],
+    runManager?: CallbackManagerForLLMRun,
+  ): ReturnType<BaseChatModel['_streamChatModelEvents']> {
+    const outside = this.#callOutside(options)
+    // The types of `streamEvents` are those of the older forms.
+    if (outside !== undefined) {
+      const events: unknown = outside.model.streamEvents(messages, outside.options as never)
+      yield* events as ChatModelEvents
+    }
+    // oxlint-disable-next-line no-underscore-dangle -- LangChain has no other name for it
+    else yield* super._streamChatModelEvents(messages, options, runManager)
   }
 
   override async _generate(
     messages: BaseMessage[],
     options: this['ParsedCallOptions'],
+    runManager?: CallbackManagerForLLMRun,
   ): Promise<ChatResult> {
-    const substitute = this.#substitute(options)
-    if (substitute) {
-      const message = await substitute.invoke(messages)
-      return { generations: [{ text: textOf(message), message }] }
-    }
-    const { record, policy } = this.#sample()
+    const { record, policy } = this.#sample(runManager)
     const call = record.begin(messages, options.signal)
     try {
       const request = { ...this.invocationParams(options), messages: toChatMessages(messages) }
@@ -214,14 +256,7 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     options: this['ParsedCallOptions'],
     runManager?: CallbackManagerForLLMRun,
   ): AsyncGenerator<ChatGenerationChunk> {
-    const substitute = this.#substitute(options)
-    if (substitute) {
-      for await (const message of await substitute.stream(messages)) {
-        yield* emit(message, runManager)
-      }
-      return
-    }
-    const { record, policy } = this.#sample()
+    const { record, policy } = this.#sample(runManager)
     const call = record.begin(messages, options.signal)
     try {
       const request = { ...this.invocationParams(options), messages: toChatMessages(messages) }
@@ -251,35 +286,49 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     schema: OutputSchema,
     config: StructuredOutputMethodOptions<boolean> = {},
   ): Runnable<BaseLanguageModelInput> => {
-    const { options, parser } = structuredOutput(schema, config)
-    const model = this.withConfig(options)
-    const ours = assembleStructuredOutputPipeline(model, parser, config.includeRaw)
-    const theirs = this.#fields.fallback?.withStructuredOutput(schema, config as never)
-    if (theirs === undefined) return ours
-    return RunnableLambda.from(() => (this.#rollout === undefined ? theirs : ours))
+    const ours = (): Runnable<BaseLanguageModelInput> => {
+      const { options, parser } = structuredOutput(schema, config)
+      return assembleStructuredOutputPipeline(this.withConfig(options), parser, config.includeRaw)
+    }
+    if (this.#fields.fallback === undefined) return ours()
+    let inside: Runnable<BaseLanguageModelInput> | undefined
+    let theirs: Runnable<BaseLanguageModelInput> | undefined
+    return RunnableLambda.from(() => {
+      const outside = this.#outside
+      if (outside === undefined) return (inside ??= ours())
+      return (theirs ??= outside.withStructuredOutput(schema, config as never))
+    })
     // Its overloads differ between versions.
   }) as BaseChatModel['withStructuredOutput']
 
-  get #rollout(): RolloutContext | undefined {
-    return getRolloutContext() ?? this.#origin
+  /** Whether the fallback answers here, and not the policy. */
+  get #isOutside(): boolean {
+    return this.#fields.fallback !== undefined && this.#origin.rollout === undefined
   }
 
-  /** The model that answers here instead of the policy, with the tools of the call. */
-  #substitute(
-    options: this['ParsedCallOptions'],
-  ): Runnable<BaseLanguageModelInput, AIMessageChunk> | undefined {
+  /** The model that this one is here. */
+  get #outside(): BaseChatModel | undefined {
     const { fallback } = this.#fields
-    if (fallback === undefined || this.#rollout !== undefined) return undefined
-    const { tools = [], tool_choice, strict, parallel_tool_calls, ...others } = options
-    const ofTools = definedFields({ tool_choice, strict, parallel_tool_calls })
-    const model = tools.length > 0 ? fallback.bindTools?.(tools, ofTools) : fallback
-    // The tag keeps LangGraph from streaming its messages beside those of this model.
-    return model?.withConfig({ ...others, tags: ['nostream'] } as object)
+    return fallback !== undefined && this.#isOutside ? fallbackModel(fallback) : undefined
+  }
+
+  /** A call of the model that this one is here. Tools are bound as that model binds them. */
+  #callOutside(options: Partial<OsmosisChatModelCallOptions> = {}): CallOutside | undefined {
+    const model = this.#outside
+    if (model === undefined) return undefined
+    const { tools, ...others } = options
+    if (tools === undefined || model.bindTools === undefined) return { model, options }
+    // oxlint-disable-next-line no-underscore-dangle -- LangChain's own list of what is no setting of a call
+    const [config, ofTools] = this._separateRunnableConfigFromCallOptions(others)
+    return { model: model.bindTools([...tools], ofTools), options: config }
   }
 
   /** The sample that a call made now belongs to. */
-  #sample(): { record: NativeSample<BaseMessage>; policy: PolicyClient } {
-    const rollout = this.#rollout
+  #sample(run: CallbackManagerForLLMRun | undefined): {
+    record: NativeSample<BaseMessage>
+    policy: PolicyClient
+  } {
+    const rollout = this.#origin.ofCall('An OsmosisChatModel')
     if (rollout === undefined) {
       throw new OsmosisError(
         'no_rollout_context',
@@ -287,6 +336,7 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
       )
     }
     const isTrained = this.#fields.trainable !== false
+    if (isTrained) notePolicyRun(rollout, run?.runId)
     // A conversation that is not training data must not become that of the sample.
     const record = isTrained ? recordOf(rollout, this.sampleId) : conversationRecord()
     return { record, policy: rollout.policy(this.sampleId) }
@@ -297,6 +347,13 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     return { signal, purpose, trainable, headers: { 'user-agent': 'langchain' } }
   }
 }
+
+interface CallOutside {
+  readonly model: Runnable<BaseLanguageModelInput, AIMessageChunk>
+  readonly options: RunnableConfig
+}
+
+type ChatModelEvents = ReturnType<BaseChatModel['_streamChatModelEvents']>
 
 /** A chunk for the reader of a stream, then for the listeners of the run. */
 async function* emit(
@@ -309,10 +366,6 @@ async function* emit(
   await runManager?.handleLLMNewToken(chunk.text, place, undefined, undefined, undefined, { chunk })
 }
 
-function definedFields(fields: object): object {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
-}
-
 function textOf({ content }: BaseMessage): string {
   return typeof content === 'string' ? content : ''
 }
@@ -323,50 +376,4 @@ function assertNotCached(params: object): void {
     'invalid_config',
     'OsmosisChatModel has no cache: an answer from a cache is not one of the policy. Leave `cache` out.',
   )
-}
-
-/** A schema of Zod or of another library, or a JSON schema. */
-type OutputSchema = InteropZodType<Record<string, unknown>> | Record<string, unknown>
-
-/** How a structured output is requested, and what reads it. */
-interface StructuredOutput {
-  /** Options of the call. */
-  readonly options: Readonly<Record<string, unknown>>
-  readonly parser: Runnable<never, Record<string, unknown>>
-}
-
-/** @throws OsmosisError with code `invalid_request` for an unknown method */
-function structuredOutput(
-  schema: OutputSchema,
-  { method = 'jsonSchema', name: givenName, strict }: StructuredOutputMethodOptions<boolean>,
-): StructuredOutput {
-  const parameters = toJsonSchema(schema as Parameters<typeof toJsonSchema>[0])
-  const { title, description } = parameters as { title?: unknown; description?: unknown }
-  const name = givenName ?? (typeof title === 'string' ? title : 'extract')
-  switch (method) {
-    case 'jsonSchema': {
-      const json_schema = { name, description, schema: parameters, strict }
-      return {
-        options: { response_format: { type: 'json_schema', json_schema } },
-        parser: createContentParser(schema),
-      }
-    }
-    case 'jsonMode':
-      return {
-        options: { response_format: { type: 'json_object' } },
-        parser: createContentParser(schema),
-      }
-    case 'functionCalling': {
-      const called = { name, description, parameters }
-      return {
-        options: { tools: [{ type: 'function', function: called }], tool_choice: name, strict },
-        parser: createFunctionCallingParser(schema, name),
-      }
-    }
-    default:
-      throw new OsmosisError(
-        'invalid_request',
-        `The method of withStructuredOutput must be jsonSchema, jsonMode or functionCalling, got ${JSON.stringify(method)}.`,
-      )
-  }
 }

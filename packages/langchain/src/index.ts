@@ -1,5 +1,2 @@
-export {
-  OsmosisChatModel,
-  type OsmosisChatModelCallOptions,
-  type OsmosisChatModelFields,
-} from './chat-model.ts'
+export { OsmosisChatModel } from './chat-model.ts'
+export type { OsmosisChatModelCallOptions, OsmosisChatModelFields } from './model-fields.ts'

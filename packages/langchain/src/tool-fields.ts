@@ -19,7 +19,7 @@ export interface WireTool {
  *
  * @throws OsmosisError with code `invalid_request` for a tool that a provider executes
  */
-export function toWireTool(tool: BindToolsInput): WireTool {
+function toWireTool(tool: BindToolsInput): WireTool {
   // Those of toolkits that a provider knows by their type alone are not among them.
   if (isLangChainTool(tool)) return convertToOpenAITool(tool) as unknown as WireTool
   if ('function' in tool && tool['type'] === 'function') return tool as WireTool
@@ -28,6 +28,22 @@ export function toWireTool(tool: BindToolsInput): WireTool {
     'invalid_request',
     `OsmosisChatModel cannot use the tool ${JSON.stringify(name ?? type)}: a provider would execute it. Use tools that run in the program, such as those of tool().`,
   )
+}
+
+const wireForms = new WeakMap<readonly BindToolsInput[], readonly WireTool[]>()
+
+/** Tools that do not change any more, so that they are converted once for all calls. */
+export function boundTools(tools: readonly BindToolsInput[]): BindToolsInput[] {
+  return Object.freeze([...tools]) as BindToolsInput[]
+}
+
+/** @throws OsmosisError with code `invalid_request` for a tool that a provider executes */
+export function toWireTools(tools: readonly BindToolsInput[]): readonly WireTool[] {
+  const known = wireForms.get(tools)
+  if (known !== undefined) return known
+  const converted = tools.map(toWireTool)
+  if (Object.isFrozen(tools)) wireForms.set(tools, converted)
+  return converted
 }
 
 const logged = new WeakSet<object>()
@@ -61,11 +77,9 @@ export function toolFields({
   readonly strict?: boolean | undefined
 }): Record<string, unknown> {
   if (tools.length === 0) return {}
-  const wireTools = tools.map((tool) => {
-    const wireTool = toWireTool(tool)
-    if (strict === undefined) return wireTool
-    return { ...wireTool, function: { ...wireTool.function, strict } }
-  })
+  const wireTools = toWireTools(tools).map((tool) =>
+    strict === undefined ? tool : { ...tool, function: { ...tool.function, strict } },
+  )
   return { tools: wireTools, tool_choice: toWireToolChoice(tool_choice) }
 }
 

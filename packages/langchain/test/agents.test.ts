@@ -1,5 +1,6 @@
 import { tool } from '@langchain/core/tools'
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
+import type { PromptMessage } from '@osmosis/core'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { fault, type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
 import {
@@ -19,6 +20,30 @@ import { add, go, rolesOf } from './rollout.ts'
 const Sum = z.object({ sum: z.number() })
 
 describe('createAgent', () => {
+  it('sends the prompt of a row as it is, with thinking, refusals and numbers', async () => {
+    const written = '{"a": 1.0, "b": 12345678901234567890, "c": -0}'
+    const prompt: PromptMessage[] = [
+      { role: 'system', content: 'Add.' },
+      { role: 'user', content: '1 and 2?' },
+      {
+        role: 'assistant',
+        content: null,
+        reasoning_content: 'Both are numbers.',
+        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'add', arguments: written } }],
+      },
+      { role: 'tool', tool_call_id: 'c1', content: 'sum: 3' },
+      { role: 'assistant', content: 'It is 3.', reasoning_content: 'Easy.' },
+      { role: 'user', content: 'And the key?' },
+      { role: 'assistant', content: '', refusal: 'I keep it.' },
+      { role: 'user', content: 'Again: 1 and 2?' },
+    ]
+    await using server = await startPolicyServer([callAdd, 'Still 3.'])
+    const agent = createAgent({ model: new OsmosisChatModel('main'), tools: [add] })
+    await execute(server, async (ctx) => agent.invoke({ messages: ctx.prompt }), { prompt })
+    const sent = server.requests.map((request) => messagesOf(request).slice(0, prompt.length))
+    expect(sent).toEqual([prompt, prompt])
+  })
+
   it('records the conversation of its last call, in the form that LangChain takes back', async () => {
     await using server = await startPolicyServer([callAdd, 'It is 3.', 'Again.'])
     const rollout = rolloutOn(server)

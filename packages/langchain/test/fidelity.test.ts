@@ -80,6 +80,17 @@ test('an answer is what LangChain makes of it with its own models, except for ma
   ])
 })
 
+test.each(Object.entries(ways))(
+  'arguments that break off are not completed, by %s',
+  async (_way, ask) => {
+    const { answer } = await conversation(ask, { toolCalls: [call('c1', '{"a": 1, "b": 2')] })
+    expect(answer).toMatchObject({
+      tool_calls: [{ name: 'add_with_malformed_arguments', args: {} }],
+      invalid_tool_calls: [],
+    })
+  },
+)
+
 test('a refusal returns as one', async () => {
   const refused = [
     { index: 0, delta: { role: 'assistant', refusal: 'I will ' }, finish_reason: null },

@@ -10,6 +10,7 @@ runMigrationContract({
   after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MultiplyGrader,
+  users: { tags: 'slow' },
   // LangChain's own model sends the text of the system message in a list.
   userRequest: { messages: [{ role, content: [{ type: 'text', text }] }, question] },
 })

@@ -4,15 +4,14 @@ import {
   type RolloutLanguageModel,
   type RolloutModelSettings,
 } from '@osmosis/ai-sdk'
-import { definePolicyFaults, errorMessage, getRolloutContext } from '@osmosis/core'
+import { definePolicyFaults, errorMessage } from '@osmosis/core'
 import { nameForAgent } from '@osmosis/core/policy'
+import { type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
 import { APICallError } from 'ai'
 
-definePolicyFaults({
-  STRUCTURED_OUTPUT_OBJECT_UNDEFINED: { error: 'output' },
-  STRUCTURED_OUTPUT_SCHEMA_VALIDATION_FAILED: { error: 'output' },
-  STRUCTURED_OUTPUT_TRUNCATED: { error: 'output' },
-})
+import { mastraFault } from './policy-faults.ts'
+
+definePolicyFaults(mastraFault)
 
 /** The policy as a model of Mastra, in the form that the installed `@mastra/core` works with. */
 export type MastraRolloutModel = Extract<MastraModelConfig, { specificationVersion: 'v3' }>
@@ -25,8 +24,11 @@ export type MastraModelSettings = Omit<RolloutModelSettings, 'fallback'>
 
 /** Settings with a model for outside of rollouts. */
 export interface MastraSettingsWithFallback extends MastraModelSettings {
-  /** The model outside of rollouts, in any form that an agent takes, so that one program serves both. */
-  fallback: MastraModelConfig
+  /**
+   * The model outside of rollouts, in any form that an agent takes, so that one program serves both. A function that
+   * makes it is called when it is first needed.
+   */
+  fallback: FallbackModel<MastraModelConfig>
 }
 
 /**
@@ -51,11 +53,11 @@ export function rolloutModel(
 ): MastraRolloutModel | (() => MastraModelConfig) {
   const all = typeof settings === 'string' ? { name: settings } : settings
   const { fallback, ...others } = all as Partial<MastraSettingsWithFallback>
-  const origin = getRolloutContext()
+  const origin = new ModelOrigin()
   // Mastra's copy of these types and that of `ai` differ in details; at run time they agree.
   const policy = new PolicyModel(policyModel(others)) as unknown as MastraRolloutModel
   if (fallback === undefined) return policy
-  return () => ((getRolloutContext() ?? origin) ? policy : fallback)
+  return () => (origin.rollout ? policy : fallbackModel(fallback))
 }
 
 type MastraCall = Parameters<MastraRolloutModel['doGenerate']>[0]

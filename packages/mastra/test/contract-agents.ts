@@ -5,6 +5,11 @@ import { rolloutModel } from '@osmosis/mastra'
 import type { AdapterUnderTest, ContractRun } from '@osmosis/testing'
 import { z } from 'zod'
 
+const chatModel = (url: string) => ({ id: 'provider/gpt-4.1', url, apiKey: 'key' }) as const
+
+const modelOf = (name: string, url: string | undefined): AgentConfig['model'] =>
+  url === undefined ? rolloutModel(name) : chatModel(url)
+
 function agentOf(
   { name, tools = [] }: ContractRun,
   model: AgentConfig['model'] = rolloutModel(name),
@@ -50,15 +55,21 @@ async function stream(run: ContractRun): Promise<string> {
 function underTest(run: AdapterUnderTest['run']): AdapterUnderTest {
   return {
     run,
-    runTwoTurns: async (two) => agentOf(two).generate(two.prompt, { maxSteps: 2 }),
-    async runStructured({ name, prompt }) {
+    runTwoTurns: async (two, url) =>
+      agentOf(two, modelOf(two.name, url)).generate(two.prompt, { maxSteps: 2 }),
+    async runStructured({ name, prompt }, url) {
       const structuredOutput = { schema: z.object({ sum: z.number() }) }
-      return agentOf({ name, prompt }).generate(prompt, { structuredOutput })
+      const agent = agentOf({ name, prompt }, modelOf(name, url))
+      return (await agent.generate(prompt, { structuredOutput })).object
     },
     async runWithFallback(of, url) {
-      const fallback = { id: 'provider/gpt-4.1', url, apiKey: 'key' } as const
-      const model = rolloutModel({ name: of.name, fallback })
+      const model = rolloutModel({ name: of.name, fallback: () => chatModel(url) })
       return (await agentOf(of, model).generate(of.prompt)).text
+    },
+    runOwnModel: async (of, url) => (await agentOf(of, chatModel(url)).generate(of.prompt)).text,
+    prepare(name) {
+      const agent = agentOf({ name, prompt: 'go' })
+      return async () => agent.generate('go')
     },
     construct: () => requireRolloutContext('The agent'),
     callPlaceholder: async () => run({ name: 'solver', prompt: 'go' }),
@@ -67,7 +78,7 @@ function underTest(run: AdapterUnderTest['run']): AdapterUnderTest {
       'logs-tool-errors': 'only exporters of a Mastra instance see what a tool threw',
       'refuses-duplicates': 'models of one name are one sample',
     },
-    concurrentRollouts: 5,
+    concurrentRollouts: 2,
   }
 }
 

@@ -8,4 +8,5 @@ runMigrationContract({
   after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: CalculatorGrader,
+  users: { tags: 'slow' },
 })

@@ -26,6 +26,18 @@ const prompts: Record<string, PromptMessage[]> = {
     { role: 'assistant', content: 'It is 3.' },
     { role: 'user', content: 'And with 4?' },
   ],
+  'calls with arguments in a form of their own': [
+    { role: 'user', content: 'What is 1 + 2?' },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [
+        { id: 'c1', type: 'function', function: { name: 'add', arguments: '{"a": 1.0}' } },
+      ],
+    },
+    { role: 'tool', tool_call_id: 'c1', content: '3' },
+    { role: 'user', content: 'And?' },
+  ],
   'an image': [
     {
       role: 'user',

@@ -82,7 +82,7 @@ interface CreateOptions {
 }
 
 /** What a model call is for. */
-export type CallUseOptions = Pick<PolicyCallOptions, 'purpose' | 'trainable'>
+export type CallUseOptions = Pick<PolicyCallOptions, 'purpose' | 'trainable' | 'agent'>
 
 /** The client of one model call: what the SDK calls, over the policy client of the sample. */
 export class PolicyChatClient {
@@ -90,9 +90,9 @@ export class PolicyChatClient {
   readonly #use: CallUseOptions
   #chunks: SdkChunks | undefined
 
-  constructor(policy: PolicyClient, { purpose, trainable }: CallUseOptions) {
+  constructor(policy: PolicyClient, { purpose, trainable, agent }: CallUseOptions) {
     this.#policy = policy
-    this.#use = { purpose, trainable }
+    this.#use = { purpose, trainable, agent }
   }
 
   /** Why the policy stopped; undefined until it did. */

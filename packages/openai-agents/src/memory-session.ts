@@ -9,10 +9,9 @@ import {
 } from '@osmosis/core'
 import { recordOf } from '@osmosis/core/workflow'
 
-import { registerSession, sessionsOf } from './rollout-sessions.ts'
 import { sessionTouched } from './run-scope.ts'
 import { prepareSdk } from './sdk-interventions.ts'
-import { SessionRecord, sessionRecordKey } from './session-record.ts'
+import { registerSession, SessionRecord, sessionRecordKey, sessionsOf } from './session-record.ts'
 
 /** Options of {@link OsmosisMemorySession}: those of `MemorySession`, and the name of the sample. */
 export interface OsmosisMemorySessionOptions extends NonNullable<

@@ -17,6 +17,7 @@ import {
   type PolicyCallOptions,
   requireRolloutContext,
 } from '@osmosis/core'
+import { type FallbackModel, fallbackModel } from '@osmosis/core/workflow'
 
 import { AgentsPolicyModel } from './policy-model.ts'
 import { prepareSdk } from './sdk-interventions.ts'
@@ -28,8 +29,11 @@ export interface AgentsRolloutModelOptions extends Pick<
   PolicyCallOptions,
   'purpose' | 'trainable'
 > {
-  /** The model outside of rollouts, as an `Agent` takes it, so that one program serves both. */
-  readonly fallback?: string | Model | undefined
+  /**
+   * The model outside of rollouts, as an `Agent` takes it, so that one program serves both. A function that makes it is
+   * called when it is first needed.
+   */
+  readonly fallback?: string | FallbackModel<Model> | undefined
 }
 
 /**
@@ -95,7 +99,7 @@ export class OsmosisAgent<
    */
   constructor(config: AgentOptions<TContext, TOutput>) {
     super(bound(config))
-    followRollouts(this, config.model)
+    bindModel(this, config.model)
   }
 
   /** As `Agent.create`: infers the output type from those of the handoffs. */
@@ -127,7 +131,13 @@ function bound<T extends { model?: unknown }>(config: T): T {
   if (fallback === undefined) {
     requireRolloutContext('An OsmosisAgent with an OsmosisRolloutModel without a fallback')
   }
-  return { ...config, model: policyOfRollout(model) ?? fallback }
+  // What a function makes is needed when a run reads the model of the agent, and not before.
+  const outside = typeof fallback === 'function' ? model : fallback
+  return { ...config, model: policyOfRollout(model) ?? outside }
+}
+
+function modelOutside({ options }: OsmosisRolloutModel): string | Model | undefined {
+  return options.fallback === undefined ? undefined : fallbackModel(options.fallback)
 }
 
 function policyOfRollout({ options }: OsmosisRolloutModel): AgentsPolicyModel | undefined {
@@ -137,19 +147,23 @@ function policyOfRollout({ options }: OsmosisRolloutModel): AgentsPolicyModel | 
   return new AgentsPolicyModel(context, options)
 }
 
-/** Gives an agent that was made outside of rollouts the policy wherever a rollout runs it. */
-function followRollouts(agent: { model: unknown }, placeholder: unknown): void {
+/**
+ * Names the policy for its agent, and gives an agent that was made outside of rollouts the policy wherever a rollout
+ * runs it.
+ */
+function bindModel(agent: { name: string; model: unknown }, placeholder: unknown): void {
+  if (agent.model instanceof AgentsPolicyModel) agent.model = agent.model.namedFor(agent.name)
   if (!isRolloutModel(placeholder) || getRolloutContext() !== undefined) return
   placeholders.set(agent, placeholder)
   // Runs read the model before each call. The SDK knows names of models better than a model could, so there is none
-  // in between.
+  // in between. It is not enumerable, because clones copy what is.
   Object.defineProperty(agent, 'model', {
-    enumerable: true,
+    enumerable: false,
     configurable: true,
-    get: () => policyOfRollout(placeholder) ?? placeholder.options.fallback,
+    get: () => policyOfRollout(placeholder)?.namedFor(agent.name) ?? modelOutside(placeholder),
     set: (value) => {
       placeholders.delete(agent)
-      Object.defineProperty(agent, 'model', { value, writable: true })
+      Object.defineProperty(agent, 'model', { value, writable: true, enumerable: true })
     },
   })
 }
@@ -166,6 +180,6 @@ function adopted<TContext, TOutput extends AgentOutputType>(
     TContext,
     TOutput
   >
-  followRollouts(own, model)
+  bindModel(own, model)
   return own
 }

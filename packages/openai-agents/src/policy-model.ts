@@ -18,16 +18,12 @@ import {
 import { policyModelName, isRetryableStatus } from '@osmosis/core/policy'
 
 import { type CallUseOptions, PolicyChatClient } from './chat-client.ts'
-import { sessionsOf } from './rollout-sessions.ts'
-import { currentRecord, currentScope } from './run-scope.ts'
-import type { SessionRecord } from './session-record.ts'
+import { sdkFault } from './policy-faults.ts'
+import { wrongRollout } from '@osmosis/core/workflow'
+import { currentRecord, currentScope, noteAnswer } from './run-scope.ts'
+import { type SessionRecord, sessionsOf } from './session-record.ts'
 
-definePolicyFaults({
-  MaxTurnsExceededError: { limit: 'max_turns' },
-  ModelRefusalError: { error: 'refusal' },
-  InvalidToolInputError: { error: 'tool_call' },
-  ModelBehaviorError: { error: 'output' },
-})
+definePolicyFaults(sdkFault)
 
 type UsageInput = ConstructorParameters<typeof Usage>[0]
 type ResponseDone = Extract<StreamEvent, { type: 'response_done' }>
@@ -43,6 +39,11 @@ export class AgentsPolicyModel implements Model {
   constructor(context: RolloutContext, use: CallUseOptions) {
     this.#context = context
     this.#use = use
+  }
+
+  /** The same model for calls of an agent of this name. */
+  namedFor(agent: string): AgentsPolicyModel {
+    return new AgentsPolicyModel(this.#context, { ...this.#use, agent })
   }
 
   async getResponse(request: ModelRequest): Promise<ModelResponse> {
@@ -71,6 +72,7 @@ export class AgentsPolicyModel implements Model {
       }
       request.signal?.throwIfAborted()
       const done = completed(event, client.finishReason)
+      if (this.#use.trainable !== false) noteAnswer(this.#context, done.response.id)
       if (own) record.noteModelCall(request.input, done.response.output)
       yield done
     }
@@ -84,10 +86,7 @@ export class AgentsPolicyModel implements Model {
   #record(): SessionRecord {
     const ambient = getRolloutContext()
     if (ambient !== undefined && ambient !== this.#context) {
-      throw new OsmosisError(
-        'wrong_rollout_context',
-        `An OsmosisAgent of rollout "${this.#context.rolloutId}" was run inside rollout "${ambient.rolloutId}". Construct the agent inside AgentWorkflow.run(), once per rollout.`,
-      )
+      throw wrongRollout('An OsmosisAgent', this.#context, ambient)
     }
     const record = currentRecord()
     if (record === undefined) return this.#onlyRecord()

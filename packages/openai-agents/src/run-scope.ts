@@ -1,5 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
+import type { RolloutContext } from '@osmosis/core'
+
 import type { SessionRecord } from './session-record.ts'
 
 /** One call of `Runner.run` inside a rollout. */
@@ -10,6 +12,16 @@ export interface RunScope {
   readonly mayWrapSession: boolean
   /** The run that this one was started in, by a tool or a guardrail. */
   readonly parent: RunScope | undefined
+  /** What the policy answered in it that is training data. */
+  readonly answers: RunAnswers
+}
+
+/** The answers of a policy in a run. */
+export interface RunAnswers {
+  /** Undefined before there is one. */
+  rollout: RolloutContext | undefined
+  /** Ids of the SDK's responses. */
+  readonly ids: Set<string>
 }
 
 // On globalThis, so that two installed copies of this package see the same runs.
@@ -49,4 +61,12 @@ export function currentRecord(): SessionRecord | undefined {
 export function sessionTouched(record: SessionRecord): void {
   const scope = currentScope()
   if (scope?.mayWrapSession) scope.record ??= record
+}
+
+/** Notes an answer that the policy of a rollout gave in the innermost run. */
+export function noteAnswer(rollout: RolloutContext, responseId: string): void {
+  const answers = currentScope()?.answers
+  if (answers === undefined) return
+  answers.rollout = rollout
+  answers.ids.add(responseId)
 }

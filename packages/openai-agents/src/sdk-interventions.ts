@@ -1,13 +1,14 @@
 // Everything that this package changes in the SDK, because the SDK has no public point for it. Each has its reason
 // in docs/contributing/framework-interventions.md.
-import { createRequire } from 'node:module'
-
 import { type AgentInputItem, Runner, getCurrentSpan, setTracingDisabled } from '@openai/agents'
 import { getRolloutContext } from '@osmosis/core'
 import { traceOf, type ToolTrace } from '@osmosis/core/tracing'
 
 import { isChatMessage, toAgentInput } from './agent-input.ts'
+import { joinedInput } from './own-history.ts'
+import { noteRunError } from './policy-faults.ts'
 import { currentScope, type RunScope, withScope, currentRecord } from './run-scope.ts'
+import { commonJsTwin } from './sdk-copies.ts'
 import { sessionRecordOf } from './session-record.ts'
 
 /** What is used of a `Runner`: it reports the tools of all its runs. */
@@ -121,7 +122,9 @@ export function instrumentRunner(runnerClass: RunnerClass = Runner): void {
     value(this: unknown, ...args: unknown[]): Promise<unknown> {
       if (getRolloutContext() === undefined) return Reflect.apply(original, this, args)
       traceTools(this as object)
-      return runInScope(args, (runArgs) => Reflect.apply(original, this, runArgs))
+      return runInScope(withOwnHistory(this, args), (runArgs) =>
+        Reflect.apply(original, this, runArgs),
+      )
     },
   })
   Object.defineProperty(prototype, wrapped, { value: true, configurable: true })
@@ -137,6 +140,7 @@ async function runInScope(
     record,
     mayWrapSession: record === undefined && session !== undefined,
     parent: currentScope(),
+    answers: { rollout: undefined, ids: new Set() },
   }
   try {
     const result = await withScope(scope, () =>
@@ -146,9 +150,28 @@ async function runInScope(
     else scope.record?.noteSuccess()
     return result
   } catch (error) {
+    noteRunError(error, scope.answers)
     scope.record?.noteFailure(historyOf((error as { state?: unknown } | null)?.state))
     throw error
   }
+}
+
+/**
+ * A list with a session is joined with what that holds by a function of ours, unless the program has said by its own
+ * how the two are joined.
+ */
+function withOwnHistory(runner: unknown, args: unknown[]): unknown[] {
+  const [agent, input, options, ...rest] = args
+  const { session, sessionInputCallback: own } = (options ?? {}) as SessionOptions
+  const { config } = runner as { readonly config?: SessionOptions }
+  if (!Array.isArray(input) || session === undefined) return args
+  const sessionInputCallback = own ?? config?.sessionInputCallback ?? joinedInput
+  return [agent, input, { ...(options as object), sessionInputCallback }, ...rest]
+}
+
+interface SessionOptions {
+  readonly session?: unknown
+  readonly sessionInputCallback?: unknown
 }
 
 /**
@@ -181,7 +204,13 @@ function followStream(scope: RunScope, result: StreamedRun): void {
   const stored = (): void => scope.record?.noteSuccess()
   const lost = (): void => scope.record?.noteFailure(historyOf(result))
   // An aborted stream completes as well, but nothing beyond its input is stored.
-  result.completed.then(() => (result.cancelled ? lost() : stored()), lost)
+  result.completed.then(
+    () => (result.cancelled ? lost() : stored()),
+    (error: unknown) => {
+      noteRunError(error, scope.answers)
+      lost()
+    },
+  )
 }
 
 function historyOf(state: unknown): AgentInputItem[] | undefined {
@@ -198,33 +227,15 @@ let tracingDecided = false
 export function prepareSdk(): void {
   instrumentRunner()
   const twin = commonJsTwin()
-  if (twin?.Runner) instrumentRunner(twin.Runner)
+  if (twin?.['Runner']) instrumentRunner(twin['Runner'] as RunnerClass)
   if (tracingDecided) return
   tracingDecided = true
   if (keepsTracing()) return
   // By default the SDK sends every prompt to api.openai.com as soon as OPENAI_API_KEY is set. Done
   // once only, so that turning it on again afterwards is up to the user.
   setTracingDisabled(true)
-  twin?.setTracingDisabled?.(true)
-}
-
-interface CommonJsTwin {
-  readonly Runner?: RunnerClass
-  readonly setTracingDisabled?: typeof setTracingDisabled
-}
-
-/**
- * The SDK as `require()` gives it: a second set of classes next to the imported one, present when
- * some CommonJS code of the program uses the SDK as well.
- */
-function commonJsTwin(): CommonJsTwin | undefined {
-  const require = createRequire(import.meta.url)
-  try {
-    return require.cache[require.resolve('@openai/agents')]?.exports as CommonJsTwin | undefined
-  } catch {
-    // Not resolvable from here: then this package's own import went another way, and so did theirs.
-    return undefined
-  }
+  const disable = twin?.['setTracingDisabled'] as typeof setTracingDisabled | undefined
+  disable?.(true)
 }
 
 function keepsTracing(): boolean {

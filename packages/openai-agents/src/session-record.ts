@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 
 import type { AgentInputItem } from '@openai/agents'
 import { OsmosisError, type RolloutContext } from '@osmosis/core'
+import { wrongRollout } from '@osmosis/core/workflow'
 
 /** How every copy of this package finds the record of a session. */
 export const sessionRecordKey: unique symbol = Symbol.for('osmosis.openai-agents.session-record')
@@ -33,13 +34,11 @@ export class SessionRecord {
    */
   assertBelongsTo(context: RolloutContext | undefined): void {
     if (context === undefined || context === this.context) return
-    const origin =
-      this.context === undefined
-        ? 'it was made outside of any rollout'
-        : `it belongs to rollout "${this.context.rolloutId}"`
+    const what = `The OsmosisMemorySession "${this.name}"`
+    if (this.context !== undefined) throw wrongRollout(what, this.context, context)
     throw new OsmosisError(
       'wrong_rollout_context',
-      `The OsmosisMemorySession "${this.name}" is not part of this rollout: ${origin}. Construct the session inside AgentWorkflow.run().`,
+      `${what} is not part of this rollout: it was made outside of any rollout. Construct the session inside AgentWorkflow.run().`,
     )
   }
 
@@ -82,4 +81,22 @@ export function sessionRecordOf(value: unknown): SessionRecord | undefined {
   return typeof value === 'object' && value !== null && sessionRecordKey in value
     ? (value as { [sessionRecordKey]: SessionRecord })[sessionRecordKey]
     : undefined
+}
+
+// On globalThis, so that two installed copies of this package see the same sessions.
+const sessionsKey = Symbol.for('osmosis.openai-agents.rollout-sessions')
+type SessionsByRollout = WeakMap<RolloutContext, SessionRecord[]>
+const holder = globalThis as { [sessionsKey]?: SessionsByRollout }
+const sessions = (holder[sessionsKey] ??= new WeakMap<RolloutContext, SessionRecord[]>())
+
+/** Notes that a session was made in a rollout. */
+export function registerSession(context: RolloutContext, record: SessionRecord): void {
+  const known = sessions.get(context)
+  if (known) known.push(record)
+  else sessions.set(context, [record])
+}
+
+/** The sessions of a rollout, oldest first. */
+export function sessionsOf(context: RolloutContext): readonly SessionRecord[] {
+  return sessions.get(context) ?? []
 }

@@ -1,4 +1,4 @@
-import { OpenAIProvider, run, tool } from '@openai/agents'
+import { Agent, MemorySession, type Model, OpenAIProvider, run, tool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
 import { z } from 'zod'
@@ -10,27 +10,53 @@ export const openaiAgents: AdapterUnderTest = {
     const result = await run(agent, prompt, { session, ...(signal ? { signal } : {}) })
     return result.finalOutput ?? ''
   },
-  async runTwoTurns({ name, prompt, tools = [] }) {
+  async runTwoTurns({ name, prompt, tools = [] }, url) {
+    if (url !== undefined) {
+      const judge = new Agent({ name, model: await chatModel(url), tools: tools.map(sdkTool) })
+      return run(judge, prompt, { maxTurns: 2 })
+    }
     const session = new OsmosisMemorySession({ name })
     return run(agentOf(name, tools), prompt, { session, maxTurns: 2 })
   },
-  async runStructured({ name, prompt }) {
+  async runStructured({ name, prompt }, url) {
     const outputType = z.object({ sum: z.number() })
+    if (url !== undefined) {
+      const other = new Agent({ name, model: await chatModel(url), outputType })
+      return (await run(other, prompt)).finalOutput
+    }
     const agent = new OsmosisAgent({ name, model: new OsmosisRolloutModel(), outputType })
-    return run(agent, prompt, { session: new OsmosisMemorySession({ name }) })
+    return (await run(agent, prompt, { session: new OsmosisMemorySession({ name }) })).finalOutput
   },
-  async runWithFallback({ name, prompt }, baseURL) {
-    const provider = new OpenAIProvider({ baseURL, apiKey: 'key', useResponses: false })
-    const model = new OsmosisRolloutModel({ fallback: await provider.getModel('gpt-4.1') })
-    const session = new OsmosisMemorySession({ name })
-    const { finalOutput } = await run(new OsmosisAgent({ name, model }), prompt, { session })
+  async runWithFallback({ name, prompt, tools = [] }, baseURL) {
+    const own = await chatModel(baseURL)
+    const model = new OsmosisRolloutModel({ fallback: () => own })
+    const agent = new OsmosisAgent({ name, model, tools: tools.map(sdkTool) })
+    const { finalOutput } = await run(agent, prompt, {
+      session: new OsmosisMemorySession({ name }),
+    })
     return finalOutput ?? ''
+  },
+  async runOwnModel({ name, prompt, tools = [] }, baseURL) {
+    const model = await chatModel(baseURL)
+    const agent = new Agent({ name, model, tools: tools.map(sdkTool) })
+    const { finalOutput } = await run(agent, prompt, { session: new MemorySession() })
+    return finalOutput ?? ''
+  },
+  prepare(name) {
+    const agent = agentOf(name, [])
+    const session = new OsmosisMemorySession({ name })
+    return async () => run(agent, 'go', { session })
   },
   construct: (name) => new OsmosisMemorySession({ name }),
   callPlaceholder: () => new OsmosisAgent({ name: 'stray', model: new OsmosisRolloutModel() }),
   exempt: { 'logs-tool-errors': 'only the errorFunction of a tool sees what it threw' },
   // The slow tests run hundreds.
   concurrentRollouts: 10,
+}
+
+async function chatModel(baseURL: string): Promise<Model> {
+  const provider = new OpenAIProvider({ baseURL, apiKey: 'key', useResponses: false })
+  return provider.getModel('gpt-4.1')
 }
 
 function agentOf(name: string, tools: readonly ContractTool[]): OsmosisAgent {
@@ -49,6 +75,11 @@ function sdkTool({ name, description, parameters, execute }: ContractTool) {
 
 export const streamingAgents: AdapterUnderTest = {
   ...openaiAgents,
+  async leaveStream({ name, prompt }) {
+    const session = new OsmosisMemorySession({ name })
+    const stream = await run(agentOf(name, []), prompt, { session, stream: true })
+    for await (const event of stream) if (event.type === 'raw_model_stream_event') break
+  },
   async run({ name, prompt, tools = [], signal }) {
     const agent = agentOf(name, tools)
     const session = new OsmosisMemorySession({ name })

@@ -8,5 +8,6 @@ runMigrationContract({
   after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MultiplyGrader,
+  users: { tags: 'slow' },
   sampleId: 'main',
 })

@@ -1,4 +1,4 @@
-import { Agent, run } from '@openai/agents'
+import { Agent, type Model, OpenAIProvider, run } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
 import { rolloutOn } from '../../../test/kit/index.ts'
@@ -54,6 +54,34 @@ test('an agent of the whole program, and its clones, use the policy in rollouts 
   expect(said).toEqual(Array.from({ length: 4 }, () => 'from the policy'))
   agent.model = 'gpt-5'
   expect(agent.model).toBe('gpt-5')
+})
+
+test('a function as fallback is called once, by the first run outside of rollouts', async () => {
+  await using model = await startPolicyServer(() => 'from the model')
+  await using policy = await startPolicyServer(() => 'from the policy')
+  const provider = new OpenAIProvider({ baseURL: model.url, apiKey: 'key', useResponses: false })
+  const own = await provider.getModel('gpt-4.1')
+  let made = 0
+  const fallback = (): Model => {
+    made += 1
+    return own
+  }
+  const placeholder = new OsmosisRolloutModel({ fallback })
+  const agent = new OsmosisAgent({ name: 'calculator', model: placeholder })
+  const agents = [
+    agent,
+    agent.clone({ name: 'cloned' }),
+    OsmosisAgent.create({ name: 'created', model: placeholder }),
+  ]
+  await rolloutOn(policy).run(async () => {
+    for (const one of agents) await run(one, 'hello', { session: new OsmosisMemorySession() })
+  })
+  expect({ made, requests: policy.requests.length }).toEqual({ made: 0, requests: 3 })
+  for (const one of agents) {
+    expect((await run(one, 'hello')).finalOutput).toBe('from the model')
+  }
+  expect(made).toBe(1)
+  expect([model.requests.length, policy.requests.length]).toEqual([3, 3])
 })
 
 test('with a model of its own it is a plain agent, outside of rollouts as well', () => {

@@ -8,7 +8,7 @@ import {
   type Session,
   tool,
 } from '@openai/agents'
-import { OsmosisMemorySession } from '@osmosis/openai-agents'
+import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
 import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
@@ -38,6 +38,58 @@ test('a streamed and a plain run in parallel keep their calls apart', async () =
   for (const request of server.requests) {
     expect(messagesOf(request)[0]?.content).toBe(request.headers['x-sample-id'])
   }
+})
+
+test('the calls of a handoff say which agent made them, and which instructions it had', async () => {
+  await using server = await startPolicyServer([
+    { toolCalls: [{ id: 'c1', name: 'transfer_to_Refunds', arguments: '{}' }] },
+    'Which order?',
+    'Done.',
+  ])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const refunds = policyAgent({ name: 'Draft', instructions: 'Refund.' }).clone({
+      name: 'Refunds',
+    })
+    const triage = policyAgent({ name: 'Triage', instructions: 'Triage.', handoffs: [refunds] })
+    const session = new OsmosisMemorySession({ name: 'main' })
+    const { lastAgent } = await run(triage, 'refund', { session })
+    await run(lastAgent ?? triage, 'order 7', { session })
+  })
+  const { calls, trajectoryMessages } = await sampleOf(rollout, 'main')
+  expect(trajectoryMessages?.map(({ role }) => role)).toEqual([
+    'system',
+    'user',
+    'assistant',
+    'tool',
+    'assistant',
+    'user',
+    'assistant',
+  ])
+  expect(
+    calls.map(({ agent, instructionsChanged, answerIndex, instructions }) => [
+      agent,
+      instructionsChanged,
+      answerIndex,
+      instructions,
+    ]),
+  ).toEqual([
+    ['Triage', false, 2, [{ role: 'system', content: 'Triage.' }]],
+    ['Refunds', true, 4, null],
+    ['Refunds', false, 6, null],
+  ])
+})
+
+test('an agent that was made outside of rollouts has its name, too', async () => {
+  await using server = await startPolicyServer(['one'])
+  const model = new OsmosisRolloutModel({ fallback: 'gpt-4.1' })
+  const agent = new OsmosisAgent({ name: 'Outside', model })
+  const rollout = rolloutOn(server)
+  await rollout.run(async () =>
+    run(agent, 'go', { session: new OsmosisMemorySession({ name: 'main' }) }),
+  )
+  const sample = await sampleOf(rollout, 'main')
+  expect(sample.calls.map(({ agent: name }) => name)).toEqual(['Outside'])
 })
 
 test('a session that is used for three runs holds one conversation', async () => {

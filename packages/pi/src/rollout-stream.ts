@@ -11,7 +11,6 @@ import {
   type TextContent,
 } from '@earendil-works/pi-ai'
 import {
-  getRolloutContext,
   OsmosisError,
   type RolloutContext,
   type RolloutSample,
@@ -20,6 +19,7 @@ import {
   toRolloutSample,
 } from '@osmosis/core'
 import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
+import { ModelOrigin } from '@osmosis/core/workflow'
 
 import { AnswerMessage } from './answer-message.ts'
 
@@ -47,13 +47,14 @@ type Call = Parameters<StreamFn>
  * A call that fails ends the run of the agent with an error message, as Pi demands, and fails the rollout unless a later call of the
  * sample is answered. Of the agent's model nothing is sent.
  *
- * @throws OsmosisError with code `no_rollout_context`, from the function, outside of rollouts without a `fallback`
+ * @throws OsmosisError, from the function, with code `no_rollout_context` outside of rollouts without a `fallback`, or
+ * `wrong_rollout_context` in the async context of another rollout
  */
 export function rolloutStreamFn(settings: string | RolloutStreamSettings): StreamFn {
   const all = typeof settings === 'string' ? { name: settings } : settings
-  const origin = getRolloutContext()
+  const origin = new ModelOrigin()
   return (...call) => {
-    const rollout = getRolloutContext() ?? origin
+    const rollout = origin.ofCall('The function of rolloutStreamFn()')
     if (rollout !== undefined) return answerOf(rollout, all, call)
     if (all.fallback !== undefined) return all.fallback(...call)
     throw new OsmosisError(

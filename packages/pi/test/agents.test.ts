@@ -99,16 +99,17 @@ it('the messages of a row reach the policy as they are', async () => {
     {
       role: 'assistant',
       content: 'Let me see.',
-      tool_calls: [{ id: 'c1', type: 'function', function: { name: 'see', arguments: '{}' } }],
+      tool_calls: [
+        { id: 'c1', type: 'function', function: { name: 'see', arguments: '{"zoom": 1.0}' } },
+      ],
     },
     { role: 'tool', tool_call_id: 'c1', content: 'a dot' },
     { role: 'assistant', content: 'A dot.' },
     { role: 'user', content: 'Sure?' },
   ]
   await using server = await startPolicyServer(['yes'])
-  await rolloutOn(server).run(async () =>
-    new Agent({ streamFn: rolloutStreamFn('main') }).prompt(toAgentMessages(prompt)),
-  )
+  const agent = new Agent({ streamFn: rolloutStreamFn('main') })
+  await execute(server, async (ctx) => agent.prompt(toAgentMessages(ctx.prompt)), { prompt })
   expect(messagesOf(server.requests[0])).toEqual(prompt)
   expect(server.requests[0]?.headers['user-agent']).toBe('pi')
   expect(() => toAgentMessages([{ role: 'user', content: [{ type: 'input_audio' }] }])).toThrow(

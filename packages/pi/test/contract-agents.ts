@@ -37,24 +37,30 @@ async function run(
   return lastAssistantText({ messages })
 }
 
+function ownStreamFn(baseUrl: string): StreamFn {
+  const model: Model<'openai-completions'> = {
+    id: 'gpt-4.1',
+    name: 'GPT-4.1',
+    api: 'openai-completions',
+    provider: 'openai',
+    baseUrl,
+    reasoning: false,
+    input: ['text'],
+    cost: { input: 2, output: 8, cacheRead: 0.5, cacheWrite: 0 },
+    contextWindow: 1_000_000,
+    maxTokens: 4096,
+  }
+  return (_model, context, options) => streamSimple(model, context, { ...options, apiKey: 'key' })
+}
+
 export const prompting: AdapterUnderTest = {
   run: async (once) => run(once),
-  async runWithFallback(once, baseUrl) {
-    const model: Model<'openai-completions'> = {
-      id: 'gpt-4.1',
-      name: 'GPT-4.1',
-      api: 'openai-completions',
-      provider: 'openai',
-      baseUrl,
-      reasoning: false,
-      input: ['text'],
-      cost: { input: 2, output: 8, cacheRead: 0.5, cacheWrite: 0 },
-      contextWindow: 1_000_000,
-      maxTokens: 4096,
-    }
-    const fallback: StreamFn = (_model, context, options) =>
-      streamSimple(model, context, { ...options, apiKey: 'key' })
-    return run(once, rolloutStreamFn({ name: once.name, fallback }))
+  runWithFallback: async (once, url) =>
+    run(once, rolloutStreamFn({ name: once.name, fallback: ownStreamFn(url) })),
+  runOwnModel: async (once, url) => run(once, ownStreamFn(url)),
+  prepare(name) {
+    const agent = new Agent({ streamFn: rolloutStreamFn(name) })
+    return async () => agent.prompt('go')
   },
   construct: () => requireRolloutContext('The agent'),
   callPlaceholder: () => {

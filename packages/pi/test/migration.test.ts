@@ -10,6 +10,7 @@ runMigrationContract({
   after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MultiplyGrader,
+  users: { tags: 'slow' },
   // Pi's own client sends each text as a part.
   userRequest: { messages: [instructions, { role, content: [{ type: 'text', text }] }] },
 })

@@ -9,8 +9,10 @@ import {
 import {
   type ChatCompletion,
   type ChatCompletionRequest,
+  isFullContext,
   policyModelName,
 } from '@osmosis/core/policy'
+import { wrongRollout } from '@osmosis/core/workflow'
 import {
   type BaseModelConfig,
   ContextWindowOverflowError,
@@ -108,10 +110,7 @@ export class StrandsPolicyModel extends Model {
   #assertOwnRollout(): void {
     const ambient = getRolloutContext()
     if (ambient === undefined || ambient === this.#context) return
-    throw new OsmosisError(
-      'wrong_rollout_context',
-      `An OsmosisStrandsAgent of rollout "${this.#context.rolloutId}" was run inside rollout "${ambient.rolloutId}". Construct the agent inside AgentWorkflow.run(), once per rollout.`,
-    )
+    throw wrongRollout('An OsmosisStrandsAgent', this.#context, ambient)
   }
 }
 
@@ -126,10 +125,6 @@ function withoutUndefined<T extends object>(
   return Object.fromEntries(set) as { [K in keyof T]?: Exclude<T[K], undefined> }
 }
 
-/** How servers say that a prompt does not fit; there is no status or code they agree on. */
-const overflow =
-  /context[_ ]length|context[_ ]window|too many tokens|(?:input|prompt) is too long|maximum (?:sequence|model) length/i
-
 /**
  * What the policy refused, as the errors that Strands, its retry strategies and its conversation
  * managers know. Other errors stay as they are: Strands wraps them in a `ModelError`.
@@ -138,7 +133,7 @@ function toModelError(error: unknown): unknown {
   if (!isOsmosisError(error) || error.code !== 'policy_http_error') return error
   const { status, message } = error
   if (status === 429) return new ModelThrottledError(message, { cause: error })
-  if ((status === 400 || status === 413 || status === 422) && overflow.test(message)) {
+  if (isFullContext(error)) {
     // Its constructor takes no cause; the category of a failed rollout is found by it.
     return Object.assign(new ContextWindowOverflowError(message), { cause: error })
   }

@@ -7,6 +7,7 @@ import {
   type RolloutSample,
   toRolloutSample,
 } from '@osmosis/core'
+import { recordOf } from '@osmosis/core/workflow'
 import { traceOf, type RolloutTrace, type ToolTrace } from '@osmosis/core/tracing'
 import {
   type Agent,
@@ -28,6 +29,7 @@ import {
 
 import { incompleteCallNote } from './answer-events.ts'
 import { ConversationRecorder } from './conversation-recorder.ts'
+import { noteError } from './policy-faults.ts'
 import type { OsmosisRolloutModel } from './rollout-model.ts'
 import { type TurnMemory, turnMemoryOf } from './turn-memory.ts'
 
@@ -179,6 +181,7 @@ export class RolloutBinding {
    * Strands, which makes a text of an error: a policy that failed must not look like a bad answer.
    */
   noteStreamEnd(error?: unknown): void {
+    if (recordOf(this.#context).log(this.sampleId).hasOutcome) noteError(error, this.#context)
     const isPolicyError =
       errorCategory(error) === 'http_error' && !(error instanceof ContextWindowOverflowError)
     this.#streamError = isPolicyError && error instanceof Error ? error : undefined

@@ -1,14 +1,10 @@
 import { type BaseModelConfig, Model, type ModelStreamEvent } from '@strands-agents/sdk'
-import { definePolicyFaults, OsmosisError, type RolloutContext } from '@osmosis/core'
+import { OsmosisError, type RolloutContext } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
+import { type FallbackModel, fallbackModel } from '@osmosis/core/workflow'
 
 import { type StrandsCallUse, StrandsPolicyModel } from './policy-model.ts'
 import { type SamplingParams, toRequestSettings } from './sampling-params.ts'
-
-definePolicyFaults({
-  MaxTokensError: { limit: 'max_tokens' },
-  StructuredOutputError: { error: 'output' },
-})
 
 const brand = Symbol.for('osmosis.strands.rollout-model')
 
@@ -25,8 +21,11 @@ export interface OsmosisRolloutModelOptions {
   readonly purpose?: string | undefined
   /** Whether its answers are training data. Default: true. */
   readonly trainable?: boolean | undefined
-  /** The model outside of rollouts, with settings of its own, so that one program serves both. */
-  readonly fallback?: Model | undefined
+  /**
+   * The model outside of rollouts, with settings of its own, so that one program serves both. A function that makes it
+   * is called when the first agent is made outside.
+   */
+  readonly fallback?: FallbackModel<Model> | undefined
 }
 
 /**
@@ -40,8 +39,7 @@ export class OsmosisRolloutModel extends Model {
   readonly params: Readonly<SamplingParams>
   /** What an answer that the token limit cut off does. */
   readonly onLength: 'throw' | 'stop'
-  /** The model outside of rollouts. */
-  readonly fallback: Model | undefined
+  readonly #fallback: FallbackModel<Model> | undefined
   readonly #use: StrandsCallUse
 
   /** @throws OsmosisError with code `invalid_config` for parameters that cannot be set here */
@@ -49,9 +47,14 @@ export class OsmosisRolloutModel extends Model {
     super()
     this.params = Object.freeze({ ...options.params })
     this.onLength = options.onLength ?? 'throw'
-    this.fallback = options.fallback
+    this.#fallback = options.fallback
     this.#use = { purpose: options.purpose, trainable: options.trainable }
     toRequestSettings(this.params)
+  }
+
+  /** The model outside of rollouts. */
+  get fallback(): Model | undefined {
+    return this.#fallback === undefined ? undefined : fallbackModel(this.#fallback)
   }
 
   /**

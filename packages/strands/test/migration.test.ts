@@ -15,6 +15,7 @@ runMigrationContract({
   after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,
   grader: MathGrader,
+  users: { tags: 'slow' },
   async serveUser(program) {
     const start = { toolUse: { toolUseId: 'call-1', name: 'multiply' } }
     await using bedrock = await startBedrockEndpoint([

@@ -1,4 +1,4 @@
-import { Agent, ConcurrentInvocationError } from '@strands-agents/sdk'
+import { Agent, ConcurrentInvocationError, type Model } from '@strands-agents/sdk'
 import { isOsmosisError } from '@osmosis/core'
 import { OsmosisRolloutModel, OsmosisStrandsAgent, type SamplingParams } from '@osmosis/strands'
 import { fault, startPolicyServer } from '@osmosis/testing'
@@ -66,6 +66,21 @@ describe('the placeholder model', () => {
     const agent = new OsmosisStrandsAgent({ model: new OsmosisRolloutModel({ fallback }) })
     const invoked = refusal(async () => rolloutOn(nowhere).run(async () => agent.invoke('go')))
     expect(await invoked).toMatch(/^wrong_rollout_context: .*inside AgentWorkflow\.run\(\)/)
+  })
+
+  test('calls a function as fallback once, when the first agent is made outside of rollouts', async () => {
+    await using server = await startPolicyServer(() => 'hi')
+    let made = 0
+    const fallback = (): Model => {
+      made += 1
+      return new OsmosisRolloutModel()
+    }
+    const model = new OsmosisRolloutModel({ fallback })
+    await rolloutOn(server).run(async () => new OsmosisStrandsAgent({ model }).invoke('go'))
+    expect({ made, requests: server.requests.length }).toEqual({ made: 0, requests: 1 })
+    const agents = [new OsmosisStrandsAgent({ model }), new OsmosisStrandsAgent({ model })]
+    expect(agents.map((agent) => agent.model)).toEqual([model.fallback, model.fallback])
+    expect(made).toBe(1)
   })
 
   test('answers nothing itself', async () => {
@@ -164,8 +179,8 @@ describe('the sample id', () => {
 test('an agent of another rollout is refused', async () => {
   const agent = rolloutOn(nowhere, 'there').run(() => policyAgent())
   const here = rolloutOn(nowhere, 'here')
-  expect(await here.run(async () => refusal(async () => agent.invoke('go')))).toBe(
-    'wrong_rollout_context: An OsmosisStrandsAgent of rollout "there" was run inside rollout "here". Construct the agent inside AgentWorkflow.run(), once per rollout.',
+  expect(await here.run(async () => refusal(async () => agent.invoke('go')))).toMatch(
+    /^wrong_rollout_context: An OsmosisStrandsAgent of rollout "there" was used inside rollout "here"\. .*AsyncResource\.bind/,
   )
 })
 

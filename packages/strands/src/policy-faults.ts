@@ -1,0 +1,18 @@
+import { definePolicyFaults, type PolicyFault, type RolloutContext } from '@osmosis/core'
+import { MaxTokensError, StructuredOutputError } from '@strands-agents/sdk'
+
+// On globalThis, so that two installed copies of this package know each other's errors.
+const errorsKey = Symbol.for('osmosis.strands.policy-errors')
+const holder = globalThis as { [errorsKey]?: WeakMap<Error, RolloutContext> }
+const thrown = (holder[errorsKey] ??= new WeakMap<Error, RolloutContext>())
+
+/** Notes what a run of an agent of the policy threw. An agent with another model throws the same classes. */
+export function noteError(error: unknown, rollout: RolloutContext): void {
+  if (error instanceof Error) thrown.set(error, rollout)
+}
+
+definePolicyFaults((error: Error, rollout: RolloutContext): PolicyFault | undefined => {
+  if (thrown.get(error) !== rollout) return undefined
+  if (error instanceof MaxTokensError) return { limit: 'max_tokens' }
+  return error instanceof StructuredOutputError ? { error: 'output' } : undefined
+})
