@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 import { filesWithTag, runDefaults, testDefaults } from './vitest.shared.ts'
 
-// Kept out of `pnpm test`: some hundred commands, each a process of its own.
+// Kept out of `pnpm test`: some hundred commands, a third of them in processes of their own.
 export default defineConfig({
   test: {
     ...testDefaults,

@@ -2,6 +2,7 @@
 // with the code. Nothing tells the policy to use the tool, or to say what it reads there. Only the reward does.
 import {
   AgentWorkflow,
+  defineWorkflowConfig,
   Grader,
   lastAssistantText,
   requireRolloutContext,
@@ -19,23 +20,29 @@ const readNote = {
   },
 }
 
+/** A policy that only ever reads the note is graded for what it said so far. */
+export const config = defineWorkflowConfig({
+  name: 'doors',
+  concurrency: { maxConcurrent: 64 },
+  rolloutLimits: { modelCalls: 4 },
+})
+
 export class OpenDoor extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<ChatMessage[]> {
     const policy = requireRolloutContext('OpenDoor').policy('sample')
     const note = String(ctx.metadata?.['note'])
     const messages: ChatMessage[] = [...ctx.prompt]
-    for (let turn = 0; turn < 4; turn += 1) {
+    for (;;) {
       const request = { messages, tools: [readNote] }
       const { choices } = await policy.complete(request, { signal: ctx.signal })
       const message = choices[0]?.message
-      if (message === undefined) break
+      if (message === undefined) return messages
       messages.push(message)
-      if (message.tool_calls === undefined) break
+      if (message.tool_calls === undefined) return messages
       for (const { id } of message.tool_calls) {
         messages.push({ role: 'tool', tool_call_id: id, content: note })
       }
     }
-    return messages
   }
 }
 

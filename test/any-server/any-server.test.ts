@@ -15,7 +15,8 @@ import { agentsUnderTest } from './agents-under-test.ts'
 import { expectFailed, expectRightConversation } from './check-outcome.ts'
 import { startConversations } from './run-conversation.ts'
 
-const few = { numRuns: runs(300) }
+const few = { numRuns: runs(120) }
+const more = { numRuns: runs(240) }
 
 // Mastra writes every error to the console before it throws it.
 beforeEach(() => {
@@ -23,7 +24,7 @@ beforeEach(() => {
 })
 
 it('a conversation is the same, whatever the server of the policy makes of its answers', async () => {
-  await expect(haveRightConversations(few)).resolves.toBeUndefined()
+  await expect(haveRightConversations(more)).resolves.toBeUndefined()
 })
 
 it('a rollout fails, wherever and however an answer breaks off', async () => {

@@ -1,9 +1,10 @@
-import { type GraderContext, Grader, type RolloutSample } from '@osmosis/core'
+import { defineWorkflowConfig, type GraderContext, Grader, type RolloutSample } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import type { ContractTool } from '@osmosis/testing'
 import { execute, startPolicyEndpoint } from '../kit/index.ts'
 import {
   type Failure,
+  floods,
   offeredTools,
   type PolicyTurn,
   type ServerDialect,
@@ -24,6 +25,15 @@ export interface Outcome {
   /** The messages of each request. */
   readonly requests: readonly ChatMessage[][]
 }
+
+/** More than any answer that is drawn. Bytes. */
+const maxAnswerBytes = 100_000
+const flooded = 2 * maxAnswerBytes
+
+const workflowConfig = defineWorkflowConfig({
+  name: 'any-server',
+  policyLimits: { maxAnswerBytes },
+})
 
 /** Runs conversations of agents with one server, whose answers are written by each in its own way. */
 export async function startConversations() {
@@ -63,7 +73,7 @@ export async function startConversations() {
     const { workflow, grading } = await execute(
       endpoint,
       async () => agent({ name: 'main', prompt: 'go', tools }),
-      { label: 'label', grader: RewardEverything },
+      { label: 'label', grader: RewardEverything, workflowConfig },
     )
     const sample = grading?.samples.get('main')
     const requests = endpoint.requests.slice(first).map(({ body }) => [...body.messages])
@@ -87,9 +97,18 @@ type BrokenAnswer = Pick<WrittenAnswer, 'contentType' | 'parts'> & { readonly is
 
 function broken(
   { contentType, parts, completeFrom }: WrittenAnswer,
-  { at, report, isReset }: Failure,
+  { flood, at, report, isReset }: Failure,
   { form, lineEnd }: ServerDialect,
 ): BrokenAnswer {
+  if (flood !== undefined) {
+    if (form === 'json')
+      return { contentType, parts: [' '.repeat(flooded), ...parts], isReset: false }
+    const begun = Math.floor(at * completeFrom)
+    const endless = Array.from({ length: flooded / 1000 }, (_, n) => floods[flood](n))
+    // Without a bound the answer would be whole.
+    const parted = [...parts.slice(0, begun), ...endless, ...parts.slice(begun)]
+    return { contentType, parts: parted, isReset: false }
+  }
   if (report !== undefined) {
     if (form === 'json') return { contentType, parts: [JSON.stringify(report)], isReset: false }
     const end = lineEnd + lineEnd

@@ -4,6 +4,7 @@ import { Redis } from 'ioredis'
 
 import type { Account } from '../faults/account.ts'
 import type { Chance } from '../faults/chance.ts'
+import type { Program } from '../faults/served-process.ts'
 import { shortLockSeconds, type Fleet } from './fleet.ts'
 
 /** The parts that an incident works with. */
@@ -17,26 +18,29 @@ interface IncidentParts {
   readonly signal: AbortSignal
 }
 
+/** A rollout that waits at least this long before its first call is still waiting when its worker is killed. */
+const leastIdleMs = 500
+
 /** Something that happens to a fleet while its rollouts are in progress. */
 export type Incident = (parts: IncidentParts) => Promise<void>
 
-export const killWorkers: Incident = async ({ fleet, account, chance, reached }) => {
-  const first = chance('killed first')
+export const killWorkers: Incident = async (parts) => {
+  const { fleet, account, reached } = parts
   for (const [turn, part] of [0.1, 0.3, 0.5, 0.7].entries()) {
     if (!(await reached(part))) return
+    const worker = await workerWithUncalled(parts, turn)
     account.fault('fleet: SIGKILL of a worker')
-    const worker = inTurn(fleet.workers, first, turn)
     await worker.end('SIGKILL')
     await fleet.startAgain(worker)
   }
 }
 
-export const stopWorkers: Incident = async ({ fleet, account, chance, reached }) => {
-  const first = chance('stopped first')
+export const stopWorkers: Incident = async (parts) => {
+  const { account, reached } = parts
   for (const [turn, part] of [0.1, 0.5].entries()) {
     if (!(await reached(part))) return
+    const worker = await workerWithUncalled(parts, turn)
     account.fault('fleet: a worker is stopped for longer than its lock')
-    const worker = inTurn(fleet.workers, first, turn)
     worker.signal('SIGSTOP')
     await sleep(shortLockSeconds * 2500)
     worker.signal('SIGCONT')
@@ -47,7 +51,7 @@ export const killServers: Incident = async ({ fleet, account, reached }) => {
   for (const [turn, part] of [0.1, 0.4].entries()) {
     if (!(await reached(part))) return
     account.fault('fleet: SIGKILL of a server')
-    const server = inTurn(fleet.servers, 0, turn)
+    const server = inTurn(fleet.servers, turn)
     await server.end('SIGKILL')
     await sleep(1000)
     await fleet.startAgain(server)
@@ -108,7 +112,24 @@ async function streams(redis: Redis): Promise<string[]> {
   return found
 }
 
-/** Two workers may hold all rollouts, so each must have its turn: an incident that always hits the third shows nothing. */
-function inTurn<T>(all: readonly T[], first: number, turn: number): T {
-  return all[(Math.floor(first * all.length) + turn) % all.length] as T
+/**
+ * The next worker in turn that executes a rollout without a call: only such a rollout is started again, and two
+ * workers may hold all rollouts, so that the third has none. When all rollouts end first, any worker.
+ */
+async function workerWithUncalled(
+  { fleet, account, chance, signal }: IncidentParts,
+  turn: number,
+): Promise<Program> {
+  const first = Math.floor(chance('first worker') * fleet.workers.length) + turn
+  const workers = fleet.workers.map((_, index, all) => inTurn(all, first + index))
+  while (!signal.aborted) {
+    const found = workers.find(({ pid }) => account.holdsUncalled(pid, leastIdleMs))
+    if (found !== undefined) return found
+    await sleep(5)
+  }
+  return inTurn(workers, 0)
+}
+
+function inTurn<T>(all: readonly T[], turn: number): T {
+  return all[turn % all.length] as T
 }

@@ -11,14 +11,28 @@ export interface Page {
   readonly filesOf?: string
   /** A program of ours that the reader has written, and where; with the grader beside it. */
   readonly migrated?: { readonly program: string; readonly to: string }
+  /**
+   * The commands that run in processes of their own, as for users: all, or those with these words. The others run in the
+   * process of the test, where a module keeps its state from one command to the next.
+   */
+  readonly processes?: 'all' | { readonly words: string }
   /** The runs that there are, by their names. */
   readonly runs?: readonly string[]
 }
 
 export const pages: readonly Page[] = [
-  { document: 'README.md', part: 'From an empty folder', workspace: 'an empty folder' },
+  {
+    document: 'README.md',
+    part: 'From an empty folder',
+    workspace: 'an empty folder',
+    processes: 'all',
+  },
   { document: 'README.md', part: 'Your agent as a rollout', workspace: 'a new workspace' },
-  { document: 'docs/get-started/quickstart.md', workspace: 'an empty folder' },
+  {
+    document: 'docs/get-started/quickstart.md',
+    workspace: 'an empty folder',
+    processes: 'all',
+  },
   {
     document: 'docs/frameworks/index.md',
     workspace: 'an empty folder',
@@ -29,7 +43,12 @@ export const pages: readonly Page[] = [
   },
   { document: 'docs/guides/workflows.md', workspace: 'a new workspace' },
   { document: 'docs/guides/graders.md', workspace: 'a new workspace' },
-  { document: 'docs/guides/evaluation.md', workspace: 'a new workspace' },
+  {
+    document: 'docs/guides/evaluation.md',
+    workspace: 'a new workspace',
+    // The policy of the workspace counts the attempts at a row, from one in every run.
+    processes: { words: '--n 6' },
+  },
   { document: 'docs/guides/datasets.md', workspace: 'a new workspace' },
   { document: 'docs/guides/agent-loop.md', workspace: 'an empty folder' },
   { document: 'docs/training/index.md', workspace: 'an empty folder' },
@@ -40,6 +59,8 @@ export const pages: readonly Page[] = [
     document: 'docs/guides/commands.md',
     workspace: 'a new workspace',
     filesOf: 'docs/guides/agent-loop.md',
+    // One of them starts npm, and has to find that of the reader.
+    processes: 'all',
   },
   { document: 'packages/cli/README.md', workspace: 'a new workspace' },
   {
@@ -49,7 +70,7 @@ export const pages: readonly Page[] = [
   },
   ...documents
     .filter((document) => document.startsWith('examples/'))
-    .map((document): Page => ({ document, workspace: 'this repository' })),
+    .map((document): Page => ({ document, workspace: 'this repository', processes: 'all' })),
 ]
 
 /** Why a command is parsed by `document-commands.test.ts`, and not run here; undefined for all others. */

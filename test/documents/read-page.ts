@@ -13,10 +13,10 @@ const languages = ['ts', 'toml', 'jsonl', 'csv', 'md', 'bash', 'text']
 
 /** Does what a page says, and resolves with what it promises to be printed and was not. */
 export async function readPage(page: Page): Promise<string[]> {
-  const { document, part } = page
+  const { document, part, processes } = page
   const shown = part === undefined ? read(document) : section(read(document), part)
   const blocks = blocksOf(document, ...languages).filter(({ text }) => shown.includes(text))
-  const reader = await startReader()
+  const reader = await startReader(processes === 'all' ? 'processes' : 'here')
   const place = await prepare(reader, page)
   writeFiles(blocks, place)
   const { url } = await startEndpoint()
@@ -29,6 +29,11 @@ export async function readPage(page: Page): Promise<string[]> {
     .map((command) =>
       command.includes('http://127.0.0.1:8123')
         ? `with_server rollouts/my-agent/main.ts ${command}`
+        : command,
+    )
+    .map((command) =>
+      typeof processes === 'object' && command.includes(processes.words)
+        ? `COMMANDS_PORT= ${command}`
         : command,
     )
   const provider = { OPENAI_API_KEY: 'key', EVAL_OPENAI_KEY: 'key', OPENAI_BASE_URL: url }

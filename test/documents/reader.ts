@@ -10,6 +10,10 @@ import { vi } from 'vitest'
 import { root } from '../examples/command.ts'
 import { commandLines, takesFlag } from '../repository/command-line.ts'
 import { linkPackages, type Block } from '../repository/documents.ts'
+import { runCommandsHere } from './commands-here.ts'
+
+/** The nightly tests run every command in a process of its own. */
+const everythingRuns = Boolean(process.env['OSMOSIS_TESTS_ALL_RUNS'])
 
 /** Somebody who does what a document says, in a folder where everything is installed already. */
 export interface Reader {
@@ -22,15 +26,26 @@ export interface Reader {
   ) => Promise<string>
 }
 
-/** A reader with an empty folder. */
-export async function startReader(): Promise<Reader> {
+/**
+ * A reader with an empty folder.
+ *
+ * @param commands - where the `osmosis` commands of the lines run, but for those that serve: in this process, which takes a
+ * third of the time, or each in one of its own, as they do for users
+ */
+export async function startReader(commands: 'here' | 'processes' = 'here'): Promise<Reader> {
   const folder = await temporaryFolder()
   linkPackages(folder)
   const programs = writePrograms(folder)
+  const inProcess = commands === 'processes' || everythingRuns ? '' : await runCommandsHere()
   return {
     folder,
     async bash(script, cwd, more = {}) {
-      const env = { ...process.env, ...more, PATH: `${programs}:${process.env['PATH']}` }
+      const env = {
+        ...process.env,
+        ...more,
+        PATH: `${programs}:${process.env['PATH']}`,
+        COMMANDS_PORT: inProcess,
+      }
       // Bash takes a socket as its input for a connection from elsewhere, and would read its settings.
       const words = ['--norc', '-euxo', 'pipefail', '-c', script]
       const child = promisify(execFile)('bash', words, { cwd, env })
@@ -103,9 +118,17 @@ function writePrograms(folder: string): string {
   mkdirSync(bin)
   write('npx', [
     'export npm_config_user_agent=npm',
+    '[ "$1" != osmosis ] || exec "$@"',
     `exec ${path.join(root, 'node_modules/.bin')}/"$@"`,
   ])
-  write('osmosis', [`exec ${path.join(root, 'node_modules/.bin/osmosis')} "$@"`])
+  write('osmosis', [
+    `[ -n "$COMMANDS_PORT" ] || exec ${path.join(root, 'node_modules/.bin/osmosis')} "$@"`,
+    // commands-here.ts reads this, and answers.
+    'exec 3<> /dev/tcp/127.0.0.1/$COMMANDS_PORT',
+    `{ printf '%s\\0' "$(cat)" "$PWD" $# "$@"; env -0; printf '\\0'; } >&3`,
+    'for part in code out err; do IFS= read -r -d "" -u 3 $part; done',
+    `printf %s "$out"; printf %s "$err" >&2; exit "$code"`,
+  ])
   write('xdg-open', ['exit 0'])
   const start = (line: string, words: string): string[] => [
     'printed=$(mktemp)',
@@ -114,18 +137,18 @@ function writePrograms(folder: string): string {
   ]
   // A job of a shell without job control ignores SIGINT, unless it is told otherwise.
   write('until_it_says', [
-    'set -m; says=$1; signal=$2; shift 2',
+    'export COMMANDS_PORT=; set -m; says=$1; signal=$2; shift 2',
     ...start('"$@"', '"$says"'),
     'grep -q "$says" "$printed" || { cat "$printed"; exit 1; }',
     'kill -$signal $pid; wait $pid || true; cat "$printed"',
   ])
   // Runs the rest of its line with the address of a server instead of the one that is written there.
   write('with_server', [
-    'export SERVER_KEY=key-1',
-    ...start('osmosis serve "$1" --port 0 --api-key key-1', 'http://'),
-    'url=$(grep -o "http://[^ ]*" "$printed" | head -1); shift',
-    '"${@//http:\\/\\/127.0.0.1:8123/$url}"',
-    'kill -TERM $pid; wait $pid || true',
+    'export OSMOSIS_ROLLOUT_SERVER_API_KEY=key-1',
+    ...start('COMMANDS_PORT= osmosis serve "$1" --port 0', 'http://'),
+    'url=$(grep -o "http://[0-9.:]*" "$printed" | head -1); shift',
+    'code=0; "${@//http:\\/\\/127.0.0.1:8123/$url}" || code=$?',
+    'kill -TERM $pid; wait $pid || true; exit $code',
   ])
   write('npm', [
     'case $1 in',

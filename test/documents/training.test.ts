@@ -30,7 +30,7 @@ const model: FakeModel = (body) => tokenAnswer(body, { content: '#### 10.50' })
 
 /** In the folder of the workspace that all pages train. */
 async function workspace(): Promise<{ reader: Reader; place: string }> {
-  const reader = await startReader()
+  const reader = await startReader('processes')
   return { reader, place: await makeWorkspace(reader) }
 }
 

@@ -1,12 +1,14 @@
 import { spawn } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { mkdir, symlink } from 'node:fs/promises'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmod, mkdir, symlink } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
 import { HttpPeer, temporaryFolder, type PeerRequest } from '../kit/index.ts'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
+
+import { osmosis } from './osmosis.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
 const folder = path.join(root, '.github/actions/evaluate')
@@ -96,6 +98,11 @@ const policies = {
   wrong: "() => '@octocat look'",
 }
 
+/** Stands in for npm's, which takes a second to find a command that is here. */
+const npx = `#!/bin/sh
+[ "$1" = --no-install ] && shift && exec node_modules/.bin/"$@"
+`
+
 async function workspace(): Promise<string> {
   const rows = Array.from({ length: 12 }, (_, at) => ({
     user_prompt: `w${at}`,
@@ -103,6 +110,7 @@ async function workspace(): Promise<string> {
   }))
   const made = await temporaryFolder({
     'rollouts/echo/main.ts': workflow,
+    'programs/npx': npx,
     'data/words.jsonl': rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
     'configs/eval/echo.toml':
       '[experiment]\nrollout = "echo"\nentrypoint = "main.ts"\nmodel_path = "test/model"\ndataset = "words"\n',
@@ -115,6 +123,7 @@ async function workspace(): Promise<string> {
   })
   await symlink(path.join(root, 'node_modules'), path.join(made, 'node_modules'))
   await mkdir(path.join(made, 'temporary'))
+  await chmod(path.join(made, 'programs/npx'), 0o755)
   return made
 }
 
@@ -161,7 +170,8 @@ async function act(
     const child = spawn('bash', ['-e', '-c', run], {
       cwd: place,
       env: {
-        PATH: `${path.dirname(process.execPath)}:${process.env['PATH']}`,
+        PATH: `${place}/programs:${path.dirname(process.execPath)}:${process.env['PATH']}`,
+        NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
         HOME: path.join(place, 'temporary'),
         RUNNER_TEMP: path.join(place, 'temporary'),
         GITHUB_ACTION_PATH: folder,
@@ -211,13 +221,15 @@ describe('the action of this repository', () => {
     await using github = await new GitHub().start()
     github.add('Looks good to me.')
     const others = structuredClone(github.comments)
+    github.add(`${marker}The result before.`)
     const place = await workspace()
-    const good = await act(github, place, { config, arguments: '--policy policies/echo.ts -q' })
+    const good = ['eval', 'run', config, '--name', 'ci', '--policy', 'policies/echo.ts', '-q']
+    expect((await osmosis(good, place)).code).toBe(0)
     const worse = await act(github, place, {
       config,
       name: 'ci',
       arguments: '\n--policy policies/wrong.ts\n-q\n',
-      baseline: `${good.run}.1`,
+      baseline: path.join(place, '.osmosis/evals/ci.1'),
       'fail-if-worse': '5',
     })
     expect([worse.code, worse.log]).toEqual([
@@ -256,6 +268,8 @@ describe('the action of this repository', () => {
       await using github = await new GitHub().start()
       github.mayWrite = false
       const place = await workspace()
+      // Here npm's own npx finds the command.
+      rmSync(path.join(place, 'programs'), { recursive: true })
       const { code, log, summary } = await act(github, place, {
         config,
         arguments: '--policy policies/echo.ts -q --limit 1',

@@ -11,8 +11,16 @@ import type { Finished } from './command.ts'
 const home = mkdtempSync(path.join(tmpdir(), 'osmosis-examples-home-'))
 process.once('exit', () => rmSync(home, { recursive: true, force: true }))
 
-/** Runs the `osmosis` command in this process, in a folder. */
-export async function osmosis(args: readonly string[], cwd: string): Promise<Finished> {
+/**
+ * Runs the `osmosis` command in this process, in a folder.
+ *
+ * @param userCode - where it runs entrypoints and graders. This process keeps those that it has loaded, as they were then.
+ */
+export async function osmosis(
+  args: readonly string[],
+  cwd: string,
+  userCode: 'process' | 'here' = 'here',
+): Promise<Finished> {
   const printed = { stdout: '', stderr: '' }
   const stream = (name: keyof typeof printed): Writable =>
     new Writable({
@@ -27,6 +35,7 @@ export async function osmosis(args: readonly string[], cwd: string): Promise<Fin
     stdin: Readable.from([]),
     env: { ...process.env, HOME: home },
     cwd,
+    userCode,
   })
   return { code: code ?? null, ...printed }
 }

@@ -10,10 +10,10 @@ test.each([first])(
   'with %s, Miles trains what was rewarded, and with its filter nothing of a group with a failure',
   check,
 )
-// Each adapter is the same to a trainer: their contract shows that.
+// Each adapter is the same to a trainer: their contract shows that, and the slow cases of `agent-lightning.test.ts`.
 test.each(others)(
   'with %s, Miles trains what was rewarded, and with its filter nothing of a group with a failure',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   check,
 )
 

@@ -50,9 +50,10 @@ it('a new workspace has failing rows to look at', async () => {
   expect(await followAdvice(first)).toMatchObject(countsOfShop)
 })
 
+// The tests of the documents do this with a new workspace as the quickstart tells.
 it(
   'correcting the instructions as the failing transcript suggests gives a better run',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     await followAdvice(first)
     const compared = await correctInstructions(first)

@@ -115,7 +115,7 @@ export async function correctInstructions(framework: Framework): Promise<string>
   expect(text).toContain(before)
   writeFileSync(file, text.replace(before, after))
   const config = ['eval', 'run', 'configs/eval/shop.toml', '--name', 'second']
-  expect((await osmosis(config, folder)).code).toBe(0)
+  expect((await osmosis(config, folder, 'process')).code).toBe(0)
   const { stdout, stderr } = await osmosis(['eval', 'compare', 'first', 'second'], folder)
   expect(stderr).toBe('')
   return stdout

@@ -11,10 +11,10 @@ test.each([first])(
   'with %s, Trinity trains what was rewarded, and not two calls of what failed',
   check,
 )
-// Each adapter is the same to a trainer: their contract shows that.
+// Each adapter is the same to a trainer: their contract shows that, and the slow cases of `agent-lightning.test.ts`.
 test.each(others)(
   'with %s, Trinity trains what was rewarded, and not two calls of what failed',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   check,
 )
 

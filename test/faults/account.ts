@@ -132,6 +132,21 @@ export class Account {
     if (started.size > 1) this.fault(`workers: a rollout is started for the ${started.size}. time`)
   }
 
+  /**
+   * Whether this process executes, for the first time, a rollout that has not called the policy yet and waits this long
+   * (in milliseconds) before its first call: another process may start it again.
+   */
+  holdsUncalled(pid: number | undefined, idleMs: number): boolean {
+    return [...this.#entries.values()].some(
+      ({ plan, started, called, end }) =>
+        end === undefined &&
+        called.size === 0 &&
+        started.size === 1 &&
+        (plan.row.idleMs ?? 0) >= idleMs &&
+        [...started].every((run) => run.startsWith(`${pid}-`)),
+    )
+  }
+
   /** The policy was called. */
   called(id: string, run: string): void {
     const entry = this.#entry(id)

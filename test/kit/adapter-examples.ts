@@ -82,6 +82,8 @@ export interface MigratedProgram {
   readonly grader: GraderClass
   /** Default: `calculator`. */
   readonly sampleId?: string
+  /** How the programs are tested that users start, each in a process of its own. */
+  readonly users?: { readonly tags?: 'slow' }
   /** Runs a program for users, checks what their model received, and returns what it printed. */
   readonly serveUser?: (program: URL) => Promise<string>
   /** What the framework sends differently to the user's model. */
@@ -96,6 +98,7 @@ export function runMigrationContract(program: MigratedProgram): void {
   // A child process resolves the framework by itself, so this is about one version only.
   test.runIf(isNewestVersion()).each(['before', 'after'] as const)(
     'the program serves users %s the migration',
+    program.users ?? {},
     async (when) => {
       const stdout = await serveUser(program[when])
       // A framework may log its requests there as well.

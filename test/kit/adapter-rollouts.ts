@@ -17,7 +17,7 @@ import {
   type PolicyServer,
   type ReceivedRequest,
 } from '@osmosis/testing'
-import { describe, inject, it } from 'vitest'
+import { describe, it } from 'vitest'
 
 /** A rollout whose policy is `server`. */
 export function rolloutOn(
@@ -68,7 +68,7 @@ export async function execute(
   options: ExecuteOptions = {},
 ): Promise<{ workflow: WorkflowOutcome; grading: GradingOutcome | undefined }> {
   const { prompt = [{ role: 'user', content: 'go' }], label = null, grader } = options
-  const { agentTimeoutSeconds = 20, workflowConfig } = options
+  const { agentTimeoutSeconds = 90, workflowConfig } = options
   const backend = new LocalBackend({ workflow: toWorkflowClass(workflow), workflowConfig, grader })
   let finished: WorkflowOutcome | undefined
   let grading: GradingOutcome | undefined
@@ -81,7 +81,7 @@ export async function execute(
       chatCompletionsUrl: server.url,
       apiKey: 'key',
       agentTimeoutSeconds,
-      graderTimeoutSeconds: 20,
+      graderTimeoutSeconds: 90,
       grade: grader !== undefined,
     },
     {
@@ -94,11 +94,11 @@ export async function execute(
 }
 
 /**
- * Tests with many rollouts that an adapter keeps them apart. That does not depend on the version of the framework, so the
- * lowest version runs 20.
+ * Tests with many rollouts at once that an adapter keeps them apart: a fifth of them, or all where `OSMOSIS_TESTS_ALL_RUNS`
+ * is set.
  */
 export function separatesRollouts(name: string, adapter: AdapterUnderTest, many: number): void {
-  const concurrentRollouts = inject('lowestFrameworks') ? 20 : many
+  const concurrentRollouts = process.env['OSMOSIS_TESTS_ALL_RUNS'] ? many : Math.ceil(many / 5)
   const runner = { describe, it }
   const onlySeparation = (rule: string, body: () => Promise<void>): void => {
     if (rule === contractRules['never-crosses']) runner.it(rule, { timeout: 600_000 }, body)

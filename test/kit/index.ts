@@ -21,11 +21,13 @@ export {
   testPeerRange,
   versionIn,
 } from './adapter-examples.ts'
+export { blame } from './blame.ts'
 export { countAlive } from './count-alive.ts'
 export { freePort } from './free-port.ts'
 export { runs } from './generated-runs.ts'
 export { FakeController, type CallbackAnswer, type ReceivedCallback } from './fake-controller.ts'
 export { FakeTrainer, hang, reset, said, type LoopTrainerAnswer } from './fake-trainer.ts'
+export { servesWhereItIsKept } from './other-rollout.ts'
 export { post, statusAndBody } from './http-calls.ts'
 export { HttpPeer, OwnershipCollector, type PeerRequest } from './http-peer.ts'
 export { journalEvents, journalLine } from './journal-lines.ts'

@@ -16,8 +16,8 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'answer: a line that is no field of an event is left out',
     file: 'packages/core/src/policy/answer/answer-reader.ts',
-    from: "type === 'unknown-field' && !this.ended",
-    to: "type === 'unknown-field' && this.ended",
+    from: 'if (isFailureLine(line)) throw noEvent(line)',
+    to: 'if (isFailureLine(line)) return',
     tests: failures,
   },
   {
@@ -51,8 +51,8 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'proxy: each request warns of what is left out',
     file: 'packages/proxy/src/proxy-server.ts',
-    from: '[...leftOut].filter((name) => !this.#leftOut.has(name))',
-    to: '[...leftOut]',
+    from: '[...names].filter((name) => !this.#leftOut.has(name))',
+    to: '[...names]',
     tests: ['packages/proxy/test/left-out.test.ts'],
   },
   {
@@ -68,6 +68,27 @@ export const answerMutations: readonly Mutation[] = [
     from: "if (!isPossible) refuse('tool_choice'",
     to: "if (choice === null) refuse('tool_choice'",
     tests: ['packages/proxy/test/messages.test.ts'],
+  },
+  {
+    name: 'proxy: a turn without words is sent',
+    file: 'packages/proxy/src/responses/responses-request.ts',
+    from: "return thinking || refusal ? [{ ...message, content: '' }] : []",
+    to: 'return [{ ...message, reasoning_content: thinking ?? refusal }]',
+    tests: ['packages/proxy/test/left-out.test.ts'],
+  },
+  {
+    name: 'proxy: a stream is silent while the policy is',
+    file: 'packages/proxy/src/keep-alive.ts',
+    from: 'if (isBetweenEvents && isReading) response.write(ping)',
+    to: '',
+    tests: ['packages/proxy/test/silent-policy.test.ts'],
+  },
+  {
+    name: 'a program that failed after the policy hides it',
+    file: 'packages/server/src/execution/workflow-phase.ts',
+    from: 'const failure = started && isOfRun ? withFailedCall(error, started) : error',
+    to: 'const failure = error',
+    tests: ['packages/proxy/test/policy-proxy.test.ts'],
   },
   {
     name: 'proxy: only packed bodies are bounded',
@@ -91,10 +112,10 @@ export const answerMutations: readonly Mutation[] = [
     tests: anyServer,
   },
   {
-    name: 'a chunk of another kind is skipped',
+    name: 'a JSON answer of another kind is an answer',
     file: 'packages/core/src/policy/answer/answer-failures.ts',
-    from: '  if (!isChunk(chunk as ChunkFields)) {',
-    to: '  if (false as boolean) {',
+    from: '  if (isPartOfAnswer(answer as ChunkFields)) return',
+    to: '  if (answer !== undefined) return',
     tests: failures,
   },
   {
@@ -107,8 +128,8 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'an aborted answer is whole',
     file: 'packages/core/src/policy/answer/answer-failures.ts',
-    from: '  if (!brokenOff.test(finishReason)) return',
-    to: '  if (!/^error$/.test(finishReason)) return',
+    from: 'words.some((word) => brokenOffWords.has(word))',
+    to: 'words.includes("error")',
     tests: failures,
   },
   {
@@ -149,9 +170,16 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'calls of one index are one call for readers',
     file: 'packages/core/src/policy/answer/streamed-tool-calls.ts',
-    from: '    shown.push({ index: this.#entries.indexOf(entry), ...copyOf(entry.shown) })',
+    from: '    shown.push({ index: entry.at, ...copyOf(entry.shown) })',
     to: '    shown.push({ index: entry.index ?? 0, ...copyOf(entry.shown) })',
     tests: anyServer,
+  },
+  {
+    name: 'a name ends where another call begins',
+    file: 'packages/core/src/policy/answer/streamed-tool-calls.ts',
+    from: "if (name === '' || (args === '' && !isLeft)) return",
+    to: "if (name === '' || (args === '' && next === this.#entries.at(-1))) return",
+    tests: calls,
   },
   {
     name: 'a call without a name is an answer',
@@ -186,7 +214,7 @@ export const answerMutations: readonly Mutation[] = [
     file: 'packages/langchain/src/answer-messages.ts',
     from: "      args: argumentsObject(written) ? written : '{}',",
     to: '      args: written,',
-    tests: anyServer,
+    tests: ['packages/langchain/test/fidelity.test.ts'],
   },
   {
     name: 'Messages gives a malformed call the name of its tool',
@@ -236,5 +264,68 @@ export const answerMutations: readonly Mutation[] = [
     from: '      if (value === null || value === undefined) hasNulls = true',
     to: '      if (value === undefined) hasNulls = true',
     tests: ['packages/core/test/policy/policy-stream.test.ts'],
+  },
+  {
+    name: 'results of tools stay in the order of the framework',
+    file: 'packages/core/src/policy/conversation-tree.ts',
+    from: '    if (isOrdered || places.size < calls.length) continue',
+    to: '    if (isOrdered || places.size > 0) continue',
+    tests: ['packages/core/test/policy/result-order.test.ts'],
+  },
+  {
+    name: 'an answer as a whole has no bound',
+    file: 'packages/core/src/policy/answer/answer-stream.ts',
+    from: '      if (this.#bytes > this.#maxBytes) throw tooLong(this.#maxBytes)',
+    to: '',
+    tests: ['packages/core/test/policy/one-answer.test.ts'],
+  },
+  {
+    name: 'brackets in texts are levels of nesting',
+    file: 'packages/core/src/policy/answer/answer-reader.ts',
+    from: '    } else if (sign === 0x22) isText = true',
+    to: '    } else if (sign === 0x22) isText = false',
+    tests: ['packages/core/test/policy/one-answer.test.ts'],
+  },
+  {
+    name: 'half an event is no beginning of an answer',
+    file: 'packages/core/src/policy/answer/answer-stream.ts',
+    from: "line === '' || line[0] === ':')",
+    to: 'line !== undefined)',
+    tests: ['packages/core/test/policy/policy-client.test.ts'],
+  },
+  {
+    name: 'a full context is told by its status alone',
+    file: 'packages/core/src/policy/full-context.ts',
+    from: '  return tooLong.test(message) || (context.test(message) && exceeded.test(message))',
+    to: '  return true',
+    tests: ['packages/core/test/policy/full-context.test.ts'],
+  },
+  {
+    name: 'fewer token ids than tokens are an answer',
+    file: 'packages/protocol/src/trajectory/training-sequences.ts',
+    from: '  if (ids.length === counted || ids.length === counted - 1) return undefined',
+    to: '  if (ids.length <= counted) return undefined',
+    tests: ['packages/protocol/test/trajectory/training-sequences.test.ts'],
+  },
+  {
+    name: 'a model of one rollout answers in another',
+    file: 'packages/core/src/model-origin.ts',
+    from: '    if (!withModels.has(rollout)) return rollout',
+    to: '    if (made !== rollout) return rollout',
+    tests: ['packages/ai-sdk/test/adapter-contract.test.ts'],
+  },
+  {
+    name: 'a function as fallback makes a model for each question',
+    file: 'packages/core/src/fallback-model.ts',
+    from: '  if (!made.has(make)) made.set(make, make())',
+    to: '  made.set(make, make())',
+    tests: ['packages/ai-sdk/test/fallback.test.ts'],
+  },
+  {
+    name: 'users get the profile of the policy',
+    file: 'packages/langchain/src/chat-model.ts',
+    from: '    return this.#outside?.profile ?? this.#fields.profile ?? {}',
+    to: '    return this.#fields.profile ?? {}',
+    tests: ['packages/langchain/test/fallback.test.ts'],
   },
 ]

@@ -53,11 +53,7 @@ export const learnerModelMutations: readonly Mutation[] = mutationsOf('policy.py
     'cache.reorder_cache(rows)',
     'cache.reorder_cache(torch.arange(len(rows)))',
   ],
-  [
-    'caches of windows are joined',
-    'return all(type(layer).__name__ == "DynamicLayer" for layer in state[0].layers)',
-    'return True',
-  ],
+  ['caches of windows are joined', 'return all(map(_is_joinable, state[0].layers))', 'return True'],
   ['the padding of a conversation that has left stays', 'if unused < 64 or', 'if True or'],
   [
     'a conversation that has left takes the last places along',
@@ -120,7 +116,7 @@ export const learnerModelMutations: readonly Mutation[] = mutationsOf('policy.py
   ],
   [
     'the longest conversation of a model is not looked at',
-    'min(options.max_length, getattr(self.config, "max_position_embeddings", options.max_length))',
+    'min(options.max_length, self.longest, self.border)',
     'options.max_length',
   ],
 ])

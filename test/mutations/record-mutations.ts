@@ -117,6 +117,17 @@ export const recordMutations: readonly Mutation[] = [
   ),
   ...mutationsOf(
     'packages/core/src/policy/call-log.ts',
+    [`${server}/unasked-agents.test.ts`],
+    [
+      [
+        'an only answer that nobody read is a sample',
+        ' && settled !== undefined && !wasLeft',
+        ' && settled !== undefined',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/core/src/policy/call-log.ts',
     [`${policy}/auxiliary-calls.test.ts`],
     [
       [
@@ -258,9 +269,10 @@ export const recordMutations: readonly Mutation[] = [
       ],
       [
         'a sample without training data has some',
-        'about.trainable && settled !== undefined',
-        'settled !== undefined',
+        'about.trainable && settled !== undefined && !wasLeft',
+        'settled !== undefined && !wasLeft',
       ],
+
       [
         'answers that are no training data are trained',
         'if (about.trainable && settled?.error === null) trained.add(end)',
@@ -278,8 +290,18 @@ export const recordMutations: readonly Mutation[] = [
       ],
       [
         'a failed call has the place of what it asked',
-        'settled.error === null && path[index] === end',
-        'path[index] === end',
+        'settled.error === null ? (places.get(end) ?? null) : null',
+        'places.get(end) ?? null',
+      ],
+      [
+        'an answer that a rewritten history moved has no call',
+        'path.map((node, index) => [node.copyOf ?? node, index])',
+        'path.map((node, index) => [node, index])',
+      ],
+      [
+        'other instructions are a rewritten history',
+        'const instructionsChanged = !extendsPrevious && hasOtherInstructions(path)',
+        'const instructionsChanged = false',
       ],
     ],
   ),

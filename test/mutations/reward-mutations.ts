@@ -26,8 +26,8 @@ export const rewardMutations: readonly Mutation[] = [
   {
     name: 'a part of a number with a decimal comma is read',
     file: 'packages/core/src/scores/number/number-grammar.ts',
-    from: "(?![.,'’_:]?\\d|",
-    to: "(?![.'’_:]?\\d|",
+    from: "(?![.,'’_:]?\\d)",
+    to: "(?![.'’_:]?\\d)",
     ...numbers,
   },
   {
@@ -141,10 +141,38 @@ export const rewardMutations: readonly Mutation[] = [
     tests: ['packages/cli/test/eval-audit.test.ts'],
   },
   {
+    name: 'a wrong object of another model is graded',
+    file: 'packages/ai-sdk/src/policy-faults.ts',
+    from: '    return timestamp !== undefined && answers.some(isAbout)',
+    to: '    return timestamp !== undefined && (answers.some(isAbout) || answers.length > 0)',
+    tests: ['packages/ai-sdk/test/blame.test.ts'],
+  },
+  {
+    name: 'a judge that reaches its limit is graded',
+    file: 'packages/openai-agents/src/policy-faults.ts',
+    from: '  if (answers?.rollout !== rollout) return undefined',
+    to: '',
+    tests: ['packages/openai-agents/test/blame.test.ts'],
+  },
+  {
+    name: 'a graph without a model is graded',
+    file: 'packages/langchain/src/watched-runs.ts',
+    from: '      isOfPolicy: this.#graphOf(run)?.isOfPolicy === true,',
+    to: '      isOfPolicy: true,',
+    tests: ['packages/langchain/test/blame.test.ts'],
+  },
+  {
+    name: 'a full context is a failure',
+    file: 'packages/server/src/execution/workflow-faults.ts',
+    from: '  if (refusalOfFullContext(error, context) !== undefined) {',
+    to: '  if (refusalOfFullContext(undefined, context) !== undefined) {',
+    tests: ['packages/strands/test/adapter-contract.test.ts'],
+  },
+  {
     name: 'a limit of turns is a failure',
-    file: 'packages/server/src/execution/workflow-phase.ts',
-    from: '  const fault = policyFaultIn(error)',
-    to: '  const fault = policyFaultIn(undefined)',
+    file: 'packages/server/src/execution/workflow-faults.ts',
+    from: '  const fault = policyFaultIn(error, context)',
+    to: '  const fault = policyFaultIn(undefined, context)',
     tests: ['packages/openai-agents/test/adapter-contract.test.ts'],
   },
   {
@@ -156,7 +184,7 @@ export const rewardMutations: readonly Mutation[] = [
   },
   {
     name: 'policyFaults: fail grades',
-    file: 'packages/server/src/execution/workflow-phase.ts',
+    file: 'packages/server/src/execution/workflow-faults.ts',
     from: "  if (!isOfRun || settings.policyFaults === 'fail') return undefined",
     to: '  if (!isOfRun) return undefined',
     tests: ['packages/server/test/execution/policy-faults.test.ts'],

@@ -69,6 +69,20 @@ export const sandboxMutations: readonly Mutation[] = [
     tests: ['packages/cli/test/frozen-server.test.ts'],
   },
   {
+    name: 'server: health checks are refused when its connections are taken',
+    file: 'packages/server/src/process/connection-places.ts',
+    from: '    if (/^\\/health(?:$|\\?)/.test(url)) return false\n',
+    to: '',
+    tests: ['packages/server/test/http-limits.test.ts'],
+  },
+  {
+    name: 'queue: a Redis that became a replica keeps its connections',
+    file: 'packages/bullmq/src/connection/queue-connection.ts',
+    from: '      reconnectOnError: isFromReplica,\n',
+    to: '',
+    tests: ['packages/bullmq/test/broken-connections.test.ts'],
+  },
+  {
     name: 'server: one whose event loop is blocked outlives its evaluation',
     file: 'packages/server/src/child/guard-thread.ts',
     from: "if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL')",

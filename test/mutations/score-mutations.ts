@@ -2,7 +2,10 @@ import type { Mutation } from './mutation.ts'
 
 const rules = { tests: ['packages/core/test/scores/score-rules.test.ts'] }
 const numbers = { file: 'packages/core/src/scores/numeric.ts', ...rules }
-const exactNumbers = { file: 'packages/core/src/scores/number/exact-number.ts', ...rules }
+const scaleWords = {
+  file: 'packages/core/src/scores/number/scale-words.ts',
+  tests: [...rules.tests, 'packages/core/test/scores/scale-words.test.ts'],
+}
 const lastJson = { file: 'packages/core/src/scores/last-json.ts', ...rules }
 const unitTests = { file: 'packages/core/src/scores/unit-tests.ts', ...rules }
 
@@ -58,21 +61,21 @@ export const scoreMutations: readonly Mutation[] = [
   },
   {
     name: 'rewards: a billion is a million millions',
-    from: '  billion: 9,',
-    to: '  billion: 12,',
-    ...exactNumbers,
+    from: '    10n ** 9n,',
+    to: '    10n ** 12n,',
+    ...scaleWords,
   },
   {
     name: 'rewards: a trillion is a million million millions',
-    from: '  trillion: 12,',
-    to: '  trillion: 18,',
-    ...exactNumbers,
+    from: '[10n ** 12n, ',
+    to: '[10n ** 18n, ',
+    ...scaleWords,
   },
   {
-    name: 'rewards: a word that is no scale is one',
-    from: 'String(scales[scale] ?? mostZeros + 1)',
-    to: 'String(scales[scale] ?? 0)',
-    ...exactNumbers,
+    name: 'rewards: a word that scales by nobody knows what is a unit',
+    from: 'if (factor === undefined) return undefined',
+    to: 'if (factor === undefined) return product',
+    ...scaleWords,
   },
   {
     name: 'rewards: the first of two blocks of JSON is the answer',

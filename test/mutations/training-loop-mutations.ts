@@ -106,7 +106,8 @@ export const trainingLoopMutations: readonly Mutation[] = [
     'packages/train/src/loop/same-training.ts',
     [`${train}/same-training.test.ts`],
     [
-      ['a training continues with another model', 'model: options.learner.name', "model: ''"],
+      ['a training continues with another model', '{ model: name }', "{ model: '' }"],
+      ['other files of the model are accepted', ': { model_files: modelFiles }', ': {}'],
       ['a training continues with other code', 'before.inputs?.code, inputs?.code', 'null, null'],
       [
         'code is compared by its entrypoint',
@@ -125,15 +126,19 @@ export const trainingLoopMutations: readonly Mutation[] = [
         'null, null',
       ],
       [
-        'a training continues with other time limits',
-        'before.inputs?.timeouts, inputs?.timeouts',
-        'null, null',
+        'a training continues with adapters of another rank',
+        '(trained === undefined ? {} : { trained })',
+        '{}',
       ],
-      ['a training continues with other rows', "['rows', before.rows, rows]", "['rows', 0, 0]"],
+      [
+        'a training continues with other rows',
+        '[names.rows, before.rows, rows]',
+        '[names.rows, 0, 0]',
+      ],
       [
         'a training continues with other held-out rows',
-        "['held-out rows', before.held_out_rows, heldOut]",
-        "['held-out rows', 0, 0]",
+        '[names.held_out_rows, before.held_out_rows, heldOut]',
+        '[names.held_out_rows, 0, 0]',
       ],
       [
         'held-out rows are those that are trained',
@@ -157,17 +162,7 @@ export const trainingLoopMutations: readonly Mutation[] = [
         'rows_per_step: options.rowsPerStep ?? null',
         'rows_per_step: null',
       ],
-      [
-        'a training continues with other attempts',
-        'attempts: options.attempts ?? 8',
-        'attempts: 8',
-      ],
       ['a training continues with another seed', 'seed: options.seed ?? 0', 'seed: 0'],
-      [
-        'a training continues with another warm start',
-        'warm_start: options.warmStart ?? null',
-        'warm_start: null',
-      ],
       [
         'a training continues with another curriculum',
         'curriculum: options.curriculum ?? false',
@@ -180,8 +175,8 @@ export const trainingLoopMutations: readonly Mutation[] = [
       ],
       [
         'a training of an earlier version is another training',
-        'was === undefined || isSame(was, value)',
-        'isSame(was, value)',
+        'was === undefined || isSame(was, is)',
+        'isSame(was, is)',
       ],
     ],
   ),
@@ -261,12 +256,12 @@ export const trainingLoopMutations: readonly Mutation[] = [
       ],
       [
         'a step does not know the steps before it',
-        'alarmsOf(measured, this.#journal.steps)',
+        'alarmsOf(measured, this.#journal.steps, evaluated?.rollouts)',
         'alarmsOf(measured, [])',
       ],
       [
         'a step knows the step before it alone',
-        'alarmsOf(measured, this.#journal.steps)',
+        'alarmsOf(measured, this.#journal.steps, evaluated?.rollouts)',
         'alarmsOf(measured, this.#journal.steps.slice(-1))',
       ],
     ],
@@ -452,8 +447,8 @@ export const trainingLoopMutations: readonly Mutation[] = [
     [
       [
         'a start does not count the warm start',
-        '      steps: steps + (warmStart?.steps ?? 0),',
-        '      steps,',
+        '      steps: this.#totalSteps(),',
+        '      steps: this.#options.steps,',
       ],
       [
         'a start says that nothing was done before',
@@ -491,7 +486,7 @@ export const trainingLoopMutations: readonly Mutation[] = [
       ['rollouts go on when a training has failed', '      await this.#ahead?.stop()\n', ''],
       [
         'steps begin beside the last update',
-        'if (this.#reasonToEnd(steps, true) === undefined) {',
+        'if (this.#reasonToEnd(steps, 0) === undefined) {',
         'if (true as boolean) {',
       ],
       ['steps always begin beside updates', '(this.#options.maxStaleness ?? 0) === 0 || ', ''],

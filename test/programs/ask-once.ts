@@ -13,6 +13,17 @@ import { startPolicyServer, type ReceivedRequest } from '@osmosis/testing'
 /** What the policy writes; no program would write it like this. */
 const written = '{"a": 12.0,  "b":34}'
 
+const row = {
+  rolloutId: 'guide',
+  initialMessages: [{ role: 'user', content: 'What is 12 times 34?' }],
+  label: '408',
+  metadata: null,
+  apiKey: 'key',
+  agentTimeoutSeconds: 120,
+  graderTimeoutSeconds: 10,
+  grade: true,
+}
+
 /**
  * Runs the program of a guide for one row. Fails unless it repeats what the policy said word for word, answers, and
  * leaves no work folder below `temporary`. `textBesideCalls: false` is for programs that do not send such text back.
@@ -35,15 +46,8 @@ export async function askOnce(
     }
   }
   const end = await runToEnd(new LocalBackend({ workflow, grader: KeepSample }), {
-    rolloutId: 'guide',
-    initialMessages: [{ role: 'user', content: 'What is 12 times 34?' }],
-    label: '408',
-    metadata: null,
+    ...row,
     chatCompletionsUrl: server.url,
-    apiKey: 'key',
-    agentTimeoutSeconds: 120,
-    graderTimeoutSeconds: 10,
-    grade: true,
   })
   const [sample] = samples
   const said = JSON.stringify(server.requests.map(({ body }) => body['messages']))
@@ -56,6 +60,36 @@ export async function askOnce(
   }
   const left = readdirSync(temporary).filter((name) => name.startsWith('osmosis-work-'))
   if (left.length > 0) throw new Error(`${path.join(temporary, left[0] ?? '')} is left.`)
+}
+
+/**
+ * Runs the program of a guide against a policy that calls the tool again and again. Fails unless the rollout is graded
+ * at the program's own limit of turns.
+ */
+export async function reachLimitOfTurns(program: string): Promise<void> {
+  const { CalculatorWorkflow: workflow } = (await import(program)) as {
+    CalculatorWorkflow: AgentWorkflowClass
+  }
+  let calls = 0
+  await using server = await startPolicyServer(({ body }) => {
+    const tools = (body['tools'] ?? []) as { function: { name: string } }[]
+    const name = tools.find((tool) => tool.function.name.endsWith('multiply'))?.function.name
+    return { toolCalls: [{ id: `call.${(calls += 1)}`, name: name ?? '', arguments: written }] }
+  })
+  const samples: RolloutSample[] = []
+  class KeepSample extends Grader {
+    async grade(ctx: GraderContext): Promise<void> {
+      samples.push(ctx.sample)
+      ctx.setReward(0)
+    }
+  }
+  const end = await runToEnd(new LocalBackend({ workflow, grader: KeepSample }), {
+    ...row,
+    chatCompletionsUrl: server.url,
+  })
+  const reached = samples[0]?.extraFields['limit_reached']
+  if (end.kind === 'rewarded' && reached === 'max_turns') return
+  throw new Error(`Expected a graded limit, got ${JSON.stringify({ end, reached, calls })}`)
 }
 
 function answer({ body }: ReceivedRequest, textBesideCalls: boolean): object | string {

@@ -20,7 +20,7 @@ import { promisify } from 'node:util'
 
 import { frameworks } from '@osmosis/create'
 
-import { askOnce } from './ask-once.ts'
+import { askOnce, reachLimitOfTurns } from './ask-once.ts'
 import { installIn } from './install.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
@@ -40,6 +40,11 @@ try {
   await step('the program of the guide', async () => {
     await askOnce(path.join(parent, 'guide/after.ts'), temporary)
   })
+  if (name === 'claude-agent-sdk') {
+    await step('its limit of turns', async () => {
+      await reachLimitOfTurns(path.join(parent, 'guide/after.ts'))
+    })
+  }
   await step('an evaluation, with a failing transcript to read', evaluate)
   await step('204 rollouts, 8 at a time, in two workers', async () => evaluateOnServer(true))
   await step('a cancel in the middle', async () => evaluateOnServer(false))

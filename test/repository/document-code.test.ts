@@ -53,8 +53,12 @@ it(
     writeFileSync(path.join(folder, 'tsconfig.json'), JSON.stringify(config))
     writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
 
+    // One checker: each one more checks again what several of them need, which is most of it.
     const tsc = path.join(root, 'node_modules/.bin/tsc')
-    const { stdout } = spawnSync(tsc, ['--pretty', 'false'], { cwd: folder, encoding: 'utf8' })
+    const { stdout } = spawnSync(tsc, ['--pretty', 'false', '--checkers', '1'], {
+      cwd: folder,
+      encoding: 'utf8',
+    })
     expect(stdout.split('\n').filter(Boolean)).toEqual([])
     expect(programs.length).toBeGreaterThan(20)
   },

@@ -45,7 +45,12 @@ it.each(['AGENTS.md', 'docs/architecture.md'])('%s names files that are there', 
 /** What the `npm install` lines of a text install. */
 function installed(text: string): Set<string> {
   const lines = text.matchAll(/^npm install (.*)$/gm)
-  return new Set([...lines].flatMap(([, words = '']) => words.split(' ')))
+  return new Set(
+    [...lines].flatMap(([, words = '']) =>
+      // Without the version that is asked for.
+      words.split(' ').map((word) => word.replace(/(?<=.)@.*$/, '')),
+    ),
+  )
 }
 
 /** The headings of a document, in the form that links to them have. */

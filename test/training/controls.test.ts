@@ -8,7 +8,9 @@ import { lightning } from './worked-trainers.ts'
 
 it('learns nothing from the rewards of other rollouts', async () => {
   const trainer = osmosis('callbacks')
-  const curve = await train({ ...run, agent: handWritten, trainer, learnFrom: withShuffledRewards })
+  // Its own rewards bring the policy to 0.65 in as many updates.
+  const some = { ...run, iterations: 4, agent: handWritten, trainer }
+  const curve = await train({ ...some, learnFrom: withShuffledRewards })
   expect(Math.max(...curve.map(({ reward }) => reward))).toBeLessThan(0.35)
 })
 

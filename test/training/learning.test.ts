@@ -21,8 +21,10 @@ it('a policy learns to open the door, and another framework and trainer give exa
   })
   expect(curve[0]?.reward).toBeLessThan(0.35)
   expect(curve.at(-1)?.reward).toBeGreaterThanOrEqual(goal)
-  const other = await train({ ...run, agent: openaiAgents, trainer: lightning, until: goal })
-  expect(other).toEqual(curve)
+  // Versions of a policy that differ at all differ after the first update.
+  const some = { ...run, iterations: 3 }
+  const other = await train({ ...some, agent: openaiAgents, trainer: lightning })
+  expect(other).toEqual(curve.slice(0, 4))
 })
 
 it('a policy learns to open the door, with another seed', { tags: 'nightly' }, async () => {

@@ -36,6 +36,8 @@ export interface TransformerTraining {
   readonly agent?: AskForCode
   /** Maximum number of updates. */
   readonly updates: number
+  /** Rollouts of each door before an update. Default: 8. */
+  readonly attempts?: number
   /** Ends the training as soon as the mean reward reaches this. Default: after all updates. */
   readonly until?: number
   /** Share of the rollouts with tool calls that fail. Default: 0. */
@@ -84,7 +86,7 @@ export async function trainTransformer(options: TransformerTraining): Promise<It
   for (;;) {
     said.clear()
     graded.clear()
-    await trainer.runBatch(numberedDoors, 8)
+    await trainer.runBatch(numberedDoors, options.attempts ?? 8)
     const all = trainer.trained()
     const trained = all.slice(known).map((call) => ({ ...call, rolloutId: nameOf(call.rolloutId) }))
     known = all.length

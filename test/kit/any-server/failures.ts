@@ -25,7 +25,6 @@ export const reports: readonly object[] = [
   { choices: [{ index: 0, delta: { content: '' }, finish_reason: null, error: { code: 502 } }] },
   { choices: [{ index: 0, delta: { error: 'x' }, finish_reason: 'stop' }] },
   { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], error: { message: 'x' } },
-  { unheard: 'of' },
   ...[
     'abort',
     'error',
@@ -45,8 +44,41 @@ export const reports: readonly object[] = [
   ].map((reason) => ({ choices: [{ index: 0, delta: {}, finish_reason: reason }] })),
 ]
 
-/** How an answer breaks off: at a share of its bytes, by a report or by the end of the connection. */
+/** What a server sends without an end. */
+type Flood = keyof typeof floods
+
+/** The parts of an answer that never ends, by their numbers: each has about a kilobyte. */
+export const floods = {
+  text: (): string => event({ delta: { content: 'a '.repeat(500) } }),
+  thinking: (): string => event({ delta: { reasoning_content: 'a '.repeat(500) } }),
+  tokenIds: (): string => event({ delta: {}, token_ids: Array.from({ length: 250 }, () => 100) }),
+  logprobs: (): string =>
+    event({
+      delta: {},
+      logprobs: { content: Array.from({ length: 30 }, () => ({ token: 'a', logprob: -1 })) },
+    }),
+  calls: (at: number): string =>
+    event({ delta: { tool_calls: [call(at + 1, 'add', 'a'.repeat(900))] } }),
+  arguments: (at: number): string =>
+    event({ delta: { tool_calls: [call(0, at === 0 ? 'add' : '', ' '.repeat(900))] } }),
+  fields: (at: number): string =>
+    `data: ${JSON.stringify({ choices: [], [`x_${at}`]: 'a'.repeat(900) })}\n\n`,
+  event: (at: number): string => `${at === 0 ? 'data: ' : ''}${'a'.repeat(1000)}`,
+  comments: (): string => `: ${'a'.repeat(1000)}\n`,
+} as const
+
+function event(choice: object): string {
+  return `data: ${JSON.stringify({ choices: [{ index: 0, finish_reason: null, ...choice }] })}\n\n`
+}
+
+function call(index: number, name: string, args: string): object {
+  return { index, id: `flood-${index}`, type: 'function', function: { name, arguments: args } }
+}
+
+/** How an answer breaks off: at a share of its bytes, by a report, by the end of the connection or by having none. */
 export interface Failure {
+  /** Undefined: it ends. */
+  readonly flood: Flood | undefined
   readonly at: number
   /** The data of an event; undefined: the body ends, as if it were whole, or with the connection. */
   readonly report: object | undefined
@@ -54,7 +86,12 @@ export interface Failure {
 }
 
 export const failures: fc.Arbitrary<Failure> = fc.record({
-  at: fc.double({ min: 0, max: 0.999, noNaN: true }),
+  flood: fc.option(fc.constantFrom(...(Object.keys(floods) as Flood[])), {
+    freq: 2,
+    nil: undefined,
+  }),
+  // Where nothing of an answer has come, it is asked for again.
+  at: fc.double({ min: 0.01, max: 0.999, noNaN: true }),
   report: fc.oneof(fc.constantFrom(...reports), fc.constant(undefined)),
   isReset: fc.boolean(),
 })

@@ -1,4 +1,4 @@
-export { failures, reports, type Failure } from './failures.ts'
+export { failures, floods, reports, type Failure } from './failures.ts'
 export { conversations, offeredTools, type GivenCall, type PolicyTurn } from './policy-turns.ts'
 export {
   serverDialects,

@@ -87,7 +87,7 @@ const malformed = fc.oneof(
 const calls = fc.record({
   name: fc.oneof(
     { weight: 8, arbitrary: fc.constantFrom(...offeredTools) },
-    { weight: 1, arbitrary: fc.constantFrom(...foreignNames) },
+    { weight: 2, arbitrary: fc.constantFrom(...foreignNames) },
   ),
   written: fc.oneof(
     { weight: 8, arbitrary: writtenObjects },

@@ -17,6 +17,7 @@ export const backendRules = {
   'keeps-calls': 'a sample keeps its model calls when its conversation cannot be sent',
   'keeps-removed': 'a removed sample needs no reward',
   'keeps-conversations': 'a sample has the conversation and the model calls of its agent',
+  'keeps-output': 'graders get the JSON data that run() returned, and the first sample has it',
   'keeps-steps': 'a grader sets one step reward per answered model call, and no other number',
   'follows-wire-settings': 'model calls follow the request, and keep the token data of the answer',
   'knows-groups': 'workflow and grader see the group of the rollout',

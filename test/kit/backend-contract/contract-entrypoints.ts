@@ -15,10 +15,10 @@ import { graderScripts, workflowScripts } from './contract-scripts.ts'
 
 /** Runs the script that the first message of its prompt names. */
 class ContractWorkflow extends AgentWorkflow {
-  async run(ctx: AgentWorkflowContext): Promise<void> {
+  async run(ctx: AgentWorkflowContext): Promise<unknown> {
     const [message] = ctx.prompt
     const scripts: Scripts<AgentWorkflowContext> = workflowScripts
-    await scriptOf(scripts, message?.['content'])(ctx)
+    return scriptOf(scripts, message?.['content'])(ctx)
   }
 }
 

@@ -85,6 +85,14 @@ export const workflowScripts = {
     registerAs('main', { messages: [{ role: 'user', content: group }] }),
   'rich-sample': () => registerAs('main', richSample),
   'uncloneable-sample': () => registerAs('main', uncloneableSample()),
+  'returns-object': () => {
+    register('main', 'second')
+    return { items: ['Zoë 😀', 2.5, null], open: false, note: undefined }
+  },
+  'returns-instance': () => {
+    register('main')
+    return { when: new Date(0) }
+  },
 } satisfies Record<string, (ctx: AgentWorkflowContext) => unknown>
 
 /** What graders of the contract do, by name. */
@@ -110,6 +118,13 @@ export const graderScripts = {
     ctx.sample.extraFields['by'] = ctx.rolloutId
     ctx.sample.label = 'recorded'
     ctx.setReward(0.25)
+  },
+  'records-output': (ctx) => {
+    const [first = ''] = ctx.samples.keys()
+    for (const [id, sample] of ctx.samples) {
+      if (id === first) sample.label = JSON.stringify(ctx.output)
+      ctx.setSampleReward(id, 1)
+    }
   },
   throws: () => {
     throw new Error('gboom')
@@ -209,7 +224,7 @@ async function callPolicy(sampleId: string, content: string): Promise<void> {
   await policy.complete({ messages: [{ role: 'user', content }] })
 }
 
+/** Blocks the thread without using the processor. */
 function block(milliseconds: number): void {
-  const until = performance.now() + milliseconds
-  while (performance.now() < until);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds)
 }

@@ -3,7 +3,12 @@ import { toTelemetryJson } from '@osmosis/protocol/http'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import { expectEqual, expectThat } from './expectations.ts'
 import type { BackendCase, BackendRule } from './backend-rules.ts'
-import { expectFailure, executeScripted, withoutPlace } from './scripted-rollout.ts'
+import {
+  expectFailure,
+  executeScripted,
+  type ScriptedRequest,
+  withoutPlace,
+} from './scripted-rollout.ts'
 import { richSample } from './contract-scripts.ts'
 
 /** The samples of rollouts. */
@@ -39,6 +44,31 @@ export const sampleCases = {
       metrics: { seen: 1 },
       extraFields: { by: 'recorded' },
     })
+  },
+
+  'keeps-output': async (open) => {
+    const backend = await open('unlimited')
+    const object = await executeScripted(backend, {
+      workflow: 'returns-object',
+      grader: 'records-output',
+    })
+    const returned = { items: ['Zoë 😀', 2.5, null], open: false }
+    const [first, second] = object.grading?.samples.values() ?? []
+    expectEqual('what the grader read', first?.label, JSON.stringify(returned))
+    expectEqual('the fields of the first sample', first?.extraFields, { run_output: returned })
+    expectEqual('the fields of the second sample', second?.extraFields, {})
+
+    const missing: [ScriptedRequest['workflow'], RegExp][] = [
+      ['one-sample', /no ctx\.output, because run\(\) returned nothing\./],
+      [
+        'returns-instance',
+        /because run\(\) returned data in which \.when is an instance of Date\./,
+      ],
+    ]
+    for (const [workflow, message] of missing) {
+      const failed = await executeScripted(backend, { workflow, grader: 'records-output' })
+      expectFailure('the grading', failed.grading?.failure, message, 'agent_error')
+    }
   },
 
   'survives-uncloneable': async (open) => {

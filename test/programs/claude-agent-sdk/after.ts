@@ -1,7 +1,7 @@
 import path from 'node:path'
 
 import { createSdkMcpServer, query, tool } from '@anthropic-ai/claude-agent-sdk'
-import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
+import { AgentWorkflow, definePolicyFaults, requireRolloutContext } from '@osmosis/core'
 import { createPolicyProxy } from '@osmosis/proxy'
 import type { AgentWorkflowContext } from '@osmosis/core'
 import { spawnInGroup } from '@osmosis/core/sandbox'
@@ -33,6 +33,11 @@ if (process.argv[1] === import.meta.filename) {
   }
 }
 
+/** The policy has used up its turns: a fault of the policy, so the rollout is graded. */
+class OutOfTurns extends Error {}
+
+definePolicyFaults((error) => (error instanceof OutOfTurns ? { limit: 'max_turns' } : undefined))
+
 export class CalculatorWorkflow extends AgentWorkflow {
   async run(ctx: AgentWorkflowContext): Promise<void> {
     const policy = requireRolloutContext('The agent').registerPolicySample('calculator')
@@ -56,6 +61,8 @@ export class CalculatorWorkflow extends AgentWorkflow {
         maxTurns: 8,
       },
     })
-    for await (const _ of conversation);
+    for await (const message of conversation) {
+      if (message.type === 'result' && message.subtype === 'error_max_turns') throw new OutOfTurns()
+    }
   }
 }

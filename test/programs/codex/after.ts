@@ -46,6 +46,7 @@ export class CalculatorWorkflow extends AgentWorkflow {
             supports_websockets: false,
             request_max_retries: 0,
             stream_max_retries: 0,
+            stream_idle_timeout_ms: 86_400_000,
           },
         },
         features: { plugins: false, apps: false, goals: false, multi_agent: false },
