@@ -1,9 +1,10 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 
 import { createController, scriptedPolicy } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 
 import { callPolicy, complete, grade, startRolloutServer } from './fake-rollout-server.ts'
 
@@ -345,26 +346,15 @@ describe('the deadline of a run', () => {
   })
 
   it('may lie further away than a timer can count', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
-    onTestFinished(() => void vi.useRealTimers())
-    const day = 24 * 3_600_000
     await using server = await startRolloutServer()
     await using controller = await createController({ policy, server: { url: server.url } })
-    const ends: unknown[] = []
-    const running = controller
-      .run({ rolloutId: 'r', initialMessages: [], timeoutMs: 30 * day })
-      .then(({ status }) => ends.push(status))
-    await server.order(0)
-    await fetch(`${controller.url}/health`)
-    await vi.advanceTimersByTimeAsync(29 * day)
-    expect(ends).toStrictEqual([])
-    // On a busy machine the time of the run begins only now, or later, with the answer to its order.
-    while (ends.length === 0) {
-      await fetch(`${controller.url}/health`)
-      await vi.advanceTimersByTimeAsync(day)
-    }
-    await running
-    expect(ends).toStrictEqual(['timeout'])
+    const days = 24 * 3_600_000
+    const running = controller.run({ initialMessages: [], timeoutMs: 30 * days })
+    const order = await server.order(0)
+    // A timer that cannot count that far fires after a millisecond.
+    await setTimeout(50)
+    await grade(order)
+    expect((await running).status).toBe('success')
   })
 
   it('rejects with the error of a commit that failed, and is over all the same', async () => {
