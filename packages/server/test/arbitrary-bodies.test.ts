@@ -55,7 +55,8 @@ it('answers every body for /run with a documented status, and a reward only for 
         expect('reward' in answer).toBe(answer.exit_status === 'completed')
       },
     ),
-    { numRuns: runs(100) },
+    // Few of the drawn bodies are valid.
+    { numRuns: runs(100), examples: [[valid]] },
   )
   expect(seen).toStrictEqual(new Set([200, 422]))
   expect((await fetch(`${running.url}/health`)).status).toBe(200)
