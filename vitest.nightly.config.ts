@@ -16,10 +16,10 @@ export default defineConfig({
     projects: [
       newestProject({ include: filesWithTag('nightly'), ...onlyTagged('nightly') }),
       lowestProject({
-        include: [
-          'packages/{openai-agents,strands,ai-sdk,langchain,mastra}/test/adapter-contract.test.ts',
-        ],
-        ...onlyTagged('slow'),
+        include: ['packages/{openai-agents,strands,ai-sdk,langchain,mastra,pi}/test/**/*.test.ts'],
+        // The programs that these start find the framework by themselves, which is the newest version.
+        exclude: ['**/node_modules/**', '**/test/{no-tracing,older-sdk}.test.ts'],
+        ...onlyTagged('!nightly'),
       }),
     ],
   },

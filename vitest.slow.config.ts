@@ -25,10 +25,11 @@ export default defineConfig({
         expect: { poll: { timeout: 300_000 } },
       }),
       lowestProject({
-        include: ['packages/{openai-agents,strands,ai-sdk,langchain,mastra,pi}/test/**/*.test.ts'],
-        // The programs that these start find the framework by themselves, which is the newest version.
-        exclude: ['**/node_modules/**', '**/test/{no-tracing,older-sdk}.test.ts'],
-        // Many rollouts at once: `vitest.nightly.config.ts`. The contract of each adapter has some.
+        // What every version promises. The other tests of the adapters follow in `vitest.nightly.config.ts`.
+        include: [
+          'packages/{openai-agents,strands,ai-sdk,langchain,mastra,pi}/test/{adapter-contract,blame,fallback,queues,running-sdk,user-examples}.test.ts',
+        ],
+        // Many rollouts at once are nightly tests, too. The contract of each adapter has some.
         ...onlyTagged('!slow && !nightly'),
       }),
     ],

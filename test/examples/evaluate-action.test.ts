@@ -263,7 +263,7 @@ describe('the action of this repository', () => {
 
   it(
     'compares nothing without a baseline that is there, and fails for no other reason',
-    { tags: 'slow' },
+    { tags: 'nightly' },
     async () => {
       await using github = await new GitHub().start()
       github.mayWrite = false
