@@ -177,6 +177,34 @@ it('refuses plain keys off loopback, invalid addresses and an unreachable Redis'
   await expect(open('redis://127.0.0.1:1')).rejects.toThrow(code('queue_unavailable'))
 })
 
+it('refuses a node of a Redis Cluster by its name, also before it owns a slot', async () => {
+  const redis = await startRedis({ config: { 'cluster-enabled': 'yes' } })
+  const open = async (): Promise<RolloutQueue> => RolloutQueue.open({ url: redis.url })
+  const refusal = expect.objectContaining({
+    code: 'invalid_config',
+    message: expect.stringContaining('is a node of a Redis Cluster'),
+  }) as unknown
+  await expect(open()).rejects.toEqual(refusal)
+  await lookInto(redis).call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+  await expect(open()).rejects.toEqual(refusal)
+})
+
+it.each(['50%off', 'a/b?c#d@e:f', '%41', 'ä €'])(
+  'logs in with the password %j, as it is or encoded',
+  async (password) => {
+    const redis = await startRedis({ aof: true })
+    const rights = ['on', `>${password}`, '~*', '&*', '+@all']
+    await lookInto(redis).acl('SETUSER', 'team@work', ...rights)
+    const asItIs = password === '%41' ? [] : [password]
+    for (const written of [encodeURIComponent(password), ...asItIs]) {
+      const url = redis.url.replace('//', `//team%40work:${written}@`)
+      const queue = await RolloutQueue.open({ url })
+      expect([queue.address, queue.warnings]).toEqual([redis.url, []])
+      await queue.close()
+    }
+  },
+)
+
 it('refuses processes with other keys, and changes keys in three steps', async () => {
   const [old, next] = [randomBytes(32), randomBytes(32)]
   const { url } = await startRedis({ aof: true })

@@ -116,11 +116,12 @@ withPrograms('redis-server').describe('over a queue', { tags: 'nightly' }, () =>
   })
 
   it('servers and workers of a queue with a password and a file of keys understand one another', async () => {
-    const redis = await startRedis({ config: { requirepass: 'the-password' } })
+    const password = '50%off/the?pass#word@%41'
+    const redis = await startRedis({ config: { requirepass: password } })
     await using controller = await new FakeController().start()
     const keys = path.join(temporaryFolder(), 'keys')
     writeFileSync(keys, `${Buffer.alloc(32, 1).toString('base64')}\n`)
-    const env = { OSMOSIS_REDIS_PASSWORD: 'the-password', OSMOSIS_QUEUE_KEY_FILE: keys }
+    const env = { OSMOSIS_REDIS_PASSWORD: password, OSMOSIS_QUEUE_KEY_FILE: keys }
     const queue = ['--redis', redis.url]
     const front = startOsmosis(['serve', calling, '--port', '0', ...queue], env)
     const [, url = ''] = await front.printed(listening)

@@ -2,6 +2,7 @@ import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'no
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+import { parseRedisAddress, type RedisAddress } from '@osmosis/protocol/wire'
 import { describe, expect, it, vi } from 'vitest'
 
 import { evaluationQueue } from '../src/eval/models/remote-servers.ts'
@@ -58,10 +59,15 @@ describe('other users of a machine see command lines, and no secret on them', ()
     ['redis://:p%40ss-word@127.0.0.1:6379', 'p@ss-word'],
     ['redis://user:secret-1@127.0.0.1:6379/2', 'secret-1'],
     ['rediss://:secret-2@localhost', 'secret-2'],
+    ['redis://:50%off/the?pass#word@localhost', '50%off/the?pass#word'],
   ])('the server of eval run gets the password of %s from its environment', (redis, password) => {
     const queue = evaluationQueue({}, { redis, prefix: null, keyFile: null, policyHost: null })
-    expect(decodeURIComponent(queue?.redis ?? '')).not.toContain(password)
     expect(queue?.env).toEqual({ OSMOSIS_REDIS_PASSWORD: password })
-    expect(new URL(queue?.redis ?? '').host).toBe(new URL(redis).host)
+    const whole = parseRedisAddress(redis)
+    expect(whole).toMatchObject({ password })
+    expect(parseRedisAddress(queue?.redis ?? '')).toEqual({
+      ...(whole as RedisAddress),
+      password: undefined,
+    })
   })
 })

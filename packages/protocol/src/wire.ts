@@ -37,6 +37,12 @@ export {
   type LargeIntegers,
 } from './wire/exact-json.ts'
 export {
+  parseRedisAddress,
+  redisAddressText,
+  redisPlace,
+  type RedisAddress,
+} from './wire/redis-address.ts'
+export {
   flushRequestSchema,
   flushResponseSchema,
   runCallSchema,

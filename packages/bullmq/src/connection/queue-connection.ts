@@ -3,18 +3,19 @@ import type { ConnectionOptions } from 'node:tls'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { wait } from '@osmosis/core/http'
+import { parseRedisAddress, redisPlace, type RedisAddress } from '@osmosis/protocol/wire'
 import { Redis, ReplyError } from 'ioredis'
 
 import { QueueKeys } from './queue-keys.ts'
 
 /** The address of a queue. */
 export interface QueueConnectionOptions {
-  /** `redis://` or `rediss://`, with user, password and database where there are any. */
-  readonly url: string
   /**
-   * Prefix of all keys of the queue; queues with different prefixes are independent. Default:
-   * `osmosis`. With Redis Cluster it is in braces.
+   * `redis://` or `rediss://`, with user, password and database where there are any. The password may contain every
+   * character; `%40` is one of them, as in every URL.
    */
+  readonly url: string
+  /** Prefix of all keys of the queue; queues with different prefixes are independent. Default: `osmosis`. */
   readonly prefix?: string | undefined
   /** Keys that encrypt stored values. Default: none, which is accepted on loopback. */
   readonly keys?: QueueKeys | undefined
@@ -43,7 +44,8 @@ export class QueueConnection {
   readonly keys: QueueKeys
   /** Without user and password. */
   readonly address: string
-  readonly #options: QueueConnectionOptions
+  readonly #redis: RedisAddress
+  readonly #tls: ConnectionOptions | undefined
   readonly #isReadable: boolean
   readonly #opened: Redis[] = []
   /** Why the last attempt to connect failed. */
@@ -51,19 +53,17 @@ export class QueueConnection {
 
   /** @throws OsmosisError with code `invalid_config` */
   constructor(options: QueueConnectionOptions) {
-    const { url, prefix = 'osmosis', keys = new QueueKeys(), allowPlainKeys = false } = options
-    const parsed = URL.canParse(url) ? new URL(url) : undefined
-    if (parsed === undefined || !/^rediss?:$/.test(parsed.protocol)) {
-      throw new OsmosisError(
-        'invalid_config',
-        'The address of a queue looks like redis://user:password@host:6379/0, or rediss:// with TLS.',
-      )
+    const { url, prefix = 'osmosis', keys = new QueueKeys(), allowPlainKeys = false, tls } = options
+    const redis = parseRedisAddress(url)
+    if (typeof redis === 'string') {
+      throw new OsmosisError('invalid_config', `The address of a queue ${redis}.`)
     }
-    this.#options = options
+    this.#redis = redis
+    this.#tls = tls
     this.prefix = prefix
     this.keys = keys
-    this.address = `${parsed.protocol}//${parsed.host}`
-    this.#isReadable = !keys.encrypts && !isLoopback(parsed.hostname)
+    this.address = redisPlace(redis)
+    this.#isReadable = !keys.encrypts && !isLoopback(redis.host)
     if (!this.#isReadable || allowPlainKeys) return
     throw new OsmosisError(
       'invalid_config',
@@ -117,28 +117,23 @@ export class QueueConnection {
    * @throws OsmosisError with code `queue_unavailable` or `invalid_config`
    */
   async check(redis: Redis): Promise<string[]> {
+    const plain = this.#isReadable
+      ? [
+          `Keys of policies and callbacks are readable in the Redis at ${this.address}. Give servers and workers a file of queue keys.`,
+        ]
+      : []
     try {
       if (redis.status === 'wait') await redis.connect()
+      // First: a node of a cluster would refuse the keys with words that do not name the cause.
+      const warnings = await this.#checkKind(redis)
       await this.#agreeOnKeys(redis)
+      return [...plain, ...warnings]
     } catch (error) {
       if (isOsmosisError(error)) throw error
       // The error of ioredis says only that the connection is missing.
       const isHungUp = error instanceof Error && error.name === 'MaxRetriesPerRequestError'
       throw this.unavailable(this.#trouble ?? (isHungUp ? new Error(hungUp) : error))
     }
-    const plain = this.#isReadable
-      ? [
-          `Keys of policies and callbacks are readable in the Redis at ${this.address}. Give servers and workers a file of queue keys.`,
-        ]
-      : []
-    let info: string
-    try {
-      info = await redis.info()
-    } catch {
-      const unchecked = `The Redis at ${this.address} does not allow INFO, so it is unknown whether it stores data durably.`
-      return [...plain, unchecked]
-    }
-    return [...plain, ...this.#warnings(infoFields(info))]
   }
 
   /** Renews the record of the queue's keys, which later processes compare with their own. */
@@ -185,7 +180,26 @@ export class QueueConnection {
     await this.holdKeys(redis)
   }
 
+  /** @returns warnings about a Redis that can be used, and loses rollouts in some event */
+  async #checkKind(redis: Redis): Promise<string[]> {
+    const told = await redis.info().catch((error: unknown) => {
+      if (error instanceof ReplyError) return undefined
+      throw error
+    })
+    if (told !== undefined) return this.#warnings(infoFields(told))
+    return [
+      `The Redis at ${this.address} does not allow INFO, so it is unknown whether it stores data durably.`,
+    ]
+  }
+
   #warnings(info: ReadonlyMap<string, string>): string[] {
+    // BullMQ's scripts and those of the records use keys of one node alone, and connections follow no node that has moved.
+    if (info.get('redis_mode') === 'cluster') {
+      throw new OsmosisError(
+        'invalid_config',
+        `The Redis at ${this.address} is a node of a Redis Cluster, which a queue cannot use: it would lose rollouts when keys move to another node. Use a Redis without cluster mode.`,
+      )
+    }
     const version = info.get('redis_version') ?? '0'
     const [major = 0, minor = 0] = version.split('.').map(Number)
     const [oldestMajor, oldestMinor] = oldestVersion
@@ -217,10 +231,15 @@ export class QueueConnection {
     readonly lazyConnect?: boolean
     readonly autoResubscribe?: boolean
   }): Redis {
-    const { url, tls } = this.#options
-    const redis = new Redis(url, {
+    const { tls, host, port, user, password, database } = this.#redis
+    const redis = new Redis({
       ...options,
-      ...(tls === undefined ? {} : { tls }),
+      host,
+      port,
+      db: database,
+      ...(user === undefined ? {} : { username: user }),
+      ...(password === undefined ? {} : { password }),
+      ...(tls ? { tls: { ...this.#tls } } : {}),
       connectTimeout: answerMs,
       retryStrategy: (times) => Math.min(50 * 2 ** times, 1_000),
       reconnectOnError: isFromReplica,
@@ -313,7 +332,7 @@ function sendTogether(stream: Pick<Redis['stream'], 'write' | 'cork' | 'uncork'>
 }
 
 function isLoopback(hostname: string): boolean {
-  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
+  return /^(localhost|127(\.\d+){3}|::1)$/.test(hostname)
 }
 
 function infoFields(info: string): Map<string, string> {

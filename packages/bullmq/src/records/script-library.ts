@@ -23,7 +23,7 @@ export interface RecordScript {
 /** How long an outcome may be pending before other servers are notified. Milliseconds. */
 export const undeliveredMs = 15_000
 
-// Keys beside that of the record are made of the prefix here: with Redis Cluster the prefix has braces.
+// Keys beside that of the record are made of the prefix here, which no Redis Cluster would allow.
 const everyScript = `
     local record, prefix, id = KEYS[1], ARGV[1], ARGV[2]
     -- Fields that were read before, because calling Redis from a script is slow.

@@ -7,6 +7,12 @@ import path from 'node:path'
 import type * as bullmq from '@osmosis/bullmq'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { isGroupGraderClass } from '@osmosis/core/workflow'
+import {
+  parseRedisAddress,
+  redisAddressText,
+  redisPlace,
+  type RedisAddress,
+} from '@osmosis/protocol/wire'
 import { build, stop } from 'esbuild'
 
 import { environment, displayPath, hideKeys } from '../command/command-context.ts'
@@ -34,7 +40,7 @@ interface QueueAccess {
  */
 export async function queueAccess(redis: string, entrypoint: string): Promise<QueueAccess> {
   const env = environment()
-  const { href: url, protocol, host } = redisUrl(redis, env['OSMOSIS_REDIS_PASSWORD'])
+  const address = redisAddress(redis, env['OSMOSIS_REDIS_PASSWORD'])
   const queuePackage = await loadQueuePackage()
   const prefix = env['OSMOSIS_REDIS_PREFIX'] || undefined
   const keyFile = env['OSMOSIS_QUEUE_KEY_FILE'] || undefined
@@ -42,8 +48,8 @@ export async function queueAccess(redis: string, entrypoint: string): Promise<Qu
   const allowPlainKeys = env['OSMOSIS_ALLOW_PLAIN_KEYS'] === '1'
   return {
     queuePackage,
-    connection: { url, prefix, keys, allowPlainKeys },
-    place: `the queue ${prefix ?? 'osmosis'} at ${protocol}//${host}`,
+    connection: { url: redisAddressText(address), prefix, keys, allowPlainKeys },
+    place: `the queue ${prefix ?? 'osmosis'} at ${redisPlace(address)}`,
     code: env['OSMOSIS_CODE_VERSION'] || (await entrypointDigest(entrypoint)),
   }
 }
@@ -121,20 +127,16 @@ function readKeys(queuePackage: QueuePackage, file: string): bullmq.QueueKeys {
 }
 
 /**
- * The URL that `--redis` names, with the password of the environment when it has none.
+ * The address that `--redis` names, with the password of the environment when it has none. That is taken as it is.
  *
- * @throws OsmosisError with code `invalid_config`; the URL, which may have a password, is not in it
+ * @throws OsmosisError with code `invalid_config`; no part of a user or password is in it
  */
-export function redisUrl(redis: string, password: string | undefined): URL {
-  const url = URL.canParse(redis) ? new URL(redis) : undefined
-  if (url === undefined || !/^rediss?:$/.test(url.protocol) || url.hostname === '') {
-    throw invalid(
-      '--redis must be a URL such as redis://127.0.0.1:6379, or rediss://… for a Redis with TLS.',
-    )
-  }
-  if (url.password === '' && password) url.password = password
-  hideKeys(decodeURIComponent(url.password))
-  return url
+export function redisAddress(redis: string, password: string | undefined): RedisAddress {
+  const address = parseRedisAddress(redis)
+  if (typeof address === 'string') throw invalid(`The address of --redis ${address}.`)
+  const whole = { ...address, password: address.password ?? (password || undefined) }
+  hideKeys(whole.password)
+  return whole
 }
 
 /**

@@ -29,9 +29,9 @@ export function sectionProblems(
     }
     if (issue.path.length === 0) return [`${place}: must be a section, [${section}]`]
     if (issue.input === undefined) return [`${place}: missing`]
-    // A secret may have been written into [env] by mistake, so the value is not shown.
-    const got = section === 'env' ? typeof issue.input : shown(issue.input)
-    return [`${place}: ${issue.message}, got ${got}`]
+    // A secret may have been written into [env] by mistake, and an address may have a password, so the value is not shown.
+    const isSecret = section === 'env' || place === 'queue.redis'
+    return [`${place}: ${issue.message}, got ${isSecret ? typeof issue.input : shown(issue.input)}`]
   })
 }
 

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 
 import type { ModelPrice } from '@osmosis/controller'
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { parseRedisAddress } from '@osmosis/protocol/wire'
 import { parse } from 'smol-toml'
 import { z } from 'zod'
 
@@ -77,7 +78,11 @@ export const priceSchema = z.strictObject({
 })
 
 export const queueSchema = z.strictObject({
-  redis: z.url({ protocol: /^rediss?$/, error: 'must be a redis:// or rediss:// URL' }),
+  redis: z.string('must be the address of a Redis').check(({ value, issues }) => {
+    const redis = parseRedisAddress(value)
+    if (typeof redis !== 'string') return
+    issues.push({ code: 'custom', message: redis, input: value })
+  }),
   prefix: text.optional(),
   key_file: text.optional(),
   policy_host: text.optional(),

@@ -3,11 +3,12 @@ import { availableParallelism } from 'node:os'
 
 import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
 import type { QueueConfig } from '@osmosis/eval'
+import { redisAddressText } from '@osmosis/protocol/wire'
 
 import { refuseOneOf } from '../../command/flags.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { isUnreachable } from '../../serve/serve-agent-loop.ts'
-import { redisUrl } from '../../serve/queue-access.ts'
+import { redisAddress } from '../../serve/queue-access.ts'
 import type { ServerProcess } from '../../serve/server-process.ts'
 
 /** A running rollout server that executes the rollouts of an evaluation. */
@@ -80,17 +81,15 @@ export function evaluationQueue(
     )
   }
   const { prefix, keyFile } = queue
-  const url = redisUrl(queue.redis, undefined)
-  const password = decodeURIComponent(url.password)
-  url.password = ''
+  const { password, ...place } = redisAddress(queue.redis, undefined)
   return {
-    redis: url.href,
+    redis: redisAddressText({ ...place, password: undefined }),
     env: {
-      ...(password === '' ? {} : { OSMOSIS_REDIS_PASSWORD: password }),
+      ...(password === undefined ? {} : { OSMOSIS_REDIS_PASSWORD: password }),
       ...(prefix === null ? {} : { OSMOSIS_REDIS_PREFIX: prefix }),
       ...(keyFile === null ? {} : { OSMOSIS_QUEUE_KEY_FILE: keyFile }),
     },
-    policyHost: policyHost(named ?? queue.policyHost ?? undefined, url.hostname, {
+    policyHost: policyHost(named ?? queue.policyHost ?? undefined, place.host, {
       others: 'Workers on other machines',
       areHere: 'all of them run here',
     }),
