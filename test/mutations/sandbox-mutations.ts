@@ -78,7 +78,7 @@ export const sandboxMutations: readonly Mutation[] = [
   {
     name: 'queue: a Redis that became a replica keeps its connections',
     file: 'packages/bullmq/src/connection/queue-connection.ts',
-    from: '      reconnectOnError: isFromReplica,\n',
+    from: '      reconnectOnError: isFromAnother,\n',
     to: '',
     tests: ['packages/bullmq/test/broken-connections.test.ts'],
   },

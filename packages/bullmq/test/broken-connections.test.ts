@@ -46,11 +46,14 @@ async function redisLike(
   return queue
 }
 
-describe('a Redis that has become a replica', () => {
+describe('a Redis that is not the primary', () => {
   it.each([
     "-READONLY You can't write against a read only replica.",
     "-READONLY You can't write against a read only replica. script: 4ca1, on @user_script:1.",
     "-ERR Error running script (call to f_4c): @user_script:1: -READONLY You can't write against a read only replica.",
+    '-LOADING Redis is loading the dataset in memory',
+    "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    '-CLUSTERDOWN The cluster is down',
     '-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)',
   ])('is left for a new connection after %s', async (refusal) => {
     const queue = await redisLike(([name], connection) =>

@@ -242,7 +242,7 @@ export class QueueConnection {
       ...(tls ? { tls: { ...this.#tls } } : {}),
       connectTimeout: answerMs,
       retryStrategy: (times) => Math.min(50 * 2 ** times, 1_000),
-      reconnectOnError: isFromReplica,
+      reconnectOnError: isFromAnother,
     })
     // Commands throw the errors; without a listener ioredis prints them.
     redis.on('error', (error) => {
@@ -302,12 +302,16 @@ function reopenWhenDeaf(redis: Redis): void {
   redis.once('end', () => clearInterval(timer))
 }
 
+/** First words of the errors that another Redis behind the same address would not give. */
+const elsewhere = /\b(?:READONLY|MASTERDOWN|LOADING|CLUSTERDOWN)\b|^UNBLOCKED\b/
+
 /**
- * Whether a Redis refuses writes because it has become a replica. After a failover it keeps its connections, and only a new
- * one reaches the primary. A blocked command is ended, and in a script of Redis 6 the word is in the middle.
+ * Whether a Redis refuses commands because it has become a replica, or is not ready to be a primary. After a failover it keeps
+ * its connections, and only a new one reaches the primary. A blocked command is ended, and in a script of Redis 6 the word is
+ * in the middle.
  */
-function isFromReplica({ message }: Error): boolean {
-  return /\bREADONLY\b|^UNBLOCKED\b/.test(message)
+function isFromAnother({ message }: Error): boolean {
+  return elsewhere.test(message)
 }
 
 /**
