@@ -83,6 +83,20 @@ export const sandboxMutations: readonly Mutation[] = [
     tests: ['packages/bullmq/test/broken-connections.test.ts'],
   },
   {
+    name: 'queue: a password ends at the first @',
+    file: 'packages/protocol/src/wire/redis-address.ts',
+    from: "rest.lastIndexOf('@')",
+    to: "rest.indexOf('@')",
+    tests: ['packages/protocol/test/redis-address.test.ts'],
+  },
+  {
+    name: 'queue: a node of a cluster is a Redis like others',
+    file: 'packages/bullmq/src/connection/queue-connection.ts',
+    from: "if (info.get('redis_mode') === 'cluster') {",
+    to: "if (info.get('redis_mode') === 'none') {",
+    tests: ['packages/bullmq/test/rollout-queue.test.ts'],
+  },
+  {
     name: 'server: one whose event loop is blocked outlives its evaluation',
     file: 'packages/server/src/child/guard-thread.ts',
     from: "if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL')",
