@@ -90,6 +90,20 @@ export const sandboxMutations: readonly Mutation[] = [
     tests: ['packages/protocol/test/redis-address.test.ts'],
   },
   {
+    name: 'queue: a server whose Redis stores nothing is healthy',
+    file: 'packages/bullmq/src/server/queue-control.ts',
+    from: '      if (queue.trouble !== undefined) throw queue.trouble\n',
+    to: '',
+    tests: ['packages/bullmq/test/servers.test.ts'],
+  },
+  {
+    name: 'queue: a server waits while Redis refuses to write',
+    file: 'packages/bullmq/src/server/queue-admission.ts',
+    from: '(error) => isUnavailable(error) && refusalWord(error) === undefined,',
+    to: '(error) => isUnavailable(error),',
+    tests: ['packages/bullmq/test/servers.test.ts'],
+  },
+  {
     name: 'queue: a node of a cluster is a Redis like others',
     file: 'packages/bullmq/src/connection/queue-connection.ts',
     from: "if (info.get('redis_mode') === 'cluster') {",

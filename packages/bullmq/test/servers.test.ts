@@ -1,6 +1,7 @@
 import { post, statusAndBody, withPrograms } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
+import { lookInto } from './queue-under-test.ts'
 import { startServers } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')
@@ -102,6 +103,41 @@ it('a server refuses immediately while Redis is unreachable, and accepts again a
   expect(await a.get('/rollout/before/status')).toMatchObject({ status: 'queued' })
   expect(controller.callbacks).toStrictEqual([])
 })
+
+it.each([
+  ['NOREPLICAS', 'min-replicas-to-write', ['1', '0']],
+  ['OOM', 'maxmemory', ['1', '0']],
+] as const)(
+  'a server whose Redis refuses to write (%s) refuses at once and is unhealthy, until it writes again',
+  async (word, setting, [refuses, writes]) => {
+    const { a, redis } = await startServers({ workers: 1 })
+    await lookInto(redis).config('SET', setting, refuses)
+    const health = async (): Promise<number> => (await fetch(`${a.url}/health`)).status
+    await expect.poll(health).toBe(503)
+
+    const began = performance.now()
+    expect(await statusAndBody(await a.post({ rollout_id: 'meanwhile' }))).toStrictEqual({
+      status: 503,
+      body: { detail: `the Redis of the queue refuses it (${word}); retry later` },
+    })
+    await expect(a.start({ rollout_id: 'leased' })).rejects.toThrow('POST /rollout: 503')
+    // A server that tries for itself does so for 30 s.
+    expect(performance.now() - began).toBeLessThan(20_000)
+
+    await lookInto(redis).config('SET', setting, writes)
+    await expect.poll(health).toBe(200)
+    expect((await a.post({ rollout_id: 'meanwhile' })).status).toBe(202)
+    expect((await (await a.start({ rollout_id: 'leased' })).until()).status).toBe('success')
+    const told = a.log.filter(({ message }) => message.startsWith('The Redis of the queue'))
+    expect(told.map(({ level, message }) => [level, message])).toEqual([
+      [
+        'warn',
+        expect.stringMatching(new RegExp(`refuses: .*${word}.* Rollouts wait until it does`)),
+      ],
+      ['info', expect.stringMatching(/ stores again\.$/)],
+    ])
+  },
+)
 
 it('a draining server accepts no rollouts, and others deliver its pending outcomes', async () => {
   const { a, b, controller } = await startServers({ workers: 0 })

@@ -115,6 +115,22 @@ withPrograms('redis-server').describe('over a queue', { tags: 'nightly' }, () =>
     expect(figures).toMatch(/^osmosis_workers 2$/m)
   })
 
+  it('a worker is unhealthy while its Redis stores nothing, and says once why', async () => {
+    const redis = await startRedis()
+    const worker = startOsmosis(['worker', calling, '--redis', redis.url, '--port', '0'])
+    const [, url = ''] = await worker.printed(listening)
+    const health = async (): Promise<number> => (await fetch(`${url}/health`)).status
+    expect(await health()).toBe(200)
+    await redis.kill()
+    await expect.poll(health).toBe(503)
+    await redis.restart()
+    await expect.poll(health).toBe(200)
+    await worker.printed(/ stores again\./)
+    worker.child.kill('SIGTERM')
+    const { stderr } = await worker.finished
+    expect(stderr.match(/Rollouts wait until it does/g)).toHaveLength(1)
+  })
+
   it('servers and workers of a queue with a password and a file of keys understand one another', async () => {
     const password = '50%off/the?pass#word@%41'
     const redis = await startRedis({ config: { requirepass: password } })

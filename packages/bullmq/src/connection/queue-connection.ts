@@ -379,13 +379,17 @@ export async function retryFor<T>(ms: number, ask: () => Promise<T>): Promise<T>
   }
 }
 
-/** Tries again while Redis is unreachable, until the signal is aborted. */
-export async function retryUntil<T>(signal: AbortSignal, act: () => Promise<T>): Promise<T> {
+/** Tries again while Redis is unreachable, or while `mayHelp` says so of an error, until the signal is aborted. */
+export async function retryUntil<T>(
+  signal: AbortSignal,
+  act: () => Promise<T>,
+  mayHelp: (error: unknown) => boolean = isUnavailable,
+): Promise<T> {
   for (;;) {
     try {
       return await act()
     } catch (error) {
-      if (!isUnavailable(error) || signal.aborted) throw error
+      if (!mayHelp(error) || signal.aborted) throw error
     }
     await wait(shortPauseMs, signal).catch(() => {})
   }
@@ -394,4 +398,12 @@ export async function retryUntil<T>(signal: AbortSignal, act: () => Promise<T>):
 /** Whether an error means that Redis is unreachable. */
 export function isUnavailable(error: unknown): boolean {
   return isOsmosisError(error) && error.code === 'queue_unavailable'
+}
+
+/** The word with which Redis refused what it was asked, as `NOREPLICAS` or `OOM`: it has done nothing of it. Otherwise undefined. */
+export function refusalWord(error: unknown): string | undefined {
+  if (!isUnavailable(error)) return undefined
+  const { cause } = error as OsmosisError
+  if (!(cause instanceof ReplyError && cause instanceof Error)) return undefined
+  return /\b[A-Z]{3,}\b/.exec(cause.message)?.[0]
 }

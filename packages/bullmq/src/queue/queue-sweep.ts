@@ -22,6 +22,8 @@ interface SweepParts {
   readonly requestDelivery: (id: string) => Promise<void>
   /** Renews the record of the queue's keys. */
   readonly holdKeys: () => Promise<void>
+  /** Is told about every second whether Redis stores what it is asked to: why not, or undefined. */
+  readonly onAnswer: (refusal: unknown) => void
 }
 
 /**
@@ -54,9 +56,16 @@ export class QueueSweep {
   async #sweep(): Promise<void> {
     if (this.#sweeping) return
     this.#sweeping = true
+    const { onAnswer } = this.#parts
+    const onRefusal = (refusal: unknown): never => {
+      onAnswer(refusal)
+      throw refusal
+    }
     try {
       const turn = `${this.#prefix}:sweep`
-      if ((await this.#redis.set(turn, 1, 'PX', everyMs - 100, 'NX')) === null) return
+      const taken = await this.#redis.set(turn, 1, 'PX', everyMs - 100, 'NX').catch(onRefusal)
+      onAnswer(undefined)
+      if (taken === null) return
       await this.#parts.holdKeys()
       const [seconds = '0', microseconds = '0'] = await this.#redis.time()
       const now = Number(seconds) * 1000 + Number(microseconds) / 1000

@@ -1,7 +1,8 @@
-import { OsmosisError } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { CancelDisposition } from '@osmosis/protocol/wire'
 import type { RolloutSelector } from '@osmosis/protocol'
 import { startTimer } from '@osmosis/core/http'
+import type { Logger } from '@osmosis/server'
 import { Queue, type JobsOptions } from 'bullmq'
 import type { Redis } from 'ioredis'
 
@@ -86,6 +87,8 @@ export class RolloutQueue implements OpenQueue {
   readonly #sweep: QueueSweep
   /** Whether the last rollout was refused because the queue was full. */
   #isFull = false
+  #trouble: OsmosisError | undefined
+  readonly #troubleListeners: ((trouble: OsmosisError | undefined) => void)[] = []
   #closing: Promise<void> | undefined
 
   private constructor(connection: QueueConnection, redis: Redis, warnings: readonly string[]) {
@@ -116,7 +119,25 @@ export class RolloutQueue implements OpenQueue {
       isQueued: async (id) => (await this.#rollouts.getJob(jobIdOf(id))) !== undefined,
       requestDelivery: async (id) => this.requestDelivery(id),
       holdKeys: async () => connection.holdKeys(redis),
+      onAnswer: (refusal) => this.#noteTrouble(refusal),
     })
+  }
+
+  /** Why Redis does not store what it is asked to, as of the last second; undefined while it does. */
+  get trouble(): OsmosisError | undefined {
+    return this.#trouble
+  }
+
+  /** Calls a function once when such a trouble begins, and once, without it, when it is over. */
+  onTrouble(listener: (trouble: OsmosisError | undefined) => void): void {
+    this.#troubleListeners.push(listener)
+  }
+
+  #noteTrouble(refusal: unknown): void {
+    const was = this.#trouble
+    this.#trouble = refusal === undefined ? undefined : this.#connection.unavailable(refusal)
+    if ((was === undefined) === (refusal === undefined)) return
+    for (const listener of this.#troubleListeners) listener(this.#trouble)
   }
 
   /** See `openQueue`. */
@@ -138,14 +159,17 @@ export class RolloutQueue implements OpenQueue {
    * Accepts a rollout, permanently when this resolves with `new`. When it throws, the result is unknown, and
    * repeating the call completes the acceptance.
    *
-   * @throws OsmosisError with code `queue_unavailable`
+   * @throws OsmosisError with code `queue_unavailable`; where it is a refusal of Redis (`isRefusal`), nothing was accepted
    */
   async accept(entry: RolloutEntry, limits: AcceptLimits = {}): Promise<QueueAcceptance> {
     const accepting = this.records.accept(entry, limits, this.#deliveries.server)
     // Sent with the record, and therefore executed after it. A job without a record does no harm, but
     // while the queue is full there would be too many.
     const adding = this.#isFull ? undefined : this.#add(entry)
-    const [acceptance] = await Promise.all([accepting, adding])
+    const [accepted, added] = await Promise.allSettled([accepting, adding])
+    if (accepted.status === 'rejected') throw accepted.reason
+    if (added.status === 'rejected') throw withoutJob(added.reason)
+    const acceptance = accepted.value
     const { result } = acceptance
     this.#isFull = result === 'full'
     if (adding === undefined && (result === 'new' || result === 'known')) await this.#add(entry)
@@ -325,6 +349,21 @@ export class RolloutQueue implements OpenQueue {
       throw this.#connection.unavailable(error)
     }
   }
+}
+
+/** Logs, with one line each, that the Redis of a queue stores nothing, and that it does so again. */
+export function logTrouble(queue: RolloutQueue, logger: Logger | undefined): void {
+  queue.onTrouble((trouble) => {
+    if (trouble === undefined)
+      logger?.info({}, `The Redis of the queue at ${queue.address} stores again.`)
+    else logger?.warn({}, `${trouble.message} Rollouts wait until it does.`)
+  })
+}
+
+/** The error of an acceptance whose record is stored, and whose job is not: repeating it stores the job as well. */
+function withoutJob(cause: unknown): OsmosisError {
+  const message = errorMessage(cause)
+  return new OsmosisError('queue_unavailable', message, { cause: new Error(message, { cause }) })
 }
 
 /**

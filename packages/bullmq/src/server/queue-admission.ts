@@ -17,7 +17,7 @@ import {
 } from '@osmosis/server/protocols'
 import type { Logger } from '@osmosis/server'
 
-import { isUnavailable, retryUntil } from '../connection/queue-connection.ts'
+import { isUnavailable, refusalWord, retryUntil } from '../connection/queue-connection.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 
 /** Data that a server needs to deliver the outcome of a rollout, stored with the rollout. */
@@ -114,8 +114,11 @@ export class QueueAdmission implements RolloutAdmission {
     // The record may have been written before Redis was lost. A refused caller that retries would find its
     // id taken, so this server retries instead.
     const signal = AbortSignal.any([this.#parts.ending, AbortSignal.timeout(finishMs)])
-    const result = await retryUntil(signal, async () =>
-      this.#accept(asked, rolloutId, trace, {}, options),
+    // A Redis that refused the record has not written it, and may refuse for long.
+    const result = await retryUntil(
+      signal,
+      async () => this.#accept(asked, rolloutId, trace, {}, options),
+      (error) => isUnavailable(error) && refusalWord(error) === undefined,
     )
     if (result === 'full') throw refusals.full(429)
     if (result !== 'new') throw refusals.registered()
@@ -173,7 +176,12 @@ export async function reached<T>(
   } catch (error) {
     if (isUnavailable(error)) {
       onUnreached(errorMessage(error))
-      throw refusals.unavailable('the queue cannot be reached')
+      const word = refusalWord(error)
+      throw refusals.unavailable(
+        word === undefined
+          ? 'the queue cannot be reached'
+          : `the Redis of the queue refuses it (${word})`,
+      )
     }
     if (!(error instanceof RangeError)) throw error
     throw new HttpRefusal(422, [

@@ -48,6 +48,8 @@ export class QueueControl implements RolloutControl {
   async counts(): Promise<RolloutCounts> {
     return reached(async () => {
       const { queue } = this.#parts
+      // A Redis that stores nothing answers questions all the same.
+      if (queue.trouble !== undefined) throw queue.trouble
       const [{ queued, running, undelivered }, workers, retained] = await Promise.all([
         queue.counts(),
         queue.workers(),

@@ -21,7 +21,7 @@ import {
   stalledIntervalFor,
   type RolloutJob,
 } from '../queue/jobs.ts'
-import { RolloutQueue } from '../queue/rollout-queue.ts'
+import { logTrouble, RolloutQueue } from '../queue/rollout-queue.ts'
 import { removeHeartbeat, writeHeartbeat } from '../queue/worker-heartbeats.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
 import {
@@ -146,6 +146,7 @@ export class RolloutWorker implements AsyncDisposable {
   static async start(options: RolloutWorkerOptions): Promise<RolloutWorker> {
     const queue = await RolloutQueue.open(options)
     for (const warning of queue.warnings) options.logger?.warn({}, warning)
+    logTrouble(queue, options.logger)
     const worker = new RolloutWorker(options, new QueueConnection(options), queue)
     await worker.#begin()
     return worker
@@ -163,6 +164,11 @@ export class RolloutWorker implements AsyncDisposable {
     this.#jobs.run().catch((error: unknown) => {
       this.#options.logger?.error({ error }, 'this worker takes no more rollouts')
     })
+  }
+
+  /** Why the Redis of its queue does not store what it is asked to, as of the last second; undefined while it does. */
+  get trouble(): OsmosisError | undefined {
+    return this.#queue.trouble
   }
 
   /** Number of rollouts in it. */

@@ -4,6 +4,7 @@ import { readServerEnvironment, type Logger, type ServableApp } from '@osmosis/s
 import {
   countedBackend,
   createServerShell,
+  HttpRefusal,
   jsonAnswer,
   OwnershipLog,
   ownProcess,
@@ -26,6 +27,8 @@ interface RunningWorker {
   readonly active: number
   /** Those of them that have ended, whose outcome has not arrived where it belongs. Default: 0. */
   readonly undelivered?: number
+  /** Why it can neither take rollouts nor say how they end. Default: it can. */
+  readonly trouble?: Error | undefined
   /** Ends it; running rollouts may finish until `patience` aborts. */
   close(patience: AbortSignal): Promise<void>
 }
@@ -74,8 +77,13 @@ export function createWorkerApp(options: {
       path: '/health',
       summary: 'Whether the worker is up, and how busy it is',
       open: true,
-      answers: { 200: { description: 'Up', schema: healthResponseSchema } },
+      answers: {
+        200: { description: 'Up', schema: healthResponseSchema },
+        503: { description: 'The Redis of its queue does not answer, or stores nothing' },
+      },
       handle() {
+        // Its log says why: anybody may read this answer.
+        if (worker.trouble !== undefined) throw new HttpRefusal(503, 'the queue stores nothing now')
         const { queued, running } = backend.load()
         return jsonAnswer({
           status: 'ok',
