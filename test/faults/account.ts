@@ -46,6 +46,8 @@ interface Entry {
   readonly ended: PromiseWithResolvers<void>
   admission: 'pending' | 'accepted' | 'unknown'
   wasCancelled: boolean
+  /** Whether its caller asked to cancel it, and does not know what became of that. */
+  mayBeCancelled: boolean
   end: string | undefined
   reward: number | null
 }
@@ -84,6 +86,7 @@ export class Account {
       ended: Promise.withResolvers(),
       admission: 'pending',
       wasCancelled: false,
+      mayBeCancelled: false,
       end: undefined,
       reward: null,
     })
@@ -105,6 +108,11 @@ export class Account {
     const entry = this.#entry(id)
     entry.wasCancelled = true
     if (entry.end === 'success') this.violated(id, 'was cancelled, but succeeded')
+  }
+
+  /** The request to cancel the rollout got no answer, or one that says nothing of the rollout: a server may have done it. */
+  perhapsCancelled(id: string): void {
+    this.#entry(id).mayBeCancelled = true
   }
 
   /** Resolves when the last delivery has arrived. */
@@ -190,8 +198,9 @@ export class Account {
 
   /** Compares the status route with the outcome of a rollout. */
   checkState(id: string, { status, reward }: { status: string; reward: number | null }): void {
-    const { end = '', reward: known, wasCancelled } = this.#entry(id)
-    const isSame = end.startsWith(status) || (status === 'cancelled' && wasCancelled)
+    const { end = '', reward: known, wasCancelled, mayBeCancelled } = this.#entry(id)
+    const isCancelled = status === 'cancelled' && (wasCancelled || mayBeCancelled)
+    const isSame = end.startsWith(status) || isCancelled
     if (isSame && reward === known) return
     this.violated(id, `ended with ${end} (${known}), but its status is ${status} (${reward})`)
   }

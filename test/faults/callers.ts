@@ -219,7 +219,8 @@ export class Callers {
     const state = await this.state(id)
     this.#parts.account.fault(`caller: cancels a rollout that is ${state?.status ?? 'not known'}`)
     const answer = await post(`${this.#places.workflows}/rollout/cancel`, { ids: [id] })
-    if (answer?.text.includes('"cancelled_')) this.#parts.account.cancelled(id)
+    if (answer?.status !== 200) this.#parts.account.perhapsCancelled(id)
+    else if (answer.text.includes('"cancelled_')) this.#parts.account.cancelled(id)
   }
 
   /** Sends an accepted request a second time. */
