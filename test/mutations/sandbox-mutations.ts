@@ -104,6 +104,13 @@ export const sandboxMutations: readonly Mutation[] = [
     tests: ['packages/bullmq/test/servers.test.ts'],
   },
   {
+    name: 'queue: rights to channels are not tried',
+    file: 'packages/bullmq/src/connection/queue-connection.ts',
+    from: '      await this.#tryChannels(redis)\n',
+    to: '',
+    tests: ['packages/bullmq/test/rollout-queue.test.ts'],
+  },
+  {
     name: 'queue: a node of a cluster is a Redis like others',
     file: 'packages/bullmq/src/connection/queue-connection.ts',
     from: "if (info.get('redis_mode') === 'cluster') {",

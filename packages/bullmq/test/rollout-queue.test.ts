@@ -231,6 +231,21 @@ it('refuses processes with other keys, and changes keys in three steps', async (
   await expect(open(old)).rejects.toMatchObject(stranger)
 })
 
+it.each(['-publish', '-subscribe', 'resetchannels', '-multi', '-eval', '-set', '-time'])(
+  'reports at the start that its user lacks a right: %s',
+  async (right) => {
+    vi.spyOn(console, 'warn').mockImplementation(() => {})
+    const redis = await startRedis({ aof: true })
+    const rights = ['on', '>secret', '~*', '&*', '+@all', right]
+    await lookInto(redis).acl('SETUSER', 'team', ...rights)
+    const open = RolloutQueue.open({ url: redis.url.replace('//', '//team:secret@') })
+    await expect(open).rejects.toMatchObject({
+      code: 'queue_unavailable',
+      message: expect.stringMatching(/ refuses: .*(?:permission|can't run this command)/) as string,
+    })
+  },
+)
+
 it('reports why a reachable Redis cannot be used', async () => {
   vi.spyOn(console, 'warn').mockImplementation(() => {})
   const redis = await startRedis({ aof: true })

@@ -90,6 +90,7 @@ export class QueueConnection {
    * Receives the messages of a channel, except those sent while Redis is unreachable.
    *
    * @returns a function that ends the subscription
+   * @throws OsmosisError with code `queue_unavailable` when Redis refuses it
    */
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<() => void> {
     // ioredis would resubscribe on its own, with a rejection that no code handles.
@@ -98,16 +99,25 @@ export class QueueConnection {
     redis.on('ready', () => {
       redis.subscribe(channel).then(
         () => subscribed.resolve(),
-        () => {},
+        (error: unknown) => {
+          // Of a connection that is lost, the next one subscribes.
+          if (error instanceof ReplyError) subscribed.reject(this.unavailable(error))
+        },
       )
     })
     redis.on('message', (_channel, message) => onMessage(message))
-    await subscribed.promise
-    return () => {
+    const end = (): void => {
       const at = this.#opened.indexOf(redis)
       if (at >= 0) this.#opened.splice(at, 1)
       redis.disconnect()
     }
+    try {
+      await subscribed.promise
+    } catch (error) {
+      end()
+      throw error
+    }
+    return end
   }
 
   /**
@@ -127,6 +137,7 @@ export class QueueConnection {
       // First: a node of a cluster would refuse the keys with words that do not name the cause.
       const warnings = await this.#checkKind(redis)
       await this.#agreeOnKeys(redis)
+      await this.#tryChannels(redis)
       return [...plain, ...warnings]
     } catch (error) {
       if (isOsmosisError(error)) throw error
@@ -178,6 +189,21 @@ export class QueueConnection {
       )
     }
     await this.holdKeys(redis)
+  }
+
+  /** Tries what `agree` does not: without these rights a worker would wait for ever. */
+  async #tryChannels(redis: Redis): Promise<void> {
+    const channel = `${this.prefix}:rights`
+    await redis
+      .multi()
+      .publish(channel, '')
+      .exec()
+      .catch((error: Error & { previousErrors?: readonly Error[] }) => {
+        // The error itself says only that a command of the transaction failed.
+        throw error.previousErrors?.[0] ?? error
+      })
+    const end = await this.subscribe(channel, () => {})
+    end()
   }
 
   /** @returns warnings about a Redis that can be used, and loses rollouts in some event */

@@ -78,7 +78,7 @@ export class RolloutWorker implements AsyncDisposable {
   readonly #parts: WorkerExecutionParts
   readonly #jobs: Worker<RolloutJob>
   readonly #slots: ModelCallSlots | undefined
-  readonly #timers: NodeJS.Timeout[]
+  #timers: readonly NodeJS.Timeout[] = []
   readonly #loopDelay = monitorEventLoopDelay({ resolution: loopLookMs })
   readonly #leaving = new AbortController()
   readonly #lockMs: number
@@ -136,10 +136,6 @@ export class RolloutWorker implements AsyncDisposable {
       options.logger?.debug({ error: error.message }, 'a job could not be handled')
     })
     this.#jobs.on('lockRenewalFailed', () => this.#lookAtAll())
-    this.#timers = [
-      setInterval(() => this.#lookAtAll(), lookMs),
-      setInterval(() => this.#beat(), lockDurationMs / 4),
-    ]
   }
 
   /** See {@link startRolloutWorker}. */
@@ -152,15 +148,19 @@ export class RolloutWorker implements AsyncDisposable {
     return worker
   }
 
-  /** Starts to take rollouts. */
+  /** Starts to take rollouts. It counts as a worker of the queue once it can work. */
   async #begin(): Promise<void> {
     this.#loopDelay.enable()
-    await this.#sayAlive()
     const { prefix } = this.#connection
     await this.#connection.subscribe(`${prefix}:worker:${this.id}:control`, (message) =>
       this.#executions.onMessage(message),
     )
     await this.#jobs.waitUntilReady()
+    await this.#sayAlive()
+    this.#timers = [
+      setInterval(() => this.#lookAtAll(), lookMs),
+      setInterval(() => this.#beat(), this.#lockMs / 4),
+    ]
     this.#jobs.run().catch((error: unknown) => {
       this.#options.logger?.error({ error }, 'this worker takes no more rollouts')
     })
