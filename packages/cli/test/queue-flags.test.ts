@@ -45,7 +45,7 @@ it.each([
   {
     name: 'plain keys in a Redis that is not on this machine',
     args: ['worker', echo, '--redis', 'redis://:secret@redis.example'],
-    said: 'Keys of policies and callbacks would be readable in the Redis at redis://redis.example. Give servers and workers a file of queue keys (OSMOSIS_QUEUE_KEY_FILE), or allow plain keys (OSMOSIS_ALLOW_PLAIN_KEYS=1).',
+    said: 'Keys of policies and callbacks would be readable in the Redis at redis://redis.example:6379. Give servers and workers a file of queue keys (OSMOSIS_QUEUE_KEY_FILE), or allow plain keys (OSMOSIS_ALLOW_PLAIN_KEYS=1).',
   },
 ])('refuses $name', async ({ args, said }) => {
   expect(await osmosis(args)).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })
