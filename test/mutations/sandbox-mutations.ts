@@ -111,6 +111,13 @@ export const sandboxMutations: readonly Mutation[] = [
     tests: ['packages/bullmq/test/rollout-queue.test.ts'],
   },
   {
+    name: 'queue: other values of a config are the same code',
+    file: 'packages/cli/src/serve/queue-access.ts',
+    from: '  if (Object.keys(set).length === 0) return version\n',
+    to: '  if (set !== undefined) return version\n',
+    tests: ['packages/cli/test/queue.test.ts'],
+  },
+  {
     name: 'queue: a node of a cluster is a Redis like others',
     file: 'packages/bullmq/src/connection/queue-connection.ts',
     from: "if (info.get('redis_mode') === 'cluster') {",

@@ -65,12 +65,6 @@ it.each([
     said: 'Other machines cannot reach the policy at 0.0.0.0: name an address of this machine.',
   },
   {
-    name: 'fields of a config that its workers have',
-    queue: '[queue]\nredis = "redis://127.0.0.1:1"\n',
-    flags: ['--set', 'max_iterations=8'],
-    said: '[workflow] of the config and --set do not reach the workflow behind a queue: remove them here, and pass --set to osmosis worker.',
-  },
-  {
     name: 'a policy host without a queue',
     queue: '',
     flags: ['--policy-host', '10.0.0.5'],

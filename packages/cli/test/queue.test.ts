@@ -52,6 +52,73 @@ withPrograms('redis-server').describe('over a queue', () => {
 
 const calling = 'rollouts/calling/main.ts'
 
+/** A workflow whose reward is a field of its config. */
+const tuned = `import { AgentWorkflow, defineWorkflowConfig, Grader } from '@osmosis/core'
+
+export const config = defineWorkflowConfig({ name: 'tuned', maxTurns: 1 })
+
+export class Tuned extends AgentWorkflow {
+  async run({ prompt, config }) {
+    return [...prompt, { role: 'assistant', content: String(config.maxTurns) }]
+  }
+}
+
+export class Grade extends Grader {
+  async grade(ctx) {
+    ctx.setReward(Number(ctx.sample.messages.at(-1).content))
+  }
+}
+`
+
+withPrograms('redis-server').it(
+  'a worker is unhealthy while its Redis stores nothing, and says once why',
+  { tags: 'slow' },
+  async () => {
+    const redis = await startRedis()
+    const worker = startOsmosis(['worker', calling, '--redis', redis.url, '--port', '0'])
+    const [, url = ''] = await worker.printed(listening)
+    const health = async (): Promise<number> => (await fetch(`${url}/health`)).status
+    expect(await health()).toBe(200)
+    await redis.kill()
+    await expect.poll(health).toBe(503)
+    await redis.restart()
+    await expect.poll(health).toBe(200)
+    await worker.printed(/ stores again\./)
+    worker.child.kill('SIGTERM')
+    const { stderr } = await worker.finished
+    expect(stderr.match(/Rollouts wait until it does/g)).toHaveLength(1)
+  },
+)
+
+withPrograms('redis-server').it(
+  'rollouts with other values of a config are left to a worker that has the same',
+  { tags: 'slow' },
+  async () => {
+    const redis = await startRedis()
+    const root = temporaryWorkspace({
+      'osmosis.toml': `[queue]\nredis = "${redis.url}"\n`,
+      'rollouts/tuned/main.ts': tuned,
+      'configs/eval/tuned.toml': evalConfig(
+        'tuned',
+        '[workflow]\nmax_turns = 3\n\n[secrets]\nrequired = []\n',
+      ),
+    })
+    const worker = async (...set: string[]): Promise<RunningCommand> => {
+      const args = ['worker', 'rollouts/tuned/main.ts', '--redis', redis.url, ...set]
+      const command = startOsmosis(args, {}, root)
+      await command.printed(/Taking rollouts from/)
+      return command
+    }
+    const [other, wrong] = [await worker(), await worker('--set', 'max_turns=4')]
+    const flags = ['--policy', 'policies/echo.ts', '--limit', '1', '--output', temporaryFolder()]
+    const evaluated = osmosis(['eval', 'run', 'configs/eval/tuned.toml', ...flags], {}, root)
+    await Promise.any([other, wrong].map(async (one) => one.printed(/accepted for other code/)))
+    await worker('--set', 'maxTurns=3')
+    const { code, stdout } = await evaluated
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^Reward +3$/m)])
+  },
+)
+
 withPrograms('redis-server').describe('over a queue', { tags: 'nightly' }, () => {
   it('a server takes back the limit that another has set', async () => {
     const redis = await startRedis({ aof: true })
@@ -113,22 +180,6 @@ withPrograms('redis-server').describe('over a queue', { tags: 'nightly' }, () =>
     const figures = await (await fetch(`${url}/metrics`)).text()
     expect(figures).toMatch(/^osmosis_rollout_slots 6$/m)
     expect(figures).toMatch(/^osmosis_workers 2$/m)
-  })
-
-  it('a worker is unhealthy while its Redis stores nothing, and says once why', async () => {
-    const redis = await startRedis()
-    const worker = startOsmosis(['worker', calling, '--redis', redis.url, '--port', '0'])
-    const [, url = ''] = await worker.printed(listening)
-    const health = async (): Promise<number> => (await fetch(`${url}/health`)).status
-    expect(await health()).toBe(200)
-    await redis.kill()
-    await expect.poll(health).toBe(503)
-    await redis.restart()
-    await expect.poll(health).toBe(200)
-    await worker.printed(/ stores again\./)
-    worker.child.kill('SIGTERM')
-    const { stderr } = await worker.finished
-    expect(stderr.match(/Rollouts wait until it does/g)).toHaveLength(1)
   })
 
   it('servers and workers of a queue with a password and a file of keys understand one another', async () => {

@@ -6,7 +6,7 @@ import path from 'node:path'
 
 import type * as bullmq from '@osmosis/bullmq'
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { isGroupGraderClass } from '@osmosis/core/workflow'
+import { isGroupGraderClass, overridesText } from '@osmosis/core/workflow'
 import {
   parseRedisAddress,
   redisAddressText,
@@ -27,7 +27,10 @@ interface QueueAccess {
   readonly connection: bullmq.QueueConnectionOptions
   /** Human-readable name of the queue. */
   readonly place: string
-  /** Version that servers and workers compare: OSMOSIS_CODE_VERSION, else a digest of the sources. */
+  /**
+   * Version that servers and workers compare: OSMOSIS_CODE_VERSION, else a digest of the sources. With other values of the
+   * config it is another version.
+   */
   readonly code: string
 }
 
@@ -35,10 +38,15 @@ interface QueueAccess {
  * Reads the settings of a queue from the environment, without connecting to it.
  *
  * @param redis - the flag of that name
+ * @param set - other values for fields of the workflow's config
  * @throws OsmosisError with code `invalid_config`, also when @osmosis/bullmq is not installed;
  * `invalid_entrypoint` when the sources of the entrypoint cannot be found
  */
-export async function queueAccess(redis: string, entrypoint: string): Promise<QueueAccess> {
+export async function queueAccess(
+  redis: string,
+  entrypoint: string,
+  set: Readonly<Record<string, unknown>> = {},
+): Promise<QueueAccess> {
   const env = environment()
   const address = redisAddress(redis, env['OSMOSIS_REDIS_PASSWORD'])
   const queuePackage = await loadQueuePackage()
@@ -50,8 +58,16 @@ export async function queueAccess(redis: string, entrypoint: string): Promise<Qu
     queuePackage,
     connection: { url: redisAddressText(address), prefix, keys, allowPlainKeys },
     place: `the queue ${prefix ?? 'osmosis'} at ${redisPlace(address)}`,
-    code: env['OSMOSIS_CODE_VERSION'] || (await entrypointDigest(entrypoint)),
+    code: versionWith(set, env['OSMOSIS_CODE_VERSION'] || (await entrypointDigest(entrypoint))),
   }
+}
+
+function versionWith(set: Readonly<Record<string, unknown>>, version: string): string {
+  if (Object.keys(set).length === 0) return version
+  const digest = createHash('sha256')
+    .update(`${version} ${overridesText(set)}`)
+    .digest('hex')
+  return isDigest(version) ? digest : `${version} --set ${digest.slice(0, 12)}`
 }
 
 /**
@@ -102,7 +118,11 @@ function counted(count: number, what: string): string {
 
 /** A version of the code, shortened for messages. */
 export function shortCode(code: string): string {
-  return /^[\da-f]{64}$/.test(code) ? code.slice(0, 12) : code
+  return isDigest(code) ? code.slice(0, 12) : code
+}
+
+function isDigest(code: string): boolean {
+  return /^[\da-f]{64}$/.test(code)
 }
 
 /** Only users of a queue install the package. */

@@ -87,7 +87,6 @@ function assertQueueFlags(flags: ServeFlags): void {
     '--workers': flags.workers,
     '--stall-timeout': flags.stallTimeout,
     '--worker-memory': flags.workerMemory,
-    '--set': flags.set,
     '--record': flags.record,
   }
   refuseOneOf(

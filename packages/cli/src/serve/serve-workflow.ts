@@ -94,14 +94,18 @@ export async function serveQueue(
   const { queueAccess, queuedWorkflow, shortCode, workersText } = await import('./queue-access.ts')
   const loaded = queuedWorkflow(await loadEntrypoint(spec))
   assertWorkflowFlags(flags, loaded.file)
-  const { queuePackage, connection, code, place } = await queueAccess(redis, loaded.file)
+  const { queuePackage, connection, code, place } = await queueAccess(redis, loaded.file, flags.set)
   const { artifactRoot, instanceId, port } = settings
   const logger = commandLogger(flags)
   if (settings.ownership !== undefined) {
     logger.warn({}, 'ownership is not reported: every server of a queue has every rollout')
   }
   const egress = egressOf(flags)
-  const { backend, facts, check } = localWorkflow(loaded, { artifactRoot, egress })
+  const { backend, facts, check } = localWorkflow(loaded, {
+    artifactRoot,
+    egress,
+    set: flags.set,
+  })
   const queue = await queuePackage.openQueue(connection)
   const close = async (): Promise<void> => queue.close()
   try {

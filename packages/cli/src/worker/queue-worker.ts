@@ -21,7 +21,7 @@ export async function queueWorker(
   flags: WorkerFlags,
 ): Promise<void> {
   const { port, host, lockDuration } = flags
-  const { queuePackage, connection, code, place } = await queueAccess(redis, entrypoint)
+  const { queuePackage, connection, code, place } = await queueAccess(redis, entrypoint, flags.set)
   const logger = commandLogger(flags)
   const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
   try {

@@ -45,6 +45,22 @@ export function overrideConfig<T extends BaseWorkflowConfig>(
   return defineWorkflowConfig(changed as unknown as T)
 }
 
+/**
+ * What the overrides of a config say, as one text that is the same for every way to write them: in snake_case, as a path or a
+ * table, a number as a text, in any order.
+ */
+export function overridesText(values: Fields): string {
+  const said = new Map<string, unknown>()
+  const say = (path: readonly string[], value: unknown): void => {
+    const read = parsed(value)
+    if (isTable(read) && Object.keys(read).length > 0) {
+      for (const [key, inner] of Object.entries(read)) say([...path, key], inner)
+    } else said.set(path.map(camelCase).join('.'), read)
+  }
+  for (const [name, value] of Object.entries(values)) say(name.split('.'), value)
+  return JSON.stringify([...said].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}
+
 interface Override {
   readonly path: readonly string[]
   readonly value: unknown

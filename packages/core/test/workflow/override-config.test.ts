@@ -1,5 +1,5 @@
 import { defineWorkflowConfig } from '@osmosis/core'
-import { overrideConfig } from '@osmosis/core/workflow'
+import { overrideConfig, overridesText } from '@osmosis/core/workflow'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 
@@ -72,4 +72,20 @@ it.each([
 it('needs a config', () => {
   expect(overrideConfig(undefined, {})).toBeUndefined()
   expect(() => overrideConfig(undefined, { a: 1 })).toThrow('The workflow has no config')
+})
+
+it.each<[string, object, object, boolean]>([
+  ['snake_case', { max_turns: 8 }, { maxTurns: 8 }, true],
+  ['a text that is a number', { max_turns: '8' }, { maxTurns: 8 }, true],
+  ['a path', { 'search.max_hits': 1 }, { search: { maxHits: 1 } }, true],
+  ['another order', { a: 1, b: 'x' }, { b: 'x', a: 1 }, true],
+  ['a list', { tags: '["a","b"]' }, { tags: ['a', 'b'] }, true],
+  ['another value', { max_turns: 8 }, { max_turns: 9 }, false],
+  ['another field', { max_turns: 8 }, { max_tokens: 8 }, false],
+  ['a field more', { a: 1 }, { a: 1, b: 2 }, false],
+  ['another order of a list', { tags: ['a', 'b'] }, { tags: ['b', 'a'] }, false],
+  ['nothing', {}, { a: 1 }, false],
+])('says of %s whether it is the same', (_, one, other, isSame) => {
+  const [a, b] = [overridesText({ ...one }), overridesText({ ...other })]
+  expect(a === b).toBe(isSame)
 })

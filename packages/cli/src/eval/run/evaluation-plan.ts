@@ -108,10 +108,9 @@ export async function planEvaluation(
     configFile === undefined
       ? await planFromFlags(flags, server)
       : await planFromConfig(configFile, flags, server === undefined ? environment : undefined)
-  const elsewhere = server ? 'a running server' : plan.queue && 'a queue'
-  if (elsewhere !== undefined && Object.keys(plan.workflow).length > 0) {
+  if (server !== undefined && Object.keys(plan.workflow).length > 0) {
     throw invalid(
-      `[workflow] of the config and --set do not reach the workflow behind ${elsewhere}: remove them here, and pass --set to osmosis ${server ? 'serve' : 'worker'}.`,
+      '[workflow] of the config and --set do not reach the workflow behind a running server: remove them here, and pass --set to osmosis serve.',
     )
   }
   // A running server has its own sources.
