@@ -132,7 +132,9 @@ it.each([
     expect(told.map(({ level, message }) => [level, message])).toEqual([
       [
         'warn',
-        expect.stringMatching(new RegExp(`refuses: .*${word}.* Rollouts wait until it does`)),
+        expect.stringMatching(
+          new RegExp(`refuses: .*${word}.* Rollouts wait until it stores them`),
+        ),
       ],
       ['info', expect.stringMatching(/ stores again\.$/)],
     ])

@@ -86,7 +86,7 @@ withPrograms('redis-server').it(
     await worker.printed(/ stores again\./)
     worker.child.kill('SIGTERM')
     const { stderr } = await worker.finished
-    expect(stderr.match(/Rollouts wait until it does/g)).toHaveLength(1)
+    expect(stderr.match(/Rollouts wait until it stores them/g)).toHaveLength(1)
   },
 )
 

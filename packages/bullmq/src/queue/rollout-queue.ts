@@ -4,7 +4,7 @@ import type { RolloutSelector } from '@osmosis/protocol'
 import { startTimer } from '@osmosis/core/http'
 import type { Logger } from '@osmosis/server'
 import { Queue, type JobsOptions } from 'bullmq'
-import type { Redis } from 'ioredis'
+import { ReplyError, type Redis } from 'ioredis'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
 import type {
@@ -88,6 +88,8 @@ export class RolloutQueue implements OpenQueue {
   /** Whether the last rollout was refused because the queue was full. */
   #isFull = false
   #trouble: OsmosisError | undefined
+  /** How often in a row Redis has not stored what it was asked to. */
+  #failures = 0
   readonly #troubleListeners: ((trouble: OsmosisError | undefined) => void)[] = []
   #closing: Promise<void> | undefined
 
@@ -134,6 +136,9 @@ export class RolloutQueue implements OpenQueue {
   }
 
   #noteTrouble(refusal: unknown): void {
+    this.#failures = refusal === undefined ? 0 : this.#failures + 1
+    // A single answer is late where code of the user has blocked this process.
+    if (this.#failures === 1 && !(refusal instanceof ReplyError)) return
     const was = this.#trouble
     this.#trouble = refusal === undefined ? undefined : this.#connection.unavailable(refusal)
     if ((was === undefined) === (refusal === undefined)) return
@@ -159,7 +164,7 @@ export class RolloutQueue implements OpenQueue {
    * Accepts a rollout, permanently when this resolves with `new`. When it throws, the result is unknown, and
    * repeating the call completes the acceptance.
    *
-   * @throws OsmosisError with code `queue_unavailable`; where it is a refusal of Redis (`isRefusal`), nothing was accepted
+   * @throws OsmosisError with code `queue_unavailable`; with a `refusalWord`, nothing was accepted
    */
   async accept(entry: RolloutEntry, limits: AcceptLimits = {}): Promise<QueueAcceptance> {
     const accepting = this.records.accept(entry, limits, this.#deliveries.server)
@@ -354,9 +359,9 @@ export class RolloutQueue implements OpenQueue {
 /** Logs, with one line each, that the Redis of a queue stores nothing, and that it does so again. */
 export function logTrouble(queue: RolloutQueue, logger: Logger | undefined): void {
   queue.onTrouble((trouble) => {
-    if (trouble === undefined)
+    if (trouble === undefined) {
       logger?.info({}, `The Redis of the queue at ${queue.address} stores again.`)
-    else logger?.warn({}, `${trouble.message} Rollouts wait until it does.`)
+    } else logger?.warn({}, `${trouble.message} Rollouts wait until it stores them.`)
   })
 }
 
