@@ -1,8 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConnectionOptions } from 'node:tls'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
-import { wait } from '@osmosis/core/http'
 import { parseRedisAddress, redisPlace, type RedisAddress } from '@osmosis/protocol/wire'
 import { Redis, ReplyError } from 'ioredis'
 
@@ -368,68 +366,4 @@ function isLoopback(hostname: string): boolean {
 function infoFields(info: string): Map<string, string> {
   const pairs = [...info.matchAll(/^(\w+):(.*?)\r?$/gm)]
   return new Map(pairs.map(([, name = '', value = '']) => [name, value]))
-}
-
-const pauseMs = 500
-/** The pause when a caller waits for an answer. */
-const shortPauseMs = 250
-
-/**
- * Calls Redis, and tries again while it is unreachable.
- *
- * @param ms - for how long
- * @throws OsmosisError with code `queue_unavailable`
- */
-export async function retryFor<T>(ms: number, ask: () => Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>()
-  // Between two tries it is not awaited.
-  late.promise.catch(() => {})
-  const timer = setTimeout(() => {
-    const seconds = Math.round(ms / 1000)
-    late.reject(
-      new OsmosisError('queue_unavailable', `Redis was unreachable for more than ${seconds} s.`),
-    )
-  }, ms)
-  const until = performance.now() + ms
-  try {
-    for (;;) {
-      try {
-        return await Promise.race([ask(), late.promise])
-      } catch (error) {
-        if (performance.now() + pauseMs >= until) throw error
-      }
-      await sleep(pauseMs)
-    }
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** Tries again while Redis is unreachable, or while `mayHelp` says so of an error, until the signal is aborted. */
-export async function retryUntil<T>(
-  signal: AbortSignal,
-  act: () => Promise<T>,
-  mayHelp: (error: unknown) => boolean = isUnavailable,
-): Promise<T> {
-  for (;;) {
-    try {
-      return await act()
-    } catch (error) {
-      if (!mayHelp(error) || signal.aborted) throw error
-    }
-    await wait(shortPauseMs, signal).catch(() => {})
-  }
-}
-
-/** Whether an error means that Redis is unreachable. */
-export function isUnavailable(error: unknown): boolean {
-  return isOsmosisError(error) && error.code === 'queue_unavailable'
-}
-
-/** The word with which Redis refused what it was asked, as `NOREPLICAS` or `OOM`: it has done nothing of it. Otherwise undefined. */
-export function refusalWord(error: unknown): string | undefined {
-  if (!isUnavailable(error)) return undefined
-  const { cause } = error as OsmosisError
-  if (!(cause instanceof ReplyError && cause instanceof Error)) return undefined
-  return /\b[A-Z]{3,}\b/.exec(cause.message)?.[0]
 }

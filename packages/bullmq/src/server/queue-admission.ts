@@ -17,7 +17,7 @@ import {
 } from '@osmosis/server/protocols'
 import type { Logger } from '@osmosis/server'
 
-import { isUnavailable, refusalWord, retryUntil } from '../connection/queue-connection.ts'
+import { isUnavailable, refusalWord, retryUntil } from '../connection/queue-retries.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 
 /** Data that a server needs to deliver the outcome of a rollout, stored with the rollout. */

@@ -15,7 +15,7 @@ import type { Logger } from '@osmosis/server'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecord } from '../records/rollout-record.ts'
-import { retryUntil } from '../connection/queue-connection.ts'
+import { retryUntil } from '../connection/queue-retries.ts'
 import { reached } from './queue-admission.ts'
 
 /** Dependencies of lease results. */

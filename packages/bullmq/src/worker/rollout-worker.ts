@@ -8,11 +8,8 @@ import { lossError, type ExecutionBackend } from '@osmosis/protocol'
 import type { Logger } from '@osmosis/server'
 import { Worker, type Job } from 'bullmq'
 
-import {
-  QueueConnection,
-  retryFor,
-  type QueueConnectionOptions,
-} from '../connection/queue-connection.ts'
+import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
+import { retryFor } from '../connection/queue-retries.ts'
 import {
   closeJobs,
   giveBack,

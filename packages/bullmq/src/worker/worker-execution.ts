@@ -17,7 +17,7 @@ import type {
   TakeAnswer,
   Tries,
 } from '../records/queued-executions.ts'
-import { retryFor } from '../connection/queue-connection.ts'
+import { retryFor } from '../connection/queue-retries.ts'
 
 /** Parts that all executions of a worker share. */
 export interface WorkerExecutionParts {

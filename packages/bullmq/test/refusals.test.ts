@@ -1,0 +1,34 @@
+import { OsmosisError } from '@osmosis/core'
+import { ReplyError } from 'ioredis'
+import { expect, it } from 'vitest'
+
+import { refusalWord } from '../src/connection/queue-retries.ts'
+
+const refused = (message: string): Error =>
+  new (ReplyError as new (message: string) => Error)(message)
+const unavailable = (cause: unknown): OsmosisError =>
+  new OsmosisError('queue_unavailable', 'The Redis refuses', { cause })
+
+// As Redis 6.2 and 7.0 answer.
+it.each([
+  ['NOREPLICAS Not enough good replicas to write.', 'NOREPLICAS'],
+  ["OOM command not allowed when used memory > 'maxmemory'.", 'OOM'],
+  [
+    "ERR Error running script (call to f_4c1): @user_script:3: @user_script: 3: -OOM command not allowed when used memory > 'maxmemory'.",
+    'OOM',
+  ],
+  [
+    "READONLY You can't write against a read only replica. script: 4c1, on @user_script:1.",
+    'READONLY',
+  ],
+  ['ERR unknown command', 'ERR'],
+])('%s is the refusal %s', (message, word) => {
+  expect(refusalWord(unavailable(refused(message)))).toBe(word)
+})
+
+it.each([
+  ['an answer that did not come', unavailable(new Error('OOM Connection is closed.'))],
+  ['an error of something else', refused('OOM command not allowed')],
+])('%s is none', (_, error) => {
+  expect(refusalWord(error)).toBeUndefined()
+})
