@@ -67,6 +67,9 @@ const harmful: Readonly<Partial<Record<Harm, readonly Cause[]>>> = {
 
 const startedAgain = /^workers: a rollout is started for the 2\. time$/
 
+/** So few that most rollouts are queued, even when a busy machine accepts them slowly. */
+const fewPlaces = 6
+
 export const faultCases = {
   'killed workers': {
     incidents: [killWorkers],
@@ -100,12 +103,16 @@ export const faultCases = {
   },
   cancels: {
     inFlight: 128,
-    concurrency: 16,
+    concurrency: fewPlaces,
     change: ({ id, row }, index, chance) => {
+      // A time reaches whatever status the speed of the machine makes of it, so some wait for theirs.
+      if (index % 20 === 3) return { cancelMs: 0, cancelIn: 'queued' }
+      if (index % 20 === 5) return { cancelMs: 0, cancelIn: 'running' }
+      if (index % 20 === 9) return { cancelMs: 0, cancelIn: 'success' }
       // Grading is short: without rollouts whose grader waits, few cancels would reach it.
       if (index % 20 === 7) {
         const hangs = { ...row, harm: 'hang', when: 'grading' } as const
-        return { graded: true, graderDeadline: 60, cancelMs: 8000, row: hangs }
+        return { graded: true, graderDeadline: 60, cancelMs: 0, cancelIn: 'grading', row: hangs }
       }
       return chance(id, 'cancelled') < 0.7 ? { cancelMs: chance(id, 'cancel at') * 4000 } : {}
     },
@@ -118,7 +125,7 @@ export const faultCases = {
   },
   deadlines: {
     inFlight: 128,
-    concurrency: 16,
+    concurrency: fewPlaces,
     skewSeconds: 5,
     change: ({ row }, index) => {
       const [inQueue, inWorkflow, inGrading] = [0, 1, 2].map((rest) => index % 5 === rest)

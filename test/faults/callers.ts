@@ -27,6 +27,15 @@ interface Lease {
 
 const json = { 'content-type': 'application/json' }
 
+/** What a rollout goes through if nothing ends it. */
+const statuses = ['queued', 'running', 'grading', 'success']
+
+/** Whether a rollout, whose status is not known without an answer, may still come to a status. */
+function isBefore(status: string | undefined, wanted: string): boolean {
+  if (status === undefined) return true
+  return statuses.includes(status) && statuses.indexOf(status) < statuses.indexOf(wanted)
+}
+
 /** Sends rollouts as controllers, pollers and trainers do, and waits for their outcomes. */
 export class Callers {
   readonly #parts: WorldParts
@@ -213,10 +222,14 @@ export class Callers {
     return JSON.parse(answer.text) as { status: string; reward: number | null }
   }
 
-  async #cancelLater({ id, cancelMs }: Plan): Promise<void> {
+  async #cancelLater({ id, cancelMs, cancelIn = 'queued' }: Plan): Promise<void> {
     if (cancelMs === undefined) return
     await sleep(cancelMs)
-    const state = await this.state(id)
+    let state = await this.state(id)
+    while (isBefore(state?.status, cancelIn)) {
+      await sleep(20)
+      state = await this.state(id)
+    }
     this.#parts.account.fault(`caller: cancels a rollout that is ${state?.status ?? 'not known'}`)
     const answer = await post(`${this.#places.workflows}/rollout/cancel`, { ids: [id] })
     if (answer?.status !== 200) this.#parts.account.perhapsCancelled(id)

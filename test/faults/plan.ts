@@ -12,6 +12,8 @@ export interface Plan {
   readonly graded: boolean
   /** When it is cancelled. Milliseconds after its acceptance. */
   readonly cancelMs: number | undefined
+  /** The status that it is cancelled in, or, when a look at it came too late, after. Default: any, at its time. */
+  readonly cancelIn?: 'queued' | 'running' | 'grading' | 'success'
   /** Whether the request is repeated after its acceptance, with the same body or another. */
   readonly repeated: 'same' | 'other' | undefined
   /** Deadline of the workflow. Seconds. */
