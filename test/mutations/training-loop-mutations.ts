@@ -294,11 +294,7 @@ export const trainingLoopMutations: readonly Mutation[] = [
         'stale += 1\n      else if',
         'stale += 1\n      if',
       ],
-      [
-        'the journal says that nothing is stale',
-        'tokens, stale, splits, withoutIds, untrainable }\n',
-        'tokens, stale: 0, splits, withoutIds, untrainable }\n',
-      ],
+      ['the journal says that nothing is stale', 'age,\n    stale,\n', 'age,\n    stale: 0,\n'],
       [
         'steps name a version of few sequences',
         'other.length - one.length',
@@ -311,12 +307,20 @@ export const trainingLoopMutations: readonly Mutation[] = [
     'packages/train/src/local/local-learner.ts',
     [`${train}/local/update-bodies.test.ts`],
     [
-      ['no sequence is stale for the learner', 'stale: policyVersion < version', 'stale: false'],
-      ['all sequences are stale for the learner', 'stale: policyVersion < version', 'stale: true'],
       [
-        'sequences of the current version are stale for the learner',
-        'stale: policyVersion < version',
-        'stale: policyVersion <= version',
+        'every sequence is of the version of now for the learner',
+        'version: answeringVersion(sequence, version)',
+        'version',
+      ],
+      [
+        'no sequence has a version for the learner',
+        'version: answeringVersion(sequence, version)',
+        'version: null',
+      ],
+      [
+        'a sequence of several versions is of the oldest one for the learner',
+        'policyVersion !== newestVersion',
+        'false',
       ],
       [
         'staleness is that of the start',

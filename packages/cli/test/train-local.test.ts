@@ -65,7 +65,9 @@ it('continues after Ctrl-C, refuses changed code, and is read and evaluated', li
   expect(continued.stderr).not.toMatch(/^step {3}1 /m)
   expect(continued.stderr).toMatch(/^step {3}3 /m)
   expect(continued.stdout).toContain('All steps are done.')
-  expect(continued.stdout).toMatch(/^Serve it +vllm serve \S+doors\/model --enable-auto/m)
+  expect(continued.stdout).toMatch(
+    /^Serve it +vllm serve \S+doors\/model --dtype float32 --generation-config vllm --enable-auto/m,
+  )
   expect(readdirSync(path.join(folder, '.osmosis/training/doors/model'))).toEqual(['whole.pt'])
   const events = globSync(path.join(folder, '.osmosis/training/doors/tensorboard/*'))
   const logged = readFileSync(events[0] ?? '', 'utf8').match(/(?<="Reward", [\d.]+, )\d+/g)
@@ -140,3 +142,29 @@ it(
     expect(stderr).toMatch(/^Watch it .*osmosis eval view doors$/m)
   },
 )
+
+it('refuses temperatures at which vLLM does not sample before anything is sampled', async () => {
+  const { folder, learner } = await doorsWorkspace()
+  const config = path.join(folder, doorsTraining)
+  const text = readFileSync(config, 'utf8')
+  const PATH = [path.resolve(import.meta.dirname, fakes, '..'), process.env['PATH']].join(':')
+  const args = [
+    'train',
+    'local',
+    doorsTraining,
+    ...learner,
+    '--lora-rank',
+    '8',
+    '--sampler',
+    'vllm',
+  ]
+  for (const temperature of [0.005, 2.5]) {
+    const changed = text.replace(/rollout_temperature = .*/, `rollout_temperature = ${temperature}`)
+    writeFileSync(config, changed)
+    const refused = await osmosisProcess(args, { PATH }, folder)
+    expect(refused).toMatchObject({ code: 2, stdout: '' })
+    expect(refused.stderr).toContain(
+      `sampling.rollout_temperature is ${temperature}, and vLLM samples at 0 and from 0.01 to 2.`,
+    )
+  }
+})

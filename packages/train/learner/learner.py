@@ -57,7 +57,7 @@ from bodies import (
     PatientFile, Problem, aside, check_sampling, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list,
     read_messages, read_number, read_object, read_offered, read_stop, read_temperature, replacing, stream)
 from loggers import SERVICES, Loggers
-from memory import conversations, memory, return_freed_memory, share_one_heap
+from memory import plan_memory, return_freed_memory, share_one_heap
 from policy import TransformersPolicy
 from probe import fail
 from sampling import Request, Sampler, Turns
@@ -66,12 +66,12 @@ from vllm_server import Vllm, vllm_program
 
 
 class Learner:
-    def __init__(self, policy, options, cache, vllm_share):
+    def __init__(self, policy, options, room):
         self.policy, self.lock = policy, Turns()  # held while a batch is sampled and during an update
         self.trainer = Trainer(policy, options.learning_rate, options.micro_batch_tokens)
         self.seeds = random.Random(options.seed)  # for requests without a seed of their own
-        self.vllm = Vllm(policy, options, vllm_share) if vllm_share else None
-        most_tokens = cache // policy.cache_bytes if policy.cache_bytes else sys.maxsize
+        self.vllm = Vllm(policy, options, room.vllm_share, room.cache) if room.vllm_share else None
+        most_tokens = room.cache // policy.cache_bytes if policy.cache_bytes else sys.maxsize
         self.sampler = self.vllm or Sampler(policy, self.trainer, self.lock, options.batch, most_tokens, options.exact)
         self.conversations = Conversations(policy)
         self.token_text = lru_cache(65_536)(lambda token: policy.decode([token]))
@@ -221,7 +221,8 @@ class Learner:
         if set(mask) - {0, 1} or mask[0]:
             raise Problem(400, f"sequences[{index}].mask must consist of 0 and 1, and begin with 0: nothing predicts the first token.")
         recorded = numbers("logprobs") if loss == "policy_gradient" else [0.0] * len(ids)
-        return Sequence(ids, mask, recorded, advantages, read_temperature(data), read_number(data, "scale", None, 0), data.get("stale") is True)
+        version = read_count(data, "version", None, 0) if "version" in data else self.trainer.version
+        return Sequence(ids, mask, recorded, advantages, read_temperature(data), read_number(data, "scale", None, 0), version)
 
     def save(self, body, client):
         with self.lock:
@@ -420,6 +421,7 @@ def main():
     parser.add_argument("--threads", type=int, help="CPU threads of torch")
     parser.add_argument("--log", type=lambda names: names.split(","), default=[], help=f"what gets the figures: {', '.join(SERVICES)}")
     parser.add_argument("--policy-class", help="file.py:Class, a subclass of Policy")
+    parser.add_argument("--output", default="the output above", help="the file that holds what is printed, for messages")
     parser.add_argument("--estimate", action="store_true", help="print the line without loading weights, and exit")
     options = parser.parse_args()
     key = os.environ.get("OSMOSIS_LEARNER_KEY")
@@ -442,19 +444,19 @@ def main():
     make = policy_class(options.policy_class)
     policy = make(options, weights=False)
     options.micro_batch_tokens = options.micro_batch_tokens or (1024 if policy.device.type == "cpu" else 8192)
-    needs, share, recomputes = memory(policy, options)
+    room = plan_memory(policy, options)
     _, _, parser = tool_family(policy.template)
     line = {
         "model": policy.name, "revision": policy.revision, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
         "weights": sum(w.numel() for w in policy.module.parameters()),
         "trained_weights": sum(w.numel() for w in policy.trained.values()),
-        "max_length": policy.max_length, "batch": options.batch, "waits": policy.waits and not share,
-        "conversations": conversations(policy, options, needs["cache"]), "memory_bytes": needs, "sampler": "vllm" if share else "torch",
+        "max_length": policy.max_length, "batch": options.batch, "waits": policy.waits and not room.vllm_share,
+        "conversations": room.conversations, "memory_bytes": room.needs, "sampler": "vllm" if room.vllm_share else "torch",
         "tool_parser": parser, "describes_tools": policy.describes_tools, "reasoning_parser": "qwen3" if parser and "</think>" in policy.template else None}
     if not options.estimate:
         policy = make(options)
-        policy.recomputes = recomputes
-        learner = Learner(policy, options, needs["cache"], share)
+        policy.recomputes = room.recomputes
+        learner = Learner(policy, options, room)
         end_with_parent(learner.close)
         server = Server(options.port, learner, key)
         line = {"url": f"http://127.0.0.1:{server.server_port}", **line}

@@ -3,6 +3,7 @@ import contextlib
 import ctypes
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -10,9 +11,20 @@ from training import Trainer
 from vllm_server import vllm_program
 
 
-def memory(policy, options):
-    """An estimate of the bytes that are needed, what is free now, the fraction of the GPU that vLLM gets (0: it does not sample), and whether
-    updates compute layers again to save memory, which takes a third of their time."""
+@dataclass(frozen=True)
+class MemoryPlan:
+    """`needs`: an estimate of the bytes that are needed, by what needs them, and what is free now. `vllm_share`: the fraction of the device's
+    memory that vLLM gets (0: it does not sample). `cache`: bytes for the conversations that are sampled, and how many of the maximum length
+    that is. `recomputes`: whether updates compute layers again to save memory, which takes a third of their time."""
+
+    needs: dict
+    vllm_share: float
+    cache: int
+    conversations: int
+    recomputes: bool
+
+
+def plan_memory(policy, options):
     weights = sum(w.numel() * w.element_size() for w in policy.module.parameters())
     optimizer = 3 * sum(w.numel() * w.element_size() for w in policy.trained.values())  # two moments and the gradient
     tokens, logits = options.micro_batch_tokens, 4 * 4 * policy.vocabulary_size
@@ -22,17 +34,21 @@ def memory(policy, options):
     share = vllm_share(policy, options, weights, (free - weights - optimizer - activations) / total - 0.05)
     recomputes = share > 0 or weights + optimizer + kept > free // 2
     activations = activations if recomputes else kept
-    # Beside the weights the sampler's cache takes half of what is free, but room for one conversation. vLLM takes its share for good.
+    # vLLM has weights of its own. It takes its share of a GPU for good; on a CPU it is told the size of its cache.
+    others = weights + VLLM_BYTES if share else 0
+    # Beside the weights the sampler's cache takes half of what is free, but room for one conversation.
     one = policy.max_length * policy.cache_bytes
-    cache = int(share * total) or max(one, min(options.batch * one, (free - weights - optimizer) // 2))
-    needed = weights + optimizer + (activations + cache if share else max(activations, cache))
-    return {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache, "needed": needed, "free": free}, share, recomputes
+    cache = max(one, min(options.batch * one, (free - weights - optimizer - others) // 2))
+    if share and policy.device.type == "cuda":
+        cache, others = max(one, int(share * total) - weights), weights
+    needed = weights + optimizer + (activations + cache + others if share else max(activations, cache))
+    needs = {"weights": weights, "optimizer": optimizer, "activations": activations, "cache": cache + others, "needed": needed, "free": free}
+    conversations = min(options.batch, max(1, cache // one)) if one else options.batch
+    return MemoryPlan(needs, share, cache, conversations, recomputes)
 
 
-def conversations(policy, options, cache):
-    """How many conversations of the maximum length are sampled at once."""
-    one = policy.max_length * policy.cache_bytes
-    return min(options.batch, max(1, cache // one)) if one else options.batch
+# What `vllm serve` 0.32 takes on a CPU beside weights and cache: three processes with PyTorch.
+VLLM_BYTES = 3_300_000_000
 
 
 def share_one_heap():

@@ -45,6 +45,7 @@ class Policy:
     end_ids: set[int]  # each of them ends an answer
     template: str  # its text says how the model calls tools
     describes_tools = False  # the model's own template lacks tools, so ours describes them
+    has_adapters = False  # whether what is trained is so small that a copy costs nothing
     activation_bytes = 0  # per trained token, for the estimate of memory, where the backward pass computes each layer again …
     kept_bytes = 0  # … and where it keeps what each computed
     recomputes = True  # whether it computes again
@@ -70,7 +71,7 @@ class TransformersPolicy(Policy):
         from peft import LoraConfig, get_peft_model
 
         self.device = torch.device(pick_device(options.device))
-        self.lora = options.lora_rank > 0
+        self.lora = self.has_adapters = options.lora_rank > 0
         # Small updates are lost when bfloat16 weights are trained themselves, and most of its answers would be drawn again by a seed.
         auto = "bfloat16" if self.device.type == "cuda" and self.lora and not options.exact else "float32"
         self.dtype = getattr(torch, auto if options.dtype == "auto" else options.dtype)

@@ -1,4 +1,5 @@
 """Updates of the weights."""
+import contextlib
 import math
 import random
 import time
@@ -9,15 +10,15 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Sequence:
-    """Token ids, and for those that were sampled (`at`) their logprobs and advantages. `scale` multiplies the loss of its tokens; `stale`:
-    an earlier version sampled some of them."""
+    """Token ids, and for those that were sampled (`at`) their logprobs and advantages. `scale` multiplies the loss of its tokens; `version`
+    is that of the policy that sampled all of them, or None when several did."""
 
-    def __init__(self, ids, mask, logprobs, advantages, temperature, scale, stale=False):
-        self.ids, self.temperature, self.scale, self.stale = ids, temperature or 1.0, scale, stale
+    def __init__(self, ids, mask, logprobs, advantages, temperature, scale, version=None):
+        self.ids, self.temperature, self.scale, self.version = ids, temperature or 1.0, scale, version
         self.at = [at for at, trained in enumerate(mask) if trained]
         self.recorded = torch.tensor([logprobs[at] for at in self.at])
         self.advantages = torch.tensor([advantages[at] for at in self.at])
-        self.start = self.reference = None
+        self.start = self.reference = self.answered = None
 
 
 class Trainer:
@@ -35,7 +36,7 @@ class Trainer:
     def __init__(self, policy, learning_rate, micro_batch_tokens):
         self.policy, self.learning_rate, self.micro_batch_tokens = policy, learning_rate, micro_batch_tokens
         self.optimizer = torch.optim.AdamW(policy.trained.values(), lr=learning_rate, weight_decay=0.0)
-        self.version = 0
+        self.version, self.earlier = 0, None
 
     def logprobs(self, batch):
         """Logprob and entropy of each sampled token of these sequences, one after the other."""
@@ -83,6 +84,10 @@ class Trainer:
         drift = None  # there is none in what was not sampled to be compared
         # In an update of one step, the pass that trains measures the logprobs of the start as well.
         is_one_step = settings.epochs * settings.minibatches == 1
+        earlier = [s for s in sequences if self.earlier and s.version == self.version - 1] if loss == "policy_gradient" else []
+        if earlier:
+            with self._as_before():
+                self.measure(earlier, "answered")
         if loss == "policy_gradient" and not is_one_step:
             self.measure(sequences)
             drift = self._checked_drift(sequences, settings.max_drift)
@@ -94,6 +99,8 @@ class Trainer:
         sums = dict.fromkeys(("loss", "entropy", "clip_fraction", "kl", "grad_norm"), 0.0)
         shuffled, order, steps = random.Random(settings.seed), list(sequences), 0
         before = None if is_one_step else self.state("cpu")
+        # Adapters are small; a second copy of all weights is not.
+        kept = self._copied(self.policy.trained, "cpu") if self.policy.has_adapters else None
         try:
             for _ in range(settings.epochs):
                 shuffled.shuffle(order)
@@ -120,7 +127,7 @@ class Trainer:
             if steps:
                 self.restore(before)
             raise
-        self.version += 1
+        self.version, self.earlier = self.version + 1, kept
         per_token = {name: sums[name] / (settings.epochs * tokens) for name in ("entropy", "clip_fraction", "kl")}
         return {
             "version": self.version, "loss": sums["loss"] / settings.epochs, "drift_mean": None if drift is None else drift.mean().item(),
@@ -165,7 +172,9 @@ class Trainer:
         return (losses * scales).sum(), figures
 
     def _checked_drift(self, sequences, limit):
-        drift = [(s.start.cpu() - s.recorded).abs() for s in sequences if not s.stale]  # between versions logprobs have to differ
+        # Between versions logprobs have to differ, so each answer is compared with the version that gave it, where that is still here.
+        pairs = [(s.start if s.version == self.version else s.answered, s.recorded) for s in sequences]
+        drift = [(own.cpu() - recorded).abs() for own, recorded in pairs if own is not None]
         if not drift:
             return None
         drift = torch.cat(drift)
@@ -180,22 +189,36 @@ class Trainer:
                 "drift", drift_mean=mean, drift_max=most)
         return drift
 
-    def state(self, device=None):
-        def copied(value):
-            if isinstance(value, torch.Tensor):
-                return value.detach().to(device or value.device, copy=True)
-            return {key: copied(part) for key, part in value.items()} if isinstance(value, dict) else value
+    @contextlib.contextmanager
+    def _as_before(self):
+        """The weights before the last update."""
+        now = self._copied(self.policy.trained)
+        try:
+            self._put(self.earlier)
+            yield
+        finally:
+            self._put(now)
 
+    @torch.no_grad()
+    def _put(self, weights):
+        for name, weight in self.policy.trained.items():
+            weight.copy_(weights[name])
+
+    def _copied(self, value, device=None):
+        if isinstance(value, torch.Tensor):
+            return value.detach().to(device or value.device, copy=True)
+        return {key: self._copied(part, device) for key, part in value.items()} if isinstance(value, dict) else value
+
+    def state(self, device=None):
         moments = self.optimizer.state_dict()["state"]
-        return copied({"version": self.version, "weights": self.policy.trained, "moments": moments})
+        return self._copied({"version": self.version, "weights": self.policy.trained, "moments": moments}, device)
 
     def restore(self, state):
         weights = self.policy.trained
         shapes = [{name: tuple(w.shape) for name, w in some.items()} for some in (weights, state["weights"])]
         if shapes[0] != shapes[1]:
             raise Problem(400, "The saved weights belong to another model or another LoRA rank.", "wrong_model")
-        with torch.no_grad():
-            for name, weight in weights.items():
-                weight.copy_(state["weights"][name])
+        self._put(state["weights"])
+        self.earlier = None
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state["moments"]})
         self.version = state["version"]

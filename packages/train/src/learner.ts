@@ -16,6 +16,8 @@ export interface BatchSequence {
   readonly sampleId: string
   /** The oldest version of the policy that sampled tokens of it. */
   readonly policyVersion: number
+  /** The newest one. */
+  readonly newestVersion: number
 }
 
 /** What one update learns from. */

@@ -129,7 +129,9 @@ const solver = 0.5 / (Math.sqrt(1 / 6) + 1e-4)
 // Step rewards of row 1: 1, 0, 0, 1, 0, 0. An answer has what it and the later ones of its sample earned.
 const third = 1 / 3 / (Math.sqrt(2 / 9) + 1e-4)
 
-type KnownSequence = Omit<BatchSequence, 'rolloutId' | 'policyVersion'> & { readonly run: string }
+type KnownSequence = Omit<BatchSequence, 'rolloutId' | 'policyVersion' | 'newestVersion'> & {
+  readonly run: string
+}
 
 /** @param tokens - id, logprob and advantage of each; a prompt's token has its id alone */
 function sequence(
@@ -226,8 +228,8 @@ it('makes the batches that known rollouts have to make, number by number', async
     ['policy_gradient', 1],
   ])
   expect(result.steps.map(({ batch }) => batch)).toEqual([
-    { ...counts, sequences: 9, tokens: 17, stale: 0 },
-    { ...counts, sequences: 8, tokens: 14, stale: 1 },
+    { ...counts, sequences: 9, tokens: 17, age: 0, stale: 0 },
+    { ...counts, sequences: 8, tokens: 14, age: 0, stale: 1 },
   ])
   const given = { ...defaultUpdate, learningRate: 0.25, epochs: 3, clipLow: 0.1 }
   expect(learner.updates.map(({ settings }) => settings)).toEqual([

@@ -73,9 +73,17 @@ it('a sequence is as old as the oldest of its answers that has a number', () => 
   fc.assert(
     fc.property(fc.array(version, { minLength: 1, maxLength: 5 }), fc.nat(9), (versions, now) => {
       const names = versions.map((number) => (number === null ? 'base' : `policy-${number}`))
-      const { counts } = policyGradientBatch(samplesOf(names), { version: now, maxStaleness: 2 })
-      const isStale = versions.some((number) => number !== null && now - number > 2)
+      const { batch, counts } = policyGradientBatch(samplesOf(names), {
+        version: now,
+        maxStaleness: 2,
+      })
+      const numbers = versions.filter((number) => number !== null)
+      const isStale = numbers.some((number) => now - number > 2)
       expect(counts.stale).toBe(isStale ? 2 : 0)
+      const age = isStale || numbers.length === 0 ? 0 : now - Math.min(...numbers)
+      expect(counts.age).toBe(age)
+      const newest = versions.includes(null) ? Infinity : Math.max(...numbers)
+      for (const { newestVersion } of batch.sequences) expect(newestVersion).toBe(newest)
     }),
   )
 })

@@ -416,7 +416,12 @@ describe('the curves of a training', () => {
           }
           const step = madeStep(steps, {
             rollouts: rolloutFigures,
-            batch: { ...madeStep(1).batch, groups, groupsWithSignal: Math.min(signal, groups) },
+            batch: {
+              ...madeStep(1).batch,
+              groups,
+              groupsWithSignal: Math.min(signal, groups),
+              age: share / 7,
+            },
             update,
           })
           records.push(one.hasUpdate ? step : { ...step, update: null })
@@ -424,6 +429,7 @@ describe('the curves of a training', () => {
           add('passRate', steps, share)
           add('signal', steps, groups === 0 ? null : Math.min(signal, groups) / groups)
           add('drift', steps, one.hasUpdate ? share / 10 : null)
+          add('age', steps, share / 7)
           add('entropy', steps, one.hasUpdate ? share * 2 : null)
           add('clipped', steps, one.hasUpdate ? share / 3 : null)
           add('cutOff', steps, share / 2)
@@ -437,6 +443,8 @@ describe('the curves of a training', () => {
           key,
           points.map(({ step, value }) => [step, value]),
         ])
+        // Without staleness there is nothing to show.
+        if (expected['age']?.every(([, age]) => age === 0) === true) delete expected['age']
         expect(Object.fromEntries(series)).toEqual(expected)
       }),
     )

@@ -96,7 +96,7 @@ function counted(
   groups: Pick<BatchCounts, 'groups' | 'groupsWithSignal'>,
 ): CountedBatch {
   const sequences: BatchSequence[] = []
-  let [tokens, stale, splits, withoutIds, untrainable] = [0, 0, 0, 0, 0]
+  let [tokens, ages, stale, splits, withoutIds, untrainable] = [0, 0, 0, 0, 0, 0]
   for (const { sample, weigh } of weighed) {
     splits += Math.max(0, sample.sequences.length - 1)
     withoutIds += sample.withoutIds
@@ -107,10 +107,20 @@ function counted(
       else if (toTrain.advantages.some((advantage) => advantage !== 0)) {
         sequences.push(toTrain)
         tokens += sampledIn(toTrain.mask)
+        if (Number.isFinite(toTrain.policyVersion)) ages += version - toTrain.policyVersion
       }
     }
   }
-  const counts = { sequences: sequences.length, tokens, stale, splits, withoutIds, untrainable }
+  const age = ages / Math.max(1, sequences.length)
+  const counts = {
+    sequences: sequences.length,
+    tokens,
+    age,
+    stale,
+    splits,
+    withoutIds,
+    untrainable,
+  }
   return { batch: { loss, sequences }, counts: { ...groups, ...counts } }
 }
 
@@ -126,8 +136,18 @@ function toBatchSequence(
     advantages.fill(weigh(call), start, end)
     mask.fill(1, start, end)
   }
-  const policyVersion = oldestVersion(answers)
-  return { ids, logprobs, advantages, mask, temperature, rolloutId, sampleId, policyVersion }
+  const versions = answers.map(({ version }) => versionOf(version))
+  return {
+    ids,
+    logprobs,
+    advantages,
+    mask,
+    temperature,
+    rolloutId,
+    sampleId,
+    policyVersion: Math.min(...versions),
+    newestVersion: Math.max(...versions),
+  }
 }
 
 /** The version that most sequences of these samples have, and the older one of two; undefined when none is known. */

@@ -190,8 +190,11 @@ function launch(
   // The learner ends when its input does, which a kill of this process causes, too.
   child.stdin.on('error', () => {})
   const lines = lastLines(child, options.logFile)
+  const gone = new Promise<void>((resolve) => {
+    child.once('close', () => resolve())
+  })
   const died = new AbortController()
-  const ended = endOf(child, { command, lines }).then((error) => {
+  const ended = endOf(child, { command, lines, gone }).then((error) => {
     died.abort(error)
     return error
   })
@@ -204,11 +207,11 @@ function launch(
   started.catch(() => {})
   const close = async (): Promise<void> => {
     child.stdin.end()
-    const force = new AbortController()
-    await Promise.race([ended, sleep(10_000, undefined, { signal: force.signal }).catch(() => {})])
-    force.abort()
+    await within(patienceMs, ended)
     child.kill('SIGKILL')
     await ended
+    // What it started writes to the same output: while that is open, the memory and the folder are not free.
+    await within(patienceMs, gone)
   }
   return { started, died: died.signal, close }
 }
@@ -228,6 +231,7 @@ function learnerArgs(options: LearnerProcessOptions): string[] {
     ['--seed', options.seed],
     ['--log', options.log?.join()],
     ['--policy-class', options.policyClass],
+    ['--output', options.logFile],
   ]
   return flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, String(value)]))
 }
@@ -263,10 +267,20 @@ function lastLines(child: ChildProcess, logFile: string | undefined): () => stri
 /** Resolves with the reason when the learner has exited: its own words where it found out what is wrong. */
 async function endOf(
   child: ChildProcess,
-  { command, lines }: { readonly command: string; readonly lines: () => string },
+  {
+    command,
+    lines,
+    gone,
+  }: {
+    readonly command: string
+    readonly lines: () => string
+    readonly gone: Promise<void>
+  },
 ): Promise<OsmosisError> {
   try {
-    const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+    const [code, signal] = (await once(child, 'exit')) as [number | null, string | null]
+    // Its last lines may not have been read yet. Processes that it left behind can keep its output open for ever.
+    await within(1000, gone)
     const [, ...errors] = `\n${lines()}`.split('\nerror: ')
     const said = errors.at(-1)
     if (said !== undefined && code === foundOut) return new OsmosisError('learner_error', said)
@@ -282,6 +296,16 @@ async function endOf(
     return new OsmosisError('learner_error', message, { cause: error })
   }
 }
+
+async function within(milliseconds: number, what: Promise<unknown>): Promise<void> {
+  const over = new AbortController()
+  const { signal } = over
+  await Promise.race([what, sleep(milliseconds, undefined, { signal }).catch(() => {})])
+  over.abort()
+}
+
+/** How long the learner, then what it left behind, gets to end. vLLM takes some seconds. Milliseconds. */
+const patienceMs = 15_000
 
 /** The exit code of a learner that has found out what is wrong. */
 const foundOut = 78

@@ -13,7 +13,7 @@ import { z } from 'zod'
 import { digestFolder } from '../files/folder-digest.ts'
 import { lossScales, surrogateOf } from '../batch/loss-scales.ts'
 import type { LearnerIdentity } from '../loop/same-training.ts'
-import type { Learner, TrainingBatch, UpdateSettings } from '../learner.ts'
+import type { BatchSequence, Learner, TrainingBatch, UpdateSettings } from '../learner.ts'
 import { startLearner, type LearnerFacts, type LearnerProcessOptions } from './learner-process.ts'
 
 /** A learner on this machine, in a Python process of its own. */
@@ -195,14 +195,14 @@ function toUpdateBody(batch: TrainingBatch, settings: UpdateSettings, version: n
     loss: batch.loss,
     surrogate: surrogateOf(settings.loss),
     sequences: batch.sequences.map(
-      ({ ids, mask, logprobs, advantages, temperature, policyVersion }, at) => ({
+      ({ ids, mask, logprobs, advantages, temperature, ...sequence }, at) => ({
         ids,
         mask,
         logprobs,
         advantages,
         temperature,
         scale: scales[at],
-        stale: policyVersion < version,
+        version: answeringVersion(sequence, version),
       }),
     ),
     learning_rate: settings.learningRate,
@@ -217,6 +217,18 @@ function toUpdateBody(batch: TrainingBatch, settings: UpdateSettings, version: n
     max_drift: settings.maxDrift,
     seed: settings.seed,
   }
+}
+
+/**
+ * The version whose logprobs those of the sequence have to be: that of now where none is known, and null where several
+ * answered.
+ */
+function answeringVersion(
+  { policyVersion, newestVersion }: Pick<BatchSequence, 'policyVersion' | 'newestVersion'>,
+  now: number,
+): number | null {
+  if (policyVersion !== newestVersion) return null
+  return Number.isFinite(policyVersion) ? policyVersion : now
 }
 
 function toFigures(updated: z.infer<typeof updatedSchema>): UpdateFigures {

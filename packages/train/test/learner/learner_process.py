@@ -16,9 +16,9 @@ READ_NOTE = {"type": "function", "function": {
 
 
 class LearnerProcess:
-    def __init__(self, *flags, **environment):
+    def __init__(self, *flags, stderr=None, **environment):
         self.process = subprocess.Popen(
-            [sys.executable, str(LEARNER), *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, str(LEARNER), *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
             env={**os.environ, "OSMOSIS_LEARNER_KEY": KEY, "OMP_NUM_THREADS": "1", **environment}, text=True)
         line = self.process.stdout.readline()
         if not line:

@@ -680,11 +680,26 @@ class Updates(WithPolicy):
         self.assertGreater(figures["entropy"], 0)
         self.assertEqual(set(figures), {"version", "loss", "drift_mean", "drift_max", "entropy", "clip_fraction", "kl", "grad_norm", "tokens", "sequences", "seconds"})
 
-    def test_what_an_earlier_version_sampled_has_no_drift(self):
-        fresh, stale = (sequence(self.learner.chat([question(door)], seed=door), advantage=1) for door in range(2))
-        stale = {**stale, "logprobs": [logprob - 1 if logprob else 0 for logprob in stale["logprobs"]], "stale": True}
-        self.assertLess(self.update([fresh, stale], learning_rate=0)["drift_max"], 1e-4)
-        self.assertIsNone(self.update([stale], learning_rate=0)["drift_mean"])
+    def test_drift_is_measured_against_the_version_that_answered(self):
+        for settings in ({}, {"epochs": 2, "minibatches": 2}):
+            version = self.learner.request("/health")[1]["version"]
+            own = [sequence(answer, advantage=1.0, version=version) for answer in self.sampled(8)]
+            self.update(own, learning_rate=5e-3)
+            new = [sequence(answer, advantage=1.0, version=version + 1) for answer in self.sampled(8)]
+            figures = self.update([*own, *new], learning_rate=1e-3, **settings)
+            self.assertLess(figures["drift_max"], 1e-4)
+            # The weights of now give the older answers other probabilities, and a false version shows it.
+            wrong = {"loss": "policy_gradient", "max_drift": 1e-3, "sequences": [{**one, "version": version + 2} for one in own]}
+            self.assertEqual(self.learner.request("/update", wrong)[1]["error"]["code"], "drift")
+
+    def test_what_no_known_version_sampled_alone_has_no_drift(self):
+        version = self.learner.request("/health")[1]["version"]
+        fresh, other = (sequence(self.learner.chat([question(door)], seed=door), advantage=1) for door in range(2))
+        other = {**other, "logprobs": [logprob - 1 if logprob else 0 for logprob in other["logprobs"]]}
+        for unknown in (None, max(0, version - 5)):
+            other["version"] = unknown
+            self.assertLess(self.update([fresh, other], learning_rate=0)["drift_max"], 1e-4)
+            self.assertIsNone(self.update([other], learning_rate=0)["drift_mean"])
 
     def test_drift_changes_nothing(self):
         sequences = [sequence(answer, advantage=1.0) for answer in self.sampled()]
@@ -768,7 +783,7 @@ class Updates(WithPolicy):
 
 
 class WithVllm(unittest.TestCase):
-    """The stand-in of vLLM is a program of these tests: no GPU was there when they were written."""
+    """The stand-in of vLLM is a program of these tests. What it does was compared with vLLM 0.32 on a CPU."""
 
     def start(self, *flags, **environment):
         path = os.pathsep.join([str(HERE / "stand_in"), str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -785,6 +800,7 @@ class WithVllm(unittest.TestCase):
         flags = self.seen(learner)["flags"]
         self.assertEqual((flags["model"], flags["max_lora_rank"], flags["max_model_len"]), ("tiny", 16, 512))
         self.assertEqual((flags["logprobs_mode"], flags["generation_config"]), ("processed_logprobs", "vllm"))
+        self.assertEqual((flags["max_loras"], flags["enable_chunked_prefill"], flags["max_num_batched_tokens"]), (2, False, 2048))
         for version in range(3):
             answers = learner.chats([[question(door)] for door in range(16)], temperature=1.5)
             self.assertEqual({answer["model"] for answer in answers}, {f"policy-{version}"})
@@ -801,13 +817,53 @@ class WithVllm(unittest.TestCase):
         self.assertEqual((cut["finish_reason"], len(cut["token_ids"])), ("length", 1))
         self.assertEqual(learner.close(), 0)
 
-    def test_says_that_vllm_has_ended(self):
-        learner = self.start()
-        self.end(self.child(learner))
-        status, answer = learner.request("/v1/chat/completions", {"messages": [question(1)]})
-        self.assertEqual((status, answer["error"]["code"]), (502, "vllm_error"))
-        self.assertIn("has ended", answer["error"]["message"])
+    def test_ends_with_vllm_and_says_so(self):
+        with tempfile.TemporaryFile("w+") as printed:
+            learner = self.start(stderr=printed)
+            processes = self.processes(learner)
+            self.assertEqual(len(processes), 2)  # the second one holds the output of the learner, as vLLM's engine does
+            self.end(processes[0])
+            self.assertEqual(learner.process.wait(timeout=60), 78)
+            for process in processes:
+                self.wait_for_end(process)
+            learner.close()
+            printed.seek(0)
+            self.assertIn("error: vllm serve was ended by SIGKILL while it sampled for the training", printed.read())
+
+    def test_an_update_whose_weights_vllm_refuses_ends_the_learner(self):
+        learner = self.start(VLLM_STAND_IN_ADAPTERS="1")
+        answers = learner.chats([[question(door)] for door in range(4)])
+        sequences = [sequence(answer, advantage=(-1.0) ** at) for at, answer in enumerate(answers)]
+        with self.assertRaises((OSError, http.client.HTTPException)):
+            learner.request("/update", {"loss": "policy_gradient", "sequences": sequences})
+        self.assertEqual(learner.process.wait(timeout=60), 78)
         learner.close()
+
+    def test_stops_at_special_tokens_and_keeps_to_the_temperatures_of_vllm(self):
+        learner = self.start()
+        stopped = learner.chat([question(1)], stop=["<|im_end|>"])
+        self.assertIn(stopped["choices"][0]["finish_reason"], ("stop", "tool_calls"))
+        self.assertIs(self.seen(learner)["completions"][-1]["skip_special_tokens"], False)
+        for temperature in (0.005, 2.5):
+            status, answer = learner.request("/v1/chat/completions", {"messages": [question(1)], "temperature": temperature})
+            self.assertEqual((status, answer["error"]["code"]), (400, "unsupported_parameter"))
+            self.assertIn("from 0.01 to 2", answer["error"]["message"])
+        learner.chat([question(1)], temperature=0)
+        learner.close()
+
+    def test_removes_the_adapters_of_a_learner_that_was_killed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            killed = self.start(TMPDIR=folder)
+            [process, _] = self.processes(killed)
+            killed.process.kill()
+            killed.process.wait()
+            self.wait_for_end(process)
+            killed.close()
+            [left] = Path(folder).glob("osmosis-vllm-*")
+            learner = self.start(TMPDIR=folder)
+            self.assertFalse(left.exists())
+            learner.close()
+            self.assertEqual(list(Path(folder).glob("osmosis-vllm-*")), [])
 
     def test_says_what_vllm_printed_when_it_does_not_start(self):
         with self.assertRaisesRegex(RuntimeError, "code 78"):
@@ -819,15 +875,23 @@ class WithVllm(unittest.TestCase):
 
     def test_vllm_ends_with_a_learner_that_is_killed(self):
         learner = self.start()
-        child = self.child(learner)
+        processes = self.processes(learner)
         learner.process.kill()
         learner.process.wait()
-        self.wait_for_end(child)
+        for process in processes:
+            self.wait_for_end(process)
         learner.close()
 
     def child(self, learner):
-        [child] = Path(f"/proc/{learner.process.pid}/task/{learner.process.pid}/children").read_text().split()
-        return int(child)
+        return self.processes(learner)[0]
+
+    def processes(self, learner):
+        """Those of vLLM: the first one, then what it started."""
+        def children(process):
+            return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+        [vllm] = [child for child in children(learner.process.pid) if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        return [vllm, *children(vllm)]
 
     def end(self, process):
         os.kill(process, signal.SIGKILL)

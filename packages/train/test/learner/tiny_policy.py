@@ -126,6 +126,7 @@ def _rotate(x, positions):
 
 
 class TinyPolicy(Policy):
+    has_adapters = True  # all of its weights are few
     template = "<tool_call> </think>"
 
     def __init__(self, options, weights=True):

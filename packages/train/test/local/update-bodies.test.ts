@@ -43,7 +43,11 @@ async function standIn(): Promise<{
 }
 
 /** With so many sampled tokens. */
-function sequence(sampled: number, policyVersion: number): BatchSequence {
+function sequence(
+  sampled: number,
+  policyVersion: number,
+  newestVersion = policyVersion,
+): BatchSequence {
   const tokens = Array.from({ length: sampled }, (_, at) => at + 1)
   return {
     ids: [9, ...tokens],
@@ -54,6 +58,7 @@ function sequence(sampled: number, policyVersion: number): BatchSequence {
     rolloutId: `r${sampled}`,
     sampleId: 'main',
     policyVersion,
+    newestVersion,
   }
 }
 
@@ -115,22 +120,20 @@ describe('an update of the learner of this machine', () => {
           temperature,
           // Each token counts equally.
           scale: 1 / 4,
-          stale: false,
+          version: 0,
         })),
       },
     ])
   })
 
-  it('says which sequences an older version sampled, in part or as a whole', async () => {
+  it('says which version sampled each sequence: that of now if none is known, none if several did', async () => {
     const { learner, bodies } = await standIn()
-    const versions = [0, 1, 2, 3, Infinity]
-    const mixed = batch(...versions.map((version) => sequence(1, version)))
-    for (let made = 0; made < 4; made += 1) await learner.update(mixed, defaultUpdate)
-    const stale = bodies().map(({ sequences }) => sequences.map((one) => one['stale']))
-    // The first update is made of version 0, the last one of version 3.
-    expect(stale).toEqual(
-      [0, 1, 2, 3].map((current) => versions.map((version) => version < current)),
-    )
+    const ranges = [[0], [1], [0, 1], [2, 3], [Infinity], [1, Infinity]] as const
+    const mixed = batch(...ranges.map(([oldest, newest]) => sequence(1, oldest, newest)))
+    for (let made = 0; made < 3; made += 1) await learner.update(mixed, defaultUpdate)
+    const versions = bodies().map(({ sequences }) => sequences.map((one) => one['version']))
+    // The first update is made of version 0, the last one of version 2.
+    expect(versions).toEqual([0, 1, 2].map((now) => [0, 1, null, null, now, null]))
   })
 
   it('is refused with the code of drift when logprobs differ by more than is allowed', async () => {

@@ -40,6 +40,7 @@ function sequence(...recorded: readonly number[]): BatchSequence {
     rolloutId: 'r',
     sampleId: 's',
     policyVersion: 0,
+    newestVersion: 0,
   }
 }
 

@@ -71,6 +71,7 @@ const sequence: BatchSequence = {
   rolloutId: 'r',
   sampleId: 's',
   policyVersion: 0,
+  newestVersion: 0,
 }
 
 function batchOf(...sequences: readonly BatchSequence[]): TrainingBatch {

@@ -86,6 +86,7 @@ function plannedLearner(
           `--max-length ${maxLength} is more than the model takes: ${facts.maxLength} tokens. Lower it.`,
         )
       }
+      assertSampled(plan, facts)
       await assertDiskSpace(plan, facts)
       const { memory, weights, trainedWeights, dtype, device, sampler } = facts
       return [
@@ -122,13 +123,30 @@ function plannedLearner(
       isAdapter
         ? [
             `Adapter          ${exported}`,
-            `Serve it         vllm serve ${model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${templateFlag(facts, exported)}${parserFlags(facts)}`,
+            `Serve it         vllm serve ${model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${templateFlag(facts, exported)}${servingFlags(facts)}`,
           ]
         : [
             `Model            ${exported}`,
-            `Serve it         vllm serve ${exported}${parserFlags(facts)}`,
+            `Serve it         vllm serve ${exported}${servingFlags(facts)}`,
           ],
   }
+}
+
+/** vLLM refuses temperatures above 2, and samples at 0.01 when it is asked for less. At 0 it takes the most likely token. */
+const vllmTemperatures = [0.01, 2] as const
+
+/** @throws OsmosisError with code `invalid_config` for a temperature at which vLLM would not sample */
+function assertSampled(
+  { sampling: { temperature } }: TrainingPlan,
+  { sampler }: LearnerFacts,
+): void {
+  if (sampler !== 'vllm' || temperature === undefined || temperature === 0) return
+  const [least, most] = vllmTemperatures
+  if (temperature >= least && temperature <= most) return
+  throw new OsmosisError(
+    'invalid_config',
+    `sampling.rollout_temperature is ${temperature}, and vLLM samples at 0 and from ${least} to ${most}. Change it, or train with --sampler torch.`,
+  )
 }
 
 const waitingText =
@@ -153,9 +171,11 @@ function templateFlag(facts: LearnerFacts | undefined, exported: string): string
   return facts?.describesTools ? ` --chat-template ${exported}/chat_template.jinja` : ''
 }
 
-function parserFlags(facts: LearnerFacts | undefined): string {
-  const { toolParser = null, reasoningParser = null } = facts ?? {}
+/** With another precision, or with the sampling defaults of the model's folder, vLLM gives other answers than the training saw. */
+function servingFlags(facts: LearnerFacts | undefined): string {
+  const { dtype = 'auto', toolParser = null, reasoningParser = null } = facts ?? {}
   return [
+    ` --dtype ${dtype} --generation-config vllm`,
     toolParser && ` --enable-auto-tool-choice --tool-call-parser ${toolParser}`,
     reasoningParser && ` --reasoning-parser ${reasoningParser}`,
   ]

@@ -20,6 +20,7 @@ export type SeriesKey =
   | 'heldOutPassRate'
   | 'signal'
   | 'drift'
+  | 'age'
   | 'entropy'
   | 'clipped'
   | 'cutOff'
@@ -74,6 +75,7 @@ export function trainingSeries(records: readonly TrainingRecord[]): TrainingSeri
       return value === null ? [] : [{ step, run, value, interval: intervalOf(rollouts) }]
     }),
   })
+  const ages = steps.map(({ batch }) => batch.age ?? 0)
   const all = [
     series('reward', 'Reward', 'number', ({ rollouts }) => rollouts.reward, rewardInterval),
     series('passRate', 'Pass rate', 'share', ({ rollouts }) => rollouts.passRate, passInterval),
@@ -83,6 +85,9 @@ export function trainingSeries(records: readonly TrainingRecord[]): TrainingSeri
       batch.groups === 0 ? null : batch.groupsWithSignal / batch.groups,
     ),
     series('drift', 'Drift of logprobs, mean', 'number', ({ update }) => update?.driftMean),
+    ...(ages.some((age) => age > 0)
+      ? [series('age', 'Age of answers in updates, mean', 'number', ({ batch }) => batch.age)]
+      : []),
     series('entropy', 'Entropy', 'number', ({ update }) => update?.entropy),
     series('clipped', 'Clipped tokens', 'share', ({ update }) => update?.clipFraction),
     series('cutOff', 'Answers cut off', 'share', ({ rollouts }) => rollouts.cutOff),
