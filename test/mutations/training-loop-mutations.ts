@@ -294,7 +294,11 @@ export const trainingLoopMutations: readonly Mutation[] = [
         'stale += 1\n      else if',
         'stale += 1\n      if',
       ],
-      ['the journal says that nothing is stale', 'age,\n    stale,\n', 'age,\n    stale: 0,\n'],
+      [
+        'the journal says that nothing is stale',
+        'constrained,\n    stale,\n',
+        'constrained,\n    stale: 0,\n',
+      ],
       [
         'steps name a version of few sequences',
         'other.length - one.length',

@@ -122,6 +122,7 @@ export class PolicyChatClient {
     const { extra_headers, extraHeaders, extra_body, extraBody, ...rest } = body
     const request: ChatCompletionRequest = {
       ...rest,
+      ...withoutStrict(rest['tools']),
       ...(extra_body as object | undefined),
       ...(extraBody as object | undefined),
       messages: toWireMessages(body['messages'] as readonly ChatMessage[]),
@@ -140,6 +141,21 @@ export class PolicyChatClient {
         }),
       }),
     )
+  }
+}
+
+/**
+ * The SDK makes every tool strict that does not say otherwise. A server that masks tokens for it (vLLM) would give the logprobs of
+ * another distribution than the policy's, and the policy would not learn to write arguments.
+ */
+function withoutStrict(tools: unknown): { readonly tools?: readonly unknown[] } {
+  if (!Array.isArray(tools)) return {}
+  return {
+    tools: tools.map((tool: { readonly function?: { readonly strict?: unknown } }) => {
+      if (tool.function?.strict !== true) return tool
+      const { strict: _, ...declared } = tool.function
+      return { ...tool, function: declared }
+    }),
   }
 }
 

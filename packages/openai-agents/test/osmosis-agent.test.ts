@@ -1,4 +1,4 @@
-import { Agent, type Model, OpenAIProvider, run } from '@openai/agents'
+import { Agent, type Model, OpenAIProvider, run, tool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
 import { rolloutOn } from '../../../test/kit/index.ts'
@@ -107,6 +107,40 @@ test('structured output is requested and parsed', async () => {
     type: 'json_schema',
     json_schema: { strict: true, schema: { properties: { sum: { type: 'number' } } } },
   })
+})
+
+test('tools are not sent as strict unless the user sends them so', async () => {
+  const look = tool({
+    name: 'look',
+    description: 'Looks.',
+    parameters: z.object({ at: z.string() }),
+    execute: () => 'seen',
+  })
+  const strict = {
+    type: 'function',
+    function: { name: 'look', strict: true, parameters: { type: 'object' } },
+  }
+  for (const [providerData, expected, constraints] of [
+    [undefined, undefined, undefined],
+    [{ extra_body: { tools: [strict] } }, true, ['tools.strict']],
+  ] as const) {
+    await using server = await startPolicyServer(['done'])
+    const context = rolloutOn(server)
+    await context.run(async () => {
+      const agent = new OsmosisAgent({
+        name: 'strict',
+        model: new OsmosisRolloutModel(),
+        tools: [look],
+        modelSettings: providerData === undefined ? {} : { providerData },
+      })
+      await run(agent, 'go', { session: new OsmosisMemorySession() })
+    })
+    const tools = server.requests[0]?.body['tools']
+    expect(tools).toMatchObject([{ function: { name: 'look' } }])
+    expect((tools as [{ function: { strict?: boolean } }])[0].function.strict).toBe(expected)
+    const [sample] = [...(await context.getSamples()).values()]
+    expect(sample?.calls?.[0]?.sampling['constraints']).toEqual(constraints)
+  }
 })
 
 test('instructions may be a function of the run context', async () => {

@@ -142,7 +142,12 @@ it('a step counts what its batch has, and all that it leaves out', async () => {
         { promptTokenIds: prompt, completionTokenIds: [3, 4], ...logprobs(2), version: 'policy-0' },
         // A conversation of its own.
         { promptTokenIds: [9], completionTokenIds: [8] },
-        { promptTokenIds: [...prompt, 3, 4, 5], completionTokenIds: [6], version: 'policy-0' },
+        {
+          promptTokenIds: [...prompt, 3, 4, 5],
+          completionTokenIds: [6],
+          version: 'policy-0',
+          sampling: { constraints: ['tool_choice'] },
+        },
         { trainable: false },
         { trainable: false, completionTokenIds: null },
         { completionTokenIds: null },
@@ -158,6 +163,9 @@ it('a step counts what its batch has, and all that it leaves out', async () => {
     // Two for each attempt at the row that differs.
     sequences: 4,
     tokens: 2 * (3 + 1),
+    age: 0,
+    // One for each of two attempts.
+    constrained: 2,
     stale: 0,
     // One for each of four attempts, and so on.
     splits: 4,

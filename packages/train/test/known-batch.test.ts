@@ -228,8 +228,8 @@ it('makes the batches that known rollouts have to make, number by number', async
     ['policy_gradient', 1],
   ])
   expect(result.steps.map(({ batch }) => batch)).toEqual([
-    { ...counts, sequences: 9, tokens: 17, age: 0, stale: 0 },
-    { ...counts, sequences: 8, tokens: 14, age: 0, stale: 1 },
+    { ...counts, sequences: 9, tokens: 17, age: 0, constrained: 0, stale: 0 },
+    { ...counts, sequences: 8, tokens: 14, age: 0, constrained: 0, stale: 1 },
   ])
   const given = { ...defaultUpdate, learningRate: 0.25, epochs: 3, clipLow: 0.1 }
   expect(learner.updates.map(({ settings }) => settings)).toEqual([

@@ -1,5 +1,6 @@
 import { OsmosisError } from '../errors.ts'
 import { bearer } from '../http/bearer.ts'
+import { answerConstraints } from './answer-constraints.ts'
 import type { ChatCompletionRequest } from './chat-completion.ts'
 import type { PolicyCallOptions } from './policy-stream.ts'
 
@@ -78,7 +79,7 @@ export interface CallUse {
 
 /** What is recorded about a model call before it is answered. */
 export interface CallAbout extends CallUse {
-  /** Settings that decide how the answer is sampled. */
+  /** Settings that decide how the answer is sampled. `constraints` lists what holds it to a form. */
   readonly sampling: Readonly<Record<string, unknown>>
   /** The version of the policy that the request names; null when it names none. */
   readonly model: string | null
@@ -158,6 +159,8 @@ export function aboutCall(settings: Readonly<Record<string, unknown>>, use: Call
     const value = settings[name]
     if (samplingNames.has(name) && value !== undefined && value !== null) sampling[name] = value
   }
+  const constraints = answerConstraints(settings)
+  if (constraints.length > 0) sampling['constraints'] = constraints
   return { ...use, sampling, model: versionIn(model) }
 }
 

@@ -148,6 +148,32 @@ describe('a recorded call', () => {
     }
   })
 
+  // What vLLM, SGLang and llama.cpp mask tokens for.
+  const form = { type: 'json_schema', json_schema: { name: 'sum', schema: {} } }
+  const toolOf = (strict: unknown) => ({ type: 'function', function: { name: 'add', strict } })
+  it.each([
+    [{ tools: [toolOf(true)] }, ['tools.strict']],
+    [{ tools: [toolOf(false), toolOf(undefined), toolOf(null), {}, null] }, undefined],
+    [{ tools: [toolOf(false), toolOf(true)], tool_choice: 'auto' }, ['tools.strict']],
+    [{ tool_choice: 'none' }, undefined],
+    [{ tool_choice: 'required' }, ['tool_choice']],
+    [{ tool_choice: { type: 'function', function: { name: 'add' } } }, ['tool_choice']],
+    [{ response_format: { type: 'text' } }, undefined],
+    [{ response_format: null }, undefined],
+    [{ response_format: { type: 'json_object' } }, ['response_format']],
+    [{ response_format: form, tool_choice: 'required' }, ['tool_choice', 'response_format']],
+    [{ structured_outputs: { json: {} } }, ['structured_outputs']],
+    [{ guided_json: {}, guided_regex: null }, ['guided_json']],
+    [{ guided_choice: ['a'] }, ['guided_choice']],
+    [{ regex: 'a+' }, ['regex']],
+    [{ ebnf: 'root ::= "a"' }, ['ebnf']],
+    [{ grammar: 'root ::= "a"' }, ['grammar']],
+    [{ json_schema: '{}' }, ['json_schema']],
+  ])('with the request %j is held to a form by %j', async (request, constraints) => {
+    const { calls } = await recorded([request])
+    expect(calls.map(({ sampling }) => sampling['constraints'])).toEqual([constraints])
+  })
+
   it('that failed has the version that was asked', async () => {
     const { calls } = await recorded([{ temperature: 0.5 }], {
       status: 400,

@@ -328,6 +328,16 @@ describe('an alarm', () => {
     )
   })
 
+  it('about drift names answers that were held to a form, because their logprobs are not the policy’s', () => {
+    const alarmWith = (constrained: number | undefined): string => {
+      const batch = { ...madeStep(1).batch, ...(constrained === undefined ? {} : { constrained }) }
+      return alarmsOf(madeStep(1, { batch, update: { driftMean: 0.4 } }), []).join()
+    }
+    for (const none of [undefined, 0]) expect(alarmWith(none)).not.toContain('held to a form')
+    expect(alarmWith(1)).toContain(' 1 answer was held to a form by the request')
+    expect(alarmWith(7)).toContain(' 7 answers were held to a form by the request')
+  })
+
   it('about hacking is raised when the reward rose and the work fell to less than a quarter', () => {
     const one = fc.record({
       reward: fc.constantFrom(0.1, 0.3, 0.5, 0.9),

@@ -25,6 +25,11 @@ export interface AnswerSpan {
   readonly version: string | null
   /** Whether it reached its limit of tokens. Missing: no, or unknown. */
   readonly isCut?: true
+  /**
+   * Fields of the request that hold the answer to a form, such as `tool_choice`. Where the server masks tokens for them, the
+   * logprobs are those of the masked distribution and not the policy's. Missing: none.
+   */
+  readonly constraints?: readonly string[]
 }
 
 /** A conversation as the policy saw it: token ids, of which the policy sampled those in `answers`. */
@@ -95,6 +100,7 @@ export function toTrainingSequences(calls: readonly SequenceCall[]): SampleSeque
       end: ids.length,
       version: call.version,
       ...(call.finishReason === 'length' ? { isCut: true } : {}),
+      ...constraintsOf(call),
     })
   }
   return { sequences: open, withoutIds, untrainable }
@@ -154,6 +160,11 @@ export function wrongIdsOf({
 
 function isId(id: number): boolean {
   return Number.isSafeInteger(id) && id >= 0
+}
+
+function constraintsOf({ sampling }: SequenceCall): Pick<AnswerSpan, 'constraints'> {
+  const { constraints } = sampling
+  return Array.isArray(constraints) ? { constraints: constraints.map(String) } : {}
 }
 
 /** Endpoints sample at 1 unless the request says otherwise. */

@@ -118,7 +118,10 @@ export const callReportSchema = z.object({
   purpose: z.string(),
   /** False: the answer is not training data. */
   trainable: z.boolean(),
-  /** Settings of the call that decide how its answer is sampled, under their names in chat completions. */
+  /**
+   * Settings of the call that decide how its answer is sampled, under their names in chat completions. `constraints` lists the
+   * fields that hold the answer to a form: where the server masks tokens for them, its logprobs are of another distribution.
+   */
   sampling: jsonObject,
   /** Reward of this call alone; null where the grader gave none. */
   step_reward: z.number().nullable(),

@@ -174,6 +174,17 @@ describe('the training sequences of a sample', () => {
     expect(sequences[0]?.answers[0]?.isCut ?? false).toBe(isCut)
   })
 
+  it('say what held an answer to a form', () => {
+    const { sequences } = toTrainingSequences([
+      call([1], [2]),
+      call([1, 2, 3], [4], { sampling: { constraints: ['tool_choice', 'tools.strict'] } }),
+      call([1, 2, 3, 4, 5], [6], { sampling: { temperature: 1 } }),
+    ])
+    expect(sequences.map(({ answers }) => answers.map(({ constraints }) => constraints))).toEqual([
+      [undefined, ['tool_choice', 'tools.strict'], undefined],
+    ])
+  })
+
   it('continue the longest of several that a prompt begins with, whichever came first', () => {
     const [long, short] = [call([1], [2, 3, 4]), call([1], [2])]
     const next = call([1, 2, 3, 4, 5], [6])

@@ -96,7 +96,7 @@ function counted(
   groups: Pick<BatchCounts, 'groups' | 'groupsWithSignal'>,
 ): CountedBatch {
   const sequences: BatchSequence[] = []
-  let [tokens, ages, stale, splits, withoutIds, untrainable] = [0, 0, 0, 0, 0, 0]
+  let [tokens, ages, constrained, stale, splits, withoutIds, untrainable] = [0, 0, 0, 0, 0, 0, 0]
   for (const { sample, weigh } of weighed) {
     splits += Math.max(0, sample.sequences.length - 1)
     withoutIds += sample.withoutIds
@@ -107,6 +107,7 @@ function counted(
       else if (toTrain.advantages.some((advantage) => advantage !== 0)) {
         sequences.push(toTrain)
         tokens += sampledIn(toTrain.mask)
+        constrained += sequence.answers.filter((answer) => answer.constraints !== undefined).length
         if (Number.isFinite(toTrain.policyVersion)) ages += version - toTrain.policyVersion
       }
     }
@@ -116,6 +117,7 @@ function counted(
     sequences: sequences.length,
     tokens,
     age,
+    constrained,
     stale,
     splits,
     withoutIds,

@@ -40,7 +40,7 @@ export function alarmsOf(
   const drift = update?.driftMean ?? 0
   if (drift > limits.drift) {
     alarms.push(
-      `The learner's logprobs differ from the recorded ones by ${driftText(drift)} on average (limit ${limits.drift}), so updates may go the wrong way: check template, temperature, precision and padding.`,
+      `The learner's logprobs differ from the recorded ones by ${driftText(drift)} on average (limit ${limits.drift}), so updates may go the wrong way: check template, temperature, precision and padding.${constraintText(step)}`,
     )
   }
   const collapse = collapseOf(step, earlier, evaluated)
@@ -89,6 +89,13 @@ function lostWorkAlarms({ rollouts }: MeasuredStep, earlier: readonly StepRecord
       `The reward rose while ${name} per rollout fell from ${meanText(before)} to ${meanText(now)} (limit ${meanText(least)}): read some conversations, the grader may reward too little work.`,
     ]
   })
+}
+
+function constraintText({ batch: { constrained = 0 } }: MeasuredStep): string {
+  if (constrained === 0) return ''
+  const [answers, them] =
+    constrained === 1 ? ['1 answer was', 'it'] : [`${constrained} answers were`, 'them']
+  return ` ${answers} held to a form by the request (\`constraints\` of the calls): where the server masks tokens for that, the logprobs are not the policy's, so ask for the form in a message, or leave ${them} out with \`trainable: false\`.`
 }
 
 /** What is said about attempts that do not differ, so that nothing is learned from them. */

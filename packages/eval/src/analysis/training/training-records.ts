@@ -64,6 +64,8 @@ export interface BatchCounts {
   readonly tokens: number
   /** Updates between the version that sampled a trained sequence and the one that is trained, on average; missing in older trainings. */
   readonly age?: number
+  /** Answers of trained sequences that their request held to a form; missing in older trainings. */
+  readonly constrained?: number
   /** Sequences sampled by a version that is too old. */
   readonly stale: number
   /** Sequences beyond the first of their sample: rewritten histories, sub-agents, templates that do not append. */
