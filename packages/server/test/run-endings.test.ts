@@ -231,7 +231,12 @@ describe('trace', () => {
       sampling: {},
       step_reward: null,
     }
-    const title = { purpose: 'title', trainable: false, sampling: { temperature: 0.2 } }
+    const title = {
+      purpose: 'title',
+      trainable: false,
+      extends_previous: false,
+      sampling: { temperature: 0.2 },
+    }
     expect(answer).toStrictEqual({
       status: 200,
       body: {

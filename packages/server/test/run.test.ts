@@ -242,12 +242,17 @@ describe('POST /run', () => {
     })
   })
 
-  it('traces each call as the policy answered it, and where the agent rewrote its history', async () => {
+  it('traces each call as the policy answered it, and whether its tokens extend those before it', async () => {
     const said: unknown[] = []
+    let tokens: number[] = []
+    // The template renders the third answer otherwise than it was sampled.
+    const prompts = [() => [1, 2], () => [...tokens, 3], () => [7], () => [7, 8, 9]]
     const miles = await startMiles({
       model: (body) => {
         const answer = tokenAnswer(body, { content: `answer ${said.length}` })
         const [choice] = answer.choices
+        answer.prompt_token_ids = prompts[said.length]?.() ?? []
+        tokens = [...answer.prompt_token_ids, ...(choice?.token_ids ?? [])]
         const entries = (choice?.logprobs?.content ?? []) as { logprob: number }[]
         const logprobs = entries.map((_, at) => -(at + 1) / 8)
         entries.forEach((entry, at) => (entry.logprob = logprobs[at] ?? 0))
@@ -266,18 +271,22 @@ describe('POST /run', () => {
         const { choices } = await policy.complete({ messages })
         messages.push(...choices.map(({ message }) => message), { role: 'user', content: 'Go on.' })
         await policy.complete({ messages })
-        await policy.complete({ messages: [{ role: 'user', content: 'Begin again.' }] })
+        const other = [{ role: 'user', content: 'Begin again.' }]
+        for (let call = 0; call < 2; call += 1) {
+          const answer = await policy.complete({ messages: other })
+          other.push(...answer.choices.map(({ message }) => message as (typeof other)[number]))
+        }
       }),
       grader: graderOf((ctx) => ctx.setReward(-2)),
     })
     const [traced] = await miles.generate(server.url, [{ ...row, trace: true }])
-    expect(said).toHaveLength(3)
+    expect(said).toHaveLength(4)
     expect(traced?.answer).toMatchObject({
       reward: -2,
       trace: [
         {
           reward: -2,
-          calls: [true, true, false].map((extendsPrevious, at) => ({
+          calls: [true, true, false, false].map((extendsPrevious, at) => ({
             ...(said[at] as object),
             extends_previous: extendsPrevious,
           })),

@@ -43,8 +43,11 @@ export const runCallSchema = callReportSchema.extend({
   completion_token_ids: z.array(z.number()).nullable(),
   /** One for each sampled token; null where the policy did not give that many. */
   logprobs: z.array(z.number()).nullable(),
-  /** Whether the call is the first or extends the conversation before it; otherwise a new row starts here. */
-  extends_previous: z.boolean(),
+  /**
+   * Whether its prompt begins, token by token, with the prompt and the answer of the training data before it; otherwise a new row
+   * starts here, unless the prompt extends that of an earlier call. True for the first call, null where ids are missing.
+   */
+  extends_previous: z.boolean().nullable(),
   finish_reason: z.string().nullable(),
   /** Why `trainable` is false, where the policy gave too little to train the answer. */
   untrainable_reason: z.string().optional(),

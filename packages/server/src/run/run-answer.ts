@@ -81,24 +81,46 @@ function toTrace(samples: ReadonlyMap<string, RolloutSample>): RunSampleBody[] {
         `The trace of this rollout has more than ${maxNumbers} token ids and logprobs, which is the limit of an answer. Make fewer model calls, or train with an endpoint that records them itself.`,
       )
     }
+    let previous: PolicyCall | undefined
+    const calls = answered.map(([call, report]) => {
+      const traced = toCall(call, report, previous)
+      if (call.trainable) previous = call
+      return traced
+    })
     return {
       sample_id: id,
       // Remaining samples have a reward: `ExecutionOutcome` guarantees it.
       reward: reward ?? 0,
-      calls: answered.map(([call, report]) => toCall(call, report)),
+      calls,
     }
   })
 }
 
-function toCall(call: PolicyCall, report: CallReportBody): RunCallBody {
+/** @param previous - the call of the sample before it that is training data; undefined for the first one */
+function toCall(
+  call: PolicyCall,
+  report: CallReportBody,
+  previous: PolicyCall | undefined,
+): RunCallBody {
   const missing = call.trainable ? missingOf(call) : undefined
   return {
     ...report,
     prompt_token_ids: call.promptTokenIds && [...call.promptTokenIds],
     completion_token_ids: call.completionTokenIds && [...call.completionTokenIds],
     logprobs: sampledLogprobs(call),
-    extends_previous: call.extendsPrevious,
+    extends_previous: previous === undefined || extendsTokens(previous, call),
     finish_reason: call.finishReason,
     ...(missing === undefined ? {} : { trainable: false, untrainable_reason: missing }),
   }
+}
+
+/** Whether the prompt begins with the prompt and the answer of another call; null where ids are missing. */
+function extendsTokens(
+  previous: PolicyCall,
+  { promptTokenIds: prompt }: PolicyCall,
+): boolean | null {
+  const { promptTokenIds, completionTokenIds } = previous
+  if (prompt === null || promptTokenIds === null || completionTokenIds === null) return null
+  const known = [...promptTokenIds, ...completionTokenIds]
+  return known.length < prompt.length && known.every((id, at) => id === prompt[at])
 }
