@@ -12,7 +12,7 @@ import {
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { startPolicyServer } from '@osmosis/testing'
-import { FakeAgentLightning, FakeTrinity, type FakeModel } from '../kit/trainers/index.ts'
+import { FakeAgentLightning, type FakeModel } from '../kit/trainers/index.ts'
 import { temporaryFolder, tokenAnswer, withPrograms } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
@@ -51,22 +51,6 @@ it('the worker of the page about Agent Lightning takes rows of its data, and has
   expect(printed).toContain(`Taking rollouts from Agent Lightning at ${fake.url}`)
   expect(printed).toContain('"msg":"rollouts for Agent Lightning')
   expect(printed).not.toContain('refuses')
-})
-
-it('the worker of the page about Trinity trains the data of the workspace to its end', async () => {
-  let id = 0
-  await using fake = await FakeTrinity.start({
-    model: (body) => tokenAnswer(body, { content: '#### 10.50', id: `call-${(id += 1)}` }),
-  })
-  const { reader, place } = await workspace()
-  const command = commandWith('--trinity').replace('http://127.0.0.1:8010', fake.url)
-  const printed = await reader.bash(command.replace(/--epochs \d+/, '--epochs 1'), place)
-  expect(printed).toContain(`Taking rollouts from Trinity at ${fake.url}`)
-  expect(printed).toContain('"msg":"groups were committed"')
-  expect(fake.commits().map((calls) => new Set(calls.map(({ group }) => group)).size)).toEqual([
-    4, 4, 4,
-  ])
-  expect(new Set(fake.trained().map(({ run }) => run)).size).toBe(8)
 })
 
 it.each([...new Set(commands.filter((command) => command.includes('osmosis serve ')))])(

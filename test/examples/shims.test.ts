@@ -132,6 +132,20 @@ function trainedOf({ input_ids, completion_mask, old_log_probs }: Trained): Pair
   )
 }
 
+interface TrinityExperience {
+  readonly tokens: readonly number[]
+  readonly prompt_length: number
+  readonly logprobs: readonly number[]
+  readonly action_mask: readonly boolean[]
+}
+
+/** What the policy said in a sequence; each of its tokens has a logprob, and no other has. */
+function sampledText({ tokens, prompt_length, logprobs, action_mask }: TrinityExperience): string {
+  expect(logprobs.map((logprob) => logprob !== 0)).toEqual(action_mask)
+  const sampled = tokens.slice(prompt_length).filter((_, at) => action_mask[at] === true)
+  return String.fromCodePoint(...sampled)
+}
+
 const right = { id: 'right', prompt: 'right!', label: '!?' }
 const wrong = { id: 'wrong', prompt: 'wrong!', label: 'no' }
 const flaky = { id: 'flaky', prompt: 'flaky!', label: '!?' }
@@ -291,6 +305,24 @@ except ValueError as error:
       { exit_code: 0, calls: 2, reward: 1 },
       { exit_code: 1, calls: 1 },
     ])
+  })
+
+  it('give Trinity the sequences of a rollout as experiences, and an exception for a failure', async () => {
+    const step = (await stepOf('trinity_step.py', [right, rewritten, broken])) as {
+      runs: { error?: string; experiences?: TrinityExperience[] }[]
+      asked: object[]
+    }
+    const [first, , split, , failed] = step.runs
+    expect(first?.experiences).toMatchObject([{ eid: { step: 0 }, reward: 1 }])
+    // Both answers of the agent are trained, with the logprobs that the model server gave.
+    expect(first?.experiences?.map(sampledText)).toEqual(['!!?'])
+    expect(split?.experiences).toMatchObject(
+      [0, 1, 2].map((at) => ({ eid: { step: at }, reward: 0.25 })),
+    )
+    expect(failed).toEqual({ error: expect.stringContaining(': the sandbox has exited') as string })
+    expect(new Set(step.asked.map((settings) => JSON.stringify(settings)))).toEqual(
+      new Set(['{"model":"policy","temperature":1,"top_p":0.5,"max_tokens":7}']),
+    )
   })
 
   it('include the filter for Miles, which keeps groups that were completed alone', async () => {

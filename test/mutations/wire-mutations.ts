@@ -4,10 +4,6 @@ const callbacks = {
   file: 'packages/server/src/rollout/callback-bodies.ts',
   tests: ['packages/server/test/several-samples', 'packages/server/test/two-deliveries'],
 }
-const trinity = {
-  file: 'packages/trainer-links/src/trinity/sample-rewards.ts',
-  tests: ['packages/trainer-links/test/trinity'],
-}
 const trace = {
   file: 'packages/server/src/run/run-answer.ts',
   tests: ['packages/server/test/run.test.ts', 'packages/server/test/run-endings.test.ts'],
@@ -48,24 +44,10 @@ export const wireMutations: readonly Mutation[] = [
     overTheWire: true,
   },
   {
-    name: 'negative rewards are 0 for Trinity',
-    ...trinity,
-    from: 'const own = stepRewards?.[step] ?? reward',
-    to: 'const own = stepRewards?.[step] ?? (reward && Math.max(0, reward))',
-    overTheWire: true,
-  },
-  {
     name: 'the rewards of two samples are exchanged in callbacks',
     ...callbacks,
     from: "reward: status === 'success' ? earnedReward(sample) : null,",
     to: "reward: status === 'success' ? earnedReward([...samples.values()].toReversed()[[...samples.keys()].indexOf(id)] ?? sample) : null,",
-    overTheWire: true,
-  },
-  {
-    name: 'the rewards of two samples are exchanged for Trinity',
-    ...trinity,
-    from: '[...end.samples.values()].flatMap(sampleRewards)',
-    to: '[...end.samples.values()].flatMap((sample, at, all) => sampleRewards({ ...sample, reward: all.at(-1 - at)?.reward ?? null }))',
     overTheWire: true,
   },
   {

@@ -60,7 +60,6 @@ const mutualFolders: readonly string[] = [
   'train/src train/src/tinker',
   'train/src train/src/tinker/service',
   'train/src/tinker train/src/tinker/service',
-  'trainer-links/src trainer-links/src/trinity',
   'viewer/page viewer/page/compare',
   'viewer/page viewer/page/run',
   'viewer/page viewer/page/runs',

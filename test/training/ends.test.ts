@@ -16,7 +16,7 @@ import { tokenAnswer } from '../kit/index.ts'
 import { expect, test } from 'vitest'
 
 import { osmosis, traced, type TrainerUnderTest } from './trainer-under-test.ts'
-import { lightning, trinityServe } from './worked-trainers.ts'
+import { lightning } from './worked-trainers.ts'
 
 /** How a rollout ends after two model calls, unless it makes none. */
 const ends = [
@@ -97,7 +97,6 @@ test.each([
   ['Osmosis under leases', osmosis('leases')],
   ['Agent Lightning', lightning],
   ['Miles with the documented filter', filteredMiles],
-  ['Trinity', trinityServe],
   ['the trace of POST /run', traced],
 ])('%s trains only what has a reward', async (_name, trainer) => {
   await using open = await trainer.open(
@@ -112,34 +111,38 @@ test.each([
   })
 })
 
-test.each([
-  ['Osmosis by callbacks', osmosis('callbacks')],
-  ['Trinity', trinityServe],
-])('%s trains each of several samples with its own reward', async (_name, trainer) => {
-  const rewards = { good: 1, bad: -1, removed: null, fair: 0.25 }
-  class Several extends AgentWorkflow {
-    async run(): Promise<void> {
-      for (const name of Object.keys(rewards)) {
-        const messages = [{ role: 'user', content: name }]
-        await requireRolloutContext('Several').registerPolicySample(name).complete({ messages })
+test.each([['Osmosis by callbacks', osmosis('callbacks')]])(
+  '%s trains each of several samples with its own reward',
+  async (_name, trainer) => {
+    const rewards = { good: 1, bad: -1, removed: null, fair: 0.25 }
+    class Several extends AgentWorkflow {
+      async run(): Promise<void> {
+        for (const name of Object.keys(rewards)) {
+          const messages = [{ role: 'user', content: name }]
+          await requireRolloutContext('Several').registerPolicySample(name).complete({ messages })
+        }
       }
     }
-  }
-  class Each extends Grader {
-    async grade(ctx: GraderContext): Promise<void> {
-      for (const [name, reward] of Object.entries(rewards)) {
-        // A sample that is removed may have a reward by then.
-        ctx.setSampleReward(name, reward ?? 0.75)
-        if (reward === null) ctx.removeSample(name)
+    class Each extends Grader {
+      async grade(ctx: GraderContext): Promise<void> {
+        for (const [name, reward] of Object.entries(rewards)) {
+          // A sample that is removed may have a reward by then.
+          ctx.setSampleReward(name, reward ?? 0.75)
+          if (reward === null) ctx.removeSample(name)
+        }
       }
     }
-  }
-  const backend = new LocalBackend({ workflow: Several, grader: Each, maxConcurrent: 32 })
-  const model: FakeModel = (body) => tokenAnswer(body, { content: 'ok' })
-  await using open = await trainer.open(model, backend)
-  await open.runBatch(rows.slice(0, 1), 2)
-  expect(rewardsByEnd(open.trained())).toEqual({ good: [1, 1], bad: [-1, -1], fair: [0.25, 0.25] })
-})
+    const backend = new LocalBackend({ workflow: Several, grader: Each, maxConcurrent: 32 })
+    const model: FakeModel = (body) => tokenAnswer(body, { content: 'ok' })
+    await using open = await trainer.open(model, backend)
+    await open.runBatch(rows.slice(0, 1), 2)
+    expect(rewardsByEnd(open.trained())).toEqual({
+      good: [1, 1],
+      bad: [-1, -1],
+      fair: [0.25, 0.25],
+    })
+  },
+)
 
 function endOf({ metadata }: { readonly metadata: unknown }): End {
   return (metadata as { end: End }).end

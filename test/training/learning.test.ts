@@ -4,7 +4,7 @@ import { handWritten } from './agents/hand-written.ts'
 import { openaiAgents } from './agents/openai-agents.ts'
 import { goal, run, train, type Iteration } from './train.ts'
 import { osmosis, miles } from './trainer-under-test.ts'
-import { lightning, trinityServe } from './worked-trainers.ts'
+import { lightning } from './worked-trainers.ts'
 import { aiSdk } from './agents/ai-sdk.ts'
 import { googleAdk } from './agents/google-adk.ts'
 import { langchain } from './agents/langchain.ts'
@@ -51,7 +51,6 @@ describe(
       ['Pi', 'callbacks', pi, osmosis('callbacks')],
       ['a hand-written loop', 'leases', handWritten, osmosis('leases')],
       ['the AI SDK', 'Agent Lightning', aiSdk, lightning],
-      ['Strands Agents', 'Trinity', strands, trinityServe],
       ['the OpenAI Agents SDK', 'Miles', openaiAgents, miles],
     ])('%s and %s give exactly the same training', async (_, _trainer, agent, trainer) => {
       first ??= train({ ...run, until: goal, agent: handWritten, trainer: osmosis('callbacks') })

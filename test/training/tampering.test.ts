@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import { handWritten } from './agents/hand-written.ts'
 import { train } from './train.ts'
 import { osmosis, traced, type TrainerUnderTest } from './trainer-under-test.ts'
-import { lightning, trinityServe } from './worked-trainers.ts'
+import { lightning } from './worked-trainers.ts'
 
 const honest = osmosis('callbacks')
 const run = { seed: 65, agent: handWritten, attempts: 3, iterations: 1 }
@@ -13,7 +13,6 @@ const run = { seed: 65, agent: handWritten, attempts: 3, iterations: 1 }
 it.each([
   ['the trace of POST /run', traced],
   ['Agent Lightning', lightning],
-  ['Trinity', trinityServe],
 ])('finds nothing wrong with %s', async (_, trainer) => {
   expect(await train({ ...run, trainer })).toHaveLength(2)
 })

@@ -1,8 +1,7 @@
 // Trainers that a worker fetches rollouts from.
 import type { ExecutionBackend } from '@osmosis/server'
-import type { PromptMessage } from '@osmosis/core'
-import { FakeAgentLightning, FakeTrinity } from '../kit/trainers/index.ts'
-import { agentLightning, runTrainerWorker, trinity, type TrainerLink } from '@osmosis/trainer-links'
+import { FakeAgentLightning } from '../kit/trainers/index.ts'
+import { agentLightning, runTrainerWorker, type TrainerLink } from '@osmosis/trainer-links'
 
 import type { TrainerUnderTest } from './trainer-under-test.ts'
 
@@ -34,57 +33,6 @@ export const lightning: TrainerUnderTest = {
         await fake.close()
       },
     }
-  },
-}
-
-/** Trinity, which requests no rollouts: its worker goes through the rows, batch by batch. */
-export const trinityServe: TrainerUnderTest = {
-  async open(model, backend) {
-    let committed = Promise.withResolvers<void>()
-    let next = Promise.withResolvers<void>()
-    const fake = await FakeTrinity.start({
-      model,
-      // The weights are updated until the next batch is requested.
-      async onCommit() {
-        next = Promise.withResolvers()
-        committed.resolve()
-        await next.promise
-      },
-    })
-    let worker: StartedWorker | undefined
-    return {
-      async runBatch(rows, attempts) {
-        committed = Promise.withResolvers()
-        next.resolve()
-        worker ??= startWorker(
-          backend,
-          trinity({
-            url: fake.url,
-            dataset: rows.map(({ initialMessages, label = null, metadata = null }) => ({
-              initialMessages: initialMessages as PromptMessage[],
-              label,
-              metadata,
-            })),
-            attempts,
-            groupsPerCommit: rows.length,
-            epochs: 1000,
-            runName: 'doors',
-          }),
-        )
-        await Promise.race([committed.promise, worker.failed])
-      },
-      trained: () => fake.trained(),
-      async [Symbol.asyncDispose]() {
-        const ended = worker?.end()
-        next.resolve()
-        await ended
-        await fake.close()
-      },
-    }
-  },
-  nameOf(rolloutId) {
-    const [, epoch, row, attempt] = /^doors-(\d+)-(\d+)-(\d+)$/.exec(rolloutId) ?? []
-    return `${Number(epoch) + 1}-${Number(row) + 1}-${attempt}`
   },
 }
 

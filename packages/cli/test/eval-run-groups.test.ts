@@ -56,9 +56,9 @@ describe('a grader of groups is refused', () => {
     expect(await refused('--agent-lightning http://127.0.0.1:1')).toBe(
       'error: RankGrader is a GroupGrader, which grades the attempts at a row together, and Agent Lightning at http://127.0.0.1:1 does not group rollouts: pass --group-column and --group-size, or use a Grader.\n',
     )
-    const trinity = '--trinity http://127.0.0.1:1 --dataset data/words.jsonl --groups-per-commit 1'
-    expect(await refused(`${trinity} --attempts 1`)).toContain(
-      'there are 1 of them, and it needs 2 (group.minSize of its config): raise --attempts.',
+    const groups = '--group-column index --group-size 1'
+    expect(await refused(`--agent-lightning http://127.0.0.1:1 ${groups}`)).toContain(
+      'there are 1 of them, and it needs 2 (group.minSize of its config): raise --group-size.',
     )
   })
 

@@ -6,11 +6,10 @@ inWorkspace()
 
 const echo = 'rollouts/echo/main.ts'
 const lightning = '--agent-lightning http://127.0.0.1:1'
-const trinity = '--trinity http://127.0.0.1:1 --attempts 8 --groups-per-commit 4'
 
 /** Flags of a worker, and what is wrong with them. */
 const refusals = {
-  '': 'Name one source of rollouts for the worker: --redis <url>, --agent-lightning <url>, or --trinity <url>.',
+  '': 'Name one source of rollouts for the worker: --redis <url> or --agent-lightning <url>.',
   [`${lightning} --redis redis://127.0.0.1:1`]:
     '--redis and --agent-lightning exclude each other: a worker has one source of rollouts.',
   [`${lightning} --lock-duration 3`]: '--lock-duration only applies to a queue: it needs --redis.',
@@ -18,11 +17,6 @@ const refusals = {
     '--reward only applies to a trainer: with a queue its servers decide this.',
   '--agent-lightning gateway:8080':
     'The URL of the gateway of Agent Lightning is not an http or https URL: "gateway:8080". Write it like http://127.0.0.1:8080.',
-  [`${lightning} --attempts 8`]: '--attempts only applies to Trinity: it needs --trinity.',
-  [`${trinity} --reward mean`]:
-    '--reward only applies to Agent Lightning: it needs --agent-lightning.',
-  [trinity]:
-    'Trinity needs a dataset: pass --dataset <file> --attempts <n> --groups-per-commit <n>.',
   [`${lightning} --rows ${echo}`]:
     "rollouts/echo/main.ts has no export 'rows'. Its exports: EchoGrader, EchoWorkflow.",
 }

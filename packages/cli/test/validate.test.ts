@@ -163,7 +163,7 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
       'ok model calls: 1 reached the policy',
       'fail reward: No reward was set for the conversation.',
       'ok this machine: can train it: osmosis train local',
-      'ok trainers: Osmosis trains agent loops. Agent Lightning, Trinity and POST /run take workflows.',
+      'ok trainers: Osmosis trains agent loops. Agent Lightning and POST /run take workflows.',
     ])
   })
 
@@ -207,7 +207,7 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
     expect(code).toBe(0)
     expect(findings.slice(good.length)).toEqual([
       'ok reward: 1 for main',
-      'warn step rewards: The grader sets step rewards, which only osmosis train, Trinity and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
+      'warn step rewards: The grader sets step rewards, which only osmosis train and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
       ...takenByAll,
     ])
   })
@@ -283,7 +283,6 @@ export class Compares extends GroupGrader {
         'warn Osmosis: can train it only where the controller sends `group` with each rollout: others get no reward.',
         'warn Agent Lightning: sends no groups, which the grader needs: no rollout gets a reward.',
         'warn POST /run: sends groups only with --group-column: other rollouts get no reward.',
-        'ok Trinity: can train it, with groups: osmosis worker --trinity',
       ]),
     )
   },

@@ -56,7 +56,6 @@ export const takenByAll = [
   'ok Osmosis: can train it: osmosis serve',
   'ok Agent Lightning: can train it: osmosis worker --agent-lightning',
   'ok POST /run: can train it: osmosis serve --run',
-  'ok Trinity: can train it, each sample with its own reward: osmosis worker --trinity',
 ]
 
 /** What is found of a rollout that is ready, before its reward. */

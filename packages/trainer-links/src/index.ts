@@ -7,4 +7,3 @@ export {
   type WorkerSummary,
 } from './trainer-worker.ts'
 export type { TrainerLink, TrainerTask } from './trainer-link.ts'
-export { trinity, type TrinityOptions, type TrinityRow } from './trinity/trinity-link.ts'

@@ -21,8 +21,6 @@ export interface TrainerClientOptions {
   readonly url: string
   /** Bearer; default: none is sent. */
   readonly apiKey?: string | undefined
-  /** How long one request may take. Milliseconds; default 30 s. */
-  readonly requestMs?: number | undefined
 }
 
 /** A request to a trainer. */
@@ -36,6 +34,8 @@ export interface TrainerRequest {
 const never = new AbortController().signal
 /** Bytes. A list may hold the rows of thousands of rollouts. */
 const maxAnswerBytes = 512 * 1024 * 1024
+/** How long one request may take. Milliseconds. */
+const requestMs = 30_000
 /** How long a report is retried. Milliseconds. */
 const reportMs = 600_000
 
@@ -78,12 +78,12 @@ export class TrainerClient {
    * @throws OsmosisError with code `unauthorized`, `protocol_error`
    */
   async send({ method, path, body }: TrainerRequest, outer: AbortSignal = never): Promise<unknown> {
-    const { name, url, requestMs: limitMs = 30_000 } = this.#options
+    const { name, url } = this.#options
     const release = await this.#slots.acquire(outer)
     const late = (): Error =>
-      new OsmosisError('protocol_error', `The ${name} did not answer within ${limitMs / 1000} s.`)
+      new OsmosisError('protocol_error', `The ${name} did not answer within ${requestMs / 1000} s.`)
     try {
-      return await withTimeLimit({ limitMs, outer, late }, async (signal) => {
+      return await withTimeLimit({ limitMs: requestMs, outer, late }, async (signal) => {
         const answer = await this.#transport.post(`${url}${path}`, {
           method,
           headers: this.#headers,

@@ -16,13 +16,6 @@ export interface TrainerTask {
 export interface TrainerLink extends AsyncDisposable {
   /** The trainer, as logs name it: `Agent Lightning at http://127.0.0.1:8080`. */
   readonly name: string
-  /** Whether step rewards reach the trainer; default false: the worker warns once. */
-  readonly takesStepRewards?: boolean
-  /**
-   * Outcomes that `complete` took and the trainer has not acknowledged, because it takes several together. Default:
-   * none.
-   */
-  readonly held?: number
   /**
    * Claims rollouts and waits for at least one. A long wait returns an empty list from time to time and is
    * called again, because the worker may have more room by then. A trainer that cannot be reached is retried.
@@ -45,8 +38,7 @@ export interface TrainerLink extends AsyncDisposable {
    */
   retry?(task: TrainerTask, end: ExecutionOutcome): Promise<TrainerTask | null>
   /**
-   * Delivers the outcome of a rollout. Resolves when the trainer has acknowledged it or no longer needs it, or when the
-   * link holds it until others have ended, which it counts in `held`.
+   * Delivers the outcome of a rollout. Resolves when the trainer has acknowledged it or no longer needs it.
    *
    * @throws OsmosisError with code `unauthorized`, which ends the worker; any other error is logged
    */

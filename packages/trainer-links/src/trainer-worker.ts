@@ -35,35 +35,16 @@ export interface WorkerSummary {
 
 /** Counts outcomes. */
 class WorkerFigures implements WorkerSummary {
-  readonly #link: TrainerLink
   readonly ends = { rewarded: 0, removed: 0, failed: 0, cancelled: 0 }
   retried = 0
   undelivered = 0
-  /** Rollouts whose outcome is being delivered. */
-  delivering = 0
-  /** Outcomes that the link took. */
-  taken = 0
-  running = 0
+  acknowledged = 0
+  pending = 0
+  claimed = 0
   samples = 0
   rewritten = 0
   calls = 0
   cutOff = 0
-
-  constructor(link: TrainerLink) {
-    this.#link = link
-  }
-
-  get acknowledged(): number {
-    return this.taken - (this.#link.held ?? 0)
-  }
-
-  get pending(): number {
-    return this.delivering + (this.#link.held ?? 0)
-  }
-
-  get claimed(): number {
-    return this.running + (this.#link.held ?? 0)
-  }
 
   count(end: ExecutionOutcome): void {
     this.ends[end.kind] += 1
@@ -145,7 +126,7 @@ interface RunningTask {
 class TrainerWorker {
   readonly #options: TrainerWorkerOptions
   readonly #logger: Logger
-  readonly #figures: WorkerFigures
+  readonly #figures = new WorkerFigures()
   /** Keys of the policy, which error messages of user code may contain. */
   readonly #secrets = new SecretValues()
   readonly #running = new Set<RunningTask>()
@@ -157,7 +138,6 @@ class TrainerWorker {
   constructor(options: TrainerWorkerOptions) {
     this.#options = options
     this.#logger = options.logger ?? silentLogger
-    this.#figures = new WorkerFigures(options.link)
   }
 
   async run(): Promise<WorkerSummary> {
@@ -207,7 +187,7 @@ class TrainerWorker {
   #start(task: TrainerTask): void {
     const running: RunningTask = { task, cancelledBy: undefined }
     this.#running.add(running)
-    this.#figures.running += 1
+    this.#figures.claimed += 1
     this.#runAndDeliver(running)
       .catch((error: unknown) => {
         this.#figures.undelivered += 1
@@ -220,7 +200,7 @@ class TrainerWorker {
       })
       .finally(() => {
         this.#running.delete(running)
-        this.#figures.running -= 1
+        this.#figures.claimed -= 1
         this.#ended.now()
       })
   }
@@ -236,16 +216,16 @@ class TrainerWorker {
       end = await this.#runOnce(running)
     }
     this.#figures.count(end)
-    if (end.kind === 'rewarded' && link.takesStepRewards !== true) {
+    if (end.kind === 'rewarded') {
       warnOfStepRewards(running.task.request.rolloutId, end.samples.values(), this.#logger)
     }
     this.#logEnd(running.task, end)
-    this.#figures.delivering += 1
+    this.#figures.pending += 1
     try {
       await link.complete(running.task, end)
-      this.#figures.taken += 1
+      this.#figures.acknowledged += 1
     } finally {
-      this.#figures.delivering -= 1
+      this.#figures.pending -= 1
     }
   }
 

@@ -7,12 +7,6 @@ export {
   type TrainingRollout,
   type TrainingRow,
 } from './fake-osmosis.ts'
-export {
-  FakeTrinity,
-  type FakeTrinityOptions,
-  type TrinityCall,
-  type UnrewardedCall,
-} from './fake-trinity.ts'
 export { learn } from './learn.ts'
 export { randomFaults } from './random-faults.ts'
 export { TinyPolicy, type SavedTinyPolicy, type WeighedCall } from './tiny-policy.ts'

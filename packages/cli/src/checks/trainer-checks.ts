@@ -100,7 +100,6 @@ export function trainerFindings({
     oneNumber === undefined
       ? ok('POST /run', 'can train it: osmosis serve --run')
       : warn('POST /run', ...oneNumber),
-    ok('Trinity', 'can train it, each sample with its own reward: osmosis worker --trinity'),
   ]
 }
 
@@ -108,13 +107,13 @@ const local = ok('this machine', 'can train it: osmosis train local')
 
 const stepRewards = warn(
   'step rewards',
-  'The grader sets step rewards, which only osmosis train, Trinity and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
-  'Include the step rewards in the reward, or train with one of the three.',
+  'The grader sets step rewards, which only osmosis train and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
+  'Include the step rewards in the reward, or train with one of the two.',
 )
 
 const loops = ok(
   'trainers',
-  'Osmosis trains agent loops. Agent Lightning, Trinity and POST /run take workflows.',
+  'Osmosis trains agent loops. Agent Lightning and POST /run take workflows.',
 )
 
 const useGrader = 'For this trainer, export a class that extends Grader instead of GroupGrader.'
@@ -136,7 +135,6 @@ const groupFindings = [
     'sends groups only with --group-column: other rollouts get no reward.',
     'Start the server with --group-column <column> --group-size <attempts>.',
   ),
-  ok('Trinity', 'can train it, with groups: osmosis worker --trinity'),
 ]
 
 /** Why a trainer that takes one reward per rollout cannot use these samples, with advice. */

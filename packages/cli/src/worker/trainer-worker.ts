@@ -7,13 +7,12 @@ import type { ListeningServer, Logger } from '@osmosis/server'
 import {
   runTrainerWorker,
   agentLightning,
-  trinity,
   type AgentLightningOptions,
   type TrainerLink,
   type WorkerSummary,
 } from '@osmosis/trainer-links'
 
-import { printOut, environment, displayPath } from '../command/command-context.ts'
+import { printOut, environment } from '../command/command-context.ts'
 import { loadExports, namedExport } from '../inputs/load-module.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
 import { workflowText, type WorkflowFacts } from '../child/served-workflow.ts'
@@ -29,9 +28,9 @@ import type { WorkerFlags } from './worker.ts'
 export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Promise<void> {
   const { port, host, drainTimeout: drainSeconds } = flags
   const logger = commandLogger(flags)
-  const { link, leastConcurrency, ...groups } = await openTrainer(flags, logger)
+  const link = await openTrainer(flags, logger)
   const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
-  const problem = groupProblem(facts, link.name, groups)
+  const problem = groupProblem(facts, link.name, flags.groupSize)
   if (problem !== undefined) {
     await link[Symbol.asyncDispose]()
     await close()
@@ -39,7 +38,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
   }
   const slots = backend.load().maxConcurrent ?? defaultConcurrency
   // More rollouts than slots wait for a slot, or for the rest of their group.
-  const concurrency = Math.max(slots, leastConcurrency)
+  const concurrency = Math.max(slots, flags.groupSize ?? 1)
   const ending = new AbortController()
   const { signal } = ending
   let figures: WorkerSummary | undefined
@@ -109,73 +108,30 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
 function groupProblem(
   { groupMinSize, grader }: WorkflowFacts,
   trainer: string,
-  { attempts, sizeFlag }: Pick<OpenTrainer, 'attempts' | 'sizeFlag'>,
+  attempts: number | undefined,
 ): string | undefined {
   if (groupMinSize === null || (attempts ?? 0) >= groupMinSize) return undefined
   const why =
-    attempts === null
+    attempts === undefined
       ? `${trainer} does not group rollouts: pass --group-column and --group-size, or use a Grader.`
-      : `there are ${attempts} of them, and it needs ${groupMinSize} (group.minSize of its config): raise ${sizeFlag}.`
+      : `there are ${attempts} of them, and it needs ${groupMinSize} (group.minSize of its config): raise --group-size.`
   return `${grader} is a GroupGrader, which grades the attempts at a row together, and ${why}`
-}
-
-/** A connected trainer. */
-interface OpenTrainer {
-  readonly link: TrainerLink
-  /** Minimum number of concurrent rollouts. */
-  readonly leastConcurrency: number
-  /** Number of attempts at a row; null when the trainer does not group attempts. */
-  readonly attempts: number | null
-  /** The flag that sets it. */
-  readonly sizeFlag: string
 }
 
 /**
  * The link to the trainer that the flags name.
  *
  * @throws OsmosisError with code `invalid_config`, also when they name none; `invalid_entrypoint` for a
- * module of rows that cannot be used, `invalid_dataset` for a dataset that cannot be read
+ * module of rows that cannot be used
  */
-async function openTrainer(flags: WorkerFlags, logger: Logger): Promise<OpenTrainer> {
-  if (flags.trinity !== undefined) return openTrinity(flags.trinity, flags, logger)
+async function openTrainer(flags: WorkerFlags, logger: Logger): Promise<TrainerLink> {
   const { agentLightning: url, groupColumn, groupSize } = flags
   if (url === undefined) throw invalid('No trainer is named.')
   const apiKey = environment()['OSMOSIS_TRAINER_KEY'] || undefined
   assertApiKey(apiKey, 'OSMOSIS_TRAINER_KEY')
   const rows = flags.rows === undefined ? undefined : await loadRows(flags.rows)
   const reward = rewardRule(flags.reward)
-  return {
-    link: agentLightning({
-      url,
-      apiKey,
-      reward,
-      rows,
-      groupColumn,
-      groupSize,
-      logger,
-    }),
-    leastConcurrency: groupSize ?? 1,
-    attempts: groupSize ?? null,
-    sizeFlag: '--group-size',
-  }
-}
-
-async function openTrinity(url: string, flags: WorkerFlags, logger: Logger): Promise<OpenTrainer> {
-  const { dataset: file, attempts, groupsPerCommit, epochs, journal } = flags
-  if (file === undefined || attempts === undefined || groupsPerCommit === undefined) {
-    throw invalid(
-      'Trinity needs a dataset: pass --dataset <file> --attempts <n> --groups-per-commit <n>.',
-    )
-  }
-  const journalFile = journal && displayPath(journal)
-  const { readDataset } = await import('@osmosis/eval')
-  const dataset = await readDataset(displayPath(file))
-  return {
-    link: trinity({ url, dataset, attempts, groupsPerCommit, epochs, journalFile, logger }),
-    leastConcurrency: attempts,
-    attempts,
-    sizeFlag: '--attempts',
-  }
+  return agentLightning({ url, apiKey, reward, rows, groupColumn, groupSize, logger })
 }
 
 function rewardRule(given: string | undefined): RewardRule | undefined {

@@ -151,12 +151,7 @@ export async function runnableWorkflow(
   logger: Logger,
 ): Promise<ServedWorkflow> {
   const served = await plainWorkflow(entrypoint, flags, logger)
-  const trainer =
-    flags.agentLightning === undefined
-      ? flags.trinity === undefined
-        ? 'the queue'
-        : 'Trinity-RFT'
-      : 'Agent Lightning'
+  const trainer = flags.agentLightning === undefined ? 'the queue' : 'Agent Lightning'
   return recordedWorkflow(served, flags.record, trainer, logger)
 }
 

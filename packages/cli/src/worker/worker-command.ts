@@ -33,13 +33,13 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
   const sources = {
     '--redis': flags.redis,
     '--agent-lightning': flags.agentLightning,
-    '--trinity': flags.trinity,
   }
   const given = Object.entries(sources).flatMap(([flag, url]) => (url === undefined ? [] : [flag]))
-  const all = new Intl.ListFormat('en', { type: 'disjunction' }).format(
-    Object.keys(sources).map((flag) => `${flag} <url>`),
-  )
-  if (given.length === 0) throw invalid(`Name one source of rollouts for the worker: ${all}.`)
+  if (given.length === 0) {
+    throw invalid(
+      'Name one source of rollouts for the worker: --redis <url> or --agent-lightning <url>.',
+    )
+  }
   if (given.length > 1) {
     throw invalid(`${given.join(' and ')} exclude each other: a worker has one source of rollouts.`)
   }
@@ -49,25 +49,13 @@ function rolloutSource(flags: WorkerFlags): 'trainer' | { readonly redis: string
     '--group-size': flags.groupSize,
     '--rows': flags.rows,
   }
-  const ofTrinity = {
-    '--dataset': flags.dataset,
-    '--attempts': flags.attempts,
-    '--groups-per-commit': flags.groupsPerCommit,
-    '--epochs': flags.epochs,
-    '--journal': flags.journal,
-  }
   if (flags.redis !== undefined) {
     refuseOneOf(
-      { ...ofAgentLightning, ...ofTrinity },
+      ofAgentLightning,
       (flag) => `${flag} only applies to a trainer: with a queue its servers decide this.`,
     )
     return { redis: flags.redis }
   }
-  const [trainer, ofOthers] =
-    flags.trinity === undefined
-      ? ['Trinity: it needs --trinity.', ofTrinity]
-      : ['Agent Lightning: it needs --agent-lightning.', ofAgentLightning]
-  refuseOneOf(ofOthers, (flag) => `${flag} only applies to ${trainer}`)
   const ofQueues = {
     '--lock-duration': flags.lockDuration,
     '--max-model-calls': flags.maxModelCalls,

@@ -72,33 +72,6 @@ export function declareWorker(program: Command) {
       '--rows <module>',
       'a module whose function rows turns a row of the trainer into { messages, label, metadata } (default: columns of the usual names)',
     )
-    .option(
-      '--trinity <url>',
-      'train on a dataset with the Trinity-RFT explorer at this URL; use one worker per explorer',
-    )
-    .option(
-      '--dataset <file>',
-      'the rows to train on with Trinity: a .jsonl, .csv or .parquet file, as evaluations read it',
-    )
-    .option(
-      '--attempts <n>',
-      'number of attempts at each row with Trinity; the attempts at a row are a group',
-      countFrom(1),
-    )
-    .option(
-      '--groups-per-commit <n>',
-      'number of groups in one commit to Trinity, which happens when all of them are complete',
-      countFrom(1),
-    )
-    .option(
-      '--epochs <n>',
-      'number of passes over the dataset with Trinity (default: 1)',
-      countFrom(1),
-    )
-    .option(
-      '--journal <file>',
-      'file that stores the progress of training with Trinity, so that the next start resumes it (default: every start begins with the first row)',
-    )
   const served = addWorkerFlags(queued, 'worker')
     .optionsGroup(groups.server)
     .option('--port <port>', 'port for /health and /metrics (default: none)', portNumber)

@@ -53,7 +53,7 @@ export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   setReward(reward: number): void
   /**
    * Sets rewards of the steps of a sample: a number, or null for none, for each answered model call in their
-   * order. The sample needs its own reward, too. Only Trinity and the trace of `POST /run` have step rewards;
+   * order. The sample needs its own reward, too. Only `osmosis train` and the trace of `POST /run` have step rewards;
    * Agent Lightning, Miles and Osmosis train with one number per sample. A later call replaces an earlier one.
    * Ignored for a sample without `calls`, as when it is graded again.
    *

@@ -105,7 +105,7 @@ function problemOf(group: RolloutGroup | undefined): string | undefined {
 }
 
 const groupSources =
-  'Groups come from evaluations (osmosis eval run --n), osmosis worker --trinity, osmosis worker --agent-lightning and osmosis serve --run with --group-column and --group-size, and controllers that send "group". For others, use a Grader.'
+  'Groups come from evaluations (osmosis eval run --n), osmosis worker --agent-lightning and osmosis serve --run with --group-column and --group-size, and controllers that send "group". For others, use a Grader.'
 
 /** How the gathering of a group ends: one of these is called, once. */
 interface GatheringEnds {
