@@ -47,7 +47,7 @@ const known = new Set([
 
 /** Commands of the shell, which this repository has no say in. */
 const shell =
-  /^(?:cd|export|alias|bash \.ci\/run|curl|docker|git|jq|cat|kubectl|ls|open|openssl|sed|uv run)\b/
+  /^(?:cd|export|alias|bash \.ci\/run|curl|docker|git|jq|cat|kubectl|ls|node|open|openssl|sed|uv run)\b/
 
 describe.each(documents)('%s', (document) => {
   it('shows commands that are there, with flags and values that they take', async () => {

@@ -25,7 +25,6 @@ import { declareRun } from './eval/run.ts'
 import { declareRuns } from './eval/runs.ts'
 import { declareShow } from './eval/show.ts'
 import { declareView } from './eval/view.ts'
-import { declareFromTraces } from './dataset/from-traces.ts'
 import { addPlatformCommands } from './platform/commands.ts'
 import { addInitCommand } from './rollout/init.ts'
 import { declareServe } from './serve/serve.ts'
@@ -129,11 +128,7 @@ export function createProgram(
     const { trainTinkerCommand } = await import('./train/run/tinker-training.ts')
     setExitCode(await trainTinkerCommand(config, flags))
   })
-  const datasets = program.command('dataset').description('make and check datasets')
-  declareFromTraces(datasets).action(async (files, flags) => {
-    const { fromTracesCommand } = await import('./dataset/from-traces/write-rows.ts')
-    setExitCode(await fromTracesCommand(files, flags))
-  })
+  const datasets = program.command('dataset').description('check and keep datasets')
   const rollouts = program.command('rollout').description('add rollouts')
   addInitCommand(rollouts, setExitCode)
   addDoctorCommand(program, setExitCode)

@@ -139,7 +139,7 @@ it.each([
   ['dataset list --json --nonsense', 'dataset list', "unknown option '--nonsense'"],
   ['--json secret set', 'secret set', "missing required argument 'name'"],
   ['eval download first --types images --json', 'eval download', 'must be some of metrics,'],
-  ['--json dataset', 'dataset', 'osmosis dataset needs a command: from-traces, validate, upload,'],
+  ['--json dataset', 'dataset', 'osmosis dataset needs a command: validate, upload,'],
 ])('wrong use is one JSON document with --json: osmosis %s', async (words, command, message) => {
   const { osmosis } = await platformUser()
   const { code, stdout, stderr } = await osmosis(words)
