@@ -20,7 +20,6 @@ import { declareCompare } from './eval/compare.ts'
 import { declareExport } from './eval/export.ts'
 import { declareNote } from './eval/note.ts'
 import { declareRegrade } from './eval/regrade.ts'
-import { declareRubric } from './eval/rubric.ts'
 import { declareRun } from './eval/run.ts'
 import { declareRuns } from './eval/runs.ts'
 import { declareShow } from './eval/show.ts'
@@ -112,10 +111,6 @@ export function createProgram(
   declareExport(evals).action(async (name, flags) => {
     const { evalExportCommand } = await import('./eval/export/export-run.ts')
     setExitCode(await evalExportCommand(name, flags))
-  })
-  declareRubric(evals).action(async (flags) => {
-    const { rubricCommand } = await import('./eval/rubric/score-answers.ts')
-    setExitCode(await rubricCommand(flags))
   })
   const train = program
     .command('train')

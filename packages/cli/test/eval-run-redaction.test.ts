@@ -100,23 +100,10 @@ describe('a key that its endpoint repeats', () => {
 
   it.each([
     ['eval run', (url: string) => [...evaluation, '--name', 'r', '--limit', '1', ...model(url)]],
-    [
-      'eval rubric',
-      (url: string) => [
-        'eval',
-        'rubric',
-        '--rubric',
-        'Is it right?',
-        '--dataset',
-        'answers.jsonl',
-        ...model(url),
-      ],
-    ],
     ['validate', (url: string) => ['validate', 'echo', ...model(url)]],
   ])('is in nothing that %s prints or stores', async (_name, args) => {
     const root = temporaryWorkspace({
       'configs/eval/echo.toml': evalConfig('echo'),
-      'answers.jsonl': '{"solution_str":"4"}\n',
     })
     const finished = await osmosis(args(await repeatingEndpoint()), { MY_KEY: key }, root)
     const said = [finished.stdout, finished.stderr].join('\n')

@@ -17,7 +17,6 @@ const commands = [
   'eval note',
   'eval audit',
   'eval export',
-  'eval rubric',
   'rollout init',
   'platform login',
   'platform dataset upload',

@@ -89,7 +89,6 @@ it.each([
   ['eval', 'note', long, '1.1', 'text'],
   ['eval', 'notes', long],
   ['eval', 'export', long, '--csv', long],
-  ['eval', 'rubric', '-d', long, '--rubric', 'text'],
   ['rollout', 'init', long],
   ['validate', long],
   ['dataset', 'validate', long],

@@ -1,5 +1,4 @@
 export type { ChatModel, ChatModelRequest } from './chat-model.ts'
-export { agreementOf, type Agreement } from './judge/agreement.ts'
 export { endpointModel, type ModelEndpoint } from './judge/endpoint-model.ts'
 export {
   evaluateRubric,
