@@ -25,7 +25,6 @@ export {
 } from './loop/trainer.ts'
 export type { AnsweredCall, AnswerHook, LoopOutcome } from './loop/loop-outcome.ts'
 export {
-  cachedAnswer,
   type ModelPrice,
   recordPolicy,
   type RecordPolicyOptions,

@@ -116,10 +116,6 @@ export function declareRun(evals: Command) {
     .optionsGroup(groups.scoring)
     .option('--no-grader', 'run even without a grader or an eval function')
     .optionsGroup(groups.run)
-    .option(
-      '--cache',
-      'use the answers that an earlier run with this flag got, stored in .osmosis/cache',
-    )
     .option('--dry-run', 'print the plan without starting a rollout')
     .optionsGroup(groups.output)
     .option('--details', 'end with every figure, failure and finding')

@@ -19,13 +19,8 @@ import {
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
 import { systemicFailure } from './watch-policy.ts'
 
-/** The header of an answer that was made before, and costs nothing again. */
-export const cachedAnswer = { 'x-osmosis-cached': 'true' } as const
-
 /** Receives the result of one model call: one call of `onAnswer`, `onBroken` or `onRefusal`. */
 interface CallListener extends AnswerListener {
-  /** The policy began to answer. */
-  onHeaders?(headers: Headers): void
   /** The policy answered with an error status; `text` is the start of its body. */
   onRefusal(status: number, text: string): void
 }
@@ -56,7 +51,6 @@ function overhear(
         throw error
       }
       const { status, headers } = answer
-      listener.onHeaders?.(headers)
       const observed = answer.ok
         ? new PassingAnswer(headers.get('content-type') ?? '', listener)
         : new PassingRefusal((text) => listener.onRefusal(status, text))
@@ -207,16 +201,12 @@ class Recording implements RolloutRecording {
     if (Array.isArray(tools) && tools.length > 0) this.#tools.set(sampleId, tools)
     const userAgent = headers['user-agent']
     if (userAgent) this.#userAgents.set(sampleId, userAgent.slice(0, maxUserAgentLength))
-    let isCached = false
     return {
-      onHeaders: (answered) => {
-        isCached = Object.keys(cachedAnswer).every((name) => answered.has(name))
-      },
       onFirstChunk: () => call?.firstChunk(),
       onAnswer: (completion, hasOwnIds) => {
         this.#passing = null
         const { tokenIds = false, price } = this.#options
-        const cost = isCached ? 0 : costOf(completion.usage, price)
+        const cost = costOf(completion.usage, price)
         const recorded = tokenIds ? completion : withoutTokenIds(completion)
         call?.succeed(withCost(recorded, cost), { hasOwnIds })
       },

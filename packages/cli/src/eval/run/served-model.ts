@@ -23,12 +23,10 @@ import { providerOf } from '@osmosis/models'
 import { healthResponseSchema } from '@osmosis/protocol/wire'
 
 import { hideKeys } from '../../command/command-context.ts'
-import { printMessage } from '../../command/terminal-text.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
 import type { InFlight, ServedFacts } from './run-output.ts'
-import { cachedPolicy, type CachedPolicy } from '../models/cached-policy.ts'
 import { namingEndpoint } from '../models/model-endpoint.ts'
 import {
   askHealth,
@@ -102,8 +100,7 @@ export async function serveModel(
     const watched = watchPolicy(chosen.policy, { advise: policyAdvice(chosen) })
     const parametrised = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
     const price = plan.policy.workspace.prices.get(chosen.name)
-    const cached = cacheOf(parametrised, chosen, options)
-    const recorded = recordPolicy(cached ?? parametrised, { price })
+    const recorded = recordPolicy(parametrised, { price })
     // Outermost, so that it notices each refusal and the time of waiting does not count as slowness.
     const policy = patientPolicy(recorded, {
       watched,
@@ -118,7 +115,7 @@ export async function serveModel(
     return {
       name: chosen.name,
       policy,
-      runner: explaining(driver.runner, server, { thread, cached }),
+      runner: explaining(driver.runner, server, thread),
     }
   }
   try {
@@ -255,38 +252,19 @@ function withParams(policy: PolicyModel, params: Record<string, number>): Policy
   }
 }
 
-/** The cache of `--cache`. A policy module answers at no cost, and is not cached: its code decides its answers. */
-function cacheOf(
-  policy: PolicyModel,
-  { choice }: ChosenPolicy,
-  { flags, plan }: ServeModelOptions,
-): CachedPolicy | undefined {
-  if (!flags.cache || choice.kind === 'module' || choice.kind === 'checkpoint') return undefined
-  const address = choice.kind === 'endpoint' ? choice.baseUrl : null
-  const params = JSON.stringify(paramsOf(flags))
-  return cachedPolicy(policy, {
-    folder: path.join(path.dirname(plan.outputRoot), 'cache'),
-    identity: [address, choice.model, params],
-    warn: (text) => printMessage(`warning: ${text}`),
-  })
-}
-
 /** Explains broken connections by the exit of the process. */
 function explaining(
   runner: ItemRunner,
   server: EvaluatedServer,
-  { thread, cached }: { thread: WatchedThread | undefined; cached: CachedPolicy | undefined },
+  thread: WatchedThread | undefined,
 ): ItemRunner {
   return {
     async run(item, options) {
       thread?.rolloutBegins()
-      cached?.rolloutBegins(item)
       try {
         return await runner.run(item, options)
       } catch (error) {
         throw await server.explain(error)
-      } finally {
-        cached?.rolloutEnds(item.rolloutId)
       }
     },
   }
