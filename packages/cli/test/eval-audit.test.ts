@@ -11,26 +11,12 @@ import { storedItem, storedManifest, storeRun } from './stored-runs.ts'
 
 inWorkspace()
 
-interface Audit {
-  readonly passes: number
-  readonly open: number
-  readonly findings: readonly {
-    readonly id: string
-    readonly evidence: string
-    readonly verdict: null | Record<string, unknown>
-  }[]
-}
-
-/** Finding and evidence, as `eval audit --json` has them. */
+/** The open findings and their evidence. */
 async function audit(folder: string, ...flags: string[]): Promise<Record<string, string>> {
-  const { findings } = await auditDocument(folder, ...flags)
-  return Object.fromEntries(findings.map(({ id, evidence }) => [id, evidence]))
-}
-
-async function auditDocument(folder: string, ...flags: string[]): Promise<Audit> {
-  const { code, stdout, stderr } = await run(['eval', 'audit', folder, '--json', ...flags])
+  const { code, stdout, stderr } = await run(['eval', 'audit', folder, ...flags])
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  return JSON.parse(stdout) as Audit
+  const rows = [...stdout.matchAll(/^(\S+:\S+) +open +(.+)$/gm)]
+  return Object.fromEntries(rows.map(([, id = '', evidence = '']) => [id, evidence]))
 }
 
 function conversation(...steps: readonly Omit<Steps[number], 'step_id'>[]): Steps {
@@ -62,7 +48,6 @@ it('an honest run has no findings', async () => {
     storedItem(row, text, row === 2 ? 0 : 1),
   )
   const folder = await storeRun(temporaryFolder(), items)
-  expect(await auditDocument(folder)).toMatchObject({ passes: 2, open: 0, findings: [] })
   const { code, stdout } = await run(['eval', 'audit', folder, '--fail-on-open'])
   expect({ code, stdout }).toEqual({
     code: 0,
@@ -296,16 +281,10 @@ it('verdicts decide findings, until the rollout runs again or its reward changes
     ...because,
   )
   expect(await gate()).toBe(0)
-  expect(await auditDocument(folder)).toMatchObject({
-    open: 0,
-    findings: [
-      {
-        id: '0.1:grader-error',
-        verdict: { verdict: 'earned', because: 'counts half a word', by: 'Ann' },
-      },
-      { id: '1.1:grader-error', verdict: { verdict: 'unsure' } },
-    ],
-  })
+  const decided = (await decide()).stdout
+  expect(decided).toContain('0 open findings and 2 decided, in 2 passed rollouts')
+  expect(decided).toMatch(/^0\.1:grader-error +earned +counts half a word \(Ann\)$/m)
+  expect(decided).toMatch(/^1\.1:grader-error +unsure +counts half a word \(Ann\)$/m)
   const shown = await run(['eval', 'show', folder, '0.1'])
   expect(shown.stdout).toMatch(/Audit +grader-error is earned: counts half a word \(Ann\)\n/)
   // What was decided before stays in the file.
@@ -323,13 +302,4 @@ it('verdicts decide findings, until the rollout runs again or its reward changes
     appendFileSync(file, `${JSON.stringify(last)}\n`)
     expect(await gate()).toBe(0)
   }
-})
-
-it('a check that does not exist is refused', async () => {
-  const folder = await storeRun(temporaryFolder(), [storedItem(0, 'a', 1)])
-  const { code, stderr } = await run(['eval', 'audit', folder, '--check', 'luck'])
-  expect({ code, stderr }).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('luck is not a check: choose same-words, no-tools'),
-  })
 })

@@ -10,11 +10,6 @@ export function declareAudit(evals: Command) {
     .option(...runsFolder)
     .description('check the passes of a run for reward hacking, and record what reviewers decide')
     .argument('[run]', 'a run, <run>@<grading>, or its folder (default: latest)')
-    .option(
-      '--check <check>',
-      'only this check: same-words, no-tools, label-shown, candidates, grader-error, no-label or no-evidence; may be repeated',
-      repeated,
-    )
     .optionsGroup(groups.review)
     .option(
       '--verdict <finding=verdict>',
@@ -25,7 +20,6 @@ export function declareAudit(evals: Command) {
     .option('--by <name>', 'the name of the reviewer (default: the user of this machine)')
     .optionsGroup(groups.output)
     .option('--fail-on-open', 'exit with code 3 while a finding has no verdict, e.g. in CI')
-    .option('--json', 'print JSON')
     .addHelpText(
       'after',
       example("osmosis eval audit latest --verdict 12.1:no-tools=hacked --because 'it guesses'"),

@@ -23,8 +23,6 @@ export interface AuditOptions {
   readonly table: RunTable
   /** The events of the same items. */
   readonly events: readonly ItemEvent[]
-  /** Default: all. */
-  readonly checks?: readonly AuditCheck[]
 }
 
 /**
@@ -33,7 +31,7 @@ export interface AuditOptions {
  */
 export async function auditRun(
   run: RunFolder,
-  { table, events, checks = auditChecks }: AuditOptions,
+  { table, events }: AuditOptions,
 ): Promise<AuditFinding[]> {
   const passes = events.flatMap((event): Pass[] => {
     const item = table.find(event.source_row_index, event.run_index)
@@ -77,10 +75,9 @@ export async function auditRun(
   const places = new Map(passes.map((pass, at) => [pass, at]))
   const placeOf = ([pass, check]: (typeof found)[number]): number =>
     (places.get(pass) ?? 0) * auditChecks.length + auditChecks.indexOf(check)
-  const wanted = found.filter(([, check]) => checks.includes(check))
   return withVerdicts(
     run,
-    wanted.toSorted((a, b) => placeOf(a) - placeOf(b)),
+    found.toSorted((a, b) => placeOf(a) - placeOf(b)),
   )
 }
 

@@ -1,8 +1,6 @@
 import { userInfo } from 'node:os'
 
 import {
-  type AuditCheck,
-  auditChecks,
   type AuditFinding,
   auditRun,
   type AuditVerdict,
@@ -28,7 +26,7 @@ import {
  * Shows the findings of a run, after recording verdicts if any are given. Resolves with the exit code: 3 with
  * `--fail-on-open` while a finding has no verdict, else 0.
  *
- * @throws OsmosisError with code `invalid_config` for a run, check or finding that does not exist, and for a
+ * @throws OsmosisError with code `invalid_config` for a run or finding that does not exist, and for a
  * verdict without a reason; `damaged_run`, `storage_error`
  */
 export async function evalAuditCommand(
@@ -39,29 +37,20 @@ export async function evalAuditCommand(
   if (given.length > 0 && (flags.because ?? '').trim() === '') {
     throw invalid("A verdict needs a reason: add --because '<reason>'.")
   }
-  const checks = flags.check?.map(checkOf) ?? auditChecks
   const run = await openShownRun(await findRun(name ?? 'latest', await runsRoot(flags.output)))
-  let findings = await audit(run, checks)
+  let findings = await audit(run)
   if (given.length > 0) {
-    const all = checks === auditChecks ? findings : await audit(run, auditChecks)
-    await run.reader.addVerdicts(given.flatMap((text) => toVerdicts(text, all, flags)))
-    findings = await audit(run, checks)
+    const decided = given.flatMap((text) => toVerdicts(text, findings, flags))
+    await run.reader.addVerdicts(decided)
+    findings = await audit(run)
   }
-  const audited = { run, findings }
-  if (flags.json === true) printOut(`${JSON.stringify(auditDocument(audited), null, 2)}\n`)
-  else printOut(`${auditLines(audited).join('\n')}\n`)
+  printOut(`${auditLines({ run, findings }).join('\n')}\n`)
   const isOpen = findings.some(({ verdict }) => verdict === null)
   return flags.failOnOpen === true && isOpen ? gateFailedCode : 0
 }
 
-async function audit(run: ShownRun, checks: readonly AuditCheck[]): Promise<AuditFinding[]> {
-  return auditRun(run.reader, { table: run.table, events: run.events, checks })
-}
-
-function checkOf(name: string): AuditCheck {
-  const check = auditChecks.find((known) => known === name)
-  if (check !== undefined) return check
-  throw invalid(`${name} is not a check: choose ${auditChecks.join(', ')}.`)
+async function audit({ reader, table, events }: ShownRun): Promise<AuditFinding[]> {
+  return auditRun(reader, { table, events })
 }
 
 /** `12.1:no-tools=hacked` is about one finding, `no-tools=earned` about all open ones of a check. */
@@ -156,34 +145,6 @@ function auditLines(audited: AuditedRun): string[] {
           ]),
         ]),
   ]
-}
-
-/** The findings as JSON data. */
-function auditDocument({ run, findings }: AuditedRun): object {
-  return {
-    run: run.name,
-    passes: passesOf(run),
-    open: openOf(findings).length,
-    findings: findings.map((finding) => {
-      const { id, check, event, value, evidence, verdict } = finding
-      return {
-        id,
-        check,
-        rollout: rolloutOf(finding),
-        rollout_id: event.rollout_id,
-        row: event.source_row_index,
-        attempt: event.run_index + 1,
-        value,
-        evidence,
-        verdict: verdict && {
-          verdict: verdict.verdict,
-          because: verdict.because,
-          by: verdict.by,
-          at: verdict.at,
-        },
-      }
-    }),
-  }
 }
 
 /** `3 open findings and 1 decided, in 14 passed rollouts`. */
