@@ -1,6 +1,6 @@
 /**
- * JSON text as Python's `json.dumps` writes it: with `", "` and `": "`, and all characters
- * beyond ASCII escaped. Numbers without a fraction are written as integers.
+ * JSON text with the spaces and escapes of Python's `json.dumps`: `", "` and `": "`, and all characters beyond ASCII
+ * escaped. Numbers are JavaScript's, which cannot tell 3.0 from 3 anyway.
  *
  * @throws TypeError for values without a JSON form (functions, symbols, maps, sets, bytes) and for
  * cycles
@@ -9,29 +9,12 @@ export function pythonJson(value: unknown): string {
   return write(value, [])
 }
 
-/** A number as Python prints it: `1e-05`, `1e+16`, `-0.0`; NaN and infinities as `names` says. */
-export function pythonNumber(
-  value: number,
-  names: Readonly<{ nan: string; infinity: string }>,
-): string {
-  if (Number.isNaN(value)) return names.nan
-  if (!Number.isFinite(value)) return `${value < 0 ? '-' : ''}${names.infinity}`
-  if (Object.is(value, -0)) return '-0.0'
-  // Python and JavaScript use exponents for different magnitudes. In this range JavaScript uses none.
-  const exponent = Number(value.toExponential().split('e')[1])
-  if (exponent >= -4 && exponent < 16) return String(value)
-  const [digits = '', power = ''] = value.toExponential().split('e')
-  return `${digits}e${power[0]}${power.slice(1).padStart(2, '0')}`
-}
-
-const jsonNames = { nan: 'NaN', infinity: 'Infinity' }
-
 function write(value: unknown, path: readonly object[]): string {
   switch (typeof value) {
     case 'string':
       return asciiString(value)
     case 'number':
-      return pythonNumber(value, jsonNames)
+      return JSON.stringify(value)
     case 'bigint':
     case 'boolean':
       return String(value)

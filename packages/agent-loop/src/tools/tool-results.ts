@@ -1,4 +1,4 @@
-import { pythonJson, pythonNumber } from './python-text.ts'
+import { pythonJson } from './python-text.ts'
 
 /** A message that answers a tool call, in chat completions form. */
 export type ToolResultMessage = {
@@ -29,16 +29,15 @@ export function isToolErrorResult(result: unknown): boolean {
 /** Options of {@link serializeToolResult}. */
 export interface SerializeToolResultOptions {
   /**
-   * `python` (default): the text that the Python SDK writes, because the text reaches the policy
+   * `python` (default): spaces and escapes as the Python SDK writes them, because the text reaches the policy
    * and becomes part of what it is trained on. `json`: what `JSON.stringify` writes.
    */
   style?: 'python' | 'json' | undefined
 }
 
 /**
- * The text of a tool's result. Strings are unchanged; null and undefined become `null`; numbers,
- * lists and objects become JSON in the chosen style. JavaScript cannot distinguish 3.0 from 3: both become
- * `3`, where Python writes its floats as `3.0`.
+ * The text of a tool's result. Strings are unchanged; null and undefined become `null`; lists and objects become
+ * JSON in the chosen style, and numbers are as `JSON.stringify` writes them in both.
  *
  * @throws TypeError for values without a JSON form
  */
@@ -48,11 +47,7 @@ export function serializeToolResult(
 ): string {
   if (typeof result === 'string') return result
   if (result === undefined) return 'null'
-  if (style === 'python') {
-    return typeof result === 'number'
-      ? pythonNumber(result, { nan: 'nan', infinity: 'inf' })
-      : pythonJson(result)
-  }
+  if (style === 'python') return pythonJson(result)
   const text = JSON.stringify(result) as string | undefined
   if (text === undefined) throw new TypeError(`a ${typeof result} has no JSON form`)
   return text
