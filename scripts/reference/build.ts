@@ -13,7 +13,7 @@ interface Manifest {
 
 /** Entries for the packages of this workspace: users import none of them. */
 const reserved =
-  /^@osmosis\/(core\/(http|tracing|workflow)|protocol(\/.*)?|server\/(child|execution|protocols)|bullmq\/records|controller\/answers)$/
+  /^@osmosis\/(core\/(http|tracing|workflow)|protocol(\/.*)?|server\/(child|execution|protocols)|controller\/answers)$/
 
 const root = path.resolve(import.meta.dirname, '../..')
 const entries = new Map(

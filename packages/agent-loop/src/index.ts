@@ -1,10 +1,4 @@
-export {
-  defineReward,
-  type EvalFunction,
-  type EvalInput,
-  isRewardFunction,
-  type RewardFunction,
-} from '@osmosis/core'
+export { defineReward, type EvalFunction, type EvalInput, type RewardFunction } from '@osmosis/core'
 
 export { type ChatResult, type ChatResultUsage } from './chat/chat-result.ts'
 export {
@@ -36,10 +30,8 @@ export { type RolloutResult } from './rollout-result.ts'
 export { type AgentLoopApp, createApp, type CreateAppOptions } from './server/create-app.ts'
 export { type Registration, checkRegistration, type RegistrationOptions } from './registration.ts'
 export {
-  resolveSettings,
   type RolloutClientSettings,
   type RolloutServerSettings,
-  type RolloutSettings,
   type RolloutSettingsInput,
 } from './rollout-settings.ts'
 export { executeToolCalls, type ExecuteToolCallsOptions } from './tools/execute-tool-calls.ts'
@@ -59,7 +51,6 @@ export {
 } from './tools/tool-results.ts'
 export {
   getToolCallInfo,
-  parseToolArguments,
   type ToolCallInfo,
   ToolArgumentError,
   ToolExecutionError,

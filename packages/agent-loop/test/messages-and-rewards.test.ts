@@ -1,4 +1,5 @@
-import { defineReward, getLastAssistantContent, isRewardFunction } from '@osmosis/agent-loop'
+import { defineReward, getLastAssistantContent } from '@osmosis/agent-loop'
+import { isRewardFunction } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 
 it('the text of the last assistant message is found', () => {

@@ -1,4 +1,5 @@
-import { createApp, resolveSettings } from '@osmosis/agent-loop'
+import { createApp } from '@osmosis/agent-loop'
+import { resolveSettings } from '../src/rollout-settings.ts'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 

@@ -3,11 +3,11 @@ import {
   createToolResult,
   executeToolCalls,
   getToolCallInfo,
-  parseToolArguments,
   serializeToolResult,
   ToolArgumentError,
   ToolExecutionError,
 } from '@osmosis/agent-loop'
+import { parseToolArguments } from '../src/tools/tool-call-info.ts'
 import { isOsmosisError } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
 

@@ -10,7 +10,8 @@ import {
   type LifecycleState,
 } from '@osmosis/protocol'
 import { toFailure } from '@osmosis/server/execution'
-import type { RolloutQueue, QueuedExecution } from '@osmosis/bullmq/records'
+import type { RolloutQueue } from '../src/queue/rollout-queue.ts'
+import type { QueuedExecution } from '../src/records/queued-executions.ts'
 import { withPrograms } from '../../../test/kit/index.ts'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'

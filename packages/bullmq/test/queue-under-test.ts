@@ -1,13 +1,10 @@
 import { OsmosisError, toRolloutSample, type RolloutSample } from '@osmosis/core'
 import type { GradingOutcome, RolloutRequest } from '@osmosis/protocol'
 import type { QueueConnectionOptions } from '@osmosis/bullmq'
-import {
-  RolloutQueue,
-  type RolloutEntry,
-  type TakeAnswer,
-  type Taker,
-  type StoredWorkflow,
-} from '@osmosis/bullmq/records'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
+import type { RolloutEntry } from '../src/records/rollout-record.ts'
+import type { TakeAnswer, Taker } from '../src/records/queued-executions.ts'
+import type { StoredWorkflow } from '../src/records/stored-outcomes.ts'
 import { startRedis, type RedisServer } from '../../../test/kit/index.ts'
 import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'

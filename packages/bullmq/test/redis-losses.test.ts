@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { RolloutQueue } from '@osmosis/bullmq/records'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { startPolicyServer } from '@osmosis/testing'
 import { expect, onTestFinished } from 'vitest'
 import {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { QueueKeys } from '@osmosis/bullmq'
-import { RolloutQueue } from '@osmosis/bullmq/records'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished, vi } from 'vitest'
 

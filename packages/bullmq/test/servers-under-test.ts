@@ -15,7 +15,7 @@ import {
   type QueueConnectionOptions,
   type QueueServerOptions,
 } from '@osmosis/bullmq'
-import { RolloutQueue } from '@osmosis/bullmq/records'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { serve, type RolloutServer } from '@osmosis/server'
 import {
   FakeController,

@@ -1,5 +1,5 @@
 import { expect, onTestFinished } from 'vitest'
-import type { RolloutQueue } from '@osmosis/bullmq/records'
+import type { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { startPolicyServer, type PolicyServer } from '@osmosis/testing'
 
 import {

@@ -1,5 +1,5 @@
-export { type Framework, frameworkNames, frameworks, isFramework } from './frameworks.ts'
-export { askFramework, isInteractive, main } from './main.ts'
+export { type Framework, frameworkNames, frameworks } from './frameworks.ts'
+export { askFramework, main } from './main.ts'
 export { type ExtendedManifest, extendedManifest } from './manifest.ts'
 export {
   examples,

@@ -1,5 +1,5 @@
 export type { ChatModel, ChatModelRequest } from './chat-model.ts'
-export { endpointModel, type ModelEndpoint } from './judge/endpoint-model.ts'
+export { type ModelEndpoint } from './judge/endpoint-model.ts'
 export {
   evaluateRubric,
   type RubricOptions,
@@ -12,4 +12,4 @@ export { pairwiseJudge, type PairwiseOptions, type PairwiseResult } from './judg
 export { panel, type PanelOptions, type PanelScore } from './judge/panel.ts'
 export { preflightPolicy, type PreflightOptions } from './preflight.ts'
 export { providerModel, type ProviderModelOptions } from './provider/provider-model.ts'
-export { providerNames, providerOf, type Provider } from './provider/providers.ts'
+export { providerOf, type Provider } from './provider/providers.ts'

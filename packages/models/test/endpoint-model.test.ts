@@ -1,4 +1,4 @@
-import { endpointModel } from '@osmosis/models'
+import { endpointModel } from '../src/judge/endpoint-model.ts'
 import { ProviderStandIn } from '../../../test/kit/provider-stand-in.ts'
 import { expect, it } from 'vitest'
 

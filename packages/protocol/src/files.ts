@@ -6,7 +6,7 @@ import path from 'node:path'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 export { FolderLock, ownerOf, type FolderLockOptions, type LockOwner } from './files/folder-lock.ts'
-export { lockName, type ProcessLock } from './files/process-lock.ts'
+export { type ProcessLock } from './files/process-lock.ts'
 
 /** Options of {@link writeFileAtomically}. */
 export interface AtomicWriteOptions {

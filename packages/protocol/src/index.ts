@@ -17,7 +17,6 @@ export {
   cancellerOf,
   endedState,
   endOfPhase,
-  endStates,
   interrupted,
   isCancellation,
   isEnded,

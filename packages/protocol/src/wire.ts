@@ -3,7 +3,6 @@ export {
   loopCompletedSchema,
   loopInitRequestSchema,
   loopInitResponseSchema,
-  rolloutMetricsSchema,
   type FunctionTool,
   type LoopChatRequestBody,
   type LoopCompletedBody,
@@ -45,10 +44,8 @@ export {
 export {
   flushRequestSchema,
   flushResponseSchema,
-  runCallSchema,
   runRequestSchema,
   runResponseSchema,
-  runSampleSchema,
   type FlushRequestBody,
   type FlushResponseBody,
   type RunCallBody,
@@ -57,9 +54,7 @@ export {
   type RunSampleBody,
 } from './wire/run-protocol.ts'
 export {
-  callReportSchema,
   callReportsSchema,
-  cancelDispositionSchema,
   cancelRequestSchema,
   cancelResponseSchema,
   completionCallbackSchema,
@@ -69,7 +64,6 @@ export {
   runOutputField,
   rolloutRequestSchema,
   rolloutStatusSchema,
-  sampleSchema,
   singleSampleSchema,
   statusResponseSchema,
   type CallReportBody,

@@ -1,16 +1,7 @@
 // How rollouts are executed: for servers, workers and queues.
 export { ConcurrencyLimiter } from './execution/concurrency-limiter.ts'
-export {
-  concurrencyLimits,
-  hasRoom,
-  wholeNumber,
-  type ConcurrencyLimits,
-  LocalBackend,
-  type LocalBackendOptions,
-} from './execution/local-backend.ts'
-export { Deadline, graderDeadline, QueueClock, workflowDeadline } from './execution/deadline.ts'
+export { LocalBackend, type LocalBackendOptions } from './execution/local-backend.ts'
 export { ArtifactsFolder, LiveRollout } from './execution/live-rollout.ts'
-export { LiveRollouts, type RolloutPhases } from './execution/live-rollouts.ts'
 export { replaceMethods } from './execution/replaced-methods.ts'
 export {
   oneReward,
@@ -18,23 +9,17 @@ export {
   type RewardRule,
   type ExecutionOutcome,
 } from './execution/rollout-end.ts'
-export { failedWorkflow, toFailure, type WorkflowResult } from './execution/workflow-phase.ts'
+export { toFailure } from './execution/workflow-phase.ts'
 export {
   discoverEntrypoint,
   discoverGrader,
   type Entrypoint,
 } from './execution/discover-entrypoint.ts'
+export { endWhenBlocked, exitDespiteThreads } from './containment/blocked-threads.ts'
 export {
-  endWhenBlocked,
-  exitDespiteThreads,
-  FileSystemWatch,
-} from './containment/blocked-threads.ts'
-export {
-  containUserCode,
   ignoreBrokenPipe,
   type Containment,
   type StrayOrigin,
-  keepListeners,
 } from './containment/contain-user-code.ts'
-export { codeLine, codePlace, thrownBy } from './containment/error-place.ts'
-export { runInRollout, type RolloutScope, UserCode } from './containment/user-code.ts'
+export { codeLine, thrownBy } from './containment/error-place.ts'
+export { type RolloutScope, UserCode } from './containment/user-code.ts'

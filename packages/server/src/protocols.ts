@@ -1,5 +1,5 @@
 // What servers of other rollout protocols, and queues in front of this one, are built on.
-export { CallbackDelivery, type CallbackRecord } from './delivery/callback-delivery.ts'
+export { type CallbackDelivery, type CallbackRecord } from './delivery/callback-delivery.ts'
 export { type Callback } from './journal/outbox-lines.ts'
 export type { OutboxRecord } from './delivery/outbox-record.ts'
 export { ownProcess } from './process/process-owner.ts'

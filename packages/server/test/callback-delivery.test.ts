@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http'
 
 import type { CallbackRetryOptions } from '@osmosis/server'
-import { CallbackDelivery, type Callback } from '@osmosis/server/protocols'
+import type { Callback } from '@osmosis/server/protocols'
+import { CallbackDelivery } from '../src/delivery/callback-delivery.ts'
 import {
   type CallbackAnswer,
   FakeController,

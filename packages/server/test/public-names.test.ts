@@ -21,7 +21,6 @@ it('exports what servers of other rollout protocols are built on', () => {
   expect(new Set(Object.keys(protocols))).toStrictEqual(
     new Set([
       'Admission',
-      'CallbackDelivery',
       'HttpRefusal',
       'OwnershipLog',
       'TrajectoryFiles',

@@ -1,7 +1,6 @@
-export { groupAdvantages, type AdvantageOptions, type RewardedSample } from './batch/advantages.ts'
+export { type AdvantageOptions } from './batch/advantages.ts'
 export {
   policyGradientBatch,
-  rejectionBatch,
   type BatchOptions,
   type CountedBatch,
   type TrainableSample,
@@ -44,7 +43,6 @@ export {
   type TinkerLearnerOptions,
   type TinkerUsage,
 } from './tinker/service/tinker-options.ts'
-export { readTrainingJournal } from '@osmosis/eval'
 export {
   type BatchCounts,
   type CheckpointRecord,

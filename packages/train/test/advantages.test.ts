@@ -1,7 +1,8 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
-import { groupAdvantages, policyGradientBatch, type TrainableSample } from '@osmosis/train'
+import { policyGradientBatch, type TrainableSample } from '@osmosis/train'
+import { groupAdvantages } from '../src/batch/advantages.ts'
 
 function sample(attempt: number, reward: number): TrainableSample {
   const sequence = {

@@ -3,7 +3,6 @@ import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import {
-  readTrainingJournal,
   train,
   type BatchCounts,
   type EvaluationRecord,
@@ -12,6 +11,7 @@ import {
   type TrainOptions,
   type TrainResult,
 } from '@osmosis/train'
+import { readTrainingJournal } from '@osmosis/eval'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

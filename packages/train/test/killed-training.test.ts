@@ -5,11 +5,9 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
-import { openRun } from '@osmosis/eval'
+import { openRun, readTrainingJournal } from '@osmosis/eval'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
-
-import { readTrainingJournal } from '@osmosis/train'
 
 const steps = 24
 const kills = 20

@@ -2,7 +2,8 @@ import * as fc from 'fast-check'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { policyGradientBatch, rejectionBatch, train, type TrainableSample } from '@osmosis/train'
+import { policyGradientBatch, train, type TrainableSample } from '@osmosis/train'
+import { rejectionBatch } from '../src/batch/training-batch.ts'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

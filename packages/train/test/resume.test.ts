@@ -8,7 +8,6 @@ import * as fc from 'fast-check'
 import { expect, it, vi } from 'vitest'
 
 import {
-  readTrainingJournal,
   train,
   type CheckpointRecord,
   type OpenRollouts,
@@ -17,6 +16,7 @@ import {
   type UpdateFigures,
   type UpdateSettings,
 } from '@osmosis/train'
+import { readTrainingJournal } from '@osmosis/eval'
 import { knownRollouts, knownRow, KnownLearner, type KnownAttempts } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -9,11 +9,11 @@ import {
 import path from 'node:path'
 
 import type { PolicyModel } from '@osmosis/controller'
-import { openRun } from '@osmosis/eval'
+import { openRun, readTrainingJournal } from '@osmosis/eval'
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 
-import { readTrainingJournal, train, type StepRecord, type TrainOptions } from '@osmosis/train'
+import { train, type StepRecord, type TrainOptions } from '@osmosis/train'
 import { doorRollouts, doors } from './doors.ts'
 import { KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
-import { rejectionBatch, type TrainableSample } from '@osmosis/train'
+import type { TrainableSample } from '@osmosis/train'
+import { rejectionBatch } from '../src/batch/training-batch.ts'
 
 /** An attempt with one answer of so many tokens. */
 function sample(row: number, attempt: number, reward: number, tokens: number): TrainableSample {

@@ -2,7 +2,7 @@ import type { CancelDisposition } from '@osmosis/protocol/wire'
 import type { LifecycleState, RolloutRequest } from '@osmosis/protocol'
 
 /** How the results of a rollout are delivered. */
-export type RolloutKind = 'callbacks' | 'lease'
+type RolloutKind = 'callbacks' | 'lease'
 
 /** A rollout to accept. */
 export interface RolloutEntry {

@@ -210,7 +210,7 @@ const lowestPriority = 2_097_152
  *
  * @throws OsmosisError with code `invalid_request`
  */
-export function queuePriority({ metadata }: Pick<RolloutRequest, 'metadata'>): number | undefined {
+function queuePriority({ metadata }: Pick<RolloutRequest, 'metadata'>): number | undefined {
   const priority = metadata?.[priorityKey] ?? undefined
   if (priority === undefined) return undefined
   if (typeof priority === 'number' && Number.isInteger(priority)) {

@@ -1,4 +1,5 @@
-import { retryAfterMs, shouldRetry } from '@osmosis/core/http'
+import { retryAfterMs } from '@osmosis/core/http'
+import { shouldRetry } from '../../src/http/retry.ts'
 import { expect, it } from 'vitest'
 
 const now = Date.parse('Mon, 01 Jun 2026 12:00:00 GMT')

@@ -21,12 +21,9 @@ export { type Finding, findings } from './figures/findings.ts'
 export { type FigureUnit, unitText } from './figures/number-text.ts'
 export {
   type DrawEstimate,
-  gradientChance,
   gradientShare,
   meanValue,
   passAt,
-  passAtK,
-  passHatK,
   passRate,
 } from './figures/reward-figures.ts'
 export { type FigureKey, type ReportFigure, reportFigures } from './figures/report-figures.ts'
@@ -55,7 +52,7 @@ export {
   type ToolUse,
 } from './records/item-event.ts'
 export { type RunInputs, type RunManifest, type RunRow } from './records/run-manifest.ts'
-export { type Estimate, halfWidth, tQuantile } from './statistics/estimate.ts'
+export { type Estimate, halfWidth } from './statistics/estimate.ts'
 export { type PairedDifference, type Verdict } from './statistics/paired-difference.ts'
 export { areEqualRewards, type GroupKind, type RowAttempts } from './table/attempts.ts'
 export { appendEvents, findItem, toRunDocument } from './table/document-writer.ts'
@@ -84,9 +81,6 @@ export {
   type RunOutputText,
   samplingText,
   seamText,
-  toSummary,
-  trajectoryFacts,
-  type TrajectoryFacts,
 } from './trajectory/trajectory-facts.ts'
 export {
   type StepLike,

@@ -1,15 +1,13 @@
 import {
   compareRuns,
   type Estimate,
-  gradientChance,
   type ItemEvent,
-  passAtK,
-  passHatK,
   RunTable,
   runStatistics,
   toRunDocument,
-  tQuantile,
 } from '@osmosis/eval/analysis'
+import { gradientChance, passAtK, passHatK } from '../../src/analysis/figures/reward-figures.ts'
+import { tQuantile } from '../../src/analysis/statistics/estimate.ts'
 import * as fc from 'fast-check'
 import { madeEvent } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'

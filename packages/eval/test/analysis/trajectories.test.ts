@@ -3,10 +3,9 @@ import {
   isToolError,
   divergenceOf,
   type StepLike,
-  toSummary,
-  trajectoryFacts,
   type TrajectoryLike,
 } from '@osmosis/eval/analysis'
+import { toSummary, trajectoryFacts } from '../../src/analysis/trajectory/trajectory-facts.ts'
 import { type Trajectory, trajectorySchema } from '@osmosis/protocol/trajectory'
 import { expect, test } from 'vitest'
 

@@ -114,7 +114,7 @@ export type LoopChatRequestBody = z.infer<typeof loopChatRequestSchema>
 const metric = z.number().default(0)
 
 /** What a rollout cost. A missing metric counts as 0. Latencies are milliseconds. */
-export const rolloutMetricsSchema = z.object({
+const rolloutMetricsSchema = z.object({
   /** From acceptance to the end, including the time in the queue. */
   total_latency_ms: metric,
   /** Of the answered requests. */

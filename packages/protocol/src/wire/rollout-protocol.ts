@@ -105,7 +105,7 @@ export const singleSampleSchema = z.object({
 })
 
 /** A sample inside the grader callback. */
-export const sampleSchema = singleSampleSchema.extend({ id: z.string() })
+const sampleSchema = singleSampleSchema.extend({ id: z.string() })
 export type SampleBody = z.infer<typeof sampleSchema>
 
 /** What is known of one answered model call. */
@@ -189,11 +189,7 @@ export const cancelRequestSchema = z
 export type CancelRequestBody = z.infer<typeof cancelRequestSchema>
 
 /** The result of cancelling one rollout. */
-export const cancelDispositionSchema = z.enum([
-  'cancelled_queued',
-  'cancelled_running',
-  'not_found',
-])
+const cancelDispositionSchema = z.enum(['cancelled_queued', 'cancelled_running', 'not_found'])
 export type CancelDisposition = z.infer<typeof cancelDispositionSchema>
 
 /** Answer of `POST /rollout/cancel`. */

@@ -36,7 +36,7 @@ export const runRequestSchema = z.looseObject({
 export type RunRequestBody = z.infer<typeof runRequestSchema>
 
 /** One answered model call, as training data. */
-export const runCallSchema = callReportSchema.extend({
+const runCallSchema = callReportSchema.extend({
   /** The whole prompt of the call; null where the policy gave no ids. */
   prompt_token_ids: z.array(z.number()).nullable(),
   /** The sampled tokens; null where the policy gave no ids. */
@@ -55,7 +55,7 @@ export const runCallSchema = callReportSchema.extend({
 export type RunCallBody = z.infer<typeof runCallSchema>
 
 /** One sample, as training data. */
-export const runSampleSchema = z.object({
+const runSampleSchema = z.object({
   sample_id: z.string(),
   reward: z.number(),
   /** In the order in which they were made. */

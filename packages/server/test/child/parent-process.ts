@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { containUserCode } from '@osmosis/server/execution'
+import { containUserCode } from '../../src/containment/contain-user-code.ts'
 import { createWorkerPool } from '@osmosis/server/child'
 
 // A process with a pool: prints the ids of its workers, then how each rollout ended.

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 import { RolloutContext } from '@osmosis/core'
-import { containUserCode } from '@osmosis/server/execution'
+import { containUserCode } from '../../src/containment/contain-user-code.ts'
 import { countAlive } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 

@@ -1,4 +1,5 @@
-import { LocalBackend, containUserCode } from '@osmosis/server/execution'
+import { LocalBackend } from '@osmosis/server/execution'
+import { containUserCode } from '../../src/containment/contain-user-code.ts'
 
 import {
   grader,

@@ -35,12 +35,12 @@ export function gradedPassRate(table: RunTable): Estimate {
   )
 }
 
-/** The chance that one of `k` attempts passes: the mean of {@link passAtK} over the rows. */
+/** The chance that one of `k` attempts passes: the mean over the rows. */
 export function passAt(rows: readonly RowAttempts[], k: number): DrawEstimate {
   return drawEstimate(rows, k, ({ ended, passed }) => passAtK(ended, passed, k))
 }
 
-/** The chance that all of `k` attempts pass: the mean of {@link passHatK} over the rows. */
+/** The chance that all of `k` attempts pass: the mean over the rows. */
 export function passAllOf(rows: readonly RowAttempts[], k: number): DrawEstimate {
   return drawEstimate(rows, k, ({ ended, passed }) => passHatK(ended, passed, k))
 }
