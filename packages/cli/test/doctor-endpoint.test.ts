@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 
+import { drawLetters, randomOf } from './drawn-letters.ts'
 import { run } from './in-process.ts'
 import { endpoint, refuse } from './model-endpoint.ts'
 import { temporaryFolder } from './osmosis.ts'
@@ -13,6 +14,7 @@ interface Habits {
   readonly keepsPrefixes: boolean
   readonly heedsTemperature: boolean
   readonly scalesLogprobs: boolean
+  readonly drawsAsStated: boolean
 }
 const good: Habits = {
   ids: true,
@@ -22,6 +24,7 @@ const good: Habits = {
   keepsPrefixes: true,
   heedsTemperature: true,
   scalesLogprobs: true,
+  drawsAsStated: true,
 }
 
 interface Message {
@@ -46,7 +49,9 @@ function answerTo(body: Record<string, unknown>, habits: Habits, n: number): obj
   const isQuestion = messages.at(-1)?.content?.includes('read_note') ?? false
   const isVaried = habits.heedsTemperature && temperature > 0
   const text = isQuestion && habits.callsTool ? called : `letters ${isVaried ? n : 0}`
-  const ids = idsOf(text)
+  const isDrawn = body['top_logprobs'] === 20
+  const drawn = drawLetters(64, habits.drawsAsStated ? {} : { temperature: 0.6 }, randomOf(n))
+  const ids = isDrawn ? drawn.map((_, at) => at) : idsOf(text)
   const isParsed = text === called && habits.parsesTools
   const scale = habits.scalesLogprobs ? Math.max(temperature, 0.1) : 1
   return {
@@ -65,10 +70,16 @@ function answerTo(body: Record<string, unknown>, habits: Habits, n: number): obj
         ...(habits.ids && { token_ids: ids }),
         ...(habits.logprobs && {
           logprobs: {
-            content: ids.map(() => ({
-              logprob: -1,
-              top_logprobs: [{ token: 'a', logprob: -1 / scale }],
-            })),
+            content: isDrawn
+              ? drawn
+              : ids.map(() => ({
+                  logprob: -1,
+                  // As in vLLM, the token that was drawn stands before the most likely one.
+                  top_logprobs: [
+                    { token: 'b', logprob: -9 - (n % 2) },
+                    { token: 'a', logprob: -1 / scale },
+                  ],
+                })),
           },
         }),
         finish_reason: 'stop',
@@ -100,6 +111,7 @@ describe('osmosis doctor --base-url', () => {
       'ok    tool calls     are parsed',
       'ok    prefixes       the second turn continues the tokens of the first',
       'ok    temperature    is that of the request',
+      'ok    sampling       tokens are drawn as their logprobs say',
       'ok    logprob scale  logprobs are those of the sampled distribution',
     ])
     expect(code).toBe(0)
@@ -118,6 +130,7 @@ describe('osmosis doctor --base-url', () => {
     ],
     ['heedsTemperature', 1, 'fail  temperature', 'ignores the temperature'],
     ['scalesLogprobs', 0, 'warn  logprob scale', '--logprobs-mode processed_logprobs'],
+    ['drawsAsStated', 0, 'warn  sampling', '--generation-config vllm'],
   ] as const)('without %s, says what to change', async (habit, code, line, advice) => {
     const examined = await examine({ [habit]: false })
     expect(examined.found).toContain(line)
@@ -140,6 +153,71 @@ describe('osmosis doctor --base-url', () => {
     expect(stdout).toContain('The endpoint answered 400')
     expect(code).toBe(1)
   })
+
+  it.each([
+    [401, 'no such key', '--api-key-env names the variable that holds one'],
+    [403, 'no such key', '--api-key-env names the variable that holds one'],
+    [404, 'The model policy does not exist.', '/models lists them'],
+    [429, 'too many requests', 'loading, busy or broken'],
+    [503, 'Loading model', 'loading, busy or broken'],
+    [400, 'Something else', 'read what it says'],
+  ])('an endpoint that always answers %i (%s): %s', async (status, words, advice) => {
+    const { url } = await endpoint((_, response) => refuse(response, status, words))
+    const flags = ['--base-url', `${url}/v1`, '--model', 'policy']
+    const { code, stdout } = await run(['doctor', ...flags], {}, temporaryFolder())
+    expect(stdout).toContain(`fail  endpoint  The endpoint answered ${status}`)
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain(words)
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain(advice)
+    expect(code).toBe(1)
+  })
+
+  it('goes on without tools where the endpoint refuses them', async () => {
+    let n = 0
+    const { url } = await endpoint(({ body }, response) => {
+      n += 1
+      if (body['tools'] !== undefined) {
+        refuse(response, 400, '"auto" tool choice requires --enable-auto-tool-choice')
+      } else {
+        response
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end(JSON.stringify(answerTo(body, good, n)))
+      }
+    })
+    const flags = ['--base-url', `${url}/v1`, '--model', 'policy']
+    const { code, stdout } = await run(['doctor', ...flags], {}, temporaryFolder())
+    const levels = stdout.match(/^(?:ok|warn|fail) +[\w ]+?(?= {2})/gm)
+    expect(levels).toEqual([
+      'ok    endpoint',
+      'fail  tool calls',
+      'ok    token ids',
+      'ok    logprobs',
+      'ok    prefixes',
+      'ok    temperature',
+      'ok    sampling',
+      'ok    logprob scale',
+    ])
+    expect(stdout).toContain('--tool-call-parser')
+    expect(code).toBe(1)
+  })
+
+  it.each(['reasoning_content', 'reasoning'])(
+    'counts thinking in %s as what the policy wrote',
+    async (field) => {
+      let n = 0
+      const { url } = await endpoint(({ body }, response) => {
+        n += 1
+        const answer = answerTo(body, good, n) as { choices: { message: Message }[] }
+        for (const choice of answer.choices) {
+          const { content, ...message } = choice.message
+          if (content) choice.message = { ...message, content: null, [field]: content }
+        }
+        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+      })
+      const flags = ['--base-url', `${url}/v1`, '--model', 'policy']
+      const { stdout } = await run(['doctor', ...flags], {}, temporaryFolder())
+      expect(stdout).toContain('ok    temperature    is that of the request')
+    },
+  )
 
   it('reports an endpoint that refuses, and one that is not there', async () => {
     const { url } = await endpoint((_, response) => refuse(response, 404, 'no such model'))

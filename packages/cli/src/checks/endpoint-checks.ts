@@ -3,6 +3,7 @@ import { errorMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { z } from 'zod'
 
+import { drawDeviation } from './drawn-tokens.ts'
 import { fail, ok, warn, type CheckFinding } from './finding.ts'
 import type { ChosenPolicy } from '../inputs/choose-policy.ts'
 
@@ -17,6 +18,8 @@ const answerSchema = z.object({
       z.object({
         message: z.looseObject({
           content: z.string().nullish(),
+          reasoning_content: z.string().nullish(),
+          reasoning: z.string().nullish(),
           tool_calls: z.array(z.looseObject({ id: z.string() })).nullish(),
         }),
         token_ids: tokensSchema.nullish(),
@@ -55,28 +58,72 @@ const question: ChatMessage = {
  */
 export async function endpointFindings(chosen: ChosenPolicy): Promise<CheckFinding[]> {
   const endpoint = new Endpoint(chosen)
-  // What was found before a call fails is reported, too.
   const findings: CheckFinding[] = []
+  let first: Answer
   try {
-    const first = await endpoint.answer({ messages: [question], tools: [readNote] })
+    first = await endpoint.answer({ messages: [question], tools: [readNote] })
+    findings.push(ok('endpoint', `${chosen.name} answered`))
+  } catch (error) {
+    // A server without a parser of tool calls refuses tools, and answers all else.
+    const plain = await endpoint.answer({ messages: [question] }).catch(() => undefined)
+    if (!(error instanceof Refusal) || plain === undefined) {
+      return [fail('endpoint', errorMessage(error), adviceOf(error))]
+    }
+    first = plain
     findings.push(
       ok('endpoint', `${chosen.name} answered`),
-      ...tokenFindings(first),
-      toolFinding(first),
+      fail('tool calls', `The endpoint refuses tools. ${error.message}`, parserAdvice),
     )
-    findings.push(await prefixFinding(endpoint, first))
-    findings.push(await temperatureFinding(endpoint))
-    findings.push(await scaleFinding(endpoint))
-  } catch (error) {
+  }
+  findings.push(...tokenFindings(first))
+  const isRefused = findings.some(({ check }) => check === 'tool calls')
+  if (!isRefused) findings.push(toolFinding(first))
+  const tools = isRefused ? {} : { tools: [readNote] }
+  const checks: readonly (readonly [string, () => Promise<CheckFinding>])[] = [
+    ['prefixes', () => prefixFinding(endpoint, first, tools)],
+    ['temperature', () => temperatureFinding(endpoint)],
+    ['sampling', () => samplingFinding(endpoint)],
+    ['logprob scale', () => scaleFinding(endpoint)],
+  ]
+  for (const [name, find] of checks) {
+    // One call that fails says nothing about the others.
     findings.push(
-      fail(
-        'endpoint',
-        errorMessage(error),
-        'Check that the endpoint runs at --base-url, usually a URL that ends with /v1, and serves --model.',
-      ),
+      await find().catch((error: unknown) => fail(name, errorMessage(error), adviceOf(error))),
     )
   }
   return findings
+}
+
+/** An answer with another status than 200. */
+class Refusal extends Error {
+  readonly status: number
+
+  constructor(status: number, text: string) {
+    super(`The endpoint answered ${status}: ${text.slice(0, 300)}`)
+    this.status = status
+  }
+}
+
+const parserAdvice =
+  'Start vLLM with --enable-auto-tool-choice and the --tool-call-parser of the model, e.g. hermes for Qwen.'
+
+/** What to do about a call that failed. */
+function adviceOf(error: unknown): string {
+  const status = error instanceof Refusal ? error.status : 0
+  if (status === 401 || status === 403) {
+    return 'The endpoint does not take the key: --api-key-env names the variable that holds one.'
+  }
+  if (status === 404) {
+    return 'Check that --base-url is a URL that usually ends with /v1, and --model a name that the server has: GET /v1/models lists them.'
+  }
+  if (status === 429 || status >= 500) {
+    return 'The server is loading, busy or broken: read its log, and try again.'
+  }
+  if (status >= 400) return 'The server does not take this request: read what it says, and its log.'
+  if (error instanceof Error && error.name === 'TimeoutError') {
+    return `The server gave no answer within ${patienceMs / 1000} s: it may be loading the model, or compute too slowly for rollouts.`
+  }
+  return 'Check that the endpoint runs at --base-url, usually a URL that ends with /v1, and serves --model.'
 }
 
 class Endpoint {
@@ -102,7 +149,7 @@ class Endpoint {
     })
     const text = await response.text()
     if (response.status !== 200) {
-      throw new Error(`The endpoint answered ${response.status}: ${text.slice(0, 300)}`)
+      throw new Refusal(response.status, text)
     }
     const parsed = answerSchema.safeParse(parseJson(text))
     if (parsed.success) return parsed.data
@@ -150,13 +197,13 @@ function tokenFindings(answer: Answer): CheckFinding[] {
 
 function toolFinding({ choices }: Answer): CheckFinding {
   const message = choices[0]?.message
-  const text = message?.content ?? ''
+  const text = textOf(message)
   if (message?.tool_calls?.length) return ok('tool calls', 'are parsed')
   if (/<tool_call>|<function=|<\|python_tag\|>|"name"\s*:\s*"read_note"/.test(text)) {
     return fail(
       'tool calls',
       `The model called the tool in its text, and the endpoint did not parse it: ${shortened(text)}`,
-      'Start vLLM with --enable-auto-tool-choice and the --tool-call-parser of the model, e.g. hermes for Qwen.',
+      parserAdvice,
     )
   }
   return warn(
@@ -166,8 +213,18 @@ function toolFinding({ choices }: Answer): CheckFinding {
   )
 }
 
+/** What the policy wrote: a server with a parser of thinking takes that out of the content. */
+function textOf(message: Answer['choices'][number]['message'] | undefined): string {
+  const { content, reasoning_content: thought, reasoning } = message ?? {}
+  return `${thought ?? reasoning ?? ''}${content ?? ''}`
+}
+
 /** Whether the next prompt begins with all tokens of this turn, so that a conversation is one sequence. */
-async function prefixFinding(endpoint: Endpoint, first: Answer): Promise<CheckFinding> {
+async function prefixFinding(
+  endpoint: Endpoint,
+  first: Answer,
+  tools: Readonly<Record<string, unknown>>,
+): Promise<CheckFinding> {
   const message = first.choices[0]?.message ?? {}
   const calls = first.choices[0]?.message.tool_calls ?? []
   const results = calls.map(({ id }) => ({ role: 'tool', tool_call_id: id, content: 'ab' }))
@@ -175,7 +232,7 @@ async function prefixFinding(endpoint: Endpoint, first: Answer): Promise<CheckFi
   const said = [...(first.prompt_token_ids ?? []), ...(first.choices[0]?.token_ids ?? [])]
   const second = await endpoint.answer({
     messages: [question, { ...message, role: 'assistant' }, ...next],
-    tools: [readNote],
+    ...tools,
   })
   const prompt = second.prompt_token_ids
   if (said.length === 0 || !prompt) return warn('prefixes', 'Not checked: there are no token ids.')
@@ -195,7 +252,7 @@ const letters = { role: 'user', content: 'Write twenty random letters.' }
 async function temperatureFinding(endpoint: Endpoint): Promise<CheckFinding> {
   const ask = async (temperature: number): Promise<string> => {
     const answer = await endpoint.answer({ messages: [letters], temperature, max_tokens: 24 })
-    return JSON.stringify(answer.choices[0]?.message.content)
+    return textOf(answer.choices[0]?.message)
   }
   const cold = new Set([await ask(0), await ask(0)])
   const hot = new Set(await Promise.all([1.5, 1.5, 1.5, 1.5].map(ask)))
@@ -216,12 +273,36 @@ async function temperatureFinding(endpoint: Endpoint): Promise<CheckFinding> {
   return ok('temperature', 'is that of the request')
 }
 
+/** Beyond this many standard deviations it is no chance: once in a million. */
+const mostDeviation = 5
+
+/** Whether tokens are drawn as their logprobs say. */
+async function samplingFinding(endpoint: Endpoint): Promise<CheckFinding> {
+  const body = { messages: [letters], temperature: 1, max_tokens: 64, top_logprobs: 20 }
+  const answers = await Promise.all([1, 2, 3, 4].map(() => endpoint.answer(body)))
+  const drawn = answers.flatMap(({ choices }) => choices[0]?.logprobs?.content ?? [])
+  const deviation = drawDeviation(drawn)
+  if (deviation === undefined) {
+    return warn('sampling', 'Not checked: the answers have too few tokens with top_logprobs.')
+  }
+  if (Math.abs(deviation) <= mostDeviation) {
+    return ok('sampling', 'tokens are drawn as their logprobs say')
+  }
+  return warn(
+    'sampling',
+    `At temperature 1 the server draws ${deviation > 0 ? 'likely' : 'unlikely'} tokens more often than their logprobs say.`,
+    'The model’s folder may set defaults (temperature, top_k, top_p, penalties): start vLLM with --generation-config vllm.',
+  )
+}
+
 /** Whether logprobs are those of the distribution that was sampled from, also at other temperatures than 1. */
 async function scaleFinding(endpoint: Endpoint): Promise<CheckFinding> {
   const highest = async (temperature: number): Promise<number | undefined> => {
-    const body = { messages: [letters], temperature, max_tokens: 1, top_logprobs: 1 }
+    // Servers may list the token that was drawn before the most likely one.
+    const body = { messages: [letters], temperature, max_tokens: 1, top_logprobs: 5 }
     const answer = await endpoint.answer(body)
-    return answer.choices[0]?.logprobs?.content[0]?.top_logprobs?.[0]?.logprob
+    const listed = answer.choices[0]?.logprobs?.content[0]?.top_logprobs ?? []
+    return listed.length === 0 ? undefined : Math.max(...listed.map(({ logprob }) => logprob))
   }
   const [warm, cool] = [await highest(1), await highest(0.5)]
   if (warm === undefined || cool === undefined) {
