@@ -8,6 +8,15 @@ const mutationsOf = mutationsNamed('record')
 /** The record of model calls, and what limits and withdrawals do to them. */
 export const recordMutations: readonly Mutation[] = [
   ...mutationsOf(
+    'packages/core/src/policy/answer-constraints.ts',
+    [`${policy}/recorded-calls.test.ts`],
+    [
+      ['every tool is a constraint', 'tools.some(isStrict)', 'tools.length > 0'],
+      ['a forced tool is no constraint', "isForced ? ['tool_choice'] : []", '[]'],
+      ['every response format is a constraint', " && type !== 'text'", ''],
+    ],
+  ),
+  ...mutationsOf(
     'packages/core/src/policy/policy-wire.ts',
     [`${policy}/recorded-calls.test.ts`],
     [
@@ -17,6 +26,11 @@ export const recordMutations: readonly Mutation[] = [
         'settings that are null are recorded',
         'value !== undefined && value !== null) sampling',
         'value !== undefined) sampling',
+      ],
+      [
+        'calls do not name what holds their answer to a form',
+        'if (constraints.length > 0)',
+        'if (false)',
       ],
       ['temperatures are not recorded', "  'temperature',\n", ''],
       ['seeds are not recorded', "  'seed',\n", ''],

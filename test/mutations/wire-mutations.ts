@@ -59,8 +59,14 @@ export const wireMutations: readonly Mutation[] = [
   {
     name: 'extends_previous is always true',
     ...trace,
-    from: 'extends_previous: call.extendsPrevious,',
-    to: 'extends_previous: true,',
+    from: 'previous === undefined || extendsTokens(previous, call)',
+    to: 'true',
+  },
+  {
+    name: 'extends_previous is about messages',
+    ...trace,
+    from: 'previous === undefined || extendsTokens(previous, call)',
+    to: 'call.extendsPrevious',
   },
   {
     name: 'the token ids of a trace are shifted by one',
