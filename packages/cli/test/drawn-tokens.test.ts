@@ -10,19 +10,22 @@ function deviations(draws: Draws): number[] {
   })
 }
 
-it('tokens that are drawn as their logprobs say deviate like a standard normal number', () => {
+it('tokens that are drawn as their logprobs say deviate like the larger one of two normal numbers', () => {
   const all = deviations({})
   const mean = all.reduce((sum, one) => sum + one, 0) / all.length
   const variance = all.reduce((sum, one) => sum + one * one, 0) / all.length
-  expect(Math.abs(mean)).toBeLessThan(0.25)
-  expect(variance).toBeGreaterThan(0.7)
-  expect(variance).toBeLessThan(1.4)
+  expect(Math.abs(mean)).toBeLessThan(0.3)
+  // 1 if the two are the same, 1 + 2/π if they have nothing in common.
+  expect(variance).toBeGreaterThan(0.8)
+  expect(variance).toBeLessThan(2)
   expect(Math.max(...all.map(Math.abs))).toBeLessThan(5)
 })
 
 it.each([
   [{ temperature: 0.7 }, 1],
   [{ topK: 5 }, 1],
+  [{ topK: 20 }, 1],
+  [{ temperature: 1.2, topK: 20 }, 1],
   [{ temperature: 0.8, topK: 20 }, 1],
   [{ temperature: 2.5 }, -1],
 ] as const)('tokens that are drawn with %j deviate by more than 5', (draws, sign) => {
@@ -34,7 +37,10 @@ it('too few tokens, and tokens without the likely ones, say nothing', () => {
   const tokens = drawLetters(200, {}, randomOf(1))
   expect(drawDeviation(tokens.slice(0, 29))).toBeUndefined()
   expect(drawDeviation(tokens.map(({ logprob }) => ({ logprob })))).toBeUndefined()
-  const single = tokens.map((token) => ({ ...token, top_logprobs: token.top_logprobs.slice(0, 9) }))
+  const single = tokens.map((token) => ({
+    ...token,
+    top_logprobs: token.top_logprobs.slice(0, 18),
+  }))
   expect(drawDeviation(single)).toBeUndefined()
   expect(drawDeviation(tokens)).toBeTypeOf('number')
 })

@@ -273,13 +273,16 @@ async function temperatureFinding(endpoint: Endpoint): Promise<CheckFinding> {
   return ok('temperature', 'is that of the request')
 }
 
+/** Its answers vary, which shows most. */
+const invention = { role: 'user', content: 'Invent a sentence that nobody has ever said.' }
+
 /** Beyond this many standard deviations it is no chance: once in a million. */
 const mostDeviation = 5
 
 /** Whether tokens are drawn as their logprobs say. */
 async function samplingFinding(endpoint: Endpoint): Promise<CheckFinding> {
-  const body = { messages: [letters], temperature: 1, max_tokens: 64, top_logprobs: 20 }
-  const answers = await Promise.all([1, 2, 3, 4].map(() => endpoint.answer(body)))
+  const body = { messages: [invention], temperature: 1, max_tokens: 64, top_logprobs: 20 }
+  const answers = await Promise.all([1, 2, 3, 4, 5, 6].map(() => endpoint.answer(body)))
   const drawn = answers.flatMap(({ choices }) => choices[0]?.logprobs?.content ?? [])
   const deviation = drawDeviation(drawn)
   if (deviation === undefined) {
