@@ -1,4 +1,4 @@
-import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
 import { parseJson } from '@osmosis/core/http'
 import type { ChatModel } from './chat-model.ts'
@@ -50,6 +50,8 @@ export async function preflightPolicy(
 interface Answer {
   readonly status: number
   readonly text: string
+  /** Why the rest of the text never came; undefined for a whole one. */
+  readonly brokeOff?: string
 }
 
 async function firstAnswer(policy: ChatModel, signal: AbortSignal): Promise<Answer> {
@@ -68,14 +70,23 @@ async function ask(policy: ChatModel, limit: string, signal: AbortSignal): Promi
   // What a policy of rollouts expects besides.
   const identity = { rolloutId: 'preflight', sampleId: '', headers: {} }
   const answer = await policy.respond({ ...identity, body, signal })
-  return { status: answer.status, text: await answer.text() }
+  const { status } = answer
+  try {
+    return { status, text: await answer.text() }
+  } catch (error) {
+    signal.throwIfAborted()
+    return { status, text: '', brokeOff: errorMessage(error) }
+  }
 }
 
 function verdict(
-  { status, text }: Answer,
+  { status, text, brokeOff }: Answer,
   who: string,
   { keyVariable }: PreflightOptions,
 ): string | null {
+  if (brokeOff !== undefined) {
+    return `${who} broke off its answer to a first call of ${tokens} tokens: ${sentence(brokeOff)}`
+  }
   if (status >= 200 && status <= 299) {
     if (text.includes('"choices"')) return null
     throw new OsmosisError(

@@ -38,6 +38,16 @@ it('repeats the call with the name of the limit that the model requires', async 
   expect(model.received[1]).toMatchObject({ max_completion_tokens: 16 })
 })
 
+it('warns of a server that breaks off its answer, which may have restarted since', async () => {
+  const body = new ReadableStream({
+    start: (controller) => controller.error(new TypeError('other side closed')),
+  })
+  const model: ChatModel = { name: 'm1', respond: async () => new Response(body) }
+  expect(await preflightPolicy(model, options)).toBe(
+    'm1 at https://models.test/v1 broke off its answer to a first call of 16 tokens: other side closed.',
+  )
+})
+
 it('is one call when a refusal for another reason names the other limit', async () => {
   const model = answering([503, refused('busy; max_completion_tokens: 4096')], [200, fine])
   expect(await preflightPolicy(model, options)).toContain('with 503: busy')
