@@ -59,6 +59,8 @@ export interface ExecuteOptions {
   /** Default: 20. */
   readonly agentTimeoutSeconds?: number
   readonly workflowConfig?: unknown
+  /** Default: `key`. */
+  readonly apiKey?: string
 }
 
 /** Executes a workflow, or a function that acts as one, with its grader as a backend does. */
@@ -68,7 +70,7 @@ export async function execute(
   options: ExecuteOptions = {},
 ): Promise<{ workflow: WorkflowOutcome; grading: GradingOutcome | undefined }> {
   const { prompt = [{ role: 'user', content: 'go' }], label = null, grader } = options
-  const { agentTimeoutSeconds = 90, workflowConfig } = options
+  const { agentTimeoutSeconds = 90, workflowConfig, apiKey = 'key' } = options
   const backend = new LocalBackend({ workflow: toWorkflowClass(workflow), workflowConfig, grader })
   let finished: WorkflowOutcome | undefined
   let grading: GradingOutcome | undefined
@@ -79,7 +81,7 @@ export async function execute(
       label,
       metadata: null,
       chatCompletionsUrl: server.url,
-      apiKey: 'key',
+      apiKey,
       agentTimeoutSeconds,
       graderTimeoutSeconds: 90,
       grade: grader !== undefined,

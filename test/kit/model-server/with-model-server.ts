@@ -1,0 +1,34 @@
+import { onTestFinished } from 'vitest'
+
+import { onlyIf, refuseWhereAllIsInstalled, type TestsWithNeeds } from '../with-programs.ts'
+import { type ModelServer, pythonOfModelServer, startModelServer } from './model-server.ts'
+
+/**
+ * `describe` and `it` of vitest for tests with a {@link ModelServer}.
+ *
+ * @throws Error when it is missing and `OSMOSIS_TESTS_REQUIRE_PROGRAMS` is set, as in `.ci/run`
+ */
+export function withModelServer(): TestsWithNeeds {
+  const isThere = pythonOfModelServer() !== undefined
+  if (!isThere) {
+    refuseWhereAllIsInstalled("llama.cpp's server", '.ci/python-environment model-server')
+  }
+  return onlyIf(isThere, 'bash .ci/python-environment model-server')
+}
+
+let shared: Promise<ModelServer> | undefined
+
+/** The server that the test files of a worker share, with its model loaded. It ends with the worker. */
+export async function sharedModelServer(): Promise<ModelServer> {
+  shared ??= startModelServer()
+  const server = await shared
+  await server.ready()
+  return server
+}
+
+/** A server of a test's own, which ends with the test, and loads its model only when it is released. */
+export async function ownModelServer(): Promise<ModelServer> {
+  const server = await startModelServer({ hold: true })
+  onTestFinished(() => server.kill())
+  return server
+}

@@ -1,0 +1,112 @@
+import { readFile, symlink } from 'node:fs/promises'
+import path from 'node:path'
+
+import { expect } from 'vitest'
+
+import { temporaryFolder } from '../kit/index.ts'
+import {
+  modelServerKey,
+  modelServerModel,
+  RecordingProxy,
+  sharedModelServer,
+  withModelServer,
+} from '../kit/model-server/index.ts'
+import { runCommand } from './run-command.ts'
+import { saidByServer } from './said-by-server.ts'
+
+const { it } = withModelServer()
+
+const variables = { MODEL_KEY: modelServerKey }
+const modelFlags = (url: string): string[] =>
+  `--base-url ${url} --model ${modelServerModel} --api-key-env MODEL_KEY`.split(' ')
+
+it('osmosis doctor finds what a real server lacks for trainers', async () => {
+  // At temperature 1 so small a model talks on and on.
+  const shorter = (body: object) => ({ ...body, max_tokens: 32 })
+  await using proxy = await new RecordingProxy((await sharedModelServer()).url, shorter).start()
+  const folder = await temporaryFolder()
+  const { code, printed } = await runCommand(
+    ['doctor', ...modelFlags(proxy.url)],
+    folder,
+    variables,
+  )
+  const findings = printed.matchAll(/^(ok|warn|fail) +(\S.*?) {2,}(.*)$/gm)
+  const found = Object.fromEntries(
+    Array.from(findings, ([, level, check, message]) => [check, [level, message]]),
+  )
+  expect(found).toEqual({
+    endpoint: ['ok', `${modelServerModel} answered`],
+    'token ids': [
+      'fail',
+      'The answer has no choices[0].token_ids, though the request had return_token_ids: true.',
+    ],
+    logprobs: ['ok', 'one for each token of the answer'],
+    // It also says anything.
+    'tool calls': [expect.any(String), expect.stringMatching(/^The model |^are parsed$/)],
+    prefixes: ['warn', 'Not checked: there are no token ids.'],
+    temperature: ['ok', 'is that of the request'],
+    'logprob scale': [
+      'warn',
+      'Logprobs are those of temperature 1, whatever the temperature of the request.',
+    ],
+  })
+  expect(code).toBe(1)
+})
+
+const entrypoint = `
+import { AgentWorkflow, Grader, requireRolloutContext, toRolloutSample } from '@osmosis/core'
+
+export class AskWorkflow extends AgentWorkflow {
+  async run(ctx) {
+    const rollout = requireRolloutContext('AskWorkflow')
+    const messages = [...ctx.prompt]
+    rollout.registerSampleSource('main', { getSample: (id) => toRolloutSample({ id, messages }) })
+    const { choices } = await rollout.policy('main').complete({ messages })
+    messages.push(choices[0].message)
+  }
+}
+
+export class ZeroGrader extends Grader {
+  async grade(ctx) {
+    ctx.setReward(0)
+  }
+}
+`
+
+it('osmosis eval run evaluates a model on a real server', async () => {
+  await using proxy = await new RecordingProxy((await sharedModelServer()).url).start()
+  const folder = await temporaryFolder({
+    'osmosis.toml': '',
+    'rollouts/ask/main.ts': entrypoint,
+    'data/words.jsonl':
+      '{"user_prompt":"one","ground_truth":"1"}\n{"user_prompt":"two","ground_truth":"2"}\n',
+  })
+  await symlink(path.resolve('node_modules'), path.join(folder, 'node_modules'))
+  const flags = '-m rollouts/ask/main.ts -d data/words.jsonl --max-tokens 8 --output out --name run'
+  const args = ['eval', 'run', ...flags.split(' '), ...modelFlags(proxy.url)]
+  const { code, printed } = await runCommand(args, folder, variables)
+  expect(printed).toContain('2/2 rollouts')
+  expect(code).toBe(0)
+  const read = async (file: string): Promise<string> =>
+    readFile(path.join(folder, 'out/run', file), 'utf8')
+  const records = (await read('index.jsonl'))
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as unknown)
+  const { summary } = JSON.parse(await read('metrics.json')) as { summary: object }
+  // The first call only asks whether there is an answer.
+  const usages = proxy.exchanges.slice(1).map((exchange) => saidByServer(exchange).usage)
+  const sum = (name: 'prompt_tokens' | 'completion_tokens' | 'total_tokens'): number =>
+    usages.reduce((all, usage) => all + (usage?.[name] ?? NaN), 0)
+  expect(records).toMatchObject([
+    { status: 'success', reward: 0 },
+    { status: 'success', reward: 0 },
+  ])
+  expect(summary).toMatchObject({
+    failed: 0,
+    graded: 2,
+    tokens_used: sum('total_tokens'),
+    prompt_tokens: sum('prompt_tokens'),
+    completion_tokens: sum('completion_tokens'),
+  })
+})

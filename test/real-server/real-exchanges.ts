@@ -1,0 +1,78 @@
+import {
+  type ModelServer,
+  modelServerKey,
+  modelServerModel,
+} from '../kit/model-server/model-server.ts'
+
+/** What a server answered to a request, byte for byte. */
+export interface RealExchange {
+  readonly status: number
+  readonly contentType: string
+  readonly body: string
+}
+
+const messages = [{ role: 'user', content: 'Multiply 6 by 8.' }]
+const tools = [
+  {
+    type: 'function',
+    function: {
+      name: 'multiply',
+      description: 'Multiplies two numbers.',
+      parameters: {
+        type: 'object',
+        properties: { a: { type: 'number' }, b: { type: 'number' } },
+        required: ['a', 'b'],
+      },
+    },
+  },
+]
+const streamed = { stream: true, stream_options: { include_usage: true } }
+
+/** Requests by what is special about them. All of them are made of a server whose model is loaded, but for the one that loads. */
+const requests = {
+  'a text': { messages, max_tokens: 8 },
+  'a streamed text': { messages, max_tokens: 8, ...streamed },
+  'a tool call': { messages, tools },
+  'a streamed tool call': { messages, tools, ...streamed },
+  'a text with logprobs': { messages, max_tokens: 2, logprobs: true, top_logprobs: 1 },
+  'a streamed text with logprobs': { messages, max_tokens: 2, logprobs: true, ...streamed },
+  'a full context': { messages: [{ role: 'user', content: 'word '.repeat(3000) }] },
+  'a streamed full context': {
+    messages: [{ role: 'user', content: 'word '.repeat(3000) }],
+    ...streamed,
+  },
+  'a wrong key': { messages },
+  'a model that is loading': { messages },
+} as const
+
+export type RealRequest = keyof typeof requests
+
+/** Makes all requests of a server that waits with its model. */
+export async function realExchanges(
+  server: ModelServer,
+): Promise<Record<RealRequest, RealExchange>> {
+  const loading = await ask(server, requests['a model that is loading'])
+  server.release()
+  await server.ready()
+  const answers: [string, RealExchange][] = []
+  for (const name of Object.keys(requests) as RealRequest[]) {
+    const key = name === 'a wrong key' ? 'wrong' : modelServerKey
+    const isLoading = name === 'a model that is loading'
+    answers.push([name, isLoading ? loading : await ask(server, requests[name], key)])
+  }
+  return Object.fromEntries(answers) as Record<RealRequest, RealExchange>
+}
+
+async function ask(
+  { url }: ModelServer,
+  request: object,
+  key = modelServerKey,
+): Promise<RealExchange> {
+  const answer = await fetch(`${url}/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: modelServerModel, ...request }),
+  })
+  const contentType = answer.headers.get('content-type') ?? ''
+  return { status: answer.status, contentType, body: await answer.text() }
+}
