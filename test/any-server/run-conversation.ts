@@ -5,6 +5,7 @@ import { execute, startPolicyEndpoint } from '../kit/index.ts'
 import {
   type Failure,
   floods,
+  llamaCpp,
   offeredTools,
   type PolicyTurn,
   type ServerDialect,
@@ -40,7 +41,7 @@ export async function startConversations() {
   let answers: readonly (WrittenAnswer | BrokenAnswer)[] = []
   let answered = 0
   const endpoint = await startPolicyEndpoint((response) => {
-    const answer = answers[answered] ?? writeAnswer(farewell, plain, answered)
+    const answer = answers[answered] ?? writeAnswer(farewell, llamaCpp, answered)
     answered += 1
     response.writeHead(200, { 'content-type': answer.contentType })
     for (const part of answer.parts) if (part !== '') response.write(part)
@@ -124,24 +125,3 @@ function broken(
 }
 
 const farewell: PolicyTurn = { text: 'done', thinking: '', refusal: '', calls: [], isCut: false }
-
-const plain: ServerDialect = {
-  form: 'events',
-  isOneAnswerId: false,
-  hasRole: true,
-  ids: 'own',
-  index: 'own',
-  names: 'first',
-  written: 'text',
-  pieces: 1,
-  noText: 'null',
-  nulls: false,
-  thinking: 'reasoning_content',
-  finish: 'last',
-  usage: 'absent',
-  keepAlive: 'none',
-  lineEnd: '\n',
-  contentType: 'text/event-stream',
-  hasDone: true,
-  hasSignatures: false,
-}

@@ -1,6 +1,7 @@
 export { failures, floods, reports, type Failure } from './failures.ts'
 export { conversations, offeredTools, type GivenCall, type PolicyTurn } from './policy-turns.ts'
 export {
+  llamaCpp,
   serverDialects,
   tellsCallsApartByArguments,
   type ServerDialect,

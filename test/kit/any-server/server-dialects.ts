@@ -28,6 +28,10 @@ export interface ServerDialect {
   readonly noText: 'null' | 'empty' | 'missing'
   /** Whether deltas name every field, also those without a value. */
   readonly nulls: boolean
+  /** Whether chunks before the end name a finish reason, null. */
+  readonly hasOpenFinish: boolean
+  /** Whether answers say what served them, and how fast. */
+  readonly hasTimings: boolean
   readonly thinking: 'reasoning_content' | 'reasoning' | 'both'
   /** `stop` and `unknown`: also behind calls. */
   readonly finish: 'first' | 'last' | 'beside' | 'twice' | 'missing' | 'null' | 'stop' | 'unknown'
@@ -61,6 +65,8 @@ const dialects: fc.Arbitrary<ServerDialect> = fc.record({
   pieces: fc.integer({ min: 1, max: 4 }),
   noText: fc.constantFrom('null', 'empty', 'missing'),
   nulls: fc.boolean(),
+  hasOpenFinish: fc.boolean(),
+  hasTimings: fc.boolean(),
   thinking: fc.constantFrom('reasoning_content', 'reasoning', 'both'),
   finish: fc.constantFrom('first', 'last', 'beside', 'twice', 'missing', 'null', 'stop', 'unknown'),
   usage: fc.constantFrom('behind', 'beside', 'absent'),
@@ -105,4 +111,28 @@ export function tellsCallsApartByArguments({ form, ids, index }: ServerDialect):
   const byIndex = index === 'own' || index === 'shifted' || index === 'drifting'
   const byId = ids === 'own' || ids === 'renumbered' || ids === 'everywhere'
   return !byIndex && !byId
+}
+
+/** How llama.cpp's server streams answers; as JSON, a text that is missing is empty. */
+export const llamaCpp: ServerDialect = {
+  form: 'events',
+  isOneAnswerId: false,
+  hasRole: true,
+  ids: 'own',
+  index: 'own',
+  names: 'first',
+  written: 'text',
+  pieces: 4,
+  noText: 'null',
+  nulls: false,
+  hasOpenFinish: true,
+  hasTimings: true,
+  thinking: 'reasoning_content',
+  finish: 'last',
+  usage: 'behind',
+  keepAlive: 'none',
+  lineEnd: '\n',
+  contentType: 'text/event-stream',
+  hasDone: true,
+  hasSignatures: false,
 }

@@ -13,6 +13,18 @@ export interface WrittenAnswer {
 type Delta = Record<string, unknown>
 
 const usage = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 }
+/** What some servers say of their work. */
+const timings = {
+  cache_n: 0,
+  prompt_n: 7,
+  prompt_ms: 1.5,
+  prompt_per_token_ms: 0.2,
+  prompt_per_second: 4666.7,
+  predicted_n: 5,
+  predicted_ms: 50,
+  predicted_per_token_ms: 10,
+  predicted_per_second: 100,
+}
 const signature = { google: { thought_signature: 'c2ln' } }
 
 /** The id that the server gives a call; undefined when it gives none. */
@@ -74,8 +86,18 @@ function jsonAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): s
         ...(reason === undefined ? {} : { finish_reason: reason }),
       },
     ],
-    ...(dialect.usage === 'absent' ? {} : { usage }),
+    ...serverFields(dialect),
+    ...(dialect.usage === 'absent' ? {} : usageFields(dialect)),
   })
+}
+
+function serverFields({ hasTimings }: ServerDialect): object {
+  return hasTimings ? { system_fingerprint: 'b1-abc' } : {}
+}
+
+function usageFields({ hasTimings }: ServerDialect): object {
+  if (!hasTimings) return { usage }
+  return { usage: { ...usage, prompt_tokens_details: { cached_tokens: 0 } }, timings }
 }
 
 function wholeMessage(turn: PolicyTurn, dialect: ServerDialect, number: number): Delta {
@@ -103,14 +125,15 @@ function eventAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): 
   }
   const reason = finishReason(turn, dialect)
   const besideReason = dialect.finish === 'beside' ? reason : undefined
-  const besideUsage = dialect.usage === 'beside' ? { usage } : {}
+  const besideUsage = dialect.usage === 'beside' ? usageFields(dialect) : {}
   const isFirst = dialect.finish === 'first'
   if (dialect.form === 'messages') {
     if (isFirst) say({}, reason)
     say(wholeMessage(turn, dialect, number), besideReason)
   } else {
     const role = dialect.hasRole ? { role: 'assistant' } : {}
-    const empty = dialect.noText === 'empty' ? { content: '' } : {}
+    const { noText } = dialect
+    const empty = noText === 'missing' ? {} : { content: noText === 'null' ? null : '' }
     say({ ...role, ...empty }, isFirst ? reason : undefined)
     for (const piece of piecesOf(turn.thinking, dialect.pieces)) say(thinkingFields(piece, dialect))
     for (const piece of piecesOf(turn.text, dialect.pieces)) say({ content: piece })
@@ -130,12 +153,8 @@ function eventAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): 
   const events = chunks.map((chunk) => event(JSON.stringify(chunk), dialect))
   const ending = isFirst ? -1 : chunks.findIndex((chunk) => hasReason(chunk))
   if (dialect.usage === 'behind') {
-    events.push(
-      event(
-        JSON.stringify({ id: 'u', object: 'chat.completion.chunk', choices: [], usage }),
-        dialect,
-      ),
-    )
+    const last = { ...headOf(dialect, number), choices: [], ...usageFields(dialect) }
+    events.push(event(JSON.stringify(last), dialect))
   }
   const parts = events.flatMap((text, at) => (at === 0 ? [text] : [keepAlive(dialect), text]))
   if (dialect.hasDone) parts.push(event('[DONE]', dialect))
@@ -162,17 +181,14 @@ function chunkOf(
   number: number,
   { reason, more }: { reason: string | null | undefined; more: object },
 ): object {
-  const { form, nulls, finish } = dialect
+  const { form, nulls, finish, hasOpenFinish } = dialect
   const empty = nulls
     ? { content: null, refusal: null, reasoning_content: null, tool_calls: null }
     : {}
   const key = form === 'messages' && Object.keys(delta).length > 0 ? 'message' : 'delta'
-  const isNamed = reason !== undefined || nulls || finish === 'null'
+  const isNamed = reason !== undefined || nulls || hasOpenFinish || finish === 'null'
   return {
-    id: answerId(dialect, number),
-    object: 'chat.completion.chunk',
-    created: 1,
-    model: 'm',
+    ...headOf(dialect, number),
     choices: [
       {
         index: 0,
@@ -181,6 +197,16 @@ function chunkOf(
       },
     ],
     ...more,
+  }
+}
+
+function headOf(dialect: ServerDialect, number: number): object {
+  return {
+    id: answerId(dialect, number),
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'm',
+    ...serverFields(dialect),
   }
 }
 
