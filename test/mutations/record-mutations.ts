@@ -340,4 +340,20 @@ export const recordMutations: readonly Mutation[] = [
       ],
     ],
   ),
+  ...mutationsOf(
+    'packages/controller/src/policy/record-policy.ts',
+    ['packages/controller/test/record-policy.test.ts'],
+    [
+      [
+        'a server that ends in the middle of an answer has failed the rollout',
+        'if (!request.signal.aborted) listener.onLost?.(reason)',
+        'void reason',
+      ],
+      [
+        'a rollout whose time is up was lost to its policy',
+        'if (!request.signal.aborted) listener.onLost?.(reason)',
+        'listener.onLost?.(reason)',
+      ],
+    ],
+  ),
 ]

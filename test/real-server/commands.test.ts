@@ -1,4 +1,5 @@
-import { readFile, symlink } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { expect } from 'vitest'
@@ -7,6 +8,7 @@ import { temporaryFolder } from '../kit/index.ts'
 import {
   modelServerKey,
   modelServerModel,
+  ownModelServer,
   RecordingProxy,
   sharedModelServer,
   withModelServer,
@@ -53,7 +55,9 @@ it('osmosis doctor finds what a real server lacks for trainers', async () => {
   expect(code).toBe(1)
 })
 
-const entrypoint = `
+/** A workflow that calls the policy once, and creates a file as soon as that has begun to answer. */
+const entrypoint = (settings: object, begun: string): string => `
+import { writeFileSync } from 'node:fs'
 import { AgentWorkflow, Grader, requireRolloutContext, toRolloutSample } from '@osmosis/core'
 
 export class AskWorkflow extends AgentWorkflow {
@@ -61,8 +65,8 @@ export class AskWorkflow extends AgentWorkflow {
     const rollout = requireRolloutContext('AskWorkflow')
     const messages = [...ctx.prompt]
     rollout.registerSampleSource('main', { getSample: (id) => toRolloutSample({ id, messages }) })
-    const { choices } = await rollout.policy('main').complete({ messages })
-    messages.push(choices[0].message)
+    const answer = rollout.policy('main').stream({ messages, ...${JSON.stringify(settings)} })
+    for await (const chunk of answer) writeFileSync(${JSON.stringify(begun)}, '')
   }
 }
 
@@ -73,17 +77,25 @@ export class ZeroGrader extends Grader {
 }
 `
 
-it('osmosis eval run evaluates a model on a real server', async () => {
-  await using proxy = await new RecordingProxy((await sharedModelServer()).url).start()
+async function askingWorkspace(settings: object = {}): Promise<string> {
   const folder = await temporaryFolder({
     'osmosis.toml': '',
-    'rollouts/ask/main.ts': entrypoint,
     'data/words.jsonl':
       '{"user_prompt":"one","ground_truth":"1"}\n{"user_prompt":"two","ground_truth":"2"}\n',
   })
+  await mkdir(path.join(folder, 'rollouts/ask'), { recursive: true })
+  const main = entrypoint(settings, path.join(folder, 'begun'))
+  await writeFile(path.join(folder, 'rollouts/ask/main.ts'), main)
   await symlink(path.resolve('node_modules'), path.join(folder, 'node_modules'))
-  const flags = '-m rollouts/ask/main.ts -d data/words.jsonl --max-tokens 8 --output out --name run'
-  const args = ['eval', 'run', ...flags.split(' '), ...modelFlags(proxy.url)]
+  return folder
+}
+
+const evaluation = 'eval run -m rollouts/ask/main.ts -d data/words.jsonl --output out --name run'
+
+it('osmosis eval run evaluates a model on a real server', async () => {
+  await using proxy = await new RecordingProxy((await sharedModelServer()).url).start()
+  const folder = await askingWorkspace()
+  const args = [...evaluation.split(' '), '--max-tokens', '8', ...modelFlags(proxy.url)]
   const { code, printed } = await runCommand(args, folder, variables)
   expect(printed).toContain('2/2 rollouts')
   expect(code).toBe(0)
@@ -109,4 +121,20 @@ it('osmosis eval run evaluates a model on a real server', async () => {
     prompt_tokens: sum('prompt_tokens'),
     completion_tokens: sum('completion_tokens'),
   })
+})
+
+it('osmosis eval run pauses when a real server is killed in the middle of an answer', async () => {
+  const server = await ownModelServer()
+  server.release()
+  await server.ready()
+  // It would answer until the context is full.
+  const folder = await askingWorkspace({ max_tokens: 2000, ignore_eos: true })
+  const args = [...evaluation.split(' '), '--max-in-flight', '1', ...modelFlags(server.url)]
+  const running = runCommand(args, folder, variables)
+  await expect.poll(() => existsSync(path.join(folder, 'begun'))).toBe(true)
+  await server.kill()
+  const { code, printed } = await running
+  expect(printed).toContain('The run is incomplete.')
+  expect(printed).not.toMatch(/\d+ failed/)
+  expect(code).toBe(1)
 })

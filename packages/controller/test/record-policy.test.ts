@@ -294,6 +294,28 @@ describe('recordPolicy', () => {
     expect(recording.samples().get('main')?.calls).toMatchObject([
       { error: 'The answer of the policy broke off: reset' },
     ])
+    const message = 'The answer of the policy broke off: reset'
+    expect(recording.trouble).toEqual({ isLasting: false, isRateLimit: false, message })
+  })
+
+  it('a connection that breaks because its caller left is no trouble of the policy', async () => {
+    const caller = new AbortController()
+    async function* left(): AsyncGenerator<Uint8Array> {
+      yield new TextEncoder().encode(events.slice(0, 40))
+      caller.abort(new Error('the deadline'))
+      throw new Error('aborted')
+    }
+    const respond = async (): Promise<Response> =>
+      new Response(ReadableStream.from(left()), {
+        headers: { 'content-type': 'text/event-stream' },
+      })
+    const policy = recordPolicy({ name: 'p', respond })
+    const recording = policy.record('r')
+    const asked = { rolloutId: 'r', sampleId: 'main', body: { messages: [user] }, headers: {} }
+    const answer = await policy.respond({ ...asked, signal: caller.signal })
+    await expect(answer.text()).rejects.toThrow('aborted')
+    expect(recording.samples().get('main')?.calls).toMatchObject([{ error: expect.any(String) }])
+    expect(recording.trouble).toBe(null)
   })
 
   it('messages that are none reach the policy all the same', async () => {

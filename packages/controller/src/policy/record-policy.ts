@@ -21,6 +21,8 @@ import { systemicFailure } from './watch-policy.ts'
 
 /** Receives the result of one model call: one call of `onAnswer`, `onBroken` or `onRefusal`. */
 interface CallListener extends AnswerListener {
+  /** The connection broke in the middle of the answer, and not because its caller left. The result follows. */
+  onLost?(reason: string): void
   /** The policy answered with an error status; `text` is the start of its body. */
   onRefusal(status: number, text: string): void
 }
@@ -55,7 +57,10 @@ function overhear(
         ? new PassingAnswer(headers.get('content-type') ?? '', listener)
         : new PassingRefusal((text) => listener.onRefusal(status, text))
       if (answer.body === null) observed.end()
-      const body = answer.body && ReadableStream.from(passing(answer.body, observed))
+      const lost = (reason: string): void => {
+        if (!request.signal.aborted) listener.onLost?.(reason)
+      }
+      const body = answer.body && ReadableStream.from(passing(answer.body, observed, lost))
       return new Response(body, { status, headers })
     },
   }
@@ -66,6 +71,7 @@ type Observed = Pick<PassingAnswer, 'add' | 'end' | 'breakOff'>
 async function* passing(
   bytes: AsyncIterable<Uint8Array>,
   observed: Observed,
+  lost: (reason: string) => void,
 ): AsyncGenerator<Uint8Array> {
   try {
     for await (const piece of bytes) {
@@ -74,7 +80,9 @@ async function* passing(
     }
     observed.end()
   } catch (error) {
-    observed.breakOff(`The answer of the policy broke off: ${errorMessage(error)}`)
+    const reason = `The answer of the policy broke off: ${errorMessage(error)}`
+    lost(reason)
+    observed.breakOff(reason)
     throw error
   } finally {
     // Has an effect only if the caller disconnected.
@@ -133,8 +141,8 @@ export interface RolloutRecording {
   /** By sample id, in the order of the first calls; calls without an id are under `''`. */
   samples(): ReadonlyMap<string, RecordedTranscript>
   /**
-   * A lasting failure, or else the overload or failure of the latest call (429, 5xx). Null when that was
-   * answered.
+   * A lasting failure, or else the overload or failure of the latest call (429, 5xx, a connection that broke in the
+   * middle of the answer). Null when that was answered.
    */
   readonly trouble: PolicyTrouble | null
   /** Deletes the recording; later calls are not recorded. */
@@ -209,6 +217,10 @@ class Recording implements RolloutRecording {
         const cost = costOf(completion.usage, price)
         const recorded = tokenIds ? completion : withoutTokenIds(completion)
         call?.succeed(withCost(recorded, cost), { hasOwnIds })
+      },
+      onLost: (reason) => {
+        // Who ends in the middle of an answer is as lost as who answers 502.
+        this.#passing = { isLasting: false, isRateLimit: false, message: reason }
       },
       onBroken: (reason) => call?.fail(new Error(reason)),
       onRefusal: (status, text) => {
