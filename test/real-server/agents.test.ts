@@ -5,13 +5,9 @@ import { expect } from 'vitest'
 
 import { agentsUnderTest } from '../any-server/agents-under-test.ts'
 import { execute } from '../kit/index.ts'
-import {
-  modelServerModel,
-  RecordingProxy,
-  sharedModelServer,
-  withModelServer,
-} from '../kit/model-server/index.ts'
+import { modelServerModel, RecordingProxy, withModelServer } from '../kit/model-server/index.ts'
 import { saidByServer } from './said-by-server.ts'
+import { sharedModelServer } from './shared-server.ts'
 
 const { it } = withModelServer()
 

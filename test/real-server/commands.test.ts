@@ -10,11 +10,11 @@ import {
   modelServerModel,
   ownModelServer,
   RecordingProxy,
-  sharedModelServer,
   withModelServer,
 } from '../kit/model-server/index.ts'
 import { runCommand } from './run-command.ts'
 import { saidByServer } from './said-by-server.ts'
+import { sharedModelServer } from './shared-server.ts'
 
 const { it } = withModelServer()
 

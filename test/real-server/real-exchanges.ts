@@ -47,13 +47,19 @@ const requests = {
 
 export type RealRequest = keyof typeof requests
 
-/** Makes all requests of a server that waits with its model. */
+export async function answerWhileLoading(server: ModelServer): Promise<RealExchange> {
+  return ask(server, requests['a model that is loading'])
+}
+
+/**
+ * Makes all requests of a server.
+ *
+ * @param loading - what it answered while its model was loaded
+ */
 export async function realExchanges(
   server: ModelServer,
+  loading: RealExchange,
 ): Promise<Record<RealRequest, RealExchange>> {
-  const loading = await ask(server, requests['a model that is loading'])
-  server.release()
-  await server.ready()
   const answers: [string, RealExchange][] = []
   for (const name of Object.keys(requests) as RealRequest[]) {
     const key = name === 'a wrong key' ? 'wrong' : modelServerKey

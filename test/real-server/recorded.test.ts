@@ -1,17 +1,18 @@
 import { expect } from 'vitest'
 
-import { ownModelServer, withModelServer } from '../kit/model-server/index.ts'
+import { withModelServer } from '../kit/model-server/index.ts'
 import { shapeOfAnswer } from './answer-shape.ts'
 import { realExchanges } from './real-exchanges.ts'
 import { recording } from './recording.ts'
+import { sharedServer } from './shared-server.ts'
 
 const { it } = withModelServer()
 
 // Where they differ, record them again: node test/real-server/record.ts
 
 it('a real server answers in the shapes that were recorded', async () => {
-  const server = await ownModelServer()
-  const now = await realExchanges(server)
+  const { server, loading } = await sharedServer()
+  const now = await realExchanges(server, loading)
   const shapes = (exchanges: typeof now): unknown[] =>
     Object.entries(exchanges).map(([name, exchange]) => [name, shapeOfAnswer(exchange)])
   expect({ ...server.facts, shapes: shapes(now) }).toEqual({

@@ -1,3 +1,3 @@
 export { modelServerKey, modelServerModel, type ModelServer } from './model-server.ts'
 export { RecordingProxy, type RecordedExchange } from './recording-proxy.ts'
-export { ownModelServer, sharedModelServer, withModelServer } from './with-model-server.ts'
+export { ownModelServer, withModelServer } from './with-model-server.ts'

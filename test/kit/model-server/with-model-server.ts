@@ -16,16 +16,6 @@ export function withModelServer(): TestsWithNeeds {
   return onlyIf(isThere, 'bash .ci/python-environment model-server')
 }
 
-let shared: Promise<ModelServer> | undefined
-
-/** The server that the test files of a worker share, with its model loaded. It ends with the worker. */
-export async function sharedModelServer(): Promise<ModelServer> {
-  shared ??= startModelServer()
-  const server = await shared
-  await server.ready()
-  return server
-}
-
 /** A server of a test's own, which ends with the test, and loads its model only when it is released. */
 export async function ownModelServer(): Promise<ModelServer> {
   const server = await startModelServer({ hold: true })
