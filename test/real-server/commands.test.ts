@@ -47,6 +47,11 @@ it('osmosis doctor finds what a real server lacks for trainers', async () => {
     'tool calls': [expect.any(String), expect.stringMatching(/^The model |^are parsed$/)],
     prefixes: ['warn', 'Not checked: there are no token ids.'],
     temperature: ['ok', 'is that of the request'],
+    // By default it draws from a limited distribution: top_k 40, top_p 0.95, min_p 0.05.
+    sampling: [
+      'warn',
+      'At temperature 1 the server draws likely tokens more often than their logprobs say.',
+    ],
     'logprob scale': [
       'warn',
       'Logprobs are those of temperature 1, whatever the temperature of the request.',

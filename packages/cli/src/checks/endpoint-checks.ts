@@ -294,7 +294,7 @@ async function samplingFinding(endpoint: Endpoint): Promise<CheckFinding> {
   return warn(
     'sampling',
     `At temperature 1 the server draws ${deviation > 0 ? 'likely' : 'unlikely'} tokens more often than their logprobs say.`,
-    'The model’s folder may set defaults (temperature, top_k, top_p, penalties): start vLLM with --generation-config vllm.',
+    'It has defaults of its own for what requests leave out, such as top_k, top_p, min_p or penalties. vLLM takes them from the model’s folder unless it is started with --generation-config vllm; llama-server has none with --top-k 0 --top-p 1 --min-p 0.',
   )
 }
 
@@ -322,5 +322,6 @@ async function scaleFinding(endpoint: Endpoint): Promise<CheckFinding> {
 }
 
 function shortened(text: string): string {
-  return text.length > 200 ? `${text.slice(0, 200)} …` : text
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  return line.length > 200 ? `${line.slice(0, 200)} …` : line
 }
