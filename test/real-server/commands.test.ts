@@ -128,6 +128,21 @@ it('osmosis eval run evaluates a model on a real server', async () => {
   })
 })
 
+it('osmosis eval run waits for a real server that loads its model', async () => {
+  const server = await ownModelServer()
+  await using proxy = await new RecordingProxy(server.url).start()
+  const folder = await askingWorkspace()
+  const args = [...evaluation.split(' '), '--max-tokens', '8', ...modelFlags(proxy.url)]
+  const running = runCommand(args, folder, variables)
+  await expect.poll(() => proxy.exchanges.length).toBeGreaterThan(1)
+  server.release()
+  const { code, printed } = await running
+  expect(printed).toContain('2/2 rollouts')
+  expect(printed).not.toMatch(/\d+ failed|503/)
+  expect(code).toBe(0)
+  await server.kill()
+})
+
 it('osmosis eval run pauses when a real server is killed in the middle of an answer', async () => {
   const server = await ownModelServer()
   server.release()

@@ -121,6 +121,22 @@ it('a real server that refuses the key of a rollout fails it, and says what to c
   )
 })
 
+it('a rollout waits for a real server that loads its model', async () => {
+  const server = await ownModelServer()
+  await using proxy = await new RecordingProxy(server.url).start()
+  const running = execute(proxy, async () => runAgent(multiply), {
+    ...graded,
+    apiKey: modelServerKey,
+  })
+  // It is asked again after it said that it loads.
+  await expect.poll(() => proxy.exchanges.length).toBeGreaterThan(1)
+  server.release()
+  const { workflow, grading } = await running
+  expect(workflow.failure).toBeNull()
+  expect([...(grading?.samples.values() ?? [])].map(({ reward }) => reward)).toEqual([1])
+  await server.kill()
+})
+
 it('a real server that is killed while it answers fails the rollout, and nothing of it is graded', async () => {
   const server = await ownModelServer()
   server.release()

@@ -7,7 +7,7 @@ const { signal } = new AbortController()
 const request = { rolloutId: 'r', sampleId: '', body: {}, headers: {}, signal }
 
 /** Gives these answers one after the other, the last one for ever. */
-function giving(answers: [status: number, headers?: Record<string, string>][]): {
+function giving(answers: [status: number, headers?: Record<string, string>, text?: string][]): {
   policy: PolicyModel
   /** When each call came. Milliseconds. */
   calls: number[]
@@ -19,8 +19,9 @@ function giving(answers: [status: number, headers?: Record<string, string>][]): 
       name: 'p',
       respond: async () => {
         calls.push(performance.now())
-        const [status, headers = {}] = answers[Math.min(calls.length, answers.length) - 1] ?? [200]
-        return new Response(`${status}`, { status, headers })
+        const given = answers[Math.min(calls.length, answers.length) - 1] ?? [200]
+        const [status, headers = {}, text = `${status}`] = given
+        return new Response(text, { status, headers })
       },
     },
   }
@@ -45,6 +46,35 @@ it.each([
   const { policy, calls } = giving([[status, headers]])
   const answer = await patientPolicy(policy).respond(request)
   expect([answer.status, await answer.text(), calls.length]).toEqual([status, `${status}`, count])
+})
+
+/** What servers say while they load, from their sources and from one that was recorded. */
+const loading = [
+  '{"error":{"message":"Loading model","type":"unavailable_error","code":503}}',
+  '{"error":"Model gpt2 is currently loading","estimated_time":20.0}',
+  'The model is still loading, try again later.',
+]
+it.each(loading)('waits while a server says %s, and no longer than it may', async (text) => {
+  const loads: [number, Record<string, string>, string] = [503, {}, text]
+  const ready = giving([loads, loads, loads, loads, loads, [200]])
+  const answer = await patientPolicy(ready.policy, { firstPauseMs: 1 }).respond(request)
+  expect([answer.status, ready.calls.length]).toEqual([200, 6])
+
+  const never = giving([loads])
+  const limits = { firstPauseMs: 1, loadingMs: 30 }
+  const refused = await patientPolicy(never.policy, limits).respond(request)
+  expect([refused.status, await refused.text()]).toEqual([503, text])
+  expect(never.calls.length).toBeGreaterThan(2)
+})
+
+it.each([
+  [503, 'overloaded'],
+  [503, 'unloading the models'],
+  [500, 'Loading model'],
+])('passes %i with %j on at once', async (status, text) => {
+  const { policy, calls } = giving([[status, {}, text]])
+  const answer = await patientPolicy(policy).respond(request)
+  expect([answer.status, await answer.text(), calls.length]).toEqual([status, text, 1])
 })
 
 it('the last refusal no longer asks to wait: that was done here', async () => {

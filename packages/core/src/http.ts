@@ -7,7 +7,14 @@ export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/
 export type { HttpRequest } from './http/exchange.ts'
 export { isJsonObject, parseJson } from './http/json.ts'
 export { ReleasingMap } from './http/releasing-map.ts'
-export { isTransientStatus, retryAfterMs, retryRequest, type RetryOptions } from './http/retry.ts'
+export {
+  isLoading,
+  isTransientStatus,
+  loadingPatienceMs,
+  retryAfterMs,
+  retryRequest,
+  type RetryOptions,
+} from './http/retry.ts'
 export {
   createTransport,
   runOutsideRollout,

@@ -1,6 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { parseJson } from '@osmosis/core/http'
+import { isLoading, parseJson, wait } from '@osmosis/core/http'
 import type { ChatModel } from './chat-model.ts'
 
 /** What is known of a model that is asked for the first time; all of it for messages. */
@@ -16,6 +16,8 @@ export interface PreflightOptions {
 
 const tokens = 16
 const longestText = 500
+/** At a server that loads its model. Milliseconds. */
+const betweenLooksMs = 500
 
 /**
  * Asks a model once, for 16 tokens, before much is spent on it. Resolves with a warning for trouble that
@@ -55,7 +57,11 @@ interface Answer {
 }
 
 async function firstAnswer(policy: ChatModel, signal: AbortSignal): Promise<Answer> {
-  const first = await ask(policy, 'max_tokens', signal)
+  let first = await ask(policy, 'max_tokens', signal)
+  while (isLoading(first.status, first.text)) {
+    await wait(betweenLooksMs, signal)
+    first = await ask(policy, 'max_tokens', signal)
+  }
   // Reasoning models of OpenAI know the other name alone, and other servers this one alone.
   const renamed = first.status === 400 && first.text.includes('max_completion_tokens')
   return renamed ? ask(policy, 'max_completion_tokens', signal) : first

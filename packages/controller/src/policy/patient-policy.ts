@@ -1,4 +1,4 @@
-import { retryAfterMs, wait } from '@osmosis/core/http'
+import { isLoading, loadingPatienceMs, retryAfterMs, wait } from '@osmosis/core/http'
 
 import type { PolicyModel } from './policy-model.ts'
 import { systemicFailure } from './watch-policy.ts'
@@ -6,6 +6,8 @@ import { systemicFailure } from './watch-policy.ts'
 /** Retries of a 503 with `Retry-After`. */
 const maxRetries = 3
 const maxPauseMs = 60_000
+/** Longest wait for a server that loads its model, which it may have done at any time. */
+const maxLookMs = 2_000
 /** Attempts of one call before the policy counts as failed. */
 const minAttempts = 3
 const maxTextLength = 500
@@ -21,6 +23,8 @@ export interface PatientPolicyOptions {
    * Default: 1,000.
    */
   readonly firstPauseMs?: number
+  /** How long a call waits for an endpoint that says with 503 that it loads its model. Milliseconds. Default: 90,000. */
+  readonly loadingMs?: number
   /** Called before a call waits. Milliseconds, and the status of the refusal. */
   readonly onWait?: ((pauseMs: number, status: number) => void) | undefined
   /** A policy whose failure is also reported. Default: none. */
@@ -38,12 +42,18 @@ export interface PatientPolicy extends PolicyModel {
 /**
  * A policy that retries at an overloaded endpoint. A call that is answered with 429 is retried: after the
  * `Retry-After` of the endpoint, during which all other calls wait, too, or else after a random backoff. A 503
- * with `Retry-After` is retried up to three times. The last refusal is forwarded without that header, so that
+ * with `Retry-After` is retried up to three times, and one of a server that loads its model for 90 seconds. The last refusal is forwarded without that header, so that
  * its reader does not wait again; all other answers are forwarded unchanged. The creator of `policy` closes it.
  */
 export function patientPolicy(
   policy: PolicyModel,
-  { patienceMs = 600_000, firstPauseMs = 1_000, onWait, watched }: PatientPolicyOptions = {},
+  {
+    patienceMs = 600_000,
+    firstPauseMs = 1_000,
+    loadingMs = loadingPatienceMs,
+    onWait,
+    watched,
+  }: PatientPolicyOptions = {},
 ): PatientPolicy {
   let resumeAt = 0
   let refusals = 0
@@ -68,6 +78,7 @@ export function patientPolicy(
       return refusals
     },
     async respond(request) {
+      const since = performance.now()
       for (let attempts = 1; ; attempts += 1) {
         // In a loop, because another call may have prolonged the wait.
         while (performance.now() < resumeAt) {
@@ -78,16 +89,23 @@ export function patientPolicy(
         if (status !== 429) refusedSince = undefined
         if (status !== 429 && status !== 503) return answer
         const requestedMs = retryAfterMs(answer.headers)
-        if (status === 503 && requestedMs === undefined) return answer
-        const pauseMs = Math.min(requestedMs ?? backoffMs(firstPauseMs, attempts), maxPauseMs)
         // Before reading the text, because other calls may be about to start.
-        if (requestedMs !== undefined) resumeAt = Math.max(resumeAt, performance.now() + pauseMs)
+        const resumesAt = performance.now() + Math.min(requestedMs ?? 0, maxPauseMs)
+        if (requestedMs !== undefined) resumeAt = Math.max(resumeAt, resumesAt)
         const text = await answer.text()
+        const loads = requestedMs === undefined && isLoading(status, text)
+        if (status === 503 && requestedMs === undefined && !loads) {
+          return new Response(text, answer)
+        }
+        const longestMs = loads ? maxLookMs : maxPauseMs
+        const pauseMs = Math.min(requestedMs ?? backoffMs(firstPauseMs, attempts), longestMs)
         if (status === 429) noteRefusal(text, attempts)
         const isOver =
           status === 429
             ? failure !== null || systemicFailure(status, text) !== null
-            : attempts > maxRetries
+            : loads
+              ? performance.now() - since > loadingMs
+              : attempts > maxRetries
         if (isOver) return withoutPause(answer, text)
         onWait?.(pauseMs, status)
         if (requestedMs === undefined) await wait(pauseMs, request.signal)

@@ -101,6 +101,17 @@ export function retryAfterMs(
   )
 }
 
+/** How long a server may say that it loads its model before that counts as a failure. Milliseconds. */
+export const loadingPatienceMs = 90_000
+
+/**
+ * Whether a server says that it still loads its model, and names no time: llama.cpp answers 503 with "Loading model", others with
+ * "The model … is currently loading".
+ */
+export function isLoading(status: number | undefined, text: string): boolean {
+  return status === 503 && /\bloading\b.{0,200}\bmodel\b|\bmodel\b.{0,200}\bloading\b/is.test(text)
+}
+
 /** The value of `x-should-retry`; undefined without a valid one. */
 export function shouldRetry(headers: ResponseHeaders): boolean | undefined {
   const value = headerOf(headers, 'x-should-retry').toLowerCase()

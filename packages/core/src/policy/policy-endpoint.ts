@@ -1,5 +1,5 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
-import { isTransientStatus } from '../http/retry.ts'
+import { isLoading, isTransientStatus, loadingPatienceMs } from '../http/retry.ts'
 import { transportsByEgress } from '../http/transport.ts'
 import { wait } from '../http/waiting.ts'
 
@@ -81,7 +81,7 @@ export function isRetryableStatus(status: number): boolean {
 
 /** Longest pause between two requests. */
 const maxPauseMs = 60_000
-/** First and longest pause for `Retry-After: 0`; it doubles each time. */
+/** First and longest pause for `Retry-After: 0` and for a server that loads; it doubles each time. */
 const firstBackoffMs = 10
 const maxBackoffMs = 1_000
 
@@ -89,8 +89,8 @@ const maxBackoffMs = 1_000
 export type PausedCalls = OsmosisError[]
 
 /**
- * Waits as long as an error of the endpoint requests, for example while it updates its weights. Such a pause is
- * not a failure. It lasts at most a minute, and the signal ends it. Resolves with whether it waited.
+ * Waits as long as an error of the endpoint requests, for example while it updates its weights, and while it loads its model, for
+ * 90 seconds at most. Such a pause is not a failure. It lasts at most a minute, and the signal ends it. Resolves with whether it waited.
  *
  * @param isTransient - whether the error is transient
  */
@@ -99,9 +99,13 @@ export function pausesOf(
   { signal, paused }: { readonly signal: AbortSignal; readonly paused: PausedCalls },
 ): (error: unknown) => Promise<boolean> {
   let pauses = 0
+  let loadsSince: number | undefined
   return async (error) => {
     const requestedMs = pauseMs(error)
-    if (requestedMs === undefined || !isTransient(error)) {
+    if (requestedMs === 'loading') loadsSince ??= performance.now()
+    const isLate =
+      requestedMs === 'loading' && performance.now() - (loadsSince ?? 0) > loadingPatienceMs
+    if (requestedMs === undefined || isLate || !isTransient(error)) {
       pauses = 0
       return false
     }
@@ -110,7 +114,8 @@ export function pausesOf(
     const reason = error as OsmosisError
     paused.push(reason)
     try {
-      await wait(Math.min(requestedMs || backoffMs, maxPauseMs), signal)
+      const ms = requestedMs === 'loading' ? backoffMs : requestedMs || backoffMs
+      await wait(Math.min(ms, maxPauseMs), signal)
     } finally {
       paused.splice(paused.indexOf(reason), 1)
     }
@@ -118,8 +123,10 @@ export function pausesOf(
   }
 }
 
-/** The pause that an endpoint requests; undefined for other errors. Milliseconds. */
-function pauseMs(error: unknown): number | undefined {
+/** The pause that an endpoint requests, in milliseconds, or that it loads its model; undefined for other errors. */
+function pauseMs(error: unknown): number | 'loading' | undefined {
   if (!isOsmosisError(error) || error.code !== 'policy_http_error') return undefined
-  return error.status === 429 || error.status === 503 ? error.retryAfterMs : undefined
+  const { status, retryAfterMs, message } = error
+  if (status !== 429 && status !== 503) return undefined
+  return retryAfterMs ?? (isLoading(status, message) ? 'loading' : undefined)
 }

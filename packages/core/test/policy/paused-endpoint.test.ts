@@ -52,6 +52,25 @@ describe('an endpoint that asks to wait', () => {
     },
   )
 
+  it('because it loads its model is waited for, at the cost of no retry', async () => {
+    const policy = await startPolicyEndpoint((response, n) => {
+      if (n > 4) return sendStream(response, answerStream('ok'))
+      const error = { message: 'Loading model', type: 'unavailable_error', code: 503 }
+      return response.writeHead(503).end(JSON.stringify({ error }))
+    })
+    const context = contextOf(policy.url)
+    const answer = await context.policy('main').complete({ messages }, { retries: 0 })
+    expect(answer.choices[0]?.message.content).toBe('ok')
+    expect(await callsOf(context)).toMatchObject([{ attempts: 5, error: null }])
+  })
+
+  it('without a time, and for another reason, is not waited for', async () => {
+    const policy = await startPaused({ status: 503, headers: {}, times: 1 })
+    const call = contextOf(policy.url).policy('main').complete({ messages }, { retries: 0 })
+    await expect(call).rejects.toMatchObject({ code: 'policy_http_error', status: 503 })
+    expect(policy.requests).toHaveLength(1)
+  })
+
   it('in the middle of a conversation costs nothing of it', async () => {
     const policy = await startPolicyEndpoint((response, n) =>
       n >= 2 && n <= 6
