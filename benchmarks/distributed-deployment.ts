@@ -32,7 +32,7 @@ export class Deployment {
 
   /** A server and its workers. `isBare`: with BullMQ alone. */
   static async overQueue(
-    { url, pid }: MeasuredRedis,
+    { url, pid }: Pick<MeasuredRedis, 'url' | 'pid'>,
     {
       workers,
       concurrency,
@@ -159,13 +159,13 @@ export class MeasuredRedis {
   readonly url: string
   readonly pid: number
   readonly #redis: Redis
-  readonly #stop: () => Promise<void>
+  readonly #ends: (() => Promise<void>)[]
 
   private constructor(url: string, pid: number, redis: Redis, stop: () => Promise<void>) {
     this.url = url
     this.pid = pid
     this.#redis = redis
-    this.#stop = stop
+    this.#ends = [stop]
   }
 
   static async start(): Promise<MeasuredRedis> {
@@ -175,6 +175,17 @@ export class MeasuredRedis {
     const info = await redis.info('server')
     const pid = Number(/process_id:(\d+)/.exec(info)?.[1])
     return new MeasuredRedis(server.url, pid, redis, async () => server.stop())
+  }
+
+  /** Starts a replica, and resolves with the address for a user who cannot see it, so that nobody waits for it. */
+  async replicate(): Promise<string> {
+    const { port } = new URL(this.url)
+    const config = { replicaof: `127.0.0.1 ${port}`, 'repl-diskless-sync-delay': '0' }
+    const replica = await startRedis({ config, keep: () => {} })
+    this.#ends.push(async () => replica.stop())
+    while (!(await this.#redis.info('replication')).includes('state=online')) await sleep(100)
+    await this.#redis.acl('SETUSER', 'blind', 'on', 'nopass', '~*', '&*', '+@all', '-info')
+    return `redis://blind:any@127.0.0.1:${port}`
   }
 
   /** Bytes of stored data, without the buffers of connections and of the file. */
@@ -227,6 +238,6 @@ export class MeasuredRedis {
 
   async end(): Promise<void> {
     this.#redis.disconnect()
-    await this.#stop()
+    for (const end of this.#ends) await end()
   }
 }

@@ -2,9 +2,10 @@
 // time, processor time of all processes together, commands and bytes in Redis, and the time to recover
 // from a killed worker. Redis is a real one, with an append-only file that is synced each second.
 //
-//   npx -y pnpm@12 run benchmark:distributed [rollouts]
+//   npx -y pnpm@12 run benchmark:distributed [rollouts | replica]
 //
-// With a number it only measures that many concurrent rollouts over four workers.
+// With a number it only measures that many concurrent rollouts over four workers, and with "replica" what it costs that
+// outcomes are told when a replica of Redis has them.
 import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -80,6 +81,45 @@ async function measureCosts(redis: MeasuredRedis): Promise<Cost[]> {
   cluster.end()
   for (const [, deployment] of setups) await deployment.end()
   return costs
+}
+
+/** The same Redis with a replica, once without waiting for it. */
+async function measureReplica(redis: MeasuredRedis): Promise<void> {
+  const blind = await redis.replicate()
+  const over = async (prefix: string, url: string): Promise<Deployment> =>
+    Deployment.overQueue({ url, pid: redis.pid }, { prefix, workers: 2, concurrency: 250 })
+  const setups = [
+    ['at once', await over('blind', blind)],
+    ['confirmed', await over('seen', redis.url)],
+  ] as const
+  const cluster = await Cluster.start()
+  for (const [, deployment] of setups) {
+    await cluster.drive(deployment, { ...warmUp, rollouts: 2_000 })
+  }
+  for (const { inFlight, rollouts, latencyMs } of rounds) {
+    const figures: { cpu: number; p50: number }[] = []
+    for (const [setup, deployment] of setups) {
+      const before = sumOf(await deployment.cpu())
+      const load = { inFlight, rollouts, latencyMs, texts, name: `${setup}-${inFlight}` }
+      const result = await cluster.drive(deployment, load)
+      assertRewarded(result, rollouts)
+      const cpu = (sumOf(await deployment.cpu()) - before) / rollouts
+      const p50 = quantile(result.durations, 0.5)
+      figures.push({ cpu, p50 })
+      console.log(`${inFlight} in flight, ${setup}: p50 ${p50} ms, ${round2(cpu)} ms of CPU`)
+    }
+    const [blindly, confirmed] = figures as [(typeof figures)[0], (typeof figures)[0]]
+    const ratio = (key: 'cpu' | 'p50'): number => round2(confirmed[key] / blindly[key])
+    console.log(
+      `${inFlight} in flight: ${ratio('p50')} times the time, ${ratio('cpu')} times the CPU`,
+    )
+  }
+  cluster.end()
+  for (const [, deployment] of setups) await deployment.end()
+}
+
+function sumOf(times: ReadonlyMap<string, number>): number {
+  return [...times.values()].reduce((sum, ms) => sum + ms, 0)
 }
 
 /** The commands of Redis for one rollout after another. */
@@ -310,6 +350,7 @@ const [, , rollouts] = process.argv
 const redis = await MeasuredRedis.start()
 try {
   if (rollouts === undefined) await measureAll(redis)
+  else if (rollouts === 'replica') await measureReplica(redis)
   else await hold(redis, Number(rollouts))
 } finally {
   await redis.end()

@@ -45,6 +45,7 @@ export async function runCase(run: DistributedRun): Promise<Account> {
     concurrency,
     skewSeconds,
     aof: breaks !== 'no AOF',
+    hasReplica: faultCase.hasReplica ?? false,
     // In a case that loses no workers, none must be lost because the machine is busy.
     lockSeconds: faultCase.losesWorkers ? shortLockSeconds : 30,
     workerScript: breaks === 'no mark' ? unmarkedWorker : undefined,
@@ -80,10 +81,11 @@ export async function runCase(run: DistributedRun): Promise<Account> {
   await happening
   for (const { plan, end, admission } of account.ends()) {
     if (end !== undefined || admission !== 'accepted') continue
-    console.log(`${plan.id} has no end:\n  ${await traceOf(fleet.redis.url, plan.id)}`)
+    console.log(`${plan.id} has no end:\n  ${await traceOf(fleet.redis.primary.url, plan.id)}`)
   }
   await callers.checkStates({ mayForget: false })
-  for (const found of await leftovers(fleet.redis.url)) account.violated('-', `Redis: ${found}`)
+  for (const found of await leftovers(fleet.redis.primary.url))
+    account.violated('-', `Redis: ${found}`)
   await callers.close()
   await fleet.close('SIGTERM')
   world.close()

@@ -4,6 +4,7 @@ import { failsItself, type Plan } from '../faults/plan.ts'
 import type { Harm } from '../faults/served/harms.ts'
 import {
   cutEvents,
+  failOver,
   killServers,
   killWorkers,
   loseHeartbeats,
@@ -22,6 +23,8 @@ export interface FaultCase {
   /** Changes to the plan of a rollout. */
   readonly change?: (plan: Plan, index: number, chance: Chance) => Partial<Plan>
   readonly incidents?: readonly Incident[]
+  /** Whether its Redis has a replica. Default: false. */
+  readonly hasReplica?: boolean
   /** Whether workers are lost. Default: false. */
   readonly losesWorkers?: boolean
   /** Causes that a failure may name, besides the harm of its own rollout. */
@@ -90,6 +93,11 @@ export const faultCases = {
   'killed Redis': {
     incidents: [restartRedis],
     shows: [/^fleet: SIGKILL of Redis/],
+  },
+  failovers: {
+    hasReplica: true,
+    incidents: [failOver],
+    shows: [/^fleet: Redis and its replica change roles/, /^fleet: SIGKILL of Redis, whose/],
   },
   'lost events': {
     incidents: [cutEvents],

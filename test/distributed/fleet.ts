@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { freePort } from '../kit/free-port.ts'
 import { LossyProxy } from '../kit/lossy-proxy.ts'
-import { startRedis, type RedisServer } from '../kit/redis-server.ts'
+import { RedisPair } from '../kit/redis/redis-pair.ts'
+import { startRedis, type RedisServer } from '../kit/redis/redis-server.ts'
 
 import type { Chance } from '../faults/chance.ts'
 import { bin, Program, ServedProcess } from '../faults/served-process.ts'
@@ -18,6 +19,8 @@ export interface FleetOptions {
   readonly concurrency: number
   /** Whether Redis stores acknowledged writes when it is killed. */
   readonly aof: boolean
+  /** Whether its Redis has a replica, which takes its place. */
+  readonly hasReplica: boolean
   /** How long a worker may be silent. Seconds. */
   readonly lockSeconds: number
   /** The script of a worker that is broken on purpose. Default: `osmosis worker`. */
@@ -34,9 +37,18 @@ export const shortLockSeconds = 2
 
 const mostStarts = 20
 
+/** The Redis of a fleet. */
+interface FleetRedis {
+  /** Where servers and workers reach it. */
+  readonly url: string
+  /** The server that stores the queue now. */
+  readonly primary: RedisServer
+  stop(): Promise<void>
+}
+
 /** Redis, two servers behind a load balancer, and three workers, all in separate processes. */
 export class Fleet {
-  readonly redis: RedisServer
+  readonly redis: FleetRedis
   readonly servers: readonly ServedProcess[]
   readonly workers: readonly Program[]
   readonly #balancer: LossyProxy
@@ -44,7 +56,7 @@ export class Fleet {
   #isClosing = false
 
   private constructor(
-    redis: RedisServer,
+    redis: FleetRedis,
     servers: readonly ServedProcess[],
     workers: readonly Program[],
     balancer: LossyProxy,
@@ -60,13 +72,14 @@ export class Fleet {
       chance,
       concurrency,
       aof,
+      hasReplica,
       lockSeconds,
       workerScript,
       skewSeconds,
       onWorkerEnd,
       onTrouble,
     } = options
-    const redis = await startRedis({ aof, keep: () => {} })
+    const redis = await startFleetRedis({ aof, hasReplica })
     const skew = (index: number): Record<string, string> => ({
       NODE_OPTIONS: skewSeconds === 0 ? '' : `--import=${skewedClock}`,
       CLOCK_SHIFT_MS: String((index % 2 === 0 ? 1 : -1) * skewSeconds * 1000),
@@ -124,6 +137,12 @@ export class Fleet {
     return fleet
   }
 
+  /** Its Redis, if that has a replica. */
+  get pair(): RedisPair {
+    if (this.redis instanceof RedisPair) return this.redis
+    throw new Error('the Redis of this case has no replica')
+  }
+
   /** The load balancer, which passes each request to a server that is up. */
   get url(): string {
     return this.#balancer.url
@@ -161,4 +180,14 @@ export class Fleet {
     await this.#balancer[Symbol.asyncDispose]()
     await this.redis.stop()
   }
+}
+
+async function startFleetRedis({
+  aof,
+  hasReplica,
+}: Pick<FleetOptions, 'aof' | 'hasReplica'>): Promise<FleetRedis> {
+  const options = { aof, keep: () => {} }
+  if (hasReplica) return RedisPair.start(options)
+  const redis = await startRedis(options)
+  return { url: redis.url, primary: redis, stop: async () => redis.stop() }
 }

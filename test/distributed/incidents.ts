@@ -62,15 +62,25 @@ export const restartRedis: Incident = async ({ fleet, account, reached }) => {
   for (const part of [0.2, 0.6]) {
     if (!(await reached(part))) return
     account.fault('fleet: SIGKILL of Redis')
-    await fleet.redis.kill()
+    await fleet.redis.primary.kill()
     await sleep(1500)
-    await fleet.redis.restart()
+    await fleet.redis.primary.restart()
   }
+}
+
+/** The replica takes the place of its primary: first as planned, and then because the primary is killed. */
+export const failOver: Incident = async ({ fleet, account, reached }) => {
+  if (!(await reached(0.2))) return
+  account.fault('fleet: Redis and its replica change roles')
+  await fleet.pair.switchRoles()
+  if (!(await reached(0.6))) return
+  account.fault('fleet: SIGKILL of Redis, whose replica takes its place')
+  await fleet.pair.failOver()
 }
 
 /** Drops all messages and events, so that processes must read the records. */
 export const cutEvents: Incident = async ({ fleet, account, signal }) => {
-  const redis = new Redis(fleet.redis.url)
+  const redis = new Redis(fleet.redis.primary.url)
   // While Redis is down.
   redis.on('error', () => {})
   try {
@@ -91,7 +101,7 @@ export const cutEvents: Incident = async ({ fleet, account, signal }) => {
 
 /** Makes live workers count as lost, again and again. */
 export const loseHeartbeats: Incident = async ({ fleet, account, signal }) => {
-  const redis = new Redis(fleet.redis.url)
+  const redis = new Redis(fleet.redis.primary.url)
   redis.on('error', () => {})
   try {
     while (!signal.aborted) {

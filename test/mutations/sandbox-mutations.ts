@@ -83,6 +83,20 @@ export const sandboxMutations: readonly Mutation[] = [
     tests: ['packages/bullmq/test/broken-connections.test.ts'],
   },
   {
+    name: 'queue: outcomes are told before a replica has them',
+    file: 'packages/bullmq/src/connection/replication.ts',
+    from: "    if (this.#standing === 'alone') return\n    // A primary",
+    to: '    if (losses >= 0) return\n    // A primary',
+    tests: ['packages/bullmq/test/failovers.test.ts'],
+  },
+  {
+    name: 'queue: what was confirmed by another connection is confirmed',
+    file: 'packages/bullmq/src/connection/replication.ts',
+    from: '        if (since === this.#losses) return\n',
+    to: '        return\n',
+    tests: ['packages/bullmq/test/replication.test.ts'],
+  },
+  {
     name: 'queue: a password ends at the first @',
     file: 'packages/protocol/src/wire/redis-address.ts',
     from: "rest.lastIndexOf('@')",

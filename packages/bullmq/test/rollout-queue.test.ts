@@ -231,7 +231,7 @@ it('refuses processes with other keys, and changes keys in three steps', async (
   await expect(open(old)).rejects.toMatchObject(stranger)
 })
 
-it.each(['-publish', '-subscribe', 'resetchannels', '-multi', '-eval', '-set', '-time'])(
+it.each(['-publish', '-subscribe', 'resetchannels', '-multi', '-eval', '-set', '-time', '-wait'])(
   'reports at the start that its user lacks a right: %s',
   async (right) => {
     vi.spyOn(console, 'warn').mockImplementation(() => {})

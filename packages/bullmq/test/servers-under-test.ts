@@ -151,7 +151,7 @@ export async function startServers(options: ServersOptions = {}): Promise<Server
 }
 
 /** Registers a conversation of two messages, the second of which is the policy's answer. */
-async function askPolicy(ctx: AgentWorkflowContext, sampleId = 'main'): Promise<void> {
+export async function askPolicy(ctx: AgentWorkflowContext, sampleId = 'main'): Promise<void> {
   const context = requireRolloutContext('askPolicy')
   const messages: unknown[] = [...ctx.prompt]
   context.registerSampleSource(sampleId, { getSample: (id) => toRolloutSample({ id, messages }) })

@@ -191,6 +191,8 @@ export class QueueConnection {
 
   /** Tries what `agree` does not: without these rights a worker would wait for ever. */
   async #tryChannels(redis: Redis): Promise<void> {
+    // Outcomes wait for replicas, which may come later.
+    await redis.wait(0, 1)
     const channel = `${this.prefix}:rights`
     await redis
       .multi()

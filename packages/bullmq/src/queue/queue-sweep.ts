@@ -10,6 +10,8 @@ import { settledAfterMs, type QueuedExecutions } from '../records/queued-executi
 /** Time between two sweeps of all servers and workers together. Milliseconds. */
 const everyMs = 1_000
 const atATime = 500
+/** How long it is remembered since when Redis is reached, while no process sweeps. Milliseconds. */
+const rememberedMs = 15 * 60_000
 
 /** Dependencies of a sweep. */
 interface SweepParts {
@@ -67,12 +69,14 @@ export class QueueSweep {
       onAnswer(undefined)
       if (taken === null) return
       await this.#parts.holdKeys()
+      const { records } = this.#parts
+      const servedMs = Number(await records.run(deliveryScripts.served, 'any', [rememberedMs]))
       const [seconds = '0', microseconds = '0'] = await this.#redis.time()
       const now = Number(seconds) * 1000 + Number(microseconds) / 1000
       for (const id of await this.#due('deadlines', now)) await this.#expire(id, now)
       for (const id of await this.#due('jobless', now)) await this.#abandon(id)
       for (const id of await this.#due('undelivered', now)) await this.#remind(id, now)
-      await this.#endLostGradings()
+      await this.#endLostGradings(servedMs)
     } finally {
       this.#sweeping = false
     }
@@ -113,12 +117,12 @@ export class QueueSweep {
   }
 
   /** The samples of a rollout between its phases or in grading are in its worker, and are lost with it. */
-  async #endLostGradings(): Promise<void> {
+  async #endLostGradings(servedMs: number): Promise<void> {
     const workers = `${this.#prefix}:workers`
     const known = Object.entries(await this.#redis.hgetall(workers))
     for (const [worker, lockMs] of known) {
       if (await this.#redis.exists(`${this.#prefix}:worker:${worker}`)) continue
-      if ((await this.#uptimeMs()) < settledAfterMs(Number(lockMs))) return
+      if (servedMs < settledAfterMs(Number(lockMs))) return
       const held = `${this.#prefix}:held:${worker}`
       for (const id of await this.#redis.smembers(held)) await this.#endLost(id, worker, held)
       await this.#redis.hdel(workers, worker)
@@ -134,15 +138,5 @@ export class QueueSweep {
       await runs.giveUp(record, cancel ?? lossError('the worker was lost', 'samples_lost'))
     }
     await this.#redis.srem(held, id)
-  }
-
-  /** Infinity when Redis does not report it. */
-  async #uptimeMs(): Promise<number> {
-    try {
-      const info = await this.#redis.info('server')
-      return Number(/uptime_in_seconds:(\d+)/.exec(info)?.[1] ?? Infinity) * 1000
-    } catch {
-      return Infinity
-    }
   }
 }

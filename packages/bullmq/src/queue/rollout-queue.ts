@@ -167,6 +167,10 @@ export class RolloutQueue implements OpenQueue {
    * @throws OsmosisError with code `queue_unavailable`; with a `refusalWord`, nothing was accepted
    */
   async accept(entry: RolloutEntry, limits: AcceptLimits = {}): Promise<QueueAcceptance> {
+    return this.records.replicated(async () => this.#accept(entry, limits))
+  }
+
+  async #accept(entry: RolloutEntry, limits: AcceptLimits): Promise<QueueAcceptance> {
     const accepting = this.records.accept(entry, limits, this.#deliveries.server)
     // Sent with the record, and therefore executed after it. A job without a record does no harm, but
     // while the queue is full there would be too many.
@@ -354,6 +358,21 @@ export class RolloutQueue implements OpenQueue {
       throw this.#connection.unavailable(error)
     }
   }
+}
+
+/** Logs, with one line each, that no replica has what is told to callers, and that one has it again. */
+export function logReplication({ replication }: RolloutRecords, logger: Logger | undefined): void {
+  const { address } = replication
+  replication.onChange((isReplicated) => {
+    if (isReplicated) {
+      logger?.info({}, `A replica of the Redis of the queue at ${address} answers again.`)
+      return
+    }
+    logger?.warn(
+      {},
+      `No replica of the Redis of the queue at ${address} answers: outcomes are told without one, and a failover may lose them. Check its replicas.`,
+    )
+  })
 }
 
 /** Logs, with one line each, that the Redis of a queue stores nothing, and that it does so again. */

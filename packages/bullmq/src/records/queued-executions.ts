@@ -129,8 +129,12 @@ export class QueuedExecutions {
     this.#onUnclaimed = onUnclaimed
   }
 
-  /** Starts the next execution of a rollout, if there is one. */
+  /**
+   * Starts the next execution of a rollout, if there is one. When it throws, the same taker has to try again, because it may
+   * hold the rollout.
+   */
   async take(id: string, taker: Taker): Promise<TakeAnswer> {
+    const { since } = this.#records.replication
     const { worker, token, code, lockMs, running } = taker
     const values = [worker, token, storedCode(code), settledAfterMs(lockMs), running ?? 0, graceMs]
     const reply = await this.#records.run(runScripts.take, id, values)
@@ -138,6 +142,8 @@ export class QueuedExecutions {
     const run = Number(first)
     switch (String(what)) {
       case 'run': {
+        // Another worker would start it as well after a failover that lost this.
+        await this.#records.replication.confirm(since)
         const opened = this.#records.open(id, 'request', request as Buffer) as RolloutRequest
         const queuedSeconds = (opened.queuedSeconds ?? 0) + Number(second) / 1000
         return {
@@ -177,7 +183,10 @@ export class QueuedExecutions {
    * @param started - number of model calls that started before it; default: 0
    */
   async mark({ id, run }: QueuedExecution, started = 0): Promise<boolean> {
-    return Number(await this.#records.run(runScripts.mark, id, [run, started])) === 1
+    const reply = await this.#records.replicated(async () =>
+      this.#records.run(runScripts.mark, id, [run, started]),
+    )
+    return Number(reply) === 1
   }
 
   /** The worker will not finish the execution, so others need not wait for its lock. */
@@ -223,8 +232,10 @@ export class QueuedExecutions {
   /** Writes the partial samples of a workflow that failed. */
   async settlePartial({ id, run }: QueuedExecution, samples: SamplesById): Promise<void> {
     const { packed } = packSamples(samples, (stored) => this.#records.seal(id, 'partial', stored))
+    const { since } = this.#records.replication
     const reply = await this.#records.run(runScripts.partial, id, [run, packed])
     if (String(reply) === 'unclaimed') this.#onUnclaimed(id, true)
+    await this.#records.replication.confirm(since)
   }
 
   /** @param tries - repeats the write until it succeeds; default: one try */
@@ -286,6 +297,7 @@ export class QueuedExecutions {
     const failure = toFailure(reason)
     const outcome = storeWorkflow({ status: 'failure', failure, warnings: [] })
     const { errorMessage } = endedState(failure, new Map())
+    const { since } = this.#records.replication
     const reply = await this.#records.run(runScripts.cancel, id, [
       this.#records.seal(id, 'cancel', sendError(reason)),
       this.#records.seal(id, 'workflow', outcome),
@@ -294,6 +306,7 @@ export class QueuedExecutions {
     ])
     const [disposition, ended] = reply as Buffer[]
     if (ended?.toString() === 'unclaimed') this.#onUnclaimed(id, true)
+    await this.#records.replication.confirm(since)
     return {
       disposition: String(disposition) as CancelDisposition,
       hasEnded: ended !== undefined,
@@ -317,6 +330,7 @@ export class QueuedExecutions {
 
   async #settle({ id, run }: QueuedExecution, written: WrittenPhase): Promise<SettleAnswer> {
     const { event, outcome, samples = '', end, givesUp = false, waits = false, calls = 0 } = written
+    const { since } = this.#records.replication
     const reply = await this.#records.run(runScripts.settle, id, [
       run,
       event,
@@ -330,6 +344,8 @@ export class QueuedExecutions {
     ])
     const settled = String(reply)
     if (settled === 'unclaimed') this.#onUnclaimed(id, event !== 'workflow_graded')
+    // A worker that believed a lost outcome to be stored would never store it again.
+    await this.#records.replication.confirm(since)
     if (settled === 'unclaimed' || settled === 'stored') return 'stored'
     return settled === 'after_cancel' ? settled : 'stale'
   }

@@ -77,6 +77,14 @@ export const deliveryScripts = {
     noteDelivered(ARGV[3], ARGV[4])
     return 1`,
 
+  /** A process sweeps. Returns how long processes have reached Redis without a pause. */
+  served: luaScript('servedMs')`
+    local ms, key = servedMs(), prefix .. ':served'
+    if ms == 0 then redis.call('HSET', key, 'since', now()) end
+    redis.call('HSET', key, 'at', now())
+    redis.call('PEXPIRE', key, ARGV[3])
+    return ms`,
+
   /** Replaces the error message in the status of a rollout. */
   rewordError: luaScript()`
     if get('error') then set('error', ARGV[3]) end`,
@@ -109,7 +117,7 @@ export const deliveryScripts = {
 
 /** Steps of an execution. Each is refused to an abandoned execution. */
 export const runScripts = {
-  take: luaScript('stateAfter', 'afterLoss', 'enter', 'changed')`
+  take: luaScript('stateAfter', 'afterLoss', 'servedMs', 'enter', 'changed')`
     local worker, token, code, settled_ms, knows, grace_ms = unpack(ARGV, 3, 8)
     read('status', 'job', 'run', 'code', 'admitted_at', 'request', 'may_grade', 'limit')
     local status = get('status')
@@ -133,10 +141,8 @@ export const runScripts = {
       if holder ~= worker then
         local silent_ms = redis.call('PTTL', prefix .. ':worker:' .. holder)
         if silent_ms ~= -2 then return { 'busy', run, silent_ms } end
-        -- A restarted Redis has not yet received the heartbeats of live workers.
-        local info = redis.pcall('INFO', 'server')
-        local up = type(info) == 'string' and info:match('uptime_in_seconds:(%d+)')
-        local left_ms = up and settled_ms - up * 1000 or 0
+        -- A Redis that was not reached has not yet received the heartbeats of live workers.
+        local left_ms = settled_ms - servedMs()
         if left_ms > 0 then return { 'busy', run, left_ms } end
       end
       if tonumber(get('began')) == run then

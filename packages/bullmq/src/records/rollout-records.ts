@@ -2,6 +2,7 @@ import { portable } from '@osmosis/server/child'
 import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
+import { Replication } from '../connection/replication.ts'
 import { RecordFields } from './stored-outcomes.ts'
 import { deliveryScripts } from './record-scripts.ts'
 import { KnownScripts, type RecordScript, type ScriptValue } from './script-library.ts'
@@ -28,6 +29,8 @@ const endedForMs = 15 * 60_000
  * All methods throw OsmosisError with code `queue_unavailable`.
  */
 export class RolloutRecords {
+  /** Whether replicas have what is stored. */
+  readonly replication: Replication
   readonly #redis: Redis
   readonly #scripts: KnownScripts
   readonly #connection: QueueConnection
@@ -36,6 +39,16 @@ export class RolloutRecords {
     this.#connection = connection
     this.#redis = redis
     this.#scripts = new KnownScripts(redis)
+    const { prefix, address } = connection
+    this.replication = new Replication(redis, `${prefix}:replicated`, address)
+  }
+
+  /** Reads or stores something that a caller is told, and resolves when it survives a failover. */
+  async replicated<T>(act: () => Promise<T>): Promise<T> {
+    const { since } = this.replication
+    const result = await act()
+    await this.replication.confirm(since)
+    return result
   }
 
   /**

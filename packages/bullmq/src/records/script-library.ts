@@ -23,6 +23,9 @@ export interface RecordScript {
 /** How long an outcome may be pending before other servers are notified. Milliseconds. */
 export const undeliveredMs = 15_000
 
+/** A longer time without a sweep is a pause in which processes may not have reached Redis. Milliseconds. */
+const longestPauseMs = 3_000
+
 // Keys beside that of the record are made of the prefix here, which no Redis Cluster would allow.
 const everyScript = `
     local record, prefix, id = KEYS[1], ARGV[1], ARGV[2]
@@ -68,6 +71,16 @@ const parts = {
       for _, rule in ipairs(lossRules) do
         if (lost[rule.fact] or 0) >= rule.limit then return rule.reason end
       end
+    end`,
+  servedMs: `
+    -- How long processes have reached this Redis without a pause: what expired before may not have been renewed. A replica
+    -- that has taken the place of a primary was up all the time.
+    local function servedMs()
+      local since, at = unpack(redis.call('HMGET', prefix .. ':served', 'since', 'at'))
+      local ms = since and now() - at < ${longestPauseMs} and now() - since or 0
+      local info = redis.pcall('INFO', 'server')
+      local up = type(info) == 'string' and info:match('uptime_in_seconds:(%d+)')
+      return up and math.min(ms, up * 1000) or ms
     end`,
   leaseAfter: `
     local leaseSteps = ${luaTable(leaseSteps)}

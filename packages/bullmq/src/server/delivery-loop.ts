@@ -150,11 +150,15 @@ export class DeliveryLoop {
     await this.#finish(pending, how && { kind: last, how })
   }
 
-  #callbacksOf({ record, grading }: QueuedPendingDelivery, last: DeliveryKind): QueuedCallbacks {
+  #callbacksOf(
+    { since, record, grading }: QueuedPendingDelivery,
+    last: DeliveryKind,
+  ): QueuedCallbacks {
     const { queue, undeliveredMs } = this.#parts
     return new QueuedCallbacks({
       rolloutId: record.id,
       records: queue.records,
+      since,
       samples: grading?.samples ?? new Map(),
       last,
       isLastTry: Date.now() - record.admittedAt > undeliveredMs,
@@ -181,6 +185,7 @@ export class DeliveryLoop {
     const result = leasedResult({ rolloutId: id, cancelled }, pending, services)
     await trajectory.write()
     if (endedAt === undefined) {
+      await queue.records.replication.confirm(pending.since)
       await queue.leases.publish(id, result, leases.retentionSeconds * 1000)
     }
     await this.#finish(pending)
@@ -235,6 +240,8 @@ type StateTimes = Readonly<Partial<Record<(typeof states)[number], number>>>
 
 /** A pending delivery, as read from a record. */
 interface QueuedPendingDelivery extends PendingDelivery {
+  /** The connection to Redis before it was read, see `Replication`. */
+  readonly since: number
   readonly record: RolloutRecord
   /** Undefined unless it was requested. */
   readonly request: RolloutRequest | undefined
@@ -261,6 +268,7 @@ async function readPendingDelivery(
   withRequest: boolean,
 ): Promise<QueuedPendingDelivery | undefined> {
   const long = mayHaveEnded ? [...large, ...(withRequest ? ['request'] : [])] : []
+  const { since } = records.replication
   const read = await records.readWith(id, [...small, ...long])
   if (read === undefined) return undefined
   const { record, more } = read
@@ -272,6 +280,7 @@ async function readPendingDelivery(
   if (stored === undefined) return undefined
   const { outcome: workflow, samples } = stored
   return {
+    since,
     record,
     request: more.open('request') as RolloutRequest | undefined,
     delivery,

@@ -32,8 +32,10 @@ export class QueueControl implements RolloutControl {
   async status(rolloutId: string): Promise<RolloutState> {
     return reached(async () => {
       const { queue } = this.#parts
+      const { since } = queue.records.replication
       const record = await queue.record(rolloutId)
       if (record === undefined) return unknown
+      if (isEnded(record.status)) await queue.records.replication.confirm(since)
       if (record.endedAt !== undefined) return (await queue.leases.endOf(rolloutId)) ?? unknown
       const { status, reward, errorMessage } = record
       if (!isEnded(record.status)) return { status, reward: null, errorMessage: null }

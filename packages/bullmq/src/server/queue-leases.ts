@@ -122,9 +122,11 @@ class HeldLease implements LeaseReader {
   async #result(): Promise<string> {
     const { queue } = this.#parts
     const { id } = this.#record
-    const end = await queue.leases.endOf(id)
-    await queue.leases.noteFetched(id)
-    return end?.json ?? ''
+    return queue.records.replicated(async () => {
+      const end = await queue.leases.endOf(id)
+      await queue.leases.noteFetched(id)
+      return end?.json ?? ''
+    })
   }
 }
 

@@ -13,7 +13,7 @@ import {
   type ServerServices,
 } from '@osmosis/server/protocols'
 
-import { logTrouble, RolloutQueue, type OpenQueue } from '../queue/rollout-queue.ts'
+import { logReplication, logTrouble, RolloutQueue, type OpenQueue } from '../queue/rollout-queue.ts'
 import { QueueControl, showQueue } from './queue-control.ts'
 import { QueueAdmission } from './queue-admission.ts'
 import { LeaseKeeper, QueueResults } from './queue-leases.ts'
@@ -116,6 +116,7 @@ function toServing(options: QueueServerOptions, services: ServerServices): Queue
   const inFlight = showQueue(metrics, queue, keeper)
   for (const warning of queue.warnings) logger.warn({}, warning)
   logTrouble(queue, logger)
+  logReplication(queue.records, logger)
 
   /** Registers the delivery, for which a drain waits. */
   const deliver = async (rolloutId: string, mayHaveEnded: boolean): Promise<void> => {

@@ -14,6 +14,8 @@ import type { RolloutRecords } from '../records/rollout-records.ts'
 export interface QueuedCallbacksOptions {
   readonly rolloutId: string
   readonly records: RolloutRecords
+  /** The connection to Redis when the outcome was read, see `Replication`. */
+  readonly since: number
   /** The graded samples of the record. */
   readonly samples: SamplesById
   /** The callback whose outcome the caller records, together with its next step. */
@@ -50,11 +52,12 @@ export class QueuedCallbacks implements CallbackRecord {
 
   async store(callback: Callback): Promise<Callback | undefined> {
     const { kind, body } = callback
-    const { rolloutId, records } = this.#options
+    const { rolloutId, records, since } = this.#options
     return this.#try(async () => {
       // Conversations are already in the record, and are not stored again with each body.
       const { parts: own = [body] } = callback as Partial<CallbackInParts>
       const first = await records.storeCallback(rolloutId, kind as DeliveryKind, own)
+      await records.replication.confirm(since)
       if (first === undefined || first === own) return first && callback
       return { ...callback, body: this.#whole(first) }
     })

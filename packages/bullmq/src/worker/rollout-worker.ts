@@ -9,7 +9,7 @@ import type { Logger } from '@osmosis/server'
 import { Worker, type Job } from 'bullmq'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
-import { retryFor } from '../connection/queue-retries.ts'
+import { retryFor, retryUntil } from '../connection/queue-retries.ts'
 import {
   closeJobs,
   giveBack,
@@ -18,7 +18,7 @@ import {
   stalledIntervalFor,
   type RolloutJob,
 } from '../queue/jobs.ts'
-import { logTrouble, RolloutQueue } from '../queue/rollout-queue.ts'
+import { logReplication, logTrouble, RolloutQueue } from '../queue/rollout-queue.ts'
 import { removeHeartbeat, writeHeartbeat } from '../queue/worker-heartbeats.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
 import {
@@ -141,6 +141,7 @@ export class RolloutWorker implements AsyncDisposable {
     for (const warning of queue.warnings) options.logger?.warn({}, warning)
     logTrouble(queue, options.logger)
     const worker = new RolloutWorker(options, new QueueConnection(options), queue)
+    logReplication(worker.#records, options.logger)
     await worker.#begin()
     return worker
   }
@@ -258,13 +259,15 @@ export class RolloutWorker implements AsyncDisposable {
     id: string,
   ): Promise<WorkerExecution | Exclude<TakeAnswer, { what: 'run' | 'mine' }>> {
     const mine = this.#executions.get(id)
-    const taken = await this.#runs.take(id, {
+    const taker = {
       worker: this.id,
       token: randomUUID(),
       code: this.#options.code,
       lockMs: this.#lockMs,
       running: mine?.of.run,
-    })
+    }
+    const signal = AbortSignal.timeout(this.#parts.patienceMs)
+    const taken = await retryUntil(signal, async () => this.#runs.take(id, taker))
     if (taken.what === 'mine') return mine ?? { what: 'ended' }
     if (taken.what !== 'run') return taken
     this.#options.logger?.info({ rollout_id: id, run: taken.run }, 'rollout taken')

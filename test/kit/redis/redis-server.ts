@@ -6,8 +6,8 @@ import path from 'node:path'
 
 import { onTestFinished } from 'vitest'
 
-import { freePort } from './free-port.ts'
-import { missingPrograms } from './with-programs.ts'
+import { freePort } from '../free-port.ts'
+import { missingPrograms } from '../with-programs.ts'
 
 /** How a {@link RedisServer} is started. */
 export interface RedisServerOptions {
@@ -23,10 +23,11 @@ export interface RedisServerOptions {
 export interface RedisServer extends AsyncDisposable {
   /** `redis://127.0.0.1:<port>`. */
   readonly url: string
+  readonly port: number
   /** Kills it, as a power failure would. */
   kill(): Promise<void>
-  /** Restarts it on the same port with the same folder. */
-  restart(): Promise<void>
+  /** Restarts it on the same port with the same folder, and with other settings if there are any. */
+  restart(config?: Readonly<Record<string, string>>): Promise<void>
   /** Has it stand still, and continue. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void
   /** Kills it and removes its folder. */
@@ -53,8 +54,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     appendfsync: 'always',
     ...config,
   }
-  const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
-  let running = await start(args)
+  let running = await start(settings)
   const kill = async (): Promise<void> => {
     const { exitCode, signalCode } = running
     if (exitCode !== null || signalCode !== null) return
@@ -69,10 +69,11 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   keep(stop)
   return {
     url: `redis://127.0.0.1:${port}`,
+    port,
     kill,
-    async restart() {
+    async restart(changed = {}) {
       await kill()
-      running = await start(args)
+      running = await start({ ...settings, ...changed })
     },
     signal: (signal) => void running.kill(signal),
     stop,
@@ -81,7 +82,8 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
 }
 
 /** Resolves when it accepts connections. */
-async function start(args: readonly string[]): Promise<ChildProcess> {
+async function start(settings: Readonly<Record<string, string>>): Promise<ChildProcess> {
+  const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
   const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let log = ''
   const ready = Promise.withResolvers<void>()
