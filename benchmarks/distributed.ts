@@ -89,7 +89,7 @@ async function measureReplica(redis: MeasuredRedis): Promise<void> {
   const over = async (prefix: string, url: string): Promise<Deployment> =>
     Deployment.overQueue({ url, pid: redis.pid }, { prefix, workers: 2, concurrency: 250 })
   const setups = [
-    ['at once', await over('blind', blind)],
+    ['at-once', await over('blind', blind)],
     ['confirmed', await over('seen', redis.url)],
   ] as const
   const cluster = await Cluster.start()

@@ -45,7 +45,7 @@ export async function runCase(run: DistributedRun): Promise<Account> {
     concurrency,
     skewSeconds,
     aof: breaks !== 'no AOF',
-    hasReplica: faultCase.hasReplica ?? false,
+    standby: faultCase.standby,
     // In a case that loses no workers, none must be lost because the machine is busy.
     lockSeconds: faultCase.losesWorkers ? shortLockSeconds : 30,
     workerScript: breaks === 'no mark' ? unmarkedWorker : undefined,

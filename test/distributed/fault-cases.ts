@@ -2,6 +2,7 @@ import type { DeliveredFailure } from '../faults/account.ts'
 import { pick, type Chance } from '../faults/chance.ts'
 import { failsItself, type Plan } from '../faults/plan.ts'
 import type { Harm } from '../faults/served/harms.ts'
+import type { Standby } from './fleet.ts'
 import {
   cutEvents,
   failOver,
@@ -23,8 +24,8 @@ export interface FaultCase {
   /** Changes to the plan of a rollout. */
   readonly change?: (plan: Plan, index: number, chance: Chance) => Partial<Plan>
   readonly incidents?: readonly Incident[]
-  /** Whether its Redis has a replica. Default: false. */
-  readonly hasReplica?: boolean
+  /** What takes the place of its Redis. Default: nothing. */
+  readonly standby?: Standby
   /** Whether workers are lost. Default: false. */
   readonly losesWorkers?: boolean
   /** Causes that a failure may name, besides the harm of its own rollout. */
@@ -73,6 +74,11 @@ const startedAgain = /^workers: a rollout is started for the 2\. time$/
 /** So few that most rollouts are queued, even when a busy machine accepts them slowly. */
 const fewPlaces = 6
 
+const failoversShown = [
+  /^fleet: Redis and its replica change roles/,
+  /^fleet: SIGKILL of Redis, whose/,
+]
+
 export const faultCases = {
   'killed workers': {
     incidents: [killWorkers],
@@ -95,9 +101,14 @@ export const faultCases = {
     shows: [/^fleet: SIGKILL of Redis/],
   },
   failovers: {
-    hasReplica: true,
+    standby: 'replica',
     incidents: [failOver],
-    shows: [/^fleet: Redis and its replica change roles/, /^fleet: SIGKILL of Redis, whose/],
+    shows: failoversShown,
+  },
+  sentinels: {
+    standby: 'sentinels',
+    incidents: [failOver],
+    shows: failoversShown,
   },
   'lost events': {
     incidents: [cutEvents],

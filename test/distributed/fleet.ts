@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../kit/free-port.ts'
 import { LossyProxy } from '../kit/lossy-proxy.ts'
 import { RedisPair } from '../kit/redis/redis-pair.ts'
+import { RedisSentinels } from '../kit/redis/redis-sentinels.ts'
 import { startRedis, type RedisServer } from '../kit/redis/redis-server.ts'
 
 import type { Chance } from '../faults/chance.ts'
@@ -19,8 +20,8 @@ export interface FleetOptions {
   readonly concurrency: number
   /** Whether Redis stores acknowledged writes when it is killed. */
   readonly aof: boolean
-  /** Whether its Redis has a replica, which takes its place. */
-  readonly hasReplica: boolean
+  /** What takes the place of its Redis: a replica behind the same address, or one that Sentinels choose. Default: nothing. */
+  readonly standby: Standby | undefined
   /** How long a worker may be silent. Seconds. */
   readonly lockSeconds: number
   /** The script of a worker that is broken on purpose. Default: `osmosis worker`. */
@@ -37,12 +38,17 @@ export const shortLockSeconds = 2
 
 const mostStarts = 20
 
+export type Standby = 'replica' | 'sentinels'
+
 /** The Redis of a fleet. */
 interface FleetRedis {
   /** Where servers and workers reach it. */
   readonly url: string
   /** The server that stores the queue now. */
   readonly primary: RedisServer
+  /** Makes the replica the primary, once as planned and once because the primary was killed. */
+  switchRoles?(): Promise<void>
+  failOver?(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -72,14 +78,14 @@ export class Fleet {
       chance,
       concurrency,
       aof,
-      hasReplica,
+      standby,
       lockSeconds,
       workerScript,
       skewSeconds,
       onWorkerEnd,
       onTrouble,
     } = options
-    const redis = await startFleetRedis({ aof, hasReplica })
+    const redis = await startFleetRedis({ aof, standby })
     const skew = (index: number): Record<string, string> => ({
       NODE_OPTIONS: skewSeconds === 0 ? '' : `--import=${skewedClock}`,
       CLOCK_SHIFT_MS: String((index % 2 === 0 ? 1 : -1) * skewSeconds * 1000),
@@ -137,12 +143,6 @@ export class Fleet {
     return fleet
   }
 
-  /** Its Redis, if that has a replica. */
-  get pair(): RedisPair {
-    if (this.redis instanceof RedisPair) return this.redis
-    throw new Error('the Redis of this case has no replica')
-  }
-
   /** The load balancer, which passes each request to a server that is up. */
   get url(): string {
     return this.#balancer.url
@@ -184,10 +184,11 @@ export class Fleet {
 
 async function startFleetRedis({
   aof,
-  hasReplica,
-}: Pick<FleetOptions, 'aof' | 'hasReplica'>): Promise<FleetRedis> {
+  standby,
+}: Pick<FleetOptions, 'aof' | 'standby'>): Promise<FleetRedis> {
   const options = { aof, keep: () => {} }
-  if (hasReplica) return RedisPair.start(options)
+  if (standby === 'replica') return RedisPair.start(options)
+  if (standby === 'sentinels') return RedisSentinels.start({ ...options, sentinels: 3 })
   const redis = await startRedis(options)
   return { url: redis.url, primary: redis, stop: async () => redis.stop() }
 }

@@ -72,10 +72,10 @@ export const restartRedis: Incident = async ({ fleet, account, reached }) => {
 export const failOver: Incident = async ({ fleet, account, reached }) => {
   if (!(await reached(0.2))) return
   account.fault('fleet: Redis and its replica change roles')
-  await fleet.pair.switchRoles()
+  await fleet.redis.switchRoles?.()
   if (!(await reached(0.6))) return
   account.fault('fleet: SIGKILL of Redis, whose replica takes its place')
-  await fleet.pair.failOver()
+  await fleet.redis.failOver?.()
 }
 
 /** Drops all messages and events, so that processes must read the records. */

@@ -15,14 +15,19 @@ beforeEach(() => {
 function connection() {
   const redis = {
     replicas: 'slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0\r\n',
+    history: 'a',
     answers: true,
     waits: 0,
+    reopened: 0,
     refusal: undefined as Error | undefined,
     /** Settles each question that waits for the replica. */
     onWait: async (): Promise<void> => {},
   }
   const client = Object.assign(new EventEmitter(), {
-    info: async () => redis.replicas,
+    info: async () => `${redis.replicas}master_replid:${redis.history}\r\n`,
+    disconnect: () => {
+      redis.reopened += 1
+    },
     set: async () => {
       if (redis.refusal !== undefined) throw redis.refusal
     },
@@ -97,8 +102,31 @@ describe('what a connection has stored is not confirmed', () => {
     expect(await confirmed(since)).toBe(false)
     redis.onWait = async () => lose()
     expect(await confirmed()).toBe(false)
+  })
+
+  it('by the primary that had replicas, on another connection, but by one that took its place', async () => {
+    const { redis, confirmed, lose, said } = connection()
+    await confirmed()
+    redis.answers = false
     redis.replicas = ''
+    lose()
+    expect(await confirmed()).toBe(false)
+    redis.history = 'b'
+    lose()
     expect(await confirmed()).toBe(true)
+    expect(said).toEqual([])
+  })
+
+  it('and asks for the primary again while no replica answers', async () => {
+    const { redis, confirmed } = connection()
+    await confirmed()
+    redis.answers = false
+    redis.replicas = ''
+    for (let second = 0; second < 8; second += 1) {
+      aWhile()
+      await confirmed()
+    }
+    expect(redis.reopened).toBe(2)
   })
 
   it('by a Redis that refuses to write, and the error does not say that nothing was stored', async () => {

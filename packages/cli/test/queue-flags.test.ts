@@ -47,6 +47,16 @@ it.each([
     args: ['worker', echo, '--redis', 'redis://:secret@redis.example'],
     said: 'Keys of policies and callbacks would be readable in the Redis at redis://redis.example:6379. Give servers and workers a file of queue keys (OSMOSIS_QUEUE_KEY_FILE), or allow plain keys (OSMOSIS_ALLOW_PLAIN_KEYS=1).',
   },
+  {
+    name: 'Sentinels without the name of their primary',
+    args: ['worker', echo, '--redis', 'redis+sentinel://:secret@h:1,h:2'],
+    said: 'The address of --redis has a part that is no list of Sentinels, no name of their primary and no number of a database: write redis://host:6379, redis://user:password@host:6379/0, rediss:// for a Redis with TLS, or redis+sentinel://host:26379,host:26379/name for the primary that Sentinels know by a name.',
+  },
+  {
+    name: 'plain keys in a Redis whose Sentinels are not on this machine',
+    args: ['worker', echo, '--redis', 'redis+sentinel://:secret@127.0.0.1,redis.example:2/main'],
+    said: 'Keys of policies and callbacks would be readable in the Redis at redis+sentinel://127.0.0.1:26379,redis.example:2/main. Give servers and workers a file of queue keys (OSMOSIS_QUEUE_KEY_FILE), or allow plain keys (OSMOSIS_ALLOW_PLAIN_KEYS=1).',
+  },
 ])('refuses $name', async ({ args, said }) => {
   expect(await osmosis(args)).toEqual({ code: 2, stdout: '', stderr: `error: ${said}\n` })
 })
@@ -55,6 +65,12 @@ it.each([
   {
     name: 'a Redis of another machine, whose workers could not reach its policy',
     queue: '[queue]\nredis = "redis://redis.example"\n',
+    flags: [],
+    said: 'Workers on other machines cannot reach the policy of this evaluation, which listens on 127.0.0.1. Pass --policy-host with the name or address under which they reach this machine, or --policy-host 127.0.0.1 if all of them run here.',
+  },
+  {
+    name: 'Sentinels of another machine, whose workers could not reach its policy',
+    queue: '[queue]\nredis = "redis+sentinel://127.0.0.1,redis.example/main"\n',
     flags: [],
     said: 'Workers on other machines cannot reach the policy of this evaluation, which listens on 127.0.0.1. Pass --policy-host with the name or address under which they reach this machine, or --policy-host 127.0.0.1 if all of them run here.',
   },

@@ -3,7 +3,13 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs'
 
 import { expect, it } from 'vitest'
 
-import { startRedis, withPrograms, FakeController, post } from '../../../test/kit/index.ts'
+import {
+  RedisSentinels,
+  startRedis,
+  withPrograms,
+  FakeController,
+  post,
+} from '../../../test/kit/index.ts'
 import { inWorkspace, run as osmosis, sendRow, readResults } from './in-process.ts'
 import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
@@ -251,26 +257,36 @@ withPrograms('redis-server').describe('over a queue', { tags: 'nightly' }, () =>
     expect(stdout).not.toContain('the-password')
   })
 
-  it('osmosis eval run evaluates on the workers of the queue of osmosis.toml', async () => {
-    const redis = await startRedis()
-    const root = temporaryWorkspace({
-      'osmosis.toml': `[queue]\nredis = "${redis.url}"\nprefix = "team"\n`,
-    })
-    const worker = startOsmosis(
-      ['worker', echo, '--redis', redis.url],
-      { OSMOSIS_REDIS_PREFIX: 'team' },
-      root,
-    )
-    await worker.printed(/Taking rollouts from the queue team/)
-    const output = temporaryFolder()
-    const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
-    const { code, stderr } = await osmosis(['eval', 'run', ...words.split(' ')], {}, root)
-    expect([code, stderr]).toEqual([0, expect.any(String)])
-    const { records, run } = readResults(path.join(output, 'r'))
-    expect(run).toMatchObject({ status: 'finished' })
-    expect(records.map(({ status }) => status)).toEqual(Array(records.length).fill('success'))
-    await worker.printed(/rollout taken/)
-  })
+  it.each([
+    ['one Redis', async () => startRedis()],
+    [
+      'Sentinels with a password',
+      async () => RedisSentinels.start({ password: 'of-redis', sentinelPassword: 'of-sentinels' }),
+    ],
+  ])(
+    'osmosis eval run evaluates on the workers of the queue of osmosis.toml (%s)',
+    async (_, at) => {
+      const redis = await at()
+      const root = temporaryWorkspace({
+        'osmosis.toml': `[queue]\nredis = "${redis.url}"\nprefix = "team"\n`,
+        '.env': 'OSMOSIS_REDIS_SENTINEL_PASSWORD=of-sentinels\n',
+      })
+      const worker = startOsmosis(
+        ['worker', echo, '--redis', redis.url],
+        { OSMOSIS_REDIS_PREFIX: 'team' },
+        root,
+      )
+      await worker.printed(/Taking rollouts from the queue team/)
+      const output = temporaryFolder()
+      const words = `-m ${echo} -d data/words.jsonl --policy policies/echo.ts --output ${output} --name r`
+      const { code, stderr } = await osmosis(['eval', 'run', ...words.split(' ')], {}, root)
+      expect([code, stderr]).toEqual([0, expect.any(String)])
+      const { records, run } = readResults(path.join(output, 'r'))
+      expect(run).toMatchObject({ status: 'finished' })
+      expect(records.map(({ status }) => status)).toEqual(Array(records.length).fill('success'))
+      await worker.printed(/rollout taken/)
+    },
+  )
 })
 
 const echo = 'rollouts/echo/main.ts'

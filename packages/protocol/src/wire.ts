@@ -40,6 +40,7 @@ export {
   redisAddressText,
   redisPlace,
   type RedisAddress,
+  type RedisHost,
 } from './wire/redis-address.ts'
 export {
   flushRequestSchema,

@@ -34,9 +34,14 @@ export interface RedisServer extends AsyncDisposable {
   stop(): Promise<void>
 }
 
+/** The program that is tested: `OSMOSIS_REDIS_SERVER` is the path of another one, as of Valkey. */
+export function redisProgram(): string {
+  return process.env['OSMOSIS_REDIS_SERVER'] || 'redis-server'
+}
+
 /** @throws Error when redis-server is not installed */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
-  if (missingPrograms('redis-server').length > 0) {
+  if (redisProgram() === 'redis-server' && missingPrograms('redis-server').length > 0) {
     throw new Error(
       'These tests need redis-server on PATH: `apt-get install -y redis-server`, or `brew install redis`.',
     )
@@ -84,7 +89,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
 /** Resolves when it accepts connections. */
 async function start(settings: Readonly<Record<string, string>>): Promise<ChildProcess> {
   const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
-  const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(redisProgram(), args, { stdio: ['ignore', 'pipe', 'inherit'] })
   let log = ''
   const ready = Promise.withResolvers<void>()
   child.stdout.on('data', (data: Buffer) => {

@@ -10,9 +10,12 @@ import { QueueKeys } from './queue-keys.ts'
 export interface QueueConnectionOptions {
   /**
    * `redis://` or `rediss://`, with user, password and database where there are any. The password may contain every
-   * character; `%40` is one of them, as in every URL.
+   * character; `%40` is one of them, as in every URL. `redis+sentinel://host:port,host:port/name` is the primary that
+   * Sentinels know by this name; user and password are those of the Redis.
    */
   readonly url: string
+  /** Password of the Sentinels. Default: they need none. */
+  readonly sentinelPassword?: string | undefined
   /** Prefix of all keys of the queue; queues with different prefixes are independent. Default: `osmosis`. */
   readonly prefix?: string | undefined
   /** Keys that encrypt stored values. Default: none, which is accepted on loopback. */
@@ -26,6 +29,8 @@ export interface QueueConnectionOptions {
 /** How long Redis may take to answer. Milliseconds. */
 const answerMs = 5_000
 const oldestVersion = [6, 2] as const
+/** What ioredis says when no Sentinel has named a primary, with what the last one said. */
+const nowhere = /^All sentinels are unreachable\b.*?(?: Last error: (.*))?$/s
 const hungUp = 'it closes the connection. The address of a Redis with TLS begins with rediss://.'
 /** How long Redis remembers the keys of a queue without servers and workers. Milliseconds. */
 const keysKnownMs = 15 * 60_000
@@ -43,6 +48,7 @@ export class QueueConnection {
   /** Without user and password. */
   readonly address: string
   readonly #redis: RedisAddress
+  readonly #sentinelPassword: string | undefined
   readonly #tls: ConnectionOptions | undefined
   readonly #isReadable: boolean
   readonly #opened: Redis[] = []
@@ -57,11 +63,12 @@ export class QueueConnection {
       throw new OsmosisError('invalid_config', `The address of a queue ${redis}.`)
     }
     this.#redis = redis
+    this.#sentinelPassword = options.sentinelPassword
     this.#tls = tls
     this.prefix = prefix
     this.keys = keys
     this.address = redisPlace(redis)
-    this.#isReadable = !keys.encrypts && !isLoopback(redis.host)
+    this.#isReadable = !keys.encrypts && !redis.hosts.every(({ host }) => isLoopback(host))
     if (!this.#isReadable || allowPlainKeys) return
     throw new OsmosisError(
       'invalid_config',
@@ -131,7 +138,7 @@ export class QueueConnection {
         ]
       : []
     try {
-      if (redis.status === 'wait') await redis.connect()
+      if (redis.status === 'wait') await this.#connect(redis)
       // First: a node of a cluster would refuse the keys with words that do not name the cause.
       const warnings = await this.#checkKind(redis)
       await this.#agreeOnKeys(redis)
@@ -142,6 +149,17 @@ export class QueueConnection {
       // The error of ioredis says only that the connection is missing.
       const isHungUp = error instanceof Error && error.name === 'MaxRetriesPerRequestError'
       throw this.unavailable(this.#trouble ?? (isHungUp ? new Error(hungUp) : error))
+    }
+  }
+
+  /** Resolves when it is connected for the first time. Later, Sentinels that do not answer are asked again and again. */
+  async #connect(redis: Redis): Promise<void> {
+    const { promise: failed, reject } = Promise.withResolvers<never>()
+    if (this.#redis.name !== undefined) redis.once('error', reject)
+    try {
+      await Promise.race([redis.connect(), failed])
+    } finally {
+      redis.off('error', reject)
     }
   }
 
@@ -250,6 +268,29 @@ export class QueueConnection {
     return warnings
   }
 
+  #named(error: Error): Error {
+    const [found, said] = nowhere.exec(error.message) ?? []
+    if (found === undefined) return error
+    const why =
+      said === undefined || said.startsWith('Connection is closed') ? 'none answers' : said
+    return new Error(`no Sentinel names the primary ${this.#redis.name}: ${why}`)
+  }
+
+  /** Where a connection leads. Each asks the Sentinels again where the primary is. */
+  #place(): object {
+    const { hosts, name, tls } = this.#redis
+    if (name === undefined) return hosts[0]
+    return {
+      sentinels: [...hosts],
+      name,
+      ...(this.#sentinelPassword === undefined ? {} : { sentinelPassword: this.#sentinelPassword }),
+      ...(tls ? { enableTLSForSentinelMode: true, sentinelTLS: { ...this.#tls } } : {}),
+      sentinelRetryStrategy: nextTry,
+      sentinelCommandTimeout: answerMs,
+      role: 'master',
+    }
+  }
+
   #open(options: {
     readonly enableOfflineQueue?: boolean
     readonly maxRetriesPerRequest: number | null
@@ -257,22 +298,21 @@ export class QueueConnection {
     readonly lazyConnect?: boolean
     readonly autoResubscribe?: boolean
   }): Redis {
-    const { tls, host, port, user, password, database } = this.#redis
+    const { tls, user, password, database } = this.#redis
     const redis = new Redis({
       ...options,
-      host,
-      port,
+      ...this.#place(),
       db: database,
       ...(user === undefined ? {} : { username: user }),
       ...(password === undefined ? {} : { password }),
       ...(tls ? { tls: { ...this.#tls } } : {}),
       connectTimeout: answerMs,
-      retryStrategy: (times) => Math.min(50 * 2 ** times, 1_000),
+      retryStrategy: nextTry,
       reconnectOnError: isFromAnother,
     })
     // Commands throw the errors; without a listener ioredis prints them.
     redis.on('error', (error) => {
-      this.#trouble = error
+      this.#trouble = this.#named(error)
     })
     redis.on('connect', () => sendTogether(redis.stream))
     this.#opened.push(redis)
@@ -287,6 +327,11 @@ export class QueueConnection {
     }
     return redis
   }
+}
+
+/** Milliseconds before the next try to connect. */
+function nextTry(times: number): number {
+  return Math.min(50 * 2 ** times, 1_000)
 }
 
 /** How many checks a connection may leave a PING unanswered. Blocking commands of BullMQ take up to two. */

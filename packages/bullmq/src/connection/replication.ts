@@ -10,6 +10,8 @@ const confirmMs = 500
 const holdMs = 15_000
 /** Time between two looks for replicas. Milliseconds. */
 const lookMs = 1_000
+/** Time after which a connection to such a primary is opened again: it may lead to the one that took its place. Milliseconds. */
+const reopenMs = 2_500
 
 /**
  * Confirms that what a connection has stored survives a failover, because a replica has it. A Redis without replicas confirms
@@ -27,9 +29,12 @@ export class Replication {
   #standing: 'alone' | 'replicated' | 'silent' = 'alone'
   /** Whether a replica was there at the last look, and when that was. */
   #isFollowed = false
+  /** Names the data of a primary, which one that takes its place changes. */
+  #history = ''
   #lookedAt = Number.NEGATIVE_INFINITY
   /** When a replica has answered last. */
   #heardAt = Number.NEGATIVE_INFINITY
+  #reopenedAt = Number.NEGATIVE_INFINITY
   #isWarned = false
   #asking: Promise<void> = Promise.resolve()
   #next: Promise<void> | undefined
@@ -41,7 +46,6 @@ export class Replication {
     this.address = address
     redis.on('close', () => {
       this.#losses += 1
-      this.#standing = 'alone'
       this.#lookedAt = Number.NEGATIVE_INFINITY
     })
   }
@@ -104,7 +108,14 @@ export class Replication {
       return this.#say(true)
     }
     this.#standing = 'silent'
-    if (performance.now() - this.#heardAt < holdMs) throw new Error('no replica answers')
+    const now = performance.now()
+    if (now - this.#heardAt < holdMs) {
+      if (now - Math.max(this.#heardAt, this.#reopenedAt) > reopenMs) {
+        this.#reopenedAt = now
+        this.#redis.disconnect(true)
+      }
+      throw new Error('no replica answers')
+    }
     this.#standing = 'alone'
     return this.#say(false)
   }
@@ -120,6 +131,10 @@ export class Replication {
     // A user without the right to ask was told so at the start.
     const told = await this.#redis.info('replication').catch(() => '')
     // One that loads the first copy of the data answers nothing yet.
+    const [, history = ''] = /^master_replid:(\w+)/m.exec(told) ?? []
+    // Behind the same address is another primary, whose replicas are not known to have fallen silent.
+    if (history !== this.#history) this.#standing = 'alone'
+    this.#history = history
     this.#isFollowed = /^slave\d+:.*\bstate=online\b.*\blag=[01]\b/m.test(told)
     if (this.#standing !== 'alone' || !this.#isFollowed) return
     this.#standing = 'replicated'

@@ -49,6 +49,7 @@ export async function queueAccess(
 ): Promise<QueueAccess> {
   const env = environment()
   const address = redisAddress(redis, env['OSMOSIS_REDIS_PASSWORD'])
+  hideKeys(env['OSMOSIS_REDIS_SENTINEL_PASSWORD'])
   const queuePackage = await loadQueuePackage()
   const prefix = env['OSMOSIS_REDIS_PREFIX'] || undefined
   const keyFile = env['OSMOSIS_QUEUE_KEY_FILE'] || undefined
@@ -56,7 +57,13 @@ export async function queueAccess(
   const allowPlainKeys = env['OSMOSIS_ALLOW_PLAIN_KEYS'] === '1'
   return {
     queuePackage,
-    connection: { url: redisAddressText(address), prefix, keys, allowPlainKeys },
+    connection: {
+      url: redisAddressText(address),
+      sentinelPassword: env['OSMOSIS_REDIS_SENTINEL_PASSWORD'] || undefined,
+      prefix,
+      keys,
+      allowPlainKeys,
+    },
     place: `the queue ${prefix ?? 'osmosis'} at ${redisPlace(address)}`,
     code: versionWith(set, env['OSMOSIS_CODE_VERSION'] || (await entrypointDigest(entrypoint))),
   }

@@ -139,12 +139,12 @@ policy_host = "build.example"
     [
       'a queue that is not Redis',
       '[queue]\nredis = "http://localhost"',
-      'queue.redis: is not of the form redis://host:6379, redis://user:password@host:6379/0, or rediss:// for a Redis with TLS, got string',
+      'queue.redis: is not of the form redis://host:6379, redis://user:password@host:6379/0, rediss:// for a Redis with TLS, or redis+sentinel://host:26379,host:26379/name for the primary that Sentinels know by a name, got string',
     ],
     [
       'a queue with a parameter, whose password is not shown',
       '[queue]\nredis = "redis://:pass/word@localhost?sentinels=a"',
-      'queue.redis: has the parameter "sentinels", and takes none: write redis://host:6379, redis://user:password@host:6379/0, or rediss:// for a Redis with TLS, got string',
+      'queue.redis: has the parameter "sentinels", and takes none: write redis://host:6379, redis://user:password@host:6379/0, rediss:// for a Redis with TLS, or redis+sentinel://host:26379,host:26379/name for the primary that Sentinels know by a name, got string',
     ],
     [
       'a policy without a name',

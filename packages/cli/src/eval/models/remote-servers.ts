@@ -82,6 +82,8 @@ export function evaluationQueue(
   }
   const { prefix, keyFile } = queue
   const { password, ...place } = redisAddress(queue.redis, undefined)
+  const [first] = place.hosts
+  const distant = place.hosts.find(({ host }) => !isUnreachable(host))
   return {
     redis: redisAddressText({ ...place, password: undefined }),
     env: {
@@ -89,7 +91,7 @@ export function evaluationQueue(
       ...(prefix === null ? {} : { OSMOSIS_REDIS_PREFIX: prefix }),
       ...(keyFile === null ? {} : { OSMOSIS_QUEUE_KEY_FILE: keyFile }),
     },
-    policyHost: policyHost(named ?? queue.policyHost ?? undefined, place.host, {
+    policyHost: policyHost(named ?? queue.policyHost ?? undefined, (distant ?? first).host, {
       others: 'Workers on other machines',
       areHere: 'all of them run here',
     }),
@@ -100,7 +102,7 @@ export function evaluationQueue(
  * The address of this machine under which a server or workers call the policy of an evaluation.
  *
  * @param named - the value of `--policy-host`
- * @param host - the host of the server or of the Redis
+ * @param host - the host of the server, of the Redis or of its Sentinels
  * @param words - the callers and the condition under which loopback works, for the error
  * @throws OsmosisError with code `invalid_config` when they could not reach it
  */
