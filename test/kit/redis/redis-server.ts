@@ -8,11 +8,14 @@ import { onTestFinished } from 'vitest'
 
 import { freePort } from '../free-port.ts'
 import { missingPrograms } from '../with-programs.ts'
+import type { TlsCertificates } from './tls-certificates.ts'
 
 /** How a {@link RedisServer} is started. */
 export interface RedisServerOptions {
   /** Whether acknowledged writes survive a kill. Default: false. */
   readonly aof?: boolean
+  /** Files with which it speaks TLS only. Default: no TLS. */
+  readonly tls?: TlsCertificates
   /** More settings, as in redis.conf. */
   readonly config?: Readonly<Record<string, string>>
   /** Receives the function that ends it. Default: it ends with the test. */
@@ -21,7 +24,7 @@ export interface RedisServerOptions {
 
 /** A real redis-server on a loopback port, with a folder of its own. */
 export interface RedisServer extends AsyncDisposable {
-  /** `redis://127.0.0.1:<port>`. */
+  /** `redis://127.0.0.1:<port>`, or `rediss:`. */
   readonly url: string
   readonly port: number
   /** Kills it, as a power failure would. */
@@ -46,7 +49,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
       'These tests need redis-server on PATH: `apt-get install -y redis-server`, or `brew install redis`.',
     )
   }
-  const { aof = false, config = {}, keep = onTestFinished } = options
+  const { aof = false, tls, config = {}, keep = onTestFinished } = options
   const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-redis-'))
   const port = await freePort()
   const settings = {
@@ -57,6 +60,15 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     appendonly: aof ? 'yes' : 'no',
     // With a sync each second, acknowledged writes may be lost while the disk is busy.
     appendfsync: 'always',
+    ...(tls === undefined
+      ? {}
+      : {
+          port: '0',
+          'tls-port': String(port),
+          'tls-ca-cert-file': tls.ca,
+          'tls-cert-file': tls.cert,
+          'tls-key-file': tls.key,
+        }),
     ...config,
   }
   let running = await start(settings)
@@ -73,7 +85,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   }
   keep(stop)
   return {
-    url: `redis://127.0.0.1:${port}`,
+    url: `${tls === undefined ? 'redis' : 'rediss'}://127.0.0.1:${port}`,
     port,
     kill,
     async restart(changed = {}) {

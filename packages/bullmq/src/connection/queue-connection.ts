@@ -31,7 +31,24 @@ const answerMs = 5_000
 const oldestVersion = [6, 2] as const
 /** What ioredis says when no Sentinel has named a primary, with what the last one said. */
 const nowhere = /^All sentinels are unreachable\b.*?(?: Last error: (.*))?$/s
-const hungUp = 'it closes the connection. The address of a Redis with TLS begins with rediss://.'
+/** By what the address says. */
+const hungUp = {
+  clear: 'it closes the connection. The address of a Redis with TLS begins with rediss://.',
+  tls: 'it closes the connection. It may ask for the certificate of a client.',
+} as const
+/** A Redis with TLS ends a connection that begins in clear text, before or after it was asked something. */
+const isReset = /^(?:ECONNRESET|EPIPE)$/
+/** What helps, by the code or the message of an error. */
+const hints: readonly (readonly [RegExp, string])[] = [
+  [
+    /^(?:WRONGPASS|NOAUTH)\b/,
+    'Start this process with the password that it takes now (OSMOSIS_REDIS_PASSWORD, or in the address).',
+  ],
+  [
+    /^(?:SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT_LOCALLY)$/,
+    'Name the file with the certificate of its authority in NODE_EXTRA_CA_CERTS, before this process starts.',
+  ],
+]
 /** How long Redis remembers the keys of a queue without servers and workers. Milliseconds. */
 const keysKnownMs = 15 * 60_000
 
@@ -52,7 +69,7 @@ export class QueueConnection {
   readonly #tls: ConnectionOptions | undefined
   readonly #isReadable: boolean
   readonly #opened: Redis[] = []
-  /** Why the last attempt to connect failed. */
+  /** Why the last attempt to connect failed; undefined once one succeeded. */
   #trouble: unknown
 
   /** @throws OsmosisError with code `invalid_config` */
@@ -147,8 +164,10 @@ export class QueueConnection {
     } catch (error) {
       if (isOsmosisError(error)) throw error
       // The error of ioredis says only that the connection is missing.
-      const isHungUp = error instanceof Error && error.name === 'MaxRetriesPerRequestError'
-      throw this.unavailable(this.#trouble ?? (isHungUp ? new Error(hungUp) : error))
+      const isMissing = error instanceof Error && error.name === 'MaxRetriesPerRequestError'
+      const isHungUp = this.#trouble === undefined ? isMissing : isReset.test(codeOf(this.#trouble))
+      if (isHungUp) this.#trouble = new Error(hungUp[this.#redis.tls ? 'tls' : 'clear'])
+      throw this.unavailable(this.#trouble ?? error)
     }
   }
 
@@ -170,11 +189,14 @@ export class QueueConnection {
 
   /** A failure of Redis as an error of the queue. */
   unavailable(cause: unknown): OsmosisError {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    const what = cause instanceof ReplyError ? 'refuses' : 'does not answer'
+    // A command without a connection does not know why there is none.
+    const told = cause instanceof ReplyError ? cause : (this.#trouble ?? cause)
+    const why = told instanceof Error ? told.message : String(told)
+    const what = told instanceof ReplyError ? 'refuses' : 'does not answer'
+    const [, hint] = hints.find(([sign]) => sign.test(why) || sign.test(codeOf(told))) ?? []
     return new OsmosisError(
       'queue_unavailable',
-      `The Redis of the queue at ${this.address} ${what}: ${why}`,
+      `The Redis of the queue at ${this.address} ${what}: ${why}${hint === undefined ? '' : `. ${hint}`}`,
       { cause },
     )
   }
@@ -314,6 +336,9 @@ export class QueueConnection {
     redis.on('error', (error) => {
       this.#trouble = this.#named(error)
     })
+    redis.on('ready', () => {
+      this.#trouble = undefined
+    })
     redis.on('connect', () => sendTogether(redis.stream))
     this.#opened.push(redis)
     reopenWhenDeaf(redis)
@@ -404,6 +429,10 @@ function sendTogether(stream: Pick<Redis['stream'], 'write' | 'cork' | 'uncork'>
     return write(...args)
   }
   stream.write = writeLater as typeof stream.write
+}
+
+function codeOf(error: unknown): string {
+  return String((error as NodeJS.ErrnoException | undefined)?.code)
 }
 
 function isLoopback(hostname: string): boolean {
