@@ -62,6 +62,29 @@ it('a queued or running rollout can be cancelled on any server', async () => {
   expect(await cancel(['running'])).toStrictEqual({ dispositions: { running: 'not_found' } })
 })
 
+it('a cancel of all leaves the rollouts of other code alone, unless their ids are named', async () => {
+  const { a, b, startServer } = await startServers({ workers: 0 })
+  const other = await startServer({ code: 'other' })
+  await Promise.all([
+    a.post({ rollout_id: 'x-first' }),
+    b.post({ rollout_id: 'x-second' }),
+    other.post({ rollout_id: 'x-other' }),
+  ])
+  const cancel = async (selector: object): Promise<unknown> =>
+    (await post(`${a.url}/rollout/cancel`, selector)).json()
+
+  expect(await cancel({ prefix: 'x-f' })).toStrictEqual({
+    dispositions: { 'x-first': 'cancelled_queued' },
+  })
+  expect(await cancel({ all: true })).toStrictEqual({
+    dispositions: { 'x-second': 'cancelled_queued' },
+  })
+  expect(await other.get('/rollout/x-other/status')).toMatchObject({ status: 'queued' })
+  expect(await cancel({ ids: ['x-other'] })).toStrictEqual({
+    dispositions: { 'x-other': 'cancelled_queued' },
+  })
+})
+
 it('all servers together accept no more rollouts than may be queued', async () => {
   const { a, b } = await startServers({ workers: 0, maxQueueDepth: 1 })
   await a.post({ rollout_id: 'first' })

@@ -7,11 +7,12 @@ import { Queue, type JobsOptions } from 'bullmq'
 import { ReplyError, type Redis } from 'ioredis'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
-import type {
-  QueueAcceptance,
-  AcceptLimits,
-  RolloutEntry,
-  RolloutRecord,
+import {
+  storedCode,
+  type QueueAcceptance,
+  type AcceptLimits,
+  type RolloutEntry,
+  type RolloutRecord,
 } from '../records/rollout-record.ts'
 import { LeaseRecords } from '../records/lease-records.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
@@ -201,13 +202,15 @@ export class RolloutQueue implements OpenQueue {
    * selectors the ids of the cancelled rollouts.
    *
    * @param reason - the error they fail with; default: `cancelled`
+   * @param code - leaves rollouts of other code alone, unless their ids are named; default: none is left alone
    */
   async cancel(
     selector: RolloutSelector,
     reason: OsmosisError = new OsmosisError('cancelled', 'cancelled'),
+    code?: string,
   ): Promise<Map<string, CancelDisposition>> {
     const byId = 'ids' in selector
-    const ids = byId ? selector.ids : await this.#activeIds()
+    const ids = byId ? selector.ids : await this.#activeIds(code)
     const chosen = 'prefix' in selector ? ids.filter((id) => id.startsWith(selector.prefix)) : ids
     const dispositions = new Map<string, CancelDisposition>()
     await Promise.all(
@@ -337,13 +340,16 @@ export class RolloutQueue implements OpenQueue {
     this.#connection.close()
   }
 
-  /** Ids of rollouts that have not ended. */
-  async #activeIds(): Promise<string[]> {
+  /** Ids of rollouts that have not ended, and were accepted for this code. */
+  async #activeIds(code: string | undefined): Promise<string[]> {
     const { prefix } = this.#connection
     const lists = ['queued', 'running', 'grading'].map(async (status) =>
       this.records.ask((redis) => redis.zrange(`${prefix}:${status}`, '0', '-1')),
     )
-    return (await Promise.all(lists)).flat()
+    const ids = (await Promise.all(lists)).flat()
+    if (code === undefined) return ids
+    const codes = await Promise.all(ids.map(async (id) => this.records.codeOf(id)))
+    return ids.filter((_, n) => codes[n] === storedCode(code))
   }
 
   /** Removes the job of a rollout that has ended. */

@@ -174,6 +174,11 @@ export class RolloutRecords {
     await this.run(deliveryScripts.finish, id, [keepMs, last?.kind ?? '', last?.how ?? ''])
   }
 
+  /** The code for which a rollout was accepted, as it is stored; undefined for an unknown rollout. */
+  async codeOf(id: string): Promise<string | undefined> {
+    return (await this.ask((redis) => redis.hget(this.key(id), 'code'))) ?? undefined
+  }
+
   /** The key of the record. */
   key(id: string): string {
     return `${this.#connection.prefix}:rollout:${id}`

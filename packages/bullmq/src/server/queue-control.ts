@@ -16,6 +16,8 @@ import { reached, type QueuedDelivery, type QueueAdmission } from './queue-admis
 export interface ControlParts {
   readonly queue: RolloutQueue
   readonly admission: QueueAdmission
+  /** Digest of the code that may execute accepted rollouts. */
+  readonly code: string
   readonly services: Pick<ServerServices, 'secrets'>
 }
 
@@ -44,7 +46,8 @@ export class QueueControl implements RolloutControl {
   }
 
   async cancel(selector: RolloutSelector): Promise<Map<string, CancelDisposition>> {
-    return reached(async () => this.#parts.queue.cancel(selector))
+    const { queue, code } = this.#parts
+    return reached(async () => queue.cancel(selector, undefined, code))
   }
 
   async counts(): Promise<RolloutCounts> {

@@ -108,7 +108,7 @@ function toServing(options: QueueServerOptions, services: ServerServices): Queue
   const parts = { queue, leases, logger }
   const admission = new QueueAdmission({ ...parts, code, maxQueueDepth, ending })
   const results = new QueueResults(parts)
-  const control = new QueueControl({ queue, admission, services })
+  const control = new QueueControl({ queue, admission, code, services })
   const keeper = new LeaseKeeper(parts)
   const files = new TrajectoryFiles(options.artifactRoot, services)
   const undeliveredMs = undeliveredSeconds * 1000
