@@ -1,4 +1,4 @@
-import { RolloutQueue } from '@osmosis/bullmq/records'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { RedisPair, withPrograms, type LogLine } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 

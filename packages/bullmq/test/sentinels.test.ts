@@ -1,4 +1,4 @@
-import { RolloutQueue } from '@osmosis/bullmq/records'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { RedisSentinels, withPrograms } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 

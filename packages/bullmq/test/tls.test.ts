@@ -1,4 +1,4 @@
-import { RolloutQueue } from '@osmosis/bullmq/records'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import type { QueueConnectionOptions } from '@osmosis/bullmq'
 import {
   readCertificates,
