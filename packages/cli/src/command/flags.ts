@@ -238,7 +238,7 @@ export const addPolicyFlags = adding(policyFlags)
 
 /** Help text of `--redis`. @param use - what the command does with the queue */
 export function redisHelp(use: string): string {
-  return `${use}: redis://<host>:<port>, rediss:// for TLS, or redis+sentinel://<host>:<port>,<host>:<port>/<name>; other users of this machine see command lines: put the password into $OSMOSIS_REDIS_PASSWORD`
+  return `${use}: redis://<host>:<port>, rediss:// for TLS, or redis+sentinel:// with the addresses of Sentinels and the name that they know the primary by; other users of this machine see command lines: put the password into $OSMOSIS_REDIS_PASSWORD`
 }
 
 function logFlags(command: Command) {

@@ -1,0 +1,82 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import path from 'node:path'
+
+import { freePort } from '../kit/free-port.ts'
+import { temporaryFolder } from '../kit/index.ts'
+import { expect, onTestFinished } from 'vitest'
+
+import { runCommand } from '../real-server/run-command.ts'
+import { smallModel, vllmPython, withVllm } from './with-vllm.ts'
+
+const { it } = withVllm()
+
+/** Starts `vllm serve`, and returns its URL when it answers. It ends with the test. */
+async function serve(model: string, ...flags: readonly string[]): Promise<string> {
+  const port = await freePort()
+  const program = path.join(path.dirname(vllmPython()), 'vllm')
+  const room =
+    '--max-model-len 1024 --kv-cache-memory-bytes 500000000 --max-num-batched-tokens 2048'
+  const args = `serve ${model} --served-model-name policy --dtype float32 --host 127.0.0.1 --port ${port} ${room}`
+  const child = spawn(program, [...args.split(' '), '--no-enable-chunked-prefill', ...flags], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    detached: true,
+  })
+  let printed = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (printed += text))
+  const closed = once(child, 'close')
+  onTestFinished(async () => {
+    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL')
+    await closed
+  })
+  const url = `http://127.0.0.1:${port}`
+  await expect
+    .poll(async () => {
+      if (child.exitCode !== null) throw new Error(`vllm serve ended:\n${printed.slice(-2000)}`)
+      return fetch(`${url}/health`).then(
+        ({ status }) => status,
+        () => 0,
+      )
+    })
+    .toBe(200)
+  return `${url}/v1`
+}
+
+/** What `osmosis doctor` finds at an endpoint: the level of each check. */
+async function findings(url: string): Promise<Readonly<Record<string, string>>> {
+  const { printed } = await runCommand(
+    ['doctor', '--base-url', url, '--model', 'policy'],
+    await temporaryFolder(),
+    {},
+  )
+  const lines = printed.matchAll(/^(ok|warn|fail) +(\S.*?) {2,}/gm)
+  return Object.fromEntries(
+    Array.from(lines, ([, level, check]) => [check, level] as const),
+  ) as Record<string, string>
+}
+
+const whole = { endpoint: 'ok', 'token ids': 'ok', logprobs: 'ok', temperature: 'ok' }
+
+it('doctor is content with a vLLM that is started for training', async () => {
+  const flags = '--generation-config vllm --logprobs-mode processed_logprobs'
+  const tools = '--enable-auto-tool-choice --tool-call-parser hermes'
+  const url = await serve(await smallModel(), ...`${flags} ${tools}`.split(' '))
+  expect(await findings(url)).toMatchObject({ ...whole, sampling: 'ok', 'logprob scale': 'ok' })
+})
+
+it('doctor finds the defaults of a model’s folder, raw logprobs, and tools that are refused', async () => {
+  const model = await smallModel()
+  const defaults = { do_sample: true, temperature: 0.7, top_k: 20, repetition_penalty: 1.1 }
+  const ids = { bos_token_id: 1, eos_token_id: 2, pad_token_id: 2 }
+  await writeFile(
+    path.join(model, 'generation_config.json'),
+    JSON.stringify({ ...defaults, ...ids }),
+  )
+  expect(await findings(await serve(model))).toMatchObject({
+    ...whole,
+    'tool calls': 'fail',
+    sampling: 'warn',
+    'logprob scale': 'warn',
+  })
+})
