@@ -3,8 +3,8 @@ import { RedisPair, withPrograms, type LogLine } from '../../../test/kit/index.t
 import { expect, onTestFinished } from 'vitest'
 
 import { writeHeartbeat } from '../src/queue/worker-heartbeats.ts'
-import { entry, lookInto, runOf, taker } from './queue-under-test.ts'
-import { askPolicy, startServers, workflowOf } from './servers-under-test.ts'
+import { entry, lookInto, taker } from './queue-under-test.ts'
+import { askPolicy, startServers, type ServerUnderTest, workflowOf } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 
@@ -16,7 +16,7 @@ it('an outcome is told when a replica has it, and after a failover that loses it
     await gate.promise
   })
   const { a, b, controller } = await startServers({ connection: { url: redis.url }, workflow })
-  await a.post()
+  await accepted(a)
   await controller.until(() => controller.events.includes('policy call closed'))
 
   redis.freeze()
@@ -44,20 +44,21 @@ it.each(['planned', 'killed'] as const)(
     const told = (): LogLine[] =>
       a.log.filter(({ message }) => message.startsWith('The Redis of the queue'))
     const health = async (): Promise<number> => (await fetch(`${a.url}/health`)).status
-    expect(await health()).toBe(200)
+    await expect.poll(health).toBe(200)
     if (way === 'killed') await redis.primary.kill()
     else await redis.demote()
     await expect.poll(health).toBe(503)
-    await expect.poll(told).toHaveLength(1)
+    await expect.poll(told).not.toHaveLength(0)
     await redis.promote()
     await expect.poll(health).toBe(200)
     await expect.poll(async () => (await a.post()).status).toBe(202)
     expect(await controller.bodies()).toHaveLength(2)
 
-    expect(told().map(({ level, message }) => [level, message])).toEqual([
-      ['warn', expect.stringMatching(way === 'planned' ? 'refuses: READONLY' : 'does not answer')],
-      ['info', expect.stringMatching(/ stores again\.$/)],
-    ])
+    // Each once; on a busy machine also that a replica is slow.
+    const lines = told().map(({ level, message }) => `${level} ${message}`)
+    const said = way === 'planned' ? /^warn .*refuses: READONLY/ : /^warn .*does not answer/
+    expect(lines.filter((line) => said.test(line))).toHaveLength(1)
+    expect(lines.filter((line) => /^info .* stores again\.$/.test(line))).toHaveLength(1)
   },
 )
 
@@ -68,10 +69,12 @@ it(
     const redis = await RedisPair.start()
     const queue = await RolloutQueue.open({ url: redis.url })
     onTestFinished(async () => queue.close())
-    await queue.accept(entry())
+    await expect.poll(async () => tried(queue.accept(entry()))).toBe(true)
     const worker = { host: 'h', pid: 1, code: 'c1', concurrency: 1, active: 1, loopDelayMs: 0 }
     const lockMs = 2_000
-    runOf(await queue.runs.take('r1', taker('w1', { lockMs })))
+    const taken = async (): Promise<unknown> =>
+      queue.runs.take('r1', taker('w1', { lockMs })).catch(() => undefined)
+    await expect.poll(taken).toMatchObject({ what: 'run' })
     await queue.records.ask((client) =>
       writeHeartbeat(client, 'osmosis', { ...worker, id: 'w1' }, lockMs),
     )
@@ -98,3 +101,15 @@ it(
     await expect.poll(again, { timeout: 20_000 }).toMatchObject({ what: 'run', run: 2 })
   },
 )
+
+/** Posts a rollout until it is accepted: on a busy machine the replica may answer too late for the first one. */
+async function accepted(server: ServerUnderTest): Promise<void> {
+  await expect.poll(async () => (await server.post()).status).toBe(202)
+}
+
+async function tried(work: Promise<unknown>): Promise<boolean> {
+  return work.then(
+    () => true,
+    () => false,
+  )
+}

@@ -20,7 +20,7 @@ withPrograms('redis-server').describe('a queue whose primary Sentinels name', ()
         /^redis\+sentinel:\/\/127\.0\.0\.1:\d+,\S+:\d+,\S+:\d+\/rollouts$/,
       )
       const health = async (): Promise<number> => (await fetch(`${a.url}/health`)).status
-      await a.post({ rollout_id: 'before' })
+      await expect.poll(async () => (await a.post({ rollout_id: 'before' })).status).toBe(202)
       await controller.bodies()
       await redis.failOver()
       await expect.poll(health).toBe(200)

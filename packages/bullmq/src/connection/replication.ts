@@ -10,6 +10,11 @@ const confirmMs = 500
 const holdMs = 15_000
 /** Time between two looks for replicas. Milliseconds. */
 const lookMs = 1_000
+/**
+ * How long after a change of connection or primary there is a look with each question: a replica that comes back is waited for from
+ * the first answer on that is told after it. Milliseconds.
+ */
+const settleMs = 60_000
 /** Time after which a connection to such a primary is opened again: it may lead to the one that took its place. Milliseconds. */
 const reopenMs = 2_500
 
@@ -35,6 +40,7 @@ export class Replication {
   /** When a replica has answered last. */
   #heardAt = Number.NEGATIVE_INFINITY
   #reopenedAt = Number.NEGATIVE_INFINITY
+  #changedAt = Number.NEGATIVE_INFINITY
   #isWarned = false
   #asking: Promise<void> = Promise.resolve()
   #next: Promise<void> | undefined
@@ -47,6 +53,7 @@ export class Replication {
     redis.on('close', () => {
       this.#losses += 1
       this.#lookedAt = Number.NEGATIVE_INFINITY
+      this.#changedAt = performance.now()
     })
   }
 
@@ -96,7 +103,8 @@ export class Replication {
 
   async #ask(): Promise<void> {
     const losses = this.#losses
-    if (performance.now() - this.#lookedAt >= lookMs) await this.#look()
+    const isSettled = performance.now() - this.#changedAt >= settleMs
+    if (!isSettled || performance.now() - this.#lookedAt >= lookMs) await this.#look()
     if (this.#standing === 'alone') return
     // A primary without replicas would wait in vain.
     const isAnswered = (this.#standing === 'replicated' || this.#isFollowed) && (await this.#wait())
@@ -133,7 +141,10 @@ export class Replication {
     // One that loads the first copy of the data answers nothing yet.
     const [, history = ''] = /^master_replid:(\w+)/m.exec(told) ?? []
     // Behind the same address is another primary, whose replicas are not known to have fallen silent.
-    if (history !== this.#history) this.#standing = 'alone'
+    if (history !== this.#history) {
+      this.#standing = 'alone'
+      this.#changedAt = this.#lookedAt
+    }
     this.#history = history
     this.#isFollowed = /^slave\d+:.*\bstate=online\b.*\blag=[01]\b/m.test(told)
     if (this.#standing !== 'alone' || !this.#isFollowed) return

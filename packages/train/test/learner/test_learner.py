@@ -24,6 +24,7 @@ import sampling
 import torch
 from bodies import Problem
 from learner import Learner
+from memory import MemoryPlan
 
 # What the templates of each family have in common.
 TEMPLATES = {
@@ -358,7 +359,7 @@ class InOneProcess(unittest.TestCase):
     def test_refuses_tools_of_a_family_that_it_cannot_read_by_name(self):
         policy = tiny_policy(False)
         policy.template = "{% for tool in tools %}[TOOL_CALLS]"
-        learner = Learner(policy, Namespace(learning_rate=0, micro_batch_tokens=1, seed=0, exact=False, batch=1, log=[]), 0, 0)
+        learner = Learner(policy, Namespace(learning_rate=0, micro_batch_tokens=1, seed=0, exact=False, batch=1, log=[]), MemoryPlan({}, 0, 0, 1, False))
         with self.assertRaisesRegex(Problem, "form of Mistral") as refused:
             learner.chat({"messages": [question(1)], "tools": [READ_NOTE]}, None)
         self.assertEqual((refused.exception.status, refused.exception.body["error"]["code"]), (400, "tools_unsupported"))

@@ -24,6 +24,7 @@ import torch
 import transformers
 from bodies import Problem
 from learner import Learner
+from memory import MemoryPlan
 from make_tiny_model import make_tokenizer
 from policy import TransformersPolicy
 from sampling import Request, Sampler, Turns
@@ -442,7 +443,7 @@ class Client:
 
 
 def learner_of(name, cache=10**9, **more):
-    return Learner(changed(WatchedPolicy(options(name, **more))), options(name, **more), cache, 0)
+    return Learner(changed(WatchedPolicy(options(name, **more))), options(name, **more), MemoryPlan({}, 0, cache, 1, False))
 
 
 def ask(learner, body):
