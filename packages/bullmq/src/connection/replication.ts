@@ -143,7 +143,7 @@ export class Replication {
     // Behind the same address is another primary, whose replicas are not known to have fallen silent.
     if (history !== this.#history) {
       this.#standing = 'alone'
-      this.#changedAt = this.#lookedAt
+      if (this.#history !== '') this.#changedAt = this.#lookedAt
     }
     this.#history = history
     this.#isFollowed = /^slave\d+:.*\bstate=online\b.*\blag=[01]\b/m.test(told)
