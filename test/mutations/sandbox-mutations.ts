@@ -97,6 +97,20 @@ export const sandboxMutations: readonly Mutation[] = [
     tests: ['packages/bullmq/test/replication.test.ts'],
   },
   {
+    name: 'queue: a primary that has just changed is looked at once a second',
+    file: 'packages/bullmq/src/connection/replication.ts',
+    from: 'if (!isSettled || performance',
+    to: 'if (performance',
+    tests: ['packages/bullmq/test/replication.test.ts'],
+  },
+  {
+    name: 'queue: a Redis that says nothing of replicas has none',
+    file: 'packages/bullmq/src/connection/replication.ts',
+    from: "    if (told === '') return\n",
+    to: '',
+    tests: ['packages/bullmq/test/replication.test.ts'],
+  },
+  {
     name: 'queue: a password ends at the first @',
     file: 'packages/protocol/src/wire/redis-address.ts',
     from: "rest.lastIndexOf('@')",

@@ -17,6 +17,7 @@ function connection() {
     replicas: 'slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0\r\n',
     history: 'a',
     answers: true,
+    informs: true,
     waits: 0,
     reopened: 0,
     refusal: undefined as Error | undefined,
@@ -24,7 +25,10 @@ function connection() {
     onWait: async (): Promise<void> => {},
   }
   const client = Object.assign(new EventEmitter(), {
-    info: async () => `${redis.replicas}master_replid:${redis.history}\r\n`,
+    info: async () => {
+      if (!redis.informs) throw new Error('LOADING Redis is loading the dataset in memory')
+      return `${redis.replicas}master_replid:${redis.history}\r\n`
+    },
     disconnect: () => {
       redis.reopened += 1
     },
@@ -79,6 +83,45 @@ describe('what a connection has stored is confirmed', () => {
     aWhile()
     await confirmed()
     expect(redis.waits).toBe(1)
+  })
+
+  it('at each time by a replica that comes to a primary which has just changed', async () => {
+    const { redis, confirmed, lose } = connection()
+    const { replicas } = redis
+    redis.replicas = ''
+    redis.history = 'before'
+    await confirmed()
+    redis.history = 'after'
+    lose()
+    await confirmed()
+    redis.replicas = replicas
+    await confirmed()
+    expect(redis.waits).toBe(1)
+  })
+
+  it('by a replica that is there but slow, unless it was waited for in vain', async () => {
+    const { redis, confirmed } = connection()
+    redis.replicas = redis.replicas.replace('lag=0', 'lag=7')
+    expect(await confirmed()).toBe(true)
+    expect(redis.waits).toBe(1)
+    redis.answers = false
+    for (let second = 0; second < 15; second += 1) {
+      expect(await confirmed()).toBe(false)
+      aWhile()
+    }
+    for (let time = 0; time < 3; time += 1) {
+      expect(await confirmed()).toBe(true)
+      aWhile()
+    }
+  })
+
+  it('by the replica that was there when Redis does not say whether it is', async () => {
+    const { redis, confirmed } = connection()
+    await confirmed()
+    redis.informs = false
+    redis.answers = false
+    aWhile()
+    expect(await confirmed()).toBe(false)
   })
 
   it('with one question for all that wait', async () => {

@@ -42,6 +42,8 @@ export class Replication {
   #reopenedAt = Number.NEGATIVE_INFINITY
   #changedAt = Number.NEGATIVE_INFINITY
   #isWarned = false
+  /** Whether this primary has told something without its replica, so that one has to be quick before it is waited for again. */
+  #gaveUp = false
   #asking: Promise<void> = Promise.resolve()
   #next: Promise<void> | undefined
   readonly #listeners: ((isReplicated: boolean) => void)[] = []
@@ -112,6 +114,7 @@ export class Replication {
     if (losses !== this.#losses) return
     if (isAnswered) {
       this.#standing = 'replicated'
+      this.#gaveUp = false
       this.#heardAt = performance.now()
       return this.#say(true)
     }
@@ -125,6 +128,7 @@ export class Replication {
       throw new Error('no replica answers')
     }
     this.#standing = 'alone'
+    this.#gaveUp = true
     return this.#say(false)
   }
 
@@ -138,15 +142,22 @@ export class Replication {
     this.#lookedAt = performance.now()
     // A user without the right to ask was told so at the start.
     const told = await this.#redis.info('replication').catch(() => '')
-    // One that loads the first copy of the data answers nothing yet.
+    // Nothing was learned, so all is as before.
+    if (told === '') return
+    // A replica that loads the first copy of the data answers nothing yet.
     const [, history = ''] = /^master_replid:(\w+)/m.exec(told) ?? []
     // Behind the same address is another primary, whose replicas are not known to have fallen silent.
     if (history !== this.#history) {
       this.#standing = 'alone'
+      this.#gaveUp = false
       if (this.#history !== '') this.#changedAt = this.#lookedAt
     }
     this.#history = history
-    this.#isFollowed = /^slave\d+:.*\bstate=online\b.*\blag=[01]\b/m.test(told)
+    const isFollowed =
+      this.#gaveUp || this.#standing === 'silent'
+        ? /^slave\d+:.*\bstate=online\b.*\blag=[01]\b/m
+        : /^slave\d+:.*\bstate=online\b/m
+    this.#isFollowed = isFollowed.test(told)
     if (this.#standing !== 'alone' || !this.#isFollowed) return
     this.#standing = 'replicated'
     this.#heardAt = this.#lookedAt
