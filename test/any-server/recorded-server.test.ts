@@ -26,10 +26,10 @@ it.each<[RealRequest, PolicyTurn, Partial<typeof llamaCpp>]>([
   expect(shapeOfAnswer(made)).toEqual(shapeOfAnswer(exchanges[name]))
 })
 
-/** What the policy client makes of a recorded answer, byte for byte. */
-async function replayed(name: RealRequest): Promise<unknown> {
-  const { status, contentType, body } = exchanges[name]
-  const endpoint = await startPolicyEndpoint((response) => {
+/** What the policy client makes of recorded answers, byte for byte; the last one is repeated. */
+async function replayed(...names: readonly [RealRequest, ...RealRequest[]]): Promise<unknown> {
+  const endpoint = await startPolicyEndpoint((response, n) => {
+    const { status, contentType, body } = exchanges[names[n - 1] ?? names.at(-1) ?? names[0]]
     response.writeHead(status, { 'content-type': contentType }).end(body)
   })
   const client = rolloutOn(endpoint).policy('main')
@@ -68,7 +68,6 @@ it.each<[RealRequest, number, string, boolean]>([
   ['a full context', 400, 'exceeds the available context size (2048 tokens)', true],
   ['a streamed full context', 400, 'exceeds the available context size (2048 tokens)', true],
   ['a wrong key', 401, 'Invalid API Key', false],
-  ['a model that is loading', 503, 'Loading model', false],
 ])(
   'the policy client says why the server of llama.cpp refused: %s',
   async (name, status, why, isFull) => {
@@ -78,3 +77,9 @@ it.each<[RealRequest, number, string, boolean]>([
     expect(isFullContext(refusal)).toBe(isFull)
   },
 )
+
+it('the policy client waits while the server of llama.cpp says that it loads its model', async () => {
+  const loading = 'a model that is loading'
+  const completion = await replayed(loading, loading, 'a text')
+  expect(completion).toMatchObject({ id: saidByServer(exchanges['a text']).id })
+})
