@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
 import { freePort } from '../kit/free-port.ts'
@@ -26,6 +26,7 @@ async function serve(model: string, ...flags: readonly string[]): Promise<string
   let printed = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => (printed += text))
   const closed = once(child, 'close')
+  closed.catch(() => {})
   onTestFinished(async () => {
     if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL')
     await closed
@@ -41,6 +42,13 @@ async function serve(model: string, ...flags: readonly string[]): Promise<string
     })
     .toBe(200)
   return `${url}/v1`
+}
+
+/** A model whose folder goes with the test. */
+async function ownModel(): Promise<string> {
+  const model = await smallModel()
+  onTestFinished(() => rm(path.dirname(model), { recursive: true, force: true }))
+  return model
 }
 
 /** What `osmosis doctor` finds at an endpoint: the level of each check. */
@@ -61,12 +69,12 @@ const whole = { endpoint: 'ok', 'token ids': 'ok', logprobs: 'ok', temperature: 
 it('doctor is content with a vLLM that is started for training', async () => {
   const flags = '--generation-config vllm --logprobs-mode processed_logprobs'
   const tools = '--enable-auto-tool-choice --tool-call-parser hermes'
-  const url = await serve(await smallModel(), ...`${flags} ${tools}`.split(' '))
+  const url = await serve(await ownModel(), ...`${flags} ${tools}`.split(' '))
   expect(await findings(url)).toMatchObject({ ...whole, sampling: 'ok', 'logprob scale': 'ok' })
 })
 
 it('doctor finds the defaults of a model’s folder, raw logprobs, and tools that are refused', async () => {
-  const model = await smallModel()
+  const model = await ownModel()
   const defaults = { do_sample: true, temperature: 0.7, top_k: 20, repetition_penalty: 1.1 }
   const ids = { bos_token_id: 1, eos_token_id: 2, pad_token_id: 2 }
   await writeFile(

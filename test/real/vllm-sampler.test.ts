@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import {
@@ -7,7 +8,6 @@ import {
   type BatchSequence,
   type LocalLearner,
 } from '@osmosis/train'
-import { temporaryFolder } from '../kit/index.ts'
 import { afterAll, beforeAll, expect } from 'vitest'
 
 import { smallModel, vllmPython, withVllm } from './with-vllm.ts'
@@ -29,6 +29,7 @@ interface Answer {
 }
 
 let learner: LocalLearner
+let folder: string
 let log: string
 
 async function ask(
@@ -111,9 +112,11 @@ function vllmServe(): string {
 // In this order: each test goes on with the learner of the one before, because a start takes minutes.
 describe('vLLM samples for the learner of this machine', () => {
   beforeAll(async () => {
-    log = path.join(await temporaryFolder(), 'learner.log')
+    const model = await smallModel()
+    folder = path.dirname(model)
+    log = path.join(folder, 'learner.log')
     learner = await openLocalLearner({
-      model: await smallModel(),
+      model,
       python: vllmPython(),
       sampler: 'vllm',
       maxLength: 4096,
@@ -121,7 +124,10 @@ describe('vLLM samples for the learner of this machine', () => {
       logFile: log,
     })
   })
-  afterAll(async () => learner?.close())
+  afterAll(async () => {
+    await learner?.close()
+    await rm(folder, { recursive: true, force: true })
+  })
 
   it('and says of how much memory that takes', () => {
     expect(learner.facts.sampler).toBe('vllm')

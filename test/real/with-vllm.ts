@@ -1,8 +1,9 @@
 import { execFile, spawnSync } from 'node:child_process'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { temporaryFolder } from '../kit/index.ts'
 import { onlyIf, refuseWhereAllIsInstalled, type TestsWithNeeds } from '../kit/with-programs.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
@@ -32,9 +33,12 @@ export function vllmPython(): string {
   return python
 }
 
-/** A folder with SmolLM2-135M-Instruct. */
+/** A folder with SmolLM2-135M-Instruct in an empty one, which the caller removes. */
 export async function smallModel(): Promise<string> {
-  const folder = path.join(await temporaryFolder(), 'SmolLM2-135M-Instruct')
+  const folder = path.join(
+    await mkdtemp(path.join(tmpdir(), 'osmosis-real-')),
+    'SmolLM2-135M-Instruct',
+  )
   await promisify(execFile)(vllmPython(), [
     path.join(root, 'scripts/real-models/smollm2.py'),
     folder,
