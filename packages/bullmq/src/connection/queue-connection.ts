@@ -4,6 +4,7 @@ import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { parseRedisAddress, redisPlace, type RedisAddress } from '@osmosis/protocol/wire'
 import { Redis, ReplyError } from 'ioredis'
 
+import { hintFor, hungUp, isReset, withoutIoredis } from './connection-errors.ts'
 import { QueueKeys } from './queue-keys.ts'
 
 /** The address of a queue. */
@@ -29,26 +30,6 @@ export interface QueueConnectionOptions {
 /** How long Redis may take to answer. Milliseconds. */
 const answerMs = 5_000
 const oldestVersion = [6, 2] as const
-/** What ioredis says when no Sentinel has named a primary, with what the last one said. */
-const nowhere = /^All sentinels are unreachable\b.*?(?: Last error: (.*))?$/s
-/** By what the address says. */
-const hungUp = {
-  clear: 'it closes the connection. The address of a Redis with TLS begins with rediss://.',
-  tls: 'it closes the connection. It may ask for the certificate of a client.',
-} as const
-/** A Redis with TLS ends a connection that begins in clear text, before or after it was asked something. */
-const isReset = /^(?:ECONNRESET|EPIPE)$/
-/** What helps, by the code or the message of an error. */
-const hints: readonly (readonly [RegExp, string])[] = [
-  [
-    /^(?:WRONGPASS|NOAUTH)\b/,
-    'Start this process with the password that it takes now (OSMOSIS_REDIS_PASSWORD, or in the address).',
-  ],
-  [
-    /^(?:SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT_LOCALLY)$/,
-    'Name the file with the certificate of its authority in NODE_EXTRA_CA_CERTS, before this process starts.',
-  ],
-]
 /** How long Redis remembers the keys of a queue without servers and workers. Milliseconds. */
 const keysKnownMs = 15 * 60_000
 
@@ -165,8 +146,8 @@ export class QueueConnection {
       if (isOsmosisError(error)) throw error
       // The error of ioredis says only that the connection is missing.
       const isMissing = error instanceof Error && error.name === 'MaxRetriesPerRequestError'
-      const isHungUp = this.#trouble === undefined ? isMissing : isReset.test(codeOf(this.#trouble))
-      if (isHungUp) this.#trouble = new Error(hungUp[this.#redis.tls ? 'tls' : 'clear'])
+      const isHungUp = this.#trouble === undefined ? isMissing : isReset(this.#trouble)
+      if (isHungUp) this.#trouble = hungUp(this.#redis)
       throw this.unavailable(this.#trouble ?? error)
     }
   }
@@ -193,7 +174,7 @@ export class QueueConnection {
     const told = cause instanceof ReplyError ? cause : (this.#trouble ?? cause)
     const why = told instanceof Error ? told.message : String(told)
     const what = told instanceof ReplyError ? 'refuses' : 'does not answer'
-    const [, hint] = hints.find(([sign]) => sign.test(why) || sign.test(codeOf(told))) ?? []
+    const hint = hintFor(told)
     return new OsmosisError(
       'queue_unavailable',
       `The Redis of the queue at ${this.address} ${what}: ${why}${hint === undefined ? '' : `. ${hint}`}`,
@@ -290,14 +271,6 @@ export class QueueConnection {
     return warnings
   }
 
-  #named(error: Error): Error {
-    const [found, said] = nowhere.exec(error.message) ?? []
-    if (found === undefined) return error
-    const why =
-      said === undefined || said.startsWith('Connection is closed') ? 'none answers' : said
-    return new Error(`no Sentinel names the primary ${this.#redis.name}: ${why}`)
-  }
-
   /** Where a connection leads. Each asks the Sentinels again where the primary is. */
   #place(): object {
     const { hosts, name, tls } = this.#redis
@@ -334,7 +307,7 @@ export class QueueConnection {
     })
     // Commands throw the errors; without a listener ioredis prints them.
     redis.on('error', (error) => {
-      this.#trouble = this.#named(error)
+      this.#trouble = withoutIoredis(error, this.#redis)
     })
     redis.on('ready', () => {
       this.#trouble = undefined
@@ -429,10 +402,6 @@ function sendTogether(stream: Pick<Redis['stream'], 'write' | 'cork' | 'uncork'>
     return write(...args)
   }
   stream.write = writeLater as typeof stream.write
-}
-
-function codeOf(error: unknown): string {
-  return String((error as NodeJS.ErrnoException | undefined)?.code)
 }
 
 function isLoopback(hostname: string): boolean {
