@@ -99,7 +99,7 @@ type BrokenAnswer = Pick<WrittenAnswer, 'contentType' | 'parts'> & { readonly is
 function broken(
   { contentType, parts, completeFrom }: WrittenAnswer,
   { flood, at, report, isReset }: Failure,
-  { form, lineEnd }: ServerDialect,
+  { form, lineEnd, finish }: ServerDialect,
 ): BrokenAnswer {
   if (flood !== undefined) {
     if (form === 'json')
@@ -118,9 +118,17 @@ function broken(
     return { contentType, parts: [...before, ...events], isReset: false }
   }
   const body = Buffer.from(parts.slice(0, completeFrom).join(''))
+  const [first = '', second = ''] = parts
+  // An answer that begins with its finish reason and says nothing more is an empty one, and whole.
+  const emptyFrom = first.length - 2 * lineEnd.length
+  const emptyTo = first.length + second.length + 'data: {'.length
+  const clearCut = (cut: number): number =>
+    form !== 'json' && finish === 'first' && cut >= emptyFrom && cut <= emptyTo
+      ? emptyFrom - 1
+      : cut
   // Behind the last brace the answer would be whole.
   const needed = body.length - (form === 'json' ? 1 : 2 * lineEnd.length + 1)
-  const half = body.subarray(0, Math.floor(at * needed))
+  const half = body.subarray(0, clearCut(Math.floor(at * needed)))
   return { contentType, parts: [half as unknown as string], isReset }
 }
 
