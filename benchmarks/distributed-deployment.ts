@@ -1,4 +1,4 @@
-// The parts of benchmark:distributed: server and worker processes, Redis, and a training cluster.
+// The parts of bench distributed: server and worker processes, Redis, and a training cluster.
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-// A process of benchmark:distributed: a server that runs its rollouts itself (`in-process`) or in two
+// A process of bench distributed: a server that runs its rollouts itself (`in-process`) or in two
 // workers (`pool`), or a server (`server`) and a worker (`worker`) of a queue. All run the same workflow,
 // which makes four model calls. `bare-server` and `bare-worker` do the same work with only node:http and
 // BullMQ: rollouts are jobs, and results are the return values of jobs. Sends its port to its parent, and its

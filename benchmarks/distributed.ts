@@ -2,7 +2,7 @@
 // time, processor time of all processes together, commands and bytes in Redis, and the time to recover
 // from a killed worker. Redis is a real one, with an append-only file that is synced each second.
 //
-//   npx -y pnpm@12 run benchmark:distributed [rollouts | replica]
+//   npx -y pnpm@12 run bench distributed [rollouts | replica]
 //
 // With a number it only measures that many concurrent rollouts over four workers, and with "replica" what it costs that
 // outcomes are told when a replica of Redis has them.

@@ -1,7 +1,7 @@
 // What the engine of evaluations costs beside the rollouts: items that end at once, with a store that
 // keeps each before it counts and without one, and 100,000 of them in one process.
 //
-//   npx -y pnpm@12 run benchmark:engine [items] [items of the large run] [folder on the disk to measure]
+//   npx -y pnpm@12 run bench engine [items] [items of the large run] [folder on the disk to measure]
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'

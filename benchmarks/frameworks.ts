@@ -2,7 +2,7 @@
 // agent with one tool call, once with the framework's own client and once in a rollout. Both ask the
 // same endpoint, taking turns.
 //
-//   npx -y pnpm@12 run benchmark:frameworks [framework …]
+//   npx -y pnpm@12 run bench frameworks [framework …]
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'

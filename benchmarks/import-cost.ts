@@ -2,7 +2,7 @@
 // packages as they are published, each in a process of its own, all in one run: the figures of one
 // machine compare with one another only.
 //
-//   npx -y pnpm@12 run benchmark:imports
+//   npx -y pnpm@12 run bench imports
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'

@@ -2,7 +2,7 @@
 // HTTP client, which writes the request, reads the answer and checks nothing. Both in one run, taking
 // turns. The conversation is given as frameworks give it: new message objects for each call.
 //
-//   npx -y pnpm@12 run benchmark:conversations
+//   npx -y pnpm@12 run bench conversations
 import { fork } from 'node:child_process'
 import path from 'node:path'
 

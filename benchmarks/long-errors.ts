@@ -2,7 +2,7 @@
 // it reads of one, and how soon `/health` answers while a hundred rollouts fail with ten megabytes each. Exit code 1 when a goal
 // is missed.
 //
-//   npx -y pnpm@12 run benchmark:errors
+//   npx -y pnpm@12 run bench errors
 import { fork } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'

@@ -1,7 +1,7 @@
 // What a model call through the policy client costs beyond the same request by a bare HTTP client,
 // which reads the answer and checks nothing. Both in one run, taking turns.
 //
-//   npx -y pnpm@12 run benchmark:calls
+//   npx -y pnpm@12 run bench calls
 import { fork } from 'node:child_process'
 import path from 'node:path'
 

@@ -9,7 +9,7 @@
 // The rollouts of these slices are sent as they end, at different times. A last slice of each server has all
 // that are in flight sent in one moment: they move in step then, and one waits for all others at each step.
 //
-//   npx -y pnpm@12 run benchmark:server [in flight …]
+//   npx -y pnpm@12 run bench server [in flight …]
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { loadavg } from 'node:os'

@@ -2,7 +2,7 @@
 // before it is acknowledged; then resuming, reading and searching, writers that are killed, and a disk
 // that is full.
 //
-//   npx -y pnpm@12 run benchmark:store [rollouts] [folder on the disk to measure]
+//   npx -y pnpm@12 run bench store [rollouts] [folder on the disk to measure]
 import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, open, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

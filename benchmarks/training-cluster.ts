@@ -1,4 +1,4 @@
-// The training cluster of benchmark:server and benchmark:distributed in a process of its own: policy,
+// The training cluster of bench server and bench distributed in a process of its own: policy,
 // receiver of callbacks, and the driver that keeps rollouts going. Several of them share the load, so that none is the limit.
 // It executes the orders that its parent sends, one after the other, and reports each result.
 import { createServer } from 'node:http'

@@ -2,7 +2,7 @@
 // and the same step with rollouts that end at once. The rollouts run on a server in a process of its own. Then learner.py beside
 // it compares the learner with plain transformers, with the Python that OSMOSIS_PYTHON names (default: python3).
 //
-//   npx -y pnpm@12 run benchmark:training [rollouts] [rollouts in flight]
+//   npx -y pnpm@12 run bench training [rollouts] [rollouts in flight]
 import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'

@@ -1,7 +1,7 @@
 // The cost of the viewer of evaluation runs, in the Chromium of the system: the delays that a reader
 // notices, each beside its goal. The runs are synthetic.
 //
-//   npx -y pnpm@12 run benchmark:viewer
+//   npx -y pnpm@12 run bench viewer
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'

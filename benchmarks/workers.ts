@@ -1,7 +1,7 @@
 // Benefit and cost of workers: rollouts per second of a workflow that computes, with two workers and
 // with one; processor time and start-up of a workflow that waits, in a worker and in process.
 //
-//   npx -y pnpm@12 run benchmark:workers
+//   npx -y pnpm@12 run bench workers
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'

@@ -3,7 +3,7 @@
 // With the folder of scripts/real-models/prove.ts it makes those of the pretrained model, and nothing else: its learning
 // curve, the page of its first training, and a conversation before and after it.
 //
-//   npx -y pnpm@12 run docs:pictures [FOLDER]
+//   npx -y pnpm@12 exec node docs/pictures.ts [FOLDER]
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {

@@ -1,6 +1,6 @@
 // Writes a note before the first command of every document that installs packages of this repository.
 //
-//   npx -y pnpm@12 run docs:notes
+//   npx -y pnpm@12 exec node scripts/install-notes.ts
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,7 +1,7 @@
 // Prints the size of each public package: its tarball, and what `npm install` of it puts on the disk with its
 // dependencies, without peers. CONTRIBUTING.md has the table.
 //
-//   npx -y pnpm@12 run sizes
+//   npx -y pnpm@12 exec node scripts/package-sizes.ts
 import { readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 

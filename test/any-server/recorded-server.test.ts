@@ -4,10 +4,10 @@ import { expect, it } from 'vitest'
 
 import { rolloutOn, startPolicyEndpoint } from '../kit/index.ts'
 import { llamaCpp, type PolicyTurn, writeAnswer } from '../kit/any-server/index.ts'
-import { shapeOfAnswer } from '../real-server/answer-shape.ts'
-import type { RealRequest } from '../real-server/real-exchanges.ts'
-import { recording } from '../real-server/recording.ts'
-import { saidByServer } from '../real-server/said-by-server.ts'
+import { shapeOfAnswer } from '../llama-cpp/answer-shape.ts'
+import type { RealRequest } from '../llama-cpp/real-exchanges.ts'
+import { recording } from '../llama-cpp/recording.ts'
+import { saidByServer } from '../llama-cpp/said-by-server.ts'
 
 const { exchanges } = recording
 

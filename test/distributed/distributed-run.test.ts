@@ -41,7 +41,7 @@ withPrograms('redis-server').it.concurrent.each([
       if (!wrong.test(stdout) && seed < lastSeed) return noticed(seed + 1)
       expect(stdout).toMatch(wrong)
       expect(stdout).toContain(
-        `again: test:distributed '${name}' --rollouts ${rollouts} --seed ${seed} --break '${way}'`,
+        `again: test:suite distributed '${name}' --rollouts ${rollouts} --seed ${seed} --break '${way}'`,
       )
       expect(code).toBe(1)
       return undefined

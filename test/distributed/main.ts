@@ -3,7 +3,7 @@
 // Redis, two servers and three workers. Exits with code 1 when something is wrong. OSMOSIS_REDIS_SERVER is the path of another
 // server than the redis-server on PATH, as `bash .ci/redis-server valkey` prints one.
 //
-//   npx -y pnpm@12 run test:distributed [case …] [--rollouts <n>] [--seed <n>] [--times <n>]
+//   npx -y pnpm@12 run test:suite distributed [case …] [--rollouts <n>] [--seed <n>] [--times <n>]
 //     [--at-once <cases>] [--patience <seconds>] [--break <way>]
 import { parseArgs } from 'node:util'
 
@@ -63,7 +63,7 @@ async function show(name: CaseName, seed: number): Promise<void> {
   try {
     account = await runCase({ name, rollouts, seed, patienceSeconds, breaks })
   } catch (error) {
-    wrong.push(`again: test:distributed ${again}\n  could not be run: ${String(error)}`)
+    wrong.push(`again: test:suite distributed ${again}\n  could not be run: ${String(error)}`)
     return console.log(`\n=== ${name} with seed ${seed} could not be run:`, error)
   }
   const { shows }: FaultCase = faultCases[name]
@@ -76,7 +76,7 @@ async function show(name: CaseName, seed: number): Promise<void> {
   if (length > 0) {
     // Repeated at the end, because a long output may be truncated before it.
     const first = account.violations.slice(0, 3).map((violation) => `  ${violation}`)
-    wrong.push([`again: test:distributed ${again}`, ...first].join('\n'))
+    wrong.push([`again: test:suite distributed ${again}`, ...first].join('\n'))
   }
   console.log(`\n=== ${name}, ${rollouts} rollouts with seed ${seed}`)
   printAccount(account)

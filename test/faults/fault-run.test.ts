@@ -24,6 +24,6 @@ it('fails with its seed when deliveries are broken in each way', { timeout }, as
   expect(stdout).toMatch(/^WRONG rollout-\d+: has no end/m)
   expect(stdout).toMatch(/^WRONG rollout-\d+: has the reward 0\.25, which it did not earn/m)
   expect(stdout).toMatch(/^WRONG rollout-\d+: succeeded without a reward/m)
-  expect(stdout).toMatch(/^again: test:faults 60 --seed 11 --break /m)
+  expect(stdout).toMatch(/^again: test:suite faults 60 --seed 11 --break /m)
   expect(code).toBe(1)
 })

@@ -2,7 +2,7 @@
 // policies, user code and servers fail in many ways. Prints its account; exits with code 1 when something is
 // wrong.
 //
-//   npx -y pnpm@12 run test:faults [rollouts] [--seed <n>] [--patience <seconds>] [--break <way>]
+//   npx -y pnpm@12 run test:suite faults [rollouts] [--seed <n>] [--patience <seconds>] [--break <way>]
 import { parseArgs } from 'node:util'
 
 import { isWayToBreak } from './broken-delivery.ts'
@@ -33,6 +33,6 @@ const seconds = ((performance.now() - started) / 1000).toFixed(0)
 const { violations } = account
 console.log(`${violations.length} violations among ${rollouts} rollouts in ${seconds} s`)
 if (violations.length > 0) {
-  console.log(`again: test:faults ${rollouts} --seed ${seed}${way ? ` --break ${way}` : ''}`)
+  console.log(`again: test:suite faults ${rollouts} --seed ${seed}${way ? ` --break ${way}` : ''}`)
 }
 process.exit(violations.length > 0 ? 1 : 0)

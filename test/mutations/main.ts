@@ -18,7 +18,7 @@ import { mutationAreas } from './mutations.ts'
 
 // Applies each mutation of some areas to a copy of this repository, and expects tests to fail.
 //
-//   npx -y pnpm@12 run test:mutations [area …] [--name <words of a name>]
+//   npx -y pnpm@12 run test:suite mutations [area …] [--name <words of a name>]
 
 const root = path.resolve(import.meta.dirname, '../..')
 const args = process.argv.slice(2)
@@ -120,8 +120,8 @@ async function failedTests(
     isSlow(test) ? 'slow' : 'quick',
   )
   return (
-    (await failedOf('vitest.config.ts', quick, flags)) +
-    (await failedOf('vitest.slow.config.ts', slow, flags))
+    (await failedOf('vitest.config.ts', 'newest', quick, flags)) +
+    (await failedOf('vitest.suites.config.ts', 'slow', slow, flags))
   )
 }
 
@@ -133,6 +133,7 @@ function isSlow(test: string): boolean {
 
 async function failedOf(
   config: string,
+  project: string,
   tests: readonly string[],
   flags: readonly string[],
 ): Promise<number> {
@@ -143,7 +144,7 @@ async function failedOf(
   const output = ['--reporter=json', `--outputFile=${report}`]
   running = spawn(
     process.execPath,
-    [vitest, 'run', '--config', config, '--project', 'newest', ...output, ...flags, ...tests],
+    [vitest, 'run', '--config', config, '--project', project, ...output, ...flags, ...tests],
     { cwd: copy, stdio: 'ignore', detached: true },
   )
   await once(running, 'close')

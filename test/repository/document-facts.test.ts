@@ -16,5 +16,5 @@ it('documents that install packages say how to while the packages are not on npm
   const wrong = notedDocuments.filter(
     (document) => withNote(document, read(document)) !== read(document),
   )
-  expect(wrong, 'run npx -y pnpm@12 run docs:notes').toEqual([])
+  expect(wrong, 'run npx -y pnpm@12 exec node scripts/install-notes.ts').toEqual([])
 })

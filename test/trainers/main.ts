@@ -2,8 +2,8 @@
 // reason that is known, while requests fail, the gateway pauses, and the worker is killed. The gateway
 // is a fake that says what would be trained. Exit code 1 when something is wrong.
 //
-//   npx -y pnpm@12 run test:trainers [--rollouts <n>] [--seed <n>] [--break <way>]
-//   npx -y pnpm@12 run test:trainers --rollouts 10000 --pause 60 --timeout 120 --abandoned 60
+//   npx -y pnpm@12 run test:suite trainers [--rollouts <n>] [--seed <n>] [--break <way>]
+//   npx -y pnpm@12 run test:suite trainers --rollouts 10000 --pause 60 --timeout 120 --abandoned 60
 import { parseArgs } from 'node:util'
 
 import { trainingRun } from './training-run.ts'

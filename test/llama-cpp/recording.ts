@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 
 import type { ModelServerFacts } from '../kit/model-server/model-server.ts'
-import type { RealExchange, RealRequest } from './real-exchanges.ts'
+import type { RealExchange } from './real-exchange.ts'
+import type { RealRequest } from './real-exchanges.ts'
 
 /** What a real server answered when `record.ts` was run. */
 interface Recording extends ModelServerFacts {

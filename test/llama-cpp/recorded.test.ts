@@ -8,7 +8,7 @@ import { sharedServer } from './shared-server.ts'
 
 const { it } = withModelServer()
 
-// Where they differ, record them again: node test/real-server/record.ts
+// Where they differ, record them again: node test/llama-cpp/record.ts
 
 it('a real server answers in the shapes that were recorded', async () => {
   const { server, loading } = await sharedServer()

@@ -1,4 +1,4 @@
-// Records what llama.cpp's server answers, for tests that run without it: node test/real-server/record.ts
+// Records what llama.cpp's server answers, for tests that run without it: node test/llama-cpp/record.ts
 import { writeFileSync } from 'node:fs'
 
 import { realExchanges } from './real-exchanges.ts'

@@ -5,7 +5,7 @@ import type {
   ChatUsage,
 } from '@osmosis/core/policy'
 
-import type { RealExchange } from './real-exchanges.ts'
+import type { RealExchange } from './real-exchange.ts'
 
 /** What the bytes of an answer say, read without the code that is tested. */
 export interface SaidByServer {

@@ -1,5 +1,6 @@
 import { type ModelServer, startModelServer } from '../kit/model-server/model-server.ts'
-import { answerWhileLoading, type RealExchange } from './real-exchanges.ts'
+import type { RealExchange } from './real-exchange.ts'
+import { answerWhileLoading } from './real-exchanges.ts'
 
 /** A server whose model is loaded. */
 export interface LoadedServer {

@@ -1,6 +1,6 @@
 import type { Reporter, TestModule } from 'vitest/node'
 
-import { keepDurations } from './vitest.order.ts'
+import { keepDurations } from './order.ts'
 
 /**
  * Prints at the end which files took longest, which tests were skipped because something is missing, and which

@@ -3,30 +3,14 @@ import {
   modelServerKey,
   modelServerModel,
 } from '../kit/model-server/model-server.ts'
-
-/** What a server answered to a request, byte for byte. */
-export interface RealExchange {
-  readonly status: number
-  readonly contentType: string
-  readonly body: string
-}
-
-const messages = [{ role: 'user', content: 'Multiply 6 by 8.' }]
-const tools = [
-  {
-    type: 'function',
-    function: {
-      name: 'multiply',
-      description: 'Multiplies two numbers.',
-      parameters: {
-        type: 'object',
-        properties: { a: { type: 'number' }, b: { type: 'number' } },
-        required: ['a', 'b'],
-      },
-    },
-  },
-]
-const streamed = { stream: true, stream_options: { include_usage: true } }
+import {
+  askForProduct as messages,
+  exchange,
+  multiplyTools as tools,
+  type RealExchange,
+  streamed,
+  tooManyWords,
+} from './real-exchange.ts'
 
 /** Requests by what is special about them. All of them are made of a server whose model is loaded, but for the one that loads. */
 const requests = {
@@ -36,11 +20,8 @@ const requests = {
   'a streamed tool call': { messages, tools, ...streamed },
   'a text with logprobs': { messages, max_tokens: 2, logprobs: true, top_logprobs: 1 },
   'a streamed text with logprobs': { messages, max_tokens: 2, logprobs: true, ...streamed },
-  'a full context': { messages: [{ role: 'user', content: 'word '.repeat(3000) }] },
-  'a streamed full context': {
-    messages: [{ role: 'user', content: 'word '.repeat(3000) }],
-    ...streamed,
-  },
+  'a full context': { messages: tooManyWords },
+  'a streamed full context': { messages: tooManyWords, ...streamed },
   'a wrong key': { messages },
   'a model that is loading': { messages },
 } as const
@@ -74,11 +55,5 @@ async function ask(
   request: object,
   key = modelServerKey,
 ): Promise<RealExchange> {
-  const answer = await fetch(`${url}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: modelServerModel, ...request }),
-  })
-  const contentType = answer.headers.get('content-type') ?? ''
-  return { status: answer.status, contentType, body: await answer.text() }
+  return exchange({ url, key, model: modelServerModel }, request)
 }

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 
 import type { Plugin, TestProjectInlineConfiguration, TestTagDefinition } from 'vitest/config'
 
-import { TestSummary } from './vitest.summary.ts'
+import { TestSummary } from './summary.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -15,8 +15,8 @@ declare module 'vitest' {
 
 /** Cases that `pnpm test` leaves out: `it('…', { tags: 'slow' }, …)`, or `// @module-tag slow` for all of a file. */
 const tags: TestTagDefinition[] = [
-  { name: 'slow', description: 'kills, loads and full tables, which `test:slow` runs' },
-  { name: 'nightly', description: 'the longest, which `test:nightly` runs' },
+  { name: 'slow', description: 'kills, loads and full tables, which the suite `slow` runs' },
+  { name: 'nightly', description: 'the longest, which the suite `nightly` runs' },
 ]
 
 /** Settings that all tests share. No test depends on the speed of the machine, so the limits only end what hangs. */
@@ -56,6 +56,13 @@ export const runDefaults = {
   reporters: ['default' as const, new TestSummary()],
 }
 
+const texts = new Map(
+  globSync('{packages,test}/**/*.test.ts', {
+    cwd: pathTo(''),
+    exclude: ['**/node_modules/**'],
+  }).map((file) => [file, readFileSync(pathTo(file), 'utf8')] as const),
+)
+
 /**
  * The test files that have cases with a tag. Vitest would load every file to find them.
  *
@@ -63,9 +70,9 @@ export const runDefaults = {
  */
 export function filesWithTag(tag: 'slow' | 'nightly', part?: 'all'): string[] {
   const forms = [`// @module-tag ${tag}\n`, ...(part === 'all' ? [] : [`tags: '${tag}'`])]
-  return globSync('{packages,test}/**/*.test.ts', { exclude: ['**/node_modules/**'] }).filter(
-    (file) => forms.some((form) => readFileSync(pathTo(file), 'utf8').includes(form)),
-  )
+  return [...texts]
+    .filter(([, text]) => forms.some((form) => text.includes(form)))
+    .map(([file]) => file)
 }
 
 /** Vitest reads this setting from projects, although their type does not have it. */
@@ -133,5 +140,5 @@ function resolvedFrom(folder: string, packages: RegExp): Plugin {
 }
 
 function pathTo(file: string): string {
-  return fileURLToPath(new URL(file, import.meta.url))
+  return fileURLToPath(new URL(`../../${file}`, import.meta.url))
 }

@@ -3,12 +3,13 @@ import path from 'node:path'
 
 import { BaseSequencer, type TestModule, type TestSpecification } from 'vitest/node'
 
-/** Durations of the last complete run of the tests in this checkout. Seconds, by file. */
-const own = path.join(import.meta.dirname, 'node_modules/.cache/test-durations.json')
-/** Those of runs that were recorded, for a checkout in which no run was complete. */
+const root = path.resolve(import.meta.dirname, '../..')
+/** Durations of the last complete run of `pnpm test` in this checkout. Seconds, by file. */
+const own = path.join(root, 'node_modules/.cache/test-durations.json')
+/** Those of runs that were recorded: of `pnpm test`, for a checkout in which none was complete, and of the slow tests. */
 const recorded = {
-  tests: path.join(import.meta.dirname, 'test/durations.json'),
-  slow: path.join(import.meta.dirname, 'test/durations.slow.json'),
+  tests: path.join(root, 'test/durations.json'),
+  slow: path.join(root, 'test/durations.slow.json'),
 } as const
 
 /**
@@ -16,24 +17,16 @@ const recorded = {
  * order knows durations from the second run on, and a fresh clone should be tested as fast.
  */
 export class LongestFirst extends BaseSequencer {
-  protected durations(): Durations {
-    return read(existsSync(own) ? own : recorded.tests)
-  }
-
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const durations = this.durations()
-    const secondsOf = ({ moduleId }: TestSpecification): number =>
-      durations[path.relative(import.meta.dirname, moduleId)] ?? 0
+    const tests = read(existsSync(own) ? own : recorded.tests)
+    const slow = read(recorded.slow)
+    const secondsOf = ({ moduleId, project }: TestSpecification): number => {
+      const durations = project.name === 'newest' ? tests : slow
+      return durations[path.relative(root, moduleId)] ?? 0
+    }
     // oxlint-disable-next-line unicorn/no-array-sort -- the method of the sequencer
     const byDefault = await super.sort(files)
     return byDefault.toSorted((a, b) => secondsOf(b) - secondsOf(a))
-  }
-}
-
-/** The same for slow tests. */
-export class LongestSlowFirst extends LongestFirst {
-  protected override durations(): Durations {
-    return read(recorded.slow)
   }
 }
 

@@ -10,7 +10,8 @@ import {
 } from '@osmosis/train'
 import { afterAll, beforeAll, expect } from 'vitest'
 
-import { smallModel, vllmPython, withVllm } from './with-vllm.ts'
+import { smallModel, vllmPython } from './vllm-server.ts'
+import { withVllm } from './with-vllm.ts'
 
 const { describe, it } = withVllm()
 

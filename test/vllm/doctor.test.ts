@@ -1,47 +1,20 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { freePort } from '../kit/free-port.ts'
 import { temporaryFolder } from '../kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
-import { runCommand } from '../real-server/run-command.ts'
-import { smallModel, vllmPython, withVllm } from './with-vllm.ts'
+import { runCommand } from '../llama-cpp/run-command.ts'
+import { smallModel, startVllm } from './vllm-server.ts'
+import { withVllm } from './with-vllm.ts'
 
 const { it } = withVllm()
 
 /** Starts `vllm serve`, and returns its URL when it answers. It ends with the test. */
 async function serve(model: string, ...flags: readonly string[]): Promise<string> {
-  const port = await freePort()
-  const program = path.join(path.dirname(vllmPython()), 'vllm')
-  const room =
-    '--max-model-len 1024 --kv-cache-memory-bytes 500000000 --max-num-batched-tokens 2048'
-  const args = `serve ${model} --served-model-name policy --dtype float32 --host 127.0.0.1 --port ${port} ${room}`
-  const child = spawn(program, [...args.split(' '), '--no-enable-chunked-prefill', ...flags], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-    detached: true,
-  })
-  let printed = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (printed += text))
-  const closed = once(child, 'close')
-  closed.catch(() => {})
-  onTestFinished(async () => {
-    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL')
-    await closed
-  })
-  const url = `http://127.0.0.1:${port}`
-  await expect
-    .poll(async () => {
-      if (child.exitCode !== null) throw new Error(`vllm serve ended:\n${printed.slice(-2000)}`)
-      return fetch(`${url}/health`).then(
-        ({ status }) => status,
-        () => 0,
-      )
-    })
-    .toBe(200)
-  return `${url}/v1`
+  const server = await startVllm(model, flags)
+  onTestFinished(() => server.kill())
+  return server.url
 }
 
 /** A model whose folder goes with the test. */

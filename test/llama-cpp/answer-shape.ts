@@ -1,4 +1,4 @@
-import type { RealExchange } from './real-exchanges.ts'
+import type { RealExchange } from './real-exchange.ts'
 
 /** What an answer is made of, without its values: the kinds of an object, or of the chunks of a stream, equal ones once. */
 export function shapeOfAnswer({ status, contentType, body }: RealExchange): object {
