@@ -2,92 +2,130 @@
 export type ErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'agent_error'
 
 /**
- * What went wrong, as a stable word. Codes are API; messages may change.
- *
- * | code | when |
- * |---|---|
- * | `no_rollout_context` | something that needs a rollout was used outside of one |
- * | `wrong_rollout_context` | a session or agent of one rollout was used inside another |
- * | `placeholder_model` | the placeholder model itself was called |
- * | `missing_session` | a model call cannot be attributed to a sample |
- * | `duplicate_sample` | two sample sources have one name, or the workflow returned messages although it registered one |
- * | `invalid_id` | a rollout or sample id cannot be sent in a header or a path |
- * | `unknown_sample` | a reward names a sample that does not exist |
- * | `invalid_reward`, `missing_reward` | a reward is not a finite number; a sample in training has none |
- * | `no_samples` | no sample source is registered, or only agents that never called the policy |
- * | `no_output` | a grader reads what `run()` returned, and that is no JSON data |
- * | `not_graded` | the entrypoint has no grader, or the sample cannot be graded |
- * | `invalid_config`, `invalid_entrypoint`, `invalid_request`, `invalid_dataset` | an input is invalid; the message names it |
- * | `policy_http_error` | the policy endpoint answered with an error status (`status`) |
- * | `policy_unreachable` | the policy endpoint did not answer |
- * | `policy_stream_error` | the answer broke off, was malformed or reported an error |
- * | `egress_refused` | the server may not connect to that address, see `EgressOptions` |
- * | `timeout` | a deadline of the rollout passed |
- * | `limit_reached` | a limit of `rolloutLimits` ended the rollout |
- * | `cancelled` | the rollout was cancelled |
- * | `withdrawn` | the trainer withdrew the rollout: its own policy route answered 404 or 410 |
- * | `lease_expired` | the result of the rollout was not fetched in time |
- * | `user_code_exit` | user code called `process.exit` |
- * | `stray_error` | user code threw in a callback, or left a rejection unhandled |
- * | `rollout_ended` | a model call came after its rollout had ended |
- * | `server_shutdown` | the server stopped before the rollout ended |
- * | `unauthorized` | a bearer key is missing or wrong |
- * | `protocol_error` | the other side violated its protocol, or a trainer did not answer |
- * | `platform_unreachable` | the platform that a server registers with did not answer |
- * | `port_in_use` | the address to listen on is in use |
- * | `judge_failed` | a judge gave no usable score (`status` when its endpoint refused) |
- * | `tool_failed` | a tool call could not be parsed or executed |
- * | `storage_error` | results could not be written, for example because the disk is full |
- * | `worker_lost` | the worker process of the rollout ended or stopped answering |
- * | `queue_unavailable` | the Redis of a queue does not answer, or its settings are not accepted |
- * | `learner_error` | the program that trains a policy failed, or refused a request |
- * | `training_drift` | an update was refused: the learner's logprobs are not those that were recorded |
- * | `run_locked` | another process writes to the evaluation run |
- * | `damaged_run` | files of an evaluation run are missing or were changed |
+ * Every code of an `OsmosisError`, with the category of a rollout that ends with it. Each comment says what happened and what to do:
+ * docs/guides/troubleshooting.md shows them under the headings of this table, and `node scripts/error-tables.ts --update` writes it. Links
+ * start at `docs/`.
  */
-export type OsmosisErrorCode =
-  | 'no_rollout_context'
-  | 'wrong_rollout_context'
-  | 'placeholder_model'
-  | 'missing_session'
-  | 'duplicate_sample'
-  | 'invalid_id'
-  | 'unknown_sample'
-  | 'invalid_reward'
-  | 'missing_reward'
-  | 'no_samples'
-  | 'no_output'
-  | 'not_graded'
-  | 'invalid_config'
-  | 'invalid_entrypoint'
-  | 'invalid_request'
-  | 'invalid_dataset'
-  | 'policy_http_error'
-  | 'policy_unreachable'
-  | 'policy_stream_error'
-  | 'egress_refused'
-  | 'timeout'
-  | 'limit_reached'
-  | 'cancelled'
-  | 'withdrawn'
-  | 'lease_expired'
-  | 'user_code_exit'
-  | 'stray_error'
-  | 'rollout_ended'
-  | 'server_shutdown'
-  | 'unauthorized'
-  | 'protocol_error'
-  | 'platform_unreachable'
-  | 'port_in_use'
-  | 'judge_failed'
-  | 'tool_failed'
-  | 'storage_error'
-  | 'worker_lost'
-  | 'queue_unavailable'
-  | 'learner_error'
-  | 'training_drift'
-  | 'run_locked'
-  | 'damaged_run'
+const categoryOfCode = {
+  // In a workflow
+
+  /** An agent, a session or a model was used outside of a rollout. Create it inside `run()`. */
+  no_rollout_context: 'validation_error',
+  /**
+   * An agent, a model or a session of one rollout was used in another one. Create it inside `run()`, and
+   * [bind the jobs of queues](guides/workflows.md#queues-of-your-own).
+   */
+  wrong_rollout_context: 'validation_error',
+  /** `OsmosisRolloutModel` itself was called. Give it to an Osmosis agent, which knows its sample. */
+  placeholder_model: 'validation_error',
+  /** A model call belongs to no session, so it has no sample. Pass an `OsmosisMemorySession` to the SDK's `run()`. */
+  missing_session: 'validation_error',
+  /** Two agents or sessions have one name, or `run()` returns messages although an adapter records them. Give each its own name. */
+  duplicate_sample: 'validation_error',
+  /** A rollout or sample id cannot be sent in a header or a path. Use 1 to 256 printable ASCII characters. */
+  invalid_id: 'validation_error',
+  /** The workflow ended without a conversation with the policy. Look for a missing `await`, or an agent that has a model of its own. */
+  no_samples: 'validation_error',
+  /** User code called `process.exit`. Throw an error instead. */
+  user_code_exit: 'agent_error',
+  /**
+   * User code threw in a callback, or left a rejection unhandled. Await everything, and catch errors in timers, emitters and sockets.
+   */
+  stray_error: 'agent_error',
+  /** The worker process of the rollout ended or stopped answering. See [how workers end](operating/serving.md#workers). */
+  worker_lost: 'agent_error',
+  /** A model call was running or came after `run()` had returned. Await everything, and read streams to their end. */
+  rollout_ended: 'agent_error',
+  /** A tool call of an agent loop could not be parsed or executed. The policy sees the error as the tool's result. */
+  tool_failed: 'agent_error',
+  /** A deadline of the rollout passed. Raise `agent_workflow_timeout_s` or `grader_timeout_s`, or make the agent faster. */
+  timeout: 'timeout',
+  /** A limit of [`rolloutLimits`](guides/workflows.md#limits) ended the rollout before the policy had answered once. Raise it. */
+  limit_reached: 'agent_error',
+  /** The rollout was cancelled, by its caller or by Ctrl-C. */
+  cancelled: 'agent_error',
+  /** The trainer withdrew the rollout: its own policy route answered 404 or 410. */
+  withdrawn: 'agent_error',
+  /** The caller did not fetch [the result](operating/serving.md#leased-results) in time. Poll more often, or raise the lease. */
+  lease_expired: 'agent_error',
+
+  // In a grader
+
+  /** A reward names a sample that does not exist. Use the ids of `ctx.samples`. */
+  unknown_sample: 'validation_error',
+  /** A reward is not a finite number. Look for a division by zero, or for a text. */
+  invalid_reward: 'validation_error',
+  /** The grader left a sample without a reward. Reward every sample, or take it out with `ctx.removeSample(id)`. */
+  missing_reward: 'validation_error',
+  /**
+   * A grader reads `ctx.output`, and `run()` returned nothing, or something that is not JSON data.
+   * [Return the object](guides/graders.md#structured-answers).
+   */
+  no_output: 'agent_error',
+  /**
+   * There is nothing to grade with: the entrypoint has no grader, the row has neither an answer nor metadata in
+   * [the dataset](guides/datasets.md), or the rollout has no complete [group](guides/graders.md#all-attempts-together).
+   */
+  not_graded: 'validation_error',
+  /** [A judge](guides/models.md#judges) gave no valid verdict, although it was asked again. The message has its answer. */
+  judge_failed: 'http_error',
+
+  // Files and settings
+
+  /** A file, a flag, a variable or an option is invalid. The message names it; see [all keys](reference/configuration.md). */
+  invalid_config: 'validation_error',
+  /** A module cannot be loaded, or does not export [a workflow](guides/workflows.md). */
+  invalid_entrypoint: 'validation_error',
+  /** Rows cannot be read, or do not match the workflow. The message has their lines. */
+  invalid_dataset: 'validation_error',
+  /** A request, a prompt or an argument cannot be sent. The message names the part. */
+  invalid_request: 'validation_error',
+  /** Results could not be written. Free some space, and run the same command again: nothing that was stored is lost. */
+  storage_error: 'agent_error',
+  /** Another process writes to the run, or has taken it over. Wait until it has ended. */
+  run_locked: 'agent_error',
+  /** Files of a run are missing or were changed. The message has the file and the line. */
+  damaged_run: 'agent_error',
+  /** The program that trains the policy failed. The message has its last lines, and `learner.log` of `train local` has all. */
+  learner_error: 'agent_error',
+  /**
+   * An update was refused, because the learner's logprobs are not the recorded ones.
+   * [Check](training/local.md#reading-a-step) template, temperature and precision.
+   */
+  training_drift: 'agent_error',
+
+  // The policy
+
+  /**
+   * The policy answered with an error status. 401 and 403 are about the key, 402 about the account, 404 about the model or the URL; 429 and
+   * 5xx were retried.
+   */
+  policy_http_error: 'http_error',
+  /** The policy did not answer. Check that it runs, and its address: most end in `/v1`. */
+  policy_unreachable: 'http_error',
+  /** This process may not connect to that address. Allow it with [`--allow-host`](operating/serving.md#where-a-server-connects-to). */
+  egress_refused: 'http_error',
+  /** An answer of the policy broke off, was malformed, or reported an error. Look at the log of its server. */
+  policy_stream_error: 'http_error',
+
+  // Servers, controllers and the platform
+
+  /** A bearer key is missing or wrong. Give both sides the same `OSMOSIS_ROLLOUT_SERVER_API_KEY`. */
+  unauthorized: 'http_error',
+  /** Another process listens on the port. Take another `--port`; 0 takes a free one. */
+  port_in_use: 'agent_error',
+  /** The server stopped before the rollout ended. Run it again. */
+  server_shutdown: 'agent_error',
+  /** The other side broke its protocol, or did not answer. Compare the versions of both; see [serving](operating/serving.md). */
+  protocol_error: 'http_error',
+  /** The Redis of a queue does not answer, or its settings are not accepted. Requests get 503 until it is back. */
+  queue_unavailable: 'http_error',
+  /** The hosted platform did not answer. Try again. */
+  platform_unreachable: 'http_error',
+} as const satisfies Readonly<Record<string, ErrorCategory>>
+
+/** What went wrong, as a stable word. Codes are API; messages may change. `docs/guides/troubleshooting.md` explains each. */
+export type OsmosisErrorCode = keyof typeof categoryOfCode
 
 const brand = Symbol.for('osmosis.error')
 
@@ -137,51 +175,6 @@ export function isOsmosisError(value: unknown): value is OsmosisError {
     // A proxy of user code may throw.
     return false
   }
-}
-
-const categoryOfCode: Record<OsmosisErrorCode, ErrorCategory> = {
-  limit_reached: 'agent_error',
-  no_rollout_context: 'validation_error',
-  wrong_rollout_context: 'validation_error',
-  placeholder_model: 'validation_error',
-  missing_session: 'validation_error',
-  duplicate_sample: 'validation_error',
-  invalid_id: 'validation_error',
-  unknown_sample: 'validation_error',
-  invalid_reward: 'validation_error',
-  missing_reward: 'validation_error',
-  no_samples: 'validation_error',
-  no_output: 'agent_error',
-  not_graded: 'validation_error',
-  invalid_config: 'validation_error',
-  invalid_entrypoint: 'validation_error',
-  invalid_request: 'validation_error',
-  invalid_dataset: 'validation_error',
-  policy_http_error: 'http_error',
-  policy_unreachable: 'http_error',
-  policy_stream_error: 'http_error',
-  egress_refused: 'http_error',
-  timeout: 'timeout',
-  cancelled: 'agent_error',
-  withdrawn: 'agent_error',
-  lease_expired: 'agent_error',
-  user_code_exit: 'agent_error',
-  stray_error: 'agent_error',
-  rollout_ended: 'agent_error',
-  server_shutdown: 'agent_error',
-  unauthorized: 'http_error',
-  protocol_error: 'http_error',
-  platform_unreachable: 'http_error',
-  port_in_use: 'agent_error',
-  judge_failed: 'http_error',
-  tool_failed: 'agent_error',
-  storage_error: 'agent_error',
-  worker_lost: 'agent_error',
-  queue_unavailable: 'http_error',
-  learner_error: 'agent_error',
-  training_drift: 'agent_error',
-  run_locked: 'agent_error',
-  damaged_run: 'agent_error',
 }
 
 const validationErrorNames = new Set([
