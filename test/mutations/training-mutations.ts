@@ -177,7 +177,7 @@ export const trainingMutations: readonly Mutation[] = [
     ['failed calls are trained', 'if (call.error !== null) continue', ''],
     [
       'all answers count as sampled at temperature 1',
-      "typeof temperature === 'number' ? temperature : 1",
+      "typeof temperature === 'number' ? temperature : null",
       '1',
     ],
     [

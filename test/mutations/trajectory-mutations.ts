@@ -60,9 +60,14 @@ export const trajectoryMutations: readonly Mutation[] = [
         'version: calls[0]?.version ?? null,',
       ],
       [
-        'a temperature of 0 is 1',
+        'a temperature of 0 is unknown',
+        "typeof temperature === 'number' ? temperature : null",
+        "typeof temperature === 'number' ? temperature || null : null",
+      ],
+      [
+        'a temperature that no request named is 1',
+        "typeof temperature === 'number' ? temperature : null",
         "typeof temperature === 'number' ? temperature : 1",
-        "typeof temperature === 'number' ? temperature || 1 : 1",
       ],
       [
         'logprobs that are no numbers are trained',

@@ -29,6 +29,7 @@ const foreign = [
 ]
 /** Of Miles, vLLM and TensorBoard. */
 const trainers = [
+  '--generation-config',
   '--logdir',
   '--max-lora-rank',
   '--max-seq-len',

@@ -108,6 +108,7 @@ def read_count(body, name, default, low=1, high=math.inf):
 
 
 def read_temperature(body):
+    """Of a request, and of a sequence that was sampled by requests. Where they name none it is the same for both: 1."""
     value = read_number(body, "temperature", 1.0, 0, 100)
     if 0 < value < 0.001:
         raise Problem(400, f"`temperature` must be 0 or at least 0.001; it is {value}.")

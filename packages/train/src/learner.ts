@@ -10,8 +10,11 @@ export interface BatchSequence {
   readonly advantages: readonly number[]
   /** 1 for each token that the policy sampled and the update trains, else 0. */
   readonly mask: readonly (0 | 1)[]
-  /** At which the answers were sampled. */
-  readonly temperature: number
+  /**
+   * At which the answers were sampled. Null where their requests named none, so that it is the default of the learner's own
+   * {@link Learner.policy}: 1 for the learners of this package.
+   */
+  readonly temperature: number | null
   readonly rolloutId: string
   readonly sampleId: string
   /** The oldest version of the policy that sampled tokens of it. */

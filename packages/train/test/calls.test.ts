@@ -56,28 +56,45 @@ function recordingLearner(): { readonly learner: Learner; readonly batches: Trai
   return { learner, batches }
 }
 
-it('trains each part of a conversation by the step rewards of its calls', async () => {
+/** What is trained of three attempts at one row, in a training that sets these settings of each call. */
+async function trainedWith(
+  sampling: Readonly<Record<string, unknown>>,
+): Promise<TrainingBatch['sequences']> {
   const backend = new LocalBackend({ workflow: Compacts, grader: RewardsSteps })
   const app = createRolloutServer({ backend, trajectories: false, logger: false })
   const server = await serve(app, { port: 0, handleSignals: false })
   onTestFinished(() => server.close())
   const { learner, batches } = recordingLearner()
-  const rollouts = servedRollouts({ server: { url: server.url }, sampling: { temperature: 0.7 } })
+  const rollouts = servedRollouts({ server: { url: server.url }, sampling })
   const initialMessages = [{ role: 'user' as const, content: 'Is it?' }]
   const row = { sourceRowIndex: 0, initialMessages, label: 'yes', metadata: {}, otherColumns: {} }
   const folder = await temporaryFolder()
   await train({ folder, learner, rollouts, rows: [row], steps: 1, rowsPerStep: 1, attempts: 3 })
+  return batches[0]?.sequences ?? []
+}
 
-  const sequences = batches[0]?.sequences ?? []
+it.each([
+  ['of the training', { temperature: 0.7 }, { before: 0.7, after: 0.7 }],
+  ['of the agent, which names one for its first call alone', {}, { before: 0.1, after: null }],
+])('gives the learner the temperature %s', async (_, sampling, expected) => {
+  const sequences = await trainedWith(sampling)
+  const known = sequences.map(({ ids, temperature }) => {
+    const isAfter = String.fromCodePoint(...ids).includes('So far')
+    return [isAfter ? 'after' : 'before', temperature]
+  })
+  expect(Object.fromEntries(known)).toEqual(expected)
+  expect(new Set(known.map(String)).size).toBe(2)
+})
+
+it('trains each part of a conversation by the step rewards of its calls', async () => {
+  const sequences = await trainedWith({ temperature: 0.7 })
   const texts = sequences.map(({ ids }) => String.fromCodePoint(...ids))
   expect(texts.join('')).not.toContain('A title?')
-  const parts = sequences.map(({ advantages, temperature, mask }, at) => ({
+  const parts = sequences.map(({ advantages, mask }, at) => ({
     part: texts[at]?.includes('So far') ? 2 : 1,
-    temperature,
     // All tokens of an answer have the same advantage.
     advantages: [...new Set(advantages.filter((_, token) => mask[token] === 1))],
   }))
-  expect(parts.map(({ temperature }) => temperature)).toEqual(parts.map(() => 0.7))
   const of = (part: number): number[] =>
     parts.filter((one) => one.part === part).flatMap(({ advantages }) => advantages)
   // The steps of the group are 1, 2, 3 and three zeros. The first answer has its own step and the one after it.

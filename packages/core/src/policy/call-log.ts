@@ -61,7 +61,10 @@ export interface PolicyCall {
   readonly agent: string | null
   /** Whether its answer is training data. */
   readonly trainable: boolean
-  /** The settings of the request that decide how the answer is sampled, by their names on the wire. */
+  /**
+   * The settings of the request that decide how the answer is sampled, by their names on the wire. Of what is not among them
+   * nothing is known: the server has defaults of its own, vLLM those in the folder of its model.
+   */
   readonly sampling: Readonly<Record<string, unknown>>
   readonly promptTokenIds: readonly number[] | null
   readonly completionTokenIds: readonly number[] | null

@@ -79,7 +79,10 @@ export interface CallUse {
 
 /** What is recorded about a model call before it is answered. */
 export interface CallAbout extends CallUse {
-  /** Settings that decide how the answer is sampled. `constraints` lists what holds it to a form. */
+  /**
+   * Settings of the request that decide how the answer is sampled; the server decides the others. `constraints` lists what holds
+   * it to a form.
+   */
   readonly sampling: Readonly<Record<string, unknown>>
   /** The version of the policy that the request names; null when it names none. */
   readonly model: string | null

@@ -39,8 +39,11 @@ export interface TrainingSequence {
   readonly logprobs: readonly number[]
   /** In order, without overlaps. */
   readonly answers: readonly AnswerSpan[]
-  /** At which all answers were sampled. */
-  readonly temperature: number
+  /**
+   * At which all answers were sampled. Null where their requests named none: the server's own default, which is no fact of this
+   * record. A trainer takes what its server was started with then: 1 for vLLM only with `--generation-config vllm`.
+   */
+  readonly temperature: number | null
 }
 
 /** The sequences of a sample, and what they leave out. */
@@ -56,14 +59,14 @@ interface OpenSequence {
   readonly ids: number[]
   readonly logprobs: number[]
   readonly answers: AnswerSpan[]
-  readonly temperature: number
+  readonly temperature: number | null
 }
 
 /**
  * Joins the calls of a sample to as few sequences as possible: a call continues the longest sequence that its
  * prompt starts with. A conversation whose history was rewritten or compacted, a sub-agent, or a template
  * that drops earlier thinking starts another sequence, so that each token is trained in the context in
- * which it was sampled, and once.
+ * which it was sampled, and once. So does another temperature, and one that is unknown differs from all that are known.
  */
 export function toTrainingSequences(calls: readonly SequenceCall[]): SampleSequences {
   const open: OpenSequence[] = []
@@ -167,16 +170,16 @@ function constraintsOf({ sampling }: SequenceCall): Pick<AnswerSpan, 'constraint
   return Array.isArray(constraints) ? { constraints: constraints.map(String) } : {}
 }
 
-/** Endpoints sample at 1 unless the request says otherwise. */
-function temperatureOf({ sampling }: SequenceCall): number {
+/** The server decides what a request leaves out: vLLM by `generation_config.json` of the model's folder. */
+function temperatureOf({ sampling }: SequenceCall): number | null {
   const temperature = sampling['temperature']
-  return typeof temperature === 'number' ? temperature : 1
+  return typeof temperature === 'number' ? temperature : null
 }
 
 function longestPrefix(
   open: readonly OpenSequence[],
   prompt: readonly number[],
-  temperature: number,
+  temperature: number | null,
 ): OpenSequence | undefined {
   let longest: OpenSequence | undefined
   for (const sequence of open) {

@@ -119,8 +119,9 @@ export const callReportSchema = z.object({
   /** False: the answer is not training data. */
   trainable: z.boolean(),
   /**
-   * Settings of the call that decide how its answer is sampled, under their names in chat completions. `constraints` lists the
-   * fields that hold the answer to a form: where the server masks tokens for them, its logprobs are of another distribution.
+   * Settings of the call that decide how its answer is sampled, under their names in chat completions. What is missing was the
+   * server's default, which may be any: a missing `temperature` is unknown, not 1. `constraints` lists the fields that hold the
+   * answer to a form: where the server masks tokens for them, its logprobs are of another distribution.
    */
   sampling: jsonObject,
   /** Reward of this call alone; null where the grader gave none. */

@@ -87,13 +87,13 @@ const text = (ids: readonly number[] | null): string => (ids ?? []).join('')
 
 /** Which calls are answers of one sequence, by looking at texts. */
 function expectedSequences(calls: readonly SequenceCall[]): { text: string; calls: number[] }[] {
-  const open: { text: string; calls: number[]; temperature: number }[] = []
+  const open: { text: string; calls: number[]; temperature: number | null }[] = []
   for (const [at, one] of calls.entries()) {
     const { promptTokenIds: prompt, completionTokenIds: answer, logprobs, sampling } = one
     if (one.error !== null || !one.trainable) continue
     if (prompt === null || answer === null || logprobs === null) continue
     const given = sampling['temperature']
-    const temperature = typeof given === 'number' ? given : 1
+    const temperature = typeof given === 'number' ? given : null
     const [longest] = open
       .filter((other) => other.temperature === temperature && text(prompt).startsWith(other.text))
       .toSorted((a, b) => b.text.length - a.text.length)
@@ -140,7 +140,7 @@ describe('the training sequences of a sample', () => {
             expect(version).toBe(own?.version)
             expect(isCut).toBe(own?.finishReason === 'length')
             const given = own?.sampling['temperature']
-            expect(temperature).toBe(typeof given === 'number' ? given : 1)
+            expect(temperature).toBe(typeof given === 'number' ? given : null)
             for (let place = start; place < end; place += 1) {
               expect(sampled.has(place)).toBe(false)
               sampled.add(place)
@@ -178,7 +178,7 @@ describe('the training sequences of a sample', () => {
     const { sequences } = toTrainingSequences([
       call([1], [2]),
       call([1, 2, 3], [4], { sampling: { constraints: ['tool_choice', 'tools.strict'] } }),
-      call([1, 2, 3, 4, 5], [6], { sampling: { temperature: 1 } }),
+      call([1, 2, 3, 4, 5], [6]),
     ])
     expect(sequences.map(({ answers }) => answers.map(({ constraints }) => constraints))).toEqual([
       [undefined, ['tool_choice', 'tools.strict'], undefined],
@@ -197,19 +197,27 @@ describe('the training sequences of a sample', () => {
     }
   })
 
-  it('split where the temperature changes, and continue where it changes back', () => {
-    const [cold, warm] = [{ sampling: { temperature: 0.2 } }, { sampling: {} }]
-    const { sequences } = toTrainingSequences([
-      call([1], [2], cold),
-      call([1, 2, 3], [4], warm),
-      call([1, 2, 3, 4, 5], [6], cold),
-      call([1, 2, 3, 4, 5, 6, 7], [8], warm),
-    ])
-    expect(sequences).toMatchObject([
-      { temperature: 0.2, answers: [{ call: 0 }, { call: 2 }], ids: [1, 2, 3, 4, 5, 6] },
-      { temperature: 1, answers: [{ call: 1 }, { call: 3 }], ids: [1, 2, 3, 4, 5, 6, 7, 8] },
-    ])
-  })
+  it.each([
+    ['another one', { temperature: 0.7 }, 0.7],
+    ['the usual one', { temperature: 1 }, 1],
+    ['unknown, because the request names none', {}, null],
+    ['unknown, because the request names no number', { temperature: 'hot' }, null],
+  ])(
+    'split where the temperature becomes %s, and continue where it changes back',
+    (_, other, known) => {
+      const [cold, warm] = [{ sampling: { temperature: 0.2 } }, { sampling: other }]
+      const { sequences } = toTrainingSequences([
+        call([1], [2], cold),
+        call([1, 2, 3], [4], warm),
+        call([1, 2, 3, 4, 5], [6], cold),
+        call([1, 2, 3, 4, 5, 6, 7], [8], warm),
+      ])
+      expect(sequences).toMatchObject([
+        { temperature: 0.2, answers: [{ call: 0 }, { call: 2 }], ids: [1, 2, 3, 4, 5, 6] },
+        { temperature: known, answers: [{ call: 1 }, { call: 3 }], ids: [1, 2, 3, 4, 5, 6, 7, 8] },
+      ])
+    },
+  )
 
   it('leave out an answer that has not one finite logprob for each token', () => {
     const logprobsOf = (...content: readonly unknown[]): Partial<SequenceCall> => ({

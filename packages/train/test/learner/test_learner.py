@@ -133,7 +133,7 @@ class Answers(WithPolicy):
             self.assertEqual(answer["prompt_token_ids"], answers[at % 16]["prompt_token_ids"])
 
     def test_logprobs_are_those_of_the_temperature(self):
-        for temperature in (0.5, 2.0):
+        for temperature in (0.5, 2.0, None):  # None: the learner's own, for the request and for the sequence
             answers = self.learner.chats([[question(door)] for door in range(16)], temperature=temperature)
             sequences = [sequence(answer, advantage=0.0, temperature=temperature) for answer in answers]
             self.assertLess(self.learner.post("/update", {"loss": "policy_gradient", "sequences": sequences, "learning_rate": 0})["drift_max"], 1e-4)

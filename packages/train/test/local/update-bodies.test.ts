@@ -91,7 +91,7 @@ describe('an update of the learner of this machine', () => {
       name === null ? [] : [[option, value] as const],
     )
     const settings = { ...defaultUpdate, ...Object.fromEntries(given) }
-    const sequences = [sequence(1, 0), sequence(3, 0)]
+    const sequences = [sequence(1, 0), { ...sequence(3, 0), temperature: null }]
     const figures = await learner.update(batch(...sequences), settings)
     expect(figures).toEqual({
       loss: 1,
