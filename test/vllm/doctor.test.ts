@@ -37,7 +37,7 @@ async function findings(url: string): Promise<Readonly<Record<string, string>>> 
   ) as Record<string, string>
 }
 
-const whole = { endpoint: 'ok', 'token ids': 'ok', logprobs: 'ok', temperature: 'ok' }
+const whole = { endpoint: 'ok', 'token ids': 'ok', logprobs: 'ok', stream: 'ok', temperature: 'ok' }
 
 it('doctor is content with a vLLM that is started for training', async () => {
   const flags = '--generation-config vllm --logprobs-mode processed_logprobs'

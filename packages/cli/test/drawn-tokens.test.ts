@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 
-import { drawDeviation } from '../src/checks/drawn-tokens.ts'
+import { drawDeviation } from '../src/checks/endpoint/drawn-tokens.ts'
 import { drawLetters, randomOf, type Draws } from './drawn-letters.ts'
 
 /** The deviations of servers that draw like this, with other random numbers each. */

@@ -38,6 +38,31 @@ describe('upstreamPolicy', () => {
     },
   )
 
+  it.each([200, 401])(
+    'shows the headers of an answer with %i to who wants them',
+    async (status) => {
+      await using upstream = await startUpstream((outgoing) => {
+        outgoing
+          .writeHead(status, { 'x-litellm-version': '1', 'set-cookie': ['a=1', 'b=2'] })
+          .end('{}')
+      })
+      const seen: Headers[] = []
+      await using policy = upstreamPolicy({
+        baseUrl: `${upstream.url}/v1`,
+        model: 'm',
+        onHeaders: (headers) => seen.push(headers),
+      })
+      const { signal } = new AbortController()
+      const request = { rolloutId: 'r', sampleId: '', body: {}, headers: {}, signal }
+      const answer = await policy.respond(request)
+      expect(seen.map((one) => one.get('x-litellm-version'))).toEqual(['1'])
+      expect(seen[0]?.getSetCookie()).toEqual(['a=1', 'b=2'])
+      // Callers do not get them.
+      expect(answer.headers.get('x-litellm-version')).toBeNull()
+      await answer.text()
+    },
+  )
+
   it('replaces the model and passes everything else through', async () => {
     await using upstream = await startUpstream((outgoing) => void outgoing.end('{}'))
     const policy = upstreamPolicy({ baseUrl: `${upstream.url}/v1/`, apiKey: 'key', model: 'qwen' })

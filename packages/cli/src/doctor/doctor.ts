@@ -21,7 +21,7 @@ function declareDoctor(program: Command) {
     .optionsGroup(groups.model)
     .option(
       '--base-url <url>',
-      'check only whether this endpoint gives a trainer what it needs: token ids, logprobs, tool calls, prefixes, temperature',
+      'check only whether this endpoint gives a trainer what it needs: token ids, logprobs, tool calls, streams, prefixes, sampling',
       endpointUrl,
     )
     .option('--model <name>', 'name of the model at the endpoint')
@@ -56,9 +56,15 @@ async function diagnose(flags: FlagsOf<typeof declareDoctor>): Promise<number> {
 
 async function endpointOf(flags: FlagsOf<typeof declareDoctor>): Promise<CheckFinding[]> {
   const { choosePolicy } = await import('../inputs/choose-policy.ts')
-  const { endpointFindings } = await import('../checks/endpoint-checks.ts')
+  const { endpointFindings } = await import('../checks/endpoint/endpoint-checks.ts')
+  const { gatewaysOf, withGateways } = await import('../checks/endpoint/gateways.ts')
   const { closing } = await import('../command/process.ts')
-  return closing(await choosePolicy(flags, readEnvironment()), endpointFindings)
+  const gateways = new Set<string>()
+  const policy = await choosePolicy(flags, readEnvironment(), {
+    onHeaders: (headers) => gatewaysOf(headers).forEach((name) => gateways.add(name)),
+  })
+  const findings = await closing(policy, endpointFindings)
+  return withGateways(findings, [...gateways])
 }
 
 async function machineAndWorkspace({

@@ -57,6 +57,12 @@ export interface PolicyDefaults {
   readonly folder?: string
 }
 
+/** Who watches an endpoint. */
+export interface EndpointWatch {
+  /** Gets the headers of each of its answers. */
+  readonly onHeaders?: (headers: Headers) => void
+}
+
 /**
  * Finds and opens the policy that flags or the workspace name.
  *
@@ -65,8 +71,10 @@ export interface PolicyDefaults {
 export async function choosePolicy(
   flags: PolicyFlags,
   environment: NodeJS.ProcessEnv,
+  watch: EndpointWatch = {},
 ): Promise<ChosenPolicy> {
-  return openPolicy(policyChoice(flags, { workspace: await currentWorkspace() }), environment)
+  const choice = policyChoice(flags, { workspace: await currentWorkspace() })
+  return openPolicy(choice, environment, watch)
 }
 
 /** The config of the workspace that the working folder belongs to; empty outside of one. */
@@ -157,13 +165,15 @@ function isModule(name: string): boolean {
 export async function openPolicy(
   choice: PolicyChoice,
   environment: NodeJS.ProcessEnv,
+  { onHeaders }: EndpointWatch = {},
 ): Promise<ChosenPolicy> {
   if (choice.kind === 'module') return modulePolicy(choice)
   if (choice.kind === 'provider') return providerPolicy(choice, environment)
   if (choice.kind === 'checkpoint') throw new TypeError('Checkpoints are opened by their learner.')
   const { baseUrl, model } = choice
   const apiKey = choice.apiKeyEnv === null ? undefined : readKey(choice.apiKeyEnv, environment)
-  const policy = upstreamPolicy({ baseUrl, model, ...(apiKey === undefined ? {} : { apiKey }) })
+  const key = apiKey === undefined ? {} : { apiKey }
+  const policy = upstreamPolicy({ baseUrl, model, onHeaders, ...key })
   return chosen(policy, { name: model, choice, apiKey })
 }
 

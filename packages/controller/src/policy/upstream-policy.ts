@@ -40,8 +40,10 @@ export function upstreamPolicy(options: {
   readonly apiKey?: string
   /** Sent instead of the model the request names. */
   readonly model: string
+  /** Gets the headers of each answer, of which callers get few: they name the server, and gateways before it. */
+  readonly onHeaders?: ((headers: Headers) => void) | undefined
 }): UpstreamPolicy {
-  const { apiKey, model } = options
+  const { apiKey, model, onHeaders } = options
   const url = completionsUrl(options.baseUrl)
   const headers: Record<string, string> = {
     'content-type': 'application/json',
@@ -66,6 +68,7 @@ export function upstreamPolicy(options: {
         signal.throwIfAborted()
         return unreachable(url, isOsmosisError(error) ? error.cause : error)
       }
+      onHeaders?.(headersOf(answer))
       if (isForeign(answer)) {
         return foreign(
           answer,
@@ -90,6 +93,14 @@ function foreign(answer: HttpResponse, message: string): Response {
   const waiting = forwardedNames.filter((name) => name !== 'content-type')
   const headers = waiting.flatMap((name) => headerOf(answer, name))
   return Response.json(policyErrorBody(status, code, message), { status, headers })
+}
+
+function headersOf({ headers }: HttpResponse): Headers {
+  if (headers instanceof Headers) return headers
+  const all = Object.entries(headers).flatMap(([name, value = []]) =>
+    [value].flat().map((text): [string, string] => [name, text]),
+  )
+  return new Headers(all)
 }
 
 function headerOf({ headers }: HttpResponse, name: string): [string, string][] {

@@ -147,7 +147,9 @@ export function wrongIdsOf({
   promptTokenIds,
   completionTokenIds: ids,
   usage,
-}: Omit<AnswerTokens, 'logprobs'>): string | undefined {
+}: Pick<AnswerTokens, 'promptTokenIds' | 'completionTokenIds'> & {
+  readonly usage?: { readonly completion_tokens?: unknown } | null | undefined
+}): string | undefined {
   if (promptTokenIds?.every(isId) === false || ids?.every(isId) === false) {
     return 'the policy gave token ids that are no whole numbers'
   }
