@@ -45,6 +45,11 @@ it('osmosis doctor finds what a real server lacks for trainers', async () => {
     logprobs: ['ok', 'one for each token of the answer'],
     // It also says anything.
     'tool calls': [expect.any(String), expect.stringMatching(/^The model |^are parsed$/)],
+    // A rollout that records logprobs fails there as soon as its agent has tools.
+    stream: [
+      'fail',
+      expect.stringContaining('logprobs is not supported with tools + stream') as string,
+    ],
     prefixes: ['warn', 'Not checked: there are no token ids.'],
     temperature: ['ok', 'is that of the request'],
     // By default it draws from a limited distribution: top_k 40, top_p 0.95, min_p 0.05.

@@ -60,7 +60,12 @@ const servers: Readonly<Record<string, Partial<Habits> | Answering>> = {
   'a template that forgets': { keepsPrefixes: false },
   'a model that calls none': { callsTool: false },
   SGLang: { ids: 'none', thinksIn: 'reasoning_content', streamLoses: 'logprobs of thinking' },
-  'llama.cpp': { ids: 'none', drawsAsStated: false, scalesLogprobs: false },
+  'llama.cpp': {
+    ids: 'none',
+    streams: 'no logprobs with tools',
+    drawsAsStated: false,
+    scalesLogprobs: false,
+  },
   OpenAI: { refuses: 'return_token_ids' },
   'LiteLLM, streams cut': { ids: 'unstreamed', headers: liteLlm },
   'LiteLLM, all cut': { ids: 'none', headers: liteLlm },
@@ -99,7 +104,7 @@ vLLM, --max-logprobs 0  | o        |         | o   | F        | o     | o    | o
 a template that forgets | o        |         | o   | o        | o     | o    | W        | o           | o        | o
 a model that calls none | o        |         | o   | o        | W     | o    | o        | o           | o        | o
 SGLang                  | o        |         | F   | o        | o     | L    | W        | o           | o        | o
-llama.cpp               | o        |         | F   | o        | o     | o    | W        | o           | W        | W
+llama.cpp               | o        |         | F   | o        | o     | S    | W        | o           | W        | W
 OpenAI                  | F        |         |     |          |       |      |          |             |          |
 LiteLLM, streams cut    | o        | o       | o   | o        | o     | I    | o        | o           | o        | o
 LiteLLM, all cut        | o        | o       | F   | o        | o     | o    | W        | o           | o        | o
@@ -134,7 +139,10 @@ const advice: Readonly<Record<string, readonly string[]>> = {
   'a template that forgets': ['at token 7 of 126, within the prompt'],
   'a model that calls none': ['Try a larger model'],
   SGLang: ['Only when it streams: The answer has 44 logprobs for 48 tokens.'],
-  'llama.cpp': ['llama-server has none with --top-k 0 --top-p 1 --min-p 0'],
+  'llama.cpp': [
+    'refuses to stream what it answered in one piece',
+    'llama-server has none with --top-k 0 --top-p 1 --min-p 0',
+  ],
   OpenAI: ['argument supplied: return_token_ids', 'does not take this request'],
   'LiteLLM, streams cut': [
     'LiteLLM answered, in front of a server',

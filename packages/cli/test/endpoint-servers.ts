@@ -10,7 +10,13 @@ export interface Habits {
   readonly logprobs: 'all' | 'none'
   /** What the chunks lack while a parser holds them back: of a tool call, or of thinking. */
   readonly streamLoses: 'nothing' | 'tokens of calls' | 'logprobs of thinking'
-  readonly streams: 'yes' | 'no, one object' | 'refused' | 'breaks off' | 'without usage'
+  readonly streams:
+    | 'yes'
+    | 'no, one object'
+    | 'refused'
+    | 'no logprobs with tools'
+    | 'breaks off'
+    | 'without usage'
   readonly tools: 'parsed' | 'left in the text' | 'left in the text of streams' | 'refused'
   readonly callsTool: boolean
   /** The field that has the thinking before each text; undefined: the model does not think. */
@@ -212,6 +218,11 @@ export function serveAs(
       refuse(response, 400, '"auto" tool choice requires --enable-auto-tool-choice')
     } else if (body['stream'] === true && streams === 'refused') {
       refuse(response, 400, 'streaming is not supported')
+    } else if (
+      streams === 'no logprobs with tools' &&
+      [body['stream'], body['tools'], body['logprobs']].every(Boolean)
+    ) {
+      refuse(response, 400, 'logprobs is not supported with tools + stream')
     } else if (body['stream'] === true && streams !== 'no, one object') {
       writeStream(response, answerTo(body, habits, n), habits)
     } else writeWhole(response, answerTo(body, habits, n), habits)

@@ -1,5 +1,5 @@
 import { tokenFindings, toolFinding } from './answer-checks.ts'
-import type { Answer, Endpoint } from './asked-endpoint.ts'
+import { adviceOf, RefusedRequest, type Answer, type Endpoint } from './asked-endpoint.ts'
 import { fail, ok, warn, type CheckFinding } from '../finding.ts'
 
 /** How often a model may leave out the call that it made before: it samples. */
@@ -11,8 +11,8 @@ const names: Readonly<Record<string, string>> = {
   'tool calls': 'stream calls',
 }
 
-const advice =
-  'Rollouts stream, but for those of Agent Lightning. Servers lose tokens where a parser of tool calls or thinking holds chunks back, and gateways drop what they do not know of a chunk: update it, or start it without that parser.'
+const whoStreams = 'Rollouts stream, but for those of Agent Lightning.'
+const advice = `${whoStreams} Servers lose tokens where a parser of tool calls or thinking holds chunks back, and gateways drop what they do not know of a chunk: update it, or start it without that parser.`
 
 /**
  * What a streamed answer lacks of what an answer in one piece has, as rollouts stream.
@@ -21,6 +21,20 @@ const advice =
  * @param before - the findings of that answer
  */
 export async function streamFindings(
+  endpoint: Endpoint,
+  request: Readonly<Record<string, unknown>>,
+  before: readonly CheckFinding[],
+): Promise<CheckFinding[]> {
+  try {
+    return await lostInStream(endpoint, request, before)
+  } catch (error) {
+    if (!(error instanceof RefusedRequest)) throw error
+    const message = `The endpoint refuses to stream what it answered in one piece. ${error.message}`
+    return [fail('stream', message, `${whoStreams} ${adviceOf(error)}`)]
+  }
+}
+
+async function lostInStream(
   endpoint: Endpoint,
   request: Readonly<Record<string, unknown>>,
   before: readonly CheckFinding[],
