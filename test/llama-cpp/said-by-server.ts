@@ -15,21 +15,32 @@ export interface SaidByServer {
   readonly toolCalls: readonly ChatToolCall[]
   readonly finishReason: string | null | undefined
   readonly usage: ChatUsage | undefined
-  /** Of each token; undefined when the request did not want them. */
+  /** Of each token; undefined when the request did not want them, as all that follows. */
   readonly logprobs: readonly unknown[] | undefined
+  readonly tokenIds: readonly number[] | undefined
+  readonly promptTokenIds: readonly number[] | undefined
 }
+
+type WithIds<T> = T & { readonly prompt_token_ids?: number[] | null }
 
 export function saidByServer({ contentType, body }: RealExchange): SaidByServer {
   return contentType.startsWith('text/event-stream') ? saidInStream(body) : saidInJson(body)
 }
 
 function saidInJson(text: string): SaidByServer {
-  const { id, model, choices, usage } = JSON.parse(text) as ChatCompletion
+  const {
+    id,
+    model,
+    choices,
+    usage,
+    prompt_token_ids: prompt,
+  } = JSON.parse(text) as WithIds<ChatCompletion>
   const {
     message,
     finish_reason: finishReason,
     logprobs: given,
-  } = choices[0] as ChatCompletion['choices'][0]
+    token_ids: ids,
+  } = choices[0] as ChatCompletion['choices'][0] & { readonly token_ids?: number[] | null }
   const { content, tool_calls: toolCalls = [] } = message
   return {
     id,
@@ -39,6 +50,8 @@ function saidInJson(text: string): SaidByServer {
     finishReason,
     usage: usage ?? undefined,
     logprobs: given?.content ?? undefined,
+    tokenIds: ids ?? undefined,
+    promptTokenIds: prompt ?? undefined,
   }
 }
 
@@ -47,7 +60,7 @@ function saidInStream(text: string): SaidByServer {
   const chunks = text
     .split('\n\n')
     .filter((event) => event.startsWith('data: {'))
-    .map((event) => JSON.parse(event.slice('data: '.length)) as ChatCompletionChunk)
+    .map((event) => JSON.parse(event.slice('data: '.length)) as WithIds<ChatCompletionChunk>)
   const deltas = chunks.flatMap(({ choices }) => choices.map(({ delta }) => delta ?? {}))
   const parts = deltas.flatMap(({ tool_calls: calls = [] }) => calls)
   const toolCalls = parts
@@ -60,6 +73,11 @@ function saidInStream(text: string): SaidByServer {
     })
   const given = chunks.flatMap(({ choices }) => choices.map(({ logprobs: some }) => some?.content))
   const logprobs = given.flatMap((some) => some ?? [])
+  const ids = chunks.flatMap(({ choices }) =>
+    (choices as { readonly token_ids?: number[] | null }[]).flatMap(
+      ({ token_ids: some }) => some ?? [],
+    ),
+  )
   return {
     id: chunks[0]?.id,
     model: chunks[0]?.model,
@@ -68,5 +86,7 @@ function saidInStream(text: string): SaidByServer {
     finishReason: chunks.map(({ choices }) => choices[0]?.finish_reason).findLast(Boolean),
     usage: chunks.map(({ usage }) => usage).findLast(Boolean) ?? undefined,
     logprobs: logprobs.length === 0 ? undefined : logprobs,
+    tokenIds: ids.length === 0 ? undefined : ids,
+    promptTokenIds: chunks[0]?.prompt_token_ids ?? undefined,
   }
 }

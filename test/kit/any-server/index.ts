@@ -2,6 +2,7 @@ export { failures, floods, reports, type Failure } from './failures.ts'
 export { conversations, offeredTools, type GivenCall, type PolicyTurn } from './policy-turns.ts'
 export {
   llamaCpp,
+  vllm,
   serverDialects,
   tellsCallsApartByArguments,
   type ServerDialect,

@@ -1,5 +1,7 @@
 import * as fc from 'fast-check'
 
+import type { NamedServer } from './server-fields.ts'
+
 /** How a server of a policy writes answers: switches that were seen in real servers and gateways. */
 export interface ServerDialect {
   /** The answer as one JSON object, as events, or as events that call the delta `message`. */
@@ -20,7 +22,8 @@ export interface ServerDialect {
     | 'everywhere'
     | 'late'
   readonly index: 'own' | 'missing' | 'null' | 'shifted' | 'same' | 'drifting'
-  readonly names: 'first' | 'late' | 'pieces' | 'everywhere'
+  /** `alone`: in a first delta that has no arguments. */
+  readonly names: 'first' | 'alone' | 'late' | 'pieces' | 'everywhere'
   readonly written: 'text' | 'object'
   /** Arguments and texts come in about this many pieces. */
   readonly pieces: number
@@ -30,8 +33,8 @@ export interface ServerDialect {
   readonly nulls: boolean
   /** Whether chunks before the end name a finish reason, null. */
   readonly hasOpenFinish: boolean
-  /** Whether answers say what served them, and how fast. */
-  readonly hasTimings: boolean
+  /** The server whose own fields stand beside those that all have. */
+  readonly fields: NamedServer | 'none'
   readonly thinking: 'reasoning_content' | 'reasoning' | 'both'
   /** `stop` and `unknown`: also behind calls. */
   readonly finish: 'first' | 'last' | 'beside' | 'twice' | 'missing' | 'null' | 'stop' | 'unknown'
@@ -60,13 +63,13 @@ const dialects: fc.Arbitrary<ServerDialect> = fc.record({
     'late',
   ),
   index: fc.constantFrom('own', 'missing', 'null', 'shifted', 'same', 'drifting'),
-  names: fc.constantFrom('first', 'late', 'pieces', 'everywhere'),
+  names: fc.constantFrom('first', 'alone', 'late', 'pieces', 'everywhere'),
   written: fc.constantFrom('text', 'text', 'object'),
   pieces: fc.integer({ min: 1, max: 4 }),
   noText: fc.constantFrom('null', 'empty', 'missing'),
   nulls: fc.boolean(),
   hasOpenFinish: fc.boolean(),
-  hasTimings: fc.boolean(),
+  fields: fc.constantFrom('none', 'none', 'llama.cpp', 'vllm'),
   thinking: fc.constantFrom('reasoning_content', 'reasoning', 'both'),
   finish: fc.constantFrom('first', 'last', 'beside', 'twice', 'missing', 'null', 'stop', 'unknown'),
   usage: fc.constantFrom('behind', 'beside', 'absent'),
@@ -126,7 +129,7 @@ export const llamaCpp: ServerDialect = {
   noText: 'null',
   nulls: false,
   hasOpenFinish: true,
-  hasTimings: true,
+  fields: 'llama.cpp',
   thinking: 'reasoning_content',
   finish: 'last',
   usage: 'behind',
@@ -135,4 +138,15 @@ export const llamaCpp: ServerDialect = {
   contentType: 'text/event-stream',
   hasDone: true,
   hasSignatures: false,
+}
+
+/** How vLLM streams the text of an answer; it sends the finish reason of calls behind them, and `null` as their text. */
+export const vllm: ServerDialect = {
+  ...llamaCpp,
+  names: 'alone',
+  noText: 'empty',
+  fields: 'vllm',
+  thinking: 'reasoning',
+  finish: 'beside',
+  contentType: 'text/event-stream; charset=utf-8',
 }

@@ -1,5 +1,6 @@
 import type { GivenCall, PolicyTurn } from './policy-turns.ts'
 import type { ServerDialect } from './server-dialects.ts'
+import { fieldsOf } from './server-fields.ts'
 
 /** An answer as a server writes it. */
 export interface WrittenAnswer {
@@ -13,18 +14,6 @@ export interface WrittenAnswer {
 type Delta = Record<string, unknown>
 
 const usage = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 }
-/** What some servers say of their work. */
-const timings = {
-  cache_n: 0,
-  prompt_n: 7,
-  prompt_ms: 1.5,
-  prompt_per_token_ms: 0.2,
-  prompt_per_second: 4666.7,
-  predicted_n: 5,
-  predicted_ms: 50,
-  predicted_per_token_ms: 10,
-  predicted_per_second: 100,
-}
 const signature = { google: { thought_signature: 'c2ln' } }
 
 /** The id that the server gives a call; undefined when it gives none. */
@@ -74,6 +63,7 @@ function jsonType({ contentType }: ServerDialect): string {
 
 function jsonAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): string {
   const reason = finishReason(turn, dialect)
+  const fields = fieldsOf(dialect.fields)
   return JSON.stringify({
     id: answerId(dialect, number),
     object: 'chat.completion',
@@ -82,22 +72,21 @@ function jsonAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): s
     choices: [
       {
         index: 0,
-        message: wholeMessage(turn, dialect, number),
+        message: { ...fields.message, ...wholeMessage(turn, dialect, number) },
+        ...fields.choice,
         ...(reason === undefined ? {} : { finish_reason: reason }),
       },
     ],
-    ...serverFields(dialect),
-    ...(dialect.usage === 'absent' ? {} : usageFields(dialect)),
+    ...fields.answer,
+    ...(dialect.usage === 'absent'
+      ? {}
+      : { usage: { ...usage, ...fields.usage }, ...fields.besideUsage }),
   })
 }
 
-function serverFields({ hasTimings }: ServerDialect): object {
-  return hasTimings ? { system_fingerprint: 'b1-abc' } : {}
-}
-
-function usageFields({ hasTimings }: ServerDialect): object {
-  if (!hasTimings) return { usage }
-  return { usage: { ...usage, prompt_tokens_details: { cached_tokens: 0 } }, timings }
+function streamedUsage(dialect: ServerDialect): object {
+  const fields = fieldsOf(dialect.fields)
+  return { usage: { ...usage, ...fields.streamedUsage }, ...fields.besideStreamedUsage }
 }
 
 function wholeMessage(turn: PolicyTurn, dialect: ServerDialect, number: number): Delta {
@@ -121,11 +110,11 @@ function wholeMessage(turn: PolicyTurn, dialect: ServerDialect, number: number):
 function eventAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): WrittenAnswer {
   const chunks: object[] = []
   const say = (delta: Delta, reason?: string | null, more: object = {}): void => {
-    chunks.push(chunkOf(delta, dialect, number, { reason, more }))
+    chunks.push(chunkOf(delta, dialect, number, { reason, more, isFirst: chunks.length === 0 }))
   }
   const reason = finishReason(turn, dialect)
   const besideReason = dialect.finish === 'beside' ? reason : undefined
-  const besideUsage = dialect.usage === 'beside' ? usageFields(dialect) : {}
+  const besideUsage = dialect.usage === 'beside' ? streamedUsage(dialect) : {}
   const isFirst = dialect.finish === 'first'
   if (dialect.form === 'messages') {
     if (isFirst) say({}, reason)
@@ -139,11 +128,13 @@ function eventAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): 
     for (const piece of piecesOf(turn.text, dialect.pieces)) say({ content: piece })
     for (const piece of piecesOf(turn.refusal, dialect.pieces)) say({ refusal: piece })
     const deltas = callDeltas(turn, dialect, number)
-    for (const delta of deltas) say({ tool_calls: [delta] })
+    const { callDelta } = fieldsOf(dialect.fields)
+    for (const delta of deltas) say({ ...callDelta, tool_calls: [delta] })
     if (besideReason !== undefined) {
       // The finish reason stands beside the last piece.
       const last = chunks.pop() as { choices: object[] }
-      chunks.push({ ...last, choices: [{ ...last.choices[0], finish_reason: besideReason }] })
+      const ended = { finish_reason: besideReason, ...fieldsOf(dialect.fields).lastChoice }
+      chunks.push({ ...last, choices: [{ ...last.choices[0], ...ended }] })
     }
   }
   if (reason !== undefined && reason !== null && besideReason === undefined && !isFirst) {
@@ -153,7 +144,7 @@ function eventAnswer(turn: PolicyTurn, dialect: ServerDialect, number: number): 
   const events = chunks.map((chunk) => event(JSON.stringify(chunk), dialect))
   const ending = isFirst ? -1 : chunks.findIndex((chunk) => hasReason(chunk))
   if (dialect.usage === 'behind') {
-    const last = { ...headOf(dialect, number), choices: [], ...usageFields(dialect) }
+    const last = { ...headOf(dialect, number), choices: [], ...streamedUsage(dialect) }
     events.push(event(JSON.stringify(last), dialect))
   }
   const parts = events.flatMap((text, at) => (at === 0 ? [text] : [keepAlive(dialect), text]))
@@ -179,8 +170,9 @@ function chunkOf(
   delta: Delta,
   dialect: ServerDialect,
   number: number,
-  { reason, more }: { reason: string | null | undefined; more: object },
+  { reason, more, isFirst }: { reason: string | null | undefined; more: object; isFirst: boolean },
 ): object {
+  const fields = fieldsOf(dialect.fields)
   const { form, nulls, finish, hasOpenFinish } = dialect
   const empty = nulls
     ? { content: null, refusal: null, reasoning_content: null, tool_calls: null }
@@ -193,9 +185,12 @@ function chunkOf(
       {
         index: 0,
         [key]: { ...empty, ...delta },
+        ...(isFirst ? fields.firstChoice : fields.laterChoice),
         ...(isNamed ? { finish_reason: reason ?? null } : {}),
+        ...(reason ? fields.lastChoice : {}),
       },
     ],
+    ...(isFirst ? fields.firstChunk : {}),
     ...more,
   }
 }
@@ -206,7 +201,7 @@ function headOf(dialect: ServerDialect, number: number): object {
     object: 'chat.completion.chunk',
     created: 1,
     model: 'm',
-    ...serverFields(dialect),
+    ...fieldsOf(dialect.fields).everyChunk,
   }
 }
 
@@ -240,11 +235,19 @@ function callDeltas(turn: PolicyTurn, dialect: ServerDialect, number: number): D
       ]
     }
     const [firstName = '', ...restOfName] = names
-    const isWithName = restOfName.length === 0 && dialect.ids !== 'late'
+    const isAlone = dialect.names === 'alone'
+    const isWithName = restOfName.length === 0 && dialect.ids !== 'late' && !isAlone
     // The delta that brings the id.
     if (dialect.ids === 'late' && pieces.length === 0) pieces.push('')
     return [
-      delta(0, { name: firstName, arguments: isWithName ? (pieces[0] ?? '') : '' }, signed),
+      delta(
+        0,
+        {
+          name: firstName,
+          ...(isAlone ? {} : { arguments: isWithName ? (pieces[0] ?? '') : '' }),
+        },
+        signed,
+      ),
       ...restOfName.map((name, at) => delta(at + 1, { name, arguments: '' })),
       ...pieces.slice(isWithName ? 1 : 0).map((piece, at) =>
         delta(at + 1 + restOfName.length, {
