@@ -47,7 +47,7 @@ export {
 } from './policy/scripted-policy.ts'
 export { upstreamPolicy, type UpstreamPolicy } from './policy/upstream-policy.ts'
 export type { TokenUsage } from './policy/usage.ts'
-export { watchPolicy, type WatchedPolicy } from './policy/watch-policy.ts'
+export { policyAnswers, watchPolicy, type WatchedPolicy } from './policy/watch-policy.ts'
 export type { CallbackConflict, RolloutEnding, RolloutFacts } from './session/rollout-sessions.ts'
 export {
   createController,

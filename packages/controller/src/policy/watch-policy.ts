@@ -1,4 +1,4 @@
-import { parseJson } from '@osmosis/core/http'
+import { isTransientStatus, parseJson } from '@osmosis/core/http'
 
 import { forwardedHeaders } from './model-call.ts'
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
@@ -82,20 +82,41 @@ function mayBeSystemic(status: number): boolean {
 
 /** Whether a policy also refuses a harmless call. */
 async function refusesHarmless(policy: PolicyModel, { signal }: PolicyRequest): Promise<boolean> {
+  const { status = 0 } = (await testCall(policy, signal)) ?? {}
+  return status === forbidden || refusals.has(status)
+}
+
+/** How long a test call waits for its answer. Milliseconds. */
+const answerMs = 30_000
+
+interface TestAnswer {
+  readonly status: number
+  readonly text: string
+}
+
+/** What a policy answers to a harmless call of 16 tokens; undefined when no whole answer came. */
+async function testCall(policy: PolicyModel, signal: AbortSignal): Promise<TestAnswer | undefined> {
   const body = { messages: [{ role: 'user', content: 'Say ok.' }], max_tokens: 16, stream: true }
+  const identity = { rolloutId: 'check', sampleId: '', headers: {} }
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(answerMs)])
   try {
-    const answer = await policy.respond({
-      rolloutId: 'check',
-      sampleId: '',
-      body,
-      headers: {},
-      signal,
-    })
-    await answer.body?.cancel()
-    return answer.status === forbidden || refusals.has(answer.status)
+    const answer = await policy.respond({ ...identity, body, signal: limit })
+    return { status: answer.status, text: await answer.text() }
   } catch {
-    return false
+    return undefined
   }
+}
+
+/**
+ * Whether a policy answers a harmless call of 16 tokens now: with anything but an error of the server (5xx), such as a gateway
+ * sends whose model server is down. A refusal (4xx) is an answer. Waits 30 seconds at most.
+ */
+export async function policyAnswers(policy: PolicyModel, signal: AbortSignal): Promise<boolean> {
+  const answer = await testCall(policy, signal)
+  if (answer === undefined) return false
+  const { status, text } = answer
+  if (status >= 200 && status <= 299) return text.includes('"choices"')
+  return status === 429 || !isTransientStatus(status)
 }
 
 function errorIn(text: string): { code?: unknown; message?: unknown } {

@@ -23,6 +23,11 @@ export interface PolicyHealth {
    * without new ones it increases again. Default: unknown.
    */
   readonly refusals?: number
+  /**
+   * Whether it answers a harmless call now. Asked when rollouts were lost to it, which have failed if it does, and
+   * otherwise stay pending. Default: it does when it has answered a rollout of this start.
+   */
+  readonly answers?: (signal: AbortSignal) => Promise<boolean>
 }
 
 /** Passed after every item that has ended. */

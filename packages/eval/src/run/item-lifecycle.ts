@@ -64,6 +64,10 @@ export class ItemLifecycle {
   readonly #unreported: { readonly event: ItemEvent; readonly isNew: boolean }[] = []
   /** When an item was first run again after the last one was stored. */
   #againSince: number | undefined
+  /** Whether the policy has answered a rollout. */
+  #hasAnswered = false
+  /** Asks the policy whether it answers; rollouts that end together share the question. */
+  #asking: Promise<boolean> | undefined
   /** How often items were lost with their worker or server, by row and attempt. */
   readonly #lost = new Map<string, number>()
 
@@ -116,9 +120,9 @@ export class ItemLifecycle {
     return stop.reason !== undefined
   }
 
-  /** When no item is running any more, items that were lost to the policy count as failed. */
+  /** When no item is running any more, decides about items that were lost to the policy. */
   async settle(): Promise<void> {
-    await this.#storeLosses()
+    if (!(await this.#settleLosses())) this.#options.stop.halt(this.#losses.summary)
     this.#report()
   }
 
@@ -169,8 +173,11 @@ export class ItemLifecycle {
     } else if (trouble !== null && outcome.status === 'failed') {
       this.#losses.add(run, trouble.message)
     } else {
-      // A rollout with model calls shows that the policy answers again.
-      if (outcome.usage !== null) await this.#storeLosses()
+      // A rollout with model calls shows that the policy may answer again: the calls may be older than the losses.
+      if (outcome.usage !== null && trouble === null) {
+        this.#hasAnswered = true
+        await this.#settleLosses()
+      }
       await this.#store(run)
     }
     return false
@@ -203,8 +210,20 @@ export class ItemLifecycle {
     return false
   }
 
-  async #storeLosses(): Promise<void> {
+  /** When the policy answers, what was lost to it has failed. Resolves to whether nothing is left undecided. */
+  async #settleLosses(): Promise<boolean> {
+    if (this.#losses.isEmpty) return true
+    if (!(await this.#policyAnswers())) return false
     for (const lost of this.#losses.release()) await this.#store(lost)
+    return true
+  }
+
+  async #policyAnswers(): Promise<boolean> {
+    const { model, stop } = this.#options
+    const ask = model.policy?.answers
+    if (ask === undefined) return this.#hasAnswered
+    this.#asking ??= ask(stop.signal).finally(() => (this.#asking = undefined))
+    return this.#asking
   }
 
   async #store({ item, outcome }: EndedRun): Promise<void> {

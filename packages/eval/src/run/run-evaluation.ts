@@ -66,7 +66,8 @@ class Concurrency {
  *
  * No further item is started when
  * - the server cannot be reached, answers with 5xx or refuses the key,
- * - the policy cannot answer any call, or 20 consecutive rollouts were lost to a policy that is down,
+ * - the policy cannot answer any call, or 20 consecutive rollouts were lost to a policy that is down; also fewer, when
+ *   no others are left and the policy still does not answer,
  * - items were run again for `patienceMs` and none ended,
  * - the limits `maxCostUsd` or `failOnError` are reached.
  *

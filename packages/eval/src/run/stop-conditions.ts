@@ -162,8 +162,8 @@ function kindOf({ error_type: type, error_message: message }: EndedItem): string
 const maxLosses = 20
 
 /**
- * Items that failed because the policy was down. Whether they count as failed is decided when the policy
- * answers again; until then they wait here.
+ * Items that failed because the policy was down. They count as failed when the policy answers others, and stay
+ * pending when it does not; until that is known they wait here.
  */
 export class PolicyLosses<Item> {
   #items: Item[] = []
@@ -175,10 +175,20 @@ export class PolicyLosses<Item> {
     this.#message = message
   }
 
+  get isEmpty(): boolean {
+    return this.#items.length === 0
+  }
+
   /** Why no more items should be started; undefined while they should. */
   get verdict(): string | undefined {
-    if (this.#items.length < maxLosses) return undefined
-    return `${this.#items.length} consecutive rollouts were lost to the policy. ${this.#message}`
+    return this.#items.length < maxLosses ? undefined : this.summary
+  }
+
+  /** What was lost, and to which answer. */
+  get summary(): string {
+    const { length } = this.#items
+    const lost = length === 1 ? '1 rollout was' : `${length} consecutive rollouts were`
+    return `${lost} lost to the policy. ${this.#message}`
   }
 
   /** Removes and returns the items, which now count as failed. */

@@ -6,8 +6,10 @@ import {
   createController,
   createTrainer,
   patientPolicy,
+  policyAnswers,
   recordPolicy,
   watchPolicy,
+  type PatientPolicy,
   type PatientPolicyOptions,
   type PolicyModel,
   type RecordedPolicy,
@@ -18,6 +20,7 @@ import {
   workflowRunner,
   type EvaluatedModel,
   type ItemRunner,
+  type PolicyHealth,
 } from '@osmosis/eval'
 import { providerOf } from '@osmosis/models'
 import { healthResponseSchema } from '@osmosis/protocol/wire'
@@ -114,7 +117,7 @@ export async function serveModel(
     opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
     return {
       name: chosen.name,
-      policy,
+      policy: healthOf(policy, chosen),
       runner: explaining(driver.runner, server, thread),
     }
   }
@@ -149,6 +152,20 @@ export async function serveModel(
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** The code of a policy module is called by rollouts only, as before a run. */
+function healthOf(policy: PatientPolicy, { choice, policy: asked }: ChosenPolicy): PolicyHealth {
+  const isCode = choice.kind === 'module' || choice.kind === 'checkpoint'
+  return {
+    get failure() {
+      return policy.failure
+    },
+    get refusals() {
+      return policy.refusals
+    },
+    ...(isCode ? {} : { answers: (signal) => policyAnswers(asked, signal) }),
   }
 }
 

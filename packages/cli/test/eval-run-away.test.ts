@@ -1,0 +1,62 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+
+import { here, run, workIn } from './in-process.ts'
+import { endpoint, noRetries, refuse, say } from './model-endpoint.ts'
+import type { Finished } from './osmosis.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
+
+beforeEach(() => workIn(temporaryWorkspace({ 'configs/eval/echo.toml': evalConfig('echo') })))
+
+function evalRun(url: string): Promise<Finished> {
+  const policy = ['--base-url', `${url}/v1`, '--model', 'qwen', '--max-in-flight', '2']
+  const place = ['--name', 'away', '--output', 'out']
+  return run(['eval', 'run', 'configs/eval/echo.toml', ...policy, ...place], noRetries)
+}
+
+function statuses(): unknown[] {
+  const text = readFileSync(path.join(here('out/away'), 'events.jsonl'), 'utf8')
+  const lines = text.split('\n').slice(0, -1)
+  return lines.map((line) => (JSON.parse(line) as Record<string, unknown>)['status'])
+}
+
+describe('osmosis eval run behind a gateway whose server is down', () => {
+  it.each([
+    [500, 'litellm.InternalServerError: Connection error.'],
+    [502, 'Bad Gateway'],
+    [503, 'no healthy upstream'],
+    [504, 'Gateway Timeout'],
+  ])('that answers %i pauses with all rows pending, and continues', async (status, text) => {
+    let isDown = true
+    const gateway = await endpoint(
+      (_, response) => (isDown ? refuse(response, status, text) : say(response, 'one')),
+      { preflight: true },
+    )
+    const paused = await evalRun(gateway.url)
+    expect([paused.code, paused.stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        new RegExp(
+          `The run is incomplete\\. 4 consecutive rollouts were lost to the policy\\. .*${status}`,
+        ),
+      ),
+    ])
+    expect(statuses()).toEqual([])
+    expect(paused.stdout).toMatch(/^Continue .*--name away$/m)
+    isDown = false
+    const again = await evalRun(gateway.url)
+    expect([again.code, statuses()]).toEqual([0, ['success', 'success', 'success', 'success']])
+  })
+
+  it('for one row alone counts that as failed', async () => {
+    let calls = 0
+    const gateway = await endpoint((_, response) => {
+      calls += 1
+      if (calls >= 4) refuse(response, 500, 'this prompt is too much')
+      else say(response, 'one')
+    })
+    const { code } = await evalRun(gateway.url)
+    expect([code, statuses()]).toEqual([0, ['success', 'success', 'success', 'failed']])
+  })
+})
