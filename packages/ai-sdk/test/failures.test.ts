@@ -1,5 +1,6 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
+import { defineWorkflowConfig } from '@osmosis/core'
 import { fault, type PolicyServer, type Reply, startPolicyServer } from '@osmosis/testing'
 import { execute, rolloutOn, sampleOf, isNewestVersion } from '../../../test/kit/index.ts'
 import { generateText, streamObject, streamText, ToolLoopAgent } from 'ai'
@@ -78,12 +79,15 @@ const failures: [what: string, reply: Reply, requests: number, code: string, mor
   ],
 ]
 
+/** A closed socket is a failure at once, not a policy that may be back. */
+const workflowConfig = defineWorkflowConfig({ name: 'failures', policyLimits: { awaySeconds: 0 } })
+
 describe.each(Object.entries(ways))('%s', (_way, run) => {
   test.concurrent.each(failures)(
     'asks no more than the rollout does and throws its error after %s',
     async (_what, reply, requests, code, more) => {
       await using server = await startPolicyServer(() => reply)
-      const { workflow } = await execute(server, run)
+      const { workflow } = await execute(server, run, { workflowConfig })
       expect(workflow.failure).toMatchObject({
         category: 'http_error',
         cause: { name: 'OsmosisError', code, ...more },

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { restartingServer } from '../../../test/kit/restarting-server.ts'
 import { here, run, workIn } from './in-process.ts'
 import { endpoint, noRetries, refuse, say } from './model-endpoint.ts'
 import type { Finished } from './osmosis.ts'
@@ -59,4 +60,36 @@ describe('osmosis eval run behind a gateway whose server is down', () => {
     const { code } = await evalRun(gateway.url)
     expect([code, statuses()]).toEqual([0, ['success', 'success', 'success', 'failed']])
   })
+})
+
+it('osmosis eval run waits for a policy that restarts, and fails no rollout', async () => {
+  let calls = 0
+  const server = await restartingServer((request, response) => {
+    request.resume().on('end', () => {
+      calls += 1
+      say(response, 'one')
+      // After the preflight and one rollout.
+      if (calls === 2) setImmediate(() => void restart())
+    })
+  })
+  async function restart(): Promise<void> {
+    await server.stop()
+    setTimeout(() => void server.start(), 500)
+  }
+  await server.start()
+  const { code } = await evalRun(server.url.replace(/\/v1$/, ''))
+  expect([code, statuses()]).toEqual([0, ['success', 'success', 'success', 'success']])
+})
+
+it('osmosis eval run fails at once at an address where nothing ever answered', async () => {
+  const { url } = await restartingServer(() => {})
+  const started = performance.now()
+  const { code, stderr } = await evalRun(url.replace(/\/v1$/, ''))
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /cannot be reached: .*Start what should answer there, or check the base URL\./s,
+    ),
+  ])
+  expect(performance.now() - started).toBeLessThan(10_000)
 })

@@ -1,5 +1,9 @@
-import { patientPolicy, upstreamPolicy, type PolicyModel } from '@osmosis/controller'
+import { setTimeout as wait } from 'node:timers/promises'
+
+import { patientPolicy, upstreamPolicy, watchPolicy, type PolicyModel } from '@osmosis/controller'
 import { expect, it } from 'vitest'
+
+import { restartingServer } from '../../../test/kit/restarting-server.ts'
 
 import { startUpstream } from './fake-upstream.ts'
 
@@ -61,10 +65,14 @@ it.each(loading)('waits while a server says %s, and no longer than it may', asyn
   expect([answer.status, ready.calls.length]).toEqual([200, 6])
 
   const never = giving([loads])
-  const limits = { firstPauseMs: 1, loadingMs: 30 }
-  const refused = await patientPolicy(never.policy, limits).respond(request)
-  expect([refused.status, await refused.text()]).toEqual([503, text])
-  expect(never.calls.length).toBeGreaterThan(2)
+  const patient = patientPolicy(never.policy, { firstPauseMs: 1, awayMs: 30 })
+  const refused = await patient.respond(request)
+  const gone = `The policy answered 503: ${text}\nIt has been away for 0.03 seconds.`
+  expect([refused.status, await refused.json()]).toMatchObject([
+    424,
+    { error: { message: gone, code: 'policy_unusable' } },
+  ])
+  expect([patient.failure, never.calls.length > 2]).toEqual([gone, true])
 })
 
 it.each([
@@ -140,4 +148,48 @@ it('a call whose rollout ends does not wait on', async () => {
   const waiting = patientPolicy(policy).respond({ ...request, signal: abort.signal })
   abort.abort(new Error('over'))
   await expect(waiting).rejects.toThrow('over')
+})
+
+it('waits for an endpoint that restarts, whether it refuses or closes connections', async () => {
+  let closes = 3
+  const server = await restartingServer((_, response) => {
+    if (closes-- > 0) response.socket?.destroy()
+    else response.end('yes')
+  })
+  await using upstream = upstreamPolicy({ baseUrl: server.url, model: 'm' })
+  const waits: number[] = []
+  const patient = patientPolicy(upstream, {
+    firstPauseMs: 10,
+    onWait: (_, status) => waits.push(status),
+  })
+  const asked = patient.respond(request)
+  setTimeout(() => void server.start(), 100)
+  expect(await (await asked).text()).toBe('yes')
+  expect(waits.length).toBeGreaterThan(3)
+  expect([...new Set(waits)]).toEqual([502])
+  expect(patient.failure).toBeNull()
+})
+
+it('a call that alone finds no connection for too long fails, and the policy has not', async () => {
+  const gone = { error: { message: 'closed', code: 'policy_connection_lost' } }
+  const patient = patientPolicy(
+    {
+      name: 'p',
+      respond: async ({ rolloutId }) =>
+        rolloutId === 'r' ? Response.json(gone, { status: 502 }) : new Response('yes'),
+    },
+    { firstPauseMs: 1, awayMs: 50 },
+  )
+  const lost = patient.respond(request)
+  await wait(20)
+  await patient.respond({ ...request, rolloutId: 'other' })
+  expect([(await lost).status, patient.failure]).toEqual([424, null])
+})
+
+it('an endpoint that was never reached is not waited for', async () => {
+  await using upstream = upstreamPolicy({ baseUrl: 'http://127.0.0.1:1/v1', model: 'm' })
+  const watched = watchPolicy(upstream, { isAwaited: true })
+  const patient = patientPolicy(watched, { watched })
+  expect((await patient.respond(request)).status).toBe(502)
+  expect(patient.failure).toMatch(/^The policy at http:\/\/127\.0\.0\.1:1\/v1 cannot be reached: /)
 })

@@ -295,7 +295,12 @@ describe('recordPolicy', () => {
       { error: 'The answer of the policy broke off: reset' },
     ])
     const message = 'The answer of the policy broke off: reset'
-    expect(recording.trouble).toEqual({ isLasting: false, isRateLimit: false, message })
+    expect(recording.trouble).toEqual({
+      isLasting: false,
+      isRateLimit: false,
+      isAway: false,
+      message,
+    })
   })
 
   it('a connection that breaks because its caller left is no trouble of the policy', async () => {
@@ -347,12 +352,41 @@ describe('the trouble of a recording', () => {
   it.each([
     [
       [401, 200],
-      { isLasting: true, isRateLimit: false, message: 'The policy answered 401: sorry' },
+      {
+        isLasting: true,
+        isRateLimit: false,
+        isAway: false,
+        message: 'The policy answered 401: sorry',
+      },
     ],
-    [[402], { isLasting: true, isRateLimit: false, message: 'The policy answered 402: sorry' }],
+    [
+      [402],
+      {
+        isLasting: true,
+        isRateLimit: false,
+        isAway: false,
+        message: 'The policy answered 402: sorry',
+      },
+    ],
     [[403], null],
-    [[429], { isLasting: false, isRateLimit: true, message: 'The policy answered 429: sorry' }],
-    [[503], { isLasting: false, isRateLimit: false, message: 'The policy answered 503: sorry' }],
+    [
+      [429],
+      {
+        isLasting: false,
+        isRateLimit: true,
+        isAway: false,
+        message: 'The policy answered 429: sorry',
+      },
+    ],
+    [
+      [503],
+      {
+        isLasting: false,
+        isRateLimit: false,
+        isAway: false,
+        message: 'The policy answered 503: sorry',
+      },
+    ],
     [[503, 200], null],
     [[400], null],
   ])('after %j is %j', async (statuses, trouble) => {

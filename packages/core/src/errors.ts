@@ -101,7 +101,10 @@ const categoryOfCode = {
    * 5xx were retried.
    */
   policy_http_error: 'http_error',
-  /** The policy did not answer. Check that it runs, and its address: most end in `/v1`. */
+  /**
+   * The policy did not answer [for 90 seconds](guides/troubleshooting.md#a-policy-that-is-away). Check that it runs, and its address: most
+   * end in `/v1`.
+   */
   policy_unreachable: 'http_error',
   /** This process may not connect to that address. Allow it with [`--allow-host`](operating/serving.md#where-a-server-connects-to). */
   egress_refused: 'http_error',

@@ -8,11 +8,12 @@ export type { HttpRequest } from './http/exchange.ts'
 export { isJsonObject, parseJson } from './http/json.ts'
 export { ReleasingMap } from './http/releasing-map.ts'
 export {
-  isLoading,
+  awayPatienceMs,
+  isAway,
   isTransientStatus,
-  loadingPatienceMs,
   retryAfterMs,
   retryRequest,
+  type FailedRequest,
   type RetryOptions,
 } from './http/retry.ts'
 export {

@@ -1,6 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { isLoading, parseJson, wait } from '@osmosis/core/http'
+import { isAway, parseJson, wait } from '@osmosis/core/http'
 import type { ChatModel } from './chat-model.ts'
 
 /** What is known of a model that is asked for the first time; all of it for messages. */
@@ -58,7 +58,7 @@ interface Answer {
 
 async function firstAnswer(policy: ChatModel, signal: AbortSignal): Promise<Answer> {
   let first = await ask(policy, 'max_tokens', signal)
-  while (isLoading(first.status, first.text)) {
+  while (isAway(first)) {
     await wait(betweenLooksMs, signal)
     first = await ask(policy, 'max_tokens', signal)
   }

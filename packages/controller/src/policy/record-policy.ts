@@ -17,7 +17,7 @@ import {
 } from '@osmosis/core/policy'
 
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
-import { systemicFailure } from './watch-policy.ts'
+import { saysAway, systemicFailure } from './watch-policy.ts'
 
 /** Receives the result of one model call: one call of `onAnswer`, `onBroken` or `onRefusal`. */
 interface CallListener extends AnswerListener {
@@ -123,6 +123,8 @@ export interface PolicyTrouble {
   readonly isLasting: boolean
   /** Whether the rate of calls was too high for it (429). */
   readonly isRateLimit: boolean
+  /** Whether it may be back soon: it could not be reached, or loads its model. */
+  readonly isAway: boolean
   readonly message: string
 }
 
@@ -141,7 +143,7 @@ export interface RolloutRecording {
   /** By sample id, in the order of the first calls; calls without an id are under `''`. */
   samples(): ReadonlyMap<string, RecordedTranscript>
   /**
-   * A lasting failure, or else the overload or failure of the latest call (429, 5xx, a connection that broke in the
+   * A lasting failure, or else the overload or failure of the latest call (429, 5xx, no connection or one that broke in the
    * middle of the answer). Null when that was answered.
    */
   readonly trouble: PolicyTrouble | null
@@ -185,6 +187,9 @@ export function recordPolicy(
 /** Characters. */
 const maxUserAgentLength = 100
 
+/** A trouble of which nothing is known but its message. */
+const plainTrouble = { isLasting: false, isRateLimit: false, isAway: false }
+
 class Recording implements RolloutRecording {
   readonly #logs = new Map<string, CallLog>()
   readonly #tools = new Map<string, readonly unknown[]>()
@@ -220,17 +225,22 @@ class Recording implements RolloutRecording {
       },
       onLost: (reason) => {
         // Who ends in the middle of an answer is as lost as who answers 502.
-        this.#passing = { isLasting: false, isRateLimit: false, message: reason }
+        this.#passing = { ...plainTrouble, message: reason }
       },
       onBroken: (reason) => call?.fail(new Error(reason)),
       onRefusal: (status, text) => {
         const message = systemicFailure(status, text)
-        if (message !== null) this.#lasting ??= { isLasting: true, isRateLimit: false, message }
+        const isLasting = message !== null
         const refusal = `The policy answered ${status}: ${text}`
-        const isRateLimit = status === 429
-        this.#passing = isTransientStatus(status)
-          ? { isLasting: false, isRateLimit, message: refusal }
-          : null
+        if (saysAway(status, text)) {
+          this.#passing = { ...plainTrouble, isLasting, isAway: true, message: message ?? refusal }
+        } else {
+          if (isLasting) this.#lasting ??= { ...plainTrouble, isLasting, message }
+          const isRateLimit = status === 429
+          this.#passing = isTransientStatus(status)
+            ? { ...plainTrouble, isRateLimit, message: refusal }
+            : null
+        }
         call?.fail(new Error(refusal))
       },
     }

@@ -1,4 +1,4 @@
-import { isTransientStatus, parseJson } from '@osmosis/core/http'
+import { isAway, isTransientStatus, parseJson, untilAborted } from '@osmosis/core/http'
 
 import { forwardedHeaders } from './model-call.ts'
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
@@ -20,9 +20,15 @@ export function watchPolicy(
   options: {
     /** Advice on a failure with this status, in a sentence. Default: none. */
     readonly advise?: (status: number) => string
+    /**
+     * Whether the caller waits for a policy that is away, as {@link patientPolicy} does: one that has answered before and
+     * cannot be reached is no failure then. Default: false.
+     */
+    readonly isAwaited?: boolean
   } = {},
 ): WatchedPolicy {
   let failure: string | null = null
+  let hasAnswered = false
   let testing: Promise<boolean> | undefined
 
   /** Calls that are refused concurrently share one test call. */
@@ -39,17 +45,24 @@ export function watchPolicy(
     async respond(request) {
       const answer = await policy.respond(request)
       const { status } = answer
+      if (status < 500) hasAnswered = true
       if (!mayBeSystemic(status) && status !== forbidden) return answer
       const text = await answer.text()
+      const mayReturn = options.isAwaited === true && hasAnswered && saysAway(status, text)
+      if (mayReturn) return passedOn(answer, text)
       const isForbidden = status === forbidden && failure === null && (await refusesAll(request))
       const found = isForbidden ? refusalText(status, text) : systemicFailure(status, text)
       if (found !== null) {
         const advice = options.advise?.(status)
         failure ??= advice === undefined ? found : `${found}\n${advice}`
       }
-      return new Response(text, { status, headers: forwardedHeaders(answer.headers) })
+      return passedOn(answer, text)
     },
   }
+}
+
+function passedOn({ status, headers }: Response, text: string): Response {
+  return new Response(text, { status, headers: forwardedHeaders(headers) })
 }
 
 /** Wrong key, no credit, unknown address or model. */
@@ -72,7 +85,17 @@ export function systemicFailure(status: number, text: string): string | null {
   return code === 'policy_unreachable' ? String(message) : null
 }
 
-function refusalText(status: number, text: string): string {
+/**
+ * Whether an answer says that the policy is away, as it is while it restarts: its server loads its model, or was not reached, or
+ * closed the connection before it answered.
+ */
+export function saysAway(status: number, text: string): boolean {
+  if (status !== 502) return isAway({ status, text })
+  const { code } = errorIn(text)
+  return code === 'policy_unreachable' || code === 'policy_connection_lost'
+}
+
+export function refusalText(status: number, text: string): string {
   return `The policy answered ${status}: ${text.slice(0, maxTextLength)}`
 }
 
@@ -100,8 +123,11 @@ async function testCall(policy: PolicyModel, signal: AbortSignal): Promise<TestA
   const identity = { rolloutId: 'check', sampleId: '', headers: {} }
   const limit = AbortSignal.any([signal, AbortSignal.timeout(answerMs)])
   try {
-    const answer = await policy.respond({ ...identity, body, signal: limit })
-    return { status: answer.status, text: await answer.text() }
+    // A policy may ignore its signal.
+    return await untilAborted(limit, async () => {
+      const answer = await policy.respond({ ...identity, body, signal: limit })
+      return { status: answer.status, text: await answer.text() }
+    })
   } catch {
     return undefined
   }

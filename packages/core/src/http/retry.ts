@@ -101,14 +101,29 @@ export function retryAfterMs(
   )
 }
 
-/** How long a server may say that it loads its model before that counts as a failure. Milliseconds. */
-export const loadingPatienceMs = 90_000
+/** How long a server may be away (see {@link isAway}) before that counts as a failure. Milliseconds. */
+export const awayPatienceMs = 90_000
+
+/** Codes of connections that are refused, or that end before an answer begins: of system calls, and of undici. */
+const awayCodes = new Set<unknown>(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+
+/** A request without an answer, or one that was refused. */
+export interface FailedRequest {
+  /** Undefined without an answer. */
+  readonly status?: number | undefined
+  /** What the refusal says. Default: nothing. */
+  readonly text?: string | undefined
+  /** Code of the error of the connection. Default: none. */
+  readonly code?: unknown
+}
 
 /**
- * Whether a server says that it still loads its model, and names no time: llama.cpp answers 503 with "Loading model", others with
+ * Whether a server is away for a while, as it is while it restarts: it refuses connections, or ends them before it answers, or
+ * says that it still loads its model, and names no time. llama.cpp answers 503 with "Loading model", others with
  * "The model … is currently loading".
  */
-export function isLoading(status: number | undefined, text: string): boolean {
+export function isAway({ status, text = '', code }: FailedRequest): boolean {
+  if (status === undefined) return awayCodes.has(code)
   return status === 503 && /\bloading\b.{0,200}\bmodel\b|\bmodel\b.{0,200}\bloading\b/is.test(text)
 }
 

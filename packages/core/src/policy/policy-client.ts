@@ -56,7 +56,7 @@ export interface PolicyClient {
   /**
    * Calls the policy. Returns the chunks of its answer as they arrive, then the whole answer. While the
    * endpoint answers 429 or 503 with `Retry-After`, the call waits as long as that says, at most a minute
-   * each time; this does not count as a retry.
+   * each time, and while the policy is away, for {@link PolicyLimits.awaySeconds}; this does not count as a retry.
    *
    * @throws OsmosisError with code `policy_http_error`, `policy_unreachable`,
    * `policy_stream_error`, `egress_refused` or `invalid_request`; the signal's reason when aborted; the deadline or
@@ -259,6 +259,7 @@ class PolicyCalls {
     retries = 2,
   ): Promise<BegunAnswer> {
     const { signal } = sent
+    const { paused, limits } = this.#route
     const isTransient = (error: unknown): boolean => this.#isTransient(error)
     return retryFailed(failure, () => this.#begin(sent, call), {
       retries,
@@ -266,7 +267,7 @@ class PolicyCalls {
       maxDelayMs: 8_000,
       signal,
       isRetryable: isTransient,
-      pause: pausesOf(isTransient, { signal, paused: this.#route.paused }),
+      pause: pausesOf(isTransient, { signal, paused, awaySeconds: limits.awaySeconds }),
     })
   }
 

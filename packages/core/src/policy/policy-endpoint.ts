@@ -1,5 +1,5 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
-import { isLoading, isTransientStatus, loadingPatienceMs } from '../http/retry.ts'
+import { isAway, isTransientStatus } from '../http/retry.ts'
 import { transportsByEgress } from '../http/transport.ts'
 import { wait } from '../http/waiting.ts'
 
@@ -81,30 +81,37 @@ export function isRetryableStatus(status: number): boolean {
 
 /** Longest pause between two requests. */
 const maxPauseMs = 60_000
-/** First and longest pause for `Retry-After: 0` and for a server that loads; it doubles each time. */
+/** First and longest pause for `Retry-After: 0` and for a policy that is away; it doubles each time. */
 const firstBackoffMs = 10
 const maxBackoffMs = 1_000
 
 /** The errors that paused the model calls of a rollout, one per waiting call. */
 export type PausedCalls = OsmosisError[]
 
+interface PauseOptions {
+  readonly signal: AbortSignal
+  readonly paused: PausedCalls
+  readonly awaySeconds: number
+}
+
 /**
- * Waits as long as an error of the endpoint requests, for example while it updates its weights, and while it loads its model, for
- * 90 seconds at most. Such a pause is not a failure. It lasts at most a minute, and the signal ends it. Resolves with whether it waited.
+ * Waits as long as an error of the endpoint requests, for example while it updates its weights, and while it is away. Such a pause is
+ * not a failure. It lasts at most a minute, and the signal ends it. Resolves with whether it waited.
  *
  * @param isTransient - whether the error is transient
+ * @param options.awaySeconds - how long a call waits for an endpoint that is away
  */
 export function pausesOf(
   isTransient: (error: unknown) => boolean,
-  { signal, paused }: { readonly signal: AbortSignal; readonly paused: PausedCalls },
+  { signal, paused, awaySeconds }: PauseOptions,
 ): (error: unknown) => Promise<boolean> {
   let pauses = 0
-  let loadsSince: number | undefined
+  let awaySince: number | undefined
   return async (error) => {
     const requestedMs = pauseMs(error)
-    if (requestedMs === 'loading') loadsSince ??= performance.now()
+    if (requestedMs === 'away') awaySince ??= performance.now()
     const isLate =
-      requestedMs === 'loading' && performance.now() - (loadsSince ?? 0) > loadingPatienceMs
+      requestedMs === 'away' && performance.now() - (awaySince ?? 0) >= awaySeconds * 1000
     if (requestedMs === undefined || isLate || !isTransient(error)) {
       pauses = 0
       return false
@@ -114,7 +121,7 @@ export function pausesOf(
     const reason = error as OsmosisError
     paused.push(reason)
     try {
-      const ms = requestedMs === 'loading' ? backoffMs : requestedMs || backoffMs
+      const ms = requestedMs === 'away' ? backoffMs : requestedMs || backoffMs
       await wait(Math.min(ms, maxPauseMs), signal)
     } finally {
       paused.splice(paused.indexOf(reason), 1)
@@ -123,10 +130,13 @@ export function pausesOf(
   }
 }
 
-/** The pause that an endpoint requests, in milliseconds, or that it loads its model; undefined for other errors. */
-function pauseMs(error: unknown): number | 'loading' | undefined {
-  if (!isOsmosisError(error) || error.code !== 'policy_http_error') return undefined
-  const { status, retryAfterMs, message } = error
-  if (status !== 429 && status !== 503) return undefined
-  return retryAfterMs ?? (isLoading(status, message) ? 'loading' : undefined)
+/** The pause that an endpoint requests, in milliseconds, or that it is away; undefined for other errors. */
+function pauseMs(error: unknown): number | 'away' | undefined {
+  if (!isOsmosisError(error)) return undefined
+  const { status, retryAfterMs, message, cause } = error
+  if (error.code === 'policy_unreachable') {
+    return isAway({ code: (cause as NodeJS.ErrnoException | undefined)?.code }) ? 'away' : undefined
+  }
+  if (error.code !== 'policy_http_error' || (status !== 429 && status !== 503)) return undefined
+  return retryAfterMs ?? (isAway({ status, text: message }) ? 'away' : undefined)
 }

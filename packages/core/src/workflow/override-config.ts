@@ -5,7 +5,7 @@ import { isMetadataSchema } from './metadata-schema.ts'
 /** Fields that a config need not have to be overridden; their values are checked like those of the config. */
 const optionalFields: Readonly<Record<string, unknown>> = {
   concurrency: { maxConcurrent: 0 },
-  policyLimits: { silenceSeconds: 0, maxLineBytes: 0 },
+  policyLimits: { silenceSeconds: 0, maxLineBytes: 0, maxAnswerBytes: 0, awaySeconds: 0 },
   rolloutLimits: {
     modelCalls: 0,
     totalTokens: 0,

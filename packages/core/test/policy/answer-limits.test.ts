@@ -138,7 +138,7 @@ it.each([
   [{ maxLineBytes: '1' }, 'policyLimits.maxLineBytes of "w" must be a number above 0, got 1.'],
   [
     { silence: 1 },
-    'policyLimits of "w" has an unknown key "silence": it takes silenceSeconds, maxLineBytes, maxAnswerBytes.',
+    'policyLimits of "w" has an unknown key "silence": it takes silenceSeconds, maxLineBytes, maxAnswerBytes, awaySeconds.',
   ],
 ])('a config with the limits %j is refused', (policyLimits, message) => {
   const define = () =>

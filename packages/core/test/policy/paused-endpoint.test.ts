@@ -172,7 +172,7 @@ describe('the wait for an endpoint', () => {
     expect(completion?.failure).toMatchObject({
       category: 'timeout',
       message: expect.stringMatching(
-        /^workflow exceeded its 0\.3s deadline while a model call waited as the endpoint requested: The policy endpoint answered 429: paused for new weights \(http/,
+        /^workflow exceeded its 0\.3s deadline while a model call waited for the policy: The policy endpoint answered 429: paused for new weights \(http/,
       ),
     })
   })

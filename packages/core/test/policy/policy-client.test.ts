@@ -549,7 +549,9 @@ describe('a failing policy', () => {
 
   it('that cannot be reached is an error that says where it was looked for', async () => {
     const error = await failure(
-      context('http://127.0.0.1:1/v1').policy('main').complete({ messages }),
+      context('http://127.0.0.1:1/v1', { policyLimits: { awaySeconds: 0 } })
+        .policy('main')
+        .complete({ messages }),
     )
     expect(error).toMatchObject({
       code: 'policy_unreachable',

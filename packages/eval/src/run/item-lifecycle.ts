@@ -162,11 +162,15 @@ export class ItemLifecycle {
   async #end(run: EndedRun): Promise<boolean> {
     const { outcome } = run
     const { trouble } = outcome.record
-    const known = this.#options.model.policy?.failure ?? null
-    const lasting = trouble?.isLasting ? (known ?? trouble.message) : known
-    if (lasting !== null && (trouble?.isLasting || outcome.status === 'failed')) {
+    const { policy } = this.#options.model
+    const known = policy?.failure ?? null
+    // Whoever knows how the policy is also knows when one that is away is gone.
+    const isAway = trouble?.isAway === true && policy !== undefined
+    const isLasting = trouble?.isLasting === true && !isAway
+    const lasting = isLasting ? (known ?? trouble.message) : known
+    if (lasting !== null && (isLasting || outcome.status === 'failed')) {
       this.#options.stop.halt(lasting)
-    } else if (trouble?.isRateLimit && outcome.status === 'failed') {
+    } else if (trouble !== null && outcome.status === 'failed' && this.#isPassing(run, isAway)) {
       return this.#runsAgain(outcome.record, trouble.message)
     } else if (this.#isLost(run)) {
       return this.#runsAgain(outcome.record, outcome.errorMessage ?? '')
@@ -181,6 +185,12 @@ export class ItemLifecycle {
       await this.#store(run)
     }
     return false
+  }
+
+  /** Whether it was lost to a rate limit, or to a policy that was away, unless that happened so often that the item may be the cause. */
+  #isPassing({ item, outcome }: EndedRun, isAway: boolean): boolean {
+    if (outcome.record.trouble?.isRateLimit) return true
+    return isAway && this.#countLoss(item) < maxTimesLost
   }
 
   /** Whether it was lost with its worker, unless that happened so often that the item may be the cause. */

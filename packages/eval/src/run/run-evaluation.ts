@@ -59,7 +59,7 @@ class Concurrency {
  * With `gradesGroups` the attempts at a row run concurrently, so that none waits for one that has not
  * started; a group in which some have not ended runs again as a whole.
  *
- * An item that was lost to a rate limit (429) runs again, as another rollout, after all others. Each refusal
+ * An item that was lost to a rate limit (429) or to a policy that was away runs again, as another rollout, after all others. Each refusal
  * that its policy counts reduces the number of concurrent items.
  *
  * With a `store` every outcome is stored before it is acknowledged, and stored items are not run.

@@ -55,3 +55,29 @@ it.each([
   expect(run.stored).toEqual(stored)
   expect(run.result).toMatchObject({ pending, status: pending > 0 ? 'incomplete' : 'finished' })
 })
+
+/** Refuses to some calls, by their number, as a controller whose policy cannot be reached. */
+function awayAt(isAway: (call: number) => boolean): PolicyModel {
+  const yes = answering(200)
+  const error = { message: 'The policy cannot be reached.', code: 'policy_unreachable' }
+  let calls = 0
+  return {
+    name: 'p',
+    respond: async (request) => {
+      calls += 1
+      return isAway(calls) ? Response.json({ error }, { status: 502 }) : yes.respond(request)
+    },
+  }
+}
+
+it.each([
+  ['once runs again, and has not failed', (call: number) => call === 2, [null, null, null]],
+  [
+    'each time has failed when the policy answers',
+    (call: number) => call > 2,
+    [null, null, 'http_error'],
+  ],
+])('a rollout that ended while the policy was away %s', async (_, isAway, stored) => {
+  const run = await evaluated(awayAt(isAway), { rows: 3, answers: [true] })
+  expect([run.result.status, run.stored]).toEqual(['finished', stored])
+})

@@ -87,7 +87,7 @@ export function workflowDeadline(
     const detail = queued >= 0.1 ? ` (${queued.toFixed(1)}s of it spent queued)` : ''
     const answer = pausedBy?.()?.message
     const waiting =
-      answer === undefined ? '' : ` while a model call waited as the endpoint requested: ${answer}`
+      answer === undefined ? '' : ` while a model call waited for the policy: ${answer}`
     return new OsmosisError(
       'timeout',
       `workflow exceeded its ${limit}s deadline${detail}${waiting}`,

@@ -170,7 +170,12 @@ export class ProgressLine {
     if (pauseMs < leastWaitMs || now - this.#printedWaitAt < betweenWaitsMs) return
     this.#printedWaitAt = now
     this.end()
-    const what = status === 429 ? 'limits the rate of calls' : 'is overloaded'
+    const what =
+      status === 429
+        ? 'limits the rate of calls'
+        : status === 502
+          ? 'cannot be reached'
+          : 'is overloaded'
     this.#output?.write(`The policy ${what} (${status}): waiting ${formatDuration(pauseMs)}.\n`)
   }
 

@@ -100,7 +100,7 @@ export async function serveModel(
   }
   let waitListener: PatientPolicyOptions['onWait']
   async function toModel(thread: WatchedThread | undefined): Promise<EvaluatedModel> {
-    const watched = watchPolicy(chosen.policy, { advise: policyAdvice(chosen) })
+    const watched = watchPolicy(chosen.policy, { advise: policyAdvice(chosen), isAwaited: true })
     const parametrised = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
     const price = plan.policy.workspace.prices.get(chosen.name)
     const recorded = recordPolicy(parametrised, { price })

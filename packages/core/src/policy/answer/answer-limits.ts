@@ -1,6 +1,10 @@
 import { OsmosisError } from '../../errors.ts'
+import { awayPatienceMs } from '../../http/retry.ts'
 
-/** Limits on an answer of the policy. A call whose answer exceeds one fails with code `policy_stream_error`. */
+/**
+ * Limits on how long a model call waits for the policy, and on its answer. A call whose answer exceeds one fails with code
+ * `policy_stream_error`.
+ */
 export interface PolicyLimits {
   /**
    * Longest time without a byte once the answer has started. Seconds; default 600. `Infinity`: only the
@@ -11,13 +15,23 @@ export interface PolicyLimits {
   readonly maxLineBytes?: number
   /** The longest answer as a whole, with token ids, logprobs and what keeps its stream alive. Bytes; default 64 MiB. */
   readonly maxAnswerBytes?: number
+  /**
+   * How long a call waits for a policy that is away: it refuses connections or ends them before it answers, as while it
+   * restarts, or says with 503 that it loads its model. After that the call fails as after any other failure: 2 retries, then
+   * `policy_unreachable` or `policy_http_error`. Seconds; default 90. With 0 it does not wait. The deadline of the rollout counts as
+   * well.
+   */
+  readonly awaySeconds?: number
 }
 
 export const defaultPolicyLimits: Required<PolicyLimits> = {
   silenceSeconds: 600,
   maxLineBytes: 32 * 1024 * 1024,
   maxAnswerBytes: 64 * 1024 * 1024,
+  awaySeconds: awayPatienceMs / 1000,
 }
+
+const mayBeZero = new Set(['awaySeconds'])
 
 /**
  * The limits with their defaults.
@@ -34,10 +48,12 @@ export function policyLimits(of: string, limits: PolicyLimits | undefined): Requ
         `policyLimits of ${of} has an unknown key ${JSON.stringify(name)}: it takes ${Object.keys(defaultPolicyLimits).join(', ')}.`,
       )
     }
-    if (value !== undefined && !(typeof value === 'number' && value > 0)) {
+    const isZero = value === 0 && mayBeZero.has(name)
+    if (value !== undefined && !isZero && !(typeof value === 'number' && value > 0)) {
+      const wanted = mayBeZero.has(name) ? 'at least 0' : 'a number above 0'
       throw new OsmosisError(
         'invalid_config',
-        `policyLimits.${name} of ${of} must be a number above 0, got ${String(value)}.`,
+        `policyLimits.${name} of ${of} must be ${wanted}, got ${String(value)}.`,
       )
     }
   }
