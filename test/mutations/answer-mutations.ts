@@ -182,13 +182,6 @@ export const answerMutations: readonly Mutation[] = [
     tests: calls,
   },
   {
-    name: 'a call without a name is an answer',
-    file: 'packages/core/src/policy/answer/streamed-tool-calls.ts',
-    from: "      if (call.function.name === '') {",
-    to: '      if (false as boolean) {',
-    tests: calls,
-  },
-  {
     name: 'an answer in unknown fields is empty',
     file: 'packages/core/src/policy/answer/completion-accumulator.ts',
     from: '    if (!this.#isReadable && this.#unreadable !== undefined) {',

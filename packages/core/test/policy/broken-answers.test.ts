@@ -261,10 +261,6 @@ it.each([
     { choices: [{ index: 0, delta: { output_text: 'hello' }, finish_reason: 'stop' }] },
   ],
   ['the old form of calls', chunk({ function_call: { name: 'f', arguments: '{}' } }, 'stop')],
-  [
-    'a call without a name',
-    chunk({ tool_calls: [{ index: 0, id: 'c', function: { arguments: '{}' } }] }, 'tool_calls'),
-  ],
 ])('an answer in the fields of %s is an error, not an empty text', async (_what, said) => {
   const ask = await startAsking()
   expect(await ask(data(said) + done)).toMatch(/^policy_stream_error: /)

@@ -120,6 +120,7 @@ it('a name that no tool has is harmless for the agent, and goes back word for wo
     '<|x|>',
     'ä',
     'x'.repeat(80),
+    '',
   ]) {
     const said = { ...call('c', '{"a":1}'), function: { name, arguments: '{"a":1}' } }
     const { client, sent } = await conversation({ tool_calls: [said] })
@@ -134,6 +135,16 @@ it('a name that no tool has is harmless for the agent, and goes back word for wo
       { ...result, content: `Unknown tool: ${name}.` },
     ])
   }
+})
+
+it('a call that names no tool at all is one of a tool that nobody offered', async () => {
+  const { client, sent } = await conversation({
+    tool_calls: [{ id: 'c', type: 'function', function: { arguments: '{}' } }],
+  })
+  const answer = await answerTo(client, [prompt])
+  expect(answer.tool_calls).toMatchObject([{ function: { name: 'unknown_tool_1' } }])
+  await answerTo(client, [prompt, answer, { role: 'tool', tool_call_id: 'c', content: 'no' }])
+  expect(sent(2)[1]).toMatchObject({ tool_calls: [{ function: { name: '', arguments: '{}' } }] })
 })
 
 it('a tool that the request offers keeps its name, unless every object has such a key', async () => {

@@ -331,10 +331,10 @@ async function readInto<T>(read: T[], all: AsyncIterable<T>): Promise<void> {
   for await (const item of all) read.push(item)
 }
 
-/** Names and arguments; none are `{}` for the agent. */
+/** Names and arguments. For the agent no arguments are `{}`, and a call without a name has one that no tool has. */
 function withoutIds(message: AssistantMessage | undefined): unknown {
   return message?.tool_calls?.map(({ function: { name, arguments: written } }) => [
-    name,
+    name.replace(/^unknown_tool_\d+$/, ''),
     written || '{}',
   ])
 }
@@ -382,10 +382,7 @@ it('is the same in the record and for readers of the stream, whatever the deltas
       })
       const chunks: ChatCompletionChunk[] = []
       const stream = rollout.policy('main').stream({ messages })
-      // A call without a name is an error.
-      const failed = await readInto(chunks, stream).catch((error: unknown) => error)
-      fc.pre(!String(failed).includes('without a name'))
-      expect(failed).toBeUndefined()
+      await readInto(chunks, stream)
       const { choices } = await stream.completion
       expect(putTogether(chunks)).toStrictEqual(choices[0]?.message.tool_calls)
       const sample = (await rollout.getSamples()).get('main')

@@ -90,6 +90,7 @@ export const answerCases = {
       '加 add',
       '__proto__',
       'constructor',
+      '',
     ]) {
       const { ran, messages } = await converse(adapter, [
         stream([call('c1', name, '{"a":1}'), call('c2', 'add', '{"a":2}', 1)]),

@@ -1,5 +1,4 @@
 import { parseJson } from '../../http/json.ts'
-import { OsmosisError } from '../../errors.ts'
 import type { ChatToolCall, ChatToolCallDelta } from '../chat-completion.ts'
 import type { CallAliases } from '../call-aliases.ts'
 import { addFields } from './unknown-fields.ts'
@@ -66,21 +65,15 @@ export class StreamedToolCalls {
   }
 
   /**
-   * The rest of what the agent gets, to be called when the answer has ended.
+   * The rest of what the agent gets, to be called when the answer has ended. A call without a name is one of a tool that
+   * nobody offered, as any other name that the policy made up.
    *
    * @param isCut - whether the answer ended because it reached the limit of its length
-   * @throws OsmosisError with code `policy_stream_error` for a call without a name
    */
   end(isCut: boolean): ChatToolCallDelta[] {
     const shown: ChatToolCallDelta[] = []
     for (const entry of this.#entries) {
       const { call } = entry
-      if (call.function.name === '') {
-        throw new OsmosisError(
-          'policy_stream_error',
-          `The policy sent a tool call without a name: ${JSON.stringify(call).slice(0, 200)}`,
-        )
-      }
       const isLast = entry === this.#entries.at(-1)
       // Without arguments: a tool without parameters, or one whose arguments were cut off, which must not run.
       const missing = call.function.arguments.trim() === '' ? (isCut && isLast ? '{' : '{}') : ''
