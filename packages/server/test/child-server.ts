@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 
 import { LocalBackend } from '@osmosis/server/execution'
-import { requireRolloutContext } from '@osmosis/core'
+import { defineWorkflowConfig, requireRolloutContext } from '@osmosis/core'
 import { createRolloutServer, serve } from '@osmosis/server'
 
 import { AskOnce, graderOf, OneForYes, workflowOf } from './workflows.ts'
@@ -76,6 +76,8 @@ process.on('SIGHUP', () => void Promise.reject(new Error('rejected outside of ro
 const server = createRolloutServer({
   backend: new LocalBackend({
     maxConcurrent: 1000,
+    // Rollouts whose policy is down end soon.
+    workflowConfig: defineWorkflowConfig({ name: 'child', policyLimits: { awaySeconds: 0 } }),
     workflow: workflowOf(async (ctx) => {
       await misbehave('workflow', ctx)
       await new AskOnce(undefined).run(ctx)

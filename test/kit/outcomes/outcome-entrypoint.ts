@@ -45,6 +45,7 @@ class PlayedGrader extends Grader {
 
 const workflowConfig = defineWorkflowConfig({
   name: 'outcomes',
+  policyLimits: { awaySeconds: 0 },
   metadata: {
     '~standard': {
       version: 1,
