@@ -56,7 +56,7 @@ export interface PolicyClient {
   /**
    * Calls the policy. Returns the chunks of its answer as they arrive, then the whole answer. While the
    * endpoint answers 429 or 503 with `Retry-After`, the call waits as long as that says, at most a minute
-   * each time, and while the policy is away, for {@link PolicyLimits.awaySeconds}; this does not count as a retry.
+   * each time, and while the policy is away, for `awaySeconds` of its limits; this does not count as a retry.
    *
    * @throws OsmosisError with code `policy_http_error`, `policy_unreachable`,
    * `policy_stream_error`, `egress_refused` or `invalid_request`; the signal's reason when aborted; the deadline or
