@@ -298,7 +298,7 @@ describe('recordPolicy', () => {
     expect(recording.trouble).toEqual({
       isLasting: false,
       isRateLimit: false,
-      isAway: false,
+      isAway: true,
       message,
     })
   })

@@ -41,8 +41,18 @@ const template = path.join(import.meta.dirname, 'chat-template.jinja')
 /** Tokens: enough for the conversations of the tests, and soon full. */
 const contextTokens = 2048
 
-/** The Python that runs it; undefined where `.ci/python-environment model-server` was never called. */
+let foundPython: { readonly path: string | undefined } | undefined
+
+/**
+ * The Python that runs it; undefined where `.ci/python-environment model-server` was never called. It is looked for once, because commands
+ * that tests run may have another home.
+ */
 export function pythonOfModelServer(): string | undefined {
+  foundPython ??= { path: findPython() }
+  return foundPython.path
+}
+
+function findPython(): string | undefined {
   const file = path.resolve(import.meta.dirname, '../../../.ci/python-environment')
   const found = spawnSync('bash', [file, 'model-server', '--find'], { encoding: 'utf8' })
   return found.status === 0 ? found.stdout.trim() : undefined
@@ -51,16 +61,20 @@ export function pythonOfModelServer(): string | undefined {
 /**
  * Starts one, which the caller ends. It answers already while the model is loaded: `ready()` says when that has ended.
  *
- * @param hold - whether the model is loaded only after `release()`, or 45 seconds
+ * @param options.hold - whether the model is loaded only after `release()`, or 45 seconds
+ * @param options.port - default: a free one
  */
-export async function startModelServer({ hold = false } = {}): Promise<ModelServer> {
+export async function startModelServer({
+  hold = false,
+  port: givenPort,
+}: { readonly hold?: boolean; readonly port?: number } = {}): Promise<ModelServer> {
   const python = pythonOfModelServer()
   if (python === undefined) {
     throw new Error(
       "These tests need llama.cpp's server and a model: run bash .ci/python-environment model-server.",
     )
   }
-  const port = await freePort()
+  const port = givenPort ?? (await freePort())
   const settings = [String(port), String(contextTokens), template, modelServerKey]
   // Its stdin is a pipe that closes when this process ends, however it does; then the server ends, too.
   const child = spawn(python, [script, ...settings, ...(hold ? ['hold'] : [])])

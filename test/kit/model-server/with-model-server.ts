@@ -16,9 +16,17 @@ export function withModelServer(): TestsWithNeeds {
   return onlyIf(isThere, 'bash .ci/python-environment model-server')
 }
 
-/** A server of a test's own, which ends with the test, and loads its model only when it is released. */
-export async function ownModelServer(): Promise<ModelServer> {
-  const server = await startModelServer({ hold: true })
+/**
+ * A server of a test's own, which ends with the test.
+ *
+ * @param options.hold - whether it loads its model only when it is released; default true
+ * @param options.port - default: a free one
+ */
+export async function ownModelServer({
+  hold = true,
+  port,
+}: { readonly hold?: boolean; readonly port?: number } = {}): Promise<ModelServer> {
+  const server = await startModelServer({ hold, ...(port === undefined ? {} : { port }) })
   onTestFinished(() => server.kill())
   return server
 }

@@ -123,7 +123,7 @@ export interface PolicyTrouble {
   readonly isLasting: boolean
   /** Whether the rate of calls was too high for it (429). */
   readonly isRateLimit: boolean
-  /** Whether it may be back soon: it could not be reached, or loads its model. */
+  /** Whether it may be back soon: it could not be reached, loads its model, or ended in the middle of an answer. */
   readonly isAway: boolean
   readonly message: string
 }
@@ -224,8 +224,8 @@ class Recording implements RolloutRecording {
         call?.succeed(withCost(recorded, cost), { hasOwnIds })
       },
       onLost: (reason) => {
-        // Who ends in the middle of an answer is as lost as who answers 502.
-        this.#passing = { ...plainTrouble, message: reason }
+        // A server that ends in the middle of an answer may be back when the rollout has ended.
+        this.#passing = { ...plainTrouble, isAway: true, message: reason }
       },
       onBroken: (reason) => call?.fail(new Error(reason)),
       onRefusal: (status, text) => {
