@@ -35,7 +35,7 @@ const requests = {
   'a temperature above 2': { messages, temperature: 2.5 },
 } as const
 
-export type VllmRequest = keyof typeof requests
+type VllmRequest = keyof typeof requests
 
 /** What a vLLM answered, and what it was. */
 export interface VllmAnswers {

@@ -1,93 +1,36 @@
-import { randomUUID } from 'node:crypto'
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmdirSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
-import { utimes } from 'node:fs/promises'
-import { hostname } from 'node:os'
+import { mkdirSync, realpathSync, statSync } from 'node:fs'
 import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 
-import type { OsmosisError } from '@osmosis/core'
-import { z } from 'zod'
-
+import {
+  defaultDeadAfterMs,
+  FolderLease,
+  type FolderLeaseOptions,
+  type LockOwner,
+} from './folder-lease.ts'
+import { ownerFile, ownerNumbers, readOwner } from './owner-files.ts'
 import { isRunning, lockName, ownNamespace, type ProcessLock } from './process-lock.ts'
 
-/** A process that has the lock of a folder. */
-export interface LockOwner {
-  readonly pid: number
-  readonly host: string
-  /** When the process started. ISO 8601, UTC. */
-  readonly started_at: string
-}
+export type { LockOwner } from './folder-lease.ts'
 
 /** Options of {@link FolderLock}. */
-export interface FolderLockOptions {
-  /** The error when another process has the lock; the owner is undefined when it has not said who it is. */
-  readonly inUse: (owner: LockOwner | undefined) => OsmosisError
-  /** The error of this process when another one has taken over the folder, because the heartbeat was overdue. */
-  readonly takenOver: (owner: LockOwner | undefined) => OsmosisError
-  /**
-   * The folder has nothing but the lock: it is created here, and removed when the lock is released. Its disk must accept
-   * writes. Default: false
-   */
-  readonly isTemporary?: boolean | undefined
-  /** How often the owner of a folder renews its file. Milliseconds; default 3 s. */
-  readonly heartbeatMs?: number | undefined
-  /** After this time without a heartbeat an owner is considered dead. Milliseconds; default 15 s. */
-  readonly deadAfterMs?: number | undefined
+export interface FolderLockOptions extends Omit<FolderLeaseOptions, 'namespace'> {
   /** Identifies the local sockets that this process can see; default: from the system. */
   readonly namespace?: string | undefined
-  /** Called before the wait for an owner that may be dead. */
-  readonly onWaiting?: ((owner: LockOwner | undefined, deadAfterMs: number) => void) | undefined
-  /** Called once, when another process has taken over the folder. */
-  readonly onLost?: ((error: OsmosisError) => void) | undefined
 }
 
-const defaultDeadAfterMs = 15_000
-
-/** What a disk without space, inodes or quota says, and one that is read-only. */
-const fullDisk: ReadonlySet<string> = new Set(['EROFS', 'ENOSPC', 'EDQUOT'])
-
 /**
- * A folder that only one process may use; the others may be on this machine, in other containers or on
- * other hosts. The file `owner-<n>.lock` with the highest number names the owner, which renews the file's time.
- * A process takes over the folder by creating the file with the next number, which only one process can do, unless it
- * finds one that it did not know. It then removes the earlier files, so an owner that was wrongly considered dead notices
- * the loss. The last file remains as long as the folder, so no number is used twice.
- *
- * The owner also has a local socket, which the system closes with its process. Processes of the same
- * network namespace detect with it immediately whether the owner is alive, also when it is stopped.
+ * A folder that only one process may use; the others may be on this machine, in other containers or on other hosts. It
+ * is two locks in one: a name that processes of this machine see ({@link lockName}), which tells at once whether its owner is alive,
+ * also when that is stopped; and a lease in the folder itself ({@link FolderLease}), which all see who see the folder.
  */
 export class FolderLock {
-  readonly #folder: string
-  readonly #options: FolderLockOptions
   readonly #socket: ProcessLock
-  /** Of the file that names this process as the owner. */
-  #number = 1
-  /** Of the files whose owners have released the folder or are dead. */
-  #earlier: readonly number[] = []
-  /** Undefined on a disk that accepts no new file: the folder can be read then, and nobody holds it for writing. */
-  #file: { readonly path: string; readonly text: string } | undefined
-  #timer: NodeJS.Timeout | undefined
-  #beating: Promise<void> | undefined
-  #lost: OsmosisError | undefined
-  #isReleased = false
+  readonly #lease: FolderLease
+  #released: Promise<void> | undefined
 
-  private constructor(folder: string, options: FolderLockOptions, socket: ProcessLock) {
-    this.#folder = folder
-    this.#options = options
+  private constructor(socket: ProcessLock, lease: FolderLease) {
     this.#socket = socket
+    this.#lease = lease
   }
 
   /**
@@ -105,25 +48,21 @@ export class FolderLock {
     const { dev, ino } = statSync(place, { bigint: true })
     const name = `${namespace === undefined ? '' : `${namespace} `}${folder} ${dev}:${ino}`
     const socket = await lockName(name, () => inUse(ownerOf(folder)))
-    const lock = new FolderLock(folder, options, socket)
     try {
-      await lock.#takeOver()
+      const lease = await FolderLease.take(folder, socket.name, {
+        ...options,
+        namespace: namespace ?? ownNamespace(),
+      })
+      return new FolderLock(socket, lease)
     } catch (error) {
       await socket.release()
       throw error
     }
-    lock.#scheduleHeartbeat()
-    return lock
   }
 
   /** Whether another process is known to have taken over the folder. */
   get isLost(): boolean {
-    try {
-      this.assertHeld()
-    } catch {
-      // Also when the disk cannot be read.
-    }
-    return this.#lost !== undefined
+    return this.#lease.isLost
   }
 
   /**
@@ -133,157 +72,15 @@ export class FolderLock {
    * file system when the disk still accepts no file that names this process as the owner
    */
   assertHeld(): void {
-    if (this.#lost !== undefined) throw this.#lost
-    if (this.#isReleased) return
-    // Opens the file each time: on a network disk, its attributes may be outdated without that.
-    if (this.#file && readText(this.#file.path) === this.#file.text) return
-    // Writes to a removed folder fail anyway.
-    if (!this.#options.isTemporary && !existsSync(this.#folder)) return
-    const [last = 0] = ownerNumbers(this.#folder)
-    // The disk may accept writes again; or the folder was removed and created again, and belongs to the first
-    // process that creates a file.
-    const isFree = this.#file === undefined ? last < this.#number : last === 0
-    if (!this.#options.isTemporary && isFree && this.#createOwnerFile()) return
-    this.#lost = this.#options.takenOver(readOwner(ownerFile(this.#folder, last))?.owner)
-    this.#options.onLost?.(this.#lost)
-    throw this.#lost
+    this.#lease.assertHeld()
   }
 
   async release(): Promise<void> {
-    if (this.#isReleased) return
-    this.#isReleased = true
-    clearTimeout(this.#timer)
-    await this.#beating
-    try {
-      if (this.#file !== undefined && readText(this.#file.path) === this.#file.text) {
-        if (this.#options.isTemporary) {
-          rmSync(this.#file.path)
-          // Fails when another process has created its file meanwhile.
-          rmdirSync(this.#folder)
-        } else overwrite(this.#file.path, this.#file.text.replace('"held"', '"free"'))
-      }
-    } catch {
-      // The heartbeat will be overdue.
-    }
-    await this.#socket.release()
-  }
-
-  async #takeOver(): Promise<void> {
-    const { isTemporary } = this.#options
-    for (;;) {
-      if (isTemporary) mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
-      this.#earlier = ownerNumbers(this.#folder)
-      for (const number of this.#earlier) {
-        await this.#waitForDeath(ownerFile(this.#folder, number))
-      }
-      // Not one that was in use before the folder was removed.
-      this.#number = (this.#earlier[0] ?? (isTemporary ? Date.now() : 0)) + 1
-      try {
-        if (this.#createOwnerFile()) return
-      } catch (error) {
-        // Pending results can be delivered without writing.
-        if (isTemporary || !fullDisk.has((error as NodeJS.ErrnoException).code ?? '')) throw error
-        return
-      }
-    }
-  }
-
-  /**
-   * Resolves when the owner in a file has released the folder, or is dead.
-   *
-   * @throws `inUse` when it is alive
-   */
-  async #waitForDeath(file: string): Promise<void> {
-    const { deadAfterMs = defaultDeadAfterMs, onWaiting, inUse } = this.#options
-    const first = readOwner(file)
-    if (first === undefined || this.#hasLeft(first)) return
-    onWaiting?.(first.owner, deadAfterMs)
-    const started = performance.now()
-    for (;;) {
-      await sleep(Math.min(deadAfterMs / 30, 500))
-      const current = readOwner(file)
-      if (current === undefined || this.#hasLeft(current)) return
-      if (current.heartbeat !== first.heartbeat) throw inUse(current.owner)
-      if (performance.now() - started >= deadAfterMs) return
-    }
-  }
-
-  /**
-   * Whether an owner has released the folder, or is dead; false when only its heartbeat shows whether it is.
-   *
-   * @throws `inUse` when it is alive
-   */
-  #hasLeft({ owner }: OwnerState): boolean {
-    if (owner === undefined) return false
-    if (owner.state === 'free') return true
-    const isAlive = isRunning(owner, this.#namespace, this.#socket.name)
-    if (isAlive === true) throw this.#options.inUse(owner)
-    return isAlive === false
-  }
-
-  get #namespace(): string | null {
-    return this.#options.namespace ?? ownNamespace()
-  }
-
-  /**
-   * Creates the file with its number; false when another process was faster.
-   *
-   * @throws the error of the file system
-   */
-  #createOwnerFile(): boolean {
-    const { isTemporary } = this.#options
-    const file = ownerFile(this.#folder, this.#number)
-    const owner: Owner = {
-      state: 'held',
-      id: randomUUID(),
-      host: hostname(),
-      pid: process.pid,
-      started_at: new Date(Date.now() - process.uptime() * 1000).toISOString(),
-      namespace: this.#namespace,
-      socket: this.#socket.name,
-    }
-    try {
-      closeSync(openSync(file, 'wx', 0o600))
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException
-      // Its owner may have removed the folder.
-      if (code === 'EEXIST' || (isTemporary && code === 'ENOENT')) return false
-      throw error
-    }
-    try {
-      overwrite(file, `${JSON.stringify(owner)}\n`)
-    } catch (error) {
-      if (isTemporary) {
-        rmSync(file, { force: true })
-        throw error
-      }
-      // A full disk contains only a part of it: that the file exists is sufficient.
-    }
-    const others = ownerNumbers(this.#folder).filter((number) => number !== this.#number)
-    if (others.some((number) => !this.#earlier.includes(number))) {
-      rmSync(file, { force: true })
-      return false
-    }
-    this.#file = { path: file, text: readText(file) ?? '' }
-    for (const number of others) rmSync(ownerFile(this.#folder, number), { force: true })
-    return true
-  }
-
-  #scheduleHeartbeat(): void {
-    this.#timer = setTimeout(() => {
-      this.#beating = this.#beat()
-    }, this.#options.heartbeatMs ?? 3000).unref()
-  }
-
-  async #beat(): Promise<void> {
-    try {
-      this.assertHeld()
-      const now = new Date()
-      if (this.#file !== undefined) await utimes(this.#file.path, now, now)
-    } catch {
-      // The next write reports the error.
-    }
-    if (this.#lost === undefined && !this.#isReleased) this.#scheduleHeartbeat()
+    this.#released ??= (async () => {
+      await this.#lease.release()
+      await this.#socket.release()
+    })()
+    return this.#released
   }
 }
 
@@ -303,89 +100,5 @@ export function ownerOf(folder: string): LockOwner | undefined {
   } catch {
     // It belongs to another user.
     return undefined
-  }
-}
-
-const ownerSchema = z.object({
-  /** Both values have the same length, because the file is overwritten in place. */
-  state: z.enum(['held', 'free']),
-  id: z.uuid(),
-  host: z.string(),
-  pid: z.number(),
-  started_at: z.string(),
-  /** Identifies the local sockets that the owner can see; null: unknown. */
-  namespace: z.string().nullable(),
-  /** What its local socket is named after. */
-  socket: z.string(),
-})
-
-/** The content of an owner file. */
-type Owner = z.output<typeof ownerSchema>
-
-interface OwnerState {
-  /** Undefined when the content cannot be parsed. */
-  readonly owner: Owner | undefined
-  /** Changes with each heartbeat. */
-  readonly heartbeat: string
-  readonly modifiedMs: number
-}
-
-const ownerFileName = /^owner-(\d{8,})\.lock$/
-
-/** Numbers of the owner files, the highest first. */
-function ownerNumbers(folder: string): number[] {
-  const names = unlessMissing(() => readdirSync(folder)) ?? []
-  const numbers = names.map((name) => Number(ownerFileName.exec(name)?.[1]))
-  return numbers.filter((number) => !Number.isNaN(number)).toSorted((a, b) => b - a)
-}
-
-function ownerFile(folder: string, number: number): string {
-  return path.join(folder, `owner-${String(number).padStart(8, '0')}.lock`)
-}
-
-/** Undefined when there is no such file. */
-function readOwner(file: string): OwnerState | undefined {
-  return unlessMissing(() => {
-    const fd = openSync(file, 'r')
-    try {
-      const { mtimeMs } = fstatSync(fd)
-      const text = readFileSync(fd, 'utf8')
-      return { owner: parseOwner(text), heartbeat: `${mtimeMs} ${text}`, modifiedMs: mtimeMs }
-    } finally {
-      closeSync(fd)
-    }
-  })
-}
-
-function parseOwner(text: string): Owner | undefined {
-  try {
-    return ownerSchema.parse(JSON.parse(text))
-  } catch {
-    return undefined
-  }
-}
-
-/** Undefined when there is no such file. */
-function readText(file: string): string | undefined {
-  return unlessMissing(() => readFileSync(file, 'utf8'))
-}
-
-function overwrite(file: string, text: string): void {
-  const fd = openSync(file, 'r+')
-  try {
-    writeSync(fd, text, 0)
-  } finally {
-    closeSync(fd)
-  }
-}
-
-function unlessMissing<T>(read: () => T): T | undefined {
-  try {
-    return read()
-  } catch (error) {
-    // A network disk reports ESTALE for a file that another machine has removed.
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT' || code === 'ESTALE') return undefined
-    throw error
   }
 }
