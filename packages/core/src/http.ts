@@ -2,7 +2,7 @@
 export { bodyWithoutKeys, foreignText, isForeign, webBody } from './http/error-body.ts'
 export type { ResponseBody, ResponseHeaders, HttpResponse } from './http/response.ts'
 export { assertApiKey, bearer, carriesKey, secretForms } from './http/bearer.ts'
-export { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
+export { EgressPolicy, type EgressOptions } from './http/egress/egress-policy.ts'
 export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/error-text.ts'
 export type { HttpRequest } from './http/exchange.ts'
 export { isJsonObject, parseJson } from './http/json.ts'

@@ -7,7 +7,7 @@ export {
   OsmosisError,
   type OsmosisErrorCode,
 } from './errors.ts'
-export type { EgressOptions } from './http/egress-policy.ts'
+export type { EgressOptions } from './http/egress/egress-policy.ts'
 export type { PolicyLimits } from './policy/answer/answer-limits.ts'
 export type { RolloutLimit, RolloutLimits } from './workflow/rollout-limits.ts'
 export {

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 import { OsmosisError } from './errors.ts'
-import { EgressPolicy, type EgressOptions } from './http/egress-policy.ts'
+import { EgressPolicy, type EgressOptions } from './http/egress/egress-policy.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { type PolicyLimits, policyLimits } from './policy/answer/answer-limits.ts'
 import { type CallLog, wireTranscript } from './policy/call-log.ts'

@@ -5,7 +5,7 @@ import type * as undici from 'undici'
 import type { buildConnector, Dispatcher } from 'undici'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
-import { EgressRefusal, type EgressPolicy } from './egress-policy.ts'
+import { EgressRefusal, type EgressPolicy } from './egress/egress-policy.ts'
 import { envProxyFor, proxyUrl } from './env-proxy.ts'
 import type { HttpResponse } from './response.ts'
 import { exchange, type Connections, type HttpRequest } from './exchange.ts'

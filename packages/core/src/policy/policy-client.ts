@@ -1,5 +1,5 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
-import type { EgressPolicy } from '../http/egress-policy.ts'
+import type { EgressPolicy } from '../http/egress/egress-policy.ts'
 import { foreignText, isForeign } from '../http/error-body.ts'
 import { retryFailed } from '../http/retry.ts'
 import type { HttpResponse } from '../http/response.ts'
