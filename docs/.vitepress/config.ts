@@ -81,7 +81,9 @@ export default withMermaid({
         text: 'Training',
         items: [
           { text: 'Overview', link: '/training/' },
+          { text: 'Choosing a model and hardware', link: '/training/model-and-hardware' },
           { text: 'One GPU or your laptop', link: '/training/local' },
+          { text: 'When it does not learn', link: '/training/when-it-does-not-learn' },
           { text: 'Tinker', link: '/training/tinker' },
           { text: 'Osmosis', link: '/training/osmosis' },
           { text: 'Agent Lightning', link: '/training/agent-lightning' },
