@@ -37,9 +37,9 @@ export const recordMutations: readonly Mutation[] = [
       ['limits of tokens are not recorded', "  'max_completion_tokens',\n", ''],
       ['settings of templates are not recorded', "  'chat_template_kwargs',\n", ''],
       [
-        'the name of all rollouts is a version',
+        'a name that never changes is a version',
+        "typeof model === 'string' && /(?:^|\\/)policy-\\d+$/.test(model) ? model",
         "typeof model === 'string' && model !== policyModelName ? model",
-        "typeof model === 'string' ? model",
       ],
       ['requests name no version', 'model: versionIn(model) }', 'model: null }'],
       [

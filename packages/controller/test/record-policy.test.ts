@@ -80,7 +80,7 @@ describe('recordPolicy', () => {
           finishReason: 'stop',
           usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 },
           model: 'm',
-          version: 'm',
+          version: null,
           purpose: 'agent',
           trainable: true,
           sampling: {},
@@ -129,7 +129,7 @@ describe('recordPolicy', () => {
     expect(facts).toEqual([
       ['policy-17', 'agent', true],
       ['18', 'judge', true],
-      ['qwen', 'title', false],
+      [null, 'title', false],
       ['policy-19', 'agent', true],
       [null, 'agent', true],
     ])

@@ -225,7 +225,7 @@ describe('trace', () => {
       logprobs: ids.map(() => -0.5),
       extends_previous: true,
       finish_reason: 'stop',
-      version: 'policy',
+      version: null,
       purpose: 'agent',
       trainable: true,
       sampling: {},

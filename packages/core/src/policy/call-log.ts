@@ -51,8 +51,9 @@ export interface PolicyCall {
   readonly usage: ChatUsage | null
   readonly model: string | null
   /**
-   * Version of the policy: the `metadata.weight_version` of SGLang, else the model that answered, else the
-   * model of the request, such as `policy-17`. Null when unknown.
+   * Version of the policy's weights: the `metadata.weight_version` of SGLang, else the name of the model that answered,
+   * else the model of the request, where that name is `policy-17` or ends in `/policy-17`. Null when unknown: other names
+   * stay the same whatever the weights are.
    */
   readonly version: string | null
   /** What the call is for: `agent`, `title`, `summary`, `judge`, or another word of the workflow. */

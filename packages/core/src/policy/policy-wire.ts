@@ -84,7 +84,7 @@ export interface CallAbout extends CallUse {
    * it to a form.
    */
   readonly sampling: Readonly<Record<string, unknown>>
-  /** The version of the policy that the request names; null when it names none. */
+  /** The version of the policy that the model of the request names; null when it names none. */
   readonly model: string | null
 }
 
@@ -167,9 +167,12 @@ export function aboutCall(settings: Readonly<Record<string, unknown>>, use: Call
   return { ...use, sampling, model: versionIn(model) }
 }
 
-/** The version of the policy that a model's name gives; null for the name of requests without one. */
+/**
+ * The version of the policy that a model's name tells: a name that is `policy-<number>`, or ends in `/policy-<number>`. Null for
+ * every other name: most servers say the same one whatever their weights are, and numbers of their names are sizes and dates.
+ */
 export function versionIn(model: unknown): string | null {
-  return typeof model === 'string' && model !== policyModelName ? model : null
+  return typeof model === 'string' && /(?:^|\/)policy-\d+$/.test(model) ? model : null
 }
 
 function invalid(message: string): OsmosisError {

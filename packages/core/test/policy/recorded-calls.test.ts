@@ -117,16 +117,17 @@ describe('a recorded call', () => {
     ['the weights of SGLang', { model: 'qwen', metadata: { weight_version: '12' } }, 'qwen', '12'],
     [
       'the model where SGLang has no other weights',
-      { model: 'qwen', metadata: { weight_version: 'default' } },
+      { model: 'policy-7', metadata: { weight_version: 'default' } },
       undefined,
-      'qwen',
+      'policy-7',
     ],
     [
       'the model where the weights are no text',
-      { model: 'qwen', metadata: { weight_version: 12 } },
+      { model: 'policy-7', metadata: { weight_version: 12 } },
       undefined,
-      'qwen',
+      'policy-7',
     ],
+    ['the model behind a prefix', { model: 'Qwen3-8B/policy-7' }, undefined, 'Qwen3-8B/policy-7'],
     ['the model of the request where the answer names none', {}, 'policy-6', 'policy-6'],
     [
       'the model of the request where the answer has the name of all rollouts',
@@ -141,10 +142,44 @@ describe('a recorded call', () => {
       undefined,
       null,
     ],
+    [
+      'unknown where SGLang has no other weights',
+      { model: 'qwen', metadata: { weight_version: 'default' } },
+      'qwen',
+      null,
+    ],
+    [
+      'that of the request where the answer has a name without a version',
+      { model: 'qwen' },
+      'policy-6',
+      'policy-6',
+    ],
   ])('has as its version %s', async (_, said, model, version) => {
     for (const stream of [true, false]) {
       const { calls } = await recorded([{}, {}], { said, wire: { stream, model } })
       expect(calls.map((call) => call.version)).toEqual([version, version])
+    }
+  })
+
+  // Names under which vLLM, llama.cpp, SGLang and gateways serve whatever weights they have.
+  it.each([
+    'policy',
+    'default',
+    'gpt-4',
+    'gpt-4o-2024-08-06',
+    'Qwen/Qwen2.5-1.5B-Instruct',
+    'Qwen/Qwen3-30B-A3B-Instruct-2507',
+    '/models/checkpoint-1000',
+    'models/policy-7.gguf',
+    'policy-7b',
+    'policy-',
+    'my-policy-7',
+    '',
+  ])('has no version from a server that always calls its model %j', async (model) => {
+    for (const named of [undefined, model]) {
+      const { calls } = await recorded([{}, {}], { said: { model }, wire: { model: named } })
+      expect(calls.map((call) => call.version)).toEqual([null, null])
+      expect(calls.map((call) => call.model)).toEqual([model || null, model || null])
     }
   })
 

@@ -73,7 +73,7 @@ describe('the record of a sample', () => {
         finishReason: 'stop',
         usage,
         model: 'policy',
-        version: 'policy',
+        version: null,
         purpose: 'agent',
         trainable: true,
         sampling: {},

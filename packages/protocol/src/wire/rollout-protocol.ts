@@ -112,7 +112,7 @@ export type SampleBody = z.infer<typeof sampleSchema>
 export const callReportSchema = z.object({
   /** Id of the response; null where the policy gave none. */
   id: z.string().nullable(),
-  /** Version of the policy: its weight version, the model that answered, or that of the call; null when unknown. */
+  /** Version of the policy's weights: `weight_version`, or `policy-7` as the model's name; null when unknown. */
   version: z.string().nullable(),
   /** What the call is for: `agent`, `title`, `summary`, `judge`, or another word of the workflow. */
   purpose: z.string(),

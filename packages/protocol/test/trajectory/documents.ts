@@ -91,7 +91,7 @@ export function answer(
     id: 'x',
     object: 'chat.completion',
     created: 1,
-    model: 'weights-7',
+    model: 'policy-7',
     choices: [{ index: 0, message: said, finish_reason: 'stop', logprobs: null, ...choice }],
     ...rest,
   }

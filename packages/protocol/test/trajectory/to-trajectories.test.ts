@@ -55,7 +55,7 @@ describe('the document of a sample', () => {
       agent: {
         name: 'osmosis-rollout-sdk',
         version: expect.stringMatching(/^\d+\.\d+\.\d+/),
-        model_name: 'weights-7',
+        model_name: 'policy-7',
       },
       steps: [
         { step_id: 1, source: 'user', message: 'q1' },
@@ -63,7 +63,7 @@ describe('the document of a sample', () => {
           step_id: 2,
           timestamp: expect.any(String),
           source: 'agent',
-          model_name: 'weights-7',
+          model_name: 'policy-7',
           message: '',
           reasoning_content: 'Multiply.',
           tool_calls: [{ tool_call_id: 'c1', function_name: 'multiply', arguments: { a: 6 } }],
@@ -77,7 +77,7 @@ describe('the document of a sample', () => {
             logprobs: [-0.5, 0],
             extra: {
               response_id: 'x',
-              policy_version: 'weights-7',
+              policy_version: 'policy-7',
               step_reward: 0.5,
               latency_ms: expect.any(Number),
               time_to_first_chunk_ms: expect.any(Number),
@@ -92,7 +92,7 @@ describe('the document of a sample', () => {
           step_id: 3,
           timestamp: expect.any(String),
           source: 'agent',
-          model_name: 'weights-7',
+          model_name: 'policy-7',
           message: '42',
           metrics: { prompt_tokens: 10, completion_tokens: 4, extra: expect.any(Object) },
           llm_call_count: 1,

@@ -44,7 +44,7 @@ describe('the report of a controller', () => {
           logprobs: [-1, -2],
         },
       },
-      { model_name: 'weights-7', metrics: { cost_usd: 0.5, extra: { engine: 'e', attempts: 1 } } },
+      { model_name: 'policy-7', metrics: { cost_usd: 0.5, extra: { engine: 'e', attempts: 1 } } },
     ])
     expect(document.final_metrics).toEqual({
       total_prompt_tokens: 11,
