@@ -1,6 +1,7 @@
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 import {
   givenId,
+  hasWholeCalls,
   offeredTools,
   type PolicyTurn,
   type ServerDialect,
@@ -46,7 +47,7 @@ export function expectRightConversation(
   const end = turns.at(-1)
   const isAnswer = end?.text !== '' && end?.calls.length === 0 && !end.isCut
   if (isAnswer) expect(requests, 'requests behind the last answer').toHaveLength(turns.length)
-  const isUsual = isAnswer && turns.every(({ refusal, isCut }) => refusal === '' && !isCut)
+  const isUsual = isAnswer && turns.every((turn) => turn.refusal === '' && !isCutInIt(turn))
   const blamed = ['limit_reached', 'model_error'].filter(
     (key) => key in (sample?.extraFields ?? {}),
   )
@@ -75,14 +76,21 @@ function expectResultsBehindTheirCalls(messages: readonly ChatMessage[]): void {
 }
 
 function expectRightRuns({ ran }: Outcome, turns: readonly PolicyTurn[]): void {
-  const due = sorted(runsOf(turns.filter(({ isCut }) => !isCut)))
-  const last = turns.at(-1)
+  const whole = turns.filter((turn) => !isCutInIt(turn))
+  const due = sorted(runsOf(whole))
   // Frameworks may run the calls before the one that was cut, and check arguments by the schema of the tool only.
-  const beforeCut = last?.isCut ? [{ ...last, calls: last.calls.slice(0, -1) }] : []
-  const possible = sorted(runsOf([...turns.filter(({ isCut }) => !isCut), ...beforeCut], true))
+  const beforeCut = turns
+    .filter(isCutInIt)
+    .map((turn) => ({ ...turn, calls: turn.calls.slice(0, -1) }))
+  const possible = sorted(runsOf([...whole, ...beforeCut], true))
   const runs = sorted(ran)
   expect(without(due, runs), 'calls that did not run').toStrictEqual([])
   expect(without(runs, possible), 'runs without a call').toStrictEqual([])
+}
+
+/** Whether the limit of length cut a turn, and not only ended it behind whole calls. */
+function isCutInIt(turn: PolicyTurn): boolean {
+  return turn.isCut && !hasWholeCalls(turn)
 }
 
 function without(all: readonly string[], others: readonly string[]): string[] {

@@ -196,6 +196,20 @@ export const answerMutations: readonly Mutation[] = [
     tests: anyServer,
   },
   {
+    name: 'whole calls end at the limit in some frameworks',
+    file: 'packages/core/src/policy/answer/completion-accumulator.ts',
+    from: "this.#toolCalls.areWhole ? 'tool_calls' : 'length'",
+    to: "'length'",
+    tests: anyServer,
+  },
+  {
+    name: 'calls behind a cut one run at the limit',
+    file: 'packages/core/src/policy/answer/streamed-tool-calls.ts',
+    from: 'this.#entries.every((entry) => isFull(entry) || (entry !== latest && isBare(entry)))',
+    to: 'this.#entries.every((entry) => isFull(entry) || isBare(entry))',
+    tests: anyServer,
+  },
+  {
     name: 'Mastra repairs malformed arguments',
     file: 'packages/mastra/src/rollout-model.ts',
     from: "  return name === toolName ? part : { ...part, toolName: name, input: '{}' }",

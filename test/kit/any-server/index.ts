@@ -1,5 +1,11 @@
 export { failures, floods, reports, type Failure } from './failures.ts'
-export { conversations, offeredTools, type GivenCall, type PolicyTurn } from './policy-turns.ts'
+export {
+  conversations,
+  hasWholeCalls,
+  offeredTools,
+  type GivenCall,
+  type PolicyTurn,
+} from './policy-turns.ts'
 export {
   llamaCpp,
   vllm,

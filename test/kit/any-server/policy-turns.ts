@@ -13,8 +13,24 @@ export interface PolicyTurn {
   readonly thinking: string
   readonly refusal: string
   readonly calls: readonly GivenCall[]
-  /** Whether the limit of its length cut it: in its last call, if it has one. */
+  /** Whether it reached the limit of its length: in its last call, or behind calls that are whole. */
   readonly isCut: boolean
+}
+
+/** Whether the limit of its length left the calls of a turn whole, so that they run. Of other calls behind the limit none has to. */
+export function hasWholeCalls({ calls: made }: PolicyTurn): boolean {
+  const before = made.slice(0, -1)
+  const latest = made.at(-1)
+  if (latest === undefined || !isObject(latest.written)) return false
+  return before.every(({ written }) => written.trim() === '' || isObject(written))
+}
+
+function isObject(written: string): boolean {
+  try {
+    return written.trim().startsWith('{') && typeof JSON.parse(written) === 'object'
+  } catch {
+    return false
+  }
 }
 
 /** The tools of the agents under test. */
@@ -101,13 +117,15 @@ const beside = {
   refusal: fc.constant(''),
 }
 
-/** Turns that end with calls. */
-const callingTurns: fc.Arbitrary<PolicyTurn> = fc.record({
-  ...beside,
-  text: fc.oneof(fc.constant(''), words),
-  calls: fc.array(calls, { minLength: 1, maxLength: 3 }),
-  isCut: fc.constant(false),
-})
+/** Turns that end with calls, some of them at the limit of their length. */
+const callingTurns: fc.Arbitrary<PolicyTurn> = fc
+  .record({
+    ...beside,
+    text: fc.oneof(fc.constant(''), words),
+    calls: fc.array(calls, { minLength: 1, maxLength: 3 }),
+    isCut: fc.boolean(),
+  })
+  .map((turn) => ({ ...turn, isCut: turn.isCut && hasWholeCalls(turn) }))
 
 /** The last turn of a conversation: a text, a refusal, or what the limit of its length left. */
 const lastTurns: fc.Arbitrary<PolicyTurn> = fc.oneof(

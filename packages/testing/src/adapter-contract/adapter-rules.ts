@@ -24,6 +24,7 @@ export const contractRules = {
   'separates-repeated-ids': 'tool calls with the id of an earlier call have results of their own',
   'sees-recorded-calls': 'an agent sees the calls that are recorded, however a server streams them',
   'never-runs-cut-calls': 'a tool call that the token limit cut off never runs',
+  'runs-whole-calls': 'a tool call that is whole runs, also if the token limit ended the answer',
   'returns-names': 'a name that no tool has goes back word for word, with an error as its result',
   'orders-results': 'results return in the order of their calls, also where a tool is unknown',
   'runs-without-arguments': 'a tool without parameters runs when the policy gives no arguments',

@@ -82,6 +82,20 @@ export const answerCases = {
     }
   },
 
+  'runs-whole-calls': async (adapter) => {
+    const { ran, outcome, messages } = await converse(adapter, [
+      stream([call('c1', 'now', ''), call('c2', 'add', '{"a":1}', 1)], { reason: 'length' }),
+      'done',
+    ])
+    expectGraded(outcome)
+    expectEqual('the tools that ran', ran.toSorted(), ['add {"a":1}', 'now {}'])
+    const answered = messages.flatMap(({ role, tool_call_id: id }) => (role === 'tool' ? [id] : []))
+    expectEqual('the results in the last request', answered, ['c1', 'c2'])
+    const { calls = [], extraFields = {} } = outcome.grading.samples.get('solver') ?? {}
+    expectEqual('how the first answer ended', calls[0]?.finishReason, 'length')
+    expectEqual('the limit that was reached', extraFields['limit_reached'], undefined)
+  },
+
   'returns-names': async (adapter) => {
     for (const name of [
       'nope',

@@ -226,11 +226,12 @@ export class CompletionAccumulator {
 
   /**
    * How the answer ended, for the agent, in the words of chat completions: frameworks run calls only behind
-   * `tool_calls`, and some ask again behind a word that they do not know.
+   * `tool_calls`, and some ask again behind a word that they do not know. Behind `length` frameworks differ: some run
+   * calls whose arguments are whole, some end there. As most do, calls of which the limit cut nothing run in all of them.
    */
   get #shownReason(): string {
     const reason = this.#finishReason ?? this.#earlyReason ?? 'stop'
-    if (lengthReasons.test(reason)) return 'length'
+    if (lengthReasons.test(reason)) return this.#toolCalls.areWhole ? 'tool_calls' : 'length'
     if (reason === 'content_filter') return reason
     return this.#toolCalls.size > 0 ? 'tool_calls' : 'stop'
   }

@@ -56,6 +56,18 @@ export class StreamedToolCalls {
     return this.#entries.map(({ call, shown }) => copyOf(shown ?? call))
   }
 
+  /**
+   * Whether there are calls, and the arguments of each are a JSON object, so that a limit of length cut none of them. The last
+   * one needs arguments: without any, the limit may have cut all of them.
+   */
+  get areWhole(): boolean {
+    const latest = this.#entries.at(-1)
+    return (
+      latest !== undefined &&
+      this.#entries.every((entry) => isFull(entry) || (entry !== latest && isBare(entry)))
+    )
+  }
+
   /** Adds the list of one chunk. Returns what the agent gets of it. */
   add(deltas: readonly ChatToolCallDelta[]): ChatToolCallDelta[] {
     const shown: ChatToolCallDelta[] = []
@@ -76,7 +88,7 @@ export class StreamedToolCalls {
       const { call } = entry
       const isLast = entry === this.#entries.at(-1)
       // Without arguments: a tool without parameters, or one whose arguments were cut off, which must not run.
-      const missing = call.function.arguments.trim() === '' ? (isCut && isLast ? '{' : '{}') : ''
+      const missing = isBare(entry) ? (isCut && isLast ? '{' : '{}') : ''
       if (entry.shown === undefined) this.#showNext(entry, shown)
       if (missing !== '') this.#showArguments(entry, missing, shown)
     }
@@ -250,6 +262,11 @@ function unknownFields(delta: ChatToolCallDelta): object {
 /** Whether the name of a call may continue. */
 function isNameOpen({ call, shown }: StreamedToolCall): boolean {
   return call.function.arguments === '' && shown === undefined
+}
+
+/** Whether a call has no arguments. */
+function isBare({ call }: StreamedToolCall): boolean {
+  return call.function.arguments.trim() === ''
 }
 
 /** Whether the arguments of a call are a whole JSON object. */
