@@ -117,7 +117,7 @@ it('a real server that refuses the key of a rollout fails it, and says what to c
   })
   expect(workflow.failure).toMatchObject({ category: 'http_error' })
   expect(workflow.failure?.message).toContain(
-    '401: Invalid API Key. Check the API key that the rollout was sent with (llm_api_key).',
+    '401: Invalid API Key. Check the API key that the rollout was sent with (apiKey).',
   )
 })
 

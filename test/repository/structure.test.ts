@@ -18,7 +18,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/cli/src/eval/show': 13,
   'packages/cli/src/serve': 9,
   'packages/core/src': 14,
-  'packages/core/src/http': 11,
+  'packages/core/src/http': 12,
   'packages/core/src/policy': 15,
   'packages/langchain/src': 11,
   'packages/openai-agents/src': 12,

@@ -293,7 +293,7 @@ describe('a model call that fails', () => {
       (response) => void response.writeHead(401).end('{"detail":"Who?"}'),
     ])
     expect((outcome as Error).message).toMatch(
-      /^The policy endpoint answered 401: Who\?\. Check the api_key of the rollout request\. \(http:\S+\/v1\/chat\/completions\)$/,
+      /^The policy endpoint answered 401: Who\? Check the api_key of the rollout request\. \(http:\S+\/v1\/chat\/completions\)$/,
     )
   })
 

@@ -205,6 +205,52 @@ describe('osmosis eval run, refused in the middle of it', () => {
     expect(storedResults().metrics['summary']).toMatchObject({ failed: 0, total_samples: 16 })
   })
 
+  it.each([
+    [403, 'flagged', 'Check the key in QWEN_KEY (--api-key-env).'],
+    [404, 'File Not Found', 'Check --model qwen and --base-url'],
+  ])('with %i fails rows of osmosis test, and names its flags', async (refusal, said, advice) => {
+    const upstream = await endpoint(({ body }, response) => {
+      if (JSON.stringify(body).includes('two')) refuse(response, refusal, said)
+      else say(response, 'one')
+    })
+    const policy = ['--base-url', `${upstream.url}/v1`, '--model', 'qwen']
+    const rows = [
+      '-m',
+      'rollouts/echo/main.ts',
+      '-d',
+      'data/words.jsonl',
+      '--output',
+      'tested.json',
+    ]
+    const key = ['--api-key-env', 'QWEN_KEY']
+    expect((await run(['test', ...rows, ...policy, ...key], { QWEN_KEY: 'qwen-key' })).code).toBe(1)
+    const { results } = JSON.parse(readFileSync(here('tested.json'), 'utf8')) as {
+      results: { error: string | null }[]
+    }
+    const errors = results.flatMap(({ error }) => error ?? [])
+    expect(errors).toEqual([expect.stringContaining(`answered ${refusal}: ${said}. ${advice}`)])
+    expect(errors.join()).not.toMatch(
+      /llm_api_key|chat_completions_url|127\.0\.0\.1:\d+\/v1\/rollouts/,
+    )
+  })
+
+  it.each([
+    [400, 'No connected db.'],
+    [500, 'Authentication Error, No api key passed in.'],
+  ])('with %i about the key does not start: %s', async (refusal, said) => {
+    const upstream = await endpoint((_, response) => refuse(response, refusal, said), {
+      preflight: true,
+    })
+    const { code, stderr } = await evalRun(upstream.url)
+    expect([code, stderr.replaceAll(/\s+/g, ' ')]).toEqual([
+      1,
+      expect.stringContaining(
+        `${refusal}: ${said} Check the key in the environment variable QWEN_KEY.`,
+      ),
+    ])
+    expect(upstream.received).toHaveLength(1)
+  })
+
   it('with 403 for one prompt fails its rollout alone', async () => {
     const upstream = await endpoint(({ body }, response) => {
       if (JSON.stringify(body).includes('two')) refuse(response, 403, 'flagged by moderation')
@@ -215,7 +261,7 @@ describe('osmosis eval run, refused in the middle of it', () => {
     expect(storedResults().metrics['summary']).toMatchObject({ failed: 1 })
     // It names the user's endpoint, and no address of this process.
     expect(storedResults().errors).toEqual([
-      `The policy endpoint answered 403: flagged by moderation. Check the API key that the rollout was sent with (llm_api_key). (${upstream.url}/v1)`,
+      `The policy endpoint answered 403: flagged by moderation. Check the key in QWEN_KEY (--api-key-env). (${upstream.url}/v1)`,
     ])
   })
 })

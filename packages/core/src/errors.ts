@@ -98,7 +98,8 @@ const categoryOfCode = {
 
   /**
    * The policy answered with an error status. 401 and 403 are about the key, 402 about the account, 404 about the model or the URL; 429 and
-   * 5xx were retried.
+   * 5xx were retried. The message has the server's words, and names the field or the flag of the key or the URL. A gateway may refuse a key
+   * with 400 or 500, as LiteLLM without a database does (`No connected db.`): this is not retried.
    */
   policy_http_error: 'http_error',
   /**
@@ -141,8 +142,10 @@ export class OsmosisError extends Error {
   readonly status: number | undefined
   /** How long the answer asks to wait before the next attempt. Milliseconds. */
   readonly retryAfterMs: number | undefined
-  /** What `x-should-retry` of the answer says; undefined without that header. */
+  /** What `x-should-retry` of the answer says, else false for a 500 about the key; undefined for others without that header. */
   readonly shouldRetry: boolean | undefined
+  /** The message in the body of the answer: what the endpoint itself says. */
+  readonly endpointMessage: string | undefined
   /** The `code` in the body of the answer, such as `context_length_exceeded`. */
   readonly endpointCode: string | undefined
   /** The `type` in the body of the answer, such as `invalid_request_error`. */
@@ -156,6 +159,7 @@ export class OsmosisError extends Error {
       status?: number
       retryAfterMs?: number | undefined
       shouldRetry?: boolean | undefined
+      endpointMessage?: string | undefined
       endpointCode?: string | undefined
       endpointType?: string | undefined
     } = {},
@@ -165,6 +169,7 @@ export class OsmosisError extends Error {
     this.status = options.status
     this.retryAfterMs = options.retryAfterMs
     this.shouldRetry = options.shouldRetry
+    this.endpointMessage = options.endpointMessage
     this.endpointCode = options.endpointCode
     this.endpointType = options.endpointType
   }

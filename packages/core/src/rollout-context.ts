@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 
 import { OsmosisError } from './errors.ts'
 import { EgressPolicy, type EgressOptions } from './http/egress/egress-policy.ts'
+import type { EndpointNames } from './http/exchange.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { type PolicyLimits, policyLimits } from './policy/answer/answer-limits.ts'
 import { type CallLog, wireTranscript } from './policy/call-log.ts'
@@ -109,6 +110,9 @@ export function wrapRollouts(wrapper: RolloutWrapper): void {
   wrappers.add(wrapper)
 }
 
+/** The variables of {@link RolloutContext.fromEnv}. */
+const variables: EndpointNames = { url: 'OSMOSIS_CHAT_COMPLETIONS_URL', key: 'OSMOSIS_API_KEY' }
+
 /** A tool that is broken throws at each call. */
 const maxToolErrors = 10
 
@@ -121,6 +125,8 @@ export interface RolloutContextInit {
   apiKey?: string | undefined
   /** What the policy endpoint expects. Default: streaming, see {@link PolicyWire}. */
   wire?: PolicyWire | undefined
+  /** What the sender of the rollout calls the address and the key, for messages. Default: the names of these options. */
+  endpointNames?: EndpointNames | undefined
   /** Aborts at the rollout's deadline or cancellation; default: never. */
   signal?: AbortSignal | undefined
   /**
@@ -176,6 +182,7 @@ export class RolloutContext {
       endpoint: policyEndpoint(init.chatCompletionsUrl),
       apiKey: init.apiKey || undefined,
       wire: init.wire,
+      names: init.endpointNames,
       egress: EgressPolicy.of(init.egress),
       limits: policyLimits('the rollout', init.policyLimits),
       budget: init.budget,
@@ -214,7 +221,8 @@ export class RolloutContext {
         `RolloutContext.fromEnv() needs OSMOSIS_CHAT_COMPLETIONS_URL and OSMOSIS_ROLLOUT_ID; ${chatCompletionsUrl ? 'OSMOSIS_ROLLOUT_ID' : 'OSMOSIS_CHAT_COMPLETIONS_URL'} is not set.`,
       )
     }
-    return new RolloutContext({ chatCompletionsUrl, rolloutId, apiKey: env['OSMOSIS_API_KEY'] })
+    const apiKey = env['OSMOSIS_API_KEY']
+    return new RolloutContext({ chatCompletionsUrl, rolloutId, apiKey, endpointNames: variables })
   }
 
   /** Makes this the current rollout of everything that `fn` starts. */

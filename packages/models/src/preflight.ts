@@ -1,6 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { isAway, parseJson, wait } from '@osmosis/core/http'
+import { isAboutKey, isAway, parseJson, refusalOf, wait } from '@osmosis/core/http'
 import type { ChatModel } from './chat-model.ts'
 
 /** What is known of a model that is asked for the first time; all of it for messages. */
@@ -113,16 +113,21 @@ function verdict(
     )
   }
   const spent = status === 402 || code === 'insufficient_quota'
+  const isKey = isAboutKey(refusalOf(status, text))
   const isTransient = status === 408 || status === 409 || status === 425 || status === 429
-  if (!spent && (isTransient || status >= 500)) return said
-  throw new OsmosisError('policy_http_error', `${said} ${advice(status, spent, keyVariable)}`, {
-    status,
-  })
+  if (!spent && !isKey && (isTransient || status >= 500)) return said
+  const advice = adviceOn(status, { spent, isKey, keyVariable })
+  throw new OsmosisError('policy_http_error', `${said} ${advice}`, { status })
 }
 
-function advice(status: number, spent: boolean, keyVariable: string | null): string {
+interface RefusalFacts extends Pick<PreflightOptions, 'keyVariable'> {
+  readonly spent: boolean
+  readonly isKey: boolean
+}
+
+function adviceOn(status: number, { spent, isKey, keyVariable }: RefusalFacts): string {
   if (spent) return 'Its account has nothing left to spend.'
-  if (status === 401 || status === 403) {
+  if (isKey) {
     return keyVariable === null
       ? 'It asks for a key: name the environment variable that holds it, with --api-key-env or api_key_env in osmosis.toml.'
       : `Check the key in the environment variable ${keyVariable}.`

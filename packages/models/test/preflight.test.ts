@@ -60,6 +60,25 @@ it.each([
     refused('Incorrect API key provided'),
     'm1 at https://models.test/v1 refused a first call of 16 tokens with 401: Incorrect API key provided. Check the key in the environment variable TEST_KEY.',
   ],
+  // LiteLLM, without a database and without a key.
+  [
+    400,
+    JSON.stringify({
+      error: { message: 'No connected db.', type: 'no_db_connection', code: '400' },
+    }),
+    'm1 at https://models.test/v1 refused a first call of 16 tokens with 400: No connected db. Check the key in the environment variable TEST_KEY.',
+  ],
+  [
+    500,
+    JSON.stringify({
+      error: {
+        message: 'Authentication Error, No api key passed in.',
+        type: 'auth_error',
+        code: '500',
+      },
+    }),
+    'm1 at https://models.test/v1 refused a first call of 16 tokens with 500: Authentication Error, No api key passed in. Check the key in the environment variable TEST_KEY.',
+  ],
   [
     404,
     refused('The model m1 does not exist.'),

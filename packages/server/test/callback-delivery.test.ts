@@ -8,6 +8,8 @@ import {
   FakeController,
   type LogLine,
   recordingLogger,
+  sendJson,
+  startPolicyEndpoint,
 } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
@@ -364,6 +366,26 @@ describe('callbacks of a rollout', () => {
     await running.post({ rollout_id: 'refused' })
     await controller.until(() => controller.callbacks.length === 4)
     await expect.poll(undelivered).toBe(0)
+  })
+
+  it('name the field whose key the policy refuses', async () => {
+    const policy = await startPolicyEndpoint((response) => sendJson(response, 401, {}))
+    await using running = await startServer()
+    const { controller } = running
+    const base = { chat_completions_url: policy.url, grader_callback_url: null }
+    await running.post({ ...base, rollout_id: 'own', llm_api_key: 'llm-key' })
+    await running.post({ ...base, rollout_id: 'shared' })
+    await running.post({ ...base, rollout_id: 'open', controller_api_key: null })
+    await controller.until(() => controller.callbacks.length === 3)
+    const messages = controller.callbacks.map(({ body }): [unknown, unknown] => [
+      body['rollout_id'],
+      /\. (.*) \(http/.exec(String(body['err_message']))?.[1],
+    ])
+    expect(Object.fromEntries(messages)).toStrictEqual({
+      own: 'Check the API key that the rollout was sent with (llm_api_key).',
+      shared: 'Check the API key that the rollout was sent with (controller_api_key).',
+      open: 'The rollout was sent without an API key (llm_api_key).',
+    })
   })
 
   it('give the policy llm_api_key, and controller_api_key when that is absent', async () => {

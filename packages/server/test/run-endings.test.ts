@@ -337,6 +337,44 @@ describe('trace', () => {
     expect(requests).toHaveLength(2)
   })
 
+  it.each([true, false])('quotes what the policy refuses (trace: %s)', async (trace) => {
+    await using server = await startServer({ run: true })
+    const refusedWith = async (status: number, body: object, key = 'a-wrong-key') => {
+      const { url } = await startPolicyEndpoint((response) => sendJson(response, status, body))
+      const asked = { ...row, base_url: url, api_key: key, model: 'x', trace }
+      const answer = await statusAndBody(await post(`${server.url}/run`, asked))
+      const { exit_status: end, eval_report: report } = answer.body as {
+        exit_status: string
+        eval_report: { err_message: string; err_category?: string }
+      }
+      return [end, report.err_category, report.err_message.replace(/ \(http.*$/, '')]
+    }
+    const unknown = { object: 'error', message: 'The model `x` does not exist.', code: 404 }
+    expect(await refusedWith(404, unknown)).toEqual([
+      'failed',
+      'http_error',
+      'The policy endpoint answered 404: The model `x` does not exist.',
+    ])
+    const noKey = { error: { message: 'No connected db.', type: 'no_db_connection', code: '400' } }
+    expect(await refusedWith(400, noKey)).toEqual([
+      'failed',
+      'http_error',
+      'The policy endpoint answered 400: No connected db. Check the API key that the rollout was sent with (api_key).',
+    ])
+    const [end, , message] = await refusedWith(404, { error: { message: 'File Not Found' } })
+    expect([end, message]).toEqual(
+      trace
+        ? [
+            'failed',
+            'The policy endpoint answered 404: File Not Found. base_url is a base URL: "/chat/completions" is appended to it.',
+          ]
+        : [
+            'cancelled',
+            'The trainer withdrew the rollout: its own policy route answered 404: File Not Found',
+          ],
+    )
+  })
+
   it('treats an unknown model as a failure, not as a withdrawal', async () => {
     const miles = await startMiles()
     await using server = await startServer({ run: true })

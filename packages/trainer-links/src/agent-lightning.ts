@@ -118,6 +118,7 @@ class AgentLightningLink implements TrainerLink {
         metadata,
         chatCompletionsUrl: urlOf(attempt),
         apiKey,
+        endpointNames: { url: 'url', key: 'apiKey, or OSMOSIS_TRAINER_KEY' },
         // The trainer trains every call of the last attempt: others are recorded under another name.
         wire: { stream: false, ownRoute: true, auxiliaryUrl: urlOf(`${attempt}-auxiliary`) },
         group: held.group,

@@ -46,7 +46,7 @@ export const endingCases = {
       chatCompletionsUrl: server.url,
       wire: { ownRoute: true },
     })
-    const withdrawn = /^The trainer withdrew the rollout: .* answered 410\.$/
+    const withdrawn = /^The trainer withdrew the rollout: .* answered 410\b/
     expectFailure('the workflow', completion.failure, withdrawn, 'agent_error')
     const { code, status } = (completion.failure?.cause ?? {}) as Partial<OsmosisError>
     expectEqual('code and status of the cause', [code, status], ['withdrawn', 410])

@@ -1,6 +1,8 @@
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import { errorMessage, isOsmosisError, type PromptMessage } from '@osmosis/core'
 import {
+  isAboutKey,
+  isAboutModel,
   bearer,
   retryRequest,
   transportsByEgress,
@@ -29,16 +31,14 @@ import { toSentParameters, type SentParameters } from './chat-parameters.ts'
 import { readAnswer, type ChatAnswer, type ChatResult } from './chat-result.ts'
 import type { MessageTexts } from './message-texts.ts'
 
-const keyHint = '. Check the api_key of the rollout request.'
-
 /** The connections for all model calls of this process with the same egress policy. */
 const trainerTransport = transportsByEgress({
   name: 'policy endpoint',
   codes: { unreachable: 'policy_unreachable', refused: 'policy_http_error' },
-  hints: {
-    401: keyHint,
-    403: keyHint,
-    404: '. server_url is a base URL: "/v1/chat/completions" is appended to it.',
+  advise(refusal) {
+    if (isAboutKey(refusal)) return 'Check the api_key of the rollout request.'
+    if (refusal.status !== 404 || isAboutModel(refusal)) return ''
+    return 'server_url is a base URL: "/v1/chat/completions" is appended to it.'
   },
   isTransientStatus: isRetryableStatus,
 })

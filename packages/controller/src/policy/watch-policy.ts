@@ -1,4 +1,11 @@
-import { isAway, isTransientStatus, parseJson, untilAborted } from '@osmosis/core/http'
+import {
+  isAboutKey,
+  isAway,
+  isTransientStatus,
+  parseJson,
+  refusalOf,
+  untilAborted,
+} from '@osmosis/core/http'
 
 import { forwardedHeaders } from './model-call.ts'
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
@@ -18,7 +25,7 @@ export interface WatchedPolicy extends PolicyModel {
 export function watchPolicy(
   policy: PolicyModel,
   options: {
-    /** Advice on a failure with this status, in a sentence. Default: none. */
+    /** Advice on a failure with this status, in a sentence; 401 for one about the key with any status. Default: none. */
     readonly advise?: (status: number) => string
     /**
      * Whether the caller waits for a policy that is away, as {@link patientPolicy} does: one that has answered before and
@@ -53,7 +60,7 @@ export function watchPolicy(
       const isForbidden = status === forbidden && failure === null && (await refusesAll(request))
       const found = isForbidden ? refusalText(status, text) : systemicFailure(status, text)
       if (found !== null) {
-        const advice = options.advise?.(status)
+        const advice = options.advise?.(isAboutKey(refusalOf(status, text)) ? 401 : status)
         failure ??= advice === undefined ? found : `${found}\n${advice}`
       }
       return passedOn(answer, text)
@@ -79,6 +86,8 @@ const maxTextLength = 500
 export function systemicFailure(status: number, text: string): string | null {
   if (refusals.has(status)) return refusalText(status, text)
   if (!mayBeSystemic(status)) return null
+  // LiteLLM refuses keys with 400 and 500, too.
+  if (isAboutKey(refusalOf(status, text))) return refusalText(status, text)
   const { code, message } = errorIn(text)
   if (status === 429) return code === spent ? refusalText(status, text) : null
   // A gateway may answer 502, too: only the code says that no server listens there.
@@ -100,7 +109,7 @@ export function refusalText(status: number, text: string): string {
 }
 
 function mayBeSystemic(status: number): boolean {
-  return refusals.has(status) || status === 429 || status === 502
+  return refusals.has(status) || [400, 429, 500, 502].includes(status)
 }
 
 /** Whether a policy also refuses a harmless call. */

@@ -181,7 +181,7 @@ async function beginning(
 }
 
 /** The message, code and type, in the shapes that OpenAI, FastAPI and proxies use. */
-function errorIn(body: string): { message: string; code?: unknown; type?: unknown } {
+export function errorIn(body: string): { message: string; code?: unknown; type?: unknown } {
   try {
     const json = JSON.parse(body) as Record<string, unknown> | null
     const { error, detail, message: text } = json ?? {}
@@ -199,7 +199,8 @@ function errorIn(body: string): { message: string; code?: unknown; type?: unknow
   }
 }
 
-function wordIn(value: unknown): string | undefined {
+/** A code or type of an error; undefined for anything else. */
+export function wordIn(value: unknown): string | undefined {
   return typeof value === 'string' && /^[\w.-]{1,64}$/.test(value) ? value : undefined
 }
 

@@ -12,6 +12,16 @@ export interface HttpRequest {
   readonly signal: AbortSignal
   /** Closes the connection after the answer instead of reusing it. */
   readonly closeConnection?: boolean | undefined
+  /** What its sender calls the address and the key of the endpoint, for advice in messages. */
+  readonly names?: EndpointNames | undefined
+}
+
+/** What the sender of requests calls what it knows of their endpoint: fields of a body, flags, environment variables. */
+export interface EndpointNames {
+  /** Of its address, such as `chat_completions_url`. */
+  readonly url: string
+  /** Of its key, such as `llm_api_key`. */
+  readonly key: string
 }
 
 /** Connections that requests are sent over. */

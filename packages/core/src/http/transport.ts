@@ -10,6 +10,7 @@ import { envProxyFor, proxyUrl } from './env-proxy.ts'
 import type { HttpResponse } from './response.ts'
 import { exchange, type Connections, type HttpRequest } from './exchange.ts'
 import { contentText, readRefusal } from './error-body.ts'
+import { isAboutKey, type RefusedCall } from './refused-call.ts'
 import { isTransientStatus, retryAfterMs, shouldRetry } from './retry.ts'
 
 /**
@@ -24,8 +25,8 @@ export interface TransportOptions {
   readonly name: string
   /** Error codes for a missing answer and for an error status. */
   readonly codes: { readonly unreachable: OsmosisErrorCode; readonly refused: OsmosisErrorCode }
-  /** Advice on an error status, appended to the message. */
-  readonly hints?: Readonly<Record<number, string>> | undefined
+  /** Advice on an error answer, in sentences, for the message; '' for none. Default: none. */
+  readonly advise?: ((refusal: RefusedCall, request: HttpRequest) => string) | undefined
   /** Error statuses after which the same request may succeed; default: {@link isTransientStatus}. */
   readonly isTransientStatus?: ((status: number) => boolean) | undefined
   /** Where connections may lead. Default: anywhere, for addresses that no caller chooses. */
@@ -70,7 +71,7 @@ interface OpenConnections extends Connections {
  * lives as long as the process need not be closed: idle connections do not keep a process alive.
  */
 export function createTransport(options: TransportOptions): Transport {
-  const { codes, name, hints = {} } = options
+  const { codes, name, advise } = options
   const isTransient = options.isTransientStatus ?? isTransientStatus
   let opening: Promise<OpenConnections> | undefined
   let opened: OpenConnections | undefined
@@ -124,16 +125,23 @@ export function createTransport(options: TransportOptions): Transport {
     const { status, headers } = answer
     const { text, code, type } = await readRefusal(answer, request.headers['authorization'])
     request.signal.throwIfAborted()
+    const refusal: RefusedCall & { status: number } = {
+      status,
+      endpointMessage: text,
+      endpointCode: code,
+      endpointType: type,
+    }
+    const said = `The ${name} answered ${status}${contentText(answer)}${text && `: ${text}`}`
     throw new OsmosisError(
       codes.refused,
       // The address comes last: it is longer than what a line shows of an error.
-      `The ${name} answered ${status}${contentText(answer)}${text && `: ${text}`}${hints[status] ?? ''} (${shown(url)})`,
+      `${withAdvice(said, advise?.(refusal, request))} (${shown(url)})`,
       {
-        status,
+        ...refusal,
         retryAfterMs: retryAfterMs(headers),
-        shouldRetry: shouldRetry(headers),
-        endpointCode: code,
-        endpointType: type,
+        // The words of a 500 about the key say more than its status: the next attempt has the same key.
+        shouldRetry:
+          shouldRetry(headers) ?? (status === 500 && isAboutKey(refusal) ? false : undefined),
       },
     )
   }
@@ -170,6 +178,11 @@ export function transportsByEgress(
     transports.set(egress, transport)
     return transport
   }
+}
+
+function withAdvice(said: string, advice = ''): string {
+  if (advice === '') return said
+  return `${said}${/[.!?]$/.test(said) ? '' : '.'} ${advice}`
 }
 
 function isSuccess({ status }: HttpResponse): boolean {

@@ -3,7 +3,8 @@ import type { EgressPolicy } from '../http/egress/egress-policy.ts'
 import { foreignText, isForeign } from '../http/error-body.ts'
 import { retryFailed } from '../http/retry.ts'
 import type { HttpResponse } from '../http/response.ts'
-import type { HttpRequest } from '../http/exchange.ts'
+import type { EndpointNames, HttpRequest } from '../http/exchange.ts'
+import { isAboutModel } from '../http/refused-call.ts'
 import type { Transport } from '../http/transport.ts'
 import { untilAborted } from '../http/waiting.ts'
 import type {
@@ -87,6 +88,8 @@ export interface PolicyRoute {
   readonly endpoint: PolicyAddress
   readonly apiKey: string | undefined
   readonly wire: PolicyWire | undefined
+  /** What the sender of the rollout calls the endpoint. */
+  readonly names: EndpointNames | undefined
   readonly egress: EgressPolicy
   readonly limits: Required<PolicyLimits>
   readonly budget: RolloutBudget | undefined
@@ -167,7 +170,13 @@ class PolicyCalls {
       if (callBegins) ended = await callBegins({ endpoint: url.href, signal })
       if (beforeCall) await untilAborted(signal, beforeCall)
       const body = bodyOf(settings, call.messagesJson())
-      const sent = { url, headers: policyHeaders(this.#identity(), headers, use), body, signal }
+      const sent = {
+        url,
+        headers: policyHeaders(this.#identity(), headers, use),
+        body,
+        signal,
+        names: route.names,
+      }
       let begun: BegunAnswer
       try {
         begun = await this.#begin(sent, call)
@@ -281,7 +290,7 @@ class PolicyCalls {
   }
 
   #isWithdrawal(error: unknown): error is OsmosisError {
-    return this.#wire.ownRoute === true && isGone(error)
+    return this.#wire.ownRoute === true && isGone(error) && !isAboutModel(error)
   }
 
   #isTransient(error: unknown): boolean {
@@ -291,10 +300,10 @@ class PolicyCalls {
 
   /** Ends the rollout, even if user code handles the error of the call. */
   #withdrawn(cause: OsmosisError): OsmosisError {
-    const { status = 404 } = cause
+    const { status = 404, endpointMessage: said = '' } = cause
     const reason = new OsmosisError(
       'withdrawn',
-      `The trainer withdrew the rollout: its own policy route answered ${status}.`,
+      `The trainer withdrew the rollout: its own policy route answered ${status}${said === '' ? '.' : `: ${said}`}`,
       { cause, status },
     )
     this.#route.onWithdrawn?.(reason)

@@ -1,4 +1,6 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
+import type { EndpointNames, HttpRequest } from '../http/exchange.ts'
+import { isAboutKey, isAboutModel, type RefusedCall } from '../http/refused-call.ts'
 import { isAway, isTransientStatus } from '../http/retry.ts'
 import { transportsByEgress } from '../http/transport.ts'
 import { wait } from '../http/waiting.ts'
@@ -59,17 +61,25 @@ function parseHttpUrl(value: string): URL {
   )
 }
 
-const keyHint = '. Check the API key that the rollout was sent with (llm_api_key).'
+/** What a program that makes a `RolloutContext`, or executes a rollout, calls the endpoint. */
+const ownNames: EndpointNames = { url: 'chatCompletionsUrl', key: 'apiKey' }
+
+/** What to do about a refusal, in the words of whoever sent the rollout. */
+function advise(refusal: RefusedCall, { headers, names = ownNames }: HttpRequest): string {
+  if (isAboutKey(refusal)) {
+    return headers['authorization'] === undefined
+      ? `The rollout was sent without an API key (${names.key}).`
+      : `Check the API key that the rollout was sent with (${names.key}).`
+  }
+  if (refusal.status !== 404 || isAboutModel(refusal)) return ''
+  return `${names.url} is a base URL: "${suffix}" is appended to it.`
+}
 
 /** The connections of all policy calls of this process, by egress policy. */
 export const policyTransport = transportsByEgress({
   name: 'policy endpoint',
   codes: { unreachable: 'policy_unreachable', refused: 'policy_http_error' },
-  hints: {
-    401: keyHint,
-    403: keyHint,
-    404: '. chat_completions_url is a base URL: "/chat/completions" is appended to it.',
-  },
+  advise,
   isTransientStatus: isRetryableStatus,
 })
 

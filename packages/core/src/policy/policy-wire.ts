@@ -23,7 +23,7 @@ export interface PolicyWire {
   readonly body?: Readonly<Record<string, unknown>> | undefined
   /**
    * Whether the URL is this rollout's own: 404 and 410 mean that the trainer withdrew the rollout, which
-   * ends it with code `withdrawn`. Default: false.
+   * ends it with code `withdrawn`; not a 404 that says that there is no such model. Default: false.
    */
   readonly ownRoute?: boolean | undefined
   /** Base URL for calls that are not training data. Default: that of the rollout. */

@@ -35,7 +35,7 @@ describe('a transport', () => {
       response.writeHead(404, { 'retry-after-ms': '20', 'x-should-retry': 'true' })
       response.end('{"detail":"no such rollout"}')
     })
-    const transport = createTransport({ ...words, hints: { 404: '. Look at server_url.' } })
+    const transport = createTransport({ ...words, advise: () => 'Look at server_url.' })
     const refused: unknown = await transport
       .post(server.url, post)
       .catch((thrown: unknown) => thrown)
@@ -43,7 +43,7 @@ describe('a transport', () => {
       new OsmosisError(
         'protocol_error',
         `The platform answered 404: no such rollout. Look at server_url. (${server.url})`,
-        { status: 404, retryAfterMs: 20, shouldRetry: true },
+        { status: 404, retryAfterMs: 20, shouldRetry: true, endpointMessage: 'no such rollout' },
       ),
     )
     await expect(transport.post('http://127.0.0.1:1/', post)).rejects.toMatchObject({

@@ -511,7 +511,7 @@ describe('a failing policy', () => {
     const rollout = context(policy.url)
     const error = await failure(rollout.policy('main').complete({ messages }))
     expect(error).toMatchObject({
-      message: `The policy endpoint answered 401: bad key [redacted]. Check the API key that the rollout was sent with (llm_api_key). (${policy.url}/chat/completions)`,
+      message: `The policy endpoint answered 401: bad key [redacted]. Check the API key that the rollout was sent with (apiKey). (${policy.url}/chat/completions)`,
     })
     expect(
       inspect([error, rollout, rollout.policy('main')], { depth: 9, showHidden: true }),

@@ -9,6 +9,7 @@ import type {
   RolloutGroup,
   PromptMessage,
 } from '@osmosis/core'
+import type { EndpointNames } from '@osmosis/core/http'
 import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
 
 /** One rollout to execute. */
@@ -24,6 +25,8 @@ export interface RolloutRequest {
   readonly apiKey: string | undefined
   /** The form of model calls that the policy accepts. Default: streaming, see {@link PolicyWire}. */
   readonly wire?: PolicyWire | undefined
+  /** What the caller calls the address and the key, for messages. Default: the names of these fields. */
+  readonly endpointNames?: EndpointNames | undefined
   /** The attempts at one row that this rollout is one of. Default: none. */
   readonly group?: RolloutGroup | undefined
   /**

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { errorMessage, type PromptMessage } from '@osmosis/core'
 import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/protocol'
 import { runToEnd, type ExecutionOutcome } from '../execution/rollout-end.ts'
-import { inTrace, type TraceHeaders } from '@osmosis/core/http'
+import { inTrace, type EndpointNames, type TraceHeaders } from '@osmosis/core/http'
 import type {
   LeasedRolloutAcceptedBody,
   LeasedRolloutRequestBody,
@@ -148,6 +148,10 @@ export function newLease(
   return { answer: JSON.stringify(answer), tokenDigest: digestOfToken(token) }
 }
 
+/** The fields of a body. Rollouts share the objects. */
+const ownNames: EndpointNames = { url: 'chat_completions_url', key: 'llm_api_key' }
+const controllerNames: EndpointNames = { ...ownNames, key: 'controller_api_key' }
+
 /** The rollout that a body requests. */
 export function toRolloutRequest(
   requested: RolloutBody,
@@ -155,7 +159,8 @@ export function toRolloutRequest(
   traceHeaders: TraceHeaders,
 ): RolloutRequest {
   const { body } = requested
-  const key = requested.kind === 'lease' ? null : requested.body.controller_api_key
+  const key = body.llm_api_key ?? undefined
+  const otherKey = requested.kind === 'lease' ? null : requested.body.controller_api_key
   return {
     rolloutId,
     initialMessages: body.initial_messages as PromptMessage[],
@@ -164,7 +169,8 @@ export function toRolloutRequest(
     chatCompletionsUrl: body.chat_completions_url,
     agentTimeoutSeconds: body.agent_timeout_sec ?? null,
     graderTimeoutSeconds: body.grader_timeout_sec ?? null,
-    apiKey: body.llm_api_key ?? key ?? undefined,
+    apiKey: key ?? otherKey ?? undefined,
+    endpointNames: key === undefined && otherKey ? controllerNames : ownNames,
     grade:
       requested.kind === 'lease'
         ? requested.body.grade

@@ -217,6 +217,7 @@ export function toRunRequest(
     metadata,
     chatCompletionsUrl: url,
     apiKey: key ?? undefined,
+    endpointNames: { url: 'base_url', key: 'api_key' },
     agentTimeoutSeconds,
     graderTimeoutSeconds,
     grade: true,

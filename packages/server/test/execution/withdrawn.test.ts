@@ -54,7 +54,7 @@ describe('a missing policy route that belongs to one rollout', () => {
     expect(await runToEnd(backend, asked)).toEqual({
       kind: 'cancelled',
       by: 'trainer',
-      message: `The trainer withdrew the rollout: its own policy route answered ${status}.`,
+      message: `The trainer withdrew the rollout: its own policy route answered ${status}: no such rollout`,
     })
     expect(backend.status('r')).toMatchObject({ status: 'cancelled', reward: null })
     await Promise.all(policy.requests.map(async ({ closed }) => closed))

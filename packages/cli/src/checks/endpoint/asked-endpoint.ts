@@ -1,5 +1,5 @@
 import { errorMessage } from '@osmosis/core'
-import { parseJson } from '@osmosis/core/http'
+import { isAboutKey, parseJson, refusalOf } from '@osmosis/core/http'
 import { PassingAnswer, type ChatCompletion } from '@osmosis/core/policy'
 import { z } from 'zod'
 
@@ -44,10 +44,12 @@ export type Answer = z.infer<typeof answerSchema>
 /** An answer with another status than 200. */
 export class RefusedRequest extends Error {
   readonly status: number
+  readonly isAboutKey: boolean
 
   constructor(status: number, text: string) {
     super(`The endpoint answered ${status}: ${text.slice(0, 300)}`)
     this.status = status
+    this.isAboutKey = isAboutKey(refusalOf(status, text))
   }
 }
 
@@ -56,8 +58,9 @@ class BrokenAnswer extends Error {}
 
 /** What to do about a call that failed. */
 export function adviceOf(error: unknown): string {
-  const status = error instanceof RefusedRequest ? error.status : 0
-  if (status === 401 || status === 403) {
+  const { status, isAboutKey: isKey } =
+    error instanceof RefusedRequest ? error : { status: 0, isAboutKey: false }
+  if (isKey) {
     return 'The endpoint does not take the key: --api-key-env names the variable that holds one.'
   }
   if (status === 404) {

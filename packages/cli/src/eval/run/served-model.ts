@@ -22,7 +22,6 @@ import {
   type ItemRunner,
   type PolicyHealth,
 } from '@osmosis/eval'
-import { providerOf } from '@osmosis/models'
 import { healthResponseSchema } from '@osmosis/protocol/wire'
 
 import { hideKeys } from '../../command/command-context.ts'
@@ -30,7 +29,7 @@ import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
 import type { InFlight, ServedFacts } from './run-output.ts'
-import { namingEndpoint } from '../models/model-endpoint.ts'
+import { namingEndpoint, policyAdvice } from '../../inputs/policy-advice.ts'
 import {
   askHealth,
   attachServer,
@@ -330,32 +329,4 @@ async function slotsOf(server: EvaluatedServer): Promise<number | null> {
   const response = await askHealth(server, AbortSignal.timeout(healthMs))
   const health = healthResponseSchema.safeParse(await response.json().catch(() => undefined))
   return health.data?.concurrency.max_concurrent ?? null
-}
-
-/** What the user can do when the policy answers no call. */
-function policyAdvice({ choice }: ChosenPolicy): (status: number) => string {
-  return (status) => {
-    if (choice.kind === 'module') return `See the policy module ${choice.module}.`
-    if (choice.kind === 'checkpoint') return `See the checkpoint ${choice.folder}.`
-    const { model } = choice
-    const isEndpoint = choice.kind === 'endpoint'
-    const usual = isEndpoint ? undefined : providerOf(model)?.provider.keyVariable
-    const apiKeyEnv = choice.apiKeyEnv ?? usual
-    switch (status) {
-      case 401:
-      case 403:
-        return apiKeyEnv === undefined
-          ? 'No key was sent: name the variable that holds it with --api-key-env, or api_key_env in osmosis.toml.'
-          : `Check the key in ${apiKeyEnv} (--api-key-env).`
-      case 402:
-      case 429:
-        return 'Its account has nothing left to spend.'
-      case 404:
-        return `Check --model ${model}${isEndpoint ? ` and --base-url ${choice.baseUrl}` : ''}.`
-      default:
-        return isEndpoint
-          ? `Is the endpoint ${choice.baseUrl} running? Check --base-url.`
-          : `Can the provider of ${model} be reached from here?`
-    }
-  }
 }

@@ -115,7 +115,7 @@ export function kindLines(
 /** Leaves out advice about a field of the protocol, which the user did not set. */
 export function withoutProtocolNames(message: string): string {
   return message.replace(
-    / Check the (?:API key|api_key) that the rollout was sent with(?: \(llm_api_key\))?\./,
+    / (?:Check the (?:API key|api_key) that the rollout was sent with|The rollout was sent without an API key)(?: \(\w+\))?\./,
     '',
   )
 }
@@ -140,6 +140,8 @@ export function failureAdvice(
     return limit === null ? [] : [`The limit is ${key} = ${limit} in ${config}.`]
   }
   if (type !== 'http_error') return []
+  // An evaluation names the flags itself.
+  if (/--(?:api-key-env|model)\b/.test(message)) return []
   if (/\b40[13]\b/.test(message)) {
     return ['Check the key: --api-key-env names the variable that holds it.']
   }

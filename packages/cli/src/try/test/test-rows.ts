@@ -25,7 +25,8 @@ import {
 } from '../../command/command-context.ts'
 import { outputWidth, printMessage, wrapped } from '../../command/terminal-text.ts'
 import { startServerProcess } from '../../serve/server-process.ts'
-import { choosePolicy } from '../../inputs/choose-policy.ts'
+import { type ChosenPolicy, choosePolicy } from '../../inputs/choose-policy.ts'
+import { namingEndpoint } from '../../inputs/policy-advice.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { checkAgentLoop, loadEntrypoint } from '../../inputs/load-entrypoint.ts'
 import { commandLogger } from '../../serve/listen.ts'
@@ -60,7 +61,8 @@ async function test(flags: TestFlags): Promise<number> {
   if (flags.interactive && (flags.output !== undefined || flags.quiet)) {
     throw invalid('--output and --quiet cannot be used with --interactive.')
   }
-  return closing(await choosePolicy(flags, readEnvironment()), async ({ policy, name }) => {
+  return closing(await choosePolicy(flags, readEnvironment()), async (chosen) => {
+    const { policy, name } = chosen
     const loaded = await loadEntrypoint(flags.module)
     if (loaded.kind === 'agent-loop') await checkAgentLoop(loaded.loop)
     const { offset, limit = null } = flags
@@ -75,20 +77,26 @@ async function test(flags: TestFlags): Promise<number> {
       printMessage(`Testing ${what} ${loaded.file} with ${name} on ${rowsOf}`)
     }
     return loaded.kind === 'agent-loop'
-      ? testLoop(loaded.loop, rows, watched, flags)
-      : testWorkflow(loaded.file, rows, watched, flags)
+      ? testLoop(loaded.loop, rows, { chosen, watched }, flags)
+      : testWorkflow(loaded.file, rows, { chosen, watched }, flags)
   })
+}
+
+/** The policy of a test, and the same with a look at its failures. */
+interface TestedPolicy {
+  readonly chosen: ChosenPolicy
+  readonly watched: WatchedPolicy
 }
 
 async function testLoop(
   loop: RolloutAgentLoop,
   rows: readonly DatasetRow[],
-  watched: WatchedPolicy,
+  { chosen, watched }: TestedPolicy,
   flags: TestFlags,
 ): Promise<number> {
   return closing(await createTrainer({ policy: watched }), async (trainer) =>
     closing(await serveLoop(loop, flags), async ({ app, server }) => {
-      const parts = { server, trainer, flags }
+      const parts = { server, trainer: namingEndpoint(trainer, chosen), flags }
       if (flags.interactive) return stepThroughRows(rows, parts, flags)
       const interrupt = abortOnInterrupt()
       // Rollouts then end immediately, with an error as their result.
@@ -106,7 +114,7 @@ async function testLoop(
 async function testWorkflow(
   file: string,
   rows: readonly DatasetRow[],
-  watched: WatchedPolicy,
+  { chosen, watched }: TestedPolicy,
   flags: TestFlags,
 ): Promise<number> {
   const { maxTurns, maxTokens, temperature, log, interactive } = flags
@@ -124,8 +132,8 @@ async function testWorkflow(
       throw invalid('The grader compares the attempts at a row: run several with osmosis eval run.')
     }
     return closing(await createController({ policy: watched, server }), async (controller) => {
-      const run = async (row: DatasetRow): Promise<RowResult> =>
-        runWorkflowRow(row, controller, signal)
+      const sender = namingEndpoint(controller, chosen)
+      const run = async (row: DatasetRow): Promise<RowResult> => runWorkflowRow(row, sender, signal)
       return testRows(rows, { run, watched, interrupt }, flags)
     })
   })

@@ -85,7 +85,6 @@ export class StreamedToolCalls {
   end(isCut: boolean): ChatToolCallDelta[] {
     const shown: ChatToolCallDelta[] = []
     for (const entry of this.#entries) {
-      const { call } = entry
       const isLast = entry === this.#entries.at(-1)
       // Without arguments: a tool without parameters, or one whose arguments were cut off, which must not run.
       const missing = isBare(entry) ? (isCut && isLast ? '{' : '{}') : ''
