@@ -1,9 +1,17 @@
 import Anthropic from '@anthropic-ai/sdk'
-import type { RolloutSample } from '@osmosis/core'
+import { requireRolloutContext, type RolloutSample } from '@osmosis/core'
 import { createPolicyProxy, type PolicyProxy } from '@osmosis/proxy'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleOf } from '../kit/index.ts'
+import {
+  answerStream,
+  chunk,
+  execute,
+  rolloutOn,
+  sampleOf,
+  sendStream,
+  startPolicyEndpoint,
+} from '../kit/index.ts'
 import OpenAI from 'openai'
 import { expect, it } from 'vitest'
 
@@ -150,4 +158,41 @@ it('errors of the policy reach both clients with their status, and are not retri
     await proxy.close()
   })
   expect(server.requests).toHaveLength(1)
+})
+
+const hello = { role: 'user' as const, content: 'hi' }
+const openAiOf = ({ url: baseURL }: PolicyProxy): OpenAI =>
+  new OpenAI({ baseURL, apiKey: 'unused', maxRetries: 0 })
+const toAsk = { model: 'policy', max_tokens: 9, messages: [hello] }
+
+it.each<[api: string, ask: (proxy: PolicyProxy) => Promise<unknown>]>([
+  ['Messages', async (proxy) => clientOf(proxy).messages.create(toAsk)],
+  ['streamed Messages', async (proxy) => clientOf(proxy).messages.stream(toAsk).finalMessage()],
+  ['chat completions', async (proxy) => openAiOf(proxy).chat.completions.create(toAsk)],
+  [
+    'streamed chat completions',
+    async (proxy) => openAiOf(proxy).chat.completions.stream(toAsk).finalMessage(),
+  ],
+  [
+    'Responses',
+    async (proxy) => openAiOf(proxy).responses.create({ model: 'policy', input: 'hi' }),
+  ],
+])('an answer that breaks off behind %s fails the rollout as http_error', async (_, ask) => {
+  // Also where another agent of the sample gets an answer later.
+  for (const isAnsweredLater of [false, true]) {
+    const policy = await startPolicyEndpoint((response, n) => {
+      if (n === 2) return sendStream(response, answerStream('fine'))
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(`data: ${JSON.stringify(chunk({ content: 'hel' }))}\n\n`)
+      setTimeout(() => response.destroy(), 20)
+    })
+    const { workflow } = await execute(policy, async () => {
+      const sample = requireRolloutContext('The test').registerPolicySample('main')
+      const proxy = await createPolicyProxy(sample)
+      const [broken] = await Promise.allSettled([ask(proxy)])
+      if (isAnsweredLater) await clientOf(proxy).messages.create(toAsk)
+      if (broken.status === 'rejected') throw broken.reason
+    })
+    expect(workflow.failure).toMatchObject({ category: 'http_error' })
+  }
 })

@@ -18,10 +18,11 @@ function expectUntouchedPrototypes(): void {
   expect(Object.keys(Array.prototype)).toStrictEqual([])
 }
 
-/** An answer that broke off is never graded, and nothing of it runs. */
+/** An answer that broke off is a failure of the policy's endpoint, is never graded, and nothing of it runs. */
 export function expectFailed(outcome: Outcome, turns: readonly PolicyTurn[]): void {
   expectUntouchedPrototypes()
-  expect(outcome).toMatchObject({ isRewarded: false, failure: expect.any(String) })
+  const failure: unknown = expect.any(String)
+  expect(outcome).toMatchObject({ isRewarded: false, failure, category: 'http_error' })
   expectRightRuns(outcome, turns.slice(0, -1))
 }
 

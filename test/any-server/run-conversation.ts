@@ -20,6 +20,8 @@ export interface Outcome {
   readonly isRewarded: boolean
   /** Why it failed; undefined when it did not. */
   readonly failure: string | undefined
+  /** Of the failure. */
+  readonly category: string | undefined
   readonly sample: RolloutSample | undefined
   /** What tools ran, with their inputs. */
   readonly ran: readonly (readonly [name: string, input: unknown])[]
@@ -77,10 +79,12 @@ export async function startConversations() {
       { label: 'label', grader: RewardEverything, workflowConfig },
     )
     const sample = grading?.samples.get('main')
+    const failed = workflow.failure ?? grading?.failure
     const requests = endpoint.requests.slice(first).map(({ body }) => [...body.messages])
     return {
       isRewarded: grading?.status === 'success' && sample?.reward === 1,
-      failure: (workflow.failure ?? grading?.failure)?.message,
+      failure: failed?.message,
+      category: failed?.category,
       sample,
       ran,
       requests,

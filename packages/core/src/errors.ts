@@ -212,6 +212,7 @@ export function errorCategory(error: unknown): ErrorCategory {
     const chain = causes(error)
     for (const link of chain) {
       if (isOsmosisError(link)) return categoryOf(link)
+      if (isOfPolicy(link)) return 'http_error'
       if (link.name === 'TimeoutError') return 'timeout'
       if (isHttpError(link)) return 'http_error'
     }
@@ -234,6 +235,18 @@ export function errorMessage(error: unknown): string {
     // `String(Object.create(null))` throws.
     return 'something without a message was thrown'
   }
+}
+
+/**
+ * Whether a client of a vendor made an error of one that its policy failed with: they read its code in an answer that was
+ * served to them, which may have no status because it broke off. OpenAI's have the code themselves, Anthropic's the body.
+ */
+export function isOfPolicy(error: Error): boolean {
+  const { code, error: body } = error as { code?: unknown; error?: { error?: { code?: unknown } } }
+  return [code, body?.error?.code].some(
+    (one) =>
+      typeof one === 'string' && one.startsWith('policy_') && Object.hasOwn(categoryOfCode, one),
+  )
 }
 
 function isHttpError(error: Error): boolean {

@@ -1,4 +1,5 @@
 // For backends, which recognise and check workflows, graders and their configs.
+export { isOfPolicy } from './errors.ts'
 export { recordOf } from './rollout-context.ts'
 export { type FallbackModel, fallbackModel } from './fallback-model.ts'
 export { ModelOrigin, wrongRollout } from './model-origin.ts'

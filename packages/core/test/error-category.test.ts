@@ -61,6 +61,28 @@ it.each<[string, unknown, string]>([
   ['a wrapped TypeError', new Error('tool failed', { cause: new TypeError('x') }), 'agent_error'],
   ['a missing file', Object.assign(new Error('ENOENT'), { code: 'ENOENT' }), 'agent_error'],
   ['a cancellation', new OsmosisError('cancelled', 'cancelled'), 'agent_error'],
+  [
+    'a failure of the policy in the words of OpenAI',
+    Object.assign(new Error('x'), { code: 'policy_stream_error' }),
+    'http_error',
+  ],
+  [
+    'a failure of the policy in the words of Anthropic',
+    Object.assign(new Error('x'), {
+      error: { type: 'error', error: { type: 'api_error', code: 'policy_stream_error' } },
+    }),
+    'http_error',
+  ],
+  [
+    'a code of another service',
+    Object.assign(new Error('x'), { code: 'policy_violation' }),
+    'agent_error',
+  ],
+  [
+    'a code that means something else there',
+    Object.assign(new Error('x'), { code: 'timeout' }),
+    'agent_error',
+  ],
   ['a thrown value that is not an error', 'boom', 'agent_error'],
   ['something that throws when it is looked at', unreadable, 'agent_error'],
 ])('sorts %s', (_what, error, category) => {

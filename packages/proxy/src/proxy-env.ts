@@ -25,6 +25,8 @@ export function anthropicEnv({
     // The deadline of the rollout limits a call, and the policy client retries. Milliseconds.
     API_TIMEOUT_MS: '86400000',
     CLAUDE_CODE_MAX_RETRIES: '0',
+    // Otherwise it asks again, without a stream, after an answer that broke off: that would be a second sample.
+    CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK: '1',
     // policyLimits limit how long the policy may be silent. Claude Code takes at most 30 minutes; 0 is no limit.
     CLAUDE_STREAM_IDLE_TIMEOUT_MS: '1800000',
     CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS: '1800000',

@@ -448,6 +448,8 @@ it('gives variables for a child process, and nothing of the host', async () => {
     ANTHROPIC_API_KEY: proxy.apiKey,
     HOME: home,
     CLAUDE_CONFIG_DIR: path.join(home, '.claude'),
+    CLAUDE_CODE_MAX_RETRIES: '0',
+    CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK: '1',
   })
   // As long as a policy may be silent by default, and longer.
   expect(Number(env['CLAUDE_STREAM_IDLE_TIMEOUT_MS'])).toBeGreaterThan(600_000)

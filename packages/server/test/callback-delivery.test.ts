@@ -377,10 +377,10 @@ describe('callbacks of a rollout', () => {
     await running.post({ ...base, rollout_id: 'shared' })
     await running.post({ ...base, rollout_id: 'open', controller_api_key: null })
     await controller.until(() => controller.callbacks.length === 3)
-    const messages = controller.callbacks.map(({ body }): [unknown, unknown] => [
-      body['rollout_id'],
-      /\. (.*) \(http/.exec(String(body['err_message']))?.[1],
-    ])
+    const messages = controller.callbacks.map(({ body }): [unknown, unknown] => {
+      const { rollout_id: id, err_message: message } = body as Readonly<Record<string, unknown>>
+      return [id, /\. (.*) \(http/.exec(String(message))?.[1]]
+    })
     expect(Object.fromEntries(messages)).toStrictEqual({
       own: 'Check the API key that the rollout was sent with (llm_api_key).',
       shared: 'Check the API key that the rollout was sent with (controller_api_key).',

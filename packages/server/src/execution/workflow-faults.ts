@@ -8,7 +8,7 @@ import {
   type RolloutContext,
 } from '@osmosis/core'
 import { isFullContext } from '@osmosis/core/policy'
-import { recordOf } from '@osmosis/core/workflow'
+import { isOfPolicy, recordOf } from '@osmosis/core/workflow'
 
 import { thrownBy } from '../containment/error-place.ts'
 
@@ -57,11 +57,18 @@ export function earlyEnd(
  */
 export function withFailedCall(thrown: unknown, context: RolloutContext): unknown {
   const category = errorCategory(thrown)
-  if (category !== 'agent_error' && category !== 'validation_error') return thrown
+  const chain = causes(thrown)
+  const isUnsaid = category === 'agent_error' || category === 'validation_error'
+  if (!isUnsaid && !chain.some(isOfPolicy)) return thrown
   const failed = failedCallOf(context)
-  if (failed === undefined || causes(thrown).some(isOsmosisError)) return thrown
-  const { code, status, endpointCode, endpointType } = failed
-  const said = { endpointCode, endpointType, ...(status === undefined ? {} : { status }) }
+  if (failed === undefined || chain.some(isOsmosisError)) return thrown
+  const { code, status, endpointMessage, endpointCode, endpointType } = failed
+  const said = {
+    endpointMessage,
+    endpointCode,
+    endpointType,
+    ...(status === undefined ? {} : { status }),
+  }
   const message = `${failed.message} Then ${thrownBy('run()', thrown)}`
   return new OsmosisError(code, message, { ...said, cause: thrown })
 }
