@@ -136,7 +136,64 @@ Hi
       said(1),
     )
     expect((await evaluateRubric({ rubric, answer: 'Hello', model })).score).toBe(1)
-    expect(Object.keys(model.requests[2] ?? {})).toEqual(['messages', 'stream'])
+    expect(Object.keys(model.requests[2] ?? {})).toEqual(['messages', 'max_tokens', 'stream'])
+  })
+
+  it.each([
+    [{}, 4096],
+    [{ maxTokens: 300, votes: 2 }, 300],
+  ])('may write so many tokens: %o', async (options, most) => {
+    const model = judgeThat(said(1))
+    await evaluateRubric({ rubric, answer: 'Hello', model, ...options })
+    for (const { max_tokens: sent } of model.requests) expect(sent).toBe(most)
+    // OpenAI's models that think know the newer name alone.
+    const message =
+      "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    const newer = judgeThat({ status: 400, message }, said(1))
+    await evaluateRubric({ rubric, answer: 'Hello', model: newer, ...options, votes: 1 })
+    expect(newer.requests[1]).toMatchObject({ max_completion_tokens: most })
+    expect(newer.requests[1]).not.toHaveProperty('max_tokens')
+  })
+
+  it('whose reply is cut has failed and is not called again, unless the score is there', async () => {
+    const cut = (content: string): ChatModel & { calls: number } => ({
+      name: 'judge',
+      calls: 0,
+      async respond() {
+        this.calls += 1
+        return Response.json({ choices: [{ message: { content }, finish_reason: 'length' }] })
+      },
+    })
+    const model = cut('<think>Let me see, the answer greets')
+    await expect(
+      evaluateRubric({ rubric, answer: 'Hello', model, maxTokens: 8 }),
+    ).rejects.toMatchObject({
+      code: 'judge_failed',
+      message: expect.stringMatching(
+        /^The judge judge gave no score: its reply was cut at 8 tokens: raise maxTokens/,
+      ),
+    })
+    expect(model.calls).toBe(1)
+    const whole = cut(`${said(1)} And that is`)
+    expect((await evaluateRubric({ rubric, answer: 'Hello', model: whole })).score).toBe(1)
+  })
+
+  it('that does not reply in time has failed, after its own patience', async () => {
+    const model: ChatModel = {
+      name: 'judge',
+      respond: async ({ signal }) =>
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason as Error))
+        }),
+    }
+    // The grader would wait longer.
+    const signal = AbortSignal.timeout(60_000)
+    const judged = { rubric, answer: 'Hello', model, signal, timeoutMs: 20 }
+    await expect(evaluateRubric(judged)).rejects.toMatchObject({
+      code: 'judge_failed',
+      message:
+        'The judge judge gave no score: it did not reply within its 0.02 seconds (timeoutMs)',
+    })
   })
 
   it('votes as often as requested, and the median counts', async () => {
@@ -155,6 +212,8 @@ Hi
     [{ rubric: ' ' }, 'The rubric must be a text that is not empty.'],
     [{ scoreMin: 1 }, 'scoreMin must be less than scoreMax, got 1 and 1.'],
     [{ votes: 0 }, 'votes must be a positive integer, got 0.'],
+    [{ maxTokens: 0 }, 'maxTokens must be a positive integer, got 0.'],
+    [{ maxTokens: 1.5 }, 'maxTokens must be a positive integer, got 1.5.'],
   ])('is not called with invalid options: %o', async (wrong, message) => {
     const model = judgeThat(said(1))
     await expect(evaluateRubric({ rubric, answer: 'Hello', model, ...wrong })).rejects.toThrow(

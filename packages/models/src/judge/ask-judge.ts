@@ -22,7 +22,15 @@ export interface JudgeOptions {
   readonly signal?: AbortSignal
   /** How long one reply may take. Milliseconds. Default: 120,000. */
   readonly timeoutMs?: number
+  /**
+   * How many tokens one reply may have, with the thinking of the judge. Sent as `max_tokens`, or under its newer name to models
+   * that know that one alone. A reply that is cut there without a score is a failure, and not requested again. Default: 4096.
+   */
+  readonly maxTokens?: number
 }
+
+/** What limits one reply of a judge. */
+type JudgeLimits = Pick<JudgeOptions, 'signal' | 'timeoutMs' | 'maxTokens'>
 
 /** One question to a judge. */
 export interface JudgeQuestion<T> {
@@ -66,17 +74,21 @@ export async function withJudge<T>(
  * What the judge replies: the last JSON behind its thinking, as graders read an answer. An unusable reply, an overloaded
  * judge and a lost connection are requested again, twice.
  *
- * @throws OsmosisError with code `judge_failed`, with `status` when the judge refused; the reason of `signal`
- * when aborted
+ * @throws OsmosisError with code `judge_failed`, with `status` when the judge refused; RangeError for a limit of tokens that is
+ * none; the reason of `signal` when aborted
  */
 export async function askJudge<T>(
   judge: ChatModel,
   question: JudgeQuestion<T>,
-  options: Pick<JudgeOptions, 'signal' | 'timeoutMs'>,
+  options: JudgeLimits,
 ): Promise<T> {
-  const { signal } = options
+  const { signal, maxTokens = 4096 } = options
   const { temperature } = question
+  if (!(Number.isSafeInteger(maxTokens) && maxTokens >= 1)) {
+    throw new RangeError(`maxTokens must be a positive integer, got ${maxTokens}.`)
+  }
   const params: Params = {
+    max_tokens: maxTokens,
     response_format: question.format,
     ...(temperature === undefined ? {} : { temperature }),
   }
@@ -95,6 +107,8 @@ export async function askJudge<T>(
 }
 
 interface Params {
+  max_tokens?: number
+  max_completion_tokens?: number
   response_format?: object
   temperature?: number
 }
@@ -103,10 +117,11 @@ async function ask<T>(
   judge: ChatModel,
   params: Params,
   question: JudgeQuestion<T>,
-  options: Pick<JudgeOptions, 'signal' | 'timeoutMs'>,
+  options: JudgeLimits,
 ): Promise<T> {
   const { signal, timeoutMs = 120_000 } = options
-  const limits = [AbortSignal.timeout(timeoutMs), signal].filter((limit) => limit !== undefined)
+  const patience = AbortSignal.timeout(timeoutMs)
+  const limits = [patience, signal].filter((limit) => limit !== undefined)
   let answer: Response
   let text: string
   try {
@@ -115,10 +130,13 @@ async function ask<T>(
     text = await answer.text()
   } catch (error) {
     signal?.throwIfAborted()
-    throw failed(judge, errorMessage(error), { shouldRetry: true })
+    const why = patience.aborted
+      ? `it did not reply within its ${timeoutMs / 1000} seconds (timeoutMs)`
+      : errorMessage(error)
+    throw failed(judge, why, { shouldRetry: true })
   }
   if (!answer.ok) {
-    if (answer.status === 400 && dropRefused(params, text)) {
+    if (answer.status === 400 && changeRefused(params, text)) {
       return ask(judge, params, question, options)
     }
     throw failed(judge, `it answered ${answer.status}: ${messageIn(text)}`, {
@@ -131,7 +149,11 @@ async function ask<T>(
     return readReply(contentIn(text), question.reply)
   } catch (error) {
     if (!(error instanceof UnusableReply)) throw error
-    throw failed(judge, error.message, { shouldRetry: true })
+    if (!isCut(text)) throw failed(judge, error.message, { shouldRetry: true })
+    // The next reply would most likely be as long.
+    const { max_tokens, max_completion_tokens: most = max_tokens } = params
+    const why = `its reply was cut at ${most} tokens: raise maxTokens, or let it think less. Of what there is, ${error.message}`
+    throw failed(judge, why, { shouldRetry: false })
   }
 }
 
@@ -157,23 +179,40 @@ function shortened(text: string): string {
   return JSON.stringify(text.length > longestText ? `${text.slice(0, longestText)}…` : text)
 }
 
-/** Not every server can be held to a schema, and not every model has a temperature. */
-function dropRefused(params: Params, text: string): boolean {
+/** Not every server can be held to a schema, not every model has a temperature, and the limit of tokens has two names. */
+function changeRefused(params: Params, text: string): boolean {
   const names = [
     ['response_format', /response_format|json_schema|structured/i],
     ['temperature', /temperature/i],
   ] as const
   const refused = names.filter(([name, said]) => name in params && said.test(text))
   for (const [name] of refused) delete params[name]
-  return refused.length > 0
+  const { max_tokens: limit } = params
+  const isRenamed = limit !== undefined && text.includes('max_completion_tokens')
+  if (isRenamed) {
+    delete params.max_tokens
+    params.max_completion_tokens = limit
+  }
+  return isRenamed || refused.length > 0
+}
+
+interface JudgeChoice {
+  readonly message?: { readonly content?: unknown }
+  readonly finish_reason?: unknown
+}
+
+function choiceIn(text: string): JudgeChoice | undefined {
+  const body = parseJson(text) as { choices?: JudgeChoice[] } | null | undefined
+  return body?.choices?.[0]
+}
+
+/** Whether the limit of tokens ended a reply. */
+function isCut(text: string): boolean {
+  return choiceIn(text)?.finish_reason === 'length'
 }
 
 function contentIn(text: string): string {
-  const body = parseJson(text) as
-    | { choices?: { message?: { content?: unknown } }[] }
-    | null
-    | undefined
-  const content = body?.choices?.[0]?.message?.content
+  const content = choiceIn(text)?.message?.content
   if (typeof content === 'string') return content
   throw new UnusableReply(`it gave no text: ${text.slice(0, 200)}`)
 }

@@ -44,7 +44,7 @@ const format = replyFormat('rubric_response', {
  *
  * @throws OsmosisError with code `judge_failed` when there is no score, with `status` when the judge
  * refused; `invalid_config` for a model by name, see `providerModel`; TypeError for an empty rubric,
- * RangeError for a range or a number of votes that is none; the reason of `signal` when aborted
+ * RangeError for a range, a number of votes or a limit of tokens that is none; the reason of `signal` when aborted
  */
 export async function evaluateRubric(options: RubricOptions): Promise<RubricScore> {
   const { votes: count = 1, scoreMin: min = 0, scoreMax: max = 1 } = options
