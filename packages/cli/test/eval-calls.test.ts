@@ -1,6 +1,7 @@
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { sendJson, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { run } from './in-process.ts'
@@ -69,4 +70,39 @@ it('version and use of model calls are shown, found and respected', async () => 
     return messages.filter(({ role }) => role === 'user').map(({ content }) => content)
   })
   expect(said).toEqual([['two'], ['so far: one word']])
+})
+
+it('token ids and logprobs are neither asked for nor stored, also from a server that gives them', async () => {
+  const id = 918273645
+  const bodies: Record<string, unknown>[] = []
+  const upstream = await startPolicyEndpoint((response, _, { body }) => {
+    bodies.push(body)
+    const message = { role: 'assistant', content: 'yes' }
+    const logprobs = { content: [{ token: 'yes', logprob: -0.918273645 }] }
+    const choice = { index: 0, message, finish_reason: 'stop', logprobs, token_ids: [id] }
+    const given = {
+      id: 'c1',
+      object: 'chat.completion',
+      created: 1,
+      model: 'm',
+      prompt_token_ids: [id],
+    }
+    sendJson(response, 200, { ...given, choices: [choice] })
+  })
+  const root = temporaryWorkspace({ 'rollouts/compacts/main.ts': compacts })
+  const output = temporaryFolder()
+  const policy = `--base-url ${upstream.url}/v1 --model m`
+  const flags = `-m rollouts/compacts/main.ts -d data/words.jsonl ${policy} --name r --n 1 --rows 0-1 --quiet -o ${output}`
+  expect(await run(['eval', 'run', ...flags.split(' ')], {}, root)).toMatchObject({ code: 0 })
+  expect(bodies.length).toBeGreaterThan(2)
+  for (const body of bodies) {
+    expect(Object.keys(body)).not.toContain('logprobs')
+    expect(Object.keys(body)).not.toContain('return_token_ids')
+  }
+  const files = readdirSync(output, { recursive: true, withFileTypes: true })
+  const stored = files
+    .filter((file) => file.isFile())
+    .map((file) => readFileSync(path.join(file.parentPath, file.name), 'utf8'))
+  expect(stored.join('\n')).toContain('yes')
+  expect(stored.join('\n')).not.toContain('918273645')
 })
