@@ -2,10 +2,13 @@ import { errorIn, wordIn } from './error-body.ts'
 
 /** What an endpoint said in the answer with which it refused a request: fields of an `OsmosisError`. */
 export interface RefusedCall {
+  /** HTTP status of the answer. */
   readonly status?: number | undefined
   /** Its own words, without the key of the request. */
   readonly endpointMessage?: string | undefined
+  /** The `code` in its body. */
   readonly endpointCode?: string | undefined
+  /** The `type` in its body. */
   readonly endpointType?: string | undefined
 }
 
