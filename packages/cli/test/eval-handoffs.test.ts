@@ -60,7 +60,7 @@ it('a transcript shows the instructions of each agent, and nobody is told off fo
       'User  step 2',
       '  one',
       '',
-      'Agent  step 3, 3 tokens after 9, 0.0 s, m',
+      'Agent  step 3, 3 tokens after 9, 0.0 s',
       '  ONE',
       '',
       'User  step 4',
@@ -70,7 +70,7 @@ it('a transcript shows the instructions of each agent, and nobody is told off fo
       'System  step 5',
       '  You refund.',
       '',
-      'Agent  step 6, 3 tokens after 9, 0.0 s, m',
+      'Agent  step 6, 3 tokens after 9, 0.0 s',
       '  ORDER 7',
     ].join('\n'),
   )
