@@ -97,6 +97,7 @@ export default withMermaid({
         items: [
           { text: 'Serving', link: '/operating/serving' },
           { text: 'Operating a server', link: '/operating/servers' },
+          { text: 'Behind a load balancer', link: '/operating/load-balancers' },
           { text: 'Rollouts on many machines', link: '/operating/distributed' },
           { text: 'Performance', link: '/operating/performance' },
         ],
