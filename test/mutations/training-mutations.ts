@@ -117,7 +117,16 @@ export const trainingMutations: readonly Mutation[] = [
   ...mutationsOf('packages/train/src/batch/training-batch.ts', known, [
     ['all samples of a row are one group', '`${row}/${sampleId}`', '`${row}`'],
     ['all rows are one group', '`${row}/${sampleId}`', '`${sampleId}`'],
-    ['the newest token decides about staleness', 'Math.min(...answers', 'Math.max(...answers'],
+    [
+      'the newest token decides about the usual version',
+      'return Math.min(...answers',
+      'return Math.max(...answers',
+    ],
+    [
+      'the newest token decides about staleness',
+      'policyVersion: Math.min(...versions)',
+      'policyVersion: Math.max(...versions)',
+    ],
     ['staleness is not looked at', 'toTrain.policyVersion < version - maxStaleness', 'false'],
     ['one version old is not stale', '< version - maxStaleness', '< version - maxStaleness - 1'],
     ['prompts are trained, too', 'mask.fill(1, start, end)', 'mask.fill(1, 0, end)'],

@@ -249,6 +249,21 @@ it('tolerates what is one version old where that is allowed', async () => {
   expect(result.steps[1]?.batch.stale).toBe(0)
 })
 
+it('counts an answer that an update interrupted for the version that began it', async () => {
+  const interrupted = (reward: number): KnownAttempts[number][number] => ({
+    calls: {
+      solver: [
+        call([10, 2], { 31: -0.3 }, { version: 0 }),
+        call([10, 2, 31, 90], { 32: -0.4, 33: -0.5 }),
+      ],
+    },
+    rewards: { solver: reward },
+  })
+  const known = { 0: [interrupted(0), interrupted(1)], 1: [interrupted(1), interrupted(0)] }
+  const { result } = await trained({ steps: 2, attempts: 2, maxStaleness: 1 }, known)
+  expect(result.steps.map(({ sampledBy }) => sampledBy)).toEqual([0, 0])
+})
+
 it.each([
   ['where advantages are not normalized', { normalizeAdvantages: false }],
   ['for Dr. GRPO', { update: { loss: 'dr_grpo' } }],
