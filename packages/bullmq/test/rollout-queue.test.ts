@@ -276,7 +276,7 @@ it('leaves only the records of ended rollouts in Redis', async () => {
     .toEqual([])
   for (const id of ids) await queue.records.finish(id, 0)
   const rest = (await client.keys('*')).filter(
-    (key) => !/:(meta|events|id|keys|marker|sweep|stalled-check)$/.test(key),
+    (key) => !/:(meta|events|id|keys|marker|sweep|served|stalled-check)$/.test(key),
   )
   expect(rest).toEqual([])
 })
