@@ -1,15 +1,19 @@
-import path from 'node:path'
-
+import llms from 'vitepress-plugin-llms'
 import { withMermaid } from 'vitepress-plugin-mermaid'
 
-const repository = 'https://github.com/osmosis-ai/osmosis-sdk-typescript'
+import { base, domain, onSite, repository, writeWholeLinks } from './page-links.ts'
 
 export default withMermaid({
   title: 'Osmosis SDK for TypeScript',
   description: 'Train LLM agents by reinforcement learning (GRPO and others) from TypeScript.',
-  base: '/osmosis-sdk-typescript/', // GitHub Pages serves a project below its name
+  base,
   cleanUrls: true,
   srcExclude: ['node_modules/**'],
+  vite: {
+    // llms.txt, llms-full.txt and each page as Markdown, for coding agents.
+    plugins: [llms({ domain })],
+  },
+  buildEnd: ({ outDir }) => writeWholeLinks(outDir),
   markdown: {
     config: (markdown) => {
       markdown.core.ruler.push('repository_links', ({ env, tokens }) => {
@@ -124,10 +128,3 @@ export default withMermaid({
     ],
   },
 })
-
-/** Pages are read in the repository, too, where they link to its other files. On the site these links lead to GitHub. */
-function onSite(href: string, page: string): string {
-  if (/^(?:[a-z]+:|#|\/)/.test(href)) return href
-  const file = path.posix.join('docs', path.posix.dirname(page), href)
-  return file.startsWith('docs/') ? href : `${repository}/blob/main/${file}`
-}
