@@ -1,38 +1,29 @@
-// Writes a note before the first command of every document that installs packages of this repository.
+// While the packages are not on npm, a note in README.md and one on each page of the site that installs them say so.
+// The site writes its notes when it is built; this script writes the one of README.md.
 //
 //   npx -y pnpm@12 exec node scripts/install-notes.ts
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** Whether the packages are on npm. After the first release set it to true and run this script. */
-const published = false
+export const published = false
 
-const root = path.resolve(import.meta.dirname, '..')
-const page = 'docs/get-started/from-a-clone.md'
-const note = 'Not on npm yet: [install from a clone]'
+/** A command that installs packages of this repository, in its own line. */
+export const installCommand = /^(?:npm (?:install|create)|pnpm (?:add|create)) .*@osmosis/m
 
-/** Documents that may need the note. */
-export const notedDocuments = globSync(['README.md', 'docs/**/*.md', 'packages/*/README.md'], {
-  cwd: root,
-  exclude: ['**/node_modules/**', page],
-})
+export const noteText = 'The packages are not on npm yet'
+const note = `> ${noteText}: the commands below need [a registry from a clone](docs/get-started/from-a-clone.md).`
 
-/** The text of a document with the note, if it needs one. */
-export function withNote(document: string, text: string): string {
-  const bare = text
-    .split('\n\n')
-    .filter((paragraph) => !paragraph.startsWith(`> ${note}`))
-    .join('\n\n')
-  const install = /^```\w+\n(?:npm (?:install|create)|pnpm (?:add|create)) .*@osmosis/m.exec(bare)
-  if (published || install === null) return bare
-  const link = path.posix.relative(path.posix.dirname(document), page)
-  return `${bare.slice(0, install.index)}> ${note}(${link}).\n\n${bare.slice(install.index)}`
+/** The text of README.md with its note, which stands before the first block of commands that installs packages. */
+export function withNote(text: string): string {
+  const paragraphs = text.split('\n\n').filter((paragraph) => !paragraph.includes(noteText))
+  const first = paragraphs.findIndex((paragraph) => installCommand.test(paragraph))
+  if (published || first === -1) return paragraphs.join('\n\n')
+  return paragraphs.toSpliced(first, 0, note).join('\n\n')
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  for (const document of notedDocuments) {
-    const file = path.join(root, document)
-    writeFileSync(file, withNote(document, readFileSync(file, 'utf8')))
-  }
+  const file = path.resolve(import.meta.dirname, '../README.md')
+  writeFileSync(file, withNote(readFileSync(file, 'utf8')))
 }

@@ -1,6 +1,7 @@
 import llms from 'vitepress-plugin-llms'
 import { withMermaid } from 'vitepress-plugin-mermaid'
 
+import { installCommand, noteText, published } from '../../scripts/install-notes.ts'
 import { base, domain, onSite, repository, writeWholeLinks } from './page-links.ts'
 
 export default withMermaid({
@@ -23,6 +24,16 @@ export default withMermaid({
           const { relativePath } = env as { relativePath: string }
           if (href !== null) link.attrSet('href', onSite(href, relativePath))
         }
+      })
+      markdown.core.ruler.push('note_before_install', ({ tokens, Token }) => {
+        const first = tokens.findIndex(
+          ({ type, content }) => type === 'fence' && installCommand.test(content),
+        )
+        if (published || first === -1) return
+        const note = new Token('html_block', '', 0)
+        const link = `<a href="${base}get-started/from-a-clone">a registry from a clone</a>`
+        note.content = `<div class="info custom-block"><p>${noteText}: this needs ${link}.</p></div>\n`
+        tokens.splice(first, 0, note)
       })
     },
   },

@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 
 import { afterAll, beforeAll, expect, it } from 'vitest'
 
+import { noteText, published } from '../../scripts/install-notes.ts'
 import { root } from '../examples/command.ts'
 
 interface SearchIndex {
@@ -43,6 +44,9 @@ it('the search of the site finds the words that people look for', async () => {
   const unknown = words.filter((word) => index.search(word, { combineWith: 'AND' }).length === 0)
   expect(unknown).toEqual([])
   expect(index.search('rewardless hackathon', { combineWith: 'AND' })).toEqual([])
+
+  const guide = await readFile(path.join(site, 'frameworks/strands.html'), 'utf8')
+  expect(guide.includes(noteText)).toBe(!published)
 
   const diagrams = globSync('docs/{get-started,training,operating}/*.md', { cwd: root })
   const drawn = await Promise.all(diagrams.map((page) => readFile(path.join(root, page), 'utf8')))
