@@ -66,6 +66,7 @@ export default withMermaid({
           { text: 'Workflows', link: '/guides/workflows' },
           { text: 'Graders', link: '/guides/graders' },
           { text: 'Datasets', link: '/guides/datasets' },
+          { text: 'Concurrency in a program', link: '/guides/concurrency' },
           { text: 'Evaluation', link: '/guides/evaluation' },
           { text: 'Reading a run', link: '/guides/reading-runs' },
           { text: 'Models and judges', link: '/guides/models' },

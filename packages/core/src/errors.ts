@@ -13,7 +13,7 @@ const categoryOfCode = {
   no_rollout_context: 'validation_error',
   /**
    * An agent, a model or a session of one rollout was used in another one. Create it inside `run()`, and
-   * [bind the jobs of queues](guides/workflows.md#queues-of-your-own).
+   * [bind the jobs of queues](guides/concurrency.md#queues-of-your-own).
    */
   wrong_rollout_context: 'validation_error',
   /** `OsmosisRolloutModel` itself was called. Give it to an Osmosis agent, which knows its sample. */
