@@ -34,7 +34,7 @@ const categoryOfCode = {
   stray_error: 'agent_error',
   /** The worker process of the rollout ended or stopped answering. See [how workers end](operating/serving.md#workers). */
   worker_lost: 'agent_error',
-  /** A model call was running or came after `run()` had returned. Await everything, and read streams to their end. */
+  /** A model call was still running when `run()` returned, or began after it. Await everything, and read streams to their end. */
   rollout_ended: 'agent_error',
   /** A tool call of an agent loop could not be parsed or executed. The policy sees the error as the tool's result. */
   tool_failed: 'agent_error',
@@ -89,7 +89,7 @@ const categoryOfCode = {
   /** The program that trains the policy failed. The message has its last lines, and `learner.log` of `train local` has all. */
   learner_error: 'agent_error',
   /**
-   * An update was refused, because the learner's logprobs are not the recorded ones.
+   * The trainer refused an update, because the learner's logprobs are not the recorded ones.
    * [Check](training/local.md#reading-a-step) template, temperature and precision.
    */
   training_drift: 'agent_error',
