@@ -55,6 +55,7 @@ export const pages: readonly Page[] = [
   { document: 'docs/training/index.md', workspace: 'an empty folder' },
   { document: 'packages/create/README.md', workspace: 'an empty folder' },
   { document: 'docs/guides/reading-runs.md', workspace: 'a new workspace', runs: ['first'] },
+  { document: 'docs/guides/trajectories.md', workspace: 'a new workspace', runs: ['first'] },
   { document: 'docs/guides/models.md', workspace: 'a new workspace', runs: ['first'] },
   {
     document: 'docs/guides/commands.md',
