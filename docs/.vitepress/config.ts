@@ -66,6 +66,7 @@ export default withMermaid({
           { text: 'Workflows', link: '/guides/workflows' },
           { text: 'Graders', link: '/guides/graders' },
           { text: 'Datasets', link: '/guides/datasets' },
+          { text: 'Structured output', link: '/guides/structured-output' },
           { text: 'Concurrency in a program', link: '/guides/concurrency' },
           { text: 'Evaluation', link: '/guides/evaluation' },
           { text: 'Reading a run', link: '/guides/reading-runs' },

@@ -50,6 +50,7 @@ export const pages: readonly Page[] = [
     processes: { words: '--n 6' },
   },
   { document: 'docs/guides/datasets.md', workspace: 'a new workspace' },
+  { document: 'docs/guides/structured-output.md', workspace: 'a new workspace' },
   { document: 'docs/guides/concurrency.md', workspace: 'a new workspace' },
   { document: 'docs/guides/agent-loop.md', workspace: 'an empty folder' },
   { document: 'docs/training/index.md', workspace: 'an empty folder' },
