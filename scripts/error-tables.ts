@@ -13,7 +13,7 @@ const [, before, after] =
   /^([^]*<!-- errors -->\n)[^]*(<!-- end of errors -->[^]*)$/.exec(text) ?? []
 if (before === undefined || after === undefined) throw new Error(`no place for errors in ${page}`)
 
-const [, codes = ''] = /categoryOfCode = \{\n([^]*?)\n\} as const/.exec(source) ?? []
+const [, codes = ''] = /errorCategories = \{\n([^]*?)\n\} as const/.exec(source) ?? []
 const sections = codes.split(/^ {2}\/\/ /m).slice(1)
 const updated = [before, ...sections.map(toSection), after].join('\n')
 

@@ -6,7 +6,7 @@ export type ErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'age
  * docs/guides/troubleshooting.md shows them under the headings of this table, and `node scripts/error-tables.ts --update` writes it. Links
  * start at `docs/`.
  */
-const categoryOfCode = {
+export const errorCategories = {
   // In a workflow
 
   /** An agent, a session or a model was used outside of a rollout. Create it inside `run()`. */
@@ -129,7 +129,7 @@ const categoryOfCode = {
 } as const satisfies Readonly<Record<string, ErrorCategory>>
 
 /** What went wrong, as a stable word. Codes are API; messages may change. `docs/guides/troubleshooting.md` explains each. */
-export type OsmosisErrorCode = keyof typeof categoryOfCode
+export type OsmosisErrorCode = keyof typeof errorCategories
 
 const brand = Symbol.for('osmosis.error')
 
@@ -200,7 +200,7 @@ const networkCode = /^(ECONN|EPIPE$|ENOTFOUND$|EAI_|EHOSTUNREACH$|ENETUNREACH$|E
 
 /** Another installed copy of the package may have other codes. */
 function categoryOf({ code }: OsmosisError): ErrorCategory {
-  return Object.hasOwn(categoryOfCode, code) ? categoryOfCode[code] : 'agent_error'
+  return Object.hasOwn(errorCategories, code) ? errorCategories[code] : 'agent_error'
 }
 
 /**
@@ -245,7 +245,7 @@ export function isOfPolicy(error: Error): boolean {
   const { code, error: body } = error as { code?: unknown; error?: { error?: { code?: unknown } } }
   return [code, body?.error?.code].some(
     (one) =>
-      typeof one === 'string' && one.startsWith('policy_') && Object.hasOwn(categoryOfCode, one),
+      typeof one === 'string' && one.startsWith('policy_') && Object.hasOwn(errorCategories, one),
   )
 }
 

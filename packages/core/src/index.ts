@@ -1,5 +1,6 @@
 export {
   causes,
+  errorCategories,
   errorCategory,
   type ErrorCategory,
   errorMessage,
