@@ -76,8 +76,11 @@ export default defineConfig({
       newestProject({
         name: 'llama.cpp',
         include: ['test/llama-cpp/*.test.ts'],
-        // The files share one server, and its answers take one core.
+        // The files share one server, and its answers take one core, which other work may take as well.
         maxWorkers: 1,
+        testTimeout: 600_000,
+        hookTimeout: 600_000,
+        expect: { poll: { timeout: 300_000 } },
       }),
       newestProject({
         name: 'vLLM',
