@@ -14,8 +14,8 @@ export interface PolicyProxy extends AsyncDisposable {
   /** The secret as an API key. It belongs into the environment of a program, not into its arguments. */
   readonly apiKey: string
   /**
-   * Environment variables for a child process, or for an SDK that starts one: base URL without the secret, `apiKey`, the
-   * model, and switches against telemetry, updates and retries. They are all that it should get
+   * Environment variables for a child process, or for an SDK that starts one: the base URL without the secret, and `apiKey`. For
+   * Claude Code also the model, and switches against telemetry, updates and retries. They are all that it should get
    * beside `PATH`: variables of the host may have keys and other base URLs.
    *
    * @param api - `anthropic`: Claude Code and Anthropic's SDKs; `openai`: Codex and OpenAI's SDKs
