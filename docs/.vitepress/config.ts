@@ -124,6 +124,7 @@ export default withMermaid({
         items: [
           { text: 'Configuration', link: '/reference/configuration' },
           { text: 'Commands and flags', link: '/reference/flags' },
+          { text: 'Versions', link: '/reference/versions' },
           { text: 'Server', link: '/reference/server' },
           { text: 'Drive a server from code', link: '/reference/controller' },
           { text: 'Evaluate from code', link: '/reference/evaluation' },
