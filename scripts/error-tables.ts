@@ -42,12 +42,17 @@ function table(rows: readonly (readonly string[])[]): string {
   return [head, `| ${'-'.repeat(wide)} | ${'-'.repeat(wider)} |`, ...others].join('\n')
 }
 
-/** The text of a comment, whose links then start at the page. */
+/** The text of a comment, whose links to the site then lead from page to page. */
 function plain(comment: string): string {
   return comment
     .replace(/\s+\* /g, ' ')
     .replace(/\s+/g, ' ')
     .trim()
-    .replaceAll(/\]\((?:guides\/)?([\w-]+\.md[^)]*)\)/g, ']($1)')
-    .replaceAll(/\]\((?!guides\/)((?:[\w-]+\/)+[\w-]+\.md[^)]*)\)/g, '](../$1)')
+    .replaceAll(
+      /\]\(https:\/\/[\w-]+\.github\.io\/[\w-]+\/([\w/-]+)([^)]*)\)/g,
+      (_, file: string, anchor: string) => {
+        const link = path.posix.relative('guides', `${file}.md`)
+        return `](${link}${anchor})`
+      },
+    )
 }

@@ -4,7 +4,7 @@ export type ErrorCategory = 'timeout' | 'validation_error' | 'http_error' | 'age
 /**
  * Every code of an `OsmosisError`, with the category of a rollout that ends with it. Each comment says what happened and what to do:
  * docs/guides/troubleshooting.md shows them under the headings of this table, and `node scripts/error-tables.ts --update` writes it. Links
- * start at `docs/`.
+ * lead to the site, where editors and the API reference show these comments.
  */
 export const errorCategories = {
   // In a workflow
@@ -13,7 +13,7 @@ export const errorCategories = {
   no_rollout_context: 'validation_error',
   /**
    * An agent, a model or a session of one rollout was used in another one. Create it inside `run()`, and
-   * [bind the jobs of queues](guides/concurrency.md#queues-of-your-own).
+   * [bind the jobs of queues](https://osmosis-ai.github.io/osmosis-sdk-typescript/guides/concurrency#queues-of-your-own).
    */
   wrong_rollout_context: 'validation_error',
   /** `OsmosisRolloutModel` itself was called. Give it to an Osmosis agent, which knows its sample. */
@@ -32,7 +32,7 @@ export const errorCategories = {
    * User code threw in a callback, or left a rejection unhandled. Await everything, and catch errors in timers, emitters and sockets.
    */
   stray_error: 'agent_error',
-  /** The worker process of the rollout ended or stopped answering. See [how workers end](operating/serving.md#workers). */
+  /** The worker process of the rollout ended or stopped answering. See [how workers end](https://osmosis-ai.github.io/osmosis-sdk-typescript/operating/serving#workers). */
   worker_lost: 'agent_error',
   /** A model call was still running when `run()` returned, or began after it. Await everything, and read streams to their end. */
   rollout_ended: 'agent_error',
@@ -40,13 +40,13 @@ export const errorCategories = {
   tool_failed: 'agent_error',
   /** A deadline of the rollout passed. Raise `agent_workflow_timeout_s` or `grader_timeout_s`, or make the agent faster. */
   timeout: 'timeout',
-  /** A limit of [`rolloutLimits`](guides/workflows.md#limits) ended the rollout before the policy had answered once. Raise it. */
+  /** A limit of [`rolloutLimits`](https://osmosis-ai.github.io/osmosis-sdk-typescript/guides/workflows#limits) ended the rollout before the policy had answered once. Raise it. */
   limit_reached: 'agent_error',
   /** The rollout was cancelled, by its caller or by Ctrl-C. */
   cancelled: 'agent_error',
   /** The trainer withdrew the rollout: its own policy route answered 404 or 410. */
   withdrawn: 'agent_error',
-  /** The caller did not fetch [the result](operating/serving.md#leased-results) in time. Poll more often, or raise the lease. */
+  /** The caller did not fetch [the result](https://osmosis-ai.github.io/osmosis-sdk-typescript/operating/serving#leased-results) in time. Poll more often, or raise the lease. */
   lease_expired: 'agent_error',
 
   // In a grader
@@ -59,22 +59,22 @@ export const errorCategories = {
   missing_reward: 'validation_error',
   /**
    * A grader reads `ctx.output`, and `run()` returned nothing, or something that is not JSON data.
-   * [Return the object](guides/graders.md#structured-answers).
+   * [Return the object](https://osmosis-ai.github.io/osmosis-sdk-typescript/guides/graders#structured-answers).
    */
   no_output: 'agent_error',
   /**
    * There is nothing to grade with: the entrypoint has no grader, the row has neither an answer nor metadata in
-   * [the dataset](guides/datasets.md), or the rollout has no complete [group](guides/graders.md#all-attempts-together).
+   * [the dataset](https://osmosis-ai.github.io/osmosis-sdk-typescript/guides/datasets), or the rollout has no complete [group](https://osmosis-ai.github.io/osmosis-sdk-typescript/guides/graders#all-attempts-together).
    */
   not_graded: 'validation_error',
-  /** [A judge](guides/models.md#judges) gave no valid verdict, although it was asked again. The message has its answer. */
+  /** [A judge](https://osmosis-ai.github.io/osmosis-sdk-typescript/guides/models#judges) gave no valid verdict, although it was asked again. The message has its answer. */
   judge_failed: 'http_error',
 
   // Files and settings
 
-  /** A file, a flag, a variable or an option is invalid. The message names it; see [all keys](reference/configuration.md). */
+  /** A file, a flag, a variable or an option is invalid. The message names it; see [all keys](https://osmosis-ai.github.io/osmosis-sdk-typescript/reference/configuration). */
   invalid_config: 'validation_error',
-  /** A module cannot be loaded, or does not export [a workflow](guides/workflows.md). */
+  /** A module cannot be loaded, or does not export [a workflow](https://osmosis-ai.github.io/osmosis-sdk-typescript/guides/workflows). */
   invalid_entrypoint: 'validation_error',
   /** Rows cannot be read, or do not match the workflow. The message has their lines. */
   invalid_dataset: 'validation_error',
@@ -90,7 +90,7 @@ export const errorCategories = {
   learner_error: 'agent_error',
   /**
    * The trainer refused an update, because the learner's logprobs are not the recorded ones.
-   * [Check](training/local.md#reading-a-step) template, temperature and precision.
+   * [Check](https://osmosis-ai.github.io/osmosis-sdk-typescript/training/local#reading-a-step) template, temperature and precision.
    */
   training_drift: 'agent_error',
 
@@ -103,11 +103,11 @@ export const errorCategories = {
    */
   policy_http_error: 'http_error',
   /**
-   * The policy did not answer [for 90 seconds](guides/troubleshooting.md#a-policy-that-is-away). Check that it runs, and its address: most
+   * The policy did not answer [for 90 seconds](https://osmosis-ai.github.io/osmosis-sdk-typescript/guides/troubleshooting#a-policy-that-is-away). Check that it runs, and its address: most
    * end in `/v1`.
    */
   policy_unreachable: 'http_error',
-  /** This process may not connect to that address. Allow it with [`--allow-host`](operating/serving.md#where-a-server-connects-to). */
+  /** This process may not connect to that address. Allow it with [`--allow-host`](https://osmosis-ai.github.io/osmosis-sdk-typescript/operating/serving#where-a-server-connects-to). */
   egress_refused: 'http_error',
   /** An answer of the policy broke off, was malformed, or reported an error. Look at the log of its server. */
   policy_stream_error: 'http_error',
@@ -120,7 +120,7 @@ export const errorCategories = {
   port_in_use: 'agent_error',
   /** The server stopped before the rollout ended. Run it again. */
   server_shutdown: 'agent_error',
-  /** The other side broke its protocol, or did not answer. Compare the versions of both; see [serving](operating/serving.md). */
+  /** The other side broke its protocol, or did not answer. Compare the versions of both; see [serving](https://osmosis-ai.github.io/osmosis-sdk-typescript/operating/serving). */
   protocol_error: 'http_error',
   /** The Redis of a queue does not answer, or its settings are not accepted. Requests get 503 until it is back. */
   queue_unavailable: 'http_error',
