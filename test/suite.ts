@@ -2,7 +2,8 @@
 //
 //   npx -y pnpm@12 run test:suite                            lists the suites
 //   npx -y pnpm@12 run test:suite <name> [file or flag …]
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import path from 'node:path'
 
 const root = path.resolve(import.meta.dirname, '..')
@@ -54,15 +55,20 @@ if (suite === undefined) {
 if (suite.needsBuild) {
   execFileSync('turbo', ['run', 'build'], { cwd: root, stdio: 'inherit' })
 }
-// In this process, so that signals reach what it runs.
 if (typeof suite.runs === 'string') {
+  // In this process, so that signals reach it.
   const program = path.join(import.meta.dirname, suite.runs)
   process.argv = [process.execPath, program, ...rest]
   await import(program)
 } else {
-  const vitest = path.join(root, 'node_modules/vitest/vitest.mjs')
   const projects = suite.runs.flatMap((project) => ['--project', project])
-  const config = ['--config', 'vitest.suites.config.ts']
-  process.argv = [process.execPath, vitest, 'run', ...config, ...projects, ...rest]
-  await import(vitest)
+  const args = ['run', '--config', 'vitest.suites.config.ts', ...projects, ...rest]
+  // As `pnpm test` starts it, which tells programs that tests start where packages are (NODE_PATH).
+  const vitest = path.join(root, 'node_modules/.bin/vitest')
+  const child = spawn(vitest, args, { stdio: 'inherit' })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => child.kill(signal))
+  }
+  const [code] = (await once(child, 'close')) as [number | null]
+  process.exitCode = code ?? 1
 }
