@@ -73,8 +73,8 @@ export const scoreMutations: readonly Mutation[] = [
   },
   {
     name: 'rewards: a word that scales by nobody knows what is a unit',
-    from: 'if (factor === undefined) return undefined',
-    to: 'if (factor === undefined) return product',
+    from: '(factor !== undefined || isUnclear(small))',
+    to: 'factor !== undefined',
     ...scaleWords,
   },
   {

@@ -1,7 +1,7 @@
 import { errorMessage, OsmosisError } from '../errors.ts'
 import type { MetadataSchema } from '../workflow/metadata-schema.ts'
-import { type ExactNumber, exactDecimal, lastNumber, wholeNumber } from './number/exact-number.ts'
-import type { NumberNotation } from './number/number-grammar.ts'
+import { type ExactNumber, exactDecimal } from './number/exact-number.ts'
+import { lastNumber, type NumberNotation, wholeNumber } from './number/read-numbers.ts'
 import { reference } from './reference.ts'
 
 export interface NumericOptions {
