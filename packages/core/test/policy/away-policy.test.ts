@@ -69,7 +69,7 @@ it.each([0, 0.1])(
     })
     const waited = performance.now() - started
     expect(waited).toBeGreaterThanOrEqual(awaySeconds * 1000)
-    expect(waited).toBeLessThan(awaySeconds * 1000 + 1500)
+    expect(waited).toBeLessThan(30_000)
   },
 )
 
