@@ -38,7 +38,7 @@ const commaGroups = many(sequence(text('_', "'", '’', ' ', ','), thousand))
 const pointGroups = many(sequence('.', digits(3, 3)))
 
 /** Where groups of thousands end. A point beside another separator is the decimal point. */
-export function groupsEnd(tokens: Tokens, at: number): number {
+function groupsEnd(tokens: Tokens, at: number): number {
   const behindFirst = at + 1
   if (!/^[1-9]\d{0,2}$/.test(tokens.text(at))) return behindFirst
   if (!tokens.decimalComma) return commaGroups(tokens, behindFirst) ?? behindFirst
