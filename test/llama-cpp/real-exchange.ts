@@ -13,7 +13,7 @@ export interface AskedServer {
   readonly key: string
 }
 
-/** Sends a request as it is, without the code that is tested. Its fields replace those that the server's facts give it. */
+/** Sends a request as it is, without the code that is tested. A `model` in it replaces that of the server. */
 export async function exchange(
   { url, model, key }: AskedServer,
   request: object,
