@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { Worker, isMainThread, parentPort } from 'node:worker_threads'
 
+import { reportOf } from '@osmosis/protocol'
 import { LocalBackend, type ExecutionBackend, type RolloutRequest } from '@osmosis/server'
 import { createWorkerPool, type WorkerPoolBackend } from '@osmosis/server/child'
 
@@ -113,12 +114,9 @@ async function execute(
     graderTimeoutSeconds: null,
     grade: true,
   }
-  await backend.execute(request, {
-    workflowFinished: async () => {},
-    gradingFinished: async ({ failure }) => {
-      if (failure !== null) throw new Error(failure.message)
-    },
-  })
+  const { workflow, grading } = await reportOf(backend.execute(request))
+  const failure = workflow.failure ?? grading?.failure ?? null
+  if (failure !== null) throw new Error(failure.message)
 }
 
 /** Processor time of this process, and of the workers that a pool of at most two has. Milliseconds. */

@@ -106,7 +106,7 @@ it('past the policy client only the controller records, and trainers have nothin
       graderTimeoutSeconds: 20,
       grade: true,
     },
-    { beforeFirstModelCall: async () => void (first += 1) },
+    { gates: { beforeFirstModelCall: async () => void (first += 1) } },
   )
   // Reading the URL counts as a call that is about to leave.
   expect(first).toBe(1)

@@ -3,7 +3,12 @@
 import { parseArgs } from 'node:util'
 
 import { startRolloutWorker } from '@osmosis/bullmq'
-import { LocalBackend, type RolloutObserver, type RolloutRequest } from '@osmosis/server'
+import {
+  LocalBackend,
+  type ModelCallGates,
+  type RolloutEvent,
+  type RolloutRequest,
+} from '@osmosis/server'
 
 import {
   EchoedReward,
@@ -22,8 +27,8 @@ const { values } = parseArgs({
 })
 
 class UnmarkedBackend extends LocalBackend {
-  override async execute(request: RolloutRequest, observer: RolloutObserver): Promise<void> {
-    await super.execute(request, { ...observer, beforeFirstModelCall: async () => {} })
+  override execute(request: RolloutRequest, gates: ModelCallGates): AsyncIterable<RolloutEvent> {
+    return super.execute(request, { ...gates, beforeFirstModelCall: async () => {} })
   }
 }
 

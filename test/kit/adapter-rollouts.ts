@@ -8,7 +8,7 @@ import {
   type RolloutSample,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import type { GradingOutcome, WorkflowOutcome } from '@osmosis/protocol'
+import { reportOf, type GradingOutcome, type RolloutReport } from '@osmosis/protocol'
 import type { ChatMessage } from '@osmosis/core/policy'
 import {
   contractRules,
@@ -68,14 +68,12 @@ export async function execute(
   server: { readonly url: string },
   workflow: AgentWorkflowClass | ((ctx: AgentWorkflowContext) => Promise<unknown>),
   options: ExecuteOptions = {},
-): Promise<{ workflow: WorkflowOutcome; grading: GradingOutcome | undefined }> {
+): Promise<RolloutReport> {
   const { prompt = [{ role: 'user', content: 'go' }], label = null, grader } = options
   const { agentTimeoutSeconds = 90, workflowConfig, apiKey = 'key' } = options
   const backend = new LocalBackend({ workflow: toWorkflowClass(workflow), workflowConfig, grader })
-  let finished: WorkflowOutcome | undefined
-  let grading: GradingOutcome | undefined
-  await backend.execute(
-    {
+  return reportOf(
+    backend.execute({
       rolloutId: 'rollout-1',
       initialMessages: prompt,
       label,
@@ -85,14 +83,8 @@ export async function execute(
       agentTimeoutSeconds,
       graderTimeoutSeconds: 90,
       grade: grader !== undefined,
-    },
-    {
-      workflowFinished: async (outcome) => void (finished = outcome),
-      gradingFinished: async (outcome) => void (grading = outcome),
-    },
+    }),
   )
-  if (finished === undefined) throw new Error('the workflow never finished')
-  return { workflow: finished, grading }
 }
 
 /**

@@ -6,11 +6,13 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import type {
-  ExecutionBackend,
-  GradingOutcome,
-  RolloutRequest,
-  WorkflowOutcome,
+import {
+  reportOf,
+  type ExecutionBackend,
+  type GradingOutcome,
+  type ModelCallGates,
+  type RolloutRequest,
+  type WorkflowOutcome,
 } from '@osmosis/protocol'
 
 export function request(overrides: Partial<RolloutRequest> = {}): RolloutRequest {
@@ -29,25 +31,18 @@ export function request(overrides: Partial<RolloutRequest> = {}): RolloutRequest
 }
 
 export interface ExecutedRollout {
-  completion: WorkflowOutcome | undefined
+  completion: WorkflowOutcome
   grading: GradingOutcome | undefined
 }
 
-/** Executes one rollout and returns what the observer received. */
+/** Executes one rollout and returns what its events said. */
 export async function run(
   backend: ExecutionBackend,
   overrides: Partial<RolloutRequest> = {},
+  gates: ModelCallGates = {},
 ): Promise<ExecutedRollout> {
-  const reported: ExecutedRollout = { completion: undefined, grading: undefined }
-  await backend.execute(request(overrides), {
-    async workflowFinished(outcome) {
-      reported.completion = outcome
-    },
-    async gradingFinished(outcome) {
-      reported.grading = outcome
-    },
-  })
-  return reported
+  const report = await reportOf(backend.execute(request(overrides), gates))
+  return { completion: report.workflow, grading: report.grading }
 }
 
 /** Makes a workflow of a function. */

@@ -8,10 +8,10 @@ it('OpenTelemetry is not loaded by a process without a registered provider', asy
     import { LocalBackend } from '@osmosis/server/execution'
     import { AgentWorkflow } from '@osmosis/core'
     class Empty extends AgentWorkflow { async run() { return { messages: [] } } }
-    const done = { workflowFinished: async () => {}, gradingFinished: async () => {} }
-    await new LocalBackend({ workflow: Empty }).execute({ rolloutId: 'r1', initialMessages: [],
+    const events = new LocalBackend({ workflow: Empty }).execute({ rolloutId: 'r1', initialMessages: [],
       label: null, metadata: null, chatCompletionsUrl: 'http://127.0.0.1:1', apiKey: undefined,
-      agentTimeoutSeconds: null, graderTimeoutSeconds: null, grade: false }, done)
+      agentTimeoutSeconds: null, graderTimeoutSeconds: null, grade: false })
+    for await (const _ of events);
     const { createRequire } = await import('node:module')
     const loaded = Object.keys(createRequire(import.meta.url).cache)
     console.log(loaded.filter((file) => file.includes('opentelemetry')).length)`

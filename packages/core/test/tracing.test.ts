@@ -9,7 +9,7 @@ import {
   type GroupGraderContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import type { RolloutRequest } from '@osmosis/protocol'
+import { reportOf, type RolloutRequest } from '@osmosis/protocol'
 import { answerStream, sendJson, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
 import {
@@ -56,10 +56,8 @@ class Judge extends Grader {
 
 async function run(url: string, overrides: Partial<RolloutRequest> = {}): Promise<void> {
   const backend = new LocalBackend({ workflow: Solve, grader: Judge, maxConcurrent: 100 })
-  await backend.execute(requestTo(url, overrides), silent)
+  await reportOf(backend.execute(requestTo(url, overrides)))
 }
-
-const silent = { workflowFinished: async () => {}, gradingFinished: async () => {} }
 
 function requestTo(url: string, overrides: Partial<RolloutRequest>): RolloutRequest {
   return {
@@ -190,9 +188,10 @@ it('every member of a group has the grading in its trace, and user code is in th
   const backend = new LocalBackend({ workflow: Solve, grader: Ranks })
   await Promise.all(
     [1, 2].map((attempt) =>
-      backend.execute(
-        requestTo(url, { rolloutId: `r${attempt}`, group: { id: 'g', attempt, size: 2 } }),
-        silent,
+      reportOf(
+        backend.execute(
+          requestTo(url, { rolloutId: `r${attempt}`, group: { id: 'g', attempt, size: 2 } }),
+        ),
       ),
     ),
   )
@@ -222,8 +221,7 @@ it('spans of user code belong to the rollout, and nothing of it is left behind',
   const request = { rolloutId: 'r1', initialMessages: [], label: null, metadata: null } as const
   const more = { chatCompletionsUrl: url, apiKey: undefined, grade: false } as const
   const limits = { agentTimeoutSeconds: null, graderTimeoutSeconds: null } as const
-  const observer = { workflowFinished: async () => {}, gradingFinished: async () => {} }
-  await backend.execute({ ...request, ...more, ...limits }, observer)
+  await reportOf(backend.execute({ ...request, ...more, ...limits }))
 
   const root = named('invoke_workflow Traced').spanContext().spanId
   expect(named('mine r1').parentSpanContext?.spanId).toBe(root)
@@ -279,10 +277,9 @@ it('an error that cannot be read, or is long, fails its rollout and no more than
         throw error
       }
     }
-    await new LocalBackend({ workflow: Fails }).execute(requestTo('http://127.0.0.1:1', {}), {
-      ...silent,
-      workflowFinished: async ({ failure }) => void causes.push(failure?.cause),
-    })
+    const backend = new LocalBackend({ workflow: Fails })
+    const report = await reportOf(backend.execute(requestTo('http://127.0.0.1:1', {})))
+    causes.push(report.workflow.failure?.cause)
   }
   expect(
     causes.map((cause) => [unreadable, long].findIndex((error) => error === cause)),

@@ -3,10 +3,12 @@ export {
   type BackendWorkers,
   type ExecutionBackend,
   type GradingOutcome,
+  type ModelCallGates,
+  type RolloutEvent,
   type RolloutFailure,
-  type RolloutObserver,
   type RolloutRequest,
   type RolloutSelector,
+  type RolloutStage,
   type RolloutState,
   type SamplesById,
   type WorkflowOutcome,
@@ -27,6 +29,7 @@ export {
   lossError,
   lossRules,
   stateAfter,
+  transitionOf,
   transitions,
   type DeliveryOutcome,
   type EventRefusal,
@@ -37,4 +40,5 @@ export {
   type LossReason,
   type LostExecution,
 } from './lifecycle/rollout-lifecycle.ts'
+export { reportAfter, reportOf, type RolloutReport } from './lifecycle/rollout-report.ts'
 export type { CancelDisposition, RolloutStatus } from './wire/rollout-protocol.ts'

@@ -6,14 +6,19 @@ export {
 } from './child/pool/user-code-process.ts'
 export { createWorkerPool, type WorkerPoolBackend } from './child/pool/pool-backend.ts'
 export { type WorkerEnd, type WorkerPoolOptions } from './child/pool/worker-pool.ts'
-// How samples, errors and failures are sent between processes.
+// How samples, errors and events are sent between processes.
 export {
   portable,
   receiveError,
-  receiveFailure,
   sendError,
-  sendFailure,
   sendSamples,
   type SentError,
-  type SentFailure,
 } from './child/portable-values.ts'
+export {
+  receiveGrading,
+  receiveWorkflow,
+  sendFailure,
+  sendWorkflow,
+  type SentFailure,
+  type SentWorkflow,
+} from './child/sent-events.ts'

@@ -2,7 +2,7 @@
 export { ConcurrencyLimiter } from './execution/concurrency-limiter.ts'
 export { LocalBackend, type LocalBackendOptions } from './execution/local-backend.ts'
 export { ArtifactsFolder, LiveRollout } from './execution/live-rollout.ts'
-export { replaceMethods } from './execution/replaced-methods.ts'
+export { settled, withStages } from './execution/rollout-stages.ts'
 export {
   oneReward,
   runToEnd,

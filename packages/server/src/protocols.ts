@@ -12,7 +12,6 @@ export {
 } from './http/server-route.ts'
 export { reachableUrl } from './http/request-body.ts'
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
-export { countedBackend } from './rollout/result-delivery.ts'
 export type { CountedCall } from './metrics/rollout-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
 export { OwnershipLog } from './work/ownership-log.ts'
@@ -31,17 +30,20 @@ export { conversationJson, type BodyParts } from './rollout/callback-bodies.ts'
 export {
   deliverCompletion,
   deliverGrading,
+  gradingOf,
   type CallbackInParts,
   type CallbackTargets,
   type CallbackContext,
 } from './rollout/rollout-callbacks.ts'
 export { newLease, toRolloutRequest, toTargets } from './rollout/rollout-requests.ts'
 export {
+  counted,
   countModelCalls,
+  OutcomeLog,
+  owned,
   stepRewardsDropped,
   warnOfStepRewards,
-  type PendingDelivery,
-} from './rollout/result-delivery.ts'
+} from './rollout/server-stages.ts'
 export { TrajectoryFiles, type RolloutTrajectory } from './rollout/trajectory-files.ts'
 export { leasedResult, toLeasedEnd } from './rollout/leases.ts'
 export { leaseSettings, type LeaseSettings } from './leases/lease-registry.ts'

@@ -2,6 +2,7 @@ import { statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { LocalBackend } from '@osmosis/server/execution'
+import type { RolloutEvent } from '@osmosis/protocol'
 import { OsmosisError } from '@osmosis/core'
 
 import { AskOnce, askPolicy, OneForYes, startServer, workflowOf } from './running-server.ts'
@@ -127,19 +128,15 @@ describe('a backend that violates its contract', () => {
   ]
 
   it.each<[string, string, LocalBackend['execute']]>([
-    ['rejects', 'out of machines', () => Promise.reject(new Error('out of machines'))],
+    ['throws', 'out of machines', () => throwing(new Error('out of machines'))],
     [
-      'throws',
+      'throws at once',
       'out of machines',
       () => {
         throw new Error('out of machines')
       },
     ],
-    [
-      'returns without any',
-      'The backend ended the rollout without a result.',
-      () => Promise.resolve(),
-    ],
+    ['ends without any', 'The backend ended the rollout without a result.', () => throwing()],
   ])('still delivers both results when it %s', async (_, message, execute) => {
     const backend = Object.assign(new BrokenBackend(), { execute })
     await using running = await startServer({ backend, trajectories: false })
@@ -151,7 +148,7 @@ describe('a backend that violates its contract', () => {
   it('reports why a rollout was lost, which distinguishes it from a failure of its workflow', async () => {
     const backend = new BrokenBackend()
     const lost = new OsmosisError('worker_lost', 'the worker was lost')
-    backend.execute = () => Promise.reject(lost)
+    backend.execute = () => throwing(lost)
     await using running = await startServer({ backend, trajectories: false })
     await running.post()
 
@@ -182,10 +179,7 @@ describe('a backend that violates its contract', () => {
 
   it('never contradicts a result that was reported', async () => {
     const backend = new BrokenBackend()
-    backend.execute = async (_, observer) => {
-      await observer.workflowFinished({ status: 'success', failure: null, warnings: [] })
-      throw new Error('out of machines')
-    }
+    backend.execute = () => throwing(new Error('out of machines'), success, success)
     await using running = await startServer({ backend, trajectories: false })
     await running.post()
 
@@ -201,3 +195,18 @@ describe('a backend that violates its contract', () => {
     ])
   })
 })
+
+const success: RolloutEvent = {
+  type: 'workflow',
+  outcome: { status: 'success', failure: null, warnings: [] },
+  samples: new Map(),
+}
+
+/** These events, and then the error, if there is one. */
+async function* throwing(
+  error?: Error,
+  ...events: readonly RolloutEvent[]
+): AsyncGenerator<RolloutEvent> {
+  yield* events
+  if (error !== undefined) throw error
+}

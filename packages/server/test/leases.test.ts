@@ -118,10 +118,16 @@ describe('a leased rollout', () => {
   })
 
   it.each([
-    ['rejects', () => Promise.reject(new Error('out of machines')), 'out of machines'],
     [
-      'returns without a result',
-      () => Promise.resolve(),
+      'throws',
+      () => {
+        throw new Error('out of machines')
+      },
+      'out of machines',
+    ],
+    [
+      'ends without a result',
+      async function* (): AsyncGenerator<never> {},
       'The backend ended the rollout without a result.',
     ],
   ])('fails with internal_error when the backend %s', async (_, execute, err_message) => {
@@ -265,9 +271,10 @@ describe('cancelling a leased rollout', () => {
   it('ends one that the backend does not know', async () => {
     const finish = Promise.withResolvers<void>()
     const backend = new LocalBackend({ workflow: AskOnce })
-    backend.execute = async (_, observer) => {
+    backend.execute = async function* () {
       await finish.promise
-      await observer.workflowFinished({ status: 'success', failure: null, warnings: [] })
+      const outcome = { status: 'success', failure: null, warnings: [] } as const
+      yield { type: 'workflow', outcome, samples: new Map() }
     }
     await using running = await leasing({ backend, trajectories: false })
     const handle = await running.start()

@@ -276,7 +276,8 @@ describe('the document of a failed rollout', () => {
       artifactRoot,
       backend: {
         artifactRoot,
-        execute: async () => {
+        // oxlint-disable-next-line require-yield -- it breaks before its first event
+        async *execute() {
           throw new Error('broken')
         },
         hasCapacity: () => true,

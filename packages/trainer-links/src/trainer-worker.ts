@@ -254,8 +254,9 @@ class TrainerWorker {
     const { rolloutId: rollout_id } = task.request
     const forget = this.#secrets.add(task.request.apiKey)
     const end = await runToEnd(backend, task.request, {
-      workflowFinished: async ({ warnings }) => {
-        for (const warning of warnings) this.#logger.warn({ rollout_id }, warning)
+      onEvent: (event) => {
+        if (event.type !== 'workflow') return
+        for (const warning of event.outcome.warnings) this.#logger.warn({ rollout_id }, warning)
       },
     })
     over.abort()

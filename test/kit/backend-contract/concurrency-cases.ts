@@ -1,7 +1,7 @@
 import { type Reply, startPolicyServer } from '@osmosis/testing'
 import { expectEqual, expectRequests, eventually } from './expectations.ts'
 import type { BackendCase, BackendRule } from './backend-rules.ts'
-import { executeScripted, type ObservedOutcomes, withoutPlace } from './scripted-rollout.ts'
+import { executeScripted, type ReadOutcomes, withoutPlace } from './scripted-rollout.ts'
 
 /** Slots, queues and the states of rollouts. */
 export const concurrencyCases = {
@@ -9,7 +9,7 @@ export const concurrencyCases = {
     const backend = await open('narrow')
     const answers = [0, 1].map(() => Promise.withResolvers<Reply>())
     await using server = await startPolicyServer(async (_request, n) => answers[n]?.promise ?? 'no')
-    const execute = async (rolloutId: string): Promise<ObservedOutcomes> =>
+    const execute = async (rolloutId: string): Promise<ReadOutcomes> =>
       executeScripted(backend, {
         workflow: 'calls',
         grade: false,
@@ -37,16 +37,11 @@ export const concurrencyCases = {
 
     const acknowledged = Promise.withResolvers<void>()
     const finished = Promise.withResolvers<void>()
-    const waiting = executeScripted(
-      backend,
-      {},
-      {
-        workflowFinished: async () => {
-          finished.resolve()
-          await acknowledged.promise
-        },
-      },
-    )
+    const waiting = executeScripted(backend, {}, {}, async ({ type }) => {
+      if (type !== 'workflow') return
+      finished.resolve()
+      await acknowledged.promise
+    })
     await finished.promise
     expectEqual('load()', backend.load(), { maxConcurrent: 1, queued: 0, running: 0 })
     const meanwhile = await executeScripted(backend)
@@ -112,13 +107,13 @@ export const concurrencyCases = {
     const first = await executeScripted(
       backend,
       { rolloutId: 'same', grader: 'removes-first', workflow: 'two-samples' },
-      {
-        workflowFinished: async () => {
-          const again = await executeScripted(backend, { rolloutId: 'same' })
-          const ids = [...(again.grading?.samples.keys() ?? [])]
-          expectEqual('the graded samples of the second rollout', ids, ['main'])
-          expectEqual('the reward of "same"', backend.status('same').reward, 1)
-        },
+      {},
+      async ({ type }) => {
+        if (type !== 'workflow') return
+        const again = await executeScripted(backend, { rolloutId: 'same' })
+        const ids = [...(again.grading?.samples.keys() ?? [])]
+        expectEqual('the graded samples of the second rollout', ids, ['main'])
+        expectEqual('the reward of "same"', backend.status('same').reward, 1)
       },
     )
     const { status, samples } = first.grading ?? {}

@@ -24,7 +24,7 @@ export const sampleCases = {
       stepRewards: null,
       removeSample: false,
     }
-    const reported = rich.samples?.get('main')?.messages
+    const reported = rich.samples.get('main')?.messages
     expectEqual('the reported messages', reported, richSample.messages)
     const graded = rich.grading?.samples.get('main')
     expectEqual('the graded sample', graded, { ...expected, reward: 1 })
@@ -232,7 +232,7 @@ export const sampleCases = {
     })
     const message = withoutPlace(completion.failure?.message)
     expectEqual('the failure of the workflow', message, 'thrown by run(): after the answer')
-    expectEqual('the number of graded samples', grading?.samples.size, 0)
+    expectEqual('the grading', grading, undefined)
     const partial = (await completion.partialSamples)?.get('main')
     expectEqual('trajectoryMessages of the partial sample', partial?.trajectoryMessages, [
       { role: 'user', content: 'q1' },

@@ -1,12 +1,18 @@
-import type {
-  ExecutionBackend,
-  GradingOutcome,
-  RolloutFailure,
-  RolloutObserver,
-  RolloutRequest,
-  WorkflowOutcome,
+import {
+  isEnded,
+  reportOf,
+  stateAfter,
+  transitionOf,
+  type ExecutionBackend,
+  type GradingOutcome,
+  type LifecycleState,
+  type ModelCallGates,
+  type RolloutEvent,
+  type RolloutFailure,
+  type RolloutRequest,
+  type SamplesById,
+  type WorkflowOutcome,
 } from '@osmosis/protocol'
-import type { RolloutSample } from '@osmosis/core'
 
 import { expectEqual, expectMatch, expectThat } from './expectations.ts'
 import type { graderScripts, workflowScripts } from './contract-scripts.ts'
@@ -19,12 +25,12 @@ export type ScriptedRequest = Partial<RolloutRequest> & {
   readonly grader?: keyof typeof graderScripts | undefined
 }
 
-/** What an observer received of a rollout. */
-export interface ObservedOutcomes {
-  /** Phases and statuses, in order. */
+/** What the events of a rollout said. */
+export interface ReadOutcomes {
+  /** The events, in order, with their statuses. */
   readonly events: readonly string[]
   readonly completion: WorkflowOutcome
-  readonly samples: ReadonlyMap<string, RolloutSample> | undefined
+  readonly samples: SamplesById
   readonly grading: GradingOutcome | undefined
 }
 
@@ -46,39 +52,34 @@ function scripted({ workflow, grader, ...overrides }: ScriptedRequest = {}): Rol
   }
 }
 
-/** Executes one rollout; `hooks` are called as an observer and awaited. */
+/**
+ * Executes one rollout, and checks that each of its events is a transition of the lifecycle, and the last one an end.
+ *
+ * @param onEvent - awaited for each event, before the next one is asked for
+ */
 export async function executeScripted(
   backend: ExecutionBackend,
-  request: ScriptedRequest = {},
-  hooks: Partial<RolloutObserver> = {},
-): Promise<ObservedOutcomes> {
+  overrides: ScriptedRequest = {},
+  gates: ModelCallGates = {},
+  onEvent: (event: RolloutEvent) => void | Promise<void> = () => {},
+): Promise<ReadOutcomes> {
+  const request = scripted(overrides)
   const events: string[] = []
-  let completion: WorkflowOutcome | undefined
-  let samples: ReadonlyMap<string, RolloutSample> | undefined
-  let grading: GradingOutcome | undefined
-  await backend.execute(scripted(request), {
-    ...hooks,
-    phaseChanged: (phase) => {
-      events.push(phase)
-      hooks.phaseChanged?.(phase)
-    },
-    workflowFinished: async (outcome, reported) => {
-      events.push(`workflow ${outcome.status}`)
-      completion = outcome
-      samples = reported
-      await hooks.workflowFinished?.(outcome, reported)
-    },
-    gradingFinished: async (outcome) => {
-      events.push(`grading ${outcome.status}`)
-      grading = outcome
-      await hooks.gradingFinished?.(outcome)
-    },
+  let status: LifecycleState = 'queued'
+  const report = await reportOf(backend.execute(request, gates), async (event) => {
+    const transition = transitionOf(event, request.grade)
+    const next = stateAfter({ status, isCancelled: false }, transition)
+    expectThat(
+      next !== 'stale' && next !== 'after_cancel',
+      `an event that may follow ${status}`,
+      event,
+    )
+    status = next
+    events.push(event.type === 'started' ? 'started' : `${event.type} ${event.outcome.status}`)
+    await onEvent(event)
   })
-  expectThat(
-    completion !== undefined,
-    'the backend to report an outcome of the workflow',
-    completion,
-  )
+  expectThat(isEnded(status), 'a last event that ends the rollout', events)
+  const { workflow: completion, samples, grading } = report
   return { events, completion, samples, grading }
 }
 

@@ -13,7 +13,13 @@ import {
   type RolloutState,
 } from '@osmosis/protocol'
 import { toFailure } from '@osmosis/server/execution'
-import { receiveError, sendError, sendFailure, type SentError } from '@osmosis/server/child'
+import {
+  receiveError,
+  sendError,
+  sendFailure,
+  sendWorkflow,
+  type SentError,
+} from '@osmosis/server/child'
 
 import { shownCode, storedCode } from './rollout-record.ts'
 import { runScripts } from './record-scripts.ts'
@@ -21,7 +27,6 @@ import type { RolloutRecords } from './rollout-records.ts'
 import {
   packSamples,
   snapshotSamples,
-  storeWorkflow,
   type SampleSnapshot,
   type StoredGradingOutcome,
 } from './stored-outcomes.ts'
@@ -222,7 +227,7 @@ export class QueuedExecutions {
       stored.length === 0 ? ('' as const) : this.#records.seal(of.id, 'samples', stored),
     )
     if (isWhole && event === 'workflow_graded') this.#left.set(of, snapshotSamples(samples))
-    const sent = this.#records.seal(of.id, 'workflow', storeWorkflow(outcome))
+    const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
     const waits = outcome.partialSamples !== undefined
     const calls = this.#uncounted(of)
     const written = { event, outcome: sent, samples: blob, end, waits, calls }
@@ -264,7 +269,7 @@ export class QueuedExecutions {
     const outcome = { status: 'failure', failure, warnings: [] } as const
     const { status } = (await this.#records.read(of.id)) ?? {}
     if (status !== 'grading') {
-      const sent = this.#records.seal(of.id, 'workflow', storeWorkflow(outcome))
+      const sent = this.#records.seal(of.id, 'workflow', sendWorkflow(outcome))
       const event = endOfPhase('workflow', failure)
       return this.#settle(of, { event, outcome: sent, end, givesUp: true })
     }
@@ -295,7 +300,7 @@ export class QueuedExecutions {
     reason: OsmosisError,
   ): Promise<{ readonly disposition: CancelDisposition; readonly hasEnded: boolean }> {
     const failure = toFailure(reason)
-    const outcome = storeWorkflow({ status: 'failure', failure, warnings: [] })
+    const outcome = sendWorkflow({ status: 'failure', failure, warnings: [] })
     const { errorMessage } = endedState(failure, new Map())
     const { since } = this.#records.replication
     const reply = await this.#records.run(runScripts.cancel, id, [

@@ -3,45 +3,19 @@ import { deserialize, serialize } from 'node:v8'
 
 import type { RolloutSample } from '@osmosis/core'
 import type { GradingOutcome, SamplesById, WorkflowOutcome } from '@osmosis/protocol'
-import { receiveFailure, sendFailure, sendSamples, type SentFailure } from '@osmosis/server/child'
-
-/** The outcome of a workflow as it is stored, beside its samples. */
-interface StoredWorkflowOutcome {
-  readonly failure: SentFailure | null
-  readonly warnings?: WorkflowOutcome['warnings']
-  readonly otherCalls?: WorkflowOutcome['otherCalls']
-}
+import {
+  receiveGrading,
+  receiveWorkflow,
+  sendSamples,
+  type SentFailure,
+  type SentWorkflow,
+} from '@osmosis/server/child'
 
 /** The outcome of a grading as it is stored. */
 export interface StoredGradingOutcome {
   readonly failure: SentFailure | null
   /** Undefined: the unchanged samples of the workflow. */
   readonly samples: readonly StoredSample[] | undefined
-}
-
-export function storeWorkflow(outcome: WorkflowOutcome): StoredWorkflowOutcome {
-  const { failure, warnings, otherCalls } = outcome
-  return { failure: sendFailure(failure), warnings, otherCalls }
-}
-
-/** @param partial - the samples of a workflow that failed */
-function restoreWorkflow(
-  sent: StoredWorkflowOutcome,
-  partial: Promise<SamplesById> = Promise.resolve(new Map()),
-): WorkflowOutcome {
-  const failure = receiveFailure(sent.failure)
-  const { warnings = [], otherCalls } = sent
-  return failure === null
-    ? { status: 'success', failure, warnings, otherCalls }
-    : { status: 'failure', failure, warnings, otherCalls, partialSamples: partial }
-}
-
-/** @param workflow - the samples as the workflow left them */
-function restoreGrading(sent: StoredGradingOutcome, workflow: SamplesById): GradingOutcome {
-  const failure = receiveFailure(sent.failure)
-  const status = failure === null ? 'success' : 'failure'
-  const samples = sent.samples === undefined ? workflow : unpackSamples(sent.samples, workflow)
-  return { status, failure, samples }
 }
 
 /** The outcome of a workflow with its samples. */
@@ -88,7 +62,7 @@ export class RecordFields {
     const sent = this.open('workflow')
     if (sent === undefined) return undefined
     const read = (name: 'samples' | 'partial'): SamplesById => (isWhole ? this.samples(name) : none)
-    const outcome = restoreWorkflow(sent as StoredWorkflowOutcome, Promise.resolve(read('partial')))
+    const outcome = receiveWorkflow(sent as SentWorkflow, Promise.resolve(read('partial')))
     return { outcome, samples: read('samples') }
   }
 
@@ -99,7 +73,9 @@ export class RecordFields {
   /** @param workflow - the samples as the workflow left them */
   grading(workflow: SamplesById): GradingOutcome | undefined {
     const sent = this.open('grading')
-    return sent === undefined ? undefined : restoreGrading(sent as StoredGradingOutcome, workflow)
+    if (sent === undefined) return undefined
+    const { failure, samples } = sent as StoredGradingOutcome
+    return receiveGrading(failure, samples ? unpackSamples(samples, workflow) : workflow)
   }
 }
 

@@ -1,22 +1,22 @@
 import {
   isEnded,
-  type SamplesById,
-  type GradingOutcome,
+  type RolloutReport,
   type RolloutRequest,
-  type WorkflowOutcome,
+  type SamplesById,
 } from '@osmosis/protocol'
 import { inTrace } from '@osmosis/core/http'
 import {
   countModelCalls,
   deliverCompletion,
   deliverGrading,
+  gradingOf,
   leasedResult,
+  OutcomeLog,
   type CallbackTargets,
   type TrajectoryFiles,
   type LeaseSettings,
   type RolloutTrajectory,
   type ServerServices,
-  type PendingDelivery,
 } from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
@@ -170,10 +170,14 @@ export class DeliveryLoop {
     callbacks: QueuedCallbacks,
     targets: CallbackTargets,
   ): Promise<void> {
-    const way = { targets, services: this.#parts.services, record: callbacks }
-    // A delivered completion was already logged.
-    if (record.delivered['completion'] === undefined) await deliverCompletion(way, workflow)
-    if (grading !== undefined) await deliverGrading(way, grading)
+    const { services } = this.#parts
+    const way = { targets, services, record: callbacks }
+    const log = new OutcomeLog(record.id, services)
+    if (record.delivered['completion'] === undefined) {
+      await deliverCompletion(way, log.workflow(workflow))
+    }
+    const graded = gradingOf({ workflow, grading })
+    if (graded !== undefined) await deliverGrading(way, log.grading(graded))
   }
 
   async #publishResult(
@@ -182,7 +186,14 @@ export class DeliveryLoop {
   ): Promise<void> {
     const { queue, services, leases } = this.#parts
     const { id, cancelled, endedAt } = pending.record
-    const result = leasedResult({ rolloutId: id, cancelled }, pending, services)
+    const log = new OutcomeLog(id, services)
+    const workflow = log.workflow(pending.workflow)
+    const grading = pending.grading && log.grading(pending.grading)
+    const result = leasedResult(
+      { rolloutId: id, cancelled },
+      { ...pending, workflow, grading },
+      services,
+    )
     await trajectory.write()
     if (endedAt === undefined) {
       await queue.records.replication.confirm(pending.since)
@@ -239,7 +250,7 @@ const states = ['running', 'grading', 'allowed', 'success', 'failure', 'cancelle
 type StateTimes = Readonly<Partial<Record<(typeof states)[number], number>>>
 
 /** A pending delivery, as read from a record. */
-interface QueuedPendingDelivery extends PendingDelivery {
+interface QueuedPendingDelivery extends RolloutReport {
   /** The connection to Redis before it was read, see `Replication`. */
   readonly since: number
   readonly record: RolloutRecord
@@ -286,7 +297,7 @@ async function readPendingDelivery(
     delivery,
     workflow,
     samples,
-    grading: more.grading(samples) ?? ungraded(workflow, delivery),
+    grading: more.grading(samples),
     report: more.open('report') as string | undefined,
     times: Object.fromEntries(
       states.flatMap((state) => {
@@ -295,13 +306,4 @@ async function readPendingDelivery(
       }),
     ),
   }
-}
-
-/** The failure of a workflow is also the outcome of its grading. */
-function ungraded(
-  { failure }: WorkflowOutcome,
-  { grade }: QueuedDelivery,
-): GradingOutcome | undefined {
-  if (failure === null || !grade) return undefined
-  return { status: 'failure', failure, samples: new Map() }
 }

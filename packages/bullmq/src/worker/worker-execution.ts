@@ -3,7 +3,7 @@ import type {
   SamplesById,
   ExecutionBackend,
   GradingOutcome,
-  RolloutObserver,
+  ModelCallGates,
   RolloutRequest,
   WorkflowOutcome,
 } from '@osmosis/protocol'
@@ -25,7 +25,7 @@ export interface WorkerExecutionParts {
   readonly runs: QueuedExecutions
   /** How long an outcome waits for Redis. Milliseconds. */
   readonly patienceMs: number
-  /** Called before each model call, see {@link RolloutObserver.modelCallBegins}. */
+  /** Called before each model call, see {@link ModelCallGates.modelCallBegins}. */
   readonly callBegins: (
     of: QueuedExecution,
     call: StartingModelCall,
@@ -61,7 +61,7 @@ export class WorkerExecution {
     if (mayGrade) this.#mayGrade.resolve()
     const workflow = Promise.withResolvers<void>()
     this.workflow = workflow.promise
-    this.ended = parts.backend.execute(request, this.#observer(workflow)).then(
+    this.ended = this.#record(workflow.resolve).then(
       // No caller waits for a workflow that was abandoned.
       () => workflow.resolve(),
       (error: unknown) => workflow.reject(error),
@@ -94,13 +94,23 @@ export class WorkerExecution {
     this.#mayGrade.resolve()
   }
 
-  #observer(workflow: PromiseWithResolvers<void>): RolloutObserver {
+  /** Writes the events of the rollout to its record. */
+  async #record(workflowIsStored: () => void): Promise<void> {
+    const { backend, runs } = this.#parts
+    for await (const event of backend.execute(this.#request, this.#gates())) {
+      if (event.type === 'started') runs.begin(this.of).catch(() => {})
+      else if (event.type === 'graded') await this.#gradingFinished(event.outcome)
+      else {
+        await this.#workflowFinished(event.outcome, event.samples)
+        workflowIsStored()
+        if (event.outcome.failure === null && this.#request.grade) await this.#mayGrade.promise
+      }
+    }
+  }
+
+  #gates(): ModelCallGates {
     const { runs, callBegins } = this.#parts
-    let hasFailed = false
     return {
-      phaseChanged: (phase) => {
-        if (phase === 'running') runs.begin(this.of).catch(() => {})
-      },
       beforeFirstModelCall: async () => {
         const started = this.#started
         this.#started = undefined
@@ -114,15 +124,6 @@ export class WorkerExecution {
         const isMarked = this.#started === undefined
         if (this.#started !== undefined) this.#started += 1
         return callBegins(this.of, call, isMarked)
-      },
-      workflowFinished: async (outcome, samples = new Map()) => {
-        hasFailed = outcome.status === 'failure'
-        await this.#workflowFinished(outcome, samples)
-        workflow.resolve()
-        if (!hasFailed && this.#request.grade) await this.#mayGrade.promise
-      },
-      gradingFinished: async (outcome) => {
-        if (!hasFailed) await this.#gradingFinished(outcome)
       },
     }
   }

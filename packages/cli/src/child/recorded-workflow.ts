@@ -1,5 +1,6 @@
 import { WorkerRecord } from '@osmosis/eval'
 import type { Logger } from '@osmosis/server'
+import { withStages } from '@osmosis/server/execution'
 
 import { displayPath, redaction } from '../command/command-context.ts'
 import type { ServedWorkflow } from './served-workflow.ts'
@@ -27,7 +28,7 @@ export async function recordedWorkflow(
   })
   return {
     ...served,
-    backend: record.recording(served.backend),
+    backend: withStages(served.backend, record.recorded),
     close: async () => {
       await served.close()
       await record.close()

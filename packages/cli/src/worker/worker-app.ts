@@ -1,11 +1,13 @@
 import type { ExecutionBackend } from '@osmosis/protocol'
 import { healthResponseSchema, type HealthResponseBody } from '@osmosis/protocol/wire'
 import { readServerEnvironment, type Logger, type ServableApp } from '@osmosis/server'
+import { settled, withStages } from '@osmosis/server/execution'
 import {
-  countedBackend,
+  counted,
   createServerShell,
   HttpRefusal,
   jsonAnswer,
+  owned,
   OwnershipLog,
   ownProcess,
   showBackend,
@@ -53,13 +55,14 @@ export function createWorkerApp(options: {
 }): ServableApp & { readonly backend: ExecutionBackend } {
   const { worker, backend, concurrency, drainSeconds = 30, outcomes } = options
   const settings = readServerEnvironment(environment())
-  let counted = backend
+  let executing = backend
   let ownership: OwnershipLog | undefined
   const shell = createServerShell({ logger: options.logger }, ({ metrics, ending, logger }) => {
     showBackend(metrics, backend)
     if (outcomes !== undefined) {
       ownership = settings.ownership && new OwnershipLog(settings.ownership, logger)
-      counted = countedBackend(backend, metrics, ownership)
+      const own = ownership === undefined ? [] : [owned(ownership)]
+      executing = withStages(backend, settled, counted(metrics), ...own)
       metrics.counters(
         'osmosis_outcomes_total',
         'Outcomes for the trainer: acknowledged, or gave_up when they could not be delivered.',
@@ -109,7 +112,7 @@ export function createWorkerApp(options: {
     await ownership?.close()
   }
   return {
-    backend: counted,
+    backend: executing,
     fetch: shell.fetch,
     requiresKey: shell.requiresKey,
     logger: shell.logger,

@@ -10,7 +10,7 @@ import {
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { LocalBackend, type Entrypoint } from '@osmosis/server/execution'
-import type { GradingOutcome, RolloutRequest } from '@osmosis/protocol'
+import { reportOf, type RolloutReport } from '@osmosis/protocol'
 import { runOutputField } from '@osmosis/protocol/wire'
 
 import { meanMetrics } from '../run/items/item-record.ts'
@@ -67,7 +67,8 @@ export function gradeByGrader(options: StoredGrading): GradeRollouts {
     pending.set(rolloutId, stored)
     try {
       const request = { ...storedRequest, rolloutId, group, label, metadata }
-      return await gradedBy(backend, { ...request, graderTimeoutSeconds: timeoutSeconds })
+      const timed = { ...request, graderTimeoutSeconds: timeoutSeconds }
+      return toGrade(await reportOf(backend.execute(timed)))
     } finally {
       pending.delete(rolloutId)
     }
@@ -105,16 +106,6 @@ const storedRequest = {
   grade: true,
 }
 
-function gradedBy(backend: LocalBackend, request: RolloutRequest): Promise<RolloutGrade> {
-  return new Promise((resolve, reject) => {
-    const observer = {
-      workflowFinished: async () => {},
-      gradingFinished: async (outcome: GradingOutcome) => resolve(toGrade(outcome)),
-    }
-    backend.execute(request, observer).catch(reject)
-  })
-}
-
 function toSample(
   id: string,
   stored: GradedSample,
@@ -133,7 +124,9 @@ function toSample(
   return sample
 }
 
-function toGrade({ failure, samples }: GradingOutcome): RolloutGrade {
+function toGrade({ workflow, grading }: RolloutReport): RolloutGrade {
+  const failure = workflow.failure ?? grading?.failure ?? null
+  const samples = grading?.samples ?? new Map<string, RolloutSample>()
   if (failure !== null) return failedGrade(failure.category, failure.message, failure.cause)
   const all = [...samples.values()]
   const inTraining = all.filter(({ removeSample }) => !removeSample)

@@ -2,14 +2,13 @@ import path from 'node:path'
 import { statSync } from 'node:fs'
 
 import { errorMessage, type RolloutSample } from '@osmosis/core'
-import { replaceMethods } from '@osmosis/server/execution'
-import type {
-  ExecutionBackend,
-  RolloutObserver,
-  RolloutRequest,
-  GradingOutcome,
-  SamplesById,
-  WorkflowOutcome,
+import {
+  reportAfter,
+  type RolloutEvent,
+  type RolloutReport,
+  type RolloutRequest,
+  type SamplesById,
+  type WorkflowOutcome,
 } from '@osmosis/protocol'
 import type { FolderLock } from '@osmosis/protocol/files'
 import { toTrajectories } from '@osmosis/protocol/trajectory'
@@ -110,32 +109,24 @@ export class WorkerRecord {
     }
   }
 
-  /** The same backend; its rollouts are recorded when they end. */
-  recording(backend: ExecutionBackend): ExecutionBackend {
-    const execute: ExecutionBackend['execute'] = async (request, observer) => {
-      const startedAt = performance.now()
-      const end: { -readonly [K in keyof ReportedEnd]: ReportedEnd[K] } = {
-        workflow: undefined,
-        samples: undefined,
-        grading: undefined,
-        durationMs: 0,
-      }
-      const watching = replaceMethods<RolloutObserver>(observer, {
-        workflowFinished: async (outcome, samples) => {
-          end.workflow = outcome
-          end.samples = samples
-          await observer.workflowFinished(outcome, samples)
-        },
-        gradingFinished: async (outcome) => {
-          end.grading = outcome
-          await observer.gradingFinished(outcome)
-        },
-      })
-      await backend.execute(request, watching)
-      end.durationMs = performance.now() - startedAt
-      if (end.workflow !== undefined) this.#add(request, end)
+  /** A stage: records each rollout when its events have ended. */
+  readonly recorded = (
+    events: AsyncIterable<RolloutEvent>,
+    request: RolloutRequest,
+  ): AsyncIterable<RolloutEvent> => this.#watch(events, request)
+
+  async *#watch(
+    events: AsyncIterable<RolloutEvent>,
+    request: RolloutRequest,
+  ): AsyncGenerator<RolloutEvent> {
+    const startedAt = performance.now()
+    let report: RolloutReport | undefined
+    for await (const event of events) {
+      report = reportAfter(report, event)
+      yield event
     }
-    return replaceMethods<ExecutionBackend>(backend, { execute })
+    const durationMs = performance.now() - startedAt
+    if (report !== undefined) this.#add(request, { ...report, durationMs })
   }
 
   /** Writes what is pending. */
@@ -302,11 +293,7 @@ async function knownOf(folder: string): Promise<Known> {
 }
 
 /** What a backend reported about a rollout. */
-interface ReportedEnd {
-  readonly workflow: WorkflowOutcome | undefined
-  /** Of the workflow, before grading. */
-  readonly samples: SamplesById | undefined
-  readonly grading: GradingOutcome | undefined
+interface ReportedEnd extends RolloutReport {
   readonly durationMs: number
 }
 
@@ -315,8 +302,8 @@ async function recordedOutcome(
   request: RolloutRequest,
   { workflow, samples: own, grading, durationMs }: ReportedEnd,
 ): Promise<ItemOutcome> {
-  const failure = workflow?.failure ?? grading?.failure ?? null
-  const collected = (await workflow?.partialSamples) ?? new Map<string, RolloutSample>()
+  const failure = workflow.failure ?? grading?.failure ?? null
+  const collected = (await workflow.partialSamples) ?? new Map<string, RolloutSample>()
   const samples = [grading?.samples, own].find((some) => (some?.size ?? 0) > 0) ?? collected
   const all = [...samples.values()]
   const inTraining = all.filter(({ removeSample }) => !removeSample)
@@ -360,8 +347,8 @@ async function recordedOutcome(
   }
 }
 
-function phaseOf(workflow: WorkflowOutcome | undefined): 'workflow' | 'grading' {
-  return workflow?.status === 'success' ? 'grading' : 'workflow'
+function phaseOf(workflow: WorkflowOutcome): 'workflow' | 'grading' {
+  return workflow.status === 'success' ? 'grading' : 'workflow'
 }
 
 function gradedOf({ label, metadata }: RolloutRequest, samples: SamplesById): GradedRollout {

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { requireRolloutContext } from '@osmosis/core'
 import { openRun, readTrainingJournal, trainingRuns, WorkerRecord } from '@osmosis/eval'
 import type { StepRecord } from '@osmosis/eval/analysis'
-import { LocalBackend, runToEnd } from '@osmosis/server/execution'
+import { LocalBackend, runToEnd, withStages } from '@osmosis/server/execution'
 import {
   chunk,
   eventStream,
@@ -39,7 +39,7 @@ async function recorded(folder: string, tasks: readonly Task[]): Promise<readonl
     onProblem: (problem) => void problems.push(problem),
   })
   let reward = 0
-  const backend = record.recording(
+  const backend = withStages(
     new LocalBackend({
       workflow: workflow(async ({ prompt }) => {
         const client = requireRolloutContext('The agent').registerPolicySample('main')
@@ -47,6 +47,7 @@ async function recorded(folder: string, tasks: readonly Task[]): Promise<readonl
       }),
       grader: grader((ctx) => ctx.setReward(reward)),
     }),
+    record.recorded,
   )
   for (const [at, { prompt = 'hi', label = '4', metadata = null, ...task }] of tasks.entries()) {
     version = task.version

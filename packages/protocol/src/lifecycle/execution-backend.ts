@@ -55,6 +55,8 @@ export interface RolloutFailure {
   readonly category: ErrorCategory
   /** What was thrown. */
   readonly cause: unknown
+  /** Whether the backend broke, and not user code. Default: false. */
+  readonly isOfBackend?: boolean
 }
 
 /** The samples of a rollout, by sample id. */
@@ -83,31 +85,46 @@ export interface GradingOutcome {
   readonly samples: SamplesById
 }
 
-/** Receives the outcomes of a rollout. Each is reported at most once, in this order. */
-export interface RolloutObserver {
-  /** A phase starts. Not called for a phase that is skipped. Never throws. */
-  phaseChanged?(phase: 'running' | 'grading'): void
+/**
+ * What happens in a rollout, in this order. A failed workflow is the last event; so is a workflow whose
+ * request did not ask for grading. Each event is a transition of the lifecycle, see `transitionOf`.
+ */
+export type RolloutEvent =
+  /** User code begins. It does not wait for the reader. Absent when the rollout ends before that. */
+  | { readonly type: 'started' }
+  /** The workflow has ended. `samples` are those before grading, and empty when it failed. */
+  | {
+      readonly type: 'workflow'
+      readonly outcome: WorkflowOutcome
+      readonly samples: SamplesById
+      /** Continue the rollout's trace in requests about it. Default: those of the request. */
+      readonly traceHeaders?: Readonly<Record<string, string>> | undefined
+    }
+  | { readonly type: 'graded'; readonly outcome: GradingOutcome }
+
+/**
+ * A function through which events pass on the way to their reader: it counts, logs or stores what it sees.
+ * It passes on every event, and asks for the next one only when it is asked itself.
+ */
+export type RolloutStage = (
+  events: AsyncIterable<RolloutEvent>,
+  request: RolloutRequest,
+) => AsyncIterable<RolloutEvent>
+
+/** Decides about the model calls of a rollout before they are sent. */
+export interface ModelCallGates {
   /**
    * Awaited once, before the first model call of the rollout is sent: from then on it cannot run again
    * under its id without mixing two trajectories. When it rejects, model calls fail with its error.
    */
-  beforeFirstModelCall?(): Promise<void>
+  readonly beforeFirstModelCall?: (() => Promise<void>) | undefined
   /**
-   * Awaited before each model call, the first one's {@link RolloutObserver.beforeFirstModelCall}
+   * Awaited before each model call, the first one's {@link ModelCallGates.beforeFirstModelCall}
    * included, so that the calls of many processes can be counted and bounded together. When it
-   * rejects, the call fails with its error. Backends on other machines do not call it.
-   *
-   * @returns a function that is called once, when nothing more is read of the answer
+   * rejects, the call fails with its error. Backends on other machines do not call it. It resolves with a
+   * function that is called once, when nothing more is read of the answer.
    */
-  modelCallBegins?(call: StartingModelCall): Promise<() => void>
-  /**
-   * Grading waits for what this returns; no slot is held meanwhile.
-   *
-   * @param samples - the samples of the workflow, by id, before grading
-   */
-  workflowFinished(outcome: WorkflowOutcome, samples?: SamplesById): Promise<void>
-  /** Not called when the request did not ask for grading. */
-  gradingFinished(outcome: GradingOutcome): Promise<void>
+  readonly modelCallBegins?: ((call: StartingModelCall) => Promise<() => void>) | undefined
 }
 
 /** The state of a rollout. */
@@ -144,7 +161,12 @@ export type RolloutSelector =
   | { readonly prefix: string }
   | { readonly all: true }
 
-/** Executes rollouts, independently of HTTP and of how outcomes are delivered. */
+/**
+ * Executes rollouts, independently of HTTP and of how outcomes are delivered.
+ *
+ * A rollout is one stream of events. What a server does with a rollout on its way is a list of
+ * {@link RolloutStage}s; what it does in the end is a loop over the events: callbacks, a lease, an answer.
+ */
 export interface ExecutionBackend {
   /** Where rollouts store files, each in a folder named after its id. Default: rollouts have no folders. */
   readonly artifactRoot?: string | undefined
@@ -158,8 +180,13 @@ export interface ExecutionBackend {
    * false.
    */
   readonly gradesGroups?: boolean | undefined
-  /** Runs and grades one rollout. Never rejects: every outcome is reported to `observer`. */
-  execute(request: RolloutRequest, observer: RolloutObserver): Promise<void>
+  /**
+   * Runs and grades one rollout. It begins when the first event is asked for. Grading waits until the event
+   * after the workflow is asked for, and no slot is held meanwhile: a reader that delivers the workflow's end
+   * decides when its grading begins. A reader that stops early cancels the rollout. Every failure of user code
+   * is an event; only a broken backend throws, see `settled` of `@osmosis/server`.
+   */
+  execute(request: RolloutRequest, gates?: ModelCallGates): AsyncIterable<RolloutEvent>
   /** Whether one more rollout may be submitted now. */
   hasCapacity(): boolean
   load(): BackendLoad

@@ -2,6 +2,7 @@ import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '@osmosis/co
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
 import type {
+  RolloutEvent,
   RolloutFailure,
   RolloutState,
   SamplesById,
@@ -98,6 +99,22 @@ export function endOfPhase(
     return isCancellation(failure.cause) ? `${phase}_cancelled` : `${phase}_failed`
   }
   return phase === 'workflow' && isGradedNext ? 'workflow_graded' : `${phase}_succeeded`
+}
+
+/**
+ * The transition that an event of a backend is.
+ *
+ * @param grade - whether the request asked for grading
+ */
+export function transitionOf(event: RolloutEvent, grade: boolean): LifecycleEvent {
+  switch (event.type) {
+    case 'started':
+      return 'code_started'
+    case 'workflow':
+      return endOfPhase('workflow', event.outcome.failure, grade)
+    case 'graded':
+      return endOfPhase('grading', event.outcome.failure)
+  }
 }
 
 /** The state of a rollout that has ended. */

@@ -94,8 +94,7 @@ function rolloutIn(way: readonly LifecycleEvent[]): LiveRollout {
     graderTimeoutSeconds: null,
     grade: true,
   }
-  const observer = { workflowFinished: async () => {}, gradingFinished: async () => {} }
-  const live = new LiveRollout(request, new ArtifactsFolder('unused', 'r1'), observer)
+  const live = new LiveRollout(request, new ArtifactsFolder('unused', 'r1'))
   for (const event of way) live.apply(event)
   return live
 }

@@ -2,7 +2,6 @@ import { types } from 'node:util'
 
 import { errorMessage, isOsmosisError, OsmosisError, type RolloutSample } from '@osmosis/core'
 import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
-import type { RolloutFailure } from '@osmosis/protocol'
 
 /** Encoding values nested deeper than this overflows the stack. */
 const deepest = 1000
@@ -145,9 +144,6 @@ export type SentError =
       readonly cause?: SentError
     }
 
-/** A failure with the cause as it is sent. */
-export type SentFailure = Omit<RolloutFailure, 'cause'> & { readonly cause: SentError }
-
 /** Deeper causes add no information, and may be a cycle. */
 const deepestCause = 8
 
@@ -185,14 +181,6 @@ export function receiveError(sent: SentError): unknown {
     : new Error(sent.message, options)
   if (sent.osmosis === undefined) Object.defineProperty(error, 'name', { value: sent.name })
   return Object.defineProperty(error, 'stack', { value: sent.stack })
-}
-
-export function sendFailure(failure: RolloutFailure | null): SentFailure | null {
-  return failure && { ...failure, cause: sendError(failure.cause) }
-}
-
-export function receiveFailure(sent: SentFailure | null): RolloutFailure | null {
-  return sent && { ...sent, cause: receiveError(sent.cause) }
 }
 
 function fieldsOf(error: OsmosisError): Extract<SentError, { name: string }>['osmosis'] & {} {

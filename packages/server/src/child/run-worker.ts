@@ -3,14 +3,9 @@ import { existsSync } from 'node:fs'
 import { getHeapStatistics } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 
-import {
-  errorMessage,
-  OsmosisError,
-  type StartingModelCall,
-  type RolloutSample,
-} from '@osmosis/core'
+import { errorMessage, OsmosisError, type StartingModelCall } from '@osmosis/core'
 import { beginningOf, errorTextBytes, untilAborted } from '@osmosis/core/http'
-import type { SamplesById, GradingOutcome, WorkflowOutcome } from '@osmosis/protocol'
+import type { ModelCallGates, RolloutEvent } from '@osmosis/protocol'
 
 import {
   LocalBackend,
@@ -25,17 +20,12 @@ import {
   ignoreBrokenPipe,
   keepListeners,
 } from '../containment/contain-user-code.ts'
-import {
-  sendError,
-  receiveError,
-  sendFailure,
-  sendSamples,
-  type SentError,
-} from './portable-values.ts'
+import { sendError, receiveError, sendSamples, type SentError } from './portable-values.ts'
+import { sendEvent, sendFailure } from './sent-events.ts'
 import { ParentChannel, type LaterMessage } from './parent-channel.ts'
 import type { GuardData } from './guard-thread.ts'
 import { reportExit, reportEveryExit } from './exit-report.ts'
-import type { WorkerRollouts, ExecutionMessage } from './worker-messages.ts'
+import type { WorkerRollouts } from './worker-messages.ts'
 
 /** What a child process does. */
 export interface WorkerEntrypoint<TWorkflowConfig = unknown, TGraderConfig = unknown> {
@@ -213,60 +203,51 @@ class ChildExecutions {
     const mayCallPolicy = Promise.withResolvers<void>()
     const calls = new CallAnnouncements(run, this.#channel)
     this.#runs.set(run, { ending, mayGrade, mayCallPolicy, calls })
-    let hasFailed = false
-    const observer = {
-      phaseChanged: (phase: string) => {
-        if (phase === 'running') this.#channel.post({ type: 'code-started', run })
-      },
+    const gates: ModelCallGates = {
       beforeFirstModelCall: async () => {
         const marked = this.#channel.written({ type: 'policy-called', run })
         // In parallel: the answer may arrive before this process knows that the mark is written.
         await Promise.all(answersMark ? [marked, mayCallPolicy.promise] : [marked])
       },
-      ...(announcesCalls && {
-        modelCallBegins: async (call: StartingModelCall) => calls.begin(call),
-      }),
-      workflowFinished: async (outcome: WorkflowOutcome, samples: SamplesById = new Map()) => {
-        this.#workflowFinished(run, outcome, samples)
-        hasFailed = outcome.status === 'failure'
-        if (!hasFailed && request.grade) await mayGrade.promise
-      },
-      gradingFinished: async ({ failure, samples }: GradingOutcome) => {
-        // The parent knows that a failed workflow is not graded.
-        if (hasFailed) return
-        this.#post({ type: 'grading', run, failure: sendFailure(failure), samples: [] }, samples)
-      },
+      ...(announcesCalls && { modelCallBegins: async (call) => calls.begin(call) }),
     }
-    this.#backend
-      .execute(request, observer, ending.signal)
+    const events = this.#backend.execute(request, gates, ending.signal)
+    this.#report(run, events, async () => (request.grade ? mayGrade.promise : undefined))
       .finally(() => this.#runs.delete(run))
       .catch((error: unknown) => this.#endUndelivered(run, error))
   }
 
-  #workflowFinished(run: number, outcome: WorkflowOutcome, samples: SamplesById): void {
-    const { failure, warnings, partialSamples, otherCalls } = outcome
-    const sent = sendFailure(failure)
-    this.#post({ type: 'workflow', run, failure: sent, warnings, otherCalls, samples: [] }, samples)
-    partialSamples
-      ?.then((partial) => this.#post({ type: 'partial', run, samples: [] }, partial))
-      .catch(() => this.#channel.post({ type: 'partial', run, samples: [] }))
+  /** @param mayGoOn - resolves when the grader may start */
+  async #report(
+    run: number,
+    events: AsyncIterable<RolloutEvent>,
+    mayGoOn: () => Promise<void>,
+  ): Promise<void> {
+    for await (const event of events) {
+      sendEvent(event, (sent) => this.#channel.post({ type: 'event', run, event: sent }))
+      if (event.type !== 'workflow') continue
+      const { failure, partialSamples } = event.outcome
+      if (failure === null) await mayGoOn()
+      partialSamples
+        ?.then((partial) =>
+          sendSamples(partial, (samples) => this.#channel.post({ type: 'partial', run, samples })),
+        )
+        .catch(() => this.#channel.post({ type: 'partial', run, samples: [] }))
+    }
   }
 
   /** Reports a failure when the outcome cannot be sent in any form. */
   #endUndelivered(run: number, error: unknown): void {
     const message = `the worker could not report how the rollout ended: ${errorMessage(error)}`
-    const failure = { message, category: 'agent_error', cause: { value: message } } as const
-    const end = { run, failure, samples: [] } as const
+    const failure = sendFailure({ message, category: 'agent_error', cause: message })
+    const outcome = { failure, warnings: [] }
     // The parent ignores the report of a phase that was already reported.
-    this.#channel.post({ type: 'workflow', ...end, warnings: [], otherCalls: undefined })
-    this.#channel.post({ type: 'grading', ...end })
-  }
-
-  #post(
-    message: Extract<ExecutionMessage, { samples: readonly RolloutSample[] }>,
-    samples: SamplesById,
-  ): void {
-    sendSamples(samples, (sent) => this.#channel.post({ ...message, samples: sent }))
+    for (const event of [
+      { type: 'workflow', outcome, samples: [] },
+      { type: 'graded', failure, samples: [] },
+    ] as const) {
+      this.#channel.post({ type: 'event', run, event })
+    }
   }
 }
 
@@ -282,7 +263,7 @@ class CallAnnouncements {
     this.#channel = channel
   }
 
-  /** Implements `RolloutObserver.modelCallBegins`. */
+  /** Implements `ModelCallGates.modelCallBegins`. */
   async begin({ endpoint, signal }: StartingModelCall): Promise<() => void> {
     const identity = { run: this.#run, call: (this.#calls += 1) }
     const answered = Promise.withResolvers<void>()

@@ -1,7 +1,8 @@
 import type { EgressOptions, RolloutSample } from '@osmosis/core'
-import type { RolloutRequest, WorkflowOutcome } from '@osmosis/protocol'
+import type { RolloutRequest } from '@osmosis/protocol'
 
-import type { SentError, SentFailure } from './portable-values.ts'
+import type { SentError } from './portable-values.ts'
+import type { SentEvent } from './sent-events.ts'
 
 // Messages between a parent and its workers. A rollout may be executed more than once, and an id may be
 // used again, so each execution has its own number, `run`, in every message about it. Messages about an
@@ -78,8 +79,9 @@ export interface WorkerRollouts {
 
 /** Reports about an execution. */
 export type ExecutionMessage =
-  /** User code is about to run. */
-  | { readonly type: 'code-started'; readonly run: number }
+  | { readonly type: 'event'; readonly run: number; readonly event: SentEvent }
+  /** What could be collected of a workflow that failed. */
+  | { readonly type: 'partial'; readonly run: number; readonly samples: readonly RolloutSample[] }
   /**
    * The mark: the first model call is about to be sent. It is written before that, so that an execution
    * whose worker was lost without it can be repeated. The parent answers it if the order says so.
@@ -94,22 +96,3 @@ export type ExecutionMessage =
     }
   /** An announced model call has ended, or its answer is no longer needed. */
   | { readonly type: 'call-ended'; readonly run: number; readonly call: number }
-  | WorkflowMessage
-  | { readonly type: 'partial'; readonly run: number; readonly samples: readonly RolloutSample[] }
-  | GradingMessage
-
-interface WorkflowMessage {
-  readonly type: 'workflow'
-  readonly run: number
-  readonly failure: SentFailure | null
-  readonly warnings: readonly string[]
-  readonly otherCalls: WorkflowOutcome['otherCalls']
-  readonly samples: readonly RolloutSample[]
-}
-
-interface GradingMessage {
-  readonly type: 'grading'
-  readonly run: number
-  readonly failure: SentFailure | null
-  readonly samples: readonly RolloutSample[]
-}

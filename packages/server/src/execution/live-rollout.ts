@@ -3,13 +3,14 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { OsmosisError, type WorkFolderOptions } from '@osmosis/core'
+import { currentTraceHeaders, type TraceHeaders } from '@osmosis/core/http'
 import type { RolloutTrace } from '@osmosis/core/tracing'
 import {
   stateAfter,
   type EventRefusal,
   type LifecycleEvent,
   type LifecycleState,
-  type RolloutObserver,
+  type ModelCallGates,
   type RolloutRequest,
 } from '@osmosis/protocol'
 import type { Deadline } from './deadline.ts'
@@ -49,6 +50,8 @@ const longestEndMs = 5_000
 function noop(): void {}
 
 interface LiveRolloutOptions {
+  /** Default: its model calls are not announced. */
+  readonly gates?: ModelCallGates | undefined
   /** Default: the rollout is not traced here. */
   readonly trace?: RolloutTrace | undefined
   /** Ends the rollout early when aborted, with its reason: an OsmosisError. */
@@ -60,15 +63,16 @@ export class LiveRollout {
   readonly request: RolloutRequest
   readonly artifacts: ArtifactsFolder
   readonly trace: RolloutTrace | undefined
+  readonly gates: ModelCallGates
   /** The metadata of the row as user code sees it: parsed, once the workflow has started. */
   metadata: unknown
-  readonly #observer: RolloutObserver
   #ending: AbortController | undefined
   #endedWith: OsmosisError | undefined
   #status: LifecycleState = 'queued'
   #phase: Deadline | undefined
   #unfollow: (() => void) | undefined
   #workFolder: Promise<WorkFolder> | undefined
+  readonly #started = Promise.withResolvers<boolean>()
   #isOver = false
   /** What `run()` of the workflow returned: user code that may run on after a deadline. */
   userCode: Promise<unknown> | undefined
@@ -80,14 +84,13 @@ export class LiveRollout {
   constructor(
     request: RolloutRequest,
     artifacts: ArtifactsFolder,
-    observer: RolloutObserver,
-    { trace, signal }: LiveRolloutOptions = {},
+    { gates = {}, trace, signal }: LiveRolloutOptions = {},
   ) {
     this.request = request
     this.artifacts = artifacts
     this.trace = trace
     this.metadata = request.metadata
-    this.#observer = observer
+    this.gates = gates
     if (signal !== undefined) this.#follow(signal)
   }
 
@@ -97,25 +100,27 @@ export class LiveRollout {
 
   /** Applies an event of the lifecycle table. Returns the new state, or why the event is refused. */
   apply(event: LifecycleEvent): LifecycleState | EventRefusal {
-    const before = this.#status
     const isCancelled = this.#endedWith !== undefined
-    const next = stateAfter({ status: before, isCancelled }, event)
+    const next = stateAfter({ status: this.#status, isCancelled }, event)
     if (next === 'stale' || next === 'after_cancel') return next
     this.#status = next
-    const isPhase = next === 'running' || next === 'grading'
-    if (next !== before && isPhase) this.#observer.phaseChanged?.(next)
+    if (next === 'running') this.#started.resolve(true)
     return next
   }
 
-  /** To be awaited once, before the first model call is sent; undefined when the observer lacks it. */
-  get beforeFirstModelCall(): (() => Promise<void>) | undefined {
-    const observer = this.#observer
-    return observer.beforeFirstModelCall && (async () => observer.beforeFirstModelCall?.())
+  /** Resolves with true when its user code starts, or with false when `ended` settles before that. */
+  async startsBefore(ended: Promise<unknown>): Promise<boolean> {
+    return Promise.race([this.#started.promise, ended.then(() => false)])
   }
 
-  /** To be awaited before each model call; undefined when the observer lacks it. */
-  get modelCallBegins(): RolloutObserver['modelCallBegins'] {
-    return this.#observer.modelCallBegins?.bind(this.#observer)
+  /** Runs a phase inside the trace of the rollout, if it has one. */
+  async traced<T>(phase: () => Promise<T>): Promise<T> {
+    return this.trace === undefined ? phase() : this.trace.run(phase)
+  }
+
+  /** The headers that continue its trace, if it has one. */
+  get traceHeaders(): TraceHeaders | undefined {
+    return this.trace?.run(currentTraceHeaders)
   }
 
   /** Aborted when the rollout is cancelled or the process shuts down, between phases as well. */

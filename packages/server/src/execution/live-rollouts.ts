@@ -5,10 +5,11 @@ import {
   cancelDispositions,
   endedState,
   endOfPhase,
+  isEnded,
   type CancelDisposition,
   type GradingOutcome,
+  type RolloutEvent,
   type RolloutFailure,
-  type RolloutObserver,
   type RolloutSelector,
   type RolloutState,
   type SamplesById,
@@ -19,11 +20,11 @@ import { failedWorkflow, toFailure, type WorkflowResult } from './workflow-phase
 /** The two phases of a rollout, wherever their code runs. Neither rejects. */
 export interface RolloutPhases {
   workflow(live: LiveRollout): Promise<WorkflowResult>
-  /** Called for a workflow that failed, when its outcome has been reported. */
+  /** Called for a workflow that failed, when its outcome has been read. */
   workflowFailed?(live: LiveRollout, failure: RolloutFailure): void
-  /** Called for a workflow that succeeded, when its outcome has been reported. */
+  /** Called for a workflow that succeeded, when what follows its outcome is asked for. */
   grading(live: LiveRollout, result: WorkflowResult): Promise<GradingOutcome>
-  /** Called after the last phase, also when an observer has thrown. */
+  /** Called after the last phase, also when nobody read on. */
   over?(live: LiveRollout): void
 }
 
@@ -35,27 +36,31 @@ export class LiveRollouts {
   readonly #live = new ReleasingMap<string, LiveRollout>()
   readonly #finished = new RolloutMemory<RolloutState>()
 
-  /** Runs and grades one rollout; everything that happens goes to `observer`. Rejects only as that does. */
-  async run(live: LiveRollout, observer: RolloutObserver, phases: RolloutPhases): Promise<void> {
+  /** Runs and grades one rollout, see `ExecutionBackend.execute`. */
+  async *run(live: LiveRollout, phases: RolloutPhases): AsyncGenerator<RolloutEvent> {
     const { rolloutId, grade } = live.request
     this.#live.set(rolloutId, live)
     let hasFailed = true
+    let worked: WorkflowResult | undefined
+    const working = live.traced(() => phases.workflow(live))
     try {
-      const worked = await phases.workflow(live)
+      if (await live.startsBefore(working)) yield { type: 'started' }
+      worked = await working
       if (live.hasWorkFolder) await live.storeWork()
       const result = this.#endWorkflow(live, worked)
       const { outcome, samples } = result
       const { failure } = outcome
       hasFailed = failure !== null
-      await observer.workflowFinished(outcome, samples)
-      if (!grade) return
-      if (failure) phases.workflowFailed?.(live, failure)
-      const grading: GradingOutcome = failure
-        ? { status: 'failure', failure, samples: new Map() }
-        : this.#endGrading(live, await phases.grading(live, result))
+      yield { type: 'workflow', outcome, samples, traceHeaders: live.traceHeaders }
+      if (failure !== null) phases.workflowFailed?.(live, failure)
+      if (failure !== null || !grade) return
+      const graded = await live.traced(() => phases.grading(live, result))
+      const grading = this.#endGrading(live, graded)
       hasFailed = grading.failure !== null
-      await observer.gradingFinished(grading)
+      yield { type: 'graded', outcome: grading }
     } finally {
+      if (!isEnded(live.status))
+        await this.#abandon(live, worked === undefined ? working : undefined)
       phases.over?.(live)
       live.close()
       if (live.hasWorkFolder) await live.removeWork(hasFailed)
@@ -96,6 +101,16 @@ export class LiveRollouts {
     if ('ids' in selector) return selector.ids
     const live = [...this.#live.keys()]
     return 'prefix' in selector ? live.filter((id) => id.startsWith(selector.prefix)) : live
+  }
+
+  /** Nobody reads how the rollout ends, so it ends now. `working` is its workflow, if that still runs. */
+  async #abandon(live: LiveRollout, working: Promise<WorkflowResult> | undefined): Promise<void> {
+    const reason = new OsmosisError('cancelled', 'nobody waits for the rollout any more')
+    live.end(reason)
+    await working
+    if (working !== undefined) this.#endWorkflow(live, failedWorkflow(reason))
+    else
+      this.#endGrading(live, { status: 'failure', failure: toFailure(reason), samples: new Map() })
   }
 
   #endWorkflow(live: LiveRollout, result: WorkflowResult): WorkflowResult {

@@ -17,7 +17,8 @@ import type {
   CancelDisposition,
   BackendLoad,
   ExecutionBackend,
-  RolloutObserver,
+  ModelCallGates,
+  RolloutEvent,
   RolloutRequest,
   RolloutSelector,
   RolloutState,
@@ -164,7 +165,7 @@ export class LocalBackend<
         },
         workflowFailed: (live, failure) => groups.failed(live, failure),
         grading: async (live, result) => groups.grade(live, result),
-        // When an observer has thrown, the others of the group must not wait for this rollout.
+        // When nobody reads on, the others of the group must not wait for this rollout.
         over: (live) =>
           groups.failed(live, toFailure(new Error('The rollout ended without a result.'))),
       }
@@ -177,17 +178,22 @@ export class LocalBackend<
   }
 
   /**
-   * Runs and grades one rollout. Never rejects: every outcome is reported to `observer`.
+   * Runs and grades one rollout, see `ExecutionBackend`.
    *
    * @param signal - ends the rollout early when aborted; its reason, an OsmosisError, is what the
    * rollout fails with
    */
-  execute(request: RolloutRequest, observer: RolloutObserver, signal?: AbortSignal): Promise<void> {
+  execute(
+    request: RolloutRequest,
+    gates?: ModelCallGates,
+    signal?: AbortSignal,
+  ): AsyncIterable<RolloutEvent> {
     const artifacts = new ArtifactsFolder(this.artifactRoot, request.rolloutId)
     const trace = beginRolloutTrace(request, this.#workflowName)
-    const live = new LiveRollout(request, artifacts, observer, { trace, signal })
-    const run = (): Promise<void> => this.#rollouts.run(live, observer, this.#phases)
-    return trace === undefined ? run() : trace.run(run)
+    return this.#rollouts.run(
+      new LiveRollout(request, artifacts, { gates, trace, signal }),
+      this.#phases,
+    )
   }
 
   hasCapacity(): boolean {

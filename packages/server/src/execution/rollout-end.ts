@@ -1,12 +1,14 @@
 import {
   cancellerOf,
+  reportOf,
   type ExecutionBackend,
-  type GradingOutcome,
+  type ModelCallGates,
+  type RolloutEvent,
   type RolloutFailure,
-  type RolloutObserver,
+  type RolloutReport,
   type RolloutRequest,
-  type WorkflowOutcome,
 } from '@osmosis/protocol'
+import { executeThrough, settled } from './rollout-stages.ts'
 import { toFailure } from './workflow-phase.ts'
 import { type ErrorCategory, OsmosisError, type RolloutSample } from '@osmosis/core'
 import { assertReward } from '@osmosis/core/workflow'
@@ -39,34 +41,15 @@ export type RewardRule = 'single' | 'mean' | 'sum' | { readonly sampleId: string
  * Executes a rollout, always with grading, and resolves with its one outcome. Never rejects: a backend
  * that throws, or ends without a result, is a failure.
  *
- * @param observer - is called as by `execute`
+ * @param options - `gates` of its model calls, and `onEvent`, which is called with each event
  */
 export async function runToEnd(
   backend: Pick<ExecutionBackend, 'execute'>,
   request: RolloutRequest,
-  observer: Partial<RolloutObserver> = {},
+  { gates, onEvent }: { gates?: ModelCallGates; onEvent?: (event: RolloutEvent) => void } = {},
 ): Promise<ExecutionOutcome> {
-  let workflow: WorkflowOutcome | undefined
-  let grading: GradingOutcome | undefined
-  try {
-    await backend.execute(
-      { ...request, grade: true },
-      {
-        ...forwarded(observer),
-        async workflowFinished(outcome, samples) {
-          workflow = outcome
-          await observer.workflowFinished?.(outcome, samples)
-        },
-        async gradingFinished(outcome) {
-          grading = outcome
-          await observer.gradingFinished?.(outcome)
-        },
-      },
-    )
-  } catch (error) {
-    return endOf(workflow, grading, toFailure(error))
-  }
-  return endOf(workflow, grading, toFailure(new Error(noResult)))
+  const graded = { ...request, grade: true }
+  return outcomeOf(await reportOf(executeThrough([settled], backend, graded, gates), onEvent))
 }
 
 /**
@@ -110,21 +93,15 @@ export function oneReward(
   return reward
 }
 
-const noResult = 'The backend ended the rollout without a result.'
-
 const nothingToTrainOn =
   'The rollout has a reward, but none of its model calls was answered, so there is nothing to train on. Did the agent use a model of its own instead of the rollout model?'
 
-/** Reported outcomes take precedence over what happened to the backend afterwards. */
-function endOf(
-  workflow: WorkflowOutcome | undefined,
-  grading: GradingOutcome | undefined,
-  otherwise: RolloutFailure,
-): ExecutionOutcome {
-  const failure = workflow?.failure ?? grading?.failure
+/** The one outcome of a rollout that was to be graded. */
+export function outcomeOf({ workflow, grading }: RolloutReport): ExecutionOutcome {
+  const failure = workflow.failure ?? grading?.failure
   if (failure) return endOfFailure(failure)
-  if (workflow?.status !== 'success' || grading?.status !== 'success')
-    return endOfFailure(otherwise)
+  if (grading === undefined)
+    return endOfFailure(toFailure(new Error('The rollout was not graded.')))
 
   const { samples } = grading
   const rewarded = new Map([...samples].filter(([, { removeSample }]) => !removeSample))
@@ -154,18 +131,6 @@ function endOfFailure({ cause, category, message }: RolloutFailure): ExecutionOu
   return by === undefined
     ? { kind: 'failed', category, message }
     : { kind: 'cancelled', by, message }
-}
-
-/** Only the methods that the observer has, so that a backend does not wait where none is implemented. */
-function forwarded(
-  observer: Partial<RolloutObserver>,
-): Pick<RolloutObserver, 'phaseChanged' | 'beforeFirstModelCall' | 'modelCallBegins'> {
-  const { phaseChanged, beforeFirstModelCall, modelCallBegins } = observer
-  return {
-    ...(phaseChanged && { phaseChanged: phaseChanged.bind(observer) }),
-    ...(beforeFirstModelCall && { beforeFirstModelCall: beforeFirstModelCall.bind(observer) }),
-    ...(modelCallBegins && { modelCallBegins: modelCallBegins.bind(observer) }),
-  }
 }
 
 function rewardOf({ id, reward }: RolloutSample): number {

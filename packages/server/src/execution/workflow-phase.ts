@@ -160,7 +160,7 @@ export async function runWorkflowPhase<TConfig>(
   slots: ConcurrencyLimiter,
   { workflow, config, graderConfig, egress }: WorkflowPlan<TConfig>,
 ): Promise<WorkflowResult> {
-  const { request, beforeFirstModelCall, modelCallBegins } = live
+  const { request, gates } = live
   const clock = new QueueClock(request.queuedSeconds)
   let release: (() => void) | undefined
   const settings = (config ?? {}) as Partial<BaseWorkflowConfig>
@@ -184,8 +184,7 @@ export async function runWorkflowPhase<TConfig>(
       policyLimits,
       budget,
       signal: deadline.signal,
-      beforeFirstModelCall,
-      modelCallBegins,
+      ...gates,
       onWithdrawn: (reason) => live.end(reason),
     })
     started = context

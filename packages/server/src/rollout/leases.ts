@@ -1,11 +1,13 @@
 import { OsmosisError, isOsmosisError } from '@osmosis/core'
 import {
   interrupted,
+  reportAfter,
   type ExecutionBackend,
+  type GradingOutcome,
+  type RolloutEvent,
+  type RolloutReport,
   type RolloutSelector,
   type SamplesById,
-  type GradingOutcome,
-  type WorkflowOutcome,
 } from '@osmosis/protocol'
 import type {
   CancelDisposition,
@@ -14,25 +16,15 @@ import type {
 } from '@osmosis/protocol/wire'
 
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
-import type { Logger } from '../logging/logger.ts'
-import type { SecretValues } from '@osmosis/protocol/http'
 import { RunningWork } from '../work/running-work.ts'
 import { LeaseRegistry, type LeaseOptions } from '../leases/lease-registry.ts'
 import type { LeasedRollout, LeaseIdentity, LeaseOutcome } from '../leases/leased-rollout.ts'
 import { encodeSamples, onlyOne, type EncodedBody } from './callback-bodies.ts'
-import {
-  OutcomeLog,
-  toBackendFailure,
-  warnOfStepRewards,
-  type PendingDelivery,
-  type ResultDelivery,
-} from './result-delivery.ts'
+import { OutcomeLog, warnOfStepRewards, type LogServices } from './server-stages.ts'
 
 /** What leases need. */
-export interface LeaseServices {
+export interface LeaseServices extends LogServices {
   readonly backend: Pick<ExecutionBackend, 'cancel'>
-  readonly logger: Logger
-  readonly secrets: SecretValues
 }
 
 /** Ends the leased rollouts of a server that do not end on their own. */
@@ -53,14 +45,34 @@ export class Leases {
     return this.#lapsed
   }
 
-  /** Starts a lease, and returns the delivery for its results. */
-  begin(
+  /**
+   * Turns the events of a rollout into the one result that the holder of its lease fetches.
+   *
+   * @param graded - whether its result is that of the grading
+   * @param save - writes what must exist before the result is published; takes bounded time, never rejects
+   */
+  async deliver(
     identity: LeaseIdentity,
-    delivered: Pick<LeasedDeliveryOptions, 'graded' | 'save'>,
-  ): LeasedDelivery {
+    events: AsyncIterable<RolloutEvent>,
+    { graded, save }: { readonly graded: boolean; readonly save: () => Promise<void> },
+  ): Promise<void> {
     const lease = this.registry.begin(identity, (lapsed) => this.#lapse(lapsed))
-    const { logger, secrets } = this.#services
-    return new LeasedDelivery(lease, { ...delivered, logger, secrets, stop: this.#stop })
+    let report: RolloutReport | undefined
+    for await (const event of events) {
+      report = reportAfter(report, event)
+      if (event.type === 'started') lease.advance('running')
+      const isGradedNext = event.type === 'workflow' && graded && event.outcome.failure === null
+      if (isGradedNext) lease.advance('grading')
+      const isOver = !isGradedNext || lease.cancelled !== undefined
+      // Decided and encoded before the first await: user code may still hold the samples.
+      if (report !== undefined && isOver && lease.decide()) {
+        const end = leasedResult(lease, report, this.#services)
+        await save()
+        await lease.publish(end)
+      }
+      // Again: the backend may not have known the rollout when its end was decided.
+      if (lease.cancelled !== undefined || lease.decided) this.#stop(lease.rolloutId)
+    }
   }
 
   /**
@@ -145,18 +157,6 @@ function endOf({ end }: OutboxRecord): number {
   return end?.at ?? Number.POSITIVE_INFINITY
 }
 
-/** What a leased delivery works with. */
-interface LeasedDeliveryOptions {
-  /** Whether the rollout is graded; if so, its result is that of the grading. */
-  readonly graded: boolean
-  /** Writes what must exist before the result is published; takes bounded time, and never rejects. */
-  readonly save: () => Promise<void>
-  readonly logger: Logger
-  readonly secrets: SecretValues
-  /** Stops the execution of a rollout whose end is decided. */
-  readonly stop: (rolloutId: string) => void
-}
-
 /** The outcome of the last phase. */
 type EndedPhase = Pick<GradingOutcome, 'status' | 'failure' | 'samples'>
 
@@ -171,78 +171,6 @@ interface LeasedFailure {
   readonly category: LeasedErrorCategory | null
 }
 
-/** Turns the outcomes of one rollout into the one result that its caller fetches. */
-class LeasedDelivery implements ResultDelivery {
-  readonly #lease: LeasedRollout
-  readonly #options: LeasedDeliveryOptions
-  readonly #log: OutcomeLog
-
-  constructor(lease: LeasedRollout, options: LeasedDeliveryOptions) {
-    this.#lease = lease
-    this.#options = options
-    this.#log = new OutcomeLog(lease.rolloutId, options)
-  }
-
-  phaseChanged(phase: 'running' | 'grading'): void {
-    this.#lease.advance(phase)
-    this.#stopWhenOver()
-  }
-
-  async workflowFinished(
-    outcome: WorkflowOutcome,
-    samples: SamplesById = new Map(),
-  ): Promise<void> {
-    for (const warning of outcome.warnings) this.#log.warn(warning)
-    const failure = this.#log.failure('workflow', outcome.failure)
-    if (outcome.status === 'failure')
-      await this.#finish({ status: 'failure', failure, samples: new Map() })
-    else if (!this.#options.graded || this.#lease.cancelled)
-      await this.#finish({ status: 'success', failure: null, samples })
-    this.#stopWhenOver()
-  }
-
-  async gradingFinished({ status, failure, samples }: GradingOutcome): Promise<void> {
-    if (this.#lease.decided) return
-    warnOfStepRewards(this.#lease.rolloutId, samples.values(), this.#options.logger)
-    await this.#finish({ status, failure: this.#log.failure('grading', failure), samples })
-  }
-
-  async backendEnded(error: unknown): Promise<void> {
-    const failure = toBackendFailure(error)
-    if (this.#lease.cancelled)
-      return this.#finish({ status: 'failure', failure, samples: new Map() })
-    const message = this.#options.secrets.redactError(failure.message)
-    await this.#publish({
-      status: 'failure',
-      failure: { message, category: 'internal_error' },
-      samples: new Map(),
-    })
-  }
-
-  get complete(): boolean {
-    return this.#lease.decided
-  }
-
-  async #finish(ended: EndedPhase): Promise<void> {
-    await this.#publish(resultOf(ended, this.#lease.cancelled, this.#log))
-  }
-
-  /** Only the first result counts. `save` ends before it is published. */
-  async #publish(outcome: LeasedOutcome): Promise<void> {
-    if (!this.#lease.decide()) return
-    // Encoded before the first await: user code may still hold the samples.
-    const end = toLoggedEnd(this.#lease.rolloutId, outcome, this.#log)
-    await this.#options.save()
-    await this.#lease.publish(end)
-  }
-
-  /** Stops again: the backend may not have known the rollout at the first stop. */
-  #stopWhenOver(): void {
-    const { cancelled, decided, rolloutId } = this.#lease
-    if (cancelled !== undefined || decided) this.#options.stop(rolloutId)
-  }
-}
-
 /**
  * The result of a leased rollout that has ended.
  *
@@ -250,19 +178,19 @@ class LeasedDelivery implements ResultDelivery {
  */
 export function leasedResult(
   { rolloutId, cancelled }: Pick<LeasedRollout, 'rolloutId' | 'cancelled'>,
-  { workflow, samples, grading }: PendingDelivery,
-  { logger, secrets }: Pick<LeasedDeliveryOptions, 'logger' | 'secrets'>,
+  { workflow, samples, grading }: RolloutReport,
+  services: LogServices,
 ): LeaseOutcome {
-  const log = new OutcomeLog(rolloutId, { logger, secrets })
-  for (const warning of workflow.warnings) log.warn(warning)
-  const failure = log.failure('workflow', workflow.failure)
+  const log = new OutcomeLog(rolloutId, services)
   let ended: EndedPhase = { status: 'success', failure: null, samples }
-  if (failure !== null) ended = { status: 'failure', failure, samples: new Map() }
+  if (workflow.failure !== null) ended = { ...workflow, samples: new Map() }
   else if (grading !== undefined && cancelled === undefined) {
-    warnOfStepRewards(rolloutId, grading.samples.values(), logger)
-    ended = { ...grading, failure: log.failure('grading', grading.failure) }
+    warnOfStepRewards(rolloutId, grading.samples.values(), services.logger)
+    ended = grading
   }
-  return toLoggedEnd(rolloutId, resultOf(ended, cancelled, log), log)
+  const { warning, ...end } = toLeasedEnd(rolloutId, resultOf(ended, cancelled, log))
+  if (warning !== null) log.warn(`The result leaves out ${warning}.`)
+  return end
 }
 
 /** The outcome for the caller: a cancelled rollout is not a failure, and there is room for one sample. */
@@ -276,16 +204,13 @@ function resultOf(
     const message = cancelled === 'cancelled_queued' ? null : 'cancelled'
     return { status: 'cancelled', failure: { message, category: null }, samples }
   }
+  if (failure?.isOfBackend === true) {
+    return { status, failure: { ...failure, category: 'internal_error' }, samples }
+  }
   if (status === 'failure' || samples.size < 2) return { status, failure, samples }
   const message = tooManySamples(samples)
   log.warn(message)
   return { status: 'failure', failure: { message, category: 'validation_error' }, samples }
-}
-
-function toLoggedEnd(rolloutId: string, outcome: LeasedOutcome, log: OutcomeLog): LeaseOutcome {
-  const { warning, ...end } = toLeasedEnd(rolloutId, outcome)
-  if (warning !== null) log.warn(`The result leaves out ${warning}.`)
-  return end
 }
 
 /** The end of a leased rollout, encoded. */

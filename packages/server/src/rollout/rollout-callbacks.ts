@@ -1,7 +1,9 @@
 import {
   interrupted,
   type GradingOutcome,
+  type RolloutEvent,
   type RolloutFailure,
+  type RolloutReport,
   type RolloutState,
   type WorkflowOutcome,
 } from '@osmosis/protocol'
@@ -9,16 +11,11 @@ import {
 import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/protocol/wire'
 
 import { completionBody, graderBody, type BodyParts, type EncodedBody } from './callback-bodies.ts'
+import { inTrace, type TraceHeaders } from '@osmosis/core/http'
 import type { CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'
 import type { Callback } from '../journal/outbox-lines.ts'
 import type { Logger } from '../logging/logger.ts'
-import type { SecretValues } from '@osmosis/protocol/http'
-import {
-  OutcomeLog,
-  toBackendFailure,
-  warnOfStepRewards,
-  type ResultDelivery,
-} from './result-delivery.ts'
+import { OutcomeLog, warnOfStepRewards, type LogServices } from './server-stages.ts'
 
 /** Where the results of one rollout are sent. */
 export interface CallbackTargets {
@@ -32,10 +29,8 @@ export interface CallbackTargets {
 }
 
 /** What sends the callbacks. */
-interface CallbackServices {
+interface CallbackServices extends LogServices {
   readonly delivery: CallbackDelivery
-  readonly logger: Logger
-  readonly secrets: SecretValues
 }
 
 /** How the callbacks of one rollout are delivered. */
@@ -46,17 +41,46 @@ export interface CallbackContext {
   readonly record: CallbackRecord | undefined
 }
 
+/**
+ * Delivers the outcomes of a rollout, each in a callback of its own.
+ *
+ * @param traceHeaders - the trace of the request; the backend may continue it
+ */
+export async function deliverCallbacks(
+  context: CallbackContext,
+  events: AsyncIterable<RolloutEvent>,
+  traceHeaders: TraceHeaders = {},
+): Promise<void> {
+  let trace = traceHeaders
+  for await (const event of events) {
+    if (event.type === 'workflow') {
+      trace = event.traceHeaders ?? trace
+      const ungraded = gradingOf({ workflow: event.outcome, grading: undefined })
+      await inTrace(trace, async () => deliverCompletion(context, event.outcome))
+      if (ungraded) await inTrace(trace, async () => deliverGrading(context, ungraded))
+    } else if (event.type === 'graded') {
+      await inTrace(trace, async () => deliverGrading(context, event.outcome))
+    }
+  }
+}
+
+/** The grading as a caller learns of it: why the workflow failed is also why nothing was graded. */
+export function gradingOf({
+  workflow: { failure },
+  grading,
+}: Pick<RolloutReport, 'workflow' | 'grading'>): GradingOutcome | undefined {
+  if (failure === null) return grading
+  return { status: 'failure', failure, samples: new Map() }
+}
+
 /** Delivers the outcome of a workflow: one body, built once. A failed delivery does not change it. */
 export async function deliverCompletion(
   context: CallbackContext,
   outcome: WorkflowOutcome,
 ): Promise<void> {
-  const { targets, services } = context
-  const log = new OutcomeLog(targets.rolloutId, services)
-  for (const warning of outcome.warnings) log.warn(warning)
-  const failure = log.failure('workflow', outcome.failure)
-  await deliver(context, log, toCompletion(targets, { ...outcome, failure }), () =>
-    gradingFailed(targets, failure ?? interrupted('grading')),
+  const { targets } = context
+  await deliver(context, toCompletion(targets, outcome), () =>
+    gradingFailed(targets, outcome.failure ?? interrupted('grading')),
   )
 }
 
@@ -70,18 +94,19 @@ export async function deliverGrading(
   if (graderUrl === null) return
   warnOfSeveral(rolloutId, outcome.samples.size, services.logger)
   warnOfStepRewards(rolloutId, outcome.samples.values(), services.logger)
-  const log = new OutcomeLog(rolloutId, services)
-  const failure = log.failure('grading', outcome.failure)
-  await deliver(context, log, toGrader(targets, graderUrl, { ...outcome, failure }), () => [])
+  await deliver(context, toGrader(targets, graderUrl, outcome), () => [])
 }
 
 async function deliver(
-  { services, record }: CallbackContext,
-  log: OutcomeLog,
+  { targets, services, record }: CallbackContext,
   { callback, warning }: BuiltCallback,
   next: () => readonly Callback[],
 ): Promise<void> {
-  if (warning !== null) log.warn(`The ${callback.kind} callback leaves out ${warning}.`)
+  if (warning !== null) {
+    new OutcomeLog(targets.rolloutId, services).warn(
+      `The ${callback.kind} callback leaves out ${warning}.`,
+    )
+  }
   await services.delivery.deliver(callback, record && { record, ifInterrupted: next() })
 }
 
@@ -95,40 +120,6 @@ function warnOfSeveral(rolloutId: string, samples: number, logger: Logger): void
     { rollout_id: rolloutId, samples },
     'several samples in one rollout: callers of the Python SDK 0.3 read only one, and get none of these',
   )
-}
-
-/** Delivers what a backend of this process reports, each outcome once. Nothing here rejects. */
-export class RolloutCallbacks implements ResultDelivery {
-  readonly #context: CallbackContext
-  #workflowReported = false
-  #gradingReported = false
-
-  constructor(context: CallbackContext) {
-    this.#context = context
-  }
-
-  async workflowFinished(outcome: WorkflowOutcome): Promise<void> {
-    if (this.#workflowReported) return
-    this.#workflowReported = true
-    await deliverCompletion(this.#context, outcome)
-  }
-
-  async gradingFinished(outcome: GradingOutcome): Promise<void> {
-    if (this.#gradingReported) return
-    this.#gradingReported = true
-    await deliverGrading(this.#context, outcome)
-  }
-
-  async backendEnded(error: unknown): Promise<void> {
-    const failure = toBackendFailure(error)
-    await this.workflowFinished({ status: 'failure', failure, warnings: [] })
-    await this.gradingFinished({ status: 'failure', failure, samples: new Map() })
-  }
-
-  get complete(): boolean {
-    const isGraded = this.#context.targets.graderUrl !== null
-    return this.#workflowReported && (this.#gradingReported || !isGraded)
-  }
 }
 
 /** The callbacks of a rollout whose server exited before its workflow ended. */

@@ -1,9 +1,15 @@
 import { randomUUID } from 'node:crypto'
 
-import { errorMessage, type PromptMessage } from '@osmosis/core'
-import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/protocol'
-import { runToEnd, type ExecutionOutcome } from '../execution/rollout-end.ts'
-import { inTrace, type EndpointNames, type TraceHeaders } from '@osmosis/core/http'
+import type { PromptMessage } from '@osmosis/core'
+import {
+  reportOf,
+  type ExecutionBackend,
+  type RolloutEvent,
+  type RolloutRequest,
+} from '@osmosis/protocol'
+import { outcomeOf, type ExecutionOutcome } from '../execution/rollout-end.ts'
+import { executeThrough, settled } from '../execution/rollout-stages.ts'
+import type { EndpointNames, TraceHeaders } from '@osmosis/core/http'
 import type {
   LeasedRolloutAcceptedBody,
   LeasedRolloutRequestBody,
@@ -16,9 +22,9 @@ import type { LeaseRegistry } from '../leases/lease-registry.ts'
 import type { Leases } from './leases.ts'
 import type { OwnershipLog } from '../work/ownership-log.ts'
 import type { AdmissionRequest } from '../http/admission.ts'
-import { AwaitedDelivery, CountedDelivery, type ResultDelivery } from './result-delivery.ts'
 import type { RolloutBody } from './port-routes.ts'
-import { ifInterrupted, RolloutCallbacks, type CallbackTargets } from './rollout-callbacks.ts'
+import { deliverCallbacks, ifInterrupted, type CallbackTargets } from './rollout-callbacks.ts'
+import { counted, logged, owned } from './server-stages.ts'
 import type { RolloutTrajectory, TrajectoryFiles } from './trajectory-files.ts'
 
 /** What runs requested rollouts. */
@@ -56,8 +62,9 @@ export class RolloutRequests {
           ifInterrupted: () => ifInterrupted(targets),
           run: (record) => {
             const { services } = this.#parts
-            const callbacks = new RolloutCallbacks({ targets, services, record })
-            return this.#run(request, callbacks, trajectory)
+            return this.#run(request, trajectory, async (events) =>
+              deliverCallbacks({ targets, services, record }, events, traceHeaders),
+            )
           },
         }
       },
@@ -86,46 +93,43 @@ export class RolloutRequests {
           tokenDigest,
           run: (record) => {
             const identity = { rolloutId, tokenDigest, record }
-            const delivery = leases.begin(identity, { graded: grade, save })
-            return this.#run(request, delivery, trajectory)
+            return this.#run(request, trajectory, async (events) =>
+              leases.deliver(identity, events, { graded: grade, save }),
+            )
           },
         }
       },
     }
   }
 
-  /** Runs a rollout to its end, for a caller that waits. Never rejects. */
+  /**
+   * Runs a rollout to its end, for a caller that waits. Never rejects.
+   *
+   * @param onEvent - called with each event
+   */
   async toEnd(
     request: RolloutRequest,
-    observer: Pick<RolloutObserver, 'phaseChanged'>,
+    onEvent: (event: RolloutEvent) => void,
   ): Promise<ExecutionOutcome> {
-    const { files, services } = this.#parts
-    const trajectory = files.begin(request, null)
-    const execute = async (started: RolloutRequest, results: RolloutObserver): Promise<void> =>
-      this.#run(started, new AwaitedDelivery(started.rolloutId, results, services), trajectory)
-    return runToEnd({ execute }, request, observer)
+    const graded = { ...request, grade: true }
+    const trajectory = this.#parts.files.begin(graded, null)
+    return this.#run(graded, trajectory, async (events) =>
+      outcomeOf(await reportOf(events, onEvent)),
+    )
   }
 
-  /** Executes a rollout; resolves when its results are delivered or stored. */
-  async #run(
+  /** Executes a rollout, and delivers its events: the result of `deliver`. */
+  async #run<T>(
     request: RolloutRequest,
-    results: ResultDelivery,
     trajectory: RolloutTrajectory,
-  ): Promise<void> {
-    const { backend, services } = this.#parts
-    const { logger, metrics } = services
-    const report = this.#parts.ownership?.begin(request)
-    const delivery = new CountedDelivery(results, metrics, request.grade, report)
+    deliver: (events: AsyncIterable<RolloutEvent>) => Promise<T>,
+  ): Promise<T> {
+    const { backend, ownership, services } = this.#parts
+    const own = ownership === undefined ? [] : [owned(ownership)]
+    // What a server does with each rollout, in this order.
+    const stages = [settled, trajectory.saved, counted(services.metrics), ...own, logged(services)]
     try {
-      const { traceHeaders = {} } = request
-      await inTrace(traceHeaders, () => backend.execute(request, trajectory.observing(delivery)))
-      if (delivery.complete) return
-      await delivery.backendEnded(new Error('The backend ended the rollout without a result.'))
-    } catch (error) {
-      const line = { rollout_id: request.rolloutId, error }
-      logger.error(line, `backend failed: ${errorMessage(error)}`)
-      trajectory.backendEnded(error)
-      await delivery.backendEnded(error)
+      return await deliver(executeThrough(stages, backend, request))
     } finally {
       await trajectory.write()
     }

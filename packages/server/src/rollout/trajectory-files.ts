@@ -1,13 +1,13 @@
 import { ConcurrencyLimiter } from '../execution/concurrency-limiter.ts'
 import type {
   GradingOutcome,
+  RolloutEvent,
   RolloutFailure,
-  RolloutObserver,
   RolloutRequest,
   SamplesById,
   WorkflowOutcome,
 } from '@osmosis/protocol'
-import { errorCategory, errorMessage, type RolloutSample } from '@osmosis/core'
+import { errorMessage, type RolloutSample } from '@osmosis/core'
 import { longErrorTextBytes, untilAborted, withTimeLimit } from '@osmosis/core/http'
 import {
   readTrajectoryReport,
@@ -90,7 +90,6 @@ export class RolloutTrajectory {
   #failures: readonly PhaseFailure[] = none
   #warnings: readonly string[] = none
   #samples = noSamples
-  #lastFailure: RolloutFailure | null = null
   #report: TrajectoryReport | null = null
   #written: Promise<void> | undefined
 
@@ -106,19 +105,15 @@ export class RolloutTrajectory {
     this.#writeFiles = writeFiles
   }
 
-  /** Records what a backend reports, and passes it on. */
-  observing(observer: RolloutObserver): RolloutObserver {
-    if (this.#writeFiles === undefined) return observer
-    return {
-      phaseChanged: (phase) => observer.phaseChanged?.(phase),
-      workflowFinished: async (outcome, samples) => {
-        this.workflowEnded(outcome, samples)
-        await observer.workflowFinished(outcome, samples)
-      },
-      gradingFinished: async (outcome) => {
-        this.gradingEnded(outcome)
-        await observer.gradingFinished(outcome)
-      },
+  /** A stage: collects what passes. */
+  readonly saved = (events: AsyncIterable<RolloutEvent>): AsyncIterable<RolloutEvent> =>
+    this.#writeFiles === undefined ? events : this.#collect(events)
+
+  async *#collect(events: AsyncIterable<RolloutEvent>): AsyncGenerator<RolloutEvent> {
+    for await (const event of events) {
+      if (event.type === 'workflow') this.workflowEnded(event.outcome, event.samples)
+      else if (event.type === 'graded') this.gradingEnded(event.outcome)
+      yield event
     }
   }
 
@@ -131,17 +126,8 @@ export class RolloutTrajectory {
 
   gradingEnded({ failure, samples }: GradingOutcome): void {
     this.#failed('grading', failure)
-    // Without grading there are no samples here, but the workflow may have reported some.
+    // A grading that failed early has no samples, but the workflow may have reported some.
     if (samples.size > 0) this.#samples = Promise.resolve(samples)
-  }
-
-  /** The backend failed, or returned without a result. */
-  backendEnded(error: unknown): void {
-    this.#failed('workflow', {
-      message: errorMessage(error),
-      category: errorCategory(error),
-      cause: error,
-    })
   }
 
   /** Reads a controller's measurements from its acknowledgement; the latest report counts. */
@@ -193,9 +179,7 @@ export class RolloutTrajectory {
   }
 
   #failed(phase: PhaseFailure['phase'], failure: RolloutFailure | null): void {
-    // A workflow failure is reported again as the reason why nothing was graded.
-    if (failure === null || failure === this.#lastFailure) return
-    this.#lastFailure = failure
+    if (failure === null) return
     const { category, message } = failure
     const shown = this.#services.secrets.redactError(message, longErrorTextBytes)
     this.#failures = [...this.#failures, { phase, category, message: shown }]

@@ -20,7 +20,7 @@ import {
   type ServerRoute,
 } from '../http/server-route.ts'
 import type { Logger } from '../logging/logger.ts'
-import { warnOfStepRewards } from '../rollout/result-delivery.ts'
+import { warnOfStepRewards } from '../rollout/server-stages.ts'
 import type { RolloutRequests } from '../rollout/rollout-requests.ts'
 import type { Admission } from '../http/admission.ts'
 import { toRunAnswer } from './run-answer.ts'
@@ -132,7 +132,7 @@ export class Runs {
       if (disconnected.aborted) backend.cancel({ ids: [rolloutId] })
     }
     const run = async (request: RolloutRequest): Promise<void> => {
-      const end = await requests.toEnd(request, { phaseChanged: cancelIfDisconnected })
+      const end = await requests.toEnd(request, cancelIfDisconnected)
       const seconds = (performance.now() - startedAt) / 1000
       const traced = body.trace === true
       if (end.kind === 'rewarded' && !traced) {

@@ -1,6 +1,7 @@
 import path from 'node:path'
 
 import { containUserCode } from '../../src/containment/contain-user-code.ts'
+import { reportOf } from '@osmosis/protocol'
 import { createWorkerPool } from '@osmosis/server/child'
 
 // A process with a pool: prints the ids of its workers, then how each rollout ended.
@@ -22,24 +23,19 @@ const pool = await createWorkerPool({
 })
 console.log(JSON.stringify(pool.workerPids))
 await Promise.all(
-  does.map(async (content, index) =>
-    pool.execute(
-      {
-        rolloutId: `rollout-${index}`,
-        initialMessages: [{ role: 'user', content }],
-        label: null,
-        metadata: null,
-        chatCompletionsUrl: policyUrl,
-        apiKey: undefined,
-        agentTimeoutSeconds: null,
-        graderTimeoutSeconds: null,
-        grade: false,
-      },
-      {
-        workflowFinished: async ({ status }) => console.log(status),
-        gradingFinished: async () => {},
-      },
-    ),
-  ),
+  does.map(async (content, index) => {
+    const events = pool.execute({
+      rolloutId: `rollout-${index}`,
+      initialMessages: [{ role: 'user', content }],
+      label: null,
+      metadata: null,
+      chatCompletionsUrl: policyUrl,
+      apiKey: undefined,
+      agentTimeoutSeconds: null,
+      graderTimeoutSeconds: null,
+      grade: false,
+    })
+    console.log((await reportOf(events)).workflow.status)
+  }),
 )
 await pool.close()

@@ -1,6 +1,7 @@
 import { closeSync, openSync } from 'node:fs'
 import path from 'node:path'
 
+import { reportOf } from '@osmosis/protocol'
 import { createWorkerPool } from '@osmosis/server/child'
 
 // A process with a pool that has no free file descriptor while its worker is replaced.
@@ -15,25 +16,18 @@ const pool = await createWorkerPool({
 })
 
 async function run(does: string): Promise<string> {
-  const ended = Promise.withResolvers<string>()
-  await pool.execute(
-    {
-      rolloutId: does,
-      initialMessages: [{ role: 'user', content: does }],
-      label: null,
-      metadata: null,
-      chatCompletionsUrl: 'http://127.0.0.1:9/v1',
-      apiKey: undefined,
-      agentTimeoutSeconds: null,
-      graderTimeoutSeconds: null,
-      grade: false,
-    },
-    {
-      workflowFinished: async ({ status }) => ended.resolve(status),
-      gradingFinished: async () => {},
-    },
-  )
-  return ended.promise
+  const events = pool.execute({
+    rolloutId: does,
+    initialMessages: [{ role: 'user', content: does }],
+    label: null,
+    metadata: null,
+    chatCompletionsUrl: 'http://127.0.0.1:9/v1',
+    apiKey: undefined,
+    agentTimeoutSeconds: null,
+    graderTimeoutSeconds: null,
+    grade: false,
+  })
+  return (await reportOf(events)).workflow.status
 }
 
 const files: number[] = []

@@ -1,11 +1,13 @@
 import path from 'node:path'
 
-import type {
-  ExecutionBackend,
-  GradingOutcome,
-  RolloutObserver,
-  RolloutRequest,
-  WorkflowOutcome,
+import {
+  reportOf,
+  type ExecutionBackend,
+  type GradingOutcome,
+  type ModelCallGates,
+  type RolloutEvent,
+  type RolloutRequest,
+  type WorkflowOutcome,
 } from '@osmosis/protocol'
 import { startPolicyServer, type PolicyScript, type PolicyServer } from '@osmosis/testing'
 import {
@@ -76,16 +78,16 @@ export interface Ended {
 
 let rollouts = 0
 
+/** @param onEvent - awaited for each event, before the next one is asked for */
 export async function runRollout(
   backend: ExecutionBackend,
   does: string,
   overrides: Partial<RolloutRequest> = {},
-  hooks: Partial<RolloutObserver> = {},
+  gates: ModelCallGates = {},
+  onEvent?: (event: RolloutEvent) => void | Promise<void>,
 ): Promise<Ended> {
   rollouts += 1
-  let completion: WorkflowOutcome | undefined
-  let grading: GradingOutcome | undefined
-  await backend.execute(
+  const events = backend.execute(
     {
       rolloutId: `rollout-${rollouts}`,
       initialMessages: [{ role: 'user', content: does }],
@@ -98,16 +100,9 @@ export async function runRollout(
       grade: true,
       ...overrides,
     },
-    {
-      ...hooks,
-      workflowFinished: async (outcome, samples) => {
-        completion = outcome
-        await hooks.workflowFinished?.(outcome, samples)
-      },
-      gradingFinished: async (outcome) => void (grading = outcome),
-    },
+    gates,
   )
-  if (completion === undefined) throw new Error('the workflow never finished')
+  const { workflow: completion, grading } = await reportOf(events, onEvent)
   const [sample] = grading?.samples.values() ?? []
   const { content = '' } = (sample?.messages[0] ?? {}) as { content?: string }
   return { completion, grading, pid: Number(content.replace('pid ', '')) }
@@ -126,7 +121,7 @@ export async function endTwoWorkers(
     category: 'agent_error',
     cause: { code: 'worker_lost' },
   })
-  expect(grading?.failure?.message).toBe(completion.failure?.message)
+  expect(grading).toBeUndefined()
   expect(ends).toHaveLength(2)
   expect((await runRollout(pool, 'nothing')).grading?.status).toBe('success')
   return completion.failure?.message

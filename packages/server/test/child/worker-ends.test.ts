@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
+import type { RolloutEvent } from '@osmosis/protocol'
 import { onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
@@ -76,7 +77,7 @@ it.each([
   const { pool } = await shared()
   const { completion, grading } = await runRollout(pool, harm)
   expect(completion.failure?.message).toContain(message)
-  expect(grading?.status).toBe('failure')
+  expect(grading).toBeUndefined()
   expect((await completion.partialSamples)?.size).toBe(0)
 })
 
@@ -172,20 +173,14 @@ it('another worker answers questions after one was killed', async () => {
 
 it('refuses a reward that arrives after its rollout was cancelled', async () => {
   const { pool } = await shared()
-  const ended = runRollout(
-    pool,
-    'nothing',
-    { rolloutId: 'late' },
-    {
-      workflowFinished: async () => {
-        // The worker grades while this process is blocked, which then cancels first.
-        setImmediate(() => {
-          block(300)
-          expect(pool.cancel({ ids: ['late'] }).get('late')).toBe('cancelled_running')
-        })
-      },
-    },
-  )
+  const ended = runRollout(pool, 'nothing', { rolloutId: 'late' }, {}, ({ type }) => {
+    if (type !== 'workflow') return
+    // The worker grades while this process is blocked, which then cancels first.
+    setImmediate(() => {
+      block(300)
+      expect(pool.cancel({ ids: ['late'] }).get('late')).toBe('cancelled_running')
+    })
+  })
   const { grading } = await ended
   expect(grading?.failure?.message).toBe('cancelled')
   expect(pool.status('late')).toMatchObject({ status: 'cancelled', reward: null })
@@ -199,19 +194,18 @@ it('refuses a success that arrives after its rollout was cancelled, with and wit
       pool,
       'nothing',
       { rolloutId, grade },
-      {
+      {},
+      ({ type }) => {
+        if (type !== 'started') return
         // The worker runs it while this process is blocked, which then cancels first.
-        phaseChanged: (phase) => {
-          if (phase === 'grading') return
-          setImmediate(() => {
-            block(300)
-            expect(pool.cancel({ ids: [rolloutId] }).get(rolloutId)).toBe('cancelled_running')
-          })
-        },
+        setImmediate(() => {
+          block(300)
+          expect(pool.cancel({ ids: [rolloutId] }).get(rolloutId)).toBe('cancelled_running')
+        })
       },
     )
     expect(completion.failure?.message).toBe('cancelled')
-    expect(grading?.failure?.message).toBe(grade ? 'cancelled' : undefined)
+    expect(grading).toBeUndefined()
     expect(pool.status(rolloutId)).toMatchObject({ status: 'cancelled', reward: null })
   }
 })
@@ -327,17 +321,11 @@ it(
     const { pool } = await openPool({ workers: 1 })
     const [first] = pool.workerPids
     let phases = 0
-    const ended = runRollout(
-      pool,
-      'wait',
-      { agentTimeoutSeconds: 3 },
-      {
-        phaseChanged: () => {
-          phases += 1
-          process.kill(first ?? 0, 'SIGKILL')
-        },
-      },
-    )
+    const ended = runRollout(pool, 'wait', { agentTimeoutSeconds: 3 }, {}, ({ type }) => {
+      if (type !== 'started') return
+      phases += 1
+      process.kill(first ?? 0, 'SIGKILL')
+    })
     const { completion } = await ended
     expect(completion.failure?.message).toMatch(/^workflow exceeded its 3s deadline/)
     expect(phases).toBe(1)
@@ -371,14 +359,9 @@ it(
   async () => {
     const { pool } = await openPool({ workers: 2, stallTimeoutSeconds: 60 })
     const late = runRollout(pool, 'loop', { agentTimeoutSeconds: 1 })
-    const cancelled = runRollout(
-      pool,
-      'loop',
-      { rolloutId: 'c' },
-      {
-        phaseChanged: () => void setTimeout(() => pool.cancel({ ids: ['c'] }), 100),
-      },
-    )
+    const cancelled = runRollout(pool, 'loop', { rolloutId: 'c' }, {}, ({ type }) => {
+      if (type === 'started') setTimeout(() => pool.cancel({ ids: ['c'] }), 100)
+    })
     expect((await late).completion.failure?.message).toMatch(/^workflow exceeded its 1s deadline/)
     expect((await cancelled).completion.failure?.message).toBe('cancelled')
     // The workers would not receive the message to exit.
@@ -393,10 +376,11 @@ it('a rollout that a worker never started is not suspected', { tags: 'nightly' }
     args: ['counts', path.join(folder, 'kills')],
   })
   // The first worker ends before the rollout starts, the second one with it, and the third one runs it.
-  const phaseChanged = (): void => {
+  const kill = ({ type }: RolloutEvent): void => {
+    if (type !== 'started') return
     for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
   }
-  const { completion } = await runRollout(pool, 'kill-once', { grade: false }, { phaseChanged })
+  const { completion } = await runRollout(pool, 'kill-once', { grade: false }, {}, kill)
   expect(completion.failure).toBeNull()
   expect(ends).toMatchObject([{ rollouts: 1 }, { rollouts: 1 }])
 })
@@ -448,18 +432,12 @@ it(
   { tags: 'nightly' },
   async () => {
     const { pool } = await small()
-    const { completion, grading } = await runRollout(
-      pool,
-      'nothing',
-      {},
-      {
-        workflowFinished: async () => {
-          for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
-          // The next one runs in the successor of the worker.
-          await runRollout(pool, 'nothing')
-        },
-      },
-    )
+    const { completion, grading } = await runRollout(pool, 'nothing', {}, {}, async ({ type }) => {
+      if (type !== 'workflow') return
+      for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+      // The next one runs in the successor of the worker.
+      await runRollout(pool, 'nothing')
+    })
     expect(completion.status).toBe('success')
     expect(grading?.failure?.message).toMatch(/^the worker process was killed by SIGKILL/)
     expect(grading?.samples.size).toBe(1)

@@ -1,12 +1,7 @@
 import { LocalBackend } from '@osmosis/server/execution'
 import { containUserCode } from '../../src/containment/contain-user-code.ts'
 
-import {
-  grader,
-  registerSamples,
-  request,
-  workflow,
-} from '../../../../test/kit/executed-rollouts.ts'
+import { grader, registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 import { harms } from './harmful-code.ts'
 import { sharedConnections } from './shared-connections.ts'
 
@@ -55,14 +50,11 @@ const backend = new LocalBackend({
 })
 
 async function execute(rolloutId: string): Promise<void> {
-  await backend.execute(request({ rolloutId, agentTimeoutSeconds: 20, graderTimeoutSeconds: 20 }), {
-    workflowFinished: () => Promise.resolve(),
-    gradingFinished({ status, failure }) {
-      const { message = null, category = null } = failure ?? {}
-      say({ id: rolloutId, status, message, category })
-      return Promise.resolve()
-    },
-  })
+  const limits = { agentTimeoutSeconds: 20, graderTimeoutSeconds: 20 }
+  const { completion, grading } = await run(backend, { rolloutId, ...limits })
+  const { status, failure } = grading ?? completion
+  const { message = null, category = null } = failure ?? {}
+  say({ id: rolloutId, status, message, category })
 }
 
 const healthy = Array.from({ length: 50 }, (_, index) => execute(`healthy ${index}`))

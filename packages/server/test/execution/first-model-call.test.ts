@@ -1,25 +1,16 @@
 import { getRolloutContext, requireRolloutContext } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import type { RolloutObserver } from '@osmosis/protocol'
 import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { request, workflow } from '../../../../test/kit/executed-rollouts.ts'
+import { run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 
-const silent: RolloutObserver = {
-  workflowFinished: async () => {},
-  gradingFinished: async () => {},
-}
-
-it('notifies the observer as well when user code reads the URL of the policy to call it itself', async () => {
+it('opens the first gate as well when user code reads the URL of the policy to call it itself', async () => {
   let notified = 0
   const backend = new LocalBackend({
     workflow: workflow(() => expect(getRolloutContext()?.chatCompletionsUrl).toMatch(/^http/)),
   })
-  await backend.execute(request({ grade: false }), {
-    ...silent,
-    beforeFirstModelCall: async () => void (notified += 1),
-  })
+  await run(backend, { grade: false }, { beforeFirstModelCall: async () => void (notified += 1) })
   expect(notified).toBe(1)
 })
 
@@ -36,15 +27,18 @@ it('announces each model call before it is sent, and its end when the answer has
       for await (const _ of main.stream({ messages: [] })) break
     }),
   })
-  await backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
-    ...silent,
-    beforeFirstModelCall: async () => void events.push('first call'),
-    modelCallBegins: async ({ endpoint }) => {
-      expect(endpoint).toBe(`${policy.url}/chat/completions`)
-      events.push('begins')
-      return () => void events.push('ended')
+  await run(
+    backend,
+    { chatCompletionsUrl: policy.url, grade: false },
+    {
+      beforeFirstModelCall: async () => void events.push('first call'),
+      modelCallBegins: async ({ endpoint }) => {
+        expect(endpoint).toBe(`${policy.url}/chat/completions`)
+        events.push('begins')
+        return () => void events.push('ended')
+      },
     },
-  })
+  )
   expect(events.join(', ')).toBe('begins, first call, model call, ended, begins, model call, ended')
 })
 
@@ -60,13 +54,16 @@ it('announces the end of a failed model call, and does not send one whose announ
       }
     }),
   })
-  await backend.execute(request({ chatCompletionsUrl: policy.url, grade: false }), {
-    ...silent,
-    modelCallBegins: async () => {
-      if (errors.length === 1) throw new Error('no room')
-      return () => void (ended += 1)
+  await run(
+    backend,
+    { chatCompletionsUrl: policy.url, grade: false },
+    {
+      modelCallBegins: async () => {
+        if (errors.length === 1) throw new Error('no room')
+        return () => void (ended += 1)
+      },
     },
-  })
+  )
   expect(errors).toEqual([expect.stringContaining('400'), 'no room'])
   expect(ended).toBe(1)
   expect(policy.requests).toHaveLength(1)

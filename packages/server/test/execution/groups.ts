@@ -79,7 +79,7 @@ export function rankMembers({ members, group }: GroupGraderContext): void {
 }
 
 /** The reward of a rollout, or the error of its grading. */
-export function endOf({ grading }: ExecutedRollout): unknown {
-  if (grading === undefined) return undefined
-  return grading.failure?.message ?? grading.samples.get('answer')?.reward
+export function endOf({ completion, grading }: ExecutedRollout): unknown {
+  const failure = completion.failure ?? grading?.failure
+  return failure?.message ?? grading?.samples.get('answer')?.reward
 }

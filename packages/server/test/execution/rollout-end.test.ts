@@ -1,5 +1,5 @@
 import { LocalBackend, oneReward, runToEnd, type ExecutionOutcome } from '@osmosis/server/execution'
-import type { ExecutionBackend, RolloutObserver, RolloutRequest } from '@osmosis/protocol'
+import type { ExecutionBackend, RolloutEvent, RolloutRequest } from '@osmosis/protocol'
 import { OsmosisError, requireRolloutContext, type GraderContext } from '@osmosis/core'
 import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
@@ -39,9 +39,9 @@ const rewardAll = (ctx: GraderContext): void => {
 async function endOf(
   backend: ExecutionBackend,
   overrides: Partial<RolloutRequest> = {},
-  observer?: Partial<RolloutObserver>,
+  onEvent?: (event: RolloutEvent) => void,
 ): Promise<ExecutionOutcome> {
-  return runToEnd(backend, request(overrides), observer)
+  return runToEnd(backend, request(overrides), { ...(onEvent && { onEvent }) })
 }
 
 async function rewarded(names: readonly string[]): Promise<Rewarded> {
@@ -165,7 +165,9 @@ describe('the outcome of a rollout', () => {
   it('is a failure when the backend throws, or ends without a result', async () => {
     const local = asking(['a'], rewardAll)
     const throwing = Object.assign(Object.create(local) as ExecutionBackend, {
-      execute: async () => Promise.reject(new Error('lost its machine')),
+      execute: () => {
+        throw new Error('lost its machine')
+      },
     })
     expect(await endOf(throwing)).toEqual({
       kind: 'failed',
@@ -173,7 +175,7 @@ describe('the outcome of a rollout', () => {
       message: 'lost its machine',
     })
     const silent = Object.assign(Object.create(local) as ExecutionBackend, {
-      execute: async () => {},
+      async *execute() {},
     })
     expect(await endOf(silent)).toMatchObject({
       kind: 'failed',
@@ -181,21 +183,15 @@ describe('the outcome of a rollout', () => {
     })
   })
 
-  it('agrees with what the observer receives', async () => {
+  it('agrees with the events', async () => {
     const heard: string[] = []
-    const observer: Partial<RolloutObserver> = {
-      phaseChanged: (phase) => heard.push(phase),
-      beforeFirstModelCall: async () => void heard.push('first call'),
-      workflowFinished: async ({ status }) => void heard.push(`workflow ${status}`),
-      gradingFinished: async ({ samples }) => {
-        heard.push(`grading of ${samples.size}`)
-        throw new OsmosisError('storage_error', 'disk full')
-      },
-    }
     const url = await policyUrl()
-    const end = await endOf(asking(['a'], rewardAll), { chatCompletionsUrl: url }, observer)
+    const end = await endOf(asking(['a'], rewardAll), { chatCompletionsUrl: url }, (event) => {
+      const what = event.type === 'started' ? '' : ` ${event.outcome.status}`
+      heard.push(`${event.type}${what}`)
+    })
     expect(end.kind).toBe('rewarded')
-    expect(heard).toEqual(['running', 'first call', 'grading', 'workflow success', 'grading of 1'])
+    expect(heard).toEqual(['started', 'workflow success', 'graded success'])
   })
 
   it('has the id of each call, and whether it was answered', async () => {

@@ -1,6 +1,6 @@
 import { type AgentWorkflow, defineWorkflowConfig, OsmosisError } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import type { RolloutObserver } from '@osmosis/protocol'
+import { reportOf } from '@osmosis/protocol'
 import { describe, expect, it } from 'vitest'
 
 import {
@@ -49,7 +49,7 @@ describe('slots', () => {
     expect(backend.load()).toEqual({ maxConcurrent, queued: 0, running: 0 })
   })
 
-  it('are released when the workflow ends, without waiting for the observer', async () => {
+  it('are released when the workflow ends, without waiting for the reader', async () => {
     const noted = Promise.withResolvers<undefined>()
     const finished = Promise.withResolvers<undefined>()
     const backend = new LocalBackend({
@@ -57,12 +57,10 @@ describe('slots', () => {
       grader: grader((ctx) => ctx.setReward(1)),
       maxConcurrent: 1,
     })
-    const first = backend.execute(request({ rolloutId: 'slow' }), {
-      workflowFinished: async () => {
-        finished.resolve(undefined)
-        await noted.promise
-      },
-      gradingFinished: async () => {},
+    const first = reportOf(backend.execute(request({ rolloutId: 'slow' })), async ({ type }) => {
+      if (type !== 'workflow') return
+      finished.resolve(undefined)
+      await noted.promise
     })
     await finished.promise
     expect(backend.load()).toEqual({ maxConcurrent: 1, queued: 0, running: 0 })
@@ -109,21 +107,31 @@ describe('cancelling', () => {
     const gate = gated()
     const backend = new LocalBackend({ workflow: gate.workflow })
     const first = new AbortController()
-    const outcomes: unknown[] = []
-    const observer = (name: string): RolloutObserver => ({
-      workflowFinished: async ({ failure }) => void outcomes.push([name, failure?.message]),
-      gradingFinished: async () => {},
-    })
-    const ended = backend.execute(request({ grade: false }), observer('first'), first.signal)
-    const stays = backend.execute(request({ grade: false }), observer('second'))
+    const ungraded = request({ grade: false })
+    const ended = reportOf(backend.execute(ungraded, {}, first.signal))
+    const stays = reportOf(backend.execute(ungraded))
     first.abort(new OsmosisError('cancelled', 'no longer wanted'))
-    await ended
+    expect((await ended).workflow.failure?.message).toBe('no longer wanted')
     gate.open('r')
-    await stays
-    expect(outcomes).toEqual([
-      ['first', 'no longer wanted'],
-      ['second', undefined],
-    ])
+    expect((await stays).workflow.failure).toBeNull()
+  })
+})
+
+describe('a reader that stops early', () => {
+  it.each(['started', 'workflow'])('after %s cancels the rollout', async (last) => {
+    const signals: AbortSignal[] = []
+    const backend = new LocalBackend({
+      workflow: workflow(async ({ signal }) => {
+        registerSamples('main')
+        signals.push(signal)
+        if (last === 'started') await new Promise(() => {})
+      }),
+      grader: grader((ctx) => ctx.setReward(1)),
+    })
+    for await (const { type } of backend.execute(request())) if (type === last) break
+    expect(backend.status('r').status).toBe('cancelled')
+    expect(backend.load()).toMatchObject({ queued: 0, running: 0 })
+    expect(signals.every(({ aborted }) => aborted)).toBe(true)
   })
 })
 

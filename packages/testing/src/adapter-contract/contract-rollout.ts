@@ -8,7 +8,7 @@ import {
   RolloutContext,
   type RolloutLimits,
 } from '@osmosis/core'
-import type { GradingOutcome, WorkflowOutcome } from '@osmosis/protocol'
+import { reportOf, type GradingOutcome, type WorkflowOutcome } from '@osmosis/protocol'
 import { LocalBackend } from '@osmosis/server/execution'
 import type { ChatMessage } from '@osmosis/core/policy'
 
@@ -79,6 +79,7 @@ export function osmosisErrorIn(error: unknown): OsmosisError | undefined {
 /** The outcome of a rollout that a backend executed with a grader that rewards every sample. */
 export interface ContractOutcome {
   readonly workflow: WorkflowOutcome
+  /** Without samples when the workflow failed. */
   readonly grading: GradingOutcome
 }
 
@@ -104,10 +105,8 @@ export async function executeRollout(
     workflowConfig: defineWorkflowConfig({ name: 'contract', rolloutLimits }),
     grader: RewardEverything,
   })
-  const workflow = Promise.withResolvers<WorkflowOutcome>()
-  const grading = Promise.withResolvers<GradingOutcome>()
-  await backend.execute(
-    {
+  const { workflow, grading } = await reportOf(
+    backend.execute({
       rolloutId: 'rollout-1',
       initialMessages: [],
       label: 'label',
@@ -118,13 +117,10 @@ export async function executeRollout(
       agentTimeoutSeconds,
       graderTimeoutSeconds: null,
       grade: true,
-    },
-    {
-      workflowFinished: async (outcome) => workflow.resolve(outcome),
-      gradingFinished: async (outcome) => grading.resolve(outcome),
-    },
+    }),
   )
-  return { workflow: await workflow.promise, grading: await grading.promise }
+  const { failure } = workflow
+  return { workflow, grading: grading ?? { status: 'failure', failure, samples: new Map() } }
 }
 
 class RewardEverything extends Grader {

@@ -7,7 +7,8 @@ import {
   type BackendWorkers,
   type ExecutionBackend,
   type GradingOutcome,
-  type RolloutObserver,
+  type ModelCallGates,
+  type RolloutEvent,
   type RolloutRequest,
   type RolloutSelector,
   type RolloutState,
@@ -70,10 +71,10 @@ export class WorkerPoolBackend implements ExecutionBackend, AsyncDisposable {
     throw new OsmosisError('invalid_entrypoint', `${options.module} executes no rollouts.`)
   }
 
-  async execute(request: RolloutRequest, observer: RolloutObserver): Promise<void> {
+  execute(request: RolloutRequest, gates?: ModelCallGates): AsyncIterable<RolloutEvent> {
     const artifacts = new ArtifactsFolder(this.artifactRoot, request.rolloutId)
-    const live = new LiveRollout(request, artifacts, observer)
-    await this.#rollouts.run(live, observer, new PooledRollout(this.#parts))
+    const live = new LiveRollout(request, artifacts, { gates })
+    return this.#rollouts.run(live, new PooledRollout(this.#parts))
   }
 
   hasCapacity(): boolean {
@@ -170,8 +171,8 @@ class PooledRollout implements RolloutPhases {
     let release: (() => void) | undefined
     try {
       release = await this.#parts.workflowSlots.acquire(deadline.signal)
-      const report = await this.#runSomewhere(live, clock, deadline)
-      return { ...report, unasked: [] }
+      const { outcome, samples } = await this.#runSomewhere(live, clock, deadline)
+      return { outcome, samples, unasked: [] }
     } catch (error) {
       return failedWorkflow(error)
     } finally {
@@ -216,14 +217,14 @@ class PooledRollout implements RolloutPhases {
     deadline: Deadline,
   ): Promise<Pick<WorkflowResult, 'outcome' | 'samples'>> {
     const since = new QueueClock(live.request.queuedSeconds)
-    const { beforeFirstModelCall, modelCallBegins } = live
+    const { gates } = live
     const toOrder = (): ExecutionOrder => {
       if (live.status === 'queued') {
         clock.stop()
         live.apply('code_started')
       }
       const request = { ...live.request, queuedSeconds: since.seconds }
-      return { request, beforeFirstModelCall, modelCallBegins }
+      return { request, gates }
     }
     let lostWorkers = 0
     for (let executions = 1; ; executions += 1) {

@@ -1,33 +1,25 @@
-import { OsmosisError, type RolloutSample } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
 import {
   afterLoss,
-  endOfPhase,
   stateAfter,
+  transitionOf,
   type GradingOutcome,
   type LifecycleEvent,
   type LifecycleState,
-  type RolloutObserver,
+  type ModelCallGates,
+  type RolloutEvent,
   type RolloutRequest,
   type SamplesById,
-  type WorkflowOutcome,
 } from '@osmosis/protocol'
 
-import { isTooDeep, receiveFailure, sendError, type SentError } from '../portable-values.ts'
+import { isTooDeep, sendError, type SentError } from '../portable-values.ts'
+import { byId, receiveGrading, receiveWorkflow, type SentEvent } from '../sent-events.ts'
 import type { ParentMessage, ExecutionMessage } from '../worker-messages.ts'
 
 /** The order to execute a rollout. */
 export interface ExecutionOrder {
   readonly request: RolloutRequest
-  /** See `RolloutObserver`; without it the first model call does not wait. */
-  readonly beforeFirstModelCall: (() => Promise<void>) | undefined
-  /** See `RolloutObserver`; without it model calls are not announced. */
-  readonly modelCallBegins: RolloutObserver['modelCallBegins']
-}
-
-/** The report of an execution about its workflow. */
-export interface WorkflowReport {
-  readonly outcome: WorkflowOutcome
-  readonly samples: SamplesById
+  readonly gates: ModelCallGates
 }
 
 /** The worker of an execution was lost. */
@@ -46,7 +38,7 @@ export class RemoteExecution {
   readonly number: number
   readonly request: RolloutRequest
   /** Resolve with the report of the worker, or reject with a {@link WorkerLoss}. */
-  readonly workflow = quiet<WorkflowReport>()
+  readonly workflow = quiet<Extract<RolloutEvent, { type: 'workflow' }>>()
   readonly grading = quiet<GradingOutcome>()
   readonly #partial = Promise.withResolvers<SamplesById>()
   readonly #beforeFirstModelCall: (() => Promise<void>) | undefined
@@ -59,7 +51,7 @@ export class RemoteExecution {
 
   constructor(
     number: number,
-    { request, beforeFirstModelCall, modelCallBegins }: ExecutionOrder,
+    { request, gates: { beforeFirstModelCall, modelCallBegins } }: ExecutionOrder,
     send: (message: ParentMessage) => void,
   ) {
     this.number = number
@@ -134,8 +126,8 @@ export class RemoteExecution {
 
   handle(message: ExecutionMessage): void {
     switch (message.type) {
-      case 'code-started':
-        this.#apply('code_started')
+      case 'event':
+        this.#report(message.event)
         return
       case 'policy-called':
         if (this.#calledPolicy || !this.#apply('policy_called')) return
@@ -151,33 +143,26 @@ export class RemoteExecution {
       case 'call-ended':
         this.#calls?.end(message.call)
         return
-      case 'workflow': {
-        const failure = receiveFailure(message.failure)
-        const { grade } = this.request
-        this.#apply(endOfPhase('workflow', failure, grade))
-        // A failure is followed by its partial samples, a success by its grading.
-        if (failure === null && !grade) this.#hasEnded = true
-        const status = failure === null ? 'success' : 'failure'
-        const { warnings, otherCalls } = message
-        const outcome = { status, failure, warnings, otherCalls } as const
-        this.workflow.resolve({
-          outcome:
-            failure === null ? outcome : { ...outcome, partialSamples: this.#partial.promise },
-          samples: byId(message.samples),
-        })
-        return
-      }
       case 'partial':
         this.#hasEnded = true
         this.#partial.resolve(byId(message.samples))
-        return
-      case 'grading': {
-        this.#hasEnded = true
-        const failure = receiveFailure(message.failure)
-        const status = failure === null ? 'success' : 'failure'
-        this.#partial.resolve(new Map())
-        this.grading.resolve({ status, failure, samples: byId(message.samples) })
-      }
+    }
+  }
+
+  #report(sent: SentEvent): void {
+    const { grade } = this.request
+    if (sent.type === 'started') this.#apply('code_started')
+    else if (sent.type === 'workflow') {
+      const outcome = receiveWorkflow(sent.outcome, this.#partial.promise)
+      const event = { type: 'workflow', outcome, samples: byId(sent.samples) } as const
+      this.#apply(transitionOf(event, grade))
+      // A failure is followed by its partial samples, a success by its grading.
+      if (outcome.failure === null && !grade) this.#hasEnded = true
+      this.workflow.resolve(event)
+    } else {
+      this.#hasEnded = true
+      this.#partial.resolve(new Map())
+      this.grading.resolve(receiveGrading(sent.failure, byId(sent.samples)))
     }
   }
 
@@ -221,20 +206,16 @@ function quiet<T>(): Report<T> {
   return resolvers
 }
 
-function byId(samples: readonly RolloutSample[]): SamplesById {
-  return new Map(samples.map((sample) => [sample.id, sample]))
-}
-
 type Answer = (call: number, error: SentError | null) => void
 
-/** The model calls of an execution, as the worker announces them to the observer of the parent. */
+/** The model calls of an execution, as the worker announces them to the gates of the parent. */
 class AnnouncedCalls {
-  readonly #begins: NonNullable<RolloutObserver['modelCallBegins']>
+  readonly #begins: NonNullable<ModelCallGates['modelCallBegins']>
   readonly #answer: Answer
   /** The calls that have not ended, by number. */
   readonly #going = new Map<number, AbortController>()
 
-  constructor(begins: NonNullable<RolloutObserver['modelCallBegins']>, answer: Answer) {
+  constructor(begins: NonNullable<ModelCallGates['modelCallBegins']>, answer: Answer) {
     this.#begins = begins
     this.#answer = answer
   }

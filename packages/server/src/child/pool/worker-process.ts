@@ -222,13 +222,11 @@ export class WorkerProcess {
         this.#questions.get(message.question)?.reject(receiveError(message.error))
         this.#questions.delete(message.question)
         return
-      case 'code-started':
+      case 'event':
+      case 'partial':
       case 'policy-called':
       case 'call':
       case 'call-ended':
-      case 'workflow':
-      case 'partial':
-      case 'grading':
         this.#handleRun(message)
     }
     this.#onChange()
@@ -237,8 +235,10 @@ export class WorkerProcess {
   #handleRun(message: ExecutionMessage): void {
     const run = this.runs.get(message.run)
     run?.handle(message)
-    if (message.type === 'workflow') this.#hasFinished = true
-    if (message.type === 'workflow' || message.type === 'grading') this.#ticksWithoutEnd = 0
+    if (message.type === 'event' && message.event.type !== 'started') {
+      this.#ticksWithoutEnd = 0
+      if (message.event.type === 'workflow') this.#hasFinished = true
+    }
     if (run?.hasEnded) this.forget(run)
   }
 

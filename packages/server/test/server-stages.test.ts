@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http'
 
-import { runToEnd } from '@osmosis/server/execution'
+import { runToEnd, settled, withStages } from '@osmosis/server/execution'
 import type { ExecutionBackend, RolloutRequest } from '@osmosis/protocol'
-import { countedBackend, createServerShell, OwnershipLog } from '@osmosis/server/protocols'
+import { counted, createServerShell, owned, OwnershipLog } from '@osmosis/server/protocols'
 import { HttpPeer, metricsIn, recordingLogger, type PeerRequest } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
@@ -19,13 +19,19 @@ class Collector extends HttpPeer {
 const request = { rolloutId: 'r1', initialMessages: [], grade: true } as unknown as RolloutRequest
 
 it.each<[string, ExecutionBackend['execute']]>([
-  ['throws', async () => Promise.reject(new Error('the pool broke'))],
-  ['ends without a result', async () => Promise.resolve()],
+  [
+    'throws',
+    () => {
+      throw new Error('the pool broke')
+    },
+  ],
+  ['ends without a result', async function* () {}],
   [
     'throws between workflow and grading',
-    async (_request, observer) => {
-      observer.phaseChanged?.('running')
-      await observer.workflowFinished({ status: 'success', failure: null, warnings: [] }, new Map())
+    async function* () {
+      yield { type: 'started' }
+      const outcome = { status: 'success', failure: null, warnings: [] } as const
+      yield { type: 'workflow', outcome, samples: new Map() }
       throw new Error('the pool broke')
     },
   ],
@@ -34,9 +40,10 @@ it.each<[string, ExecutionBackend['execute']]>([
   const logger = recordingLogger([])
   const owner = { endpoint: collector.url, serverId: 'worker-1', serverName: 'host' }
   const ownership = new OwnershipLog(owner, logger)
-  let counted = { execute } as ExecutionBackend
+  const broken = { execute } as ExecutionBackend
+  let backend = broken
   const shell = createServerShell({ logger }, ({ metrics }) => {
-    counted = countedBackend(counted, metrics, ownership)
+    backend = withStages(broken, settled, counted(metrics), owned(ownership))
     return {
       title: 'Worker',
       unauthorized: 'Unauthorized',
@@ -47,7 +54,7 @@ it.each<[string, ExecutionBackend['execute']]>([
     }
   })
 
-  expect(await runToEnd(counted, request)).toMatchObject({ kind: 'failed' })
+  expect(await runToEnd(backend, request)).toMatchObject({ kind: 'failed' })
 
   const text = await (await shell.fetch(new Request('http://worker/metrics'))).text()
   const ended = [...metricsIn(text)].filter(
