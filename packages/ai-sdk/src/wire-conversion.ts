@@ -1,8 +1,5 @@
 import { isJsonObject } from '@osmosis/core/http'
-import {
-  type MetadataExtractor,
-  OpenAICompatibleChatLanguageModel,
-} from '@ai-sdk/openai-compatible'
+import type { MetadataExtractor } from '@ai-sdk/openai-compatible'
 import { OsmosisError } from '@osmosis/core'
 import {
   policyModelName,
@@ -24,7 +21,7 @@ export interface WireRequest {
 
 /** A call of the SDK in chat completions form, as the SDK itself converts it. */
 export async function wireRequest(options: CallOptions): Promise<WireRequest> {
-  const { body, warnings } = await converter.prepareRequest(options)
+  const { body, warnings } = await (await converter()).prepareRequest(options)
   return { body: { ...body, messages: body.messages.map(recognisableArguments) }, warnings }
 }
 
@@ -42,7 +39,7 @@ export async function sdkAnswer({
   // The SDK makes up what is missing, which is not the same as being empty.
   const known = { ...(id && { id }), ...(created && { created }), ...(model && { model }) }
   try {
-    return await converter.convertResponse({ body: { ...completion, ...known } })
+    return await (await converter()).convertResponse({ body: { ...completion, ...known } })
   } catch (cause) {
     const said = cause instanceof Error ? cause.message : String(cause)
     throw new OsmosisError(
@@ -67,19 +64,28 @@ interface Converter {
   convertResponse(response: { body: unknown }): Promise<GenerateResult>
 }
 
+let loaded: Promise<Converter> | undefined
+
 /**
  * The SDK's own chat completions model, which only converts: asking is the rollout's business. One
- * for all calls, because it builds its schemas again each time it is made.
+ * for all calls, because it builds its schemas again each time it is made. It is loaded by the first call, because
+ * many programs import this package and call no policy.
  */
-const converter = new OpenAICompatibleChatLanguageModel(policyModelName, {
-  provider: providerName,
-  url: () => '',
-  // Without, the schema of a structured output would not reach the model in any form.
-  supportsStructuredOutputs: true,
-  metadataExtractor: logprobsExtractor,
-  // The provider types of the user's `ai` and of this dependency are two copies that may differ in
-  // details; at run time they are one specification.
-}) as unknown as Converter
+async function converter(): Promise<Converter> {
+  loaded ??= import('@ai-sdk/openai-compatible').then(
+    ({ OpenAICompatibleChatLanguageModel }) =>
+      new OpenAICompatibleChatLanguageModel(policyModelName, {
+        provider: providerName,
+        url: () => '',
+        // Without, the schema of a structured output would not reach the model in any form.
+        supportsStructuredOutputs: true,
+        metadataExtractor: logprobsExtractor,
+        // The provider types of the user's `ai` and of this dependency are two copies that may differ in
+        // details; at run time they are one specification.
+      }) as unknown as Converter,
+  )
+  return loaded
+}
 
 type WireMessage = ChatCompletionRequest['messages'][number]
 
