@@ -32,6 +32,7 @@ export {
 } from './rollout-context.ts'
 export { type AnswerObjectOptions, lastAssistantObject } from './answer/last-assistant-object.ts'
 export { type AnswerTextOptions, lastAssistantText } from './answer/last-assistant-text.ts'
+export { type SampleToolCall, toolCalls } from './answer/tool-calls.ts'
 export { type RolloutSample, type RolloutSampleInit, toRolloutSample } from './rollout-sample.ts'
 export {
   type NativeCall,

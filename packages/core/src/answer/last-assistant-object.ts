@@ -1,5 +1,5 @@
 import { lastAssistantText } from './last-assistant-text.ts'
-import { blocksOf, type MessageFields, isCall, isFields, isResult } from './message-blocks.ts'
+import { blocksOf, callsOf, isCall, isFields, isResult } from './message-blocks.ts'
 
 /** Options of {@link lastAssistantObject}. */
 export interface AnswerObjectOptions {
@@ -26,37 +26,22 @@ export function lastAssistantObject(
   const calls = lastCalls(trajectoryMessages ?? messages)
   if (calls.length === 0) return asObject(parsed(lastAssistantText(sample)))
   const call = calls.findLast(({ name }) => tool === undefined || name === tool)
-  return call === undefined ? null : argumentsOf(call)
+  if (call === undefined) return null
+  return asObject(typeof call.given === 'string' ? parsed(call.given) : call.given)
 }
 
 /** The tool calls of the last answer, with whose results a conversation may end. */
-function lastCalls(messages: readonly unknown[]): MessageFields[] {
-  const items: MessageFields[] = []
+function lastCalls(messages: readonly unknown[]): ReturnType<typeof callsOf> {
+  let items: ReturnType<typeof callsOf> = []
   for (const message of messages.toReversed()) {
     if (!isFields(message)) continue
-    const { role, tool_calls: calls } = message
-    if (role === undefined && isCall(message)) items.push(message)
-    else if (role === 'assistant' || role === 'model') {
-      const own = Array.isArray(calls) ? calls.filter((call) => isFields(call)) : []
-      return [...own, ...blocksOf(message).filter(isCall), ...items.toReversed()].map(fieldsOfCall)
-    } else if (items.length > 0) return items.toReversed().map(fieldsOfCall)
+    const { role } = message
+    if (role === 'assistant' || role === 'model') return [...callsOf(message), ...items]
+    if (role === undefined && isCall(message)) items = [...callsOf(message), ...items]
+    else if (items.length > 0) return items
     else if (![message, ...blocksOf(message)].some(isResult)) return []
   }
-  return items.toReversed().map(fieldsOfCall)
-}
-
-/** Where a call has its name and arguments: in most forms itself, else under a key. */
-function fieldsOfCall(call: MessageFields): MessageFields {
-  const inner = [call['function'], call['toolUse'], call['functionCall']].find((one) =>
-    isFields(one),
-  )
-  const fields = inner ?? call
-  return { ...fields, name: fields['name'] ?? fields['toolName'] }
-}
-
-function argumentsOf(call: MessageFields): Record<string, unknown> | null {
-  const given = call['arguments'] ?? call['input'] ?? call['args']
-  return asObject(typeof given === 'string' ? parsed(given) : given)
+  return items
 }
 
 function asObject(value: unknown): Record<string, unknown> | null {

@@ -32,6 +32,7 @@ export const contractRules = {
   'grades-refusals': 'a refusal is graded',
   'grades-turn-limits': 'a run that the framework ends after too many turns is graded',
   'grades-wrong-output': 'an answer without the structure that is due is graded',
+  'lists-calls': 'the tool calls of a sample are listed in one form, with their results',
   'reads-objects': 'the object that a framework reads from an answer is read from the sample, too',
   'blames-nobody-for-others':
     'what another model does wrong is never graded as a fault of the policy',

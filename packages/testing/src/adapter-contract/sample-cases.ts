@@ -1,10 +1,10 @@
-import { isOsmosisError, lastAssistantText } from '@osmosis/core'
+import { isOsmosisError, lastAssistantText, type RolloutSample, toolCalls } from '@osmosis/core'
 import type { GradingOutcome } from '@osmosis/protocol'
 
 import { expectEqual, expectMatch, expectThat } from '../contract-expectations.ts'
 import { startPolicyServer } from '../policy-server.ts'
 import type { ContractCase, ContractRule } from './adapter-rules.ts'
-import { contractRollout, executeRollout, runWithRequests } from './contract-rollout.ts'
+import { addTool, contractRollout, executeRollout, runWithRequests } from './contract-rollout.ts'
 
 /** An agent that called the policy is a sample, any other is not. */
 export const sampleCases = {
@@ -17,6 +17,27 @@ export const sampleCases = {
     const samples = await rollout.getSamples()
     expectEqual('the sample ids of the rollout', [...samples.keys()], ['solver'])
     expectEqual('the id of the sample', samples.get('solver')?.id, 'solver')
+  },
+
+  'lists-calls': async (adapter) => {
+    const call = { id: 'call-1', name: 'add', arguments: '{"a": 1, "b": 2}' }
+    await using server = await startPolicyServer([{ toolCalls: [call] }, 'done'], adapter)
+    const { grading } = await executeRollout(server, async () =>
+      adapter.run({ name: 'solver', prompt: 'go', tools: [addTool] }),
+    )
+    const sample = grading.samples.get('solver') as RolloutSample
+    const added = { name: 'add', arguments: { a: 1, b: 2 } }
+    const { trajectoryMessages, messages } = sample
+    // Word for word in what the policy saw; frameworks may write the result in another way.
+    expectEqual('the calls that the policy made', toolCalls({ messages, trajectoryMessages }), [
+      { id: 'call-1', ...added, result: 'sum: 3' },
+    ])
+    const shown = toolCalls({ messages }).map(({ name, arguments: args }) => ({
+      name,
+      arguments: args,
+    }))
+    expectEqual('the calls in the messages of the framework', shown, [added])
+    expectMatch('the result there', toolCalls({ messages })[0]?.result, /sum: 3/)
   },
 
   'omits-agents-without-calls': async (adapter) => {
