@@ -42,11 +42,21 @@ function sourceOf(file: string): string {
   return existsSync(path.join(docs, file)) ? file : file.replace(/\.md$/, '/index.md')
 }
 
-function withWholeLinks(text: string, page: string): string {
-  return text.replaceAll(/(?<=\]\()([^()\s#]+\.md)(?=[#)])/g, (href) => {
+/**
+ * A page with whole addresses instead of links to other files.
+ *
+ * @param isBeside - whether a page is beside this one where it will be read, so that its link stays
+ */
+export function withWholeLinks(
+  text: string,
+  page: string,
+  isBeside: (target: string) => boolean = () => false,
+): string {
+  return text.replaceAll(/(?<=\]\()([^()\s#]+\.(?:md|png|svg)|(?:\.\.\/)+[^()\s#]+)(?=[#)])/g, (href) => {
     const link = onSite(href, page)
-    if (link !== href || link.startsWith('/')) return link
+    if (link !== href || /^(?:[a-z]+:|\/)/.test(link)) return link
     const target = path.posix.join(path.posix.dirname(page), href)
-    return `${domain}${base}${target.replace(/\/index\.md$/, '.md')}`
+    if (isBeside(target)) return href
+    return `${domain}${base}${target.replace(/\/index\.md$/, '.md').replace(/^public\//, '')}`
   })
 }
