@@ -257,7 +257,7 @@ function contentOf(content: PlannedContent, called: string): WorkspaceContent {
   const { title, dependencies } = frameworks[framework]
   return {
     files: new Map([
-      ...workspaceFiles({ folder: called, rollout }),
+      ...workspaceFiles({ folder: called, rollout, framework }),
       ...rolloutFiles(rollout, framework),
     ]),
     manifest: {

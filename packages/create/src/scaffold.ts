@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, existsSync, lstatSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import type { Framework } from './frameworks.ts'
+import { type Framework, frameworks } from './frameworks.ts'
 
 /** A reason why files cannot be created, with advice; human-readable. */
 export class ScaffoldError extends Error {
@@ -50,9 +50,32 @@ export function workspaceFiles(options: {
   readonly folder: string
   /** Its first rollout. */
   readonly rollout: string
+  /** The framework of that rollout, about which AGENTS.md tells. */
+  readonly framework: Framework
 }): Files {
-  return filesBelow('workspace', { '{{folder}}': options.folder, __name__: options.rollout })
+  const { folder, rollout, framework } = options
+  const { title, page, steps } = frameworks[framework]
+  const lines = (texts: readonly string[]): string => texts.join('\n')
+  return filesBelow('workspace', {
+    __name__: rollout,
+    '{{folder}}': folder,
+    '{{rollout}}': rollout,
+    '{{framework}}': title,
+    '{{steps}}': lines(steps.map((step, index) => `${index + 1}. ${step}`)),
+    '{{pages}}': lines([page, ...commonPages].map((file) => `- \`node_modules/@osmosis/${file}\``)),
+  })
 }
+
+/** Pages for every framework, below `node_modules/@osmosis`. */
+const commonPages = [
+  'core/docs/guides/workflows.md',
+  'core/docs/guides/graders.md',
+  'core/docs/guides/troubleshooting.md',
+  'cli/docs/guides/datasets.md',
+  'cli/docs/guides/evaluation.md',
+  'cli/docs/guides/commands.md',
+  'cli/docs/reference/configuration.md',
+]
 
 /** The files of one rollout: module, grader, tool, reward and its test, data, configs, scripted policy. */
 export function rolloutFiles(name: string, framework: Framework): Files {

@@ -59,6 +59,7 @@ it('makes a whole workspace, with the rollout named after the folder', async () 
   expect(filesIn(folder)).toEqual([
     '.dockerignore',
     '.gitignore',
+    'AGENTS.md',
     'README.md',
     'configs/eval/my-shop.toml',
     'configs/training/my-shop.toml',

@@ -65,7 +65,7 @@ export function addInitCommand(rollouts: Command, setExitCode: SetExitCode): voi
 }
 
 /** Files that a rollout needs in its workspace; missing ones are created. */
-const needed = ['.dockerignore', '.gitignore', 'osmosis.toml', 'tsconfig.json']
+const needed = ['.dockerignore', '.gitignore', 'AGENTS.md', 'osmosis.toml', 'tsconfig.json']
 
 /**
  * Adds a rollout to the workspace of the working folder. Resolves with the exit code: 0, 1 when its
@@ -88,7 +88,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   const framework = flags.framework ?? (await chosenFramework(flags))
   const manifestFile = path.join(root, 'package.json')
   const manifest = extendedManifest(await readFile(manifestFile, 'utf8'), framework)
-  const common = workspaceFiles({ folder: path.basename(root), rollout: name })
+  const common = workspaceFiles({ folder: path.basename(root), rollout: name, framework })
   const missing = needed.filter((file) => !existsSync(path.join(root, file)))
   await writeNewFiles(
     root,
