@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
-import { here, workIn } from '../in-process.ts'
+import { here, useProcesses, workIn } from '../in-process.ts'
 import { temporaryFolder } from '../osmosis.ts'
 
 import { json } from './on-platform.ts'
@@ -139,6 +139,8 @@ describe('osmosis eval submit', { tags: 'nightly' }, () => {
     ['an error', 'throw new Error("broken here")', /broken here/],
     ['an end', 'process.exit(3)', /exited with code 3/],
   ])('refuses an entrypoint with %s', async (_, main, message) => {
+    // Only a process of its own can end.
+    useProcesses()
     const { platform, osmosis } = await author(main)
     const finished = await osmosis('eval submit configs/eval/echo.toml --yes')
     expect(finished.code).toBe(2)
