@@ -51,6 +51,17 @@ function doctorOnDisk(folder: string, size: string, fill: string): Examined {
 const cannotMount =
   spawnSync('unshare', [...unshare.slice(1), 'mount -t tmpfs tmpfs /mnt']).status !== 0
 
+it.each([
+  ['npm create @osmosis@latest', undefined],
+  ['npx osmosis rollout init <name>', '{"name":"shop"}'],
+])('says how a workspace starts where there is none: %s', async (command, manifest) => {
+  const folder = await temporaryFolder(manifest === undefined ? {} : { 'package.json': manifest })
+  for (const args of [['doctor'], ['validate']]) {
+    const { stdout, stderr } = await run(args, { _OSMOSIS_ROLLOUT_PORT: '0' }, folder)
+    expect((stdout + stderr).replaceAll(/\s+/g, ' ')).toContain(command)
+  }
+})
+
 describe('osmosis doctor', () => {
   it('finds no problem in a valid workspace, and prints that', async () => {
     const folder = temporaryWorkspace({

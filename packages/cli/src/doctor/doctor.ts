@@ -10,6 +10,7 @@ import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '..
 import { resolvePath, printJson, printOut, workingFolder } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
 import { invalid } from '../command/exit-codes.ts'
+import { howToStart, nearestPackage, nearestWith } from '../inputs/nearest-project.ts'
 
 function declareDoctor(program: Command) {
   return program
@@ -91,7 +92,7 @@ async function machineAndWorkspace({
       warn(
         'workspace',
         'No folder here or above has both rollouts/ and data/.',
-        'Start one: npm create @osmosis@latest',
+        `Start one: ${howToStart(workingFolder())}`,
       ),
     )
   } else {
@@ -126,14 +127,4 @@ async function createFolders(workspace: string | undefined): Promise<string[]> {
     )
   }
   return missing
-}
-
-function nearestPackage(folder: string): string | undefined {
-  return nearestWith('package.json', folder)
-}
-
-function nearestWith(file: string, folder: string): string | undefined {
-  if (existsSync(path.join(folder, file))) return folder
-  const above = path.dirname(folder)
-  return above === folder ? undefined : nearestWith(file, above)
 }

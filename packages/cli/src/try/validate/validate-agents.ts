@@ -22,6 +22,7 @@ import { type EvalRunPlan, planEvaluation } from '../../eval/run/evaluation-plan
 import { type ChosenPolicy, openPolicy, policyChoice } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
+import { howToStart } from '../../inputs/nearest-project.ts'
 import type { ValidateFlags } from '../validate.ts'
 import { inspectEntrypoint } from '../../child/entrypoint-process.ts'
 
@@ -187,7 +188,7 @@ async function findTargets(
   const root = await findWorkspaceRoot(resolvePath('osmosis.toml'))
   if (root === undefined) {
     throw invalid(
-      'Not in an Osmosis workspace: no folder here or above has both rollouts/ and data/. Name a module with --module and --dataset, or start a workspace: npm create @osmosis@latest',
+      `Not in an Osmosis workspace: no folder here or above has both rollouts/ and data/. Name a module with --module and --dataset, or start a workspace: ${howToStart(workingFolder())}`,
     )
   }
   const entries = await readdir(path.join(root, 'rollouts'), { withFileTypes: true })
