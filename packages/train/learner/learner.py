@@ -27,8 +27,10 @@ Errors are `{"error": {"message", "type", "code"}}`: 400 wrong request, 401 wron
 from __future__ import annotations
 
 if __name__ == "__main__":
+    from heap import share_one_heap
     from probe import check
 
+    share_one_heap()
     check()
 
 import argparse
@@ -57,7 +59,8 @@ from bodies import (
     PatientFile, Problem, aside, check_sampling, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list,
     read_messages, read_number, read_object, read_offered, read_stop, read_temperature, replacing, stream)
 from loggers import SERVICES, Loggers
-from memory import plan_memory, return_freed_memory, share_one_heap
+from heap import return_freed_memory
+from memory import plan_memory
 from policy import TransformersPolicy
 from probe import fail
 from sampling import Request, Sampler, Turns
@@ -440,7 +443,6 @@ def main():
     stdout = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    share_one_heap()
     make = policy_class(options.policy_class)
     policy = make(options, weights=False)
     options.micro_batch_tokens = options.micro_batch_tokens or (1024 if policy.device.type == "cpu" else 8192)

@@ -1,6 +1,5 @@
 """How much memory a training needs."""
 import contextlib
-import ctypes
 import os
 import re
 from dataclasses import dataclass
@@ -49,22 +48,6 @@ def plan_memory(policy, options):
 
 # What `vllm serve` 0.32 takes on a CPU beside weights and cache: three processes with PyTorch.
 VLLM_BYTES = 3_300_000_000
-
-
-def share_one_heap():
-    """By default glibc gives threads heaps of their own, which do not give back what was freed. Each request has a new thread: updates
-    would take the memory of several."""
-    _glibc("mallopt", -8, 1)  # M_ARENA_MAX
-
-
-def return_freed_memory():
-    """Memory that was freed between live objects stays with the process otherwise, and the next tensors seldom fit there."""
-    _glibc("malloc_trim", 0)
-
-
-def _glibc(function, *arguments):
-    with contextlib.suppress(OSError, AttributeError):  # other systems lack it
-        getattr(ctypes.CDLL(None), function)(*arguments)
 
 
 def vllm_share(policy, options, weights, left):

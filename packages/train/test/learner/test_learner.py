@@ -73,7 +73,7 @@ class Memory(WithPolicy):
         code = """
 import re, sys
 sys.path.insert(0, sys.argv[1])
-import memory
+import heap
 def megabytes():
     return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024
 blocks = [bytes(100_000) + bytes([at % 256]) for at in range(3000)]
@@ -81,7 +81,7 @@ live = blocks[::100]
 before = megabytes()
 del blocks
 freed = megabytes()
-memory.return_freed_memory()
+heap.return_freed_memory()
 print(before - freed, before - megabytes(), len(live))
 """
         ended = subprocess.run([sys.executable, "-c", code, str(LEARNER.parent)], capture_output=True, text=True, check=True)
