@@ -52,11 +52,14 @@ export function withWholeLinks(
   page: string,
   isBeside: (target: string) => boolean = () => false,
 ): string {
-  return text.replaceAll(/(?<=\]\()([^()\s#]+\.(?:md|png|svg)|(?:\.\.\/)+[^()\s#]+)(?=[#)])/g, (href) => {
-    const link = onSite(href, page)
-    if (link !== href || /^(?:[a-z]+:|\/)/.test(link)) return link
-    const target = path.posix.join(path.posix.dirname(page), href)
-    if (isBeside(target)) return href
-    return `${domain}${base}${target.replace(/\/index\.md$/, '.md').replace(/^public\//, '')}`
-  })
+  return text.replaceAll(
+    /(?<=\]\()([^()\s#]+\.(?:md|png|svg)|(?:\.\.\/)+[^()\s#]+)(?=[#)])/g,
+    (href) => {
+      const link = onSite(href, page)
+      if (link !== href || /^(?:[a-z]+:|\/)/.test(link)) return link
+      const target = path.posix.join(path.posix.dirname(page), href)
+      if (isBeside(target)) return href
+      return `${domain}${base}${target.replace(/\/index\.md$/, '.md').replace(/^public\//, '')}`
+    },
+  )
 }

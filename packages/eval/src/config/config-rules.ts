@@ -13,6 +13,8 @@ export interface ValueRule {
   readonly mandatory?: string
   /** Whether the platform does not have it. */
   readonly isLocal?: true
+  /** Of a key that the platform does not have: what to do there. Default: to remove it. */
+  readonly onPlatform?: string
   /** Of a string, and of each string in a list. */
   readonly pattern?: RegExp
   readonly least?: number
@@ -67,6 +69,19 @@ const secretKeys = {
   },
 } as const
 
+const otherColumn = {
+  type: 'string',
+  pattern: /\S/,
+  must: 'must be the name of a column of the dataset',
+  isLocal: true,
+  onPlatform:
+    'the platform reads user_prompt, ground_truth, system_prompt and metadata; rename the column in the file',
+} as const
+
+const columns = {
+  keys: { prompt: otherColumn, label: otherColumn, system: otherColumn, metadata: otherColumn },
+} as const
+
 const timeouts = { agent_workflow_timeout_s: seconds, grader_timeout_s: seconds } as const
 
 /** The rules of keys that local trainings have. */
@@ -86,6 +101,7 @@ const localRules = Object.fromEntries(
 export const configRules = {
   eval: {
     experiment,
+    columns,
     evaluation: {
       keys: {
         limit: { type: 'integer', must: 'must be an integer' },
@@ -102,6 +118,7 @@ export const configRules = {
   },
   training: {
     experiment,
+    columns,
     training: {
       keys: {
         lr: positive,

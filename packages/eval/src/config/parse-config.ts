@@ -65,7 +65,7 @@ function localParts(name: string, keys: object, section: unknown): string[] {
   if (typeof section !== 'object' || section === null) return []
   return Object.entries(keys as Readonly<Record<string, ValueRule>>).flatMap(([key, rule]) =>
     rule.isLocal && Object.hasOwn(section, key)
-      ? [`${name}.${key}: only local trainings have it; remove it`]
+      ? [`${name}.${key}: ${rule.onPlatform ?? 'only local trainings have it; remove it'}`]
       : [],
   )
 }

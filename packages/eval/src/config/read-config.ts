@@ -4,6 +4,7 @@ import { basename, dirname, extname, join, resolve, sep, isAbsolute, relative } 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 
 import type { TrainingSettings } from '../analysis/training/training-settings.ts'
+import type { ColumnNames } from '../dataset/raw-row.ts'
 import type { ConfigKind } from './config-rules.ts'
 import {
   type CheckedSections,
@@ -125,7 +126,7 @@ async function locateConfig(
   kind: ConfigKind,
   file: string,
   {
-    sections: { experiment, workflow = {}, env = {}, secrets, advanced = {} },
+    sections: { experiment, columns = {}, workflow = {}, env = {}, secrets, advanced = {} },
     problems,
     platformProblems,
   }: Omit<ParsedConfig<'eval'>, 'sections'> & { readonly sections: CommonSections },
@@ -158,6 +159,7 @@ async function locateConfig(
       rolloutFolder: rolloutFolder(workspaceRoot, experiment.rollout),
       entrypointFile: files.entrypoint,
       datasetFile: files.dataset,
+      columns,
     },
     workflow,
     env,
@@ -218,7 +220,7 @@ function invalidConfig(
 /** The sections that configs of both kinds have. */
 type CommonSections = Pick<
   CheckedSections<'training'>,
-  'experiment' | 'workflow' | 'env' | 'secrets' | 'advanced'
+  'experiment' | 'columns' | 'workflow' | 'env' | 'secrets' | 'advanced'
 >
 
 /** The files that a config names; absolute, undefined for a missing file. */
@@ -273,6 +275,8 @@ export interface ExperimentConfig {
   readonly entrypointFile: string
   /** Absolute. */
   readonly datasetFile: string
+  /** `[columns]`: the columns of the dataset that have other names. */
+  readonly columns: ColumnNames
 }
 
 /** `[evaluation]`: how it is evaluated. */

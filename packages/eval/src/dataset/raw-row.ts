@@ -83,6 +83,26 @@ export type ColumnMeaning = (typeof meanings)[number]
 /** The columns with a meaning, and their names as written. */
 export type DatasetColumns = ReadonlyMap<ColumnMeaning, string>
 
+/** Names of columns that mean something under another name, as `[columns]` of a config has them. */
+export interface ColumnNames {
+  /** The user prompt. Default: `user_prompt`. */
+  readonly prompt?: string | undefined
+  /** The reference answer. Default: `ground_truth` or `label`. */
+  readonly label?: string | undefined
+  /** The system prompt. Default: `system_prompt`. */
+  readonly system?: string | undefined
+  /** Default: `metadata`. */
+  readonly metadata?: string | undefined
+}
+
+/** The meaning that each of {@link ColumnNames} gives. */
+const meaningOf = {
+  prompt: 'user_prompt',
+  label: 'ground_truth',
+  system: 'system_prompt',
+  metadata: 'metadata',
+} as const satisfies Record<keyof ColumnNames, ColumnMeaning>
+
 /** The problems of the column names of a file. */
 export function nameProblems(names: readonly string[]): string[] {
   const tooWide = widthProblems(names.length)
@@ -99,20 +119,33 @@ export function nameProblems(names: readonly string[]): string[] {
 }
 
 /**
- * Finds the columns of all rows. Two columns with the same meaning are a problem, and so are missing ones,
- * with the advice of `advise` about the names.
+ * Finds the columns of all rows: those that are named, and by their own names the others. Two columns with the
+ * same meaning are a problem, and so are missing ones, with the advice of `advise` about the names.
  */
 export function findColumns(
   rows: readonly RawRow[],
   problems: string[],
   advise: (names: readonly string[]) => string,
+  named: ColumnNames = {},
 ): DatasetColumns {
   const names = new Set<string>()
   for (const { cells } of rows) for (const name in cells) names.add(name)
   const columns = new Map<ColumnMeaning, string>()
+  for (const [key, meaning] of Object.entries(meaningOf) as [keyof ColumnNames, ColumnMeaning][]) {
+    const name = named[key]
+    if (name === undefined) continue
+    columns.set(meaning, name)
+    if (names.has(name) || rows.length === 0) continue
+    problems.push(
+      `columns.${key}: there is no column ${JSON.stringify(name)}. ${found([...names])}`,
+    )
+  }
+  const taken = new Set(columns.keys())
+  // Another name for the answer leaves no room for the older one of its default names.
+  if (taken.has('ground_truth')) taken.add('label')
   for (const name of names) {
     const meaning = meanings.find((candidate) => candidate === name.trim().toLowerCase())
-    if (meaning === undefined) continue
+    if (meaning === undefined || taken.has(meaning)) continue
     const other = columns.get(meaning)
     if (other === undefined) columns.set(meaning, name)
     else problems.push(`columns "${other}" and "${name}" both mean ${meaning}; keep one of them`)
@@ -132,11 +165,14 @@ function missingColumns(
     ...(columns.has('ground_truth') || columns.has('label') ? [] : ['ground_truth']),
   ]
   if (missing.length === 0) return []
-  const found = names.map((name) => JSON.stringify(name)).join(', ')
   const advice = advise(names)
   return [
-    `missing required columns: ${missing.join(', ')}. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). Found: ${found || 'none'}.${advice && ` ${advice}`}`,
+    `missing required columns: ${missing.join(', ')}. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). ${found(names)}${advice && ` ${advice}`}`,
   ]
+}
+
+function found(names: readonly string[]): string {
+  return `Found: ${names.map((name) => JSON.stringify(name)).join(', ') || 'none'}.`
 }
 
 interface OpenValue {

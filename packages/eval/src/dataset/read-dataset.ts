@@ -11,6 +11,7 @@ import {
   findColumns,
   nameProblems,
   type ColumnMeaning,
+  type ColumnNames,
   type DatasetColumns,
   type RawRow,
   assertCellSize,
@@ -140,7 +141,7 @@ const readers: Readonly<Record<string, RowReader>> = {
  *
  * Columns are `system_prompt`, `user_prompt`, `ground_truth` (or `label`) and `metadata` (an object,
  * or its JSON text), in any case; all others go to `otherColumns`. Without a `metadata` column every
- * row needs a user prompt and a ground truth.
+ * row needs a user prompt and a ground truth. Columns with other names are named by `columns`.
  *
  * Numbers in text columns keep their digits exactly. In metadata and other columns they are
  * JavaScript numbers, but integers beyond 2^53 become text. Dates become ISO text.
@@ -152,14 +153,16 @@ export async function readDataset(
   options: {
     /** The type of such integers. Default: `text`. */
     readonly largeIntegers?: 'text' | 'bigint'
+    /** Columns with other names. They have no other meaning then. Default: none. */
+    readonly columns?: ColumnNames | undefined
   } = {},
 ): Promise<DatasetRow[]> {
-  const { largeIntegers = 'text' } = options
+  const { largeIntegers = 'text', columns: named } = options
   const problems: string[] = []
   const rawRows = await readRawRows(file, problems)
   if (rawRows.length === 0 && problems.length === 0) problems.push('contains no rows')
   const isCsv = readerOf(file) === readCsvRows
-  const columns = findColumns(rawRows, problems, isCsv ? separatorAdvice : () => '')
+  const columns = findColumns(rawRows, problems, isCsv ? separatorAdvice : () => '', named)
   if (problems.length > 0) throw invalidDataset(file, problems)
 
   const rows: DatasetRow[] = []
@@ -292,9 +295,10 @@ function parseRow(
   sourceRowIndex: number,
   { columns, largeIntegers }: { columns: DatasetColumns; largeIntegers: LargeIntegers },
 ): DatasetRow {
-  const cellOf = (meaning: ColumnMeaning) => cells[columns.get(meaning) ?? meaning]
-  const system = promptText(cellOf('system_prompt'), 'system_prompt')
-  const user = promptText(cellOf('user_prompt'), 'user_prompt')
+  const nameOf = (meaning: ColumnMeaning) => columns.get(meaning) ?? meaning
+  const cellOf = (meaning: ColumnMeaning) => cells[nameOf(meaning)]
+  const system = promptText(cellOf('system_prompt'), nameOf('system_prompt'))
+  const user = promptText(cellOf('user_prompt'), nameOf('user_prompt'))
   const label = labelText(cellOf('ground_truth')) ?? labelText(cellOf('label'))
   const metadata = readMetadata(cellOf('metadata'), largeIntegers)
   if (!columns.has('metadata')) {
@@ -317,7 +321,7 @@ function parseRow(
   }
 }
 
-function promptText(cell: unknown, column: ColumnMeaning): string | null {
+function promptText(cell: unknown, column: string): string | null {
   if (typeof cell === 'object' && cell !== null && !(cell instanceof WrittenNumber)) {
     throw new DataProblem(`${column} must be text, got ${typeName(cell)}`)
   }

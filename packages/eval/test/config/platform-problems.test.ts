@@ -132,12 +132,12 @@ it.each([
   [
     'eval',
     '[training]\nlr = 1',
-    'training: unknown section; known: experiment, evaluation, workflow, env, secrets, advanced',
+    'training: unknown section; known: experiment, columns, evaluation, workflow, env, secrets, advanced',
   ],
   [
     'eval',
     '[sampling]',
-    'sampling: unknown section; known: experiment, evaluation, workflow, env, secrets, advanced',
+    'sampling: unknown section; known: experiment, columns, evaluation, workflow, env, secrets, advanced',
   ],
   [
     'eval',
@@ -149,7 +149,7 @@ it.each([
   [
     'training',
     '[evaluation]',
-    'evaluation: unknown section; known: experiment, training, sampling, checkpoints, workflow, env, secrets, advanced',
+    'evaluation: unknown section; known: experiment, columns, training, sampling, checkpoints, workflow, env, secrets, advanced',
   ],
   ['training', '[training]\nlr = 0', 'training.lr: must be a positive number, got 0'],
   ['training', '[training]\nlr = "1e-6"', 'training.lr: must be a positive number, got "1e-6"'],

@@ -51,6 +51,7 @@ describe('a valid eval config', () => {
         rolloutFolder: join(root, 'rollouts/multiply'),
         entrypointFile: join(root, 'rollouts/multiply/main.ts'),
         datasetFile: join(root, 'data/multiply.jsonl'),
+        columns: {},
       },
       evaluation: {
         limit: null,

@@ -1,0 +1,107 @@
+import { join } from 'node:path'
+
+import { platformProblems, readDataset, readEvalConfig, readTrainingConfig } from '@osmosis/eval'
+import { temporaryFolder } from '../../../../test/kit/index.ts'
+import { describe, expect, it } from 'vitest'
+
+import { osmosisErrorOf } from '../thrown-by.ts'
+
+const rows = [
+  { question: 'What is 1 + 1?', expected: 2, role: 'Be brief.', facts: { level: 1 }, source: 'a' },
+  { question: 'What is 2 + 2?', expected: 4, role: 'Be brief.', facts: { level: 2 }, source: 'b' },
+]
+const jsonl = rows.map((row) => JSON.stringify(row)).join('\n')
+const csv = [
+  'question,expected,role,facts,source',
+  ...rows.map(({ question, expected, role, facts, source }) =>
+    [question, expected, role, `"${JSON.stringify(facts).replaceAll('"', '""')}"`, source].join(),
+  ),
+].join('\n')
+
+describe('columns with other names', () => {
+  it.each([
+    ['rows.jsonl', jsonl],
+    ['rows.csv', csv],
+  ])('of %s have the meaning that they are given', async (name, content) => {
+    const file = join(await temporaryFolder({ [name]: content }), name)
+    const columns = { prompt: 'question', label: 'expected', system: 'role', metadata: 'facts' }
+    expect(await readDataset(file, { columns })).toMatchObject([
+      {
+        initialMessages: [
+          { role: 'system', content: 'Be brief.' },
+          { role: 'user', content: 'What is 1 + 1?' },
+        ],
+        label: '2',
+        metadata: { level: 1 },
+        otherColumns: { source: 'a' },
+      },
+      { label: '4', metadata: { level: 2 }, otherColumns: { source: 'b' } },
+    ])
+  })
+
+  it('replace the columns with the usual names, which mean nothing then', async () => {
+    const text = JSON.stringify({ q: 'mine', user_prompt: 'other', label: '1', answer: '2' })
+    const file = join(await temporaryFolder({ 'rows.jsonl': text }), 'rows.jsonl')
+    const columns = { prompt: 'q', label: 'answer' }
+    expect(await readDataset(file, { columns })).toMatchObject([
+      {
+        initialMessages: [{ role: 'user', content: 'mine' }],
+        label: '2',
+        otherColumns: { user_prompt: 'other', label: '1' },
+      },
+    ])
+  })
+
+  it.each([
+    [
+      { prompt: 'querstion', label: 'expected' },
+      'columns.prompt: there is no column "querstion". Found: "question", "expected", "role", "facts", "source".',
+    ],
+    [{ prompt: 'question' }, 'missing required columns: ground_truth.'],
+    [{ prompt: 'facts', label: 'expected' }, 'line 1: facts must be text, got object'],
+    [{ metadata: 'question' }, 'line 1: metadata is not valid JSON'],
+  ])('are checked by these names: %j', async (columns, problem) => {
+    const file = join(await temporaryFolder({ 'rows.jsonl': jsonl }), 'rows.jsonl')
+    const { code, message } = await osmosisErrorOf(() => readDataset(file, { columns }))
+    expect(code).toBe('invalid_dataset')
+    expect(message).toContain(problem)
+  })
+})
+
+describe('[columns] of a config', () => {
+  const experiment =
+    '[experiment]\nrollout = "r"\nentrypoint = "main.ts"\nmodel_path = "m"\ndataset = "d"\n'
+  const columns = '[columns]\nprompt = "question"\nlabel = "expected"\n'
+
+  it.each([
+    ['eval', readEvalConfig],
+    ['training', readTrainingConfig],
+  ] as const)(
+    'is read from those of kind %s, and the platform does not have it',
+    async (kind, read) => {
+      const text = `${experiment}${columns}`
+      const folder = await temporaryFolder({
+        'rollouts/r/main.ts': '',
+        'data/d.jsonl': '',
+        [`configs/${kind}/r.toml`]: text,
+      })
+      const config = await read(join(folder, `configs/${kind}/r.toml`))
+      expect(config.experiment.columns).toEqual({ prompt: 'question', label: 'expected' })
+      const rename =
+        'the platform reads user_prompt, ground_truth, system_prompt and metadata; rename the column in the file'
+      expect(platformProblems(kind, text)).toEqual(
+        expect.arrayContaining([`columns.prompt: ${rename}`, `columns.label: ${rename}`]),
+      )
+      const wrong = await osmosisErrorOf(async () => {
+        const other = await temporaryFolder({
+          'rollouts/r/main.ts': '',
+          'data/d.jsonl': '',
+          [`configs/${kind}/r.toml`]: `${experiment}[columns]\nquestion = "prompt"\nlabel = ""\n`,
+        })
+        return read(join(other, `configs/${kind}/r.toml`))
+      })
+      expect(wrong.message).toMatch(/columns\.question/)
+      expect(wrong.message).toMatch(/columns\.label: must be the name of a column/)
+    },
+  )
+})
