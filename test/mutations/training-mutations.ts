@@ -494,7 +494,7 @@ export const trainingMutations: readonly Mutation[] = [
     [
       [
         'keys of the config do not reach the update',
-        'if (value !== undefined) options[of][option] = value',
+        'if (value !== undefined) Object.assign(options[of], { [option]: value })',
         '',
       ],
       ['the plan names no setting', 'value === undefined || value === standard', 'true'],
@@ -506,11 +506,11 @@ export const trainingMutations: readonly Mutation[] = [
     ],
   ),
   ...mutationsOf(
-    'packages/cli/src/train/run/run-training.ts',
+    'packages/cli/src/train/run/training-plan.ts',
     ['packages/cli/test/train-tinker.test.ts'],
     [
-      ['--lr is ignored', 'flags.lr ?? config', 'config'],
-      ['settings of the training are ignored', '    ...settings.training,\n', ''],
+      ['--lr is ignored', 'flags.lr ?? training', 'training'],
+      ['settings of the training are ignored', '      ...settings.training,\n', ''],
     ],
   ),
   ...mutationsOf(

@@ -10,7 +10,8 @@ import {
 } from './command/command-context.ts'
 import { isWrongUse, wrongUseCode } from './command/exit-codes.ts'
 import { outputWidth, wrapped } from './command/terminal-text.ts'
-import { createProgram, packageVersion } from './program.ts'
+import { packageVersion } from './inputs/provenance.ts'
+import { createProgram } from './program.ts'
 
 /**
  * Runs the `osmosis` command and resolves with its exit code, or with undefined when it continues to

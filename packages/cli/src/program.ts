@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs'
-
 import { Command, Help, type OutputConfiguration } from '@commander-js/extra-typings'
 import type { Command as UntypedCommand } from 'commander'
 
@@ -24,6 +22,7 @@ import { declareRun } from './eval/run.ts'
 import { declareRuns } from './eval/runs.ts'
 import { declareShow } from './eval/show.ts'
 import { declareView } from './eval/view.ts'
+import { packageVersion } from './inputs/provenance.ts'
 import { addPlatformCommands } from './platform/commands.ts'
 import { addInitCommand } from './rollout/init.ts'
 import { declareServe } from './serve/serve.ts'
@@ -163,10 +162,4 @@ function nameHelp(command: UntypedCommand, name: string): void {
   const listed = command.commands.length > 0 ? 'commands and flags' : 'arguments and flags'
   command.showHelpAfterError(`(${name} --help lists ${listed})`)
   for (const each of command.commands) nameHelp(each, `${name} ${each.name()}`)
-}
-
-/** The version in package.json. */
-export function packageVersion(): string {
-  const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(manifest) as { version: string }).version
 }

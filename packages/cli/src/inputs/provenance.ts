@@ -6,6 +6,20 @@ import type { RunManifest } from '@osmosis/eval/analysis'
 
 import { environment } from '../command/command-context.ts'
 
+/** Where a run comes from. @param config - relative to `root`; null without one */
+export async function provenanceOf(
+  root: string,
+  config: string | null,
+): Promise<RunManifest['provenance']> {
+  return {
+    sdk_version: packageVersion(),
+    node_version: process.version,
+    config,
+    root,
+    git: await gitState(root),
+  }
+}
+
 /** The version of this command. */
 export function packageVersion(): string {
   const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
@@ -13,7 +27,7 @@ export function packageVersion(): string {
 }
 
 /** The commit of a folder; null outside of a repository, and without git. */
-export async function gitState(cwd: string): Promise<RunManifest['provenance']['git']> {
+async function gitState(cwd: string): Promise<RunManifest['provenance']['git']> {
   const git = async (...args: string[]): Promise<string> => {
     const { stdout } = await promisify(execFile)('git', args, {
       cwd,

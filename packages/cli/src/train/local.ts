@@ -52,12 +52,16 @@ export function declareLocal(train: Command) {
 
 const knownLoggers = ['tensorboard', 'wandb', 'mlflow'] as const
 
-function loggers(value: string): readonly TrainingLogger[] {
-  return value.split(',').map((name) => {
+function loggers(
+  value: string,
+  earlier: readonly TrainingLogger[] = [],
+): readonly TrainingLogger[] {
+  const named = value.split(',').map((name) => {
     const known = knownLoggers.find((one) => one === name)
     if (known !== undefined) return known
     throw new InvalidArgumentError(`It must have some of ${knownLoggers.join(', ')}.`)
   })
+  return [...earlier, ...named]
 }
 
 /** Flags of `osmosis train local`. */

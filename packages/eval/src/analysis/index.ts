@@ -134,6 +134,8 @@ export {
   settingOptions,
   settingsText,
   trainingSettings,
+  type SettingOptions,
   type SettingValues,
+  type TrainingSetting,
   type TrainingSettings,
 } from './training/training-settings.ts'

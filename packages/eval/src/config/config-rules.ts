@@ -17,6 +17,8 @@ export interface ValueRule {
   readonly onPlatform?: string
   /** Of a string, and of each string in a list. */
   readonly pattern?: RegExp
+  /** What a string may be, where `pattern` lists it. */
+  readonly choices?: readonly string[]
   readonly least?: number
   readonly most?: number
   /** Exclusive minimum. */

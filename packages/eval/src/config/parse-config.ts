@@ -157,13 +157,15 @@ const variableName = z
   .regex(/^[A-Z_][A-Z0-9_]*$/, 'must be named in capitals, digits and underscores')
   .refine((name) => !name.startsWith('_OSMOSIS_'), 'names that start with _OSMOSIS_ are reserved')
 
-type ValueOf<Rule extends ValueRule> = Rule['type'] extends 'string'
-  ? string
-  : Rule['type'] extends 'strings'
-    ? readonly string[]
-    : Rule['type'] extends 'boolean'
-      ? boolean
-      : number
+type ValueOf<Rule extends ValueRule> = Rule extends { choices: readonly (infer Choice)[] }
+  ? Choice
+  : Rule['type'] extends 'string'
+    ? string
+    : Rule['type'] extends 'strings'
+      ? readonly string[]
+      : Rule['type'] extends 'boolean'
+        ? boolean
+        : number
 
 type KeysOf<Keys> =
   Keys extends Readonly<Record<string, ValueRule>>

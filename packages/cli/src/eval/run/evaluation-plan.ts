@@ -18,7 +18,6 @@ import {
 import {
   resolvePath,
   hideKeys,
-  hideSecrets,
   displayPath,
   protectData,
   workingFolder,
@@ -32,26 +31,13 @@ import {
 } from '../models/remote-servers.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { currentWorkspace, type PolicyDefaults } from '../../inputs/choose-policy.ts'
-import { requiredSecrets } from '../../command/environment.ts'
+import { configuredSubject, type RunSubject } from '../../inputs/run-subject.ts'
 import { moduleFile, splitSpec, loadExports, namedExport } from '../../inputs/load-module.ts'
 
 /** The plan of an evaluation, from a config and flags, or from flags alone. */
-export interface EvalRunPlan {
+export interface EvalRunPlan extends RunSubject {
   /** The file or folder that the run is named after. */
   readonly source: string
-  /** Name of what is evaluated, for output. */
-  readonly rollout: string
-  /** The argument of `osmosis serve`; absolute. With a running server, its URL. */
-  readonly entrypoint: string
-  /** Working folder of its process. */
-  readonly folder: string
-  /** Fields of the workflow's config that have other values. */
-  readonly workflow: Readonly<Record<string, unknown>>
-  /** Added to the environment of that process. */
-  readonly env: Readonly<Record<string, string>>
-  /** As in the config or the flag. */
-  readonly dataset: string
-  readonly datasetFile: string
   /** All rows of the dataset. */
   readonly allRows: readonly DatasetRow[]
   /** The selected rows. */
@@ -59,25 +45,15 @@ export interface EvalRunPlan {
   readonly n: number
   /** Relative to the workspace; null without a config. */
   readonly config: string | null
-  /** Base of the file names in the inputs of a run. */
-  readonly root: string
-  /** Folder of the sources of the rollout. */
-  readonly sourceFolder: string
   /** Null: the limit of the server. */
   readonly maxInFlight: number | null
   readonly passThreshold: number
-  /** Seconds; null is unbounded. */
-  readonly agentTimeoutSeconds: number | null
-  /** Seconds; null is unbounded. */
-  readonly graderTimeoutSeconds: number | null
   readonly outputRoot: string
   readonly policy: PolicyDefaults
   /** Undefined: rollouts run on this machine. */
   readonly queue: EvaluationQueue | undefined
   /** A running server; undefined when the evaluation starts one. */
   readonly server: EvaluationServer | undefined
-  /** Added to the environment of that process; never printed or stored. */
-  readonly secrets: Readonly<Record<string, string>>
   /** Why the platform would refuse the config. */
   readonly platformProblems: readonly string[]
 }
@@ -118,7 +94,7 @@ export async function planEvaluation(
   // After the rows were read: they may contain the text of the key.
   const apiKey = environment['OSMOSIS_ROLLOUT_SERVER_API_KEY'] || undefined
   hideKeys(apiKey)
-  return { ...plan, server: { ...server, apiKey }, entrypoint: server.url }
+  return { ...plan, server: { ...server, apiKey }, entrypoint: server.url, sourceFolder: null }
 }
 
 /** @param environment - the source of the secrets; undefined when no process here gets them */
@@ -136,24 +112,14 @@ async function planFromConfig(
   const queue = evaluationQueue(flags, workspace.queue)
   const allRows = await readDataset(experiment.datasetFile)
   protectData(allRows)
-  const secrets = environment
-    ? await requiredSecrets(config.requiredSecrets, flags.secretsFile, environment)
-    : {}
-  hideSecrets(secrets)
+  const subject = await configuredSubject(config, flags, environment)
   return {
+    ...subject,
     source: configFile,
-    rollout: experiment.rollout,
-    entrypoint: experiment.entrypointFile,
-    folder: experiment.rolloutFolder,
     workflow: { ...config.workflow, ...flags.set },
-    env: config.env,
-    dataset: flags.dataset ?? experiment.dataset,
-    datasetFile: experiment.datasetFile,
     allRows,
     rows: chosenRows(allRows, flags, evaluation.limit),
     config: path.relative(root, config.path),
-    root,
-    sourceFolder: experiment.rolloutFolder,
     n: flags.n ?? evaluation.n,
     maxInFlight: flags.maxInFlight ?? evaluation.batchSize,
     passThreshold: evaluation.passThreshold,
@@ -167,7 +133,6 @@ async function planFromConfig(
     },
     queue,
     server: undefined,
-    secrets,
     platformProblems: config.platformProblems,
   }
 }

@@ -6,12 +6,12 @@ import type { RunManifest } from '@osmosis/eval/analysis'
 import type { FolderLock } from '@osmosis/protocol/files'
 
 import { workingFolder } from '../../command/command-context.ts'
-import { gitState, packageVersion } from '../../inputs/provenance.ts'
+import { provenanceOf } from '../../inputs/provenance.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EntrypointKind } from '../../child/served-workflow.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
-import type { KnownInputs } from './run-inputs.ts'
+import type { KnownInputs } from '../../inputs/run-subject.ts'
 
 /**
  * Opens a stored run to resume it, and adds the requested rows and attempts. The caller closes it.
@@ -64,12 +64,8 @@ export async function beginRun(
     n,
     pass_threshold: plan.passThreshold,
     provenance: {
-      sdk_version: packageVersion(),
-      node_version: process.version,
-      config: plan.config,
-      root: plan.root,
+      ...(await provenanceOf(plan.root, plan.config)),
       resume: { arguments: resumeWith, folder: workingFolder() },
-      git: await gitState(plan.root),
     },
     rows,
   }

@@ -29,14 +29,20 @@ import {
   redaction,
   standardError,
   isInteractive,
+  resolvePath,
   standardInput,
 } from '../../command/command-context.ts'
 import { assertOutputFile, withContinuation } from '../../command/output-files.ts'
 import { outputWidth, printMessage, withCommand } from '../../command/terminal-text.ts'
-import { openPolicy, policyChoice, type ChosenPolicy } from '../../inputs/choose-policy.ts'
+import {
+  openPolicy,
+  policyChoice,
+  type ChosenPolicy,
+  type PolicyChoice,
+} from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { preflightModel } from '../models/model-endpoint.ts'
-import { serveModel, type ServedModel } from './served-model.ts'
+import { paramsOf, serveModel, type ServedModel } from './served-model.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { junitLines, testCases } from '../export/junit-report.ts'
 import { writeTexts } from '../export/write-texts.ts'
@@ -62,7 +68,8 @@ import {
   runAgainText,
   servedText,
 } from './run-output.ts'
-import { findInputs, type KnownInputs } from './run-inputs.ts'
+import { findInputs, type KnownInputs } from '../../inputs/run-subject.ts'
+import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 
 /** For a command that makes several runs. */
 export interface RunHooks {
@@ -147,7 +154,17 @@ async function prepare(
   if (elsewhere !== undefined && Object.keys({ ...env, ...secrets }).length > 0) {
     printMessage(`warning: [env] and [secrets] of the config do not reach ${elsewhere}.`)
   }
-  const inputs = await findInputs(plan, flags, model, scorers)
+  const { choice } = model
+  const inputs = await findInputs(plan, {
+    model: { name: model.name, base_url: addressOf(choice), params: paramsOf(flags) },
+    scorers: scorers.map(({ name }) => name),
+    files: [
+      ...(choice.kind === 'module' ? [choice.file] : []),
+      ...(flags.evalFn ?? []).map((spec) => moduleFile('eval function', splitSpec(spec).file)),
+    ],
+    maxTurns: flags.maxTurns ?? null,
+    written: resolvePath(plan.outputRoot),
+  })
   const run = await chooseRun({ plan, flags, inputs })
   const unmatched = unmatchedRetry(run, flags)
   if (unmatched !== undefined) printMessage(`warning: ${unmatched}`)
@@ -156,6 +173,13 @@ async function prepare(
   }
   const resumeWith = resumeArguments(configFile, flags, run.name)
   return { configFile, resumeWith, plan, flags, environment, model, scorers, inputs, run, say }
+}
+
+/** The address of an endpoint, without user info; null for a module and for a provider. */
+function addressOf(choice: PolicyChoice): string | null {
+  if (choice.kind !== 'endpoint') return null
+  const { origin, pathname } = new URL(choice.baseUrl)
+  return `${origin}${pathname.replace(/\/+$/, '')}`
 }
 
 async function start(initial: Preparation, interrupt: AbortSignal): Promise<number> {

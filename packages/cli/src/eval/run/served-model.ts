@@ -252,7 +252,7 @@ async function openDriver(
 }
 
 /** Parameters of the model calls, by their names on the wire. */
-function paramsOf({ maxTokens, temperature }: EvalRunFlags): Record<string, number> {
+export function paramsOf({ maxTokens, temperature }: EvalRunFlags): Record<string, number> {
   return {
     ...(temperature === undefined ? {} : { temperature }),
     ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),

@@ -2,9 +2,9 @@ import { statfs } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
+import { Command } from '@commander-js/extra-typings'
 import { OsmosisError } from '@osmosis/core'
 import { formatCount } from '@osmosis/eval'
-import { settingOptions } from '@osmosis/eval/analysis'
 import {
   estimateLearner,
   localLearnerIdentity,
@@ -18,10 +18,10 @@ import {
 
 import { invalid } from '../../command/exit-codes.ts'
 import { fromWorkingFolder, resolvePath } from '../../command/command-context.ts'
-import type { TrainLocalFlags } from '../local.ts'
+import { declareLocal, type TrainLocalFlags } from '../local.ts'
 import { writeLearnerFile } from '../../eval/models/learner-file.ts'
 import { runTraining, type PlannedLearner } from './run-training.ts'
-import type { TrainingPlan } from './training-plan.ts'
+import { planTraining, type TrainingPlan } from './training-plan.ts'
 
 const defaultModel = 'Qwen/Qwen3-0.6B'
 /** Checkpoints that lie on the disk: the last three, the best, and the one that is being written. */
@@ -32,41 +32,49 @@ const checkpoints = 5
  *
  * @throws OsmosisError, as {@link runTraining} does
  */
-export function trainLocalCommand(configFile: string, flags: TrainLocalFlags): Promise<number> {
-  const named = { ...flags, model: flags.model ?? defaultModel }
-  return runTraining('local', configFile, named, (plan) => {
-    if (flags.seed !== undefined && (plan.config.training.max_staleness ?? 0) > 0) {
-      throw invalid(
-        'With training.max_staleness the time that rollouts take decides which weights answer them, so --seed cannot repeat the training: remove one of the two.',
-      )
-    }
-    return plannedLearner(plan, learnerOptions(plan, flags), flags)
-  })
-}
-
-function learnerOptions(plan: TrainingPlan, flags: TrainLocalFlags): LearnerProcessOptions {
-  const { model = defaultModel } = flags
+export async function trainLocalCommand(
+  configFile: string,
+  flags: TrainLocalFlags,
+): Promise<number> {
+  const { model = defaultModel, loraRank, maxLength, seed } = flags
+  const plan = await planTraining(
+    configFile,
+    { ...flags, model },
+    {
+      kind: 'local',
+      defaults: declareLocal(new Command()).opts(),
+      learningRate: loraRank === 0 ? 1e-6 : 1e-4,
+    },
+  )
+  if (seed !== undefined && (plan.options.maxStaleness ?? 0) > 0) {
+    throw invalid(
+      'With training.max_staleness the time that rollouts take decides which weights answer them, so --seed cannot repeat the training: remove one of the two.',
+    )
+  }
   const folder = resolvePath(model)
-  return {
-    ...settingOptions(plan.config.training).learner,
+  const learner = {
+    ...plan.settings.learner,
     model: existsSync(folder) ? folder : model,
     python: flags.python,
     device: flags.device,
     sampler: flags.sampler,
-    loraRank: flags.loraRank,
+    loraRank,
     maxLength: plan.maxLength,
     exportsMerged: flags.export === 'merged',
     log: flags.log,
-    seed: flags.seed,
-    logFile: path.join(plan.folder, 'learner.log'),
+    seed,
+    logFile: path.join(plan.options.folder, 'learner.log'),
   }
+  return runTraining(plan, plannedLearner(plan, learner, maxLength))
 }
 
+/** @param maxLength - what the user asks for, and not the config */
 function plannedLearner(
   plan: TrainingPlan,
   options: LearnerProcessOptions,
-  { maxLength }: TrainLocalFlags,
+  maxLength: number | undefined,
 ): PlannedLearner {
+  const { folder } = plan.options
   const { loraRank = 16, model } = options
   const isLora = loraRank > 0
   const isAdapter = isLora && !options.exportsMerged
@@ -77,7 +85,7 @@ function plannedLearner(
     facts: [
       ['Model', model],
       ['Trained', isLora ? `LoRA adapters of rank ${loraRank}` : 'all weights'],
-      ...(options.log ?? []).map((name) => ['Figures in', loggerText(plan, name)] as const),
+      ...(options.log ?? []).map((name) => ['Figures in', loggerText(folder, name)] as const),
     ],
     async probe() {
       facts = await estimateLearner(options)
@@ -87,7 +95,7 @@ function plannedLearner(
         )
       }
       assertSampled(plan, facts)
-      await assertDiskSpace(plan, facts)
+      await assertDiskSpace(folder, facts)
       const { memory, weights, trainedWeights, dtype, device, sampler } = facts
       return [
         ['Weights', `${formatCount(weights)} in ${dtype}, ${formatCount(trainedWeights)} trained`],
@@ -102,23 +110,22 @@ function plannedLearner(
         ],
       ]
     },
-    defaultLearningRate: isLora ? 1e-4 : 1e-6,
     async identity() {
       identity = facts && (await localLearnerIdentity(options, facts))
       return identity ?? {}
     },
     async open(signal) {
-      await writeLearnerFile(plan.folder, options)
+      await writeLearnerFile(folder, options)
       learner = await openLocalLearner({ ...options, signal }, identity)
       return learner
     },
     mostRollouts() {
       const { batch, conversations } = learner?.facts ?? {}
       // Without a deadline those that wait lose nothing, and most are shorter than the longest.
-      return plan.config.training.agent_workflow_timeout_s === undefined ? batch : conversations
+      return plan.subject.agentTimeoutSeconds === null ? batch : conversations
     },
     died: () => learner?.died,
-    log: async (ended) => (await learner?.log(plan.folder, { ended })) ?? [],
+    log: async (ended) => (await learner?.log(folder, { ended })) ?? [],
     howToUse: (exported) =>
       isAdapter
         ? [
@@ -152,7 +159,7 @@ function assertSampled(
 const waitingText =
   'answers that wait begin when all others have ended, because the caches of this model cannot be joined'
 
-function loggerText({ folder }: TrainingPlan, name: TrainingLogger): string {
+function loggerText(folder: string, name: TrainingLogger): string {
   return name === 'tensorboard'
     ? `tensorboard --logdir ${fromWorkingFolder(path.join(folder, name))}`
     : name
@@ -184,10 +191,7 @@ function servingFlags(facts: LearnerFacts | undefined): string {
 }
 
 /** @throws OsmosisError with code `storage_error` when the checkpoints would not fit */
-async function assertDiskSpace(
-  { folder }: TrainingPlan,
-  { trainedWeights }: LearnerFacts,
-): Promise<void> {
+async function assertDiskSpace(folder: string, { trainedWeights }: LearnerFacts): Promise<void> {
   let existing = folder
   while (!existsSync(existing)) existing = path.dirname(existing)
   const { bavail, bsize } = await statfs(existing)

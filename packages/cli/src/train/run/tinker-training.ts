@@ -1,9 +1,13 @@
-import { invalid } from '../../command/exit-codes.ts'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { Command } from '@commander-js/extra-typings'
 import { formatCount } from '@osmosis/eval'
-import { trainingSettings } from '@osmosis/eval/analysis'
+import {
+  trainingSettings,
+  type TrainingSetting,
+  type TrainingSettings,
+} from '@osmosis/eval/analysis'
 import {
   openTinkerLearner,
   tinkerLearnerIdentity,
@@ -12,11 +16,12 @@ import {
   type TinkerUsage,
 } from '@osmosis/train'
 
+import { invalid } from '../../command/exit-codes.ts'
 import { resolvePath, hideSecrets } from '../../command/command-context.ts'
 import { readEnvironment } from '../../command/environment.ts'
-import type { TinkerPrices, TrainTinkerFlags } from '../tinker.ts'
+import { declareTinker, type TinkerPrices, type TrainTinkerFlags } from '../tinker.ts'
 import { runTraining, type PlannedLearner } from './run-training.ts'
-import type { TrainingPlan } from './training-plan.ts'
+import { planTraining, type TrainingPlan } from './training-plan.ts'
 
 const hostedUrl = 'https://tinker.thinkingmachines.dev/services/tinker-prod'
 const keyVariable = 'TINKER_API_KEY'
@@ -26,40 +31,26 @@ const keyVariable = 'TINKER_API_KEY'
  *
  * @throws OsmosisError, as {@link runTraining} does; also with code `unauthorized`
  */
-export function trainTinkerCommand(configFile: string, flags: TrainTinkerFlags): Promise<number> {
+export async function trainTinkerCommand(
+  configFile: string,
+  { prices, ...flags }: TrainTinkerFlags,
+): Promise<number> {
   const apiKey = readEnvironment()[keyVariable] || undefined
   hideSecrets({ [keyVariable]: apiKey })
-  return runTraining('tinker', configFile, flags, (plan) => {
-    if (apiKey === undefined && flags.url === undefined) {
-      throw invalid(
-        `${hostedUrl} needs a key: set ${keyVariable} in the environment or in .env, or pass --url with a service of your own.`,
-      )
-    }
-    const { training } = plan.config
-    const settings: Readonly<Record<string, { readonly of: string }>> = trainingSettings
-    const local = Object.keys(training).find(
-      (key) => settings[key]?.of === 'learner' || key === 'max_staleness',
-    )
-    if (local !== undefined) {
-      throw invalid(`Only train local has training.${local}: remove it from the config.`)
-    }
-    const { kl = 0, importance_cap: cap } = training
-    if (kl > 0 || cap !== undefined) {
-      throw invalid(
-        `A Tinker service has no ${kl > 0 ? 'penalty' : 'importance weights'}: remove training.${kl > 0 ? 'kl' : 'importance_cap'} from the config.`,
-      )
-    }
-    return plannedLearner(plan, flags, learnerOptions(plan, flags, apiKey))
+  const plan = await planTraining(configFile, flags, {
+    kind: 'tinker',
+    defaults: declareTinker(new Command()).opts(),
+    learningRate: 1e-4,
+    repeated: prices === undefined ? [] : ['--prices', Object.values(prices).join(',')],
   })
-}
-
-function learnerOptions(
-  plan: TrainingPlan,
-  flags: TrainTinkerFlags,
-  apiKey: string | undefined,
-): TinkerLearnerOptions {
   const { url, tokenizer, wire = url === undefined ? 'protobuf' : 'json' } = flags
-  return {
+  if (apiKey === undefined && url === undefined) {
+    throw invalid(
+      `${hostedUrl} needs a key: set ${keyVariable} in the environment or in .env, or pass --url with a service of your own.`,
+    )
+  }
+  refuseLocalSettings(plan.config.training)
+  const learner = {
     url: url ?? hostedUrl,
     apiKey,
     wire,
@@ -71,36 +62,47 @@ function learnerOptions(
     lossReduction: flags.lossReduction,
     dialect: flags.dialect,
   }
+  return runTraining(plan, plannedLearner(plan, learner, prices))
+}
+
+/** @throws OsmosisError with code `invalid_config` for a key that a training here cannot follow, unless it has its default */
+function refuseLocalSettings(training: TrainingSettings): void {
+  for (const [key, setting] of Object.entries<TrainingSetting>(trainingSettings)) {
+    const value = training[key as keyof TrainingSettings]
+    if (setting.runsOn !== 'local' || value === undefined || value === setting.standard) continue
+    throw invalid(
+      setting.tinkerLacks === undefined
+        ? `Only train local has training.${key}: remove it from the config.`
+        : `A Tinker service has no ${setting.tinkerLacks}: remove training.${key} from the config.`,
+    )
+  }
 }
 
 function plannedLearner(
   plan: TrainingPlan,
-  flags: TrainTinkerFlags,
   options: TinkerLearnerOptions,
+  prices: TinkerPrices | undefined,
 ): PlannedLearner {
   let learner: TinkerLearner | undefined
   return {
     facts: [
       ['Model', options.baseModel],
       ['Service', options.url],
-      ['At most', usageText(mostUsage(plan), flags.prices)],
+      ['At most', usageText(mostUsage(plan), prices)],
     ],
-    defaultLearningRate: 1e-4,
     identity: async () => tinkerLearnerIdentity(options),
     async open(signal) {
       learner = await openTinkerLearner({ ...options, signal })
       return learner
     },
     died: () => learner?.lost,
-    spent: () => (learner === undefined ? '' : usageText(learner.usage, flags.prices)),
+    spent: () => (learner === undefined ? '' : usageText(learner.usage, prices)),
     howToUse: (folder) => {
       const text = readFileSync(path.join(folder, 'tinker.json'), 'utf8')
       const { path: weights } = JSON.parse(text) as { path: string }
       return [
         `Weights          ${weights}`,
-        ...(learner === undefined
-          ? []
-          : [`Used             ${usageText(learner.usage, flags.prices)}`]),
+        ...(learner === undefined ? [] : [`Used             ${usageText(learner.usage, prices)}`]),
       ]
     },
   }
@@ -108,17 +110,17 @@ function plannedLearner(
 
 /** The tokens of a training whose rollouts all call the model once and use all that a conversation may have. */
 function mostUsage(plan: TrainingPlan): TinkerUsage {
-  const { rowsPerStep, attempts, heldOut, maxLength, sampling, config } = plan
-  const steps = plan.steps + plan.warmSteps
+  const { maxLength, sampling, options } = plan
+  const { rowsPerStep, attempts, heldOut, evaluateEvery = 0, update } = options
+  const steps = options.steps + plan.warmSteps
   const trained = steps * rowsPerStep * attempts
-  const interval = config.checkpoints.eval_interval
-  const evaluations = 2 + (interval === undefined ? 0 : Math.floor(steps / interval))
+  const evaluations = 2 + (evaluateEvery === 0 ? 0 : Math.floor(steps / evaluateEvery))
   const rollouts = trained + evaluations * heldOut.length * heldOutAttempts
-  const answer = Math.min(sampling['max_tokens'] ?? maxLength, maxLength)
+  const answer = Math.min(sampling.max_tokens, maxLength)
   return {
     promptTokens: rollouts * (maxLength - answer),
     sampledTokens: rollouts * answer,
-    trainedTokens: trained * (config.training.passes ?? 1) * maxLength,
+    trainedTokens: trained * (update.epochs ?? 1) * maxLength,
   }
 }
 

@@ -14,44 +14,76 @@ import {
   rowValue,
   selectRows,
 } from '@osmosis/eval'
+import { settingOptions, type SettingOptions } from '@osmosis/eval/analysis'
 import { OsmosisError } from '@osmosis/core'
+import type { TrainOptions } from '@osmosis/train'
 
 import {
   resolvePath,
   fromWorkingFolder,
-  hideSecrets,
   displayPath,
   protectData,
 } from '../../command/command-context.ts'
 import { runsRoot } from '../../eval/show/shown-run.ts'
 import { trainingsRoot } from '../../eval/training/find-training.ts'
 import { invalid } from '../../command/exit-codes.ts'
-import { requiredSecrets } from '../../command/environment.ts'
+import { readEnvironment } from '../../command/environment.ts'
+import { configuredSubject, type RunSubject } from '../../inputs/run-subject.ts'
+import { flagArguments } from '../../eval/run/open-run.ts'
 import type { TrainingFlags } from '../training-flags.ts'
 import type { RowFlags } from '../../command/flags.ts'
 
 /** What is trained, on which rows, and how: the config with its flags. */
 export interface TrainingPlan {
   readonly config: TrainingConfig
+  /** The code that runs, and what is given to it. */
+  readonly subject: RunSubject
   readonly name: string
-  /** Folder of the training; absolute. */
-  readonly folder: string
   /** The training in commands: its name where that is enough, else its folder. */
   readonly command: string
-  readonly rows: readonly DatasetRow[]
-  readonly heldOut: readonly DatasetRow[]
-  readonly steps: number
-  /** Steps of `--warm-start` before these, those that a training that continues has made included. */
+  /** The arguments of `osmosis` that continue it. */
+  readonly continueWith: readonly string[]
+  /** What `train()` gets, but for learner, server and listeners. */
+  readonly options: PlannedOptions
+  /** Options of `train()` and of the learner on this machine that keys of the config set. */
+  readonly settings: SettingOptions
+  /** Steps of `--warm-start` before the others, those that a training that continues has made included. */
   readonly warmSteps: number
-  readonly rowsPerStep: number
-  readonly attempts: number
+  /** Steps that the training has made which continues; undefined for a new one. */
+  readonly made: number | undefined
+  /** The file with the held-out rows. */
+  readonly heldOutFile: string
+  /** Maximum number of concurrent rollouts; undefined: what the learner answers at once. */
+  readonly maxInFlight: number | undefined
   /** Maximum number of tokens in a conversation. */
   readonly maxLength: number
   /** For each model call. */
-  readonly sampling: Readonly<Record<string, number>>
-  readonly secrets: Readonly<Record<string, string>>
+  readonly sampling: { readonly max_tokens: number; readonly temperature?: number }
+  /** Environment of the process that serves the entrypoint. */
+  readonly environment: NodeJS.ProcessEnv
   /** Keys of the config that have no effect here, each with the reason. */
   readonly unused: readonly string[]
+  readonly isDry: boolean
+  readonly isFresh: boolean
+  readonly isQuiet: boolean
+}
+
+type PlannedOptions = Required<
+  Pick<
+    TrainOptions,
+    'folder' | 'rows' | 'heldOut' | 'rowsPerStep' | 'attempts' | 'steps' | 'update' | 'names'
+  >
+> &
+  Omit<TrainOptions, 'learner' | 'rollouts' | 'maxInFlight' | 'inputs' | 'provenance' | 'signal'>
+
+/** What a trainer adds to a plan. */
+export interface PlannedTrainer {
+  readonly kind: 'local' | 'tinker'
+  /** Its flags without any on the command line: the defaults. */
+  readonly defaults: object
+  readonly learningRate: number
+  /** Arguments for values that flags repeat in another form than their own. */
+  readonly repeated?: readonly string[]
 }
 
 /** Where the weights are exported to, in the folder of the training. */
@@ -67,29 +99,40 @@ const defaults = { prompt: 2048, response: 2048, rows: 16, attempts: 8 }
 export async function planTraining(
   configFile: string,
   flags: TrainingFlags,
-  environment: NodeJS.ProcessEnv,
+  trainer: PlannedTrainer,
 ): Promise<TrainingPlan> {
+  const environment = readEnvironment()
   const config = await readTrainingConfig(
     displayPath(configFile),
     flags.dataset === undefined ? {} : { datasetFile: resolvePath(flags.dataset) },
   )
-  const { training, sampling, workspaceRoot } = config
-  const all = await readDataset(config.experiment.datasetFile)
+  const { training, sampling, checkpoints, experiment } = config
+  const all = await readDataset(experiment.datasetFile)
   const { rows, heldOut } = splitRows(
     all,
     flags.heldOut === undefined ? undefined : await readDataset(displayPath(flags.heldOut)),
     flags,
   )
   protectData([...rows, ...heldOut])
-  const secrets = await requiredSecrets(config.requiredSecrets, flags.secretsFile, environment)
-  hideSecrets(secrets)
+  const subject = {
+    ...(await configuredSubject(config, flags, environment)),
+    agentTimeoutSeconds: training.agent_workflow_timeout_s ?? null,
+    graderTimeoutSeconds: training.grader_timeout_s ?? null,
+  }
+  const { fresh = false, warmStart } = flags
   const name = flags.name ?? path.basename(configFile, path.extname(configFile))
   assertRunName(name)
   const root =
     flags.output === undefined
-      ? path.join(workspaceRoot, '.osmosis', 'training')
+      ? path.join(config.workspaceRoot, '.osmosis', 'training')
       : resolvePath(flags.output)
   const folder = path.join(root, name)
+  const made =
+    !fresh && isTraining(folder)
+      ? readTrainingJournal(folder).filter((record) => record.kind === 'step')
+      : undefined
+  const warmMade = made?.filter(({ phase }) => phase === 'warm_start').length ?? 0
+  const warmSteps = Math.max(warmStart === undefined ? 0 : 3, warmMade)
   const wanted = flags.rowsPerStep ?? training.rollout_batch_size ?? defaults.rows
   const rowsPerStep = Math.min(wanted, rows.length)
   const epochs = training.total_epochs ?? 1
@@ -100,37 +143,69 @@ export async function planTraining(
       `--max-length ${maxLength} leaves no room for a prompt beside an answer of ${response} tokens: raise it, or lower training.max_response_length.`,
     )
   }
+  const settings = settingOptions(training)
+  const { rollout_temperature: temperature } = sampling
+  const { withoutSignal } = flags
   return {
     config,
+    subject,
     name,
-    folder,
     command: root === trainingsRoot(await runsRoot(undefined)) ? name : fromWorkingFolder(folder),
-    rows,
-    heldOut,
-    steps: flags.steps ?? Math.ceil((rows.length * epochs) / rowsPerStep),
-    warmSteps: Math.max(flags.warmStart === undefined ? 0 : 3, warmStepsIn(folder, flags)),
-    rowsPerStep,
-    attempts: flags.n ?? training.n_samples_per_prompt ?? defaults.attempts,
-    maxLength,
-    sampling: {
-      max_tokens: response,
-      ...(sampling.rollout_temperature === undefined
-        ? {}
-        : { temperature: sampling.rollout_temperature }),
+    continueWith: ['train', trainer.kind, configFile, ...repeatedFlags(flags, trainer)],
+    options: {
+      ...settings.training,
+      folder,
+      rows,
+      heldOut,
+      rowsPerStep,
+      attempts: flags.n ?? training.n_samples_per_prompt ?? defaults.attempts,
+      steps: flags.steps ?? Math.ceil((rows.length * epochs) / rowsPerStep),
+      seed: flags.seed ?? 0,
+      ...(warmStart !== undefined && { warmStart: { threshold: warmStart, steps: warmSteps } }),
+      evaluateEvery: checkpoints.eval_interval ?? 0,
+      checkpointEvery: checkpoints.checkpoint_save_freq ?? 1,
+      update: {
+        ...settings.update,
+        longestAnswer: response,
+        learningRate: flags.lr ?? training.lr ?? trainer.learningRate,
+      },
+      stopWhen: { ...settings.stopWhen, ...(withoutSignal !== undefined && { withoutSignal }) },
+      names: { rollout: subject.rollout, dataset: subject.dataset },
     },
-    secrets,
+    settings,
+    warmSteps,
+    made: made?.length,
+    heldOutFile: flags.heldOut ?? subject.datasetFile,
+    maxInFlight: flags.maxInFlight,
+    maxLength,
+    sampling: { max_tokens: response, ...(temperature !== undefined && { temperature }) },
+    environment: {
+      ...environment,
+      ...subject.env,
+      ...subject.secrets,
+      _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(folder, 'artifacts'),
+    },
     unused: unusedKeys(config, flags),
+    isDry: flags.dryRun ?? false,
+    isFresh: fresh,
+    isQuiet: flags.quiet ?? false,
   }
 }
 
-function warmStepsIn(folder: string, { fresh }: TrainingFlags): number {
-  if (fresh === true || !isTraining(folder)) return 0
-  const steps = readTrainingJournal(folder).filter((record) => record.kind === 'step')
-  return steps.filter(({ phase }) => phase === 'warm_start').length
+/** The flags of a command that continues the training, without defaults. */
+function repeatedFlags(
+  flags: TrainingFlags,
+  { defaults: own, repeated = [] }: PlannedTrainer,
+): string[] {
+  const usual = new Map<string, unknown>(Object.entries(own))
+  return Object.entries(flags)
+    .filter(([flag, value]) => flag !== 'fresh' && usual.get(flag) !== value)
+    .flatMap(([flag, value]) => flagArguments(flag, value))
+    .concat(repeated)
 }
 
 /** Renames the folder of an existing training to `<name>.1`, or the next number that is free. */
-export async function archiveTraining({ folder }: TrainingPlan): Promise<void> {
+export async function archiveTraining({ options: { folder } }: TrainingPlan): Promise<void> {
   if (!existsSync(folder)) return
   let number = 1
   while (existsSync(`${folder}.${number}`)) number += 1
@@ -171,7 +246,7 @@ function splitRows(
   all: readonly DatasetRow[],
   heldOut: readonly DatasetRow[] | undefined,
   { where, sample, seed }: RowFlags & { readonly seed?: number | undefined },
-): Pick<TrainingPlan, 'rows' | 'heldOut'> {
+): Pick<PlannedOptions, 'rows' | 'heldOut'> {
   const ofSplit = heldOut ?? all.filter((row) => splitOf(row) === 'validation')
   const own = heldOut === undefined ? all.filter((row) => splitOf(row) !== 'validation') : all
   const rows = selectRows(own, { where, sample, seed })

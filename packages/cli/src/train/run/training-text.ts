@@ -7,13 +7,7 @@ import {
   formatShare,
   type EvaluationProgress,
 } from '@osmosis/eval'
-import {
-  changedSettings,
-  driftText,
-  failureAlarm,
-  settingOptions,
-  settingsText,
-} from '@osmosis/eval/analysis'
+import { changedSettings, driftText, failureAlarm, settingsText } from '@osmosis/eval/analysis'
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
 import { fromWorkingFolder, type OutputStream } from '../../command/command-context.ts'
@@ -31,22 +25,31 @@ export function planText(
   plan: TrainingPlan,
   facts: readonly (readonly [name: string, text: string])[],
 ): string {
-  const { name, rows, heldOut, rowsPerStep, attempts, unused, config, warmSteps } = plan
-  const steps = plan.steps + warmSteps
+  const { name, subject, options, unused, warmSteps, made } = plan
+  const { rows, heldOut, rowsPerStep, attempts } = options
+  const steps = options.steps + warmSteps
   const rollouts = steps * rowsPerStep * attempts
   const warm = warmSteps === 0 ? '' : `, ${warmSteps} of them of the warm start`
-  const { training, ...parts } = settingOptions(config.training)
+  const { training, ...parts } = plan.settings
   const settings = settingsText(changedSettings({ ...training, ...parts }))
   const lines: [string, string][] = [
-    ['Training', `${name}, of ${config.experiment.rollout} on ${config.experiment.dataset}`],
+    ['Training', `${name}, of ${subject.rollout} on ${subject.dataset}`],
     ...facts.map(([label, text]): [string, string] => [label, text]),
+    ...(made === undefined
+      ? []
+      : [
+          ['Resumes', `after ${made} of ${steps} steps; --fresh starts a new training`] satisfies [
+            string,
+            string,
+          ],
+        ]),
     ['Rows', `${formatCount(rows.length)} to train, ${formatCount(heldOut.length)} held out`],
     [
       'Steps',
       `${steps} of ${rowsPerStep} rows × ${attempts} attempts = ${formatCount(rollouts)} rollouts${warm}`,
     ],
     ...(settings === '' ? [] : [['Settings', settings] satisfies [string, string]]),
-    ['Folder', fromWorkingFolder(plan.folder)],
+    ['Folder', fromWorkingFolder(options.folder)],
   ]
   const width = Math.max(...lines.map(([label]) => label.length)) + 2
   const margin = ' '.repeat(width)
@@ -148,7 +151,7 @@ export function endText(
     ...(best === undefined || best.version === steps.at(-1)?.version
       ? []
       : [
-          `The best ${best.step === 0 ? 'is the start' : `step    ${best.step} of ${steps.length}`}: ${fromWorkingFolder(path.join(plan.folder, modelFolders.best))} has its weights`,
+          `The best ${best.step === 0 ? 'is the start' : `step    ${best.step} of ${steps.length}`}: ${fromWorkingFolder(path.join(plan.options.folder, modelFolders.best))} has its weights`,
         ]),
     `Read any step    ${osmosisCommand('eval', 'view', plan.command)}`,
     '',
