@@ -17,6 +17,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/cli/src/eval': 11,
   'packages/cli/src/eval/show': 13,
   'packages/cli/src/serve': 9,
+  'packages/controller/src/policy': 9,
   'packages/core/src': 14,
   'packages/core/src/http': 12,
   'packages/core/src/policy': 15,

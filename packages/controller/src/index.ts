@@ -34,6 +34,11 @@ export {
   type RolloutRecording,
 } from './policy/record-policy.ts'
 export {
+  evaluatedPolicy,
+  type EvaluatedPolicy,
+  type EvaluatedPolicyOptions,
+} from './policy/evaluated-policy.ts'
+export {
   patientPolicy,
   type PatientPolicy,
   type PatientPolicyOptions,

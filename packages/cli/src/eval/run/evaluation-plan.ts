@@ -10,6 +10,7 @@ import {
   readWorkspaceConfig,
   selectRows,
   type DatasetRow,
+  type EvalConfig,
   toScorer,
   type Scorer,
   findWorkspaceRoot,
@@ -34,7 +35,7 @@ import { currentWorkspace, type PolicyDefaults } from '../../inputs/choose-polic
 import { configuredSubject, type RunSubject } from '../../inputs/run-subject.ts'
 import { moduleFile, splitSpec, loadExports, namedExport } from '../../inputs/load-module.ts'
 
-/** The plan of an evaluation, from a config and flags, or from flags alone. */
+/** The plan of an evaluation: what flags and a config decide before anything is served. */
 export interface EvalRunPlan extends RunSubject {
   /** The file or folder that the run is named after. */
   readonly source: string
@@ -46,10 +47,20 @@ export interface EvalRunPlan extends RunSubject {
   /** Relative to the workspace; null without a config. */
   readonly config: string | null
   /** Null: the limit of the server. */
-  readonly maxInFlight: number | null
+  readonly maxInFlight: InFlight | null
   readonly passThreshold: number
+  /** Parameters of the model calls, by their names on the wire; they replace those of the code. */
+  readonly params: Readonly<Record<string, number>>
+  /** Of an agent loop; null: its own limit. */
+  readonly maxTurns: number | null
+  /** Whether nothing but a grader would score the rollouts. */
+  readonly needsGrader: boolean
   readonly outputRoot: string
   readonly policy: PolicyDefaults
+  /** Of the process that serves the entrypoint. */
+  readonly environment: NodeJS.ProcessEnv
+  /** Processes that run the workflow; undefined: that which serves it. */
+  readonly workers: number | 'auto' | undefined
   /** Undefined: rollouts run on this machine. */
   readonly queue: EvaluationQueue | undefined
   /** A running server; undefined when the evaluation starts one. */
@@ -58,8 +69,14 @@ export interface EvalRunPlan extends RunSubject {
   readonly platformProblems: readonly string[]
 }
 
+/** The maximum number of concurrent rollouts, and its source. */
+export interface InFlight {
+  readonly limit: number
+  readonly why: string
+}
+
 /**
- * Makes the plan of an evaluation. Flags override the config.
+ * Makes the plan of an evaluation. Flags override the config; without one, they are the config.
  *
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset`
  */
@@ -80,113 +97,117 @@ export async function planEvaluation(
   if (flags.rows !== undefined && selectsRows(others)) {
     throw invalid('--rows selects the rows: omit --limit, --where and --sample.')
   }
-  const plan =
+  const config =
     configFile === undefined
-      ? await planFromFlags(flags, server)
-      : await planFromConfig(configFile, flags, server === undefined ? environment : undefined)
-  if (server !== undefined && Object.keys(plan.workflow).length > 0) {
+      ? configOfFlags(flags, server)
+      : await readEvalConfig(
+          displayPath(configFile),
+          flags.dataset === undefined ? {} : { datasetFile: resolvePath(flags.dataset) },
+        )
+  const { experiment, evaluation, workspaceRoot: root } = config
+  const workspace =
+    configFile === undefined ? await currentWorkspace() : await readWorkspaceConfig(root)
+  const queue = evaluationQueue(flags, workspace.queue)
+  const allRows = await readDataset(
+    configFile === undefined ? experiment.dataset : experiment.datasetFile,
+  )
+  protectData(allRows)
+  const subject = await configuredSubject(
+    config,
+    flags,
+    server === undefined ? environment : undefined,
+  )
+  const workflow = { ...subject.workflow, ...flags.set }
+  if (server !== undefined && Object.keys(workflow).length > 0) {
     throw invalid(
       '[workflow] of the config and --set do not reach the workflow behind a running server: remove them here, and pass --set to osmosis serve.',
     )
   }
-  // A running server has its own sources.
-  if (server === undefined) return plan
   // After the rows were read: they may contain the text of the key.
-  const apiKey = environment['OSMOSIS_ROLLOUT_SERVER_API_KEY'] || undefined
+  const apiKey = server && (environment['OSMOSIS_ROLLOUT_SERVER_API_KEY'] || undefined)
   hideKeys(apiKey)
-  return { ...plan, server: { ...server, apiKey }, entrypoint: server.url, sourceFolder: null }
-}
-
-/** @param environment - the source of the secrets; undefined when no process here gets them */
-async function planFromConfig(
-  configFile: string,
-  flags: Partial<EvalRunFlags>,
-  environment: NodeJS.ProcessEnv | undefined,
-): Promise<EvalRunPlan> {
-  const config = await readEvalConfig(
-    displayPath(configFile),
-    flags.dataset === undefined ? {} : { datasetFile: resolvePath(flags.dataset) },
-  )
-  const { experiment, evaluation, workspaceRoot: root } = config
-  const workspace = await readWorkspaceConfig(config.workspaceRoot)
-  const queue = evaluationQueue(flags, workspace.queue)
-  const allRows = await readDataset(experiment.datasetFile)
-  protectData(allRows)
-  const subject = await configuredSubject(config, flags, environment)
+  const folder = configFile === undefined ? workingFolder() : subject.folder
+  const { batchSize } = evaluation
+  const { temperature, maxTokens, maxInFlight } = flags
   return {
     ...subject,
-    source: configFile,
-    workflow: { ...config.workflow, ...flags.set },
+    // A running server has its own sources.
+    ...(server && { entrypoint: server.url, sourceFolder: null }),
+    folder,
+    workflow,
+    source: config.path,
     allRows,
     rows: chosenRows(allRows, flags, evaluation.limit),
-    config: path.relative(root, config.path),
     n: flags.n ?? evaluation.n,
-    maxInFlight: flags.maxInFlight ?? evaluation.batchSize,
+    config: configFile === undefined ? null : path.relative(root, config.path),
+    maxInFlight:
+      maxInFlight !== undefined
+        ? { limit: maxInFlight, why: '--max-in-flight' }
+        : batchSize === null
+          ? null
+          : { limit: batchSize, why: 'batch_size of the config' },
     passThreshold: evaluation.passThreshold,
     agentTimeoutSeconds: evaluation.agentWorkflowTimeoutSeconds,
     graderTimeoutSeconds: evaluation.graderTimeoutSeconds,
-    outputRoot: outputRoot(flags, config.workspaceRoot),
-    policy: {
-      workspace,
-      model: experiment.modelPath,
-      folder: experiment.rolloutFolder,
+    params: {
+      ...(temperature !== undefined && { temperature }),
+      ...(maxTokens !== undefined && { max_tokens: maxTokens }),
     },
+    maxTurns: flags.maxTurns ?? null,
+    needsGrader: flags.grader !== false && (flags.evalFn ?? []).length === 0,
+    outputRoot: flags.output === undefined ? defaultOutputRoot(root) : resolvePath(flags.output),
+    policy: { workspace, folder, ...(configFile !== undefined && { model: experiment.modelPath }) },
+    environment: { ...environment, ...subject.env, ...subject.secrets, ...queue?.env },
+    workers: flags.workers,
     queue,
-    server: undefined,
+    server: server && { ...server, apiKey },
     platformProblems: config.platformProblems,
   }
 }
 
-async function planFromFlags(
-  flags: Partial<EvalRunFlags>,
+/** The config of an evaluation that has no file. */
+function configOfFlags(
+  { module = '', dataset, secretsFile }: Partial<EvalRunFlags>,
   server: EvaluationServer | undefined,
-): Promise<EvalRunPlan> {
-  const { module = '', dataset } = flags
+): EvalConfig {
   if (dataset === undefined) {
     const flag = server === undefined ? '--module' : '--server without a config'
     throw invalid(`${flag} needs --dataset: the file with the rows.`)
   }
-  if (flags.secretsFile !== undefined) {
+  if (secretsFile !== undefined) {
     throw invalid('--secrets-file needs a config, which names the secrets.')
   }
   const { file, name } = splitSpec(module)
   const found = server === undefined ? moduleFile('entrypoint', file) : resolvePath(dataset)
-  const workspace = await currentWorkspace()
-  const queue = evaluationQueue(flags, workspace.queue)
-  const allRows = await readDataset(displayPath(dataset))
-  protectData(allRows)
   return {
     // The folder of `main` is a better name.
-    source: /^(main|index)\./.test(path.basename(found)) ? path.dirname(found) : found,
-    rollout: server?.url ?? module,
-    entrypoint: name === undefined ? found : `${found}:${name}`,
-    folder: workingFolder(),
-    workflow: flags.set ?? {},
+    path: /^(main|index)\./.test(path.basename(found)) ? path.dirname(found) : found,
+    workspaceRoot: workingFolder(),
+    experiment: {
+      rollout: server?.url ?? module,
+      entrypoint: module,
+      modelPath: '',
+      dataset: displayPath(dataset),
+      branch: null,
+      commitSha: null,
+      rolloutFolder: path.dirname(found),
+      entrypointFile: name === undefined ? found : `${found}:${name}`,
+      datasetFile: resolvePath(dataset),
+    },
+    evaluation: {
+      limit: null,
+      n: 1,
+      batchSize: null,
+      passThreshold: 1,
+      agentWorkflowTimeoutSeconds: null,
+      graderTimeoutSeconds: null,
+    },
+    workflow: {},
     env: {},
-    dataset,
-    datasetFile: resolvePath(dataset),
-    allRows,
-    rows: chosenRows(allRows, flags, null),
-    config: null,
-    root: workingFolder(),
-    sourceFolder: path.dirname(found),
-    n: flags.n ?? 1,
-    maxInFlight: flags.maxInFlight ?? null,
-    passThreshold: 1,
-    agentTimeoutSeconds: null,
-    graderTimeoutSeconds: null,
-    outputRoot: outputRoot(flags, workingFolder()),
-    policy: { workspace },
-    queue,
-    server,
-    secrets: {},
+    requiredSecrets: [],
+    advanced: {},
     platformProblems: [],
   }
-}
-
-/** Absolute. */
-function outputRoot({ output }: Partial<EvalRunFlags>, root: string): string {
-  return output === undefined ? defaultOutputRoot(root) : resolvePath(output)
 }
 
 function chosenRows(

@@ -42,7 +42,7 @@ import {
 } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { preflightModel } from '../models/model-endpoint.ts'
-import { paramsOf, serveModel, type ServedModel } from './served-model.ts'
+import { serveModel, type ServedModel } from './served-model.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { junitLines, testCases } from '../export/junit-report.ts'
 import { writeTexts } from '../export/write-texts.ts'
@@ -88,7 +88,6 @@ interface Preparation {
   readonly resumeWith: readonly string[]
   readonly plan: EvalRunPlan
   readonly flags: EvalRunFlags
-  readonly environment: NodeJS.ProcessEnv
   readonly model: ChosenPolicy
   readonly scorers: readonly Scorer[]
   readonly inputs: KnownInputs
@@ -156,13 +155,13 @@ async function prepare(
   }
   const { choice } = model
   const inputs = await findInputs(plan, {
-    model: { name: model.name, base_url: addressOf(choice), params: paramsOf(flags) },
+    model: { name: model.name, base_url: addressOf(choice), params: plan.params },
     scorers: scorers.map(({ name }) => name),
     files: [
       ...(choice.kind === 'module' ? [choice.file] : []),
       ...(flags.evalFn ?? []).map((spec) => moduleFile('eval function', splitSpec(spec).file)),
     ],
-    maxTurns: flags.maxTurns ?? null,
+    maxTurns: plan.maxTurns,
     written: resolvePath(plan.outputRoot),
   })
   const run = await chooseRun({ plan, flags, inputs })
@@ -172,7 +171,7 @@ async function prepare(
     if (!flags.quiet) printError(`${text}\n`)
   }
   const resumeWith = resumeArguments(configFile, flags, run.name)
-  return { configFile, resumeWith, plan, flags, environment, model, scorers, inputs, run, say }
+  return { configFile, resumeWith, plan, flags, model, scorers, inputs, run, say }
 }
 
 /** The address of an endpoint, without user info; null for a module and for a provider. */
@@ -187,7 +186,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
   say(planText(plan, initial.run, model.name, flags.dryRun ? 'Would start' : 'Starting'))
   const pending = countPending(initial.run, runsAgain(flags))
   if (flags.dryRun) {
-    const served = await serve(initial, interrupt)
+    const served = await serveModel(model, plan, initial.run, interrupt)
     say(servedText(served))
     await served.close()
     return 0
@@ -213,7 +212,7 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
       )
     }
     await preflightModel(model, say, interrupt)
-    const served = await serve(prepared, interrupt)
+    const served = await serveModel(model, plan, run, interrupt)
     const result = await survivingStrayRejections(async () => {
       try {
         const { inputs, resumeWith } = prepared
@@ -258,14 +257,6 @@ async function makeOutputRoot({ outputRoot }: EvalRunPlan): Promise<void> {
   } catch (cause) {
     throw invalid(`Cannot create the folder ${outputRoot}: ${errorMessage(cause)}`, cause)
   }
-}
-
-async function serve(
-  { model, plan, flags, environment, run }: Preparation,
-  signal: AbortSignal,
-): Promise<ServedModel> {
-  const { location: runFolder, n: attempts } = run
-  return serveModel(model, { plan, flags, environment, runFolder, attempts, signal })
 }
 
 /** Which ended items run again: with a group grader, all of a group when one of them does. */

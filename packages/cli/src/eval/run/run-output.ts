@@ -18,13 +18,7 @@ import { printMessage, shortLine } from '../../command/terminal-text.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { reasonSentence } from '../show/run-summary.ts'
 import type { ChosenRun } from './choose-run.ts'
-import type { EvalRunPlan } from './evaluation-plan.ts'
-
-/** The maximum number of concurrent rollouts, and its source. */
-export interface InFlight {
-  readonly limit: number
-  readonly why: string
-}
+import type { EvalRunPlan, InFlight } from './evaluation-plan.ts'
 
 /** Facts that are known when the entrypoint is served. */
 export interface ServedFacts {

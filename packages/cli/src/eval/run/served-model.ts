@@ -5,14 +5,11 @@ import path from 'node:path'
 import {
   createController,
   createTrainer,
-  patientPolicy,
+  evaluatedPolicy,
   policyAnswers,
-  recordPolicy,
-  watchPolicy,
+  type EvaluatedPolicy,
   type PatientPolicy,
   type PatientPolicyOptions,
-  type PolicyModel,
-  type RecordedPolicy,
 } from '@osmosis/controller'
 import {
   assertRowsFit,
@@ -26,9 +23,8 @@ import { healthResponseSchema } from '@osmosis/protocol/wire'
 
 import { hideKeys } from '../../command/command-context.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
-import type { EvalRunFlags } from '../run.ts'
-import type { EvalRunPlan } from './evaluation-plan.ts'
-import type { InFlight, ServedFacts } from './run-output.ts'
+import type { EvalRunPlan, InFlight } from './evaluation-plan.ts'
+import type { ServedFacts } from './run-output.ts'
 import { namingEndpoint, policyAdvice } from '../../inputs/policy-advice.ts'
 import {
   askHealth,
@@ -45,18 +41,12 @@ const defaultInFlight = 16
 /** Time limit of a health check. Milliseconds. */
 const healthMs = 10_000
 
-/** Options of {@link serveModel}. */
-export interface ServeModelOptions {
-  readonly plan: EvalRunPlan
-  readonly flags: EvalRunFlags
-  /** Environment of the process of the entrypoint, to which the plan adds variables. */
-  readonly environment: NodeJS.ProcessEnv
+/** Where and how often a plan runs. */
+interface PlannedRun {
   /** The folder of the run, for its artifacts; it may not exist yet. */
-  readonly runFolder: string
+  readonly location: string
   /** Attempts at each row. */
-  readonly attempts: number
-  /** Aborts the start. */
-  readonly signal: AbortSignal
+  readonly n: number
 }
 
 /** The model of an evaluation, with the server that runs its rollouts. */
@@ -81,60 +71,53 @@ export interface ServedModel extends ServedFacts {
  * Serves the entrypoint of a plan in a process of its own, or uses a running server. Opens a driver: a
  * controller for a workflow, a trainer for an agent loop.
  *
+ * @param signal - aborts the start
  * @throws OsmosisError with code `invalid_entrypoint` when it cannot be served, `invalid_config` for
  * flags that do not apply to what it exports
  */
 export async function serveModel(
   chosen: ChosenPolicy,
-  options: ServeModelOptions,
+  plan: EvalRunPlan,
+  run: PlannedRun,
+  signal: AbortSignal,
 ): Promise<ServedModel> {
-  const { plan, flags, runFolder, signal } = options
   const server =
     plan.server === undefined
-      ? await serveEntrypoint(options)
+      ? await serveEntrypoint(plan, run, signal)
       : await attachServer(plan.server, signal)
   const opened: { close(): Promise<void> }[] = [server]
   const close = async (): Promise<void> => {
     for (const part of opened) await part.close()
   }
-  let waitListener: PatientPolicyOptions['onWait']
-  async function toModel(thread: WatchedThread | undefined): Promise<EvaluatedModel> {
-    const watched = watchPolicy(chosen.policy, { advise: policyAdvice(chosen), isAwaited: true })
-    const parametrised = server.kind === 'workflow' ? withParams(watched, paramsOf(flags)) : watched
-    const price = plan.policy.workspace.prices.get(chosen.name)
-    const recorded = recordPolicy(parametrised, { price })
-    // Outermost, so that it notices each refusal and the time of waiting does not count as slowness.
-    const policy = patientPolicy(recorded, {
-      watched,
-      onWait: (pauseMs, status) => waitListener?.(pauseMs, status),
-    })
-    const driver = await openDriver(
-      server,
-      { policy, recorded, chosen },
-      { plan, flags, runFolder },
-    )
-    opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
-    return {
-      name: chosen.name,
-      policy: healthOf(policy, chosen),
-      runner: explaining(driver.runner, server, thread),
-    }
-  }
   try {
-    assertFlagsFit(server, options)
+    assertPlanFits(server, plan, run)
     await assertRowsFit(plan.dataset, plan.rows, server.rowCheck)
-    const inFlight = forGroups(await inFlightOf(plan, flags, server), server, options)
+    const inFlight = forGroups(await inFlightOf(plan, server), server, run)
     const gradesGroups = server.groupMinSize !== null
     const workersMayHelp =
       !gradesGroups &&
-      flags.workers === undefined &&
+      plan.workers === undefined &&
       plan.queue === undefined &&
       plan.server === undefined &&
       server.kind === 'workflow' &&
       Math.min(availableParallelism(), inFlight.limit) > 1
     const thread = workersMayHelp ? await watchThread(server) : undefined
+    let waitListener: PatientPolicyOptions['onWait']
+    const asked = evaluatedPolicy(chosen.policy, {
+      advise: policyAdvice(chosen),
+      // A loop gets them with its order.
+      params: server.kind === 'workflow' ? plan.params : {},
+      price: plan.policy.workspace.prices.get(chosen.name),
+      onWait: (pauseMs, status) => waitListener?.(pauseMs, status),
+    })
+    const driver = await openDriver(server, asked, chosen, plan, run)
+    opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
     return {
-      model: await toModel(thread),
+      model: {
+        name: chosen.name,
+        policy: healthOf(asked.policy, chosen),
+        runner: explaining(driver.runner, server, thread),
+      },
       kind: server.kind,
       hasGrader: server.hasGrader,
       limitsCalls: server.limitsCalls,
@@ -156,7 +139,7 @@ export async function serveModel(
 
 /** The code of a policy module is called by rollouts only, as before a run. */
 function healthOf(policy: PatientPolicy, { choice, policy: asked }: ChosenPolicy): PolicyHealth {
-  const isCode = choice.kind === 'module' || choice.kind === 'checkpoint'
+  if (choice.kind === 'module' || choice.kind === 'checkpoint') return policy
   return {
     get failure() {
       return policy.failure
@@ -164,73 +147,68 @@ function healthOf(policy: PatientPolicy, { choice, policy: asked }: ChosenPolicy
     get refusals() {
       return policy.refusals
     },
-    ...(isCode ? {} : { answers: (signal) => policyAnswers(asked, signal) }),
+    answers: (signal) => policyAnswers(asked, signal),
   }
 }
 
-async function serveEntrypoint({
-  plan,
-  flags,
-  environment,
-  runFolder,
-  signal,
-}: ServeModelOptions): Promise<EvaluatedServer> {
-  const { entrypoint, folder, secrets, queue } = plan
-  const artifacts = { _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(runFolder, 'artifacts') }
-  const env = { ...environment, ...plan.env, ...secrets, ...queue?.env, ...artifacts }
-  const redis = queue === undefined ? {} : { redis: queue.redis }
-  const workers = flags.workers === undefined ? {} : { workers: flags.workers }
+async function serveEntrypoint(
+  { entrypoint, folder, environment, workflow: set, workers, queue }: EvalRunPlan,
+  { location }: PlannedRun,
+  signal: AbortSignal,
+): Promise<EvaluatedServer> {
+  const env = {
+    ...environment,
+    _OSMOSIS_ROLLOUT_ARTIFACT_ROOT: path.join(location, 'artifacts'),
+  }
   return startServerProcess(
-    { entrypoint, folder, env, set: plan.workflow, ...workers, ...redis },
+    {
+      entrypoint,
+      folder,
+      env,
+      set,
+      ...(workers !== undefined && { workers }),
+      ...(queue !== undefined && { redis: queue.redis }),
+    },
     signal,
   )
 }
 
-function assertFlagsFit(
+/** @throws OsmosisError with code `invalid_config` for what does not apply to what an entrypoint exports */
+function assertPlanFits(
   { kind, groupMinSize, hasGrader }: EvaluatedServer,
-  { plan, flags, attempts }: ServeModelOptions,
+  { rollout, graderTimeoutSeconds, maxTurns, needsGrader }: EvalRunPlan,
+  { n }: PlannedRun,
 ): void {
-  const { rollout, graderTimeoutSeconds } = plan
-  const { maxTurns, evalFn = [], grader: wantsGrader } = flags
-  if (!hasGrader && evalFn.length === 0 && wantsGrader) {
+  if (!hasGrader && needsGrader) {
     throw invalid(
       `Nothing would score the rollouts of ${rollout}: export a class that extends Grader from the entrypoint, pass --eval-fn <file>:<export>, or pass --no-grader to run without.`,
     )
   }
-  if (kind === 'workflow' && maxTurns !== undefined) {
+  if (kind === 'workflow' && maxTurns !== null) {
     throw invalid(`--max-turns is for agent loops, and ${rollout} exports a workflow.`)
   }
   if (kind === 'agent-loop' && graderTimeoutSeconds !== null) {
     throw invalid(`grader_timeout_s is for workflows, and ${rollout} exports an agent loop.`)
   }
-  if (groupMinSize !== null && attempts < groupMinSize) {
+  if (groupMinSize !== null && n < groupMinSize) {
     throw invalid(
-      `The grader of ${rollout} compares the attempts at a row and needs at least ${groupMinSize} of them (group.minSize of its config), and this run has ${attempts}: pass --n ${groupMinSize} or more.`,
+      `The grader of ${rollout} compares the attempts at a row and needs at least ${groupMinSize} of them (group.minSize of its config), and this run has ${n}: pass --n ${groupMinSize} or more.`,
     )
   }
 }
 
-/** The policy of a model, with its recording. */
-interface ServedPolicy {
-  readonly policy: PolicyModel
-  readonly recorded: RecordedPolicy
-  readonly chosen: ChosenPolicy
-}
-
 async function openDriver(
-  evaluated: EvaluatedServer,
-  { policy, recorded, chosen }: ServedPolicy,
-  { plan, flags, runFolder }: Pick<ServeModelOptions, 'plan' | 'flags' | 'runFolder'>,
+  { kind, url, apiKey }: EvaluatedServer,
+  { policy, recorded }: EvaluatedPolicy,
+  chosen: ChosenPolicy,
+  plan: EvalRunPlan,
+  { location: runFolder }: PlannedRun,
 ): Promise<{ readonly runner: ItemRunner; close(): Promise<void> }> {
-  const { agentTimeoutSeconds, graderTimeoutSeconds } = plan
-  const { kind, url, apiKey } = evaluated
-  const server = { url, ...(apiKey === undefined ? {} : { apiKey }) }
+  const { agentTimeoutSeconds, graderTimeoutSeconds, maxTurns, params } = plan
+  const server = { url, ...(apiKey !== undefined && { apiKey }) }
   if (kind === 'workflow') {
     const host = plan.server?.policyHost ?? plan.queue?.policyHost
-    const controller = await createController({
-      policy,
-      ...(host === undefined ? {} : { host }),
-    })
+    const controller = await createController({ policy, ...(host !== undefined && { host }) })
     hideKeys(controller.policyToken)
     const timeouts = { agentTimeoutSeconds, graderTimeoutSeconds }
     // A server elsewhere stores artifacts on its own machine, and may not reach more of this one than the policy.
@@ -240,32 +218,14 @@ async function openDriver(
     return { runner, close: () => controller.close() }
   }
   const trainer = await createTrainer({ policy })
-  const { maxTurns } = flags
   const runner = loopRunner(namingEndpoint(trainer, chosen), {
     server,
-    ...(maxTurns === undefined ? {} : { maxTurns }),
-    completionParams: paramsOf(flags),
+    ...(maxTurns !== null && { maxTurns }),
+    completionParams: params,
     timeoutSeconds: agentTimeoutSeconds,
     recorded,
   })
   return { runner, close: () => trainer.close() }
-}
-
-/** Parameters of the model calls, by their names on the wire. */
-export function paramsOf({ maxTokens, temperature }: EvalRunFlags): Record<string, number> {
-  return {
-    ...(temperature === undefined ? {} : { temperature }),
-    ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
-  }
-}
-
-/** Overrides the parameters that a workflow sets. */
-function withParams(policy: PolicyModel, params: Record<string, number>): PolicyModel {
-  if (Object.keys(params).length === 0) return policy
-  return {
-    name: policy.name,
-    respond: (request) => policy.respond({ ...request, body: { ...request.body, ...params } }),
-  }
 }
 
 /** Explains broken connections by the exit of the process. */
@@ -289,14 +249,12 @@ function explaining(
 /** Sends at most as many rollouts as the server has slots: others would wait there while their deadline runs. */
 async function inFlightOf(
   { maxInFlight: wanted, queue, server: attached }: EvalRunPlan,
-  flags: EvalRunFlags,
   server: EvaluatedServer,
 ): Promise<InFlight> {
   const { kind, isConfigured } = server
-  const source = flags.maxInFlight === undefined ? 'batch_size of the config' : '--max-in-flight'
   const slots = kind === 'agent-loop' ? null : await slotsOf(server)
   // Without slots a queue has no worker yet.
-  if (slots !== null && slots > 0 && slots < (wanted ?? Infinity)) {
+  if (slots !== null && slots > 0 && slots < (wanted?.limit ?? Infinity)) {
     const own =
       attached !== undefined
         ? 'the limit of the server'
@@ -308,7 +266,7 @@ async function inFlightOf(
       why: queue === undefined ? own : 'the limit of the workers of the queue',
     }
   }
-  if (wanted !== null) return { limit: wanted, why: source }
+  if (wanted !== null) return wanted
   const why = slots === 0 ? 'no worker of the queue has this code yet' : 'nothing sets a limit'
   return { limit: defaultInFlight, why }
 }
@@ -317,7 +275,7 @@ async function inFlightOf(
 function forGroups(
   inFlight: InFlight,
   { groupMinSize }: EvaluatedServer,
-  { attempts }: ServeModelOptions,
+  { n: attempts }: PlannedRun,
 ): InFlight {
   if (groupMinSize === null || inFlight.limit >= attempts) return inFlight
   const why = `raised from ${inFlight.limit}, because the grader sees the ${attempts} attempts at a row together`

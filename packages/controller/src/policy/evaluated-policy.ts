@@ -1,0 +1,47 @@
+import { type ModelPrice, recordPolicy, type RecordedPolicy } from './record-policy.ts'
+import { type PatientPolicy, patientPolicy, type PatientPolicyOptions } from './patient-policy.ts'
+import type { PolicyModel } from './policy-model.ts'
+import { watchPolicy } from './watch-policy.ts'
+
+/** Options of {@link evaluatedPolicy}. */
+export interface EvaluatedPolicyOptions extends Pick<PatientPolicyOptions, 'onWait'> {
+  /** Advice on a failure that all later calls would have, see {@link watchPolicy}. Default: none. */
+  readonly advise?: (status: number) => string
+  /** Parameters of the calls, by their names on the wire; they replace those of the caller. Default: none. */
+  readonly params?: Readonly<Record<string, unknown>>
+  /** Default: the price that answers have. */
+  readonly price?: ModelPrice | undefined
+}
+
+/** A policy as an evaluation asks it. */
+export interface EvaluatedPolicy {
+  /** Answers the calls. */
+  readonly policy: PatientPolicy
+  /** What was said. */
+  readonly recorded: RecordedPolicy
+}
+
+/**
+ * Stacks what an evaluation needs of a policy, from the inside: it is watched for failures that all later calls would
+ * have, its parameters are replaced, its calls are recorded, and refused calls wait. The creator of `policy` closes it.
+ */
+export function evaluatedPolicy(
+  policy: PolicyModel,
+  { advise, params = {}, price, onWait }: EvaluatedPolicyOptions = {},
+): EvaluatedPolicy {
+  const watched = watchPolicy(policy, { ...(advise && { advise }), isAwaited: true })
+  const recorded = recordPolicy(withParams(watched, params), { price })
+  // Outermost, so that it notices each refusal and the time of waiting does not count as slowness.
+  return { policy: patientPolicy(recorded, { watched, onWait }), recorded }
+}
+
+function withParams(
+  policy: PolicyModel,
+  params: NonNullable<EvaluatedPolicyOptions['params']>,
+): PolicyModel {
+  if (Object.keys(params).length === 0) return policy
+  return {
+    name: policy.name,
+    respond: (request) => policy.respond({ ...request, body: { ...request.body, ...params } }),
+  }
+}
