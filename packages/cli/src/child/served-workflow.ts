@@ -1,14 +1,15 @@
 import { availableParallelism } from 'node:os'
 
-import { LocalBackend, type Entrypoint } from '@osmosis/server/execution'
+import { LocalBackend, withStages, type Entrypoint } from '@osmosis/server/execution'
 import type { ExecutionBackend } from '@osmosis/protocol'
 import { rowProblems, type EgressOptions, type RowSchemas } from '@osmosis/core'
 import { groupSettings, isGroupGraderClass, overrideConfig } from '@osmosis/core/workflow'
-import type { RowCheck } from '@osmosis/eval'
-import { createWorkerPool, moduleIn, type WorkerEnd } from '@osmosis/server/child'
+import { WorkerRecord, type RowCheck } from '@osmosis/eval'
+import { readServerEnvironment, type Logger } from '@osmosis/server'
+import { createWorkerPool, moduleIn } from '@osmosis/server/child'
 
-import type { ProcessFlags } from '../command/flags.ts'
-import { environment, workingFolder } from '../command/command-context.ts'
+import { displayPath, environment, redaction, workingFolder } from '../command/command-context.ts'
+import type { RunnerPlan } from './runner-plan.ts'
 
 /** What an entrypoint exports, which determines the protocol of its server. */
 export type EntrypointKind = 'workflow' | 'agent-loop'
@@ -71,7 +72,7 @@ export interface ServedWorkflow {
 
 /** A workflow whose rollouts run in this process. */
 export function localWorkflow(
-  { entrypoint, file }: { readonly entrypoint: Entrypoint; readonly file: string },
+  { entrypoint, file }: LoadedWorkflow,
   options: BackendOptions,
 ): ServedWorkflow {
   const configured = backendOptions(entrypoint, options)
@@ -80,6 +81,53 @@ export function localWorkflow(
     facts: factsOf(configured, file),
     check: rowCheckOf(entrypoint),
     close: async () => {},
+  }
+}
+
+/** A workflow that was loaded, from this file. */
+export interface LoadedWorkflow {
+  readonly entrypoint: Entrypoint
+  readonly file: string
+}
+
+/**
+ * Opens the workflow of a plan in this process, or in processes of its own, and records its rollouts where the plan
+ * names a folder, as a training that `osmosis eval view` opens. The caller closes it.
+ *
+ * @param loaded - undefined for a plan with processes, which load it
+ * @param limits - what the number of the plan limits
+ * @param trainer - named in the record
+ * @throws the errors of loading it; OsmosisError with code `run_locked` when another process records there, `damaged_run`,
+ * `storage_error`
+ */
+export async function openWorkflow(
+  loaded: LoadedWorkflow | undefined,
+  plan: RunnerPlan,
+  limits: Pick<BackendOptions, 'maxConcurrent' | 'defaultConcurrency'>,
+  { trainer, logger }: { readonly trainer: string; readonly logger: () => Logger },
+): Promise<ServedWorkflow> {
+  const { artifactRoot } = readServerEnvironment(environment())
+  const options = { artifactRoot, egress: plan.egress, set: plan.set, ...limits }
+  const served =
+    loaded === undefined
+      ? await workflowInWorkers(plan, options, logger)
+      : localWorkflow(loaded, options)
+  const { record: folder } = plan
+  if (folder === undefined) return served
+  const record = await WorkerRecord.open({
+    folder: displayPath(folder),
+    trainer,
+    rollout: served.facts.workflow,
+    redact: (data) => redaction().data(data),
+    onProblem: (problem) => logger().error({ record: folder }, problem),
+  })
+  return {
+    ...served,
+    backend: withStages(served.backend, record.recorded),
+    close: async () => {
+      await served.close()
+      await record.close()
+    },
   }
 }
 
@@ -132,20 +180,21 @@ export interface WorkerArguments extends BackendOptions {
  *
  * @throws the errors of loading it; OsmosisError with code `invalid_config` for an agent loop
  */
-export async function workflowInWorkers(
-  started: WorkerArguments,
-  { workers, stallTimeout, workerMemory }: ProcessFlags,
-  onWorkerEnd: (end: WorkerEnd) => void,
+async function workflowInWorkers(
+  { entrypoint: spec, processes }: RunnerPlan,
+  options: BackendOptions,
+  logger: () => Logger,
 ): Promise<ServedWorkflow> {
+  const { count = 'auto', ...limits } = processes ?? {}
   const backend = await createWorkerPool({
     module: moduleIn(import.meta.dirname, 'worker-child'),
-    args: [JSON.stringify(started)],
+    args: [JSON.stringify({ spec, ...options } satisfies WorkerArguments)],
     cwd: workingFolder(),
     env: environment(),
-    workers: workers === 'auto' ? availableParallelism() : workers,
-    stallTimeoutSeconds: stallTimeout,
-    heapMegabytes: workerMemory,
-    onWorkerEnd,
+    workers: count === 'auto' ? availableParallelism() : count,
+    ...limits,
+    onWorkerEnd: ({ pid, what, rollouts, restartMs }) =>
+      logger().warn({ pid, rollouts, restart_ms: restartMs }, `a worker process ended: ${what}`),
   })
   return {
     backend,

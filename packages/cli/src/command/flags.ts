@@ -6,7 +6,6 @@ import {
   type Command,
   type OptionValues,
 } from '@commander-js/extra-typings'
-import type { EgressOptions } from '@osmosis/core'
 
 import { invalid } from './exit-codes.ts'
 
@@ -14,6 +13,11 @@ import { invalid } from './exit-codes.ts'
 export type FlagsOf<Declare extends (...args: never[]) => { opts(): object }> = ReturnType<
   ReturnType<Declare>['opts']
 >
+
+/** Some flags of a command in a plan, each of which may be undefined. */
+export type Given<Flags, Names extends keyof Flags> = {
+  readonly [Name in Names]: Flags[Name] | undefined
+}
 
 /** Receives the exit code of a command. */
 export type SetExitCode = (code: number) => void
@@ -272,7 +276,7 @@ function egressFlags(command: Command, what: string) {
 }
 
 /** Flags that limit where rollouts connect to. */
-export type EgressFlags = FlagsOf<typeof egressFlags>
+type EgressFlags = FlagsOf<typeof egressFlags>
 
 /** @param what - names the connections that are limited */
 export const addEgressFlags = adding(egressFlags)
@@ -308,19 +312,10 @@ function workerFlags(command: Command, whose: string) {
 }
 
 /** Flags of the processes that run rollouts. */
-export type WorkerProcessFlags = FlagsOf<typeof workerFlags>
+type WorkerProcessFlags = FlagsOf<typeof workerFlags>
 
 /** @param whose - the process that runs workflows without these flags */
 export const addWorkerFlags = adding(workerFlags)
-
-/** @throws OsmosisError with code `invalid_config` for limits of worker processes without `--workers` */
-export function assertWorkerFlags(flags: WorkerProcessFlags): void {
-  const { workers, stallTimeout, workerMemory } = flags
-  if (workers !== undefined || (stallTimeout ?? workerMemory) === undefined) return
-  throw invalid(
-    '--stall-timeout and --worker-memory are limits of workers: pass --workers as well.',
-  )
-}
 
 /** @throws OsmosisError with code `invalid_config` that says what is wrong with the first given flag */
 export function refuseOneOf(
@@ -333,8 +328,3 @@ export function refuseOneOf(
 
 /** Flags of every command that executes rollouts. */
 export type ProcessFlags = LogFlags & EgressFlags & WorkerProcessFlags
-
-/** The hosts that the process may connect to. */
-export function egressOf({ allowHost, privateHosts }: EgressFlags): EgressOptions {
-  return { allowedHosts: allowHost, privateAddresses: privateHosts ? 'allow' : 'refuse' }
-}

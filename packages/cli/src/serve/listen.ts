@@ -3,6 +3,7 @@ import { closeSync, openSync, readSync, statSync } from 'node:fs'
 
 import { errorMessage } from '@osmosis/core'
 import { assertApiKey } from '@osmosis/core/http'
+import type { RowCheck } from '@osmosis/eval'
 import {
   type ServerShell,
   createStderrLogger,
@@ -13,26 +14,30 @@ import {
 } from '@osmosis/server'
 
 import type { LogFlags } from '../command/flags.ts'
-import { endSignal, resolvePath, displayPath, standardError } from '../command/command-context.ts'
-import type { ServeFlags } from './serve.ts'
+import {
+  endSignal,
+  resolvePath,
+  displayPath,
+  printOut,
+  standardError,
+} from '../command/command-context.ts'
+import type { EntrypointFacts, ServedEntrypoint } from '../child/served-workflow.ts'
+import type { KeyPlan, ServePlan } from './serve-plan.ts'
 
 /**
- * The accepted keys in their order; undefined with `--no-auth`, and when no key is set.
+ * The accepted keys in their order; undefined where none is required, and when no key is set.
  *
- * @param environmentKey - used when no flag names a key
- * @throws OsmosisError with code `invalid_config`
+ * @param environmentKey - used when the plan names no key
+ * @throws OsmosisError with code `invalid_config` for a file without keys
  */
-export function serverKeys(
-  { auth, apiKey, apiKeyFile }: ServeFlags,
+export function acceptedKeys(
+  { areRequired, key, file }: KeyPlan,
   environmentKey: string | undefined,
 ): readonly [string, ...string[]] | undefined {
-  if (!auth) return undefined
-  if (apiKeyFile !== undefined) {
-    if (apiKey === undefined) return keysIn(apiKeyFile)
-    throw invalid('--api-key and --api-key-file exclude each other: write the key into the file.')
-  }
-  const key = apiKey ?? environmentKey
-  return key === undefined ? undefined : [key]
+  if (!areRequired) return undefined
+  if (file !== undefined) return keysIn(file)
+  const only = key ?? environmentKey
+  return only === undefined ? undefined : [only]
 }
 
 let isReadAgain = false
@@ -46,7 +51,7 @@ export function awaitKeyFile(file: string | undefined): void {
 }
 
 /** Reads the file of keys again on SIGHUP. An invalid file changes nothing. */
-export function followKeyFile(server: ServerShell, file: string | undefined): void {
+function followKeyFile(server: ServerShell, file: string | undefined): void {
   if (file === undefined || endSignal() !== undefined) return
   // User code may change the folder of the process.
   const absolute = resolvePath(file)
@@ -115,6 +120,49 @@ function assertReadAgain(file: string): void {
   throw invalid(`${file} is not a regular file, so it cannot be read again.`)
 }
 
+/** A server that can listen. */
+interface ReadyServer {
+  readonly server: ServerShell
+  /** What the environment names, or the default. */
+  readonly port: number
+  /** Printed before the address. */
+  readonly lines: readonly string[]
+  readonly facts: EntrypointFacts
+  readonly check: RowCheck
+  /** Releases what it runs on, when it has closed or cannot listen. */
+  readonly close: () => Promise<void>
+}
+
+/** Opens the port of a server, and prints what is served where. */
+export async function openPort(
+  { host, port, keys }: ServePlan,
+  { server, port: usual, lines, facts, check, close }: ReadyServer,
+): Promise<ServedEntrypoint & { readonly port: number }> {
+  try {
+    followKeyFile(server, keys.file)
+    const place = { port: port ?? usual, host, auth: keys.areRequired }
+    const listening = await listen(server, place)
+    const closed = listening.closed.then(close)
+    closed.catch(() => {})
+    const key = server.requiresKey ? 'with a bearer key' : 'open, no key required'
+    printOut(`${[...lines, `Listening on ${listening.url} (${key})`].join('\n')}\n`)
+    return {
+      url: listening.url,
+      port: listening.port,
+      facts,
+      check,
+      closed,
+      close: async () => {
+        await listening.close()
+        await closed
+      },
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
 /** Listens until the end signal of the command, or a signal of the process, closes the server. */
 export async function listen(
   app: ServableApp,
@@ -131,7 +179,7 @@ export async function listen(
 }
 
 /** The log of a command, on its stderr. */
-export function commandLogger({ logLevel: level }: LogFlags): Logger {
+export function commandLogger(level: LogFlags['logLevel']): Logger {
   const output = standardError()
   // The log of the process is written without blocking when its reader stops reading.
   return createStderrLogger({ level, ...(output === process.stderr ? {} : { output }) })

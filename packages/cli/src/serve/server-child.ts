@@ -2,7 +2,7 @@ import { runWorker } from '@osmosis/server/child'
 
 import { environment } from '../command/command-context.ts'
 import { breakUpCommands } from '../command/github-commands.ts'
-import { loadServer, type ServerOrder } from './load-server.ts'
+import { loadServer, type ServerOrder } from './server-process.ts'
 
 // Started by `startServerProcess`.
 breakUpCommands(environment())

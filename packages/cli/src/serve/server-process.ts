@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createWriteStream, type WriteStream } from 'node:fs'
 import type { Readable, Transform } from 'node:stream'
@@ -8,13 +9,14 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { RowCheck } from '@osmosis/eval'
 import { failedWrite } from '@osmosis/protocol/files'
 import { untilAborted } from '@osmosis/core/http'
-import { moduleIn } from '@osmosis/server/child'
+import { moduleIn, type WorkerEntrypoint } from '@osmosis/server/child'
 import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { hideKeys, redaction } from '../command/command-context.ts'
 import { printMessage } from '../command/terminal-text.ts'
 import { invalidEntrypoint } from '../command/exit-codes.ts'
-import type { ListeningServerFacts, ServerOrder } from './load-server.ts'
+import type { EntrypointFacts } from '../child/served-workflow.ts'
+import type { ServeFlags } from './serve.ts'
 import { runUserCode } from '../child/user-code.ts'
 
 /** How long a server may take to end. Milliseconds. */
@@ -27,6 +29,43 @@ const quotedLines = 20
 const longestLine = 1000
 /** Characters that are buffered until the end of their line. The log may split longer lines. */
 const longestHeld = 16_000_000
+
+/** What the server's process serves, and how. */
+export interface ServerOrder extends Pick<ServeFlags, 'workers' | 'concurrency' | 'set' | 'redis'> {
+  /** The argument of `osmosis serve`. */
+  readonly entrypoint: string
+}
+
+/** What the server's process says when it listens. */
+interface ListeningServerFacts extends EntrypointFacts {
+  readonly url: string
+  readonly apiKey: string
+}
+
+/** Serves an entrypoint for the command that started this process. */
+export async function loadServer({ entrypoint, ...flags }: ServerOrder): Promise<WorkerEntrypoint> {
+  // The command that starts the process does not load it.
+  const { serveCommand } = await import('./serve-command.ts')
+  const apiKey = randomBytes(32).toString('base64url')
+  const { url, facts, check, close } = await serveCommand(entrypoint, {
+    ...flags,
+    apiKey,
+    auth: true,
+    host: '127.0.0.1',
+    port: 0,
+    privateHosts: true,
+    logLevel: 'info',
+    // They may contain secrets of the evaluation that its server cannot recognise.
+    trajectories: false,
+  })
+  return {
+    facts: { url, apiKey, ...facts } satisfies ListeningServerFacts,
+    answer: async (rows) => check(rows as Parameters<RowCheck>[0]),
+    close,
+    // The server logs it, fails its rollouts and ends.
+    onStrayError: () => {},
+  }
+}
 
 /** The server to start, and its environment. */
 export interface ServerProcessOptions extends ServerOrder {
@@ -67,7 +106,7 @@ export async function startServerProcess(
   signal.throwIfAborted()
   const child = runUserCode({
     module: moduleIn(import.meta.dirname, 'server-child'),
-    loader: async () => (await import('./load-server.ts')).loadServer,
+    loader: async () => loadServer,
     order: order satisfies ServerOrder,
     name: 'the rollout server',
     cwd: folder,

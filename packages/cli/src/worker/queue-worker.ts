@@ -1,9 +1,10 @@
 import { endSignal, printOut } from '../command/command-context.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
-import { workflowText } from '../child/served-workflow.ts'
-import { queueAccess, shortCode } from '../serve/queue-access.ts'
-import { createWorkerApp, defaultConcurrency, ownEnd, runnableWorkflow } from './worker-app.ts'
-import type { WorkerFlags } from './worker.ts'
+import { openWorkflow, workflowText } from '../child/served-workflow.ts'
+import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
+import { queueAccess, queuedWorkflow, shortCode } from '../serve/queue-access.ts'
+import { createWorkerApp, defaultConcurrency, ownEnd } from './worker-app.ts'
+import type { QueueSource, WorkerPlan } from './worker-plan.ts'
 
 /** Maximum interval between checks for silent workers. Milliseconds. */
 const longestStalledMs = 5_000
@@ -11,19 +12,23 @@ const longestStalledMs = 5_000
 /**
  * Runs rollouts that servers of a queue have accepted, until a signal ends the process.
  *
- * @param redis - the flag of that name
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `queue_unavailable` when the
  * Redis does not answer
  */
-export async function queueWorker(
-  entrypoint: string,
-  redis: string,
-  flags: WorkerFlags,
-): Promise<void> {
-  const { port, host, lockDuration } = flags
-  const { queuePackage, connection, code, place } = await queueAccess(redis, entrypoint, flags.set)
-  const logger = commandLogger(flags)
-  const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
+export async function queueWorker(plan: WorkerPlan, source: QueueSource): Promise<void> {
+  const { entrypoint, port, host, drainSeconds } = plan
+  const { lockDuration } = source
+  const access = await queueAccess(source.redis, entrypoint, plan.set)
+  const { queuePackage, connection, code, place } = access
+  const logger = commandLogger(plan.logLevel)
+  const loaded =
+    plan.processes === undefined ? queuedWorkflow(await loadEntrypoint(entrypoint)) : undefined
+  const { backend, facts, close } = await openWorkflow(
+    loaded,
+    plan,
+    { maxConcurrent: plan.concurrency },
+    { trainer: 'the queue', logger: () => logger },
+  )
   try {
     const concurrency = backend.load().maxConcurrent ?? defaultConcurrency
     const worker = await queuePackage.startRolloutWorker({
@@ -32,10 +37,9 @@ export async function queueWorker(
       concurrency,
       code,
       ...(lockDuration === undefined ? {} : timesOf(lockDuration)),
-      modelCallsPerEndpoint: flags.maxModelCalls,
+      modelCallsPerEndpoint: source.maxModelCalls,
       logger,
     })
-    const { drainTimeout: drainSeconds } = flags
     const app = createWorkerApp({ worker, backend, concurrency, drainSeconds, logger })
     const lines = [
       `Running ${workflowText(facts)}, ${concurrency} at a time`,

@@ -14,13 +14,7 @@ import {
   type ServerRoute,
 } from '@osmosis/server/protocols'
 
-import { egressOf } from '../command/flags.ts'
 import { endSignal, environment } from '../command/command-context.ts'
-import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import { recordedWorkflow } from '../child/recorded-workflow.ts'
-import { localWorkflow, workflowInWorkers, type ServedWorkflow } from '../child/served-workflow.ts'
-import { onlyWorkflow, queuedWorkflow } from '../serve/queue-access.ts'
-import type { WorkerFlags } from './worker.ts'
 
 /** A worker that runs rollouts of a queue or a trainer. */
 interface RunningWorker {
@@ -146,38 +140,3 @@ export function ownEnd(
 
 /** Concurrent rollouts of a workflow without a limit. */
 export const defaultConcurrency = 64
-
-/** Loads the workflow that a worker runs, in this process or in worker processes. */
-export async function runnableWorkflow(
-  entrypoint: string,
-  flags: WorkerFlags,
-  logger: Logger,
-): Promise<ServedWorkflow> {
-  const served = await plainWorkflow(entrypoint, flags, logger)
-  const trainer = flags.agentLightning === undefined ? 'the queue' : 'Agent Lightning'
-  return recordedWorkflow(served, flags.record, trainer, logger)
-}
-
-async function plainWorkflow(
-  entrypoint: string,
-  flags: WorkerFlags,
-  logger: Logger,
-): Promise<ServedWorkflow> {
-  const { artifactRoot } = readServerEnvironment(environment())
-  const options = {
-    artifactRoot,
-    egress: egressOf(flags),
-    maxConcurrent: flags.concurrency,
-    set: flags.set,
-  }
-  if (flags.workers === undefined) {
-    const loaded = await loadEntrypoint(entrypoint)
-    const isQueued = flags.redis !== undefined
-    const what = 'A worker of a trainer'
-    return localWorkflow(isQueued ? queuedWorkflow(loaded) : onlyWorkflow(loaded, what), options)
-  }
-  return workflowInWorkers({ spec: entrypoint, ...options }, flags, (end) => {
-    const { pid, what, rollouts, restartMs } = end
-    logger.warn({ pid, rollouts, restart_ms: restartMs }, `a worker process ended: ${what}`)
-  })
-}

@@ -7,7 +7,7 @@ import { redisAddressText } from '@osmosis/protocol/wire'
 
 import { refuseOneOf } from '../../command/flags.ts'
 import type { EvalRunFlags } from '../run.ts'
-import { isUnreachable } from '../../serve/serve-agent-loop.ts'
+import { isUnreachable } from '../../serve/serve-plan.ts'
 import { redisAddress } from '../../serve/queue-access.ts'
 import type { ServerProcess } from '../../serve/server-process.ts'
 

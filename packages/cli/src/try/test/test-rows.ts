@@ -209,7 +209,7 @@ async function serveLoop(
 ): Promise<ServedLoop> {
   const apiKey = randomBytes(32).toString('base64url')
   const settings = interactive ? patience : {}
-  const logger = commandLogger({ logLevel: 'error' })
+  const logger = commandLogger('error')
   const app = createApp(loop, { apiKey, logger, debugDir: log && resolvePath(log), settings })
   const listening = await serve(app, { port: 0, handleSignals: false })
   return {

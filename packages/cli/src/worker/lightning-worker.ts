@@ -13,24 +13,35 @@ import {
 } from '@osmosis/trainer-links'
 
 import { printOut, environment } from '../command/command-context.ts'
+import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { loadExports, namedExport } from '../inputs/load-module.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
-import { workflowText, type WorkflowFacts } from '../child/served-workflow.ts'
-import { createWorkerApp, defaultConcurrency, ownEnd, runnableWorkflow } from './worker-app.ts'
-import type { WorkerFlags } from './worker.ts'
+import { onlyWorkflow } from '../serve/queue-access.ts'
+import { openWorkflow, workflowText, type WorkflowFacts } from '../child/served-workflow.ts'
+import { createWorkerApp, defaultConcurrency, ownEnd } from './worker-app.ts'
+import type { LightningSource, WorkerPlan } from './worker-plan.ts'
 
 /**
- * Runs the rollouts that a trainer assigns, until a signal ends the process or the trainer has no more.
+ * Runs the rollouts that Agent Lightning assigns, until a signal ends the process or it has no more.
  *
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint`; `unauthorized` when the trainer
  * refuses the key
  */
-export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Promise<void> {
-  const { port, host, drainTimeout: drainSeconds } = flags
-  const logger = commandLogger(flags)
-  const link = await openTrainer(flags, logger)
-  const { backend, facts, close } = await runnableWorkflow(entrypoint, flags, logger)
-  const problem = groupProblem(facts, link.name, flags.groupSize)
+export async function lightningWorker(plan: WorkerPlan, source: LightningSource): Promise<void> {
+  const { port, host, drainSeconds } = plan
+  const logger = commandLogger(plan.logLevel)
+  const link = await openLink(source, logger)
+  const loaded =
+    plan.processes === undefined
+      ? onlyWorkflow(await loadEntrypoint(plan.entrypoint), 'A worker of a trainer')
+      : undefined
+  const { backend, facts, close } = await openWorkflow(
+    loaded,
+    plan,
+    { maxConcurrent: plan.concurrency },
+    { trainer: 'Agent Lightning', logger: () => logger },
+  )
+  const problem = groupProblem(facts, link.name, source.groupSize)
   if (problem !== undefined) {
     await link[Symbol.asyncDispose]()
     await close()
@@ -38,7 +49,7 @@ export async function trainerWorker(entrypoint: string, flags: WorkerFlags): Pro
   }
   const slots = backend.load().maxConcurrent ?? defaultConcurrency
   // More rollouts than slots wait for a slot, or for the rest of their group.
-  const concurrency = Math.max(slots, flags.groupSize ?? 1)
+  const concurrency = Math.max(slots, source.groupSize ?? 1)
   const ending = new AbortController()
   const { signal } = ending
   let figures: WorkerSummary | undefined
@@ -119,18 +130,16 @@ function groupProblem(
 }
 
 /**
- * The link to the trainer that the flags name.
+ * The link to the gateway.
  *
- * @throws OsmosisError with code `invalid_config`, also when they name none; `invalid_entrypoint` for a
- * module of rows that cannot be used
+ * @throws OsmosisError with code `invalid_config`; `invalid_entrypoint` for a module of rows that cannot be used
  */
-async function openTrainer(flags: WorkerFlags, logger: Logger): Promise<TrainerLink> {
-  const { agentLightning: url, groupColumn, groupSize } = flags
-  if (url === undefined) throw invalid('No trainer is named.')
+async function openLink(source: LightningSource, logger: Logger): Promise<TrainerLink> {
+  const { url, groupColumn, groupSize } = source
   const apiKey = environment()['OSMOSIS_TRAINER_KEY'] || undefined
   assertApiKey(apiKey, 'OSMOSIS_TRAINER_KEY')
-  const rows = flags.rows === undefined ? undefined : await loadRows(flags.rows)
-  const reward = rewardRule(flags.reward)
+  const rows = source.rows === undefined ? undefined : await loadRows(source.rows)
+  const reward = rewardRule(source.reward)
   return agentLightning({ url, apiKey, reward, rows, groupColumn, groupSize, logger })
 }
 
